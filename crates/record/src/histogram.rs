@@ -1,0 +1,208 @@
+//! A histogram of times: three digits from 1 ns to 60 s, with exact count, min, max, sum and sum of squares beside it.
+//!
+//! Quantiles come from [HdrHistogram](http://hdrhistogram.org) and are within 0.1 %; averages of quantiles are never taken, histograms
+//! are added instead.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hairpin_units::Quantile;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+
+use crate::run::Quantiles;
+
+/// Longer times are counted as this.
+pub const HIGHEST_NS: u64 = 60_000_000_000;
+
+/// Times in ns as a distribution of constant size.
+#[derive(Clone, Debug)]
+pub struct Times {
+    hdr: Histogram<u64>,
+    min: u64,
+    max: u64,
+    sum: u128,
+    squares: f64,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times::new()
+    }
+}
+
+/// Why a text is no histogram.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// Not base64.
+    #[error("the histogram is not base64: {0}")]
+    Base64(#[from] base64::DecodeError),
+    /// Not HDR V2.
+    #[error("the histogram is not HDR V2 compressed: {0}")]
+    Hdr(String),
+    /// Larger than any histogram that Hairpin writes.
+    #[error("the histogram is larger than {MAX_ENCODED} bytes")]
+    TooLarge,
+}
+
+/// No histogram that Hairpin writes is longer, as base64.
+pub const MAX_ENCODED: usize = 1 << 20;
+
+impl Times {
+    /// An empty histogram; allocates all it will ever need.
+    pub fn new() -> Times {
+        let hdr = Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("bounds are constants");
+        Times { hdr, min: u64::MAX, max: 0, sum: 0, squares: 0.0 }
+    }
+
+    /// Adds one time; allocates nothing.
+    pub fn record(&mut self, ns: u64) {
+        self.hdr.saturating_record(ns.max(1));
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+        self.sum += u128::from(ns);
+        self.squares += (ns as f64) * (ns as f64);
+    }
+
+    /// Adds all of another histogram.
+    pub fn add(&mut self, other: &Times) {
+        self.hdr.add(&other.hdr).expect("both have the same bounds");
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.hdr.reset();
+        (self.min, self.max, self.sum, self.squares) = (u64::MAX, 0, 0, 0.0);
+    }
+
+    /// Times recorded.
+    pub fn count(&self) -> u64 {
+        self.hdr.len()
+    }
+
+    /// The largest time, 0 if there is none.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
+    pub fn quantile(&self, q: Quantile) -> Option<u64> {
+        q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()).clamp(self.min, self.max))
+    }
+
+    /// The summary that stands in a record.
+    pub fn quantiles(&self) -> Quantiles {
+        let count = self.count();
+        if count == 0 {
+            return Quantiles::default();
+        }
+        let mean = self.sum as f64 / count as f64;
+        let variance = (self.squares / count as f64 - mean * mean).max(0.0);
+        Quantiles {
+            count,
+            min: Some(self.min),
+            mean: Some(tenths(mean)),
+            stddev: Some(tenths(variance.sqrt())),
+            p50: self.quantile(Quantile::P50),
+            p90: self.quantile(Quantile::P90),
+            p99: self.quantile(Quantile::P99),
+            p999: self.quantile(Quantile::P999),
+            max: Some(self.max),
+        }
+    }
+
+    /// As HDR V2, deflated, base64.
+    pub fn encode(&self) -> String {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.hdr, &mut bytes).expect("a Vec takes every byte");
+        BASE64.encode(bytes)
+    }
+}
+
+/// Quantiles from a histogram as it stands in a record.
+#[derive(Clone, Debug)]
+pub struct Decoded(Histogram<u64>);
+
+impl Decoded {
+    /// Reads what [`Times::encode`] wrote.
+    pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
+        if text.len() > MAX_ENCODED {
+            return Err(DecodeError::TooLarge);
+        }
+        let bytes = BASE64.decode(text)?;
+        let hdr = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|e| DecodeError::Hdr(e.to_string()))?;
+        Ok(Decoded(hdr))
+    }
+
+    /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
+    pub fn quantile(&self, q: Quantile) -> Option<u64> {
+        q.is_supported_by(self.0.len()).then(|| self.0.value_at_quantile(q.get()))
+    }
+
+    /// Times recorded.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+fn tenths(x: f64) -> f64 {
+    (x * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn summary_of_known_times() {
+        let mut times = Times::new();
+        (1..=10_000).for_each(|n| times.record(n * 1000));
+        let q = times.quantiles();
+        assert_eq!((q.count, q.min, q.max), (10_000, Some(1000), Some(10_000_000)));
+        assert_eq!(q.mean, Some(5_000_500.0));
+        for (got, want) in [(q.p50, 5e6), (q.p90, 9e6), (q.p99, 9.9e6), (q.p999, 9.99e6)] {
+            assert!((got.unwrap() as f64 / want - 1.0).abs() < 1e-3, "{got:?} {want}");
+        }
+    }
+
+    #[test]
+    fn unsupported_quantiles_are_blank() {
+        let mut times = Times::new();
+        assert_eq!(times.quantiles(), Quantiles::default());
+        (0..999).for_each(|_| times.record(5));
+        let q = times.quantiles();
+        assert_eq!((q.p50, q.p90, q.p99, q.p999), (Some(5), Some(5), None, None));
+    }
+
+    #[test]
+    fn a_time_beyond_the_range_keeps_its_exact_maximum() {
+        let mut times = Times::new();
+        (0..20).for_each(|_| times.record(HIGHEST_NS * 2));
+        assert_eq!(times.quantiles().max, Some(HIGHEST_NS * 2));
+        times.clear();
+        assert_eq!(times.count(), 0);
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        assert!(matches!(Decoded::decode("***"), Err(DecodeError::Base64(_))));
+        assert!(matches!(Decoded::decode("AAAA"), Err(DecodeError::Hdr(_))));
+        assert!(matches!(Decoded::decode(&"A".repeat(MAX_ENCODED + 1)), Err(DecodeError::TooLarge)));
+    }
+
+    proptest! {
+        #[test]
+        fn encoding_keeps_quantiles(times in prop::collection::vec(1u64..HIGHEST_NS, 20..200)) {
+            let mut histogram = Times::new();
+            times.iter().for_each(|t| histogram.record(*t));
+            let decoded = Decoded::decode(&histogram.encode()).unwrap();
+            prop_assert_eq!(decoded.count(), times.len() as u64);
+            let (a, b) = (decoded.quantile(Quantile::P50).unwrap(), histogram.quantile(Quantile::P50).unwrap());
+            prop_assert!((a as f64 / b as f64 - 1.0).abs() < 1e-3);
+        }
+    }
+}

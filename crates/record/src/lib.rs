@@ -1,0 +1,15 @@
+//! What a run found, as pure data: no clock, no socket, no file is touched here.
+//!
+//! ```text
+//!   samples ──fold──▶ Recorder ──finish──▶ Row ──▶ Run (hairpin.run/1) ──▶ store, report
+//!              │          └ histogram, series, blocks, slowest: constant memory
+//!              └ between blocks, never inside a measured interval
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod recorder;
+pub mod run;
+pub mod stream;
+pub mod warning;

@@ -1,0 +1,264 @@
+//! Folds samples into what a record keeps: histogram, blocks, series and the slowest, in constant memory.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hairpin_units::{Nanos, Quantile};
+
+use crate::histogram::Times;
+use crate::run::{Block, Point, Row, Slow};
+
+/// Blocks and points that a record keeps; an endless run keeps the last ones.
+pub const KEPT: usize = 4096;
+/// Transactions that are named as the slowest.
+pub const SLOWEST: usize = 64;
+/// No series is finer.
+const FINEST_POINT: Nanos = Nanos::from_millis(100);
+
+/// One transaction, in ns since the start of measuring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When the request was due; equal to `sent_ns` unless the run was paced.
+    pub due_ns: u64,
+    /// When the send call was entered.
+    pub sent_ns: u64,
+    /// Send call entered → reply in the buffer.
+    pub rtt_ns: u64,
+    /// The request's sequence number.
+    pub sequence: u32,
+    /// The request's flow.
+    pub flow: u32,
+}
+
+/// Begin, end and neighbourhood of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BlockFacts {
+    /// Start, since the start of measuring.
+    pub at_ns: u64,
+    /// Measured length.
+    pub length_ns: u64,
+    /// Cache-line round trip between the two cores, the larger of before and after.
+    pub core_rtt_ns: Option<u64>,
+    /// The clocks disagreed.
+    pub clock_suspect: bool,
+}
+
+/// Everything one measuring thread has found so far.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    rtt: Times,
+    from_due: Option<Times>,
+    thread: u32,
+    point_ns: u64,
+    point: Times,
+    point_at: u64,
+    block: Times,
+    blocks: VecDeque<Block>,
+    series: VecDeque<Point>,
+    slowest: BinaryHeap<Reverse<Slow>>,
+    measured_ns: u64,
+    suspects: u64,
+}
+
+impl Recorder {
+    /// For a run of `duration` (`None`: endless); `paced` keeps the distribution from the due time as well.
+    pub fn new(duration: Option<Nanos>, paced: bool, thread: u32) -> Recorder {
+        let point_ns = duration.map_or(0, |d| d.0.div_ceil(KEPT as u64)).max(FINEST_POINT.0);
+        Recorder {
+            rtt: Times::new(),
+            from_due: paced.then(Times::new),
+            thread,
+            point_ns,
+            point: Times::new(),
+            point_at: 0,
+            block: Times::new(),
+            blocks: VecDeque::with_capacity(KEPT),
+            series: VecDeque::with_capacity(KEPT),
+            slowest: BinaryHeap::with_capacity(SLOWEST + 1),
+            measured_ns: 0,
+            suspects: 0,
+        }
+    }
+
+    /// Folds one block. Allocates nothing.
+    pub fn fold(&mut self, facts: BlockFacts, samples: impl Iterator<Item = Sample>) {
+        if facts.at_ns >= self.point_at + self.point_ns {
+            self.end_point();
+            self.point_at = facts.at_ns;
+        }
+        self.block.clear();
+        for sample in samples {
+            self.block.record(sample.rtt_ns);
+            if let Some(from_due) = &mut self.from_due {
+                from_due.record(sample.rtt_ns + sample.sent_ns.saturating_sub(sample.due_ns));
+            }
+            let slow = Slow { rtt_ns: sample.rtt_ns, at_ns: sample.sent_ns, sequence: sample.sequence };
+            if self.slowest.len() < SLOWEST || self.slowest.peek().is_some_and(|fastest| slow > fastest.0) {
+                self.slowest.push(Reverse(slow));
+                if self.slowest.len() > SLOWEST {
+                    self.slowest.pop();
+                }
+            }
+        }
+        self.point.add(&self.block);
+        self.rtt.add(&self.block);
+        self.measured_ns += facts.length_ns;
+        self.suspects += u64::from(facts.clock_suspect);
+        let block = Block {
+            at_ns: facts.at_ns,
+            count: self.block.count(),
+            p50: self.block.quantile(Quantile::P50),
+            p99: self.block.quantile(Quantile::P99),
+            core_rtt_ns: facts.core_rtt_ns,
+            clock_suspect: facts.clock_suspect,
+            thread: self.thread,
+        };
+        push_bounded(&mut self.blocks, block);
+    }
+
+    /// RTTs so far.
+    pub fn rtt(&self) -> &Times {
+        &self.rtt
+    }
+
+    /// Measured time so far: the sum of the blocks.
+    pub fn measured_ns(&self) -> u64 {
+        self.measured_ns
+    }
+
+    /// Blocks over which the clocks disagreed.
+    pub fn suspects(&self) -> u64 {
+        self.suspects
+    }
+
+    /// Adds what another thread of the same row has found; measured time is that of the longest thread.
+    pub fn merge(&mut self, mut other: Recorder) {
+        self.end_point();
+        other.end_point();
+        self.rtt.add(&other.rtt);
+        if let (Some(mine), Some(theirs)) = (&mut self.from_due, &other.from_due) {
+            mine.add(theirs);
+        }
+        for block in other.blocks {
+            push_bounded(&mut self.blocks, block);
+        }
+        for point in other.series {
+            push_bounded(&mut self.series, point);
+        }
+        for slow in other.slowest {
+            self.slowest.push(slow);
+            if self.slowest.len() > SLOWEST {
+                self.slowest.pop();
+            }
+        }
+        self.measured_ns = self.measured_ns.max(other.measured_ns);
+        self.suspects += other.suspects;
+    }
+
+    /// Writes what was found into a row.
+    pub fn finish(mut self, row: &mut Row) {
+        self.end_point();
+        row.transactions = self.rtt.count();
+        row.duration_ns = self.measured_ns;
+        row.transactions_per_s =
+            if self.measured_ns == 0 { 0.0 } else { row.transactions as f64 / Nanos(self.measured_ns).as_secs_f64() };
+        row.rtt_ns = self.rtt.quantiles();
+        row.rtt_from_due_ns = self.from_due.as_ref().map(Times::quantiles);
+        row.histogram = self.rtt.encode();
+        row.blocks = self.blocks.into();
+        row.series = self.series.into();
+        row.blocks.sort_by_key(|block| (block.at_ns, block.thread));
+        row.series.sort_by_key(|point| (point.at_ns, point.thread));
+        // `into_sorted_vec` ascends; the entries are reversed, so the slowest comes first.
+        row.slowest = self.slowest.into_sorted_vec().into_iter().map(|slow| slow.0).collect();
+    }
+
+    fn end_point(&mut self) {
+        if self.point.count() == 0 {
+            return;
+        }
+        let point = Point {
+            at_ns: self.point_at,
+            count: self.point.count(),
+            p50: self.point.quantile(Quantile::P50),
+            p99: self.point.quantile(Quantile::P99),
+            max: self.point.max(),
+            thread: self.thread,
+        };
+        push_bounded(&mut self.series, point);
+        self.point.clear();
+    }
+}
+
+fn push_bounded<T>(kept: &mut VecDeque<T>, item: T) {
+    if kept.len() == KEPT {
+        kept.pop_front();
+    }
+    kept.push_back(item);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(sequence: u32, sent_ns: u64, rtt_ns: u64) -> Sample {
+        Sample { due_ns: sent_ns, sent_ns, rtt_ns, sequence, flow: 0 }
+    }
+
+    fn block(at_ms: u64) -> BlockFacts {
+        BlockFacts { at_ns: at_ms * 1_000_000, length_ns: 90_000_000, core_rtt_ns: Some(120), clock_suspect: false }
+    }
+
+    #[test]
+    fn rate_is_transactions_over_measured_time_without_gaps() {
+        let mut recorder = Recorder::new(Some(Nanos::from_secs(1)), false, 0);
+        for i in 0..10 {
+            recorder.fold(block(i * 100), (0..900).map(|n| sample(n, 0, 1000 + u64::from(n))));
+        }
+        let mut row = Row::default();
+        recorder.finish(&mut row);
+        assert_eq!((row.transactions, row.duration_ns, row.transactions_per_s), (9000, 900_000_000, 10_000.0));
+        assert_eq!((row.blocks.len(), row.series.len(), row.slowest.len()), (10, 10, SLOWEST));
+        assert_eq!(row.slowest[0].rtt_ns, 1899);
+        assert!(row.slowest.is_sorted_by(|a, b| a.rtt_ns >= b.rtt_ns));
+        assert_eq!(row.blocks[3].p50, Some(1449));
+        assert_eq!(row.blocks[3].p99, None, "900 samples leave nine beyond p99");
+    }
+
+    #[test]
+    fn memory_stays_constant() {
+        let mut recorder = Recorder::new(None, false, 0);
+        for i in 0..3 * KEPT as u64 {
+            recorder.fold(block(i * 100), (0..20).map(|n| sample(n, i, i + 1)));
+        }
+        let mut row = Row::default();
+        recorder.finish(&mut row);
+        assert_eq!((row.blocks.len(), row.series.len(), row.slowest.len()), (KEPT, KEPT, SLOWEST));
+        assert_eq!(row.transactions, 3 * 20 * KEPT as u64, "what falls off the series still counts");
+    }
+
+    #[test]
+    fn due_time_counts_from_when_the_request_should_have_left() {
+        let mut recorder = Recorder::new(None, true, 0);
+        let late = Sample { due_ns: 1_000, sent_ns: 6_000, rtt_ns: 2_000, sequence: 0, flow: 0 };
+        recorder.fold(block(0), std::iter::repeat_n(late, 20));
+        let mut row = Row::default();
+        recorder.finish(&mut row);
+        assert_eq!(row.rtt_ns.max, Some(2_000));
+        assert_eq!(row.rtt_from_due_ns.unwrap().max, Some(7_000));
+    }
+
+    #[test]
+    fn threads_merge_from_histograms() {
+        let mut one = Recorder::new(None, false, 0);
+        let mut two = Recorder::new(None, false, 1);
+        one.fold(block(0), (0..100).map(|n| sample(n, 0, 10)));
+        two.fold(block(0), (0..100).map(|n| sample(n, 0, 30)));
+        one.merge(two);
+        let mut row = Row::default();
+        one.finish(&mut row);
+        assert_eq!((row.transactions, row.duration_ns), (200, 90_000_000));
+        assert_eq!((row.rtt_ns.min, row.rtt_ns.max), (Some(10), Some(30)));
+        assert_eq!(row.series.len(), 2);
+    }
+}

@@ -1,0 +1,366 @@
+//! The schema `hairpin.run/1`: what a run asked, found and may be wrong about.
+//!
+//! Times are integer nanoseconds with the unit in the field's name. A quantile that the sample count does not support is `null`
+//! (see [`Quantile::is_supported_by`](hairpin_units::Quantile::is_supported_by)). Later versions of the schema only add fields.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::warning::Note;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.run/1";
+
+/// One run: the command that made it, both hosts, the link between them, and a row per path and size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Always `hairpin.run/1`.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// The command line, argument by argument; `--key-file` arguments are paths, never keys.
+    pub command: Vec<String>,
+    /// When the run started, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended the run early; what was measured until then is here.
+    pub interrupted: bool,
+    /// Why the run failed part way, if it did.
+    pub error: Option<String>,
+    /// Facts of both sides.
+    pub hosts: Hosts,
+    /// What lies between the two sides.
+    pub link: Link,
+    /// The instrument's clock on the client.
+    pub clock: ClockFacts,
+    /// One row per path and size, in the order measured.
+    pub results: Vec<Row>,
+}
+
+/// The facts of both hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hosts {
+    /// The side that sends requests.
+    pub client: HostFacts,
+    /// The side that answers; `null` under `--echo`, where it is unknown.
+    pub server: Option<HostFacts>,
+}
+
+/// Facts of one host, each under the name of the knob that read it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostFacts {
+    /// The host's name.
+    pub hostname: String,
+    /// Facts that could not be read, with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unread: BTreeMap<String, String>,
+    /// Every fact that could be read.
+    #[serde(flatten)]
+    pub facts: BTreeMap<String, serde_json::Value>,
+}
+
+/// What lies between the two sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Link {
+    /// `host` (a remote server), `loopback`, `veth` or `echo` (a plain echo service).
+    pub kind: String,
+    /// The client's interface, where known.
+    pub interface: Option<String>,
+    /// The interface's MTU in bytes, where known.
+    pub mtu: Option<u64>,
+    /// The server's address as given, without the data port.
+    pub peer: Option<String>,
+    /// Options of the link that were asked for, such as `gro=on`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+}
+
+/// The clock behind every stamp of the client, and how good it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockFacts {
+    /// `tsc` or `monotonic_raw`.
+    pub source: String,
+    /// What a pair of ordered stamps costs, in ns; part of every RTT.
+    pub cost_ns: f64,
+    /// The smallest step between two readings, in ns.
+    pub step_ns: f64,
+    /// Ticks per second, calibrated against CLOCK_MONOTONIC_RAW.
+    pub ticks_per_s: f64,
+    /// How far the rate found at the end lies from the one at the start, in parts per 10^9; `null` if the run was too short to tell.
+    pub drift_ppb: Option<f64>,
+}
+
+/// Where a figure comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Measured here.
+    #[default]
+    Measured,
+    /// Measured on an emulated device.
+    Emulated,
+    /// Printed by a published source.
+    Published,
+}
+
+/// Which side of a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Sends requests.
+    Client,
+    /// Answers them.
+    Server,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Side::Client => "client",
+            Side::Server => "server",
+        })
+    }
+}
+
+/// What one path did at one size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// The path spec in canonical form: both sides written out, defaults left out.
+    pub path: String,
+    /// Where the figures come from.
+    pub origin: Origin,
+    /// Payload of a request.
+    pub request_bytes: u64,
+    /// Payload of a reply.
+    pub reply_bytes: u64,
+    /// Connections or sockets over which the requests went.
+    pub flows: u32,
+    /// Measuring threads on the client.
+    pub threads: u32,
+    /// Requests in flight per flow.
+    pub outstanding: u32,
+    /// The asked rate in 1/s if the run was paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace_per_s: Option<f64>,
+    /// Requests answered within the measured time.
+    pub transactions: u64,
+    /// Requests never answered in time.
+    pub lost: u64,
+    /// Replies that came after their request was given up.
+    pub late: u64,
+    /// Replies that came a second time.
+    pub duplicates: u64,
+    /// Replies overtaken by the reply of a later request of the same flow.
+    pub reordered: u64,
+    /// Replies that were none: wrong length, cookie, or (with `--verify`) content.
+    pub corrupt: u64,
+    /// Measured time: the sum of the blocks, without `gap_ns`.
+    pub duration_ns: u64,
+    /// Time between blocks, spent on folding samples and on cache-line pings.
+    pub gap_ns: u64,
+    /// transactions / duration.
+    pub transactions_per_s: f64,
+    /// RTT: client's send call entered → reply in the caller's buffer.
+    pub rtt_ns: Quantiles,
+    /// With `--pace`: from the time the request was due → reply in the caller's buffer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_from_due_ns: Option<Quantiles>,
+    /// Server: receive call returned → send call entered; `null` under `--echo`.
+    pub turnaround_ns: Option<Quantiles>,
+    /// `tcp-crr` only: the parts of a transaction, timed apart.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts_ns: BTreeMap<String, Quantiles>,
+    /// The RTTs as an HDR histogram, V2 compressed, base64.
+    pub histogram: String,
+    /// The last 4096 blocks.
+    pub blocks: Vec<Block>,
+    /// A point per max(100 ms, duration / 4096).
+    pub series: Vec<Point>,
+    /// The 64 slowest transactions, slowest first.
+    pub slowest: Vec<Slow>,
+    /// CPU time of both sides.
+    pub cpu: Cpu,
+    /// TCP's own accounts; `null` for other paths.
+    pub tcp: Option<Tcp>,
+    /// System calls beyond the path's own send and receive, such as re-arming `quickack`, client and server together.
+    pub extra_calls: u64,
+    /// Which queue and CPU the replies of each flow came in on, where the kernel says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow_facts: Vec<FlowFacts>,
+    /// What was asked of the kernel and what was granted.
+    pub granted: Vec<Granted>,
+    /// The declared physical floor; `null` where none was declared.
+    pub floor: Option<serde_json::Value>,
+    /// Every way in which these figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// Summary of a distribution of times in ns. Quantiles come from the histogram (three digits), min, max and mean are exact.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantiles {
+    /// Samples.
+    pub count: u64,
+    /// Exact minimum.
+    pub min: Option<u64>,
+    /// Exact mean.
+    pub mean: Option<f64>,
+    /// Standard deviation, for comparison with other tools; RTTs are skewed, so no headline.
+    pub stddev: Option<f64>,
+    /// Median.
+    pub p50: Option<u64>,
+    /// 90th percentile.
+    pub p90: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// 99.9th percentile.
+    #[serde(rename = "p99.9")]
+    pub p999: Option<u64>,
+    /// Exact maximum.
+    pub max: Option<u64>,
+}
+
+/// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Block {
+    /// When the block began, since the start of measuring.
+    pub at_ns: u64,
+    /// Transactions in it.
+    pub count: u64,
+    /// Median RTT.
+    pub p50: Option<u64>,
+    /// 99th percentile of the RTT.
+    pub p99: Option<u64>,
+    /// Cache-line round trip between the cores of both sides, the larger of the medians just before and just after the block;
+    /// `null` where the two sides share no memory.
+    pub core_rtt_ns: Option<u64>,
+    /// True if two clocks disagreed by more than 50 ns over this block.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clock_suspect: bool,
+    /// The measuring thread, if there is more than one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub thread: u32,
+}
+
+/// A point of the series over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// Start of the interval, since the start of measuring.
+    pub at_ns: u64,
+    /// Transactions in it.
+    pub count: u64,
+    /// Median RTT.
+    pub p50: Option<u64>,
+    /// 99th percentile of the RTT.
+    pub p99: Option<u64>,
+    /// Largest RTT.
+    pub max: u64,
+    /// The measuring thread, if there is more than one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub thread: u32,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// One of the slowest transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Slow {
+    /// Its RTT.
+    pub rtt_ns: u64,
+    /// When its send call was entered, since the start of measuring.
+    pub at_ns: u64,
+    /// Its sequence number.
+    pub sequence: u32,
+}
+
+/// CPU time of both sides during the measured time and its gaps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cpu {
+    /// The client's worker and its cores.
+    pub client: CpuSide,
+    /// The server's; `null` under `--echo`.
+    pub server: Option<CpuSide>,
+}
+
+/// CPU time of one side. The worker's own times come from getrusage(2) and /proc/self/schedstat, those of its cores from /proc/stat,
+/// whose step is 10 ms on most kernels.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuSide {
+    /// The CPUs that the measuring threads were pinned to.
+    pub cpus: Vec<u32>,
+    /// The worker in user mode.
+    pub user_ns: u64,
+    /// The worker in the kernel.
+    pub system_ns: u64,
+    /// Hard interrupts on its cores; `null` where /proc/stat cannot be read.
+    pub irq_ns: Option<u64>,
+    /// Soft interrupts on its cores.
+    pub softirq_ns: Option<u64>,
+    /// Time the hypervisor gave to others while its cores wanted to run.
+    pub steal_ns: Option<u64>,
+    /// Time that other processes took on its cores, to within the step of /proc/stat.
+    pub foreign_ns: Option<u64>,
+    /// Times the worker gave up its core to wait.
+    pub switches_voluntary: u64,
+    /// Times the worker was pushed off its core.
+    pub switches_involuntary: u64,
+    /// user + system time per transaction.
+    pub per_transaction_ns: Option<f64>,
+    /// Interrupts on its cores by name, those that happened at all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupts: BTreeMap<String, u64>,
+}
+
+/// TCP's accounts of both sides, from TCP_INFO.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tcp {
+    /// The client's connections.
+    pub client: TcpSide,
+    /// The server's; `null` under `--echo`.
+    pub server: Option<TcpSide>,
+}
+
+/// TCP's accounts of one side.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TcpSide {
+    /// Sending maximum segment size in bytes.
+    pub mss: u32,
+    /// Segments sent per transaction, pure ACKs included.
+    pub segments_out_per_transaction: Option<f64>,
+    /// Segments received per transaction, pure ACKs included.
+    pub segments_in_per_transaction: Option<f64>,
+    /// Segments sent again.
+    pub retransmitted: u64,
+}
+
+/// Where the kernel delivered one flow's replies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FlowFacts {
+    /// Index of the flow.
+    pub flow: u32,
+    /// The client's port; 0 where the path has none.
+    pub local_port: u16,
+    /// SO_INCOMING_NAPI_ID; absent where the device has none (loopback, plain veth).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub napi_id: Option<u32>,
+    /// SO_INCOMING_CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incoming_cpu: Option<u32>,
+}
+
+/// What was asked of the kernel, and what was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Granted {
+    /// Whose option it is.
+    pub side: Side,
+    /// The option's name.
+    pub option: String,
+    /// What was asked for.
+    pub asked: String,
+    /// What is in force.
+    pub got: String,
+    /// Why they differ; empty if they do not.
+    pub why: String,
+}

@@ -1,0 +1,198 @@
+//! Every way in which a figure may mislead: what was seen, a likely cause, and the flag or command to use.
+
+use hairpin_units::{Nanos, Quantile};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::run::Side;
+
+/// A warning as it stands in a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Note {
+    /// Which warning this is; one of [`Warning::code`].
+    pub code: String,
+    /// What was seen, a likely cause, and what to use.
+    pub message: String,
+}
+
+/// Every warning that Hairpin knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Warning {
+    /// A quantile was asked for that fewer than ten samples lie beyond.
+    TooFewSamples {
+        /// The lowest quantile that had to be left blank.
+        quantile: Quantile,
+        /// Samples there are.
+        count: u64,
+    },
+    /// Other processes ran on a measured core.
+    ForeignTime {
+        /// Whose core.
+        side: Side,
+        /// For how long.
+        took: Nanos,
+        /// Out of how much time.
+        of: Nanos,
+    },
+    /// A worker was pushed off its core.
+    InvoluntarySwitches {
+        /// Whose worker.
+        side: Side,
+        /// How often.
+        count: u64,
+    },
+    /// Both ends ran on one core.
+    SharedCore {
+        /// That core.
+        cpu: u32,
+    },
+    /// A side that blocks lets its core fall into an idle state that takes long to leave.
+    DeepIdle {
+        /// Whose core.
+        side: Side,
+        /// The deepest enabled state.
+        state: String,
+        /// What leaving it costs, as the kernel says, if it does.
+        exit: Option<Nanos>,
+    },
+    /// The clock is not the TSC.
+    NoTsc {
+        /// Why not.
+        why: String,
+    },
+    /// Two clocks disagreed by more than 50 ns.
+    ClockSuspect {
+        /// In so many blocks.
+        blocks: u64,
+    },
+    /// The distance between the two cores changed in mid-run.
+    CoreStates {
+        /// The nearest, as a cache-line round trip.
+        near: Nanos,
+        /// The farthest.
+        far: Nanos,
+    },
+    /// Requests were lost.
+    Loss {
+        /// How many.
+        lost: u64,
+        /// Of how many sent.
+        sent: u64,
+    },
+    /// A governor that lowers the clock of an idle core.
+    SleepingGovernor {
+        /// Whose.
+        side: Side,
+        /// Its name.
+        governor: String,
+    },
+    /// Busy polling was asked for and the device does none.
+    BusyPollNotInForce {
+        /// Whose socket.
+        side: Side,
+    },
+    /// The process did not run for a while, as if stopped.
+    Stopped {
+        /// The longest time without a stamp inside a block.
+        gap: Nanos,
+    },
+    /// `tcp-crr` came to the last unused pair of addresses and ports.
+    TuplesUsedUp {
+        /// Connections made until then.
+        connections: u64,
+    },
+    /// Spinning under SCHED_FIFO runs into the kernel's limit for realtime threads.
+    RealtimeThrottling {
+        /// Realtime time per period in microseconds.
+        runtime_us: i64,
+        /// The period in microseconds.
+        period_us: i64,
+    },
+    /// The server's own worker ended before it could say what it saw.
+    ServerUnknown {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Warning {
+    /// The name of this warning in a record; scripts may rely on it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Warning::TooFewSamples { .. } => "too-few-samples",
+            Warning::ForeignTime { .. } => "foreign-time",
+            Warning::InvoluntarySwitches { .. } => "involuntary-switches",
+            Warning::SharedCore { .. } => "shared-core",
+            Warning::DeepIdle { .. } => "deep-idle",
+            Warning::NoTsc { .. } => "no-tsc",
+            Warning::ClockSuspect { .. } => "clock-suspect",
+            Warning::CoreStates { .. } => "core-states",
+            Warning::Loss { .. } => "loss",
+            Warning::SleepingGovernor { .. } => "sleeping-governor",
+            Warning::BusyPollNotInForce { .. } => "busy-poll-not-in-force",
+            Warning::Stopped { .. } => "stopped",
+            Warning::TuplesUsedUp { .. } => "tuples-used-up",
+            Warning::RealtimeThrottling { .. } => "realtime-throttling",
+            Warning::ServerUnknown { .. } => "server-unknown",
+        }
+    }
+
+    /// What was seen, a likely cause, and the flag or command to use.
+    pub fn message(&self) -> String {
+        match self {
+            Warning::TooFewSamples { quantile, count } => format!(
+                "{quantile} is left blank: {count} samples leave fewer than ten beyond it; use a longer --duration or a larger --count"
+            ),
+            Warning::ForeignTime { side, took, of } => format!(
+                "other processes took {took} of {of} on the {side}'s core; end them, or choose another core with --cpu CLIENT,SERVER"
+            ),
+            Warning::InvoluntarySwitches { side, count } => format!(
+                "the {side} was pushed off its core {count} times, so the tail holds the scheduler's time; use a quiet core (--cpu) or --sched fifo:1"
+            ),
+            Warning::SharedCore { cpu } => format!(
+                "both ends ran on CPU {cpu}, so each waits for the other to yield; give each a core of its own with --cpu CLIENT,SERVER"
+            ),
+            Warning::DeepIdle { side, state, exit } => {
+                let cost = exit.map_or(String::new(), |exit| format!(", {exit} to leave"));
+                format!(
+                    "the {side} blocks, and its core may enter idle state {state}{cost}; that wake-up is inside every RTT: compare with :spin, or hold /dev/cpu_dma_latency at 0"
+                )
+            }
+            Warning::NoTsc { why } => format!(
+                "the clock is CLOCK_MONOTONIC_RAW, not the TSC ({why}), so each stamp costs a call; see docs/method.md, \"Clock\""
+            ),
+            Warning::ClockSuspect { blocks } => format!(
+                "the TSC and CLOCK_MONOTONIC_RAW disagreed by more than 50 ns over {blocks} blocks, as after a migration of the virtual machine; those blocks are marked clock_suspect: leave them out"
+            ),
+            Warning::CoreStates { near, far } => format!(
+                "the two cores moved: a cache line took {near} there and back at best, {far} at worst, as when a hypervisor moves a virtual CPU; compare only blocks with like core_rtt_ns"
+            ),
+            Warning::Loss { lost, sent } => format!(
+                "{lost} of {sent} requests were never answered in time; a full socket buffer or a lossy link: try rcvbuf=4M, a lower --pace or fewer --outstanding"
+            ),
+            Warning::SleepingGovernor { side, governor } => format!(
+                "the {side}'s CPU frequency governor is {governor}, which lowers the clock of an idle core; set performance (cpupower frequency-set -g performance) and run again"
+            ),
+            Warning::BusyPollNotInForce { side } => format!(
+                "busy polling was asked for on the {side} and is not in force: its replies carry no NAPI id, so the device (loopback, plain veth) polls nothing; use :spin, or veth with gro=on,tso=off"
+            ),
+            Warning::Stopped { gap } => format!(
+                "nothing ran for {gap} inside a block, as when a process is stopped or a virtual machine paused; run again, and look at series in the record"
+            ),
+            Warning::TuplesUsedUp { connections } => format!(
+                "the run ended after {connections} connections, before a pair of addresses and ports would be used a second time; use a shorter --duration, --pace, or a wider --local-port rotate:N"
+            ),
+            Warning::RealtimeThrottling { runtime_us, period_us } => format!(
+                "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
+            ),
+            Warning::ServerUnknown { why } => {
+                format!("the server's side is missing ({why}); look at its own log, and run again")
+            }
+        }
+    }
+
+    /// As it stands in a record.
+    pub fn note(&self) -> Note {
+        Note { code: self.code().into(), message: self.message() }
+    }
+}

@@ -1,0 +1,24 @@
+//! Everything of Hairpin that is unsafe or asks the kernel for something unusual, offered as safe types.
+//!
+//! ```text
+//!   time        clock                   TSC and the kernel's clocks, related to each other
+//!   waiting     wait                    block, poll, epoll, spin, busy-poll, adaptive: once, over file descriptors
+//!   sockets     socket, fdpass          options, TCP_INFO, descriptors over a UNIX socket
+//!   memory      shared                  cache lines that two processes share, memory that is touched and locked
+//!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
+//!   network     netns, netlink, ethtool namespaces, veth pairs, device settings
+//!   host        host                    /proc and /sys behind a trait, with a fake
+//! ```
+
+pub mod clock;
+pub mod ethtool;
+pub mod fdpass;
+pub mod host;
+pub mod netlink;
+pub mod netns;
+pub mod process;
+pub mod shared;
+pub mod signal;
+pub mod socket;
+pub mod thread;
+pub mod wait;

@@ -1,0 +1,145 @@
+//! Times: measured ones in nanoseconds, modelled ones in picoseconds.
+
+use std::fmt;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A measured time or difference of times, in integer nanoseconds.
+///
+/// Shown with a scaled unit and four significant digits: `930 ns`, `4.951 us`, `12.40 ms`, `1.000 s`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Nanos = Nanos(0);
+
+    /// Whole milliseconds.
+    pub const fn from_millis(ms: u64) -> Nanos {
+        Nanos(ms * 1_000_000)
+    }
+
+    /// Whole seconds.
+    pub const fn from_secs(s: u64) -> Nanos {
+        Nanos(s * 1_000_000_000)
+    }
+
+    /// The same time in seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl From<Duration> for Nanos {
+    /// Saturates at 584 years.
+    fn from(d: Duration) -> Nanos {
+        Nanos(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(n: Nanos) -> Duration {
+        Duration::from_nanos(n.0)
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            n @ 0..=999 => format!("{n} ns"),
+            n @ 1_000..=999_999 => format!("{} us", four_digits(n as f64 / 1e3)),
+            n @ 1_000_000..=999_999_999 => format!("{} ms", four_digits(n as f64 / 1e6)),
+            n => format!("{} s", four_digits(n as f64 / 1e9)),
+        };
+        f.pad(&text)
+    }
+}
+
+fn four_digits(x: f64) -> String {
+    match x {
+        x if x < 9.9995 => format!("{x:.3}"),
+        x if x < 99.995 => format!("{x:.2}"),
+        x if x < 999.95 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    }
+}
+
+/// A modelled time in integer picoseconds, so that 67.2 ns stays exact. In JSON it is decimal nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Picos(pub u64);
+
+impl fmt::Display for Picos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ns, rest) = (self.0 / 1000, self.0 % 1000);
+        let text = match rest {
+            0 => format!("{ns} ns"),
+            _ => format!("{} ns", format!("{ns}.{rest:03}").trim_end_matches('0')),
+        };
+        f.pad(&text)
+    }
+}
+
+/// Why a text is no duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\" is not a duration: write a number and ns, us, ms, s, m or h, such as 500ms")]
+pub struct ParseDurationError {
+    /// What was given.
+    pub text: String,
+}
+
+/// Parses `10s`, `500ms`, `20us`, `1.5m`; a bare number is seconds.
+///
+/// ```
+/// use hairpin_units::{Nanos, parse_duration};
+/// assert_eq!(parse_duration("1.5ms"), Ok(Nanos(1_500_000)));
+/// assert!(parse_duration("-1s").is_err());
+/// ```
+pub fn parse_duration(text: &str) -> Result<Nanos, ParseDurationError> {
+    let bad = || ParseDurationError { text: text.into() };
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().map_err(|_| bad())?;
+    let unit = match &text[digits..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "" | "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        _ => return Err(bad()),
+    };
+    let ns = number * unit;
+    if ns.is_finite() && ns < u64::MAX as f64 { Ok(Nanos(ns.round() as u64)) } else { Err(bad()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanos_scale_their_unit() {
+        let shown: Vec<String> =
+            [0, 999, 1_000, 4_951, 12_400_000, 999_960, 1_000_000_000].iter().map(|n| Nanos(*n).to_string()).collect();
+        assert_eq!(shown, ["0 ns", "999 ns", "1.000 us", "4.951 us", "12.40 ms", "1000 us", "1.000 s"]);
+        assert_eq!(format!("{:>9}", Nanos(5)), "     5 ns");
+    }
+
+    #[test]
+    fn picos_keep_their_fraction() {
+        assert_eq!(Picos(67_200).to_string(), "67.2 ns");
+        assert_eq!(Picos(1_230_400).to_string(), "1230.4 ns");
+        assert_eq!(Picos(15_000).to_string(), "15 ns");
+    }
+
+    #[test]
+    fn durations() {
+        for (text, ns) in [("10", 10_000_000_000), ("0.5s", 500_000_000), ("2m", 120_000_000_000), ("100us", 100_000), ("7ns", 7)] {
+            assert_eq!(parse_duration(text), Ok(Nanos(ns)), "{text}");
+        }
+        for text in ["", "s", "1x", "-1s", "1..2s", "1e99s", "99999999999h", "NaN"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}
