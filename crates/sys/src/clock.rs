@@ -1,1 +1,401 @@
-//! To be written.
+//! The clock behind every stamp: the TSC where it can be trusted, else CLOCK_MONOTONIC_RAW, and how both relate to the kernel's clocks.
+//!
+//! ```text
+//!     start()            what is measured            stop()
+//!   rdtsc ; lfence  ──▶  send … wait … receive  ──▶  rdtscp ; lfence
+//!   nothing after it                                 everything before it
+//!   begins before it                                 has ended before it
+//! ```
+//! So the send call and the return of the receive always lie inside (Intel SDM vol. 2, RDTSC and RDTSCP). A [`Relation`] reads the
+//! kernel's clocks between two ticks, so that stamps of other sources (BPF: CLOCK_MONOTONIC, sockets: CLOCK_REALTIME) can be
+//! converted, and blocks over which the clocks disagree can be told.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A reading of a [`Clock`]: ticks of that clock, comparable only with ticks of the same clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticks(pub u64);
+
+impl Ticks {
+    /// Later than any reading.
+    pub const NEVER: Ticks = Ticks(u64::MAX);
+
+    /// Ticks from `earlier` to here, 0 if `earlier` is later.
+    #[inline]
+    pub fn since(self, earlier: Ticks) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// So many ticks later; never wraps.
+    #[inline]
+    pub fn plus(self, ticks: u64) -> Ticks {
+        Ticks(self.0.saturating_add(ticks))
+    }
+}
+
+/// A source of stamps.
+pub trait Clock: Clone + Send + Sync {
+    /// The stamp before a measured interval: what follows it begins after it.
+    fn start(&self) -> Ticks;
+    /// The stamp after a measured interval: what precedes it has ended.
+    fn stop(&self) -> Ticks;
+    /// A reading without order, for deadlines.
+    fn now(&self) -> Ticks;
+    /// Ticks per nanosecond.
+    fn rate(&self) -> f64;
+    /// The name in a record: `tsc`, `monotonic_raw`.
+    fn source(&self) -> &'static str;
+
+    /// A number of ticks in ns, rounded.
+    #[inline]
+    fn to_ns(&self, ticks: u64) -> u64 {
+        (ticks as f64 / self.rate()).round() as u64
+    }
+
+    /// A number of ns in ticks, rounded; saturates.
+    #[inline]
+    fn to_ticks(&self, ns: u64) -> u64 {
+        (ns as f64 * self.rate()).round() as u64
+    }
+}
+
+/// The time-stamp counter of the CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Tsc {
+    ticks_per_ns: f64,
+}
+
+/// CLOCK_MONOTONIC_RAW as a [`Clock`] of 1 tick per ns, for hosts without a trustworthy TSC.
+#[derive(Clone, Copy, Debug)]
+pub struct MonotonicRaw;
+
+/// Why the TSC cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoTsc {
+    /// Another architecture.
+    #[error("this CPU has no TSC")]
+    NoneHere,
+    /// Changes its rate with the CPU's clock or stops in idle states (CPUID 0x80000007, EDX bit 8).
+    #[error("the TSC is not invariant")]
+    NotInvariant,
+    /// The kernel's watchdog found it wrong, or it never trusted it.
+    #[error("the kernel uses clock source {0}")]
+    KernelDistrusts(String),
+}
+
+impl Tsc {
+    /// Checks that the TSC is invariant and that the kernel's own `clocksource` trusts it, then calibrates it against
+    /// CLOCK_MONOTONIC_RAW for 10 ms. `clocksource` is the text of
+    /// /sys/devices/system/clocksource/clocksource0/current_clocksource, empty if unreadable.
+    pub fn calibrate(clocksource: &str) -> Result<Tsc, NoTsc> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(NoTsc::NoneHere);
+        }
+        if !arch::invariant() {
+            return Err(NoTsc::NotInvariant);
+        }
+        // A paravirtual clock of a hypervisor is itself read from the TSC.
+        let trusted = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen", ""];
+        if !trusted.contains(&clocksource) {
+            return Err(NoTsc::KernelDistrusts(clocksource.into()));
+        }
+        let provisional = Tsc { ticks_per_ns: 1.0 };
+        let first = Relation::read(&provisional);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let second = Relation::read(&provisional);
+        Ok(Tsc { ticks_per_ns: second.rate_since(&first) })
+    }
+}
+
+impl Clock for Tsc {
+    #[inline(always)]
+    fn start(&self) -> Ticks {
+        Ticks(arch::start())
+    }
+
+    #[inline(always)]
+    fn stop(&self) -> Ticks {
+        Ticks(arch::stop())
+    }
+
+    #[inline(always)]
+    fn now(&self) -> Ticks {
+        Ticks(arch::now())
+    }
+
+    #[inline]
+    fn rate(&self) -> f64 {
+        self.ticks_per_ns
+    }
+
+    fn source(&self) -> &'static str {
+        "tsc"
+    }
+}
+
+impl Clock for MonotonicRaw {
+    #[inline]
+    fn start(&self) -> Ticks {
+        Ticks(kernel_ns(ClockId::MonotonicRaw))
+    }
+
+    #[inline]
+    fn stop(&self) -> Ticks {
+        Ticks(kernel_ns(ClockId::MonotonicRaw))
+    }
+
+    #[inline]
+    fn now(&self) -> Ticks {
+        Ticks(kernel_ns(ClockId::MonotonicRaw))
+    }
+
+    #[inline]
+    fn rate(&self) -> f64 {
+        1.0
+    }
+
+    fn source(&self) -> &'static str {
+        "monotonic_raw"
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use core::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
+
+    #[inline(always)]
+    pub(super) fn start() -> u64 {
+        // SAFETY: reads a counter and fences; every x86-64 CPU has both instructions.
+        unsafe {
+            let ticks = _rdtsc();
+            _mm_lfence();
+            ticks
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn stop() -> u64 {
+        let mut cpu = 0;
+        // SAFETY: reads a counter into a local; RDTSCP is there wherever `invariant` is true.
+        unsafe { __rdtscp(&mut cpu) }
+    }
+
+    #[inline(always)]
+    pub(super) fn now() -> u64 {
+        // SAFETY: reads a counter.
+        unsafe { _rdtsc() }
+    }
+
+    #[allow(unused_unsafe, reason = "CPUID is a safe function from Rust 1.94 on")]
+    pub(super) fn invariant() -> bool {
+        // SAFETY: every x86-64 CPU has CPUID; the leaf's presence is checked first.
+        unsafe { __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0 }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod arch {
+    pub(super) fn start() -> u64 {
+        unreachable!("no Tsc is ever made here")
+    }
+    pub(super) use start as stop;
+    pub(super) use start as now;
+    pub(super) fn invariant() -> bool {
+        false
+    }
+}
+
+/// CLOCK_MONOTONIC in ns: the clock of BPF stamps and of `sleep_until`.
+pub fn monotonic_ns() -> u64 {
+    kernel_ns(ClockId::Monotonic)
+}
+
+fn kernel_ns(clock: ClockId) -> u64 {
+    let t = clock_gettime(clock);
+    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+}
+
+/// The kernel's clocks at one tick, each read between two ticks and placed at their middle.
+#[derive(Clone, Copy, Debug)]
+pub struct Relation {
+    /// The tick that belongs to `raw_ns`.
+    pub ticks: Ticks,
+    /// CLOCK_MONOTONIC_RAW at `ticks`.
+    pub raw_ns: u64,
+    /// CLOCK_MONOTONIC less CLOCK_MONOTONIC_RAW, in ns; moves as NTP slews.
+    pub monotonic_less_raw_ns: i64,
+    /// CLOCK_REALTIME less CLOCK_MONOTONIC_RAW, in ns; moves as NTP slews or the clock is set.
+    pub realtime_less_raw_ns: i64,
+    /// Ticks between the two readings round CLOCK_MONOTONIC_RAW: the error is at most half of it.
+    pub width: u64,
+}
+
+impl Relation {
+    /// Reads each clock in the narrowest of several brackets, about 1 us in all.
+    pub fn read<C: Clock>(clock: &C) -> Relation {
+        let raw = bracket(clock, ClockId::MonotonicRaw);
+        let offset = |id| {
+            let other = bracket(clock, id);
+            let raw_then = raw.ns as i128 + ((other.middle as i128 - raw.middle as i128) as f64 / clock.rate()) as i128;
+            (other.ns as i128 - raw_then) as i64
+        };
+        Relation {
+            ticks: Ticks(raw.middle),
+            raw_ns: raw.ns,
+            monotonic_less_raw_ns: offset(ClockId::Monotonic),
+            realtime_less_raw_ns: offset(ClockId::Realtime),
+            width: raw.width,
+        }
+    }
+
+    /// Ticks per ns from `earlier` to here.
+    pub fn rate_since(&self, earlier: &Relation) -> f64 {
+        self.ticks.since(earlier.ticks) as f64 / self.raw_ns.saturating_sub(earlier.raw_ns).max(1) as f64
+    }
+
+    /// How far CLOCK_MONOTONIC_RAW here lies from where the ticks since `from` put it, in ns, with the rate found between `origin` and
+    /// `from`.
+    pub fn disagreement_ns(&self, origin: &Relation, from: &Relation) -> f64 {
+        let expected = self.ticks.since(from.ticks) as f64 / from.rate_since(origin);
+        (self.raw_ns.saturating_sub(from.raw_ns) as f64 - expected).abs()
+    }
+}
+
+struct Bracket {
+    middle: u64,
+    ns: u64,
+    width: u64,
+}
+
+fn bracket<C: Clock>(clock: &C, id: ClockId) -> Bracket {
+    let read = || {
+        let before = clock.stop();
+        let ns = kernel_ns(id);
+        let after = clock.stop();
+        Bracket { middle: before.0 + after.since(before) / 2, ns, width: after.since(before) }
+    };
+    let mut best = read();
+    for _ in 0..7 {
+        let next = read();
+        if next.width < best.width {
+            best = next;
+        }
+    }
+    best
+}
+
+/// What a pair of stamps costs, and the smallest step of the clock, both in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// Median of stop − start with nothing between.
+    pub cost_ns: f64,
+    /// Smallest difference of two readings that is not zero.
+    pub step_ns: f64,
+}
+
+impl Quality {
+    /// Measures a clock for about 50 us.
+    pub fn measure<C: Clock>(clock: &C) -> Quality {
+        let mut costs: Vec<u64> = (0..501).map(|_| (clock.start(), clock.stop())).map(|(a, b)| b.since(a)).collect();
+        costs.sort_unstable();
+        let readings: Vec<u64> = (0..1000).map(|_| clock.now().0).collect();
+        let step = readings.windows(2).map(|w| w[1].saturating_sub(w[0])).filter(|d| *d > 0).min().unwrap_or(0);
+        Quality { cost_ns: costs[250] as f64 / clock.rate(), step_ns: step as f64 / clock.rate() }
+    }
+}
+
+/// A clock that tests set: it moves only when told to, or by a fixed step at each reading.
+#[derive(Clone, Debug, Default)]
+pub struct FakeClock {
+    now: std::sync::Arc<AtomicU64>,
+    step: u64,
+}
+
+impl FakeClock {
+    /// Advances by `step` ns at each reading.
+    pub fn stepping(step: u64) -> FakeClock {
+        FakeClock { now: Default::default(), step }
+    }
+
+    /// Moves the clock on.
+    pub fn advance(&self, ns: u64) {
+        self.now.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+impl Clock for FakeClock {
+    fn start(&self) -> Ticks {
+        Ticks(self.now.fetch_add(self.step, Ordering::Relaxed))
+    }
+
+    fn stop(&self) -> Ticks {
+        self.start()
+    }
+
+    fn now(&self) -> Ticks {
+        self.start()
+    }
+
+    fn rate(&self) -> f64 {
+        1.0
+    }
+
+    fn source(&self) -> &'static str {
+        "fake"
+    }
+}
+
+impl fmt::Display for Ticks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tsc_agrees_with_the_kernel() {
+        let Ok(tsc) = Tsc::calibrate("tsc") else { return };
+        let before = Relation::read(&tsc);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let after = Relation::read(&tsc);
+        let by_tsc = tsc.to_ns(after.ticks.since(before.ticks)) as f64;
+        let by_kernel = (after.raw_ns - before.raw_ns) as f64;
+        assert!((by_tsc / by_kernel - 1.0).abs() < 100e-6, "{by_tsc} {by_kernel}");
+        assert!(monotonic_ns().abs_diff((after.raw_ns as i64 + after.monotonic_less_raw_ns) as u64) < 1_000_000_000);
+    }
+
+    #[test]
+    fn a_distrusted_tsc_is_refused_with_the_reason() {
+        if cfg!(target_arch = "x86_64") && arch::invariant() {
+            assert_eq!(Tsc::calibrate("hpet").unwrap_err(), NoTsc::KernelDistrusts("hpet".into()));
+        }
+    }
+
+    #[test]
+    fn disagreement_of_two_clocks() {
+        let at = |ticks, raw_ns| Relation { ticks: Ticks(ticks), raw_ns, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
+        let (origin, from) = (at(0, 0), at(2_000_000, 1_000_000));
+        assert_eq!(at(2_200_000, 1_100_000).disagreement_ns(&origin, &from), 0.0);
+        assert_eq!(at(2_200_000, 1_100_051).disagreement_ns(&origin, &from), 51.0);
+    }
+
+    #[test]
+    fn stamps_cost_little_and_step() {
+        let quality = Quality::measure(&MonotonicRaw);
+        assert!(quality.cost_ns > 0.0 && quality.step_ns >= 1.0, "{quality:?}");
+        assert_eq!(Quality::measure(&FakeClock::stepping(7)), Quality { cost_ns: 7.0, step_ns: 7.0 });
+    }
+
+    #[test]
+    fn conversions_round_and_saturate() {
+        let tsc = Tsc { ticks_per_ns: 2.5 };
+        assert_eq!((tsc.to_ns(25), tsc.to_ticks(10)), (10, 25));
+        assert_eq!(tsc.to_ticks(u64::MAX), u64::MAX);
+    }
+}

@@ -1,1 +1,416 @@
-//! To be written.
+//! Waiting for a reply, written once over file descriptors: `block`, `poll`, `epoll`, `spin`, `busy-poll` and `adaptive`.
+//!
+//! ```text
+//!   policy      one turn of waiting                                       descriptors
+//!   block       receive; the kernel sleeps in it                          one
+//!   busy-poll   receive; the kernel polls the device in it, then sleeps   one
+//!   poll        poll(2), then receive on each that is ready               any number
+//!   epoll       epoll_wait(2), then receive on each that is ready         any number
+//!   spin        receive on each in turn, never sleep                      any number
+//!   adaptive    spin for so long, then poll(2)                            any number
+//! ```
+//! A policy is chosen before the loop, by [`with_wait`]; inside, [`Wait::wait`] calls the path's own receive until it yields.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::str::FromStr;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+
+use crate::clock::{Clock, Ticks};
+use crate::socket;
+
+/// What a thread does until the reply is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Sleep in the receive call.
+    Block,
+    /// Sleep in poll(2).
+    Poll,
+    /// Sleep in epoll_wait(2).
+    Epoll,
+    /// Receive again and again, never sleep.
+    Spin,
+    /// Let the kernel poll the device in the receive call.
+    BusyPoll,
+    /// Spin for a while, then sleep in poll(2).
+    Adaptive,
+}
+
+impl Policy {
+    /// Every policy.
+    pub const ALL: [Policy; 6] =
+        [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::BusyPoll, Policy::Adaptive];
+
+    /// The word in a path spec.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Block => "block",
+            Policy::Poll => "poll",
+            Policy::Epoll => "epoll",
+            Policy::Spin => "spin",
+            Policy::BusyPoll => "busy-poll",
+            Policy::Adaptive => "adaptive",
+        }
+    }
+
+    /// True if one thread can wait on several descriptors at once.
+    pub const fn takes_many(self) -> bool {
+        !matches!(self, Policy::Block | Policy::BusyPoll)
+    }
+
+    /// True if the thread gives up its core while it waits.
+    pub const fn sleeps(self) -> bool {
+        !matches!(self, Policy::Spin)
+    }
+
+    /// Which options of the policy `usecs` applies to.
+    pub const fn takes_usecs(self) -> bool {
+        matches!(self, Policy::BusyPoll | Policy::Adaptive)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that is no policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a wait policy")]
+pub struct NotAPolicy;
+
+impl FromStr for Policy {
+    type Err = NotAPolicy;
+
+    fn from_str(text: &str) -> Result<Policy, NotAPolicy> {
+        Policy::ALL.into_iter().find(|policy| policy.name() == text).ok_or(NotAPolicy)
+    }
+}
+
+/// How long a blocking receive sleeps before the loop looks at its deadlines again.
+pub const PATIENCE: Duration = Duration::from_millis(10);
+
+/// One way to wait.
+pub trait Wait {
+    /// Calls `attempt(i)` for the descriptors that may have something until it yields. `Ok(None)` from an attempt means that there
+    /// is nothing now; `Ok(None)` from here means that `until` has passed or a signal came, so that the caller looks at its
+    /// deadlines and its stop flag.
+    fn wait<T>(&mut self, until: Ticks, attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>>;
+}
+
+/// Turns "nothing now" of a system call into `None`.
+#[inline]
+pub fn or_nothing<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `block` and `busy-poll`: the receive call itself waits, at most [`PATIENCE`] on a socket.
+pub struct Block;
+
+impl Wait for Block {
+    #[inline(always)]
+    fn wait<T>(&mut self, _until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        attempt(0)
+    }
+}
+
+/// `spin`.
+pub struct Spin<C> {
+    clock: C,
+    count: usize,
+    next: usize,
+}
+
+impl<C: Clock> Wait for Spin<C> {
+    #[inline(always)]
+    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        loop {
+            // Each turn begins behind the last that yielded, so that no descriptor starves.
+            let at = self.next;
+            self.next = if at + 1 >= self.count { 0 } else { at + 1 };
+            if let Some(found) = attempt(at)? {
+                return Ok(Some(found));
+            }
+            if self.clock.now() >= until {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// `poll`.
+pub struct Poll<'fd, C> {
+    clock: C,
+    fds: Vec<PollFd<'fd>>,
+    next: usize,
+}
+
+impl<C: Clock> Poll<'_, C> {
+    fn sleep(&mut self, until: Ticks) -> io::Result<bool> {
+        let left = timespec(self.clock.to_ns(until.since(self.clock.now())));
+        Ok(or_nothing(poll(&mut self.fds, Some(&left)))?.is_some_and(|ready| ready > 0))
+    }
+
+    fn scan<T>(&mut self, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        while self.next < self.fds.len() {
+            let at = self.next;
+            self.next += 1;
+            // An error or hang-up is ready too: the receive then says what it is.
+            if !self.fds[at].revents().is_empty()
+                && let Some(found) = attempt(at)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<C: Clock> Wait for Poll<'_, C> {
+    #[inline]
+    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        loop {
+            if let Some(found) = self.scan(&mut attempt)? {
+                return Ok(Some(found));
+            }
+            if !self.sleep(until)? {
+                return Ok(None);
+            }
+            self.next = 0;
+        }
+    }
+}
+
+/// `epoll`, level-triggered.
+pub struct Epoll<C> {
+    clock: C,
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    ready: usize,
+    next: usize,
+}
+
+impl<C: Clock> Wait for Epoll<C> {
+    #[inline]
+    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        loop {
+            while self.next < self.ready {
+                let at = self.events[self.next].data.u64() as usize;
+                self.next += 1;
+                if let Some(found) = attempt(at)? {
+                    return Ok(Some(found));
+                }
+            }
+            let left = timespec(self.clock.to_ns(until.since(self.clock.now())));
+            let ready = or_nothing(epoll::wait(&self.epoll, &mut self.events[..], Some(&left)))?;
+            (self.ready, self.next) = (ready.unwrap_or(0), 0);
+            if self.ready == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// `adaptive`: spin, then poll(2).
+pub struct Adaptive<'fd, C> {
+    spin: Spin<C>,
+    ticks: u64,
+    poll: Poll<'fd, C>,
+}
+
+impl<C: Clock> Wait for Adaptive<'_, C> {
+    #[inline]
+    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        let spin_until = self.spin.clock.now().plus(self.ticks).min(until);
+        if let Some(found) = self.spin.wait(spin_until, &mut attempt)? {
+            return Ok(Some(found));
+        }
+        self.poll.wait(until, attempt)
+    }
+}
+
+/// What is done with the policy once it is known; a trait because closures cannot be generic.
+pub trait WithWait {
+    /// What it makes.
+    type Out;
+    /// Runs with the policy as a type, so that nothing inside branches on it.
+    fn run<W: Wait>(self, wait: W) -> Self::Out;
+}
+
+/// Why a policy cannot wait on these descriptors.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// Several descriptors for a policy that sleeps in the receive call.
+    #[error("{policy} waits on one descriptor per thread, and there are {count}: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows")]
+    OneOnly {
+        /// The policy.
+        policy: Policy,
+        /// Descriptors there are.
+        count: usize,
+    },
+    /// A descriptor refused its mode.
+    #[error("cannot prepare a descriptor for {policy}: {source}")]
+    Prepare {
+        /// The policy.
+        policy: Policy,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Prepares the descriptors for a policy (`usecs` is what `adaptive` spins for) and runs `visitor` with it as a type.
+pub fn with_wait<'fd, C: Clock + 'fd, V: WithWait>(
+    policy: Policy,
+    usecs: u32,
+    clock: C,
+    fds: &[BorrowedFd<'fd>],
+    visitor: V,
+) -> Result<V::Out, WaitError> {
+    if !policy.takes_many() && fds.len() > 1 {
+        return Err(WaitError::OneOnly { policy, count: fds.len() });
+    }
+    let prepare = |source: io::Error| WaitError::Prepare { policy, source };
+    for fd in fds {
+        set_nonblocking(*fd, policy.takes_many()).map_err(prepare)?;
+        // A pipe or eventfd has no timeout; there a signal ends the wait.
+        match socket::set_receive_timeout(fd, PATIENCE) {
+            Err(error) if error.raw_os_error() != Some(Errno::NOTSOCK.raw_os_error()) => return Err(prepare(error)),
+            _ => {}
+        }
+    }
+    let spin = Spin { clock: clock.clone(), count: fds.len(), next: 0 };
+    let new_poll = |clock| Poll { clock, fds: fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect(), next: fds.len() };
+    Ok(match policy {
+        Policy::Block | Policy::BusyPoll => visitor.run(Block),
+        Policy::Spin => visitor.run(spin),
+        Policy::Poll => visitor.run(new_poll(clock)),
+        Policy::Adaptive => {
+            let ticks = clock.to_ticks(u64::from(usecs) * 1000);
+            visitor.run(Adaptive { spin, ticks, poll: new_poll(clock) })
+        }
+        Policy::Epoll => visitor.run(new_epoll(clock, fds).map_err(prepare)?),
+    })
+}
+
+fn new_epoll<C>(clock: C, fds: &[BorrowedFd<'_>]) -> io::Result<Epoll<C>> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (at, fd) in fds.iter().enumerate() {
+        epoll::add(&epoll, fd, epoll::EventData::new_u64(at as u64), epoll::EventFlags::IN)?;
+    }
+    let none = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+    Ok(Epoll { clock, epoll, events: vec![none; fds.len().clamp(1, 64)], ready: 0, next: 0 })
+}
+
+fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    let flags = fcntl_getfl(fd)?;
+    let wanted = if on { flags | OFlags::NONBLOCK } else { flags - OFlags::NONBLOCK };
+    if wanted != flags {
+        fcntl_setfl(fd, wanted)?;
+    }
+    Ok(())
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+    use crate::clock::MonotonicRaw;
+
+    struct ReceiveAll<'a> {
+        sockets: &'a [UnixDatagram],
+        count: usize,
+    }
+
+    impl WithWait for ReceiveAll<'_> {
+        type Out = Vec<(usize, u8)>;
+
+        fn run<W: Wait>(self, mut wait: W) -> Vec<(usize, u8)> {
+            let mut found = Vec::new();
+            while found.len() < self.count {
+                let until = Clock::now(&MonotonicRaw).plus(2_000_000_000);
+                let mut byte = [0];
+                let one = wait.wait(until, |i| {
+                    let got = rustix::net::recv(&self.sockets[i], &mut byte[..], rustix::net::RecvFlags::empty());
+                    Ok(or_nothing(got)?.map(|_| i))
+                });
+                match one.unwrap() {
+                    Some(i) => found.push((i, byte[0])),
+                    None => break,
+                }
+            }
+            found
+        }
+    }
+
+    #[test]
+    fn every_policy_receives_what_is_there_and_gives_up_in_time() {
+        for policy in Policy::ALL {
+            let count = if policy.takes_many() { 3 } else { 1 };
+            let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| UnixDatagram::pair().unwrap()).unzip();
+            for (i, socket) in theirs.iter().enumerate() {
+                socket.send(&[i as u8]).unwrap();
+                socket.send(&[10 + i as u8]).unwrap();
+            }
+            let fds: Vec<_> = ours.iter().map(|s| s.as_fd()).collect();
+            let receive = ReceiveAll { sockets: &ours, count: 2 * count };
+            let mut found = with_wait(policy, 50, MonotonicRaw, &fds, receive).unwrap();
+            found.sort_unstable();
+            let expected: Vec<_> = (0..count).flat_map(|i| [(i, i as u8), (i, 10 + i as u8)]).collect();
+            assert_eq!(found, expected, "{policy}");
+        }
+    }
+
+    struct GiveUp;
+
+    impl WithWait for GiveUp {
+        type Out = u64;
+
+        fn run<W: Wait>(self, mut wait: W) -> u64 {
+            let start = Clock::now(&MonotonicRaw);
+            let until = start.plus(3_000_000);
+            let nothing = wait.wait(until, |_| Ok(None::<()>)).unwrap();
+            assert!(nothing.is_none());
+            Clock::now(&MonotonicRaw).since(start)
+        }
+    }
+
+    #[test]
+    fn a_wait_ends_when_its_time_has_passed() {
+        for policy in Policy::ALL.into_iter().filter(|p| p.takes_many()) {
+            let (ours, _theirs) = UnixDatagram::pair().unwrap();
+            let waited = with_wait(policy, 100, MonotonicRaw, &[ours.as_fd()], GiveUp).unwrap();
+            assert!(waited >= 3_000_000, "{policy} gave up after {waited} ns");
+        }
+    }
+
+    #[test]
+    fn block_refuses_several_descriptors() {
+        let (a, b) = UnixDatagram::pair().unwrap();
+        let error = with_wait(Policy::Block, 0, MonotonicRaw, &[a.as_fd(), b.as_fd()], GiveUp).unwrap_err();
+        assert!(error.to_string().contains(":poll, :epoll"), "{error}");
+    }
+
+    #[test]
+    fn policies_read_back_their_names() {
+        for policy in Policy::ALL {
+            assert_eq!(policy.name().parse(), Ok(policy));
+        }
+        assert!("sleep".parse::<Policy>().is_err());
+    }
+}
