@@ -1,1 +1,531 @@
-//! To be written.
+//! A client of the ethtool ioctl: what a network device is, how it coalesces interrupts, its queues, rings and offloads.
+//!
+//! Everything here is read, and every reader gives `None` where the device has no such thing (EOPNOTSUPP): that is a fact, not an
+//! error. Only GRO and TSO can be set, for links that Hairpin makes itself.
+//!
+//! Sources: `include/uapi/linux/ethtool.h`, `net/ethtool/ioctl.c`, ethtool(8), netdevice(7).
+
+use std::ffi::c_char;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use uapi::Request;
+
+/// What the ioctl refused.
+#[derive(Debug, thiserror::Error)]
+pub enum EthtoolError {
+    /// There is no socket to ask through.
+    #[error("cannot open a socket for ethtool: {0}")]
+    Open(#[source] io::Error),
+    /// The kernel or the driver refused.
+    #[error("cannot {operation} of {interface}: {source}{}", remedy(.source))]
+    Refused {
+        /// What was asked, such as "read the coalescing".
+        operation: &'static str,
+        /// The interface it was asked of.
+        interface: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The kernel accepted the setting and did not follow it: the device's features are fixed, or depend on others.
+    #[error("asked {interface} for {feature} {}, but it stays {}", on_off(*.asked), on_off(!*.asked))]
+    NotTaken {
+        /// The feature, such as "gro".
+        feature: &'static str,
+        /// The interface.
+        interface: String,
+        /// What was asked for.
+        asked: bool,
+    },
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    if source.raw_os_error() == Some(libc::EPERM) { ": needs CAP_NET_ADMIN in the interface's namespace" } else { "" }
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// Which driver serves an interface; what the driver leaves empty is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverInfo {
+    /// The driver's name, such as `mlx5_core` or `veth`.
+    pub driver: String,
+    /// The driver's version, for drivers in the kernel tree usually the kernel's.
+    pub version: Option<String>,
+    /// The device's firmware.
+    pub firmware: Option<String>,
+    /// The device's address on its bus, such as `0000:3b:00.0`.
+    pub bus: Option<String>,
+}
+
+/// How a device gathers packets before it raises an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalesce {
+    /// Longest delay after a received packet in microseconds.
+    pub rx_usecs: u32,
+    /// Received packets after which it does not wait longer; 0: no such bound.
+    pub rx_frames: u32,
+    /// Longest delay after a sent packet in microseconds.
+    pub tx_usecs: u32,
+    /// Sent packets after which it does not wait longer; 0: no such bound.
+    pub tx_frames: u32,
+    /// Whether the driver varies the receive values by load.
+    pub adaptive_rx: bool,
+    /// Whether the driver varies the transmit values by load.
+    pub adaptive_tx: bool,
+}
+
+/// How many queues of each sort a device uses, and could use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// Queues that only receive.
+    pub rx: u32,
+    /// Queues that only transmit.
+    pub tx: u32,
+    /// Queues that do both.
+    pub combined: u32,
+    /// The most `rx` that the device offers.
+    pub max_rx: u32,
+    /// The most `tx` that the device offers.
+    pub max_tx: u32,
+    /// The most `combined` that the device offers.
+    pub max_combined: u32,
+}
+
+/// Descriptors per queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rings {
+    /// Receive descriptors.
+    pub rx: u32,
+    /// Transmit descriptors.
+    pub tx: u32,
+    /// The most `rx` that the device offers.
+    pub max_rx: u32,
+    /// The most `tx` that the device offers.
+    pub max_tx: u32,
+}
+
+/// Whether each offload is on; `None` where the kernel cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offloads {
+    /// Checksums of received packets verified by the device.
+    pub rx_checksum: Option<bool>,
+    /// Checksums of sent packets computed by the device.
+    pub tx_checksum: Option<bool>,
+    /// Packets sent from several pieces of memory.
+    pub scatter_gather: Option<bool>,
+    /// TCP segmentation by the device.
+    pub tso: Option<bool>,
+    /// Segmentation by the kernel just before the device.
+    pub gso: Option<bool>,
+    /// Received segments joined by the kernel.
+    pub gro: Option<bool>,
+    /// Received segments joined by the device.
+    pub lro: Option<bool>,
+}
+
+/// A socket to ask the devices of one network namespace through: the one that the process was in when it was opened.
+pub struct Ethtool {
+    socket: OwnedFd,
+}
+
+impl Ethtool {
+    /// Opens a socket in the network namespace that the calling thread is in now.
+    ///
+    /// # Errors
+    /// The kernel gives no socket.
+    pub fn open() -> Result<Ethtool, EthtoolError> {
+        socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+            .map(|socket| Ethtool { socket })
+            .map_err(|e| EthtoolError::Open(e.into()))
+    }
+
+    /// Reads which driver serves the interface.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
+        let info = self.read("read the driver", interface, uapi::DriverInfo::get())?;
+        Ok(info.map(|info| DriverInfo {
+            driver: until_nul(&info.driver).unwrap_or_default(),
+            version: until_nul(&info.version),
+            firmware: until_nul(&info.fw_version),
+            bus: until_nul(&info.bus_info),
+        }))
+    }
+
+    /// Reads the link's speed in Mbit/s; `None` also while it has none, as without a cable. A veth claims 10,000.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn link_speed(&self, interface: &str) -> Result<Option<u32>, EthtoolError> {
+        let operation = "read the link speed";
+        // Twice: the first answer only says, as a negative number, how many words the kernel's masks of link modes have.
+        let Some(asked) = self.read(operation, interface, uapi::LinkSettings::with_words(0))? else { return Ok(None) };
+        let words = asked.link_mode_masks_nwords.saturating_neg();
+        let settings = self.read(operation, interface, uapi::LinkSettings::with_words(words))?;
+        Ok(settings.map(|settings| settings.speed).filter(|speed| *speed != 0 && *speed != uapi::SPEED_UNKNOWN))
+    }
+
+    /// Reads how the device coalesces interrupts.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
+        let coalesce = self.read("read the coalescing", interface, uapi::Coalesce::get())?;
+        Ok(coalesce.map(|c| Coalesce {
+            rx_usecs: c.rx_coalesce_usecs,
+            rx_frames: c.rx_max_coalesced_frames,
+            tx_usecs: c.tx_coalesce_usecs,
+            tx_frames: c.tx_max_coalesced_frames,
+            adaptive_rx: c.use_adaptive_rx_coalesce != 0,
+            adaptive_tx: c.use_adaptive_tx_coalesce != 0,
+        }))
+    }
+
+    /// Reads how many queues the device uses.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn channels(&self, interface: &str) -> Result<Option<Channels>, EthtoolError> {
+        let channels = self.read("read the channels", interface, uapi::Channels::get())?;
+        Ok(channels.map(|c| Channels {
+            rx: c.rx_count,
+            tx: c.tx_count,
+            combined: c.combined_count,
+            max_rx: c.max_rx,
+            max_tx: c.max_tx,
+            max_combined: c.max_combined,
+        }))
+    }
+
+    /// Reads how many descriptors the device's queues have.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
+        let rings = self.read("read the rings", interface, uapi::RingParameters::get())?;
+        Ok(rings.map(|r| Rings { rx: r.rx_pending, tx: r.tx_pending, max_rx: r.rx_max_pending, max_tx: r.tx_max_pending }))
+    }
+
+    /// Reads which offloads are on.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError> {
+        let state = |command| self.value(interface, command).map(|value| value.map(|value| value != 0));
+        Ok(Offloads {
+            rx_checksum: state(uapi::GRXCSUM)?,
+            tx_checksum: state(uapi::GTXCSUM)?,
+            scatter_gather: state(uapi::GSG)?,
+            tso: state(uapi::GTSO)?,
+            gso: state(uapi::GGSO)?,
+            gro: state(uapi::GGRO)?,
+            lro: self.value(interface, uapi::GFLAGS)?.map(|flags| flags & uapi::FLAG_LRO != 0),
+        })
+    }
+
+    /// Turns generic receive offload on or off, and reads it back.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), CAP_NET_ADMIN is missing (EPERM), or the device does not follow.
+    pub fn set_gro(&self, interface: &str, on: bool) -> Result<(), EthtoolError> {
+        self.set("gro", "set the gro", interface, (uapi::SGRO, uapi::GGRO), on)
+    }
+
+    /// Turns TCP segmentation offload on or off, and reads it back.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), CAP_NET_ADMIN is missing (EPERM), or the device does not follow.
+    pub fn set_tso(&self, interface: &str, on: bool) -> Result<(), EthtoolError> {
+        self.set("tso", "set the tso", interface, (uapi::STSO, uapi::GTSO), on)
+    }
+
+    fn set(
+        &self,
+        feature: &'static str,
+        operation: &'static str,
+        interface: &str,
+        (set, get): (u32, u32),
+        on: bool,
+    ) -> Result<(), EthtoolError> {
+        let mut value = uapi::Value { cmd: set, data: u32::from(on) };
+        self.ioctl(interface, &mut value).map_err(|source| EthtoolError::Refused {
+            operation,
+            interface: interface.to_owned(),
+            source,
+        })?;
+        // The kernel answers 0 even where the feature is fixed.
+        match self.value(interface, get)? {
+            Some(state) if (state != 0) == on => Ok(()),
+            _ => Err(EthtoolError::NotTaken { feature, interface: interface.to_owned(), asked: on }),
+        }
+    }
+
+    fn value(&self, interface: &str, command: u32) -> Result<Option<u32>, EthtoolError> {
+        let value = self.read("read the offloads", interface, uapi::Value { cmd: command, data: 0 })?;
+        Ok(value.map(|value| value.data))
+    }
+
+    /// Sends a reading request; `None` if the device has no such thing.
+    fn read<T: Request>(&self, operation: &'static str, interface: &str, mut request: T) -> Result<Option<T>, EthtoolError> {
+        match self.ioctl(interface, &mut request) {
+            Ok(()) => Ok(Some(request)),
+            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            Err(source) => Err(EthtoolError::Refused { operation, interface: interface.to_owned(), source }),
+        }
+    }
+
+    fn ioctl<T: Request>(&self, interface: &str, request: &mut T) -> io::Result<()> {
+        let mut ifr_name = [0 as c_char; libc::IFNAMSIZ];
+        if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains('\0') {
+            // What the kernel would say of an interface that cannot exist.
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from as c_char;
+        }
+        let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: std::ptr::from_mut(request).cast() };
+        let mut ifreq = libc::ifreq { ifr_name, ifr_ifru };
+        // SAFETY: SIOCETHTOOL takes an ifreq whose name ends in a NUL and whose data points at the structure of the command in
+        // its first field; `Request` promises that T is that structure, and it is borrowed mutably for the call's length.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut ifreq) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The text up to the first NUL; `None` if it is empty.
+fn until_nul(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    Some(String::from_utf8_lossy(&bytes[..end]).into_owned()).filter(|text| !text.is_empty())
+}
+
+/// The structures and numbers of `include/uapi/linux/ethtool.h`, under the kernel's names.
+mod uapi {
+    /// A structure that an ethtool command reads and writes.
+    ///
+    /// # Safety
+    /// The type is `repr(C)` with plain integers only, begins with the command as `u32`, and is at least as long as what the
+    /// kernel reads and writes for every command that it is made with.
+    pub(super) unsafe trait Request {}
+
+    const GDRVINFO: u32 = 0x03;
+    const GCOALESCE: u32 = 0x0e;
+    const GRINGPARAM: u32 = 0x10;
+    pub(super) const GRXCSUM: u32 = 0x14;
+    pub(super) const GTXCSUM: u32 = 0x16;
+    pub(super) const GSG: u32 = 0x18;
+    pub(super) const GTSO: u32 = 0x1e;
+    pub(super) const STSO: u32 = 0x1f;
+    pub(super) const GGSO: u32 = 0x23;
+    pub(super) const GFLAGS: u32 = 0x25;
+    pub(super) const GGRO: u32 = 0x2b;
+    pub(super) const SGRO: u32 = 0x2c;
+    const GCHANNELS: u32 = 0x3c;
+    const GLINKSETTINGS: u32 = 0x4c;
+    /// `ETH_FLAG_LRO`, in the answer to `GFLAGS`.
+    pub(super) const FLAG_LRO: u32 = 1 << 15;
+    /// `SPEED_UNKNOWN`, -1 as the kernel stores it.
+    pub(super) const SPEED_UNKNOWN: u32 = u32::MAX;
+    /// The most words that a mask of link modes can have: the count is an `i8`.
+    const MASK_WORDS: usize = i8::MAX as usize;
+
+    /// `struct ethtool_value`, of all commands that get or set one number.
+    #[repr(C)]
+    pub(super) struct Value {
+        pub(super) cmd: u32,
+        pub(super) data: u32,
+    }
+    const _: () = assert!(size_of::<Value>() == 8);
+    // SAFETY: repr(C), integers; used with the GET/SET commands above that take a struct ethtool_value of this size.
+    unsafe impl Request for Value {}
+
+    /// `struct ethtool_drvinfo`.
+    #[repr(C)]
+    #[derive(Default)]
+    pub(super) struct DriverInfo {
+        cmd: u32,
+        pub(super) driver: [u8; 32],
+        pub(super) version: [u8; 32],
+        pub(super) fw_version: [u8; 32],
+        pub(super) bus_info: [u8; 32],
+        erom_version: [u8; 32],
+        reserved2: [u8; 12],
+        n_priv_flags: u32,
+        n_stats: u32,
+        testinfo_len: u32,
+        eedump_len: u32,
+        regdump_len: u32,
+    }
+    const _: () = assert!(size_of::<DriverInfo>() == 196);
+    // SAFETY: repr(C), integers; made with GDRVINFO only, whose structure has this size.
+    unsafe impl Request for DriverInfo {}
+
+    impl DriverInfo {
+        pub(super) fn get() -> DriverInfo {
+            DriverInfo { cmd: GDRVINFO, ..DriverInfo::default() }
+        }
+    }
+
+    /// `struct ethtool_coalesce`.
+    #[repr(C)]
+    #[derive(Default)]
+    pub(super) struct Coalesce {
+        cmd: u32,
+        pub(super) rx_coalesce_usecs: u32,
+        pub(super) rx_max_coalesced_frames: u32,
+        rx_irq: [u32; 2],
+        pub(super) tx_coalesce_usecs: u32,
+        pub(super) tx_max_coalesced_frames: u32,
+        tx_irq: [u32; 2],
+        stats_block_coalesce_usecs: u32,
+        pub(super) use_adaptive_rx_coalesce: u32,
+        pub(super) use_adaptive_tx_coalesce: u32,
+        /// The values for low and high packet rates, and the interval at which the rate is sampled.
+        by_rate: [u32; 11],
+    }
+    const _: () = assert!(size_of::<Coalesce>() == 92);
+    // SAFETY: repr(C), integers; made with GCOALESCE only, whose structure has this size.
+    unsafe impl Request for Coalesce {}
+
+    impl Coalesce {
+        pub(super) fn get() -> Coalesce {
+            Coalesce { cmd: GCOALESCE, ..Coalesce::default() }
+        }
+    }
+
+    /// `struct ethtool_ringparam`.
+    #[repr(C)]
+    #[derive(Default)]
+    pub(super) struct RingParameters {
+        cmd: u32,
+        pub(super) rx_max_pending: u32,
+        rx_mini_max_pending: u32,
+        rx_jumbo_max_pending: u32,
+        pub(super) tx_max_pending: u32,
+        pub(super) rx_pending: u32,
+        rx_mini_pending: u32,
+        rx_jumbo_pending: u32,
+        pub(super) tx_pending: u32,
+    }
+    const _: () = assert!(size_of::<RingParameters>() == 36);
+    // SAFETY: repr(C), integers; made with GRINGPARAM only, whose structure has this size.
+    unsafe impl Request for RingParameters {}
+
+    impl RingParameters {
+        pub(super) fn get() -> RingParameters {
+            RingParameters { cmd: GRINGPARAM, ..RingParameters::default() }
+        }
+    }
+
+    /// `struct ethtool_channels`.
+    #[repr(C)]
+    #[derive(Default)]
+    pub(super) struct Channels {
+        cmd: u32,
+        pub(super) max_rx: u32,
+        pub(super) max_tx: u32,
+        max_other: u32,
+        pub(super) max_combined: u32,
+        pub(super) rx_count: u32,
+        pub(super) tx_count: u32,
+        other_count: u32,
+        pub(super) combined_count: u32,
+    }
+    const _: () = assert!(size_of::<Channels>() == 36);
+    // SAFETY: repr(C), integers; made with GCHANNELS only, whose structure has this size.
+    unsafe impl Request for Channels {}
+
+    impl Channels {
+        pub(super) fn get() -> Channels {
+            Channels { cmd: GCHANNELS, ..Channels::default() }
+        }
+    }
+
+    /// `struct ethtool_link_settings` with room for three masks of the most words there can be.
+    #[repr(C)]
+    pub(super) struct LinkSettings {
+        cmd: u32,
+        pub(super) speed: u32,
+        duplex: u8,
+        port: u8,
+        phy_address: u8,
+        autoneg: u8,
+        mdio_support: u8,
+        eth_tp_mdix: u8,
+        eth_tp_mdix_ctrl: u8,
+        pub(super) link_mode_masks_nwords: i8,
+        transceiver: u8,
+        master_slave_cfg: u8,
+        master_slave_state: u8,
+        rate_matching: u8,
+        reserved: [u32; 7],
+        link_mode_masks: [u32; 3 * MASK_WORDS],
+    }
+    const _: () = assert!(size_of::<LinkSettings>() == 48 + 3 * 4 * MASK_WORDS);
+    // SAFETY: repr(C), integers; made with GLINKSETTINGS only. The kernel writes 48 bytes and three masks of as many words as it
+    // was told, which an i8 counts.
+    unsafe impl Request for LinkSettings {}
+
+    impl LinkSettings {
+        /// A request that offers room for masks of `words` words.
+        pub(super) fn with_words(words: i8) -> LinkSettings {
+            LinkSettings {
+                cmd: GLINKSETTINGS,
+                speed: 0,
+                duplex: 0,
+                port: 0,
+                phy_address: 0,
+                autoneg: 0,
+                mdio_support: 0,
+                eth_tp_mdix: 0,
+                eth_tp_mdix_ctrl: 0,
+                link_mode_masks_nwords: words,
+                transceiver: 0,
+                master_slave_cfg: 0,
+                master_slave_state: 0,
+                rate_matching: 0,
+                reserved: [0; 7],
+                link_mode_masks: [0; 3 * MASK_WORDS],
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_offloads_and_no_driver_coalescing_rings_or_speed() {
+        let ethtool = Ethtool::open().unwrap();
+        assert!(ethtool.offloads("lo").unwrap().gso.is_some());
+        assert_eq!(ethtool.driver_info("lo").unwrap(), None);
+        assert_eq!(ethtool.coalesce("lo").unwrap(), None);
+        assert_eq!(ethtool.rings("lo").unwrap(), None);
+        assert_eq!(ethtool.channels("lo").unwrap(), None);
+        assert_eq!(ethtool.link_speed("lo").unwrap(), None);
+    }
+
+    #[test]
+    fn a_missing_interface_is_an_error_that_names_it() {
+        let ethtool = Ethtool::open().unwrap();
+        let error = ethtool.coalesce("hp-missing").unwrap_err().to_string();
+        assert_eq!(error, "cannot read the coalescing of hp-missing: No such device (os error 19)");
+        for impossible in ["", "a-name-that-is-too-long", "nul\0nul"] {
+            assert!(ethtool.offloads(impossible).is_err(), "{impossible:?}");
+        }
+    }
+
+    #[test]
+    fn empty_driver_texts_are_none() {
+        assert_eq!(until_nul(b"veth\0junk"), Some("veth".to_owned()));
+        assert_eq!(until_nul(&[0; 32]), None);
+    }
+}

@@ -1,1 +1,502 @@
-//! To be written.
+//! A small rtnetlink client: makes a veth pair across two namespaces, sets links up, gives addresses and a rate, reads links.
+//!
+//! ```text
+//!   first worker's namespace                      second worker's namespace
+//!   ┌──────────────────────┐   one RTM_NEWLINK    ┌──────────────────────┐
+//!   │ name (IFLA_IFNAME)   │◄────────────────────►│ IFLA_IFNAME in       │
+//!   │ mtu, queues          │  IFLA_LINKINFO       │ VETH_INFO_PEER, with │
+//!   │                      │   kind veth          │ IFLA_NET_NS_PID      │
+//!   └──────────────────────┘                      └──────────────────────┘
+//! ```
+//!
+//! Neither end is ever in the namespace that the processes came from, so a killed process leaves nothing there.
+//!
+//! Sources: rtnetlink(7), `include/uapi/linux/{rtnetlink,if_link,veth,pkt_sched}.h`, `net/sched/sch_tbf.c`.
+//! The crate `neli` encodes and decodes; its router is not used, because it starts a thread, and a process that is to enter
+//! a namespace or to measure must have one only.
+
+use std::cell::Cell;
+use std::fmt::Debug;
+use std::io;
+use std::net::IpAddr;
+
+use hairpin_units::{BitRate, Bytes};
+use neli::consts::nl::{NlmF, Nlmsg, NlmsgerrAttr};
+use neli::consts::rtnl::{Ifa, IfaF, Iff, Ifla, IflaInfo, RtAddrFamily, RtScope, Rtm, Tca};
+use neli::consts::socket::NlFamily;
+use neli::err::{BuilderError, SocketError};
+use neli::nl::{NlPayload, NlmsghdrBuilder};
+use neli::rtnl::{Ifaddrmsg, IfaddrmsgBuilder, Ifinfomsg, IfinfomsgBuilder, Rtattr, RtattrBuilder, Tcmsg, TcmsgBuilder};
+use neli::socket::synchronous::NlSocketHandle;
+use neli::types::{Buffer, GenlBuffer, RtBuffer};
+use neli::utils::Groups;
+use neli::{FromBytesWithInput, Size, ToBytes};
+
+/// The peer's description inside `IFLA_INFO_DATA` of a veth (`enum` in `linux/veth.h`).
+const VETH_INFO_PEER: u16 = 1;
+/// Attributes inside `TCA_OPTIONS` of a tbf (`enum` in `linux/pkt_sched.h`).
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+/// `tc_ratespec.linklayer` for Ethernet: the kernel then reckons packet times itself and wants no rate table.
+const TC_LINKLAYER_ETHERNET: u8 = 1;
+/// Parent of a qdisc that stands at a device's root.
+const TC_H_ROOT: u32 = 0xffff_ffff;
+/// The handle `1:` that [`Netlink::add_tbf`] gives.
+const TBF_HANDLE: u32 = 0x0001_0000;
+/// Length of `struct tc_tbf_qopt`: two rate specifications of 12 bytes, then limit, buffer and mtu.
+const TBF_QOPT_LEN: usize = 36;
+/// Where `tc_ratespec.rate`, in bytes per second, lies in `struct tc_tbf_qopt`.
+const TBF_RATE_AT: usize = 8;
+
+/// What the kernel or the netlink socket refused.
+#[derive(Debug, thiserror::Error)]
+pub enum NetlinkError {
+    /// No netlink socket could be opened.
+    #[error("cannot open a netlink socket: {0}")]
+    Open(String),
+    /// The kernel answered with an error.
+    #[error("cannot {operation} {interface}: {source}{}", kernel.as_deref().map(|text| format!(" (kernel: {text})")).unwrap_or_default())]
+    Refused {
+        /// What was asked, such as "create veth".
+        operation: &'static str,
+        /// The interface it was asked of.
+        interface: String,
+        /// The errno that the kernel answered with.
+        source: io::Error,
+        /// The kernel's own words (extended acknowledgement), where it gave some.
+        kernel: Option<String>,
+    },
+    /// The request could not be sent, or its answer not be read.
+    #[error("cannot {operation} {interface}: no usable answer from netlink: {reason}")]
+    Exchange {
+        /// What was asked.
+        operation: &'static str,
+        /// The interface it was asked of.
+        interface: String,
+        /// What went wrong in the exchange.
+        reason: String,
+    },
+}
+
+/// A veth pair to be made: one end here, one in the network namespace of another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VethConfig {
+    /// Name of this namespace's end, at most 15 bytes.
+    pub name: String,
+    /// Name of the peer's end, at most 15 bytes.
+    pub peer_name: String,
+    /// MTU of both ends in bytes; the kernel's 1500 if `None`.
+    pub mtu: Option<u32>,
+    /// Transmit queues and receive queues of both ends; the kernel's 1 if `None`.
+    pub queues: Option<u32>,
+    /// A process, as this process's /proc numbers it, in whose network namespace the peer's end is made.
+    pub peer_pid: u32,
+}
+
+/// A token bucket at the root of a link: `rate` on average, `burst` at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tbf {
+    /// Rate of Ethernet frames, without preamble, FCS and gap.
+    pub rate: BitRate,
+    /// Bucket size; not below the MTU plus 14, or full-sized frames are dropped. 4 GiB at most.
+    pub burst: Bytes,
+    /// Bytes that may wait; what comes beyond is dropped. 4 GiB at most.
+    pub limit: Bytes,
+}
+
+/// A qdisc at a link's root, as the kernel reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RootQdisc {
+    /// The kernel's name, such as `noqueue`, `fq_codel`, `mq` or `tbf`.
+    pub kind: String,
+    /// The rate, for a `tbf`.
+    pub rate: Option<BitRate>,
+}
+
+/// One network interface of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// Interface index, unique in its namespace.
+    pub index: u32,
+    /// Interface name.
+    pub name: String,
+    /// MTU in bytes.
+    pub mtu: u32,
+    /// Transmit queues.
+    pub tx_queues: u32,
+    /// Receive queues.
+    pub rx_queues: u32,
+    /// Whether it is set up (IFF_UP).
+    pub up: bool,
+    /// Whether it is set up and has a carrier (IFF_LOWER_UP): both ends of a veth are up.
+    pub carrier: bool,
+    /// Hardware address, where it has one of six bytes.
+    pub mac: Option<[u8; 6]>,
+    /// The driver's link kind, such as `veth` or `bridge`; physical devices and loopback have none.
+    pub kind: Option<String>,
+}
+
+/// What a request is about, for its error.
+struct Asked<'a> {
+    operation: &'static str,
+    interface: &'a str,
+}
+
+impl Asked<'_> {
+    fn exchange(&self, reason: impl ToString) -> NetlinkError {
+        NetlinkError::Exchange { operation: self.operation, interface: self.interface.to_owned(), reason: reason.to_string() }
+    }
+
+    fn refused(&self, error: i32, kernel: Option<String>) -> NetlinkError {
+        let source = io::Error::from_raw_os_error(error.saturating_neg());
+        NetlinkError::Refused { operation: self.operation, interface: self.interface.to_owned(), source, kernel }
+    }
+}
+
+/// A netlink socket; it belongs to the network namespace that the process was in when it was opened.
+pub struct Netlink {
+    socket: NlSocketHandle,
+    sequence: Cell<u32>,
+}
+
+impl Netlink {
+    /// Opens a socket in the network namespace that the calling thread is in now.
+    ///
+    /// # Errors
+    /// The kernel gives no socket.
+    pub fn open() -> Result<Netlink, NetlinkError> {
+        let open = || -> Result<NlSocketHandle, SocketError> {
+            let socket = NlSocketHandle::connect(NlFamily::Route, None, Groups::empty())?;
+            socket.enable_ext_ack(true)?;
+            Ok(socket)
+        };
+        Ok(Netlink { socket: open().map_err(|e| NetlinkError::Open(e.to_string()))?, sequence: Cell::new(0) })
+    }
+
+    /// Makes a veth pair with one end here and the other in the namespace of `config.peer_pid`, in one request.
+    ///
+    /// # Errors
+    /// A name is taken (EEXIST), the process does not exist (ESRCH), the MTU or the number of queues is out of range, or this
+    /// process lacks CAP_NET_ADMIN over one of the two namespaces (EPERM).
+    pub fn create_veth(&self, config: &VethConfig) -> Result<(), NetlinkError> {
+        let asked = Asked { operation: "create veth", interface: &config.name };
+        let message = veth_request(config).map_err(|reason| asked.exchange(reason))?;
+        self.request(&asked, Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, message).map(drop)
+    }
+
+    /// Sets the link `name` up.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV), or this process lacks CAP_NET_ADMIN (EPERM).
+    pub fn set_up(&self, name: &str) -> Result<(), NetlinkError> {
+        let asked = Asked { operation: "set up", interface: name };
+        let message = link_by_name(name, true).map_err(|reason| asked.exchange(reason))?;
+        self.request(&asked, Rtm::Setlink, NlmF::empty(), message).map(drop)
+    }
+
+    /// Gives the link `name` the address `address`/`prefix`. An IPv6 address is usable at once: no duplicate address detection.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV), it has the address already (EEXIST), the prefix is too long (EINVAL), IPv6 is off
+    /// (EOPNOTSUPP, EACCES), or this process lacks CAP_NET_ADMIN (EPERM).
+    pub fn add_address(&self, name: &str, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
+        let asked = Asked { operation: "add an address to", interface: name };
+        let index = self.link(name)?.index;
+        let message = address_request(index, address, prefix).map_err(|reason| asked.exchange(reason))?;
+        self.request(&asked, Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, message).map(drop)
+    }
+
+    /// Puts a token bucket at the root of the link `name`, so that it sends at `tbf.rate` on average.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV), the kernel has no tbf (ENOENT), the burst is 0 or the link has another root qdisc
+    /// (EINVAL, EEXIST), or this process lacks CAP_NET_ADMIN (EPERM).
+    pub fn add_tbf(&self, name: &str, tbf: &Tbf) -> Result<(), NetlinkError> {
+        let asked = Asked { operation: "add a tbf to", interface: name };
+        let index = self.link(name)?.index;
+        let message = tbf_request(index, tbf).map_err(|reason| asked.exchange(reason))?;
+        self.request(&asked, Rtm::Newqdisc, NlmF::CREATE | NlmF::EXCL, message).map(drop)
+    }
+
+    /// Reads the qdisc at the root of the link `name`; `None` if the kernel shows none.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV).
+    pub fn root_qdisc(&self, name: &str) -> Result<Option<RootQdisc>, NetlinkError> {
+        let asked = Asked { operation: "read the qdisc of", interface: name };
+        let index = self.link(name)?.index;
+        let message = qdisc_message(index, 0, 0, RtBuffer::new()).map_err(|reason| asked.exchange(reason))?;
+        let all = self.request(&asked, Rtm::Getqdisc, NlmF::DUMP, message)?;
+        let root = all.iter().find(|q| i64::from(*q.tcm_ifindex()) == i64::from(index) && *q.tcm_parent() == TC_H_ROOT);
+        Ok(root.map(root_qdisc_of))
+    }
+
+    /// Reads the link `name` of this socket's namespace.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV).
+    pub fn link(&self, name: &str) -> Result<LinkFacts, NetlinkError> {
+        let asked = Asked { operation: "read link", interface: name };
+        let message = link_by_name(name, false).map_err(|reason| asked.exchange(reason))?;
+        let answer = self.request(&asked, Rtm::Getlink, NlmF::empty(), message)?;
+        answer.first().and_then(link_facts).ok_or_else(|| asked.exchange("the answer holds no link"))
+    }
+
+    /// Reads all links of this socket's namespace, by index.
+    ///
+    /// # Errors
+    /// The exchange with the kernel fails.
+    pub fn links(&self) -> Result<Vec<LinkFacts>, NetlinkError> {
+        let asked = Asked { operation: "list", interface: "all links" };
+        let message = IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified).build().map_err(|e| asked.exchange(e))?;
+        let mut links: Vec<_> = self.request(&asked, Rtm::Getlink, NlmF::DUMP, message)?.iter().filter_map(link_facts).collect();
+        links.sort_by_key(|link| link.index);
+        Ok(links)
+    }
+
+    /// Sends one request and collects the answer's messages up to its acknowledgement (or a dump's end).
+    fn request<P>(&self, asked: &Asked<'_>, kind: Rtm, flags: NlmF, message: P) -> Result<Vec<P>, NetlinkError>
+    where
+        P: Size + ToBytes + FromBytesWithInput<Input = usize> + Clone + Debug,
+    {
+        let sequence = self.sequence.get().wrapping_add(1);
+        self.sequence.set(sequence);
+        let header = NlmsghdrBuilder::default()
+            .nl_type(kind)
+            .nl_flags(NlmF::REQUEST | NlmF::ACK | flags)
+            .nl_seq(sequence)
+            .nl_payload(NlPayload::Payload(message))
+            .build()
+            .map_err(|e| asked.exchange(e))?;
+        self.socket.send(&header).map_err(|e| asked.exchange(e))?;
+        let mut collected = Vec::new();
+        loop {
+            let (batch, _) = self.socket.recv::<Rtm, P>().map_err(|e| asked.exchange(e))?;
+            for answer in batch {
+                let answer = answer.map_err(|e| asked.exchange(e))?;
+                if *answer.nl_seq() != sequence {
+                    // What is left of an earlier exchange that failed half way.
+                    continue;
+                }
+                let done = u16::from(*answer.nl_type()) == u16::from(Nlmsg::Done);
+                match answer.nl_payload() {
+                    NlPayload::Err(e) => return Err(asked.refused(*e.error(), extended_ack(e.ext_ack()))),
+                    NlPayload::DumpExtAck(e) if *e.error() != 0 => {
+                        return Err(asked.refused(*e.error(), extended_ack(e.ext_ack())));
+                    }
+                    NlPayload::Ack(_) | NlPayload::DumpExtAck(_) => return Ok(collected),
+                    NlPayload::Empty | NlPayload::Payload(_) if done => return Ok(collected),
+                    NlPayload::Empty => {}
+                    NlPayload::Payload(payload) => collected.push(payload.clone()),
+                }
+            }
+        }
+    }
+}
+
+/// Encodes one attribute; `payload` is what follows its header.
+fn attribute<T, P>(kind: T, payload: P) -> Result<Rtattr<T, Buffer>, BuilderError>
+where
+    T: Size,
+    P: Size + ToBytes,
+{
+    Ok(RtattrBuilder::default().rta_type(kind).rta_payload(payload).build()?)
+}
+
+/// A text as netlink wants it: its bytes and a NUL.
+fn text(text: &str) -> Buffer {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(0);
+    Buffer::from(bytes)
+}
+
+/// The attributes that both ends of a pair carry.
+fn end_attributes(name: &str, config: &VethConfig) -> Result<RtBuffer<Ifla, Buffer>, BuilderError> {
+    let mut attributes = RtBuffer::new();
+    attributes.push(attribute(Ifla::Ifname, text(name))?);
+    if let Some(mtu) = config.mtu {
+        attributes.push(attribute(Ifla::Mtu, mtu)?);
+    }
+    if let Some(queues) = config.queues {
+        attributes.push(attribute(Ifla::NumTxQueues, queues)?);
+        attributes.push(attribute(Ifla::NumRxQueues, queues)?);
+    }
+    Ok(attributes)
+}
+
+fn link_message(attributes: RtBuffer<Ifla, Buffer>) -> IfinfomsgBuilder {
+    IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified).rtattrs(attributes)
+}
+
+fn veth_request(config: &VethConfig) -> Result<Ifinfomsg, BuilderError> {
+    let mut peer = end_attributes(&config.peer_name, config)?;
+    peer.push(attribute(Ifla::NetNsPid, config.peer_pid)?);
+    let mut data: RtBuffer<u16, Buffer> = RtBuffer::new();
+    data.push(attribute(VETH_INFO_PEER, link_message(peer).build()?)?);
+    let mut info = RtBuffer::new();
+    info.push(attribute(IflaInfo::Kind, text("veth"))?);
+    info.push(attribute(IflaInfo::Data, data)?);
+    let mut attributes = end_attributes(&config.name, config)?;
+    attributes.push(attribute(Ifla::Linkinfo, info)?);
+    Ok(link_message(attributes).build()?)
+}
+
+fn link_by_name(name: &str, up: bool) -> Result<Ifinfomsg, BuilderError> {
+    let mut attributes = RtBuffer::new();
+    attributes.push(attribute(Ifla::Ifname, text(name))?);
+    let message = link_message(attributes);
+    Ok(if up { message.up() } else { message }.build()?)
+}
+
+fn address_request(index: u32, address: IpAddr, prefix: u8) -> Result<Ifaddrmsg, BuilderError> {
+    let (family, flags, bytes) = match address {
+        IpAddr::V4(v4) => (RtAddrFamily::Inet, IfaF::empty(), v4.octets().to_vec()),
+        IpAddr::V6(v6) => (RtAddrFamily::Inet6, IfaF::NODAD, v6.octets().to_vec()),
+    };
+    let mut attributes = RtBuffer::new();
+    attributes.push(attribute(Ifa::Local, Buffer::from(bytes.clone()))?);
+    attributes.push(attribute(Ifa::Address, Buffer::from(bytes))?);
+    let message = IfaddrmsgBuilder::default().ifa_family(family).ifa_prefixlen(prefix).ifa_flags(flags);
+    Ok(message.ifa_scope(RtScope::Universe).ifa_index(index).rtattrs(attributes).build()?)
+}
+
+fn qdisc_message(index: u32, handle: u32, parent: u32, attributes: RtBuffer<Tca, Buffer>) -> Result<Tcmsg, BuilderError> {
+    // The kernel's field is a signed integer; an index that it gave fits.
+    let message = TcmsgBuilder::default().tcm_family(0).tcm_ifindex(index.cast_signed()).tcm_info(0);
+    Ok(message.tcm_handle(handle).tcm_parent(parent).rtattrs(attributes).build()?)
+}
+
+fn tbf_request(index: u32, tbf: &Tbf) -> Result<Tcmsg, BuilderError> {
+    let bytes_per_s = tbf.rate.0 / 8;
+    let burst = u32::try_from(tbf.burst.0).unwrap_or(u32::MAX);
+    let limit = u32::try_from(tbf.limit.0).unwrap_or(u32::MAX);
+    let mut options: RtBuffer<u16, Buffer> = RtBuffer::new();
+    options.push(attribute(TCA_TBF_PARMS, Buffer::from(tbf_qopt(bytes_per_s, limit).to_vec()))?);
+    // In bytes, so that the kernel works out the time itself; `tc_tbf_qopt.buffer` would want it in scheduler ticks.
+    options.push(attribute(TCA_TBF_BURST, burst)?);
+    if u32::try_from(bytes_per_s).is_err() {
+        options.push(attribute(TCA_TBF_RATE64, bytes_per_s)?);
+    }
+    let mut attributes = RtBuffer::new();
+    attributes.push(attribute(Tca::Kind, text("tbf"))?);
+    attributes.push(attribute(Tca::Options, options)?);
+    qdisc_message(index, TBF_HANDLE, TC_H_ROOT, attributes)
+}
+
+/// `struct tc_tbf_qopt`: rate { cell_log u8, linklayer u8, overhead u16, cell_align i16, mpu u16, rate u32 }, peakrate { the
+/// same }, limit u32, buffer u32, mtu u32. Peak rate, buffer and mtu stay 0: no peak rate, and the burst comes in
+/// `TCA_TBF_BURST`. From 4 GB/s on the rate is the largest that fits, and `TCA_TBF_RATE64` holds the true one.
+fn tbf_qopt(bytes_per_s: u64, limit: u32) -> [u8; TBF_QOPT_LEN] {
+    let mut qopt = [0; TBF_QOPT_LEN];
+    qopt[1] = TC_LINKLAYER_ETHERNET;
+    qopt[TBF_RATE_AT..12].copy_from_slice(&u32::try_from(bytes_per_s).unwrap_or(u32::MAX).to_ne_bytes());
+    qopt[24..28].copy_from_slice(&limit.to_ne_bytes());
+    qopt
+}
+
+fn link_facts(message: &Ifinfomsg) -> Option<LinkFacts> {
+    let attributes = message.rtattrs().get_attr_handle();
+    let number = |kind| attributes.get_attr_payload_as::<u32>(kind).ok();
+    let kind = attributes.get_nested_attributes::<IflaInfo>(Ifla::Linkinfo).ok();
+    Some(LinkFacts {
+        index: u32::try_from(*message.ifi_index()).ok()?,
+        name: attributes.get_attribute(Ifla::Ifname).map(|a| until_nul(a.rta_payload().as_ref()))?,
+        mtu: number(Ifla::Mtu)?,
+        tx_queues: number(Ifla::NumTxQueues)?,
+        rx_queues: number(Ifla::NumRxQueues)?,
+        up: message.ifi_flags().contains(Iff::UP),
+        carrier: message.ifi_flags().contains(Iff::LOWERUP),
+        mac: attributes.get_attribute(Ifla::Address).and_then(|a| a.rta_payload().as_ref().try_into().ok()),
+        kind: kind.and_then(|info| info.get_attribute(IflaInfo::Kind).map(|a| until_nul(a.rta_payload().as_ref()))),
+    })
+}
+
+fn root_qdisc_of(message: &Tcmsg) -> RootQdisc {
+    let attributes = message.rtattrs().get_attr_handle();
+    let kind = attributes.get_attribute(Tca::Kind).map(|a| until_nul(a.rta_payload().as_ref())).unwrap_or_default();
+    let rate = attributes.get_nested_attributes::<u16>(Tca::Options).ok().filter(|_| kind == "tbf").and_then(|options| {
+        let rate64 = options.get_attr_payload_as::<u64>(TCA_TBF_RATE64).ok();
+        let rate32 = || {
+            let qopt = options.get_attribute(TCA_TBF_PARMS)?.rta_payload().as_ref().get(TBF_RATE_AT..12)?.try_into().ok()?;
+            Some(u64::from(u32::from_ne_bytes(qopt)))
+        };
+        rate64.or_else(rate32).map(|bytes_per_s| BitRate(bytes_per_s.saturating_mul(8)))
+    });
+    RootQdisc { kind, rate }
+}
+
+fn until_nul(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The kernel's own words about an error, where it gave some.
+fn extended_ack(attributes: &GenlBuffer<NlmsgerrAttr, Buffer>) -> Option<String> {
+    let message = attributes.iter().find(|a| *a.nla_type().nla_type() == NlmsgerrAttr::Msg)?;
+    Some(until_nul(message.nla_payload().as_ref())).filter(|words| !words.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a message looks like on the wire.
+    fn wire(message: &impl ToBytes) -> Vec<u8> {
+        let mut buffer = io::Cursor::new(Vec::new());
+        message.to_bytes(&mut buffer).unwrap();
+        buffer.into_inner()
+    }
+
+    fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+        haystack.windows(needle.len()).position(|window| window == needle)
+    }
+
+    #[test]
+    fn the_peer_of_a_veth_names_its_namespace_in_the_same_request() {
+        let config =
+            VethConfig { name: "hp0".into(), peer_name: "hp1".into(), mtu: Some(9000), queues: Some(2), peer_pid: 0x0102_0304 };
+        let wire = wire(&veth_request(&config).unwrap());
+        let peer = find(&wire, b"hp1\0").unwrap();
+        assert!(find(&wire, b"hp0\0").unwrap() < find(&wire, b"veth\0").unwrap());
+        assert!(find(&wire, b"veth\0").unwrap() < peer);
+        // IFLA_NET_NS_PID (19), 8 bytes long, after the peer's name.
+        let pid = [&8_u16.to_ne_bytes()[..], &19_u16.to_ne_bytes(), &0x0102_0304_u32.to_ne_bytes()].concat();
+        assert!(find(&wire, &pid).unwrap() > peer);
+        let mtu = [&8_u16.to_ne_bytes()[..], &4_u16.to_ne_bytes(), &9000_u32.to_ne_bytes()].concat();
+        assert_eq!(wire.windows(8).filter(|window| *window == mtu).count(), 2, "both ends carry the MTU");
+    }
+
+    #[test]
+    fn a_rate_beyond_32_bits_of_bytes_per_second_goes_into_rate64() {
+        let tbf = |rate| Tbf { rate: BitRate(rate), burst: Bytes(3000), limit: Bytes(100_000) };
+        let rate64 = |bytes: u64| [&12_u16.to_ne_bytes()[..], &TCA_TBF_RATE64.to_ne_bytes(), &bytes.to_ne_bytes()].concat();
+        let slow = wire(&tbf_request(2, &tbf(1_000_000_000)).unwrap());
+        assert!(find(&slow, &tbf_qopt(125_000_000, 100_000)).is_some());
+        assert!(find(&slow, &rate64(125_000_000)).is_none());
+        let fast = wire(&tbf_request(2, &tbf(100_000_000_000)).unwrap());
+        assert!(find(&fast, &tbf_qopt(12_500_000_000, 100_000)).is_some());
+        assert!(find(&fast, &rate64(12_500_000_000)).is_some());
+        assert_eq!(tbf_qopt(12_500_000_000, 0)[8..12], u32::MAX.to_ne_bytes());
+    }
+
+    #[test]
+    fn the_links_of_this_namespace_are_those_of_proc() {
+        let netlink = Netlink::open().unwrap();
+        let mut listed: Vec<String> = netlink.links().unwrap().into_iter().map(|link| link.name).collect();
+        let proc = std::fs::read_to_string("/proc/net/dev").unwrap();
+        let mut expected: Vec<String> =
+            proc.lines().skip(2).filter_map(|l| l.split_once(':')).map(|(n, _)| n.trim().into()).collect();
+        listed.sort();
+        expected.sort();
+        assert_eq!(listed, expected);
+        let lo = netlink.link("lo").unwrap();
+        assert_eq!((lo.index, lo.kind), (1, None));
+    }
+
+    #[test]
+    fn a_missing_interface_is_named_with_the_operation() {
+        let error = Netlink::open().unwrap().link("hp-missing").unwrap_err();
+        assert_eq!(error.to_string(), "cannot read link hp-missing: No such device (os error 19)");
+    }
+}
