@@ -1,0 +1,124 @@
+# shellcheck shell=sh
+# Brings what Hairpin's make targets need, and only what is missing. Meant to be sourced, so that the PATH it finds stays:
+#
+#     HAIRPIN_FOR=test; . scripts/setup.sh
+#
+# HAIRPIN_FOR is demo (default), test or bench. Packages are installed as root directly, otherwise through `sudo -n`; where
+# neither is possible one line says what to install, and the shell ends with status 1. A second run only looks (well under 1 s).
+
+PATH="$PATH:/usr/sbin:/sbin"
+export PATH
+
+setup_say() { printf 'set-up: %s\n' "$*" >&2; }
+setup_fail() {
+    setup_say "$*"
+    exit 1
+}
+setup_has() { command -v "$1" >/dev/null 2>&1; }
+
+# setup_as_root COMMAND…: 0 done, otherwise not possible or failed.
+setup_as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif setup_has sudo && sudo -n true 2>/dev/null; then
+        sudo -n "$@"
+    else
+        return 1
+    fi
+}
+
+# setup_apt PACKAGE…: installs, never removes anything, asks nothing. stdout belongs to the target that called, so apt talks on stderr.
+setup_apt() {
+    setup_has apt-get || return 1
+    if [ -z "${setup_updated:-}" ]; then
+        setup_updated=1
+        setup_as_root apt-get -qq update >&2 || setup_say "apt-get update failed; trying with the lists that are here"
+    fi
+    setup_as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends --no-remove "$@" >&2
+}
+
+# setup_at_least HAVE WANT: compares versions such as 1.95.0 and 1.88.
+setup_at_least() {
+    awk -v have="$1" -v want="$2" 'BEGIN {
+        n = split(want, w, "."); split(have, h, ".")
+        for (i = 1; i <= n; i++) { if (h[i] + 0 != w[i] + 0) exit !(h[i] + 0 > w[i] + 0) }
+    }'
+}
+
+setup_new_enough() {
+    setup_have=$(cargo --version 2>/dev/null | awk '{ print $2 }')
+    setup_rustc=$(rustc --version 2>/dev/null | awk '{ print $2 }')
+    [ -n "$setup_have" ] && [ -n "$setup_rustc" ] || return 1
+    setup_at_least "$setup_have" "$setup_want" && setup_at_least "$setup_rustc" "$setup_want"
+}
+
+# The version in an apt candidate of $1, such as 1.96.0 out of 1.96.0+dfsg1-1.
+setup_candidate() {
+    apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { sub(/[^0-9.].*/, "", $2); print $2 }'
+}
+
+# --- compiler, linker, tools of the tests -----------------------------------------------------------------------------
+
+setup_packages=
+setup_need() { setup_has "$1" || setup_packages="$setup_packages $2"; }
+
+# A compiler without libc's start files is as good as none, so try to link.
+echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null || setup_packages="$setup_packages gcc libc6-dev"
+setup_need pkg-config pkg-config
+case "${HAIRPIN_FOR:-demo}" in
+test | bench)
+    setup_need ip iproute2
+    setup_need ethtool ethtool
+    setup_need strace strace
+    setup_need lscpu util-linux
+    setup_need ps procps
+    ;;
+esac
+if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
+    setup_need sockperf sockperf
+    setup_need qperf qperf
+    setup_need iperf iperf
+fi
+if [ -n "$setup_packages" ]; then
+    setup_say "installing$setup_packages"
+    # shellcheck disable=SC2086 # a list of packages
+    setup_apt $setup_packages || setup_fail "please install$setup_packages (as root: apt-get install$setup_packages), then run make again"
+fi
+
+# --- cargo ------------------------------------------------------------------------------------------------------------
+
+setup_want=$(awk -F'"' '/^rust-version *=/ { print $2; exit }' Cargo.toml)
+[ -n "$setup_want" ] || setup_fail "no rust-version in Cargo.toml; run make at the root of the repository"
+
+if ! setup_new_enough && [ -x "$HOME/.cargo/bin/cargo" ]; then
+    PATH="$HOME/.cargo/bin:$PATH"
+fi
+if ! setup_new_enough; then
+    setup_say "cargo $setup_want or newer is needed, ${setup_have:-none} is here"
+    setup_has rustup || setup_apt ca-certificates rustup 2>/dev/null || true
+    hash -r
+    if setup_has rustup; then
+        rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 || true
+        # A default that somebody chose stays theirs; only this shell goes past it.
+        rustup default >/dev/null 2>&1 || rustup default stable >&2 || true
+        setup_new_enough || { RUSTUP_TOOLCHAIN=stable && export RUSTUP_TOOLCHAIN; }
+    elif setup_has apt-cache && setup_at_least "$(setup_candidate cargo-web)" "$setup_want" &&
+        setup_at_least "$(setup_candidate rustc-web)" "$setup_want"; then
+        setup_apt ca-certificates cargo-web rustc-web || true
+        hash -r
+    fi
+    setup_new_enough || setup_fail "please install rustup (https://rustup.rs) and with it Rust $setup_want or newer, then run make again"
+fi
+
+# rustfmt and clippy for the tests. Where they cannot be had the tests count a skip.
+if [ "${HAIRPIN_FOR:-demo}" = test ] && ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then
+    setup_say "installing rustfmt and clippy"
+    if setup_has rustup; then
+        rustup component add rustfmt clippy >&2 || true
+    elif dpkg -s cargo-web >/dev/null 2>&1; then
+        setup_apt rustfmt-web rust-web-clippy || true
+    elif setup_has apt-get; then
+        setup_apt rustfmt rust-clippy || true
+    fi
+fi
