@@ -1,1 +1,326 @@
-//! To be written.
+//! The calling thread and its process: which CPU, which scheduler, how exact its sleep, what it used.
+
+use std::io;
+use std::num::NonZeroU64;
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{
+    ClockId, CpuSet, Timespec, clock_nanosleep_absolute, sched_getaffinity, sched_getcpu, sched_setaffinity,
+    set_current_timer_slack,
+};
+
+/// The CPUs on which the calling thread may run, in ascending order.
+///
+/// # Errors
+/// Those of sched_getaffinity(2); `EINVAL` on a machine with more than 1,024 CPUs.
+pub fn allowed_cpus() -> io::Result<Vec<u32>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
+}
+
+/// The CPU on which the calling thread is now; unless it is pinned, it may be on another when this returns.
+pub fn current_cpu() -> u32 {
+    sched_getcpu() as u32
+}
+
+/// Why a thread was not pinned.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// The machine has no such CPU.
+    #[error("CPU {cpu} does not exist: this machine has CPUs 0 to {last}")]
+    NoSuchCpu {
+        /// The CPU asked for.
+        cpu: u32,
+        /// The highest number that the machine has.
+        last: u32,
+    },
+    /// The CPU exists but is offline or outside of what this process is allowed (cpuset, container).
+    #[error("CPU {cpu} is offline or not allowed for this process, which may use {}", ranges(allowed))]
+    NotAllowed {
+        /// The CPU asked for.
+        cpu: u32,
+        /// The CPUs allowed before the call.
+        allowed: Vec<u32>,
+    },
+    /// The kernel refused for another reason.
+    #[error("cannot pin to CPU {cpu}: {error}")]
+    Kernel {
+        /// The CPU asked for.
+        cpu: u32,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+/// Pins the calling thread to one CPU (sched_setaffinity(2)).
+///
+/// # Errors
+/// [`PinError`].
+pub fn pin(cpu: u32) -> Result<(), PinError> {
+    let kernel = |error: rustix::io::Errno| PinError::Kernel { cpu, error: error.into() };
+    // SAFETY: sysconf reads a number; -1, an unknown name, becomes 0 below.
+    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    let configured = u32::try_from(configured).unwrap_or(0);
+    if (configured > 0 && cpu >= configured) || cpu as usize >= CpuSet::MAX_CPU {
+        return Err(PinError::NoSuchCpu { cpu, last: configured.saturating_sub(1) });
+    }
+    let allowed = allowed_cpus().map_err(|error| PinError::Kernel { cpu, error })?;
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    match sched_setaffinity(None, &set) {
+        // The kernel's word for "none of these CPUs is there and allowed".
+        Err(rustix::io::Errno::INVAL) => Err(PinError::NotAllowed { cpu, allowed }),
+        other => other.map_err(kernel),
+    }
+}
+
+/// `0-3,8` for 0, 1, 2, 3 and 8, as the kernel writes CPU lists.
+fn ranges(cpus: &[u32]) -> String {
+    let parts: Vec<String> = cpus
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|run| if run.len() == 1 { run[0].to_string() } else { format!("{}-{}", run[0], run[run.len() - 1]) })
+        .collect();
+    parts.join(",")
+}
+
+/// A thread's scheduling policy (sched(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sched {
+    /// `SCHED_OTHER`, what every process has unless it asks.
+    Other,
+    /// `SCHED_FIFO` with a priority of 1 to 99.
+    Fifo(u8),
+}
+
+/// Why a scheduling policy was not set.
+#[derive(Debug, thiserror::Error)]
+pub enum SchedError {
+    /// The process may not.
+    #[error("SCHED_FIFO at priority {0} is not permitted: run as root, grant CAP_SYS_NICE, or raise the limit (ulimit -r {0})")]
+    NotPermitted(u8),
+    /// The priority is not one of 1 to 99.
+    #[error("SCHED_FIFO has no priority {0}: use 1 to 99")]
+    NoSuchPriority(u8),
+    /// The kernel refused for another reason.
+    #[error("cannot set {policy:?}: {error}")]
+    Kernel {
+        /// The policy asked for.
+        policy: Sched,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+/// Sets the calling thread's scheduling policy.
+///
+/// A spinning `SCHED_FIFO` thread keeps everything else off its CPU but for the share that
+/// `/proc/sys/kernel/sched_rt_runtime_us` leaves (5 % by default): leave a CPU free.
+///
+/// # Errors
+/// [`SchedError`].
+pub fn set_sched(policy: Sched) -> Result<(), SchedError> {
+    let (number, priority) = match policy {
+        Sched::Other => (libc::SCHED_OTHER, 0),
+        Sched::Fifo(priority @ 1..=99) => (libc::SCHED_FIFO, priority),
+        Sched::Fifo(priority) => return Err(SchedError::NoSuchPriority(priority)),
+    };
+    // SAFETY: all zeroes is a valid sched_param (musl's has more fields than the priority).
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority.into();
+    // SAFETY: `parameters` is a valid sched_param, and the calling thread exists.
+    match unsafe { libc::pthread_setschedparam(libc::pthread_self(), number, &raw const parameters) } {
+        0 => Ok(()),
+        libc::EPERM => Err(SchedError::NotPermitted(priority)),
+        error => Err(SchedError::Kernel { policy, error: io::Error::from_raw_os_error(error) }),
+    }
+}
+
+/// By how much, in ns, the kernel may delay the calling thread's wake-ups to join them with others
+/// (`PR_SET_TIMERSLACK`, 50,000 ns by default; `SCHED_FIFO` threads have none).
+///
+/// # Errors
+/// Those of prctl(2).
+pub fn set_timer_slack(ns: NonZeroU64) -> io::Result<()> {
+    Ok(set_current_timer_slack(Some(ns))?)
+}
+
+/// The process's memory could not be locked.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot lock memory ({error}): the limit is {}; run as root, grant CAP_IPC_LOCK, or raise it (ulimit -l unlimited)",
+    limit_bytes.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024))
+)]
+pub struct LockMemoryError {
+    /// `RLIMIT_MEMLOCK`, or `None` if unlimited.
+    pub limit_bytes: Option<u64>,
+    /// What mlockall(2) said.
+    pub error: io::Error,
+}
+
+/// Locks all memory that the process has and will have (`mlockall(MCL_CURRENT | MCL_FUTURE)`): no page fault afterwards.
+///
+/// Once memory is locked under a finite limit, an allocation that would exceed it fails, and that ends a Rust
+/// program: set aside what is needed before.
+///
+/// # Errors
+/// [`LockMemoryError`].
+pub fn lock_memory() -> Result<(), LockMemoryError> {
+    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+        .map_err(|error| LockMemoryError { limit_bytes: getrlimit(Resource::Memlock).current, error: error.into() })
+}
+
+/// Sleeps until CLOCK_MONOTONIC shows `monotonic_ns` (clock_nanosleep(2), `TIMER_ABSTIME`); returns at once if it is past.
+///
+/// Returns whether the time has come: `false` if a signal (a [`nudge`](crate::process::Worker::nudge)) came first.
+pub fn sleep_until(monotonic_ns: u64) -> bool {
+    let due =
+        Timespec { tv_sec: (monotonic_ns / 1_000_000_000).cast_signed(), tv_nsec: (monotonic_ns % 1_000_000_000).cast_signed() };
+    // With a valid clock and time EINTR is the only error.
+    clock_nanosleep_absolute(ClockId::Monotonic, &due).is_ok()
+}
+
+/// CPU time and context switches since the process or thread began.
+///
+/// The sum of the two times is exact to the scheduler's clock; their division rests on what ran at each tick unless
+/// the kernel counts every transition (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`), so over less than some hundred ms it is a guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user space, in ns (a multiple of 1,000).
+    pub user_ns: u64,
+    /// CPU time in the kernel on its behalf, in ns (a multiple of 1,000).
+    pub system_ns: u64,
+    /// Switches because it waited.
+    pub voluntary: u64,
+    /// Switches because something else took the CPU.
+    pub involuntary: u64,
+}
+
+/// What the whole process used (`RUSAGE_SELF`).
+///
+/// # Errors
+/// Those of getrusage(2).
+pub fn process_usage() -> io::Result<Usage> {
+    usage(libc::RUSAGE_SELF)
+}
+
+/// What the calling thread used (`RUSAGE_THREAD`).
+///
+/// # Errors
+/// Those of getrusage(2).
+pub fn thread_usage() -> io::Result<Usage> {
+    usage(libc::RUSAGE_THREAD)
+}
+
+fn usage(who: libc::c_int) -> io::Result<Usage> {
+    // SAFETY: all zeroes is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one rusage.
+    if unsafe { libc::getrusage(who, &raw mut usage) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The kernel gives no negative times or counts.
+    let ns = |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_usec.cast_unsigned() * 1_000;
+    Ok(Usage {
+        user_ns: ns(usage.ru_utime),
+        system_ns: ns(usage.ru_stime),
+        voluntary: usage.ru_nvcsw.cast_unsigned(),
+        involuntary: usage.ru_nivcsw.cast_unsigned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use rustix::time::clock_gettime;
+
+    use super::*;
+
+    /// Runs `f` in a thread of its own, whose affinity, policy and slack end with it.
+    fn apart<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(f).join().unwrap()
+    }
+
+    fn now_ns() -> u64 {
+        let now = clock_gettime(ClockId::Monotonic);
+        now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+    }
+
+    #[test]
+    fn a_pinned_thread_runs_there() {
+        let allowed = allowed_cpus().unwrap();
+        for cpu in allowed {
+            let seen = apart(move || {
+                pin(cpu).unwrap();
+                (current_cpu(), allowed_cpus().unwrap())
+            });
+            assert_eq!(seen, (cpu, vec![cpu]));
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_told_apart_from_one_that_is_not_allowed() {
+        assert!(matches!(pin(100_000), Err(PinError::NoSuchCpu { cpu: 100_000, .. })));
+        assert_eq!(
+            PinError::NotAllowed { cpu: 9, allowed: vec![0, 1, 2, 5, 7, 8] }.to_string(),
+            "CPU 9 is offline or not allowed for this process, which may use 0-2,5,7-8"
+        );
+        assert_eq!(PinError::NoSuchCpu { cpu: 64, last: 1 }.to_string(), "CPU 64 does not exist: this machine has CPUs 0 to 1");
+    }
+
+    #[test]
+    fn policies_are_set_or_refused_with_what_to_do() {
+        apart(|| {
+            // SAFETY: reads the calling thread's policy.
+            let policy = || unsafe { libc::sched_getscheduler(0) };
+            match set_sched(Sched::Fifo(1)) {
+                Ok(()) => assert_eq!(policy(), libc::SCHED_FIFO),
+                Err(SchedError::NotPermitted(1)) => assert_eq!(policy(), libc::SCHED_OTHER),
+                Err(other) => panic!("{other}"),
+            }
+            set_sched(Sched::Other).unwrap();
+            assert_eq!(policy(), libc::SCHED_OTHER);
+        });
+        assert_eq!(set_sched(Sched::Fifo(100)).unwrap_err().to_string(), "SCHED_FIFO has no priority 100: use 1 to 99");
+    }
+
+    #[test]
+    fn slack_is_set() {
+        apart(|| {
+            set_timer_slack(NonZeroU64::MIN).unwrap();
+            assert_eq!(rustix::thread::current_timer_slack().unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn a_refused_lock_says_the_limit() {
+        let error = io::Error::from_raw_os_error(libc::ENOMEM);
+        let text = LockMemoryError { limit_bytes: Some(64 << 10), error }.to_string();
+        assert!(text.contains("the limit is 64 KiB; run as root"), "{text}");
+    }
+
+    #[test]
+    fn sleep_ends_when_due_and_not_before() {
+        let due = now_ns() + 2_000_000;
+        assert!(sleep_until(due));
+        assert!(now_ns() >= due);
+        let start = Instant::now();
+        assert!(sleep_until(1));
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn usage_grows_with_work_and_waiting() {
+        apart(|| {
+            let before = thread_usage().unwrap();
+            let until = Instant::now() + Duration::from_millis(5);
+            while Instant::now() < until {}
+            sleep_until(now_ns() + 1_000_000);
+            let (after, all) = (thread_usage().unwrap(), process_usage().unwrap());
+            assert!(after.user_ns + after.system_ns > before.user_ns + before.system_ns);
+            assert!(after.voluntary > before.voluntary);
+            assert!(all.user_ns + all.system_ns >= after.user_ns + after.system_ns);
+        });
+    }
+}
