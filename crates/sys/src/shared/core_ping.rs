@@ -24,6 +24,8 @@ use super::Shared;
 
 /// Round trips between two looks at the clock: the clock's cost, some 25 ns, is shared by that many.
 const BATCH: u32 = 16;
+/// Fewer batches make no median: one during which a side lost its CPU would be taken for the cores' distance.
+const MIN_BATCHES: usize = 16;
 /// Batches after which a ping ends even if time is left: 4 ms at 0.12 us a round trip. They lie on the stack.
 const MAX_BATCHES: usize = 2048;
 /// Loads of the line between two looks at the clock and the stop flag while waiting.
@@ -44,20 +46,22 @@ fn turn_of(ball: u64) -> u32 {
     ball as u32
 }
 
+/// The median round trip in ns of batches' times, `None` of fewer than [`MIN_BATCHES`].
+fn median(batches: &mut [u32]) -> Option<u64> {
+    batches.sort_unstable();
+    (batches.len() >= MIN_BATCHES).then(|| u64::from(batches[batches.len() / 2] / BATCH))
+}
+
 impl Shared {
     /// Initiator: bounces the line for `duration` and returns the median round trip in ns, over batches of 16.
     ///
-    /// `None` if the other side does not join within `patience`, or no batch was completed within `duration`. The two
-    /// sides keep their roles: only one of them ever initiates.
+    /// `None` if the other side does not join within `patience`, or fewer than 16 batches were completed within
+    /// `patience + duration`, which is the longest that this takes. The two sides keep their roles: only one of them ever initiates.
     pub fn measure_ping(&self, patience: Duration, duration: Duration) -> Option<u64> {
         let ended = &self.area().ended.0;
         let epoch = ended.load(Ordering::Relaxed).wrapping_add(1);
         let median = self.bounce(epoch, patience, duration);
-        if median.is_some() {
-            // Nobody else writes now: the responder's last answer has been seen.
-            self.area().ball.0.store(ball(epoch, END), Ordering::Release);
-        }
-        // And for a responder whose answer was too late, which would overwrite the line:
+        // For a responder that is yet to come, or whose late answer overwrites the line.
         ended.store(epoch, Ordering::Release);
         median
     }
@@ -74,11 +78,13 @@ impl Shared {
         let mut turn = 3;
         let mut before = Instant::now();
         let due = before + duration;
-        'batches: while done < MAX_BATCHES && before < due {
+        // On a busy machine either side may lose its CPU for longer than `duration`: a few batches are waited for.
+        let give_up = start + patience + duration;
+        while done < MIN_BATCHES || (done < MAX_BATCHES && before < due) {
             for _ in 0..BATCH {
                 line.store(ball(epoch, turn), Ordering::Release);
-                if !self.comes(ball(epoch, turn + 1), due) {
-                    break 'batches;
+                if !self.comes(ball(epoch, turn + 1), give_up) {
+                    return median(&mut batches[..done]);
                 }
                 turn += 2;
             }
@@ -87,9 +93,9 @@ impl Shared {
             done += 1;
             before = after;
         }
-        let batches = &mut batches[..done];
-        batches.sort_unstable();
-        batches.get(done / 2).map(|ns| u64::from(ns / BATCH))
+        // The responder's last answer has been seen, so nobody else writes now.
+        line.store(ball(epoch, END), Ordering::Release);
+        median(&mut batches[..done])
     }
 
     /// Responder: whether a ping began since the last call; `last_seen`, 0 at first, becomes its epoch.
@@ -218,6 +224,15 @@ mod tests {
         shared.request_stop();
         other.join().unwrap();
         assert!(start.elapsed() < LONG);
+    }
+
+    #[test]
+    fn a_few_disturbed_batches_do_not_move_the_median_and_too_few_make_none() {
+        let mut batches = [120 * BATCH; 40];
+        batches[..15].fill(u32::MAX);
+        assert_eq!(median(&mut batches), Some(120));
+        assert_eq!(median(&mut batches[..MIN_BATCHES - 1]), None);
+        assert_eq!(median(&mut []), None);
     }
 
     #[test]
