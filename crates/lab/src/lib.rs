@@ -8,4 +8,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod raw;
 pub mod session;
+pub mod store;

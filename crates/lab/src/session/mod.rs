@@ -13,9 +13,12 @@ pub mod handshake;
 pub mod key;
 mod socket;
 
-/// What a foreign peer sent, fit for one line of a log or terminal: control characters escaped, at most `limit` characters.
-fn printable(text: &str, limit: usize) -> String {
-    let mut shown: String = text.chars().take(limit).flat_map(char::escape_debug).collect();
+/// What a foreign peer or file said, fit for one line of a log or terminal: control characters escaped, at most `limit` characters.
+pub(crate) fn printable(text: &str, limit: usize) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(limit) {
+        if matches!(c, '"' | '\'' | '\\') { shown.push(c) } else { shown.extend(c.escape_debug()) }
+    }
     if text.chars().nth(limit).is_some() {
         shown.push('…');
     }
@@ -28,7 +31,7 @@ mod tests {
 
     #[test]
     fn escapes_what_would_move_a_cursor() {
-        assert_eq!(printable("a\u{1b}[2J\r\n", 20), "a\\u{1b}[2J\\r\\n");
+        assert_eq!(printable("a\"\u{1b}[2J\r\n", 20), "a\"\\u{1b}[2J\\r\\n");
         assert_eq!(printable("abcdef", 3), "abc…");
     }
 }

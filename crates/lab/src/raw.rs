@@ -1,0 +1,285 @@
+//! Every sample of a run as a Parquet file, for `--raw FILE`: schema `hairpin.raw/1`.
+//!
+//! ```text
+//!   at_ns     INT64    send call entered, since the start of measuring
+//!   due_ns    INT64    when the request was due; equal to at_ns unless the run was paced
+//!   rtt_ns    INT64    send call entered → reply in the caller's buffer
+//!   sequence  UINT32   the request's sequence number
+//!   flow      UINT32   its flow
+//!   thread    UINT32   the measuring thread
+//!   row       UINT32   index into the rows that the file's metadata names
+//! ```
+//! The metadata `hairpin.schema` and `hairpin.rows` (JSON) say what the rows are. Samples are written in groups of [`GROUP`], so memory is
+//! constant but for the file's index, a few kB a group; the file is called FILE`.partial` until it is whole.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hairpin_record::recorder::Sample;
+use parquet::basic::{Compression, Encoding};
+use parquet::column::writer::ColumnWriter;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+use serde::Serialize;
+
+/// The name of the schema, in the file's metadata.
+pub const SCHEMA: &str = "hairpin.raw/1";
+
+/// Samples per row group, and the most that wait in memory (10 MiB).
+pub const GROUP: usize = 1 << 18;
+
+const COLUMNS: &str = "message sample {
+    required int64 at_ns;
+    required int64 due_ns;
+    required int64 rtt_ns;
+    required int32 sequence (INTEGER(32,false));
+    required int32 flow (INTEGER(32,false));
+    required int32 thread (INTEGER(32,false));
+    required int32 row (INTEGER(32,false));
+}";
+
+/// What a row of the run is, for the file's metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RawRow {
+    /// The path spec in canonical form.
+    pub path: String,
+    /// Payload of a request.
+    pub request_bytes: u64,
+    /// Payload of a reply.
+    pub reply_bytes: u64,
+}
+
+/// Why samples were not written.
+#[derive(Debug, thiserror::Error)]
+pub enum RawError {
+    /// The file cannot be made.
+    #[error("cannot make {} for --raw: {source}; name a file in a directory that you may write", path.display())]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write samples to {}: {source}; what is there is no whole Parquet file: free some space and run again", path.display())]
+    Write {
+        /// The file, still partial.
+        path: PathBuf,
+        /// What failed.
+        source: ParquetError,
+    },
+    /// The whole file cannot take its name.
+    #[error("cannot rename {} to {}: {source}; rename it by hand, it is whole", partial.display(), path.display())]
+    Rename {
+        /// The file as it is called now.
+        partial: PathBuf,
+        /// The file as it should be called.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Writes samples to a file that takes its name in [`RawWriter::finish`]; dropped before, it stays `.partial`.
+pub struct RawWriter {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: SerializedFileWriter<File>,
+    waiting: Columns,
+}
+
+/// Samples that wait for their group to be full, column by column as Parquet wants them.
+struct Columns {
+    times: [Vec<i64>; 3],
+    numbers: [Vec<i32>; 4],
+}
+
+impl RawWriter {
+    /// Makes the file, and sets aside all the memory that samples will wait in. A file called `path` is replaced only by
+    /// [`RawWriter::finish`].
+    pub fn create(path: &Path, rows: &[RawRow]) -> Result<RawWriter, RawError> {
+        let mut partial = OsString::from(path);
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let failed = |source| RawError::Write { path: partial.clone(), source };
+
+        let file = File::create(&partial).map_err(|source| RawError::Create { path: partial.clone(), source })?;
+        let rows = serde_json::to_string(rows).map_err(|e| failed(ParquetError::External(e.into())))?;
+        let about = [("hairpin.schema", SCHEMA.to_owned()), ("hairpin.rows", rows)];
+        // Statistics per page would only make the index grow.
+        let mut properties = WriterProperties::builder()
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(about.map(|(key, value)| KeyValue::new(key.into(), value)).to_vec()));
+        // These three rise, or nearly so: their differences are small.
+        for name in ["at_ns", "due_ns", "sequence"] {
+            let column = ColumnPath::from(name);
+            properties = properties
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
+        let columns = Arc::new(parse_message_type(COLUMNS).map_err(failed)?);
+        let writer = SerializedFileWriter::new(file, columns, Arc::new(properties.build())).map_err(failed)?;
+        let waiting = Columns {
+            times: std::array::from_fn(|_| Vec::with_capacity(GROUP)),
+            numbers: std::array::from_fn(|_| Vec::with_capacity(GROUP)),
+        };
+        Ok(RawWriter { path: path.into(), partial, writer, waiting })
+    }
+
+    /// Writes the samples of one block of `thread` in the run's row `row`.
+    pub fn write_block(&mut self, row: u32, thread: u32, samples: impl Iterator<Item = Sample>) -> Result<(), RawError> {
+        for sample in samples {
+            // Parquet's unsigned numbers are kept in the bits of signed ones; times reach their sign in 292 years.
+            let times = [sample.sent_ns, sample.due_ns, sample.rtt_ns].map(u64::cast_signed);
+            let numbers = [sample.sequence, sample.flow, thread, row].map(u32::cast_signed);
+            self.waiting.times.iter_mut().zip(times).for_each(|(column, value)| column.push(value));
+            self.waiting.numbers.iter_mut().zip(numbers).for_each(|(column, value)| column.push(value));
+            if self.waiting.times[0].len() == GROUP {
+                self.write_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what still waits, syncs the file and gives it its name.
+    pub fn finish(mut self) -> Result<(), RawError> {
+        if !self.waiting.times[0].is_empty() {
+            self.write_group()?;
+        }
+        let RawWriter { path, partial, writer, .. } = self;
+        let whole = writer.into_inner().and_then(|file| file.sync_all().map_err(ParquetError::from));
+        whole.map_err(|source| RawError::Write { path: partial.clone(), source })?;
+        fs::rename(&partial, &path).map_err(|source| RawError::Rename { partial, path, source })
+    }
+
+    fn write_group(&mut self) -> Result<(), RawError> {
+        let RawWriter { writer, waiting, .. } = self;
+        waiting.write(writer).map_err(|source| RawError::Write { path: self.partial.clone(), source })
+    }
+}
+
+impl Columns {
+    /// Writes one row group and empties the columns.
+    fn write(&mut self, writer: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
+        let mut group = writer.next_row_group()?;
+        let (mut times, mut numbers) = (self.times.iter(), self.numbers.iter());
+        while let Some(mut column) = group.next_column()? {
+            match column.untyped() {
+                ColumnWriter::Int64ColumnWriter(out) => out.write_batch(times.next().map_or(&[], Vec::as_slice), None, None)?,
+                ColumnWriter::Int32ColumnWriter(out) => out.write_batch(numbers.next().map_or(&[], Vec::as_slice), None, None)?,
+                _ => return Err(ParquetError::General("the schema has a column that is no integer".into())),
+            };
+            column.close()?;
+        }
+        group.close()?;
+        self.times.iter_mut().for_each(Vec::clear);
+        self.numbers.iter_mut().for_each(Vec::clear);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+
+    fn sample(n: u64) -> Sample {
+        Sample {
+            due_ns: n * 1000,
+            sent_ns: n * 1000 + n % 7,
+            rtt_ns: 5000 + n % 911,
+            sequence: u32::MAX - n as u32,
+            flow: n as u32 % 3,
+        }
+    }
+
+    fn row(path: &str) -> RawRow {
+        RawRow { path: path.into(), request_bytes: 64, reply_bytes: 128 }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_over_several_groups() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("samples.parquet");
+        let mut raw = RawWriter::create(&path, &[row("tcp:block"), row("udp:spin")]).unwrap();
+        let samples = GROUP as u64 + 1000;
+        for block in 0..samples.div_ceil(65_536) {
+            let end = samples.min((block + 1) * 65_536);
+            raw.write_block(u32::from(block > 2), block as u32 % 2, (block * 65_536..end).map(sample)).unwrap();
+        }
+        assert!(!path.exists());
+        raw.finish().unwrap();
+        assert!(!dir.path().join("samples.parquet.partial").exists());
+
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(reader.num_row_groups(), 2);
+        let about = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        let about = |key: &str| about.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone()).unwrap();
+        assert_eq!(about("hairpin.schema"), SCHEMA);
+        assert_eq!(
+            about("hairpin.rows"),
+            r#"[{"path":"tcp:block","request_bytes":64,"reply_bytes":128},{"path":"udp:spin","request_bytes":64,"reply_bytes":128}]"#
+        );
+        let mut read = 0;
+        for found in reader.get_row_iter(None).unwrap() {
+            let (found, block) = (found.unwrap(), read / 65_536);
+            let time = |column| found.get_long(column).unwrap() as u64;
+            let number = |column| found.get_uint(column).unwrap();
+            let got = Sample { sent_ns: time(0), due_ns: time(1), rtt_ns: time(2), sequence: number(3), flow: number(4) };
+            assert_eq!((got, number(5), number(6)), (sample(read), block as u32 % 2, u32::from(block > 2)));
+            read += 1;
+        }
+        assert_eq!(read, samples);
+    }
+
+    #[test]
+    fn an_unfinished_file_is_partial_and_an_old_one_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("samples.parquet");
+        fs::write(&path, "old").unwrap();
+        let mut raw = RawWriter::create(&path, &[]).unwrap();
+        raw.write_block(0, 0, (0..10).map(sample)).unwrap();
+        drop(raw);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert!(dir.path().join("samples.parquet.partial").exists());
+    }
+
+    #[test]
+    fn a_run_without_samples_is_a_whole_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("none.parquet");
+        RawWriter::create(&path, &[]).unwrap().finish().unwrap();
+        assert_eq!(SerializedFileReader::new(File::open(&path).unwrap()).unwrap().metadata().file_metadata().num_rows(), 0);
+    }
+
+    #[test]
+    fn waiting_samples_take_no_more_memory_than_was_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut raw = RawWriter::create(&dir.path().join("a"), &[]).unwrap();
+        let before = raw.waiting.times[0].as_ptr();
+        raw.write_block(0, 0, (0..GROUP as u64 + 10).map(sample)).unwrap();
+        assert_eq!((raw.waiting.times[0].as_ptr(), raw.waiting.times[0].len()), (before, 10));
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_and_a_full_disk_are_told() {
+        let text = RawWriter::create(Path::new("/nonexistent/a"), &[]).err().unwrap().to_string();
+        assert!(text.contains("/nonexistent/a.partial for --raw: No such file"), "{text}");
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/full", dir.path().join("a.partial")).unwrap();
+        let mut raw = RawWriter::create(&dir.path().join("a"), &[]).unwrap();
+        let text = raw.write_block(0, 0, (0..GROUP as u64).map(sample)).and_then(|()| raw.finish()).unwrap_err().to_string();
+        assert!(text.contains("No space left") && text.contains("free some space"), "{text}");
+        assert!(!dir.path().join("a").exists());
+    }
+}

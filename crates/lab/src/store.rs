@@ -1,0 +1,551 @@
+//! The run store: a directory per run, written whole or not at all.
+//!
+//! ```text
+//!   $HAIRPIN_RUNS/                          else $XDG_DATA_HOME/hairpin/runs, else ~/.local/share/hairpin/runs
+//!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
+//!     .tmp-x7Gh2k/                          being written or removed; renamed when all of it is on the disk
+//! ```
+//! Ids sort by time, so the last one is the latest run.
+
+mod id;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hairpin_record::run::{Run, SCHEMA};
+use rustix::io::Errno;
+
+use crate::session::printable;
+
+pub use id::{RunId, rfc3339};
+
+/// The environment variable that names the store's directory.
+pub const VARIABLE: &str = "HAIRPIN_RUNS";
+/// The file in a run's directory that holds its record.
+pub const RECORD: &str = "run.json";
+/// No record is longer; a larger file is not read.
+pub const MAX_RECORD: u64 = 64 << 20;
+
+const TEMPORARY: &str = ".tmp-";
+/// A writer that has not finished by then was killed.
+const STALE: Duration = Duration::from_secs(24 * 3600);
+/// Ids that are tried before a store full of runs of one moment is an error.
+const MAX_TRIES: u32 = 256;
+/// Runs that are named when a text stands for more than one.
+const NAMED: usize = 8;
+/// Runs that are named when a text stands for none.
+const NEAREST: usize = 3;
+
+/// The runs kept on this host.
+#[derive(Clone, Debug)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+/// A run in the store, or why it cannot be read.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its id.
+    pub id: RunId,
+    /// Its record.
+    pub run: Result<Run, LoadError>,
+}
+
+/// What a RUN on the command line stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its id, if it is in the store.
+    pub id: Option<RunId>,
+    /// The file that holds its record.
+    pub file: PathBuf,
+}
+
+/// Why there is no place for runs.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no place for runs: neither $HAIRPIN_RUNS, $XDG_DATA_HOME nor $HOME is set; set HAIRPIN_RUNS to a directory, or use --no-store"
+)]
+pub struct NoHome;
+
+/// Why a run was not stored. Nothing of it is left in the store.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// The store cannot be written.
+    #[error("cannot store the run in {}: {source}; set $HAIRPIN_RUNS to a directory that you may write and that has space, or use --no-store", dir.display())]
+    Write {
+        /// The store's directory.
+        dir: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The record has no JSON form.
+    #[error("the run has no JSON form: {0}; please report this")]
+    Encode(serde_json::Error),
+}
+
+/// Why the store could not be listed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot list the runs in {}: {source}; set $HAIRPIN_RUNS to the directory that holds them", dir.display())]
+pub struct ListError {
+    /// The store's directory.
+    pub dir: PathBuf,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+/// Why a record could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file is larger than any record.
+    #[error("{} is larger than {MAX_RECORD} bytes, so it is no run's record", file.display())]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file holds another schema, or one of a later major version.
+    #[error("{} has schema \"{}\", not {SCHEMA}; use the version of hairpin that wrote it", file.display(), printable(found, 64))]
+    Schema {
+        /// The file.
+        file: PathBuf,
+        /// What it says it is.
+        found: String,
+    },
+    /// The file is no record.
+    #[error("{} is not the record of a run: {}; remove it with `hairpin runs rm` if it is in the store", file.display(), printable(&source.to_string(), 200))]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// What the JSON parser said.
+        source: serde_json::Error,
+    },
+}
+
+/// Why a text stands for no run.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// There are no runs at all.
+    #[error("there is no run in {} yet; make one with `hairpin ping HOST`", dir.display())]
+    Empty {
+        /// The store's directory.
+        dir: PathBuf,
+    },
+    /// More than one id begins like this.
+    #[error("\"{text}\" could be {}; write more of the id", one_of(candidates))]
+    Ambiguous {
+        /// What was given.
+        text: String,
+        /// Every id that begins with it.
+        candidates: Vec<RunId>,
+    },
+    /// No id begins like this, and there is no such file or directory.
+    #[error(
+        "no run is called \"{text}\", and there is no such file; the nearest are {}; see `hairpin runs list`",
+        one_of(nearest)
+    )]
+    Unknown {
+        /// What was given.
+        text: String,
+        /// The ids that share most of their beginning with it, latest first.
+        nearest: Vec<RunId>,
+    },
+    /// A path to nothing.
+    #[error("{} is neither a run's JSON file nor a run's directory: {source}", path.display())]
+    NoFile {
+        /// What was given.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The store cannot be read.
+    #[error(transparent)]
+    List(#[from] ListError),
+}
+
+/// Why a run was not removed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot remove {id} from {}: {source}", dir.display())]
+pub struct RemoveError {
+    /// The run.
+    pub id: RunId,
+    /// The store's directory.
+    pub dir: PathBuf,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+/// Where runs are kept unless told otherwise: `$HAIRPIN_RUNS`, else `$XDG_DATA_HOME/hairpin/runs`, else `~/.local/share/hairpin/runs`.
+pub fn default_dir() -> Result<PathBuf, NoHome> {
+    dir_from(|name| std::env::var_os(name))
+}
+
+fn dir_from(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, NoHome> {
+    let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = path(VARIABLE) {
+        return Ok(dir);
+    }
+    // The XDG base directory specification has relative paths ignored.
+    let data = path("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
+    let data = data.or_else(|| path("HOME").map(|home| home.join(".local/share"))).ok_or(NoHome)?;
+    Ok(data.join("hairpin/runs"))
+}
+
+impl Store {
+    /// The store in `dir`, which need not exist before the first run is saved.
+    pub fn open(dir: impl Into<PathBuf>) -> Store {
+        Store { dir: dir.into() }
+    }
+
+    /// The store's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The file that holds a run's record.
+    pub fn file(&self, id: &RunId) -> PathBuf {
+        self.dir.join(id).join(RECORD)
+    }
+
+    /// Stores a run: its record is on the disk before it has a name, so a crash or a full disk leaves no half run. Leftovers of writers
+    /// that were killed more than a day ago are removed.
+    pub fn save(&self, run: &Run) -> Result<RunId, SaveError> {
+        let mut record = serde_json::to_vec(run).map_err(SaveError::Encode)?;
+        record.push(b'\n');
+        self.write(&record, RunId::at(&run.started)).map_err(|source| SaveError::Write { dir: self.dir.clone(), source })
+    }
+
+    fn write(&self, record: &[u8], mut id: RunId) -> io::Result<RunId> {
+        fs::create_dir_all(&self.dir)?;
+        self.remove_stale();
+        let temporary = self.temporary()?;
+        let mut file = File::create_new(temporary.path().join(RECORD))?;
+        file.write_all(record)?;
+        file.sync_all()?;
+        File::open(temporary.path())?.sync_all()?;
+        for _ in 0..MAX_TRIES {
+            // A run's directory is never empty, so the rename fails where one has this id already.
+            match fs::rename(temporary.path(), self.dir.join(&id)) {
+                Ok(()) => {
+                    let _renamed = temporary.keep();
+                    // The run is in place; a file system that cannot sync a directory has it all the same.
+                    let _ = File::open(&self.dir).and_then(|dir| dir.sync_all());
+                    return Ok(id);
+                }
+                Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::NOTEMPTY | Errno::EXIST)) => id = id.next(),
+                Err(e) => return Err(e),
+            }
+        }
+        Err(io::Error::other(format!("{MAX_TRIES} runs of the same moment are there already")))
+    }
+
+    /// Every run, the latest last; one that cannot be read is listed with the reason.
+    pub fn list(&self) -> Result<Vec<Entry>, ListError> {
+        Ok(self.ids()?.into_iter().map(|id| Entry { run: load(&self.file(&id)), id }).collect())
+    }
+
+    /// The ids of every run, the latest last. A store that does not exist has none.
+    pub fn ids(&self) -> Result<Vec<RunId>, ListError> {
+        let names = || match fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            entries => entries?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>(),
+        };
+        let names = names().map_err(|source| ListError { dir: self.dir.clone(), source })?;
+        let mut ids: Vec<RunId> = names.iter().filter_map(|name| RunId::parse(name.to_str()?)).collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// What RUN stands for: `latest`, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash is
+    /// always a path; any other is a run first.
+    pub fn resolve(&self, text: &str) -> Result<Found, ResolveError> {
+        if text.contains('/') {
+            return self.resolve_path(Path::new(text));
+        }
+        let mut ids = self.ids()?;
+        if text == "latest" {
+            let id = ids.pop().ok_or_else(|| ResolveError::Empty { dir: self.dir.clone() })?;
+            return Ok(self.found(id));
+        }
+        let mut candidates: Vec<RunId> =
+            ids.iter().filter(|id| !text.is_empty() && id.as_str().starts_with(text)).cloned().collect();
+        if candidates.len() > 1 {
+            return Err(ResolveError::Ambiguous { text: text.into(), candidates });
+        }
+        if let Some(id) = candidates.pop() {
+            return Ok(self.found(id));
+        }
+        match self.resolve_path(Path::new(text)) {
+            Ok(found) => Ok(found),
+            Err(_) if ids.is_empty() => Err(ResolveError::Empty { dir: self.dir.clone() }),
+            Err(_) => Err(ResolveError::Unknown { text: text.into(), nearest: nearest(text, ids) }),
+        }
+    }
+
+    fn resolve_path(&self, path: &Path) -> Result<Found, ResolveError> {
+        let no_file = |source| ResolveError::NoFile { path: path.into(), source };
+        let is_dir = fs::metadata(path).map_err(no_file)?.is_dir();
+        let file = if is_dir { path.join(RECORD) } else { path.into() };
+        fs::metadata(&file).map_err(no_file)?;
+        let id = if is_dir { self.id_of(path) } else { None };
+        Ok(Found { id, file })
+    }
+
+    /// The id of a directory that is a run in this store, however it was named.
+    fn id_of(&self, dir: &Path) -> Option<RunId> {
+        let dir = dir.canonicalize().ok()?;
+        let here = self.dir.canonicalize().ok()? == dir.parent()?;
+        RunId::parse(dir.file_name()?.to_str()?).filter(|_| here)
+    }
+
+    fn found(&self, id: RunId) -> Found {
+        Found { file: self.file(&id), id: Some(id) }
+    }
+
+    /// Removes a run; it is out of the store at once, whole, even if this is killed half way.
+    pub fn remove(&self, id: &RunId) -> Result<(), RemoveError> {
+        let remove = || {
+            let temporary = self.temporary()?;
+            fs::rename(self.dir.join(id), temporary.path().join(id))?;
+            temporary.close()
+        };
+        remove().map_err(|source| RemoveError { id: id.clone(), dir: self.dir.clone(), source })
+    }
+
+    fn temporary(&self) -> io::Result<tempfile::TempDir> {
+        // Less the umask, as any directory that a user makes.
+        let mode = fs::Permissions::from_mode(0o777);
+        tempfile::Builder::new().prefix(TEMPORARY).permissions(mode).tempdir_in(&self.dir)
+    }
+
+    /// Removes what killed writers left. Whatever stands in the way of that must not keep a run from being stored.
+    fn remove_stale(&self) {
+        let is_stale = |entry: &fs::DirEntry| {
+            let age = entry.metadata().and_then(|m| m.modified()).map(|at| at.elapsed().unwrap_or_default());
+            entry.file_name().to_string_lossy().starts_with(TEMPORARY) && age.is_ok_and(|age| age > STALE)
+        };
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten().filter(is_stale) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Reads a run's record.
+pub fn load(file: &Path) -> Result<Run, LoadError> {
+    let read = || {
+        let mut record = Vec::new();
+        File::open(file)?.take(MAX_RECORD + 1).read_to_end(&mut record)?;
+        Ok(record)
+    };
+    let record = read().map_err(|source| LoadError::Read { file: file.into(), source })?;
+    if record.len() as u64 > MAX_RECORD {
+        return Err(LoadError::TooLarge { file: file.into() });
+    }
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let corrupt = |source| LoadError::Corrupt { file: file.into(), source };
+    let head: Head = serde_json::from_slice(&record).map_err(corrupt)?;
+    if head.schema != SCHEMA {
+        return Err(LoadError::Schema { file: file.into(), found: head.schema });
+    }
+    serde_json::from_slice(&record).map_err(corrupt)
+}
+
+/// The ids that share most of their beginning with `text`, the latest first among equals.
+fn nearest(text: &str, mut ids: Vec<RunId>) -> Vec<RunId> {
+    let shared = |id: &RunId| id.as_str().bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+    ids.sort_by_key(|id| std::cmp::Reverse((shared(id), id.clone())));
+    ids.truncate(NEAREST);
+    ids
+}
+
+fn one_of(ids: &[RunId]) -> String {
+    let named = ids.iter().take(NAMED).map(RunId::as_str).collect::<Vec<_>>().join(", ");
+    if ids.len() > NAMED { format!("{named} or {} more", ids.len() - NAMED) } else { named }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::fs::symlink;
+    use std::time::SystemTime;
+
+    fn run(started: &str) -> Run {
+        serde_json::from_value(serde_json::json!({
+            "schema": SCHEMA, "tool": "hairpin 0.1.0", "command": ["hairpin", "ping"], "started": started, "interrupted": false,
+            "error": null, "hosts": { "client": { "hostname": "a", "kernel": "6.12" }, "server": null },
+            "link": { "kind": "loopback", "interface": "lo", "mtu": 65536, "peer": null },
+            "clock": { "source": "tsc", "cost_ns": 20.5, "step_ns": 1.0, "ticks_per_s": 2.5e9, "drift_ppb": null }, "results": [],
+        }))
+        .unwrap()
+    }
+
+    /// A store with a run at each of these seconds.
+    fn store(seconds: &[u32]) -> (tempfile::TempDir, Store, Vec<RunId>) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("deep/runs"));
+        let ids = seconds.iter().map(|s| store.save(&run(&format!("2026-11-20T11:50:{s:02}.000000Z"))).unwrap()).collect();
+        (dir, store, ids)
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_saved_is_listed_latest_last() {
+        let (_dir, store, ids) = store(&[30, 10, 20]);
+        let entries = store.list().unwrap();
+        assert_eq!(entries.iter().map(|e| &e.id).collect::<Vec<_>>(), [&ids[1], &ids[2], &ids[0]]);
+        assert_eq!(entries[0].run.as_ref().unwrap(), &run("2026-11-20T11:50:10.000000Z"));
+        assert_eq!(names(store.dir()).len(), 3, "nothing temporary is left");
+    }
+
+    #[test]
+    fn two_runs_of_one_moment_are_both_kept() {
+        let (_dir, store, ids) = store(&[10, 10, 10]);
+        assert_eq!(
+            ids.iter().map(RunId::as_str).collect::<Vec<_>>(),
+            ["20261120-115010-0000", "20261120-115010-0001", "20261120-115010-0002"]
+        );
+        assert_eq!(store.ids().unwrap(), ids);
+    }
+
+    #[test]
+    fn leftovers_of_killed_writers_are_no_runs_and_go_after_a_day() {
+        let (_dir, store, ids) = store(&[10]);
+        let half = |name: &str, age| {
+            let dir = store.dir().join(name);
+            fs::create_dir(&dir).unwrap();
+            fs::write(dir.join(RECORD), "{").unwrap();
+            File::open(&dir).unwrap().set_modified(SystemTime::now() - age).unwrap();
+        };
+        half(".tmp-old", STALE + Duration::from_secs(60));
+        half(".tmp-new", Duration::from_secs(60));
+        assert_eq!(store.ids().unwrap(), ids);
+        let second = store.save(&run("2026-11-20T11:50:20.000000Z")).unwrap();
+        assert_eq!(names(store.dir()), [".tmp-new", ids[0].as_str(), second.as_str()]);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_written_is_told_with_the_way_out() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Store::open(file.path().join("runs")).save(&run("")).unwrap_err().to_string();
+        assert!(error.contains("set $HAIRPIN_RUNS") && error.contains("Not a directory"), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_read_does_not_hide_the_others() {
+        let (_dir, store, ids) = store(&[10, 20, 30, 40, 50]);
+        fs::write(store.file(&ids[0]), "{\"schema\": \"hairpin.run/1\", ").unwrap();
+        fs::write(store.file(&ids[1]), "{\"schema\": \"hairpin.run/2\"}").unwrap();
+        fs::remove_file(store.file(&ids[2])).unwrap();
+        File::create(store.file(&ids[3])).unwrap().set_len(MAX_RECORD + 1).unwrap();
+        let entries = store.list().unwrap();
+        assert!(matches!(entries[0].run, Err(LoadError::Corrupt { .. })));
+        assert!(matches!(&entries[1].run, Err(LoadError::Schema { found, .. }) if found == "hairpin.run/2"));
+        assert!(matches!(entries[2].run, Err(LoadError::Read { .. })));
+        assert!(matches!(entries[3].run, Err(LoadError::TooLarge { .. })));
+        assert!(entries[4].run.is_ok());
+        let text = entries[0].run.as_ref().unwrap_err().to_string();
+        assert!(text.contains("20261120-115010-0000/run.json is not the record of a run"), "{text}");
+    }
+
+    #[test]
+    fn a_run_is_found_by_id_prefix_latest_directory_and_file() {
+        let (dir, store, ids) = store(&[10, 20]);
+        let found = Found { id: Some(ids[1].clone()), file: store.file(&ids[1]) };
+        for text in [ids[1].as_str(), "20261120-11502", "latest"] {
+            assert_eq!(store.resolve(text).unwrap(), found, "{text}");
+        }
+        let directory = store.dir().join(&ids[1]);
+        assert_eq!(store.resolve(directory.to_str().unwrap()).unwrap(), found);
+        let copy = dir.path().join("copy.json");
+        fs::copy(store.file(&ids[0]), &copy).unwrap();
+        assert_eq!(store.resolve(copy.to_str().unwrap()).unwrap(), Found { id: None, file: copy.clone() });
+        let elsewhere = dir.path().join(ids[0].as_str());
+        fs::create_dir(&elsewhere).unwrap();
+        fs::copy(&copy, elsewhere.join(RECORD)).unwrap();
+        assert_eq!(store.resolve(elsewhere.to_str().unwrap()).unwrap().id, None, "an id's form outside the store is no id");
+    }
+
+    #[test]
+    fn what_stands_for_no_run_is_told_with_what_does() {
+        let (_dir, store, _) = store(&[10, 20, 30]);
+        let text = |run| store.resolve(run).unwrap_err().to_string();
+        assert_eq!(
+            text("2026"),
+            "\"2026\" could be 20261120-115010-0000, 20261120-115020-0000, 20261120-115030-0000; write more of the id"
+        );
+        assert!(
+            text("20261120-115021").contains("the nearest are 20261120-115020-0000, 20261120-115030-0000"),
+            "{}",
+            text("20261120-115021")
+        );
+        assert!(text("./none.json").contains("neither a run's JSON file nor a run's directory"));
+        assert!(matches!(store.resolve(""), Err(ResolveError::Unknown { .. })));
+        let empty = Store::open("/nonexistent/runs");
+        for run in ["latest", "2026"] {
+            assert!(matches!(empty.resolve(run), Err(ResolveError::Empty { .. })));
+        }
+        assert!(empty.list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_removed_run_is_gone_and_nothing_else() {
+        let (dir, store, ids) = store(&[10, 20]);
+        let kept = dir.path().join("kept");
+        fs::write(&kept, "").unwrap();
+        symlink(&kept, store.dir().join(&ids[0]).join("link")).unwrap();
+        store.remove(&ids[0]).unwrap();
+        assert_eq!(names(store.dir()), [ids[1].as_str()]);
+        assert!(kept.exists());
+        assert!(store.remove(&ids[0]).is_err());
+    }
+
+    #[test]
+    fn the_place_for_runs_follows_the_environment() {
+        let dir = |set: &[(&str, &str)]| {
+            dir_from(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+                .map(|dir| dir.to_str().unwrap().to_owned())
+        };
+        let (runs, data, home) = (("HAIRPIN_RUNS", "here"), ("XDG_DATA_HOME", "/data"), ("HOME", "/home/a"));
+        assert_eq!(dir(&[runs, data, home]).unwrap(), "here");
+        assert_eq!(dir(&[("HAIRPIN_RUNS", ""), data, home]).unwrap(), "/data/hairpin/runs");
+        assert_eq!(dir(&[("XDG_DATA_HOME", "relative"), home]).unwrap(), "/home/a/.local/share/hairpin/runs");
+        assert!(dir(&[]).unwrap_err().to_string().contains("set HAIRPIN_RUNS"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_run_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0usize..400) {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("run.json");
+            let mut record = serde_json::to_vec(&run("now")).unwrap();
+            let at = at.min(record.len());
+            record.splice(at..(at + bytes.len()).min(record.len()), bytes);
+            fs::write(&file, record).unwrap();
+            let _ = load(&file);
+        }
+
+        #[test]
+        fn any_text_resolves_or_is_refused(text in "[0-9a-f./-]{0,24}") {
+            let _ = Store::open("/nonexistent").resolve(&text);
+        }
+    }
+}
