@@ -1,0 +1,223 @@
+//! The interface the traffic passes, as sysfs shows it.
+//!
+//! /sys/class/net holds the interfaces of the network namespace in which that sysfs was mounted.
+
+use std::io;
+
+use hairpin_sys::host::Host;
+use serde_json::Value;
+
+use crate::reading::{InterfaceFile, agreed, interface_directory, number, number_or_none, present};
+use crate::{Knob, Place, Reading, cpulist};
+
+pub(crate) static MTU: InterfaceFile = InterfaceFile {
+    name: "mtu_bytes",
+    summary: "The largest packet that the interface carries whole",
+    file: "mtu",
+    form: number,
+};
+
+pub(crate) static SPEED: InterfaceFile = InterfaceFile {
+    name: "link_speed_mbit_per_s",
+    summary: "The rate of the link, as negotiated",
+    file: "speed",
+    form: number_or_none,
+};
+
+pub(crate) static DUPLEX: InterfaceFile =
+    InterfaceFile { name: "duplex", summary: "Whether the link carries both directions at once", file: "duplex", form: duplex };
+
+pub(crate) static TX_QUEUE_LEN: InterfaceFile = InterfaceFile {
+    name: "tx_queue_len",
+    summary: "Packets that the interface's queueing discipline may hold",
+    file: "tx_queue_len",
+    form: number,
+};
+
+pub(crate) static GRO_FLUSH_TIMEOUT: InterfaceFile = InterfaceFile {
+    name: "gro_flush_timeout_ns",
+    summary: "How long NAPI may sit on packets before a timer takes them up",
+    file: "gro_flush_timeout",
+    form: number,
+};
+
+pub(crate) static NAPI_DEFER_HARD_IRQS: InterfaceFile = InterfaceFile {
+    name: "napi_defer_hard_irqs",
+    summary: "Empty polls before NAPI re-arms the interrupt",
+    file: "napi_defer_hard_irqs",
+    form: number,
+};
+
+pub(crate) static NAPI_THREADED: InterfaceFile = InterfaceFile {
+    name: "napi_threaded",
+    summary: "Whether NAPI polls in threads of its own instead of in softirqs",
+    file: "threaded",
+    form: number,
+};
+
+pub(crate) static NUMA_NODE: InterfaceFile = InterfaceFile {
+    name: "interface_numa_node",
+    summary: "The NUMA node that the interface's device is attached to",
+    file: "device/numa_node",
+    form: number_or_none,
+};
+
+fn duplex(text: &str) -> Result<Option<Value>, String> {
+    match text.trim() {
+        known @ ("full" | "half") => Ok(Some(known.into())),
+        "unknown" => Ok(None),
+        _ => Err(format!("{text:?} is neither full nor half")),
+    }
+}
+
+/// The interface itself.
+pub(crate) struct Name;
+
+impl Knob for Name {
+    fn name(&self) -> &'static str {
+        "interface"
+    }
+
+    fn summary(&self) -> &'static str {
+        "The interface the traffic passes"
+    }
+
+    fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
+        let Some(name) = place.interface else {
+            return Reading::Absent;
+        };
+        match interface_directory(place) {
+            Some(directory) if host.exists(&directory) => Reading::Is(name.into()),
+            _ => Reading::Unread(format!("/sys/class/net has no interface {name:?}")),
+        }
+    }
+}
+
+/// How many queues the interface has in one direction.
+pub(crate) struct Queues {
+    name: &'static str,
+    summary: &'static str,
+    prefix: &'static str,
+}
+
+impl Queues {
+    pub(crate) const RX: Queues = Queues { name: "rx_queues", summary: "Receive queues of the interface", prefix: "rx-" };
+    pub(crate) const TX: Queues = Queues { name: "tx_queues", summary: "Transmit queues of the interface", prefix: "tx-" };
+}
+
+impl Knob for Queues {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
+        queues(host, place, self.prefix).map(|names| names.map(|names| names.len().into())).into()
+    }
+}
+
+/// The names of the queues that start with `prefix`.
+fn queues(host: &dyn Host, place: &Place<'_>, prefix: &str) -> Result<Option<Vec<String>>, String> {
+    let Some(directory) = interface_directory(place) else {
+        return Ok(None);
+    };
+    let path = format!("{directory}/queues");
+    let names = present(&path, host.list(&path))?;
+    Ok(names.map(|names| names.into_iter().filter(|name| name.starts_with(prefix)).collect()))
+}
+
+/// Which CPUs the interface's queues of one direction belong to.
+pub(crate) struct QueueCpus {
+    name: &'static str,
+    summary: &'static str,
+    prefix: &'static str,
+}
+
+impl QueueCpus {
+    pub(crate) const RPS: QueueCpus =
+        QueueCpus { name: "rps_cpus", summary: "CPUs that received packets are spread over in software", prefix: "rx-" };
+    pub(crate) const XPS: QueueCpus =
+        QueueCpus { name: "xps_cpus", summary: "CPUs that send through each transmit queue", prefix: "tx-" };
+}
+
+impl Knob for QueueCpus {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
+        self.read(host, place).into()
+    }
+}
+
+impl QueueCpus {
+    /// One list if all queues agree, else one by queue.
+    fn read(&self, host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String> {
+        let (Some(directory), Some(names)) = (interface_directory(place), queues(host, place, self.prefix)?) else {
+            return Ok(None);
+        };
+        let mut lists = Vec::new();
+        for name in names {
+            let path = format!("{directory}/queues/{name}/{}", self.name);
+            let answer = match host.read(&path) {
+                // An interface with a single queue lists the file but answers that there is no such thing, or refuses to say.
+                Err(why) if why.kind() == io::ErrorKind::InvalidInput => None,
+                answer => present(&path, answer)?,
+            };
+            let cpus = answer.map(|mask| cpulist::parse_mask(&mask)).transpose().map_err(|why| format!("{path}: {why}"))?;
+            lists.push((name, cpus.map(|cpus| cpulist::format(&cpus).into())));
+        }
+        Ok(agreed(lists))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_sys::host::FakeHost;
+    use serde_json::json;
+
+    const ETH0: Place<'_> = Place { cpus: &[], interface: Some("eth0") };
+
+    #[test]
+    fn queues_that_differ_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path())
+            .with("/sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n")
+            .with("/sys/class/net/eth0/queues/rx-1/rps_cpus", "0\n")
+            .with("/sys/class/net/eth0/queues/tx-0/xps_cpus", "00000001,00000001\n")
+            .with("/sys/class/net/eth0/queues/tx-1/xps_cpus", "00000000,00000006\n");
+        assert_eq!(QueueCpus::RPS.probe(&host, &ETH0), Reading::Is("".into()));
+        assert_eq!(QueueCpus::XPS.probe(&host, &ETH0), Reading::Is(json!({"tx-0": "0,32", "tx-1": "1-2"})));
+    }
+
+    #[test]
+    fn a_link_that_is_down_or_virtual_has_no_speed() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path())
+            .with("/sys/class/net/eth0/speed", "-1\n")
+            .with("/sys/class/net/eth0/duplex", "unknown\n");
+        assert_eq!(SPEED.probe(&host, &ETH0), Reading::Absent);
+        assert_eq!(DUPLEX.probe(&host, &ETH0), Reading::Absent);
+        let host = host.with_error("/sys/class/net/eth0/speed", libc::EINVAL);
+        assert_eq!(SPEED.probe(&host, &ETH0), Reading::Absent);
+    }
+
+    #[test]
+    fn a_name_that_leaves_the_directory_is_no_interface() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path()).with("/sys/class/net/eth0/mtu", "1500").with("/sys/class/mtu", "1");
+        for name in ["..", ".", "", "../..", "eth0/../eth0", "eth1"] {
+            let place = Place { cpus: &[], interface: Some(name) };
+            assert!(matches!(Name.probe(&host, &place), Reading::Unread(_)), "{name}");
+            assert_eq!(MTU.probe(&host, &place), Reading::Absent, "{name}");
+        }
+    }
+}

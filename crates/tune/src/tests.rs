@@ -1,0 +1,389 @@
+//! Every knob on hosts made of files: present, absent, unreadable, garbled; and every knob has its page.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use hairpin_sys::ethtool::{Coalesce, DriverInfo, EthtoolError, Offloads, Rings};
+use hairpin_sys::host::{FakeDevice, FakeHost, Host};
+use serde_json::Value;
+
+use crate::{KNOBS, Knob, Place, Reading, facts};
+
+const PLACE: Place<'_> = Place { cpus: &[0, 1], interface: Some("eth0") };
+
+/// A host that has everything.
+fn whole(root: &Path) -> FakeHost {
+    let mut host = FakeHost::at(root);
+    for (path, text) in [
+        ("/proc/sys/kernel/hostname", "alpha\n"),
+        ("/proc/sys/kernel/osrelease", "6.12.9-amd64\n"),
+        ("/proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian 6.12.9-1 (2025-01-10)\n"),
+        ("/proc/cmdline", "BOOT_IMAGE=/vmlinuz quiet isolcpus=1 -- single\n"),
+        ("/sys/kernel/debug/sched/preempt", "none voluntary (full) lazy\n"),
+        ("/sys/kernel/realtime", "1\n"),
+        ("/boot/config-6.12.9-amd64", "# comment\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n"),
+        ("/sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected\n"),
+        ("/sys/devices/system/cpu/vulnerabilities/spectre_v2", "Mitigation: Retpolines\n"),
+        (
+            "/proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: Example CPU\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\nmodel name\t: Other\n",
+        ),
+        ("/sys/class/dmi/id/sys_vendor", "QEMU\n"),
+        ("/sys/class/dmi/id/product_name", "Standard PC\n"),
+        ("/sys/devices/system/cpu/online", "0-1\n"),
+        ("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+        ("/sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm \n"),
+        ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "intel_pstate\n"),
+        ("/sys/devices/system/cpu/cpu1/cpufreq/scaling_driver", "intel_pstate\n"),
+        ("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+        ("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n"),
+        ("/sys/devices/system/cpu/cpu0/cpufreq/energy_performance_preference", "performance\n"),
+        ("/sys/devices/system/cpu/cpu1/cpufreq/energy_performance_preference", "performance\n"),
+        ("/sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
+        ("/sys/devices/system/cpu/cpuidle/current_driver", "intel_idle\n"),
+        ("/sys/devices/system/cpu/cpuidle/current_governor", "menu\n"),
+        ("/sys/module/haltpoll/parameters/guest_halt_poll_ns", "200000\n"),
+        ("/sys/devices/system/cpu/isolated", "1\n"),
+        ("/sys/devices/system/cpu/nohz_full", "(null)\n"),
+        ("/sys/devices/system/cpu/smt/control", "off\n"),
+        ("/proc/sys/kernel/sched_rt_runtime_us", "-1\n"),
+        ("/proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+        ("/proc/sys/kernel/numa_balancing", "0\n"),
+        ("/sys/devices/system/node/online", "0\n"),
+        ("/proc/sys/net/core/busy_poll", "50\n"),
+        ("/proc/sys/net/core/busy_read", "51\n"),
+        ("/proc/sys/net/core/rmem_default", "212992\n"),
+        ("/proc/sys/net/core/rmem_max", "212993\n"),
+        ("/proc/sys/net/core/wmem_default", "212994\n"),
+        ("/proc/sys/net/core/wmem_max", "212995\n"),
+        ("/proc/sys/net/core/netdev_budget", "300\n"),
+        ("/proc/sys/net/core/netdev_budget_usecs", "8000\n"),
+        ("/proc/sys/net/core/gro_normal_batch", "8\n"),
+        ("/proc/sys/net/core/rps_sock_flow_entries", "0\n"),
+        ("/proc/sys/net/core/default_qdisc", "fq_codel\n"),
+        ("/proc/sys/net/core/somaxconn", "4096\n"),
+        ("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+        ("/proc/sys/net/ipv4/tcp_congestion_control", "cubic\n"),
+        ("/proc/sys/net/ipv4/tcp_timestamps", "1\n"),
+        ("/proc/sys/net/ipv4/tcp_sack", "1\n"),
+        ("/proc/sys/net/ipv4/tcp_autocorking", "1\n"),
+        ("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "1\n"),
+        ("/proc/sys/net/ipv4/tcp_low_latency", "0\n"),
+        ("/proc/sys/net/ipv4/tcp_pingpong_thresh", "1\n"),
+        ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+        ("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n"),
+        ("/proc/sys/net/ipv4/tcp_tw_reuse", "2\n"),
+        ("/sys/class/net/eth0/mtu", "1500\n"),
+        ("/sys/class/net/eth0/speed", "25000\n"),
+        ("/sys/class/net/eth0/duplex", "full\n"),
+        ("/sys/class/net/eth0/tx_queue_len", "1000\n"),
+        ("/sys/class/net/eth0/gro_flush_timeout", "20000\n"),
+        ("/sys/class/net/eth0/napi_defer_hard_irqs", "2\n"),
+        ("/sys/class/net/eth0/threaded", "0\n"),
+        ("/sys/class/net/eth0/device/numa_node", "0\n"),
+        ("/sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000,00000003\n"),
+        ("/sys/class/net/eth0/queues/tx-0/xps_cpus", "1\n"),
+        ("/sys/class/net/eth0/queues/tx-1/xps_cpus", "2\n"),
+        ("/sys/class/net/eth0/device/msi_irqs/40", "msix\n"),
+        ("/proc/interrupts", "     CPU0 CPU1\n 40:  5  0  PCI-MSIX-0000:00:04.0   1-edge      eth0-0\nERR: 0\n"),
+        ("/proc/irq/40/effective_affinity_list", "1\n"),
+    ] {
+        host = host.with(path, text);
+    }
+    for cpu in 0..2 {
+        let at = format!("/sys/devices/system/cpu/cpu{cpu}");
+        for (file, text) in [
+            ("topology/physical_package_id", "0\n".to_owned()),
+            ("topology/core_id", format!("{cpu}\n")),
+            ("topology/thread_siblings_list", format!("{cpu}\n")),
+            ("cache/index3/level", "3\n".to_owned()),
+            ("cache/index3/type", "Unified\n".to_owned()),
+            ("cache/index3/shared_cpu_list", "0-1\n".to_owned()),
+            ("cpuidle/state0/name", "POLL\n".to_owned()),
+            ("cpuidle/state0/latency", "0\n".to_owned()),
+            ("cpuidle/state0/disable", "0\n".to_owned()),
+            ("cpuidle/state1/name", "C6\n".to_owned()),
+            ("cpuidle/state1/latency", "133\n".to_owned()),
+            ("cpuidle/state1/disable", "1\n".to_owned()),
+        ] {
+            host = host.with(&format!("{at}/{file}"), text);
+        }
+        host = host.with_directory(&format!("{at}/node0"));
+    }
+    host.with("/dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
+        .with_link("/sys/class/net/eth0/device/subsystem", "../../../../bus/pci")
+        .with_device("eth0", device())
+}
+
+fn device() -> FakeDevice {
+    let text = |text: &str| Some(text.to_owned());
+    FakeDevice {
+        driver_info: Some(DriverInfo {
+            driver: "mlx5_core".to_owned(),
+            version: text("6.12.9"),
+            firmware: text("26.40.1000"),
+            bus: None,
+        }),
+        coalesce: Some(Coalesce {
+            rx_usecs: 8,
+            rx_frames: 128,
+            tx_usecs: 16,
+            tx_frames: 32,
+            adaptive_rx: true,
+            adaptive_tx: false,
+        }),
+        rings: Some(Rings { rx: 1024, tx: 512, max_rx: 8192, max_tx: 8192 }),
+        offloads: Some(Offloads {
+            rx_checksum: Some(true),
+            tx_checksum: Some(false),
+            scatter_gather: Some(true),
+            tso: Some(false),
+            gso: Some(true),
+            gro: Some(false),
+            lro: Some(true),
+        }),
+    }
+}
+
+/// What the knobs must read on that host.
+fn expected() -> Value {
+    serde_json::from_str(include_str!("../tests/data/whole-host.json")).unwrap()
+}
+
+#[test]
+fn every_knob_reads_a_host_that_has_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let facts = facts(&whole(directory.path()), &PLACE);
+    assert_eq!(facts.hostname, "alpha");
+    assert_eq!(facts.unread, BTreeMap::new());
+    assert_eq!(serde_json::to_value(&facts.facts).unwrap(), expected());
+    let names: BTreeSet<&str> = KNOBS.iter().map(|knob| knob.name()).collect();
+    assert_eq!(names, facts.facts.keys().map(String::as_str).collect(), "a knob is missing from the host above");
+}
+
+#[test]
+fn a_host_that_has_nothing_leaves_every_fact_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let host = FakeHost::at(directory.path());
+    for knob in KNOBS.iter().filter(|knob| knob.name() != "interface") {
+        assert_eq!(knob.probe(&host, &PLACE), Reading::Absent, "{}", knob.name());
+        assert_eq!(knob.probe(&host, &Place::default()), Reading::Absent, "{}", knob.name());
+    }
+    let facts = facts(&host, &PLACE);
+    assert_eq!(facts.unread.keys().collect::<Vec<_>>(), ["hostname", "interface"]);
+    assert_eq!(facts.unread["interface"], "/sys/class/net has no interface \"eth0\"");
+}
+
+#[test]
+fn without_cores_and_interface_only_the_host_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let facts = facts(&whole(directory.path()), &Place::default());
+    assert_eq!(facts.unread, BTreeMap::new());
+    for name in
+        ["cores_used", "core_relation", "scaling_governor", "idle_states", "interface", "mtu_bytes", "gro", "irq_affinity"]
+    {
+        assert!(!facts.facts.contains_key(name), "{name}");
+    }
+    assert_eq!(facts.facts["clocksource"], "tsc");
+}
+
+/// Notes what is asked of a host and answered.
+struct Noting<'a> {
+    host: &'a FakeHost,
+    asked: RefCell<BTreeSet<String>>,
+    devices: RefCell<BTreeSet<String>>,
+}
+
+impl Noting<'_> {
+    fn note<T, E>(&self, path: &str, answer: Result<T, E>) -> Result<T, E> {
+        if answer.is_ok() {
+            self.asked.borrow_mut().insert(path.to_owned());
+        }
+        answer
+    }
+}
+
+impl Host for Noting<'_> {
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.note(path, self.host.read_bytes(path))
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        self.note(path, self.host.list(path))
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.host.exists(path)
+    }
+
+    fn link_target(&self, path: &str) -> io::Result<String> {
+        self.note(path, self.host.link_target(path))
+    }
+
+    fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
+        self.devices.borrow_mut().insert(interface.to_owned());
+        self.host.driver_info(interface)
+    }
+
+    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
+        self.devices.borrow_mut().insert(interface.to_owned());
+        self.host.coalesce(interface)
+    }
+
+    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
+        self.devices.borrow_mut().insert(interface.to_owned());
+        self.host.rings(interface)
+    }
+
+    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError> {
+        self.devices.borrow_mut().insert(interface.to_owned());
+        self.host.offloads(interface)
+    }
+}
+
+/// What a knob reads on the whole host: files and directories, then devices.
+fn asked(host: &FakeHost, knob: &dyn Knob) -> (BTreeSet<String>, BTreeSet<String>) {
+    let noting = Noting { host, asked: RefCell::default(), devices: RefCell::default() };
+    knob.probe(&noting, &PLACE);
+    (noting.asked.into_inner(), noting.devices.into_inner())
+}
+
+#[test]
+fn whatever_cannot_be_read_is_named_and_never_guessed() {
+    let directory = tempfile::tempdir().unwrap();
+    let host = whole(directory.path());
+    let mut broken = 0;
+    for knob in KNOBS {
+        let (files, devices) = asked(&host, *knob);
+        assert!(files.len() + devices.len() > 0 || knob.name() == "interface", "{} reads nothing", knob.name());
+        for (what, errno) in files.iter().chain(&devices).flat_map(|what| [(what, libc::EIO), (what, libc::EACCES)]) {
+            match knob.probe(&host.clone().with_error(what, errno), &PLACE) {
+                Reading::Unread(reason) => assert!(reason.contains(what.as_str()), "{}: {reason}", knob.name()),
+                other => panic!("{} reads {other:?} though {what} fails", knob.name()),
+            }
+            broken += 1;
+        }
+    }
+    assert!(broken > 2 * KNOBS.len());
+}
+
+/// Files whose text the kernel, the firmware or an administrator is free to choose.
+const FREE_TEXT: [&str; 18] = [
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/version",
+    "/proc/cmdline",
+    "/proc/cpuinfo",
+    "/sys/class/dmi/id/sys_vendor",
+    "/sys/class/dmi/id/product_name",
+    "current_clocksource",
+    "available_clocksource",
+    "scaling_driver",
+    "scaling_governor",
+    "energy_performance_preference",
+    "cpuidle/current_driver",
+    "cpuidle/current_governor",
+    "smt/control",
+    "default_qdisc",
+    "tcp_congestion_control",
+    "/name",
+    "/type",
+];
+
+#[test]
+fn garbled_text_is_unread_with_the_file_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let host = whole(directory.path());
+    let mut garbled = 0;
+    for knob in KNOBS {
+        for path in asked(&host, *knob).0 {
+            let is_file = host.read_bytes(&path).is_ok();
+            let free = FREE_TEXT.iter().any(|end| path.ends_with(end)) || path.contains("/vulnerabilities/");
+            if !is_file || free {
+                continue;
+            }
+            for text in [&b"4x\xff\xff\n"[..], b"", b"\x00\x00\x00\x00\x00"] {
+                // An empty list of CPUs is one.
+                if text.is_empty() && (path.ends_with("_list") || path.starts_with("/sys/devices/system/")) {
+                    continue;
+                }
+                let kept = host.read_bytes(&path).unwrap();
+                let host = host.clone().with(&path, text);
+                match knob.probe(&host, &PLACE) {
+                    Reading::Unread(reason) => assert!(reason.contains(&path), "{}: {reason}", knob.name()),
+                    other => panic!("{} reads {other:?} though {path} holds {text:?}", knob.name()),
+                }
+                let _ = host.with(&path, kept);
+                garbled += 1;
+            }
+        }
+    }
+    assert!(garbled > KNOBS.len());
+}
+
+#[test]
+fn a_refusal_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let host = whole(directory.path()).with_error("/dev/cpu_dma_latency", libc::EACCES);
+    assert_eq!(
+        facts(&host, &PLACE).unread["cpu_dma_latency_us"],
+        "/dev/cpu_dma_latency: Permission denied (os error 13): run as root to read it"
+    );
+}
+
+#[test]
+fn a_device_that_does_not_answer_is_named_by_sysfs() {
+    let directory = tempfile::tempdir().unwrap();
+    let host = FakeHost::at(directory.path())
+        .with_link("/sys/class/net/eth0/device/driver", "../../../../bus/pci/drivers/example")
+        .with_device("eth0", FakeDevice::default());
+    let facts = facts(&host, &PLACE).facts;
+    assert_eq!(facts["driver"], "example");
+    for name in ["driver_version", "rx_usecs", "gro", "rx_ring_entries"] {
+        assert!(!facts.contains_key(name), "{name}");
+    }
+}
+
+#[test]
+fn turbo_is_read_from_the_common_file_where_there_is_no_intel_pstate() {
+    for (text, on) in [("1\n", true), ("0\n", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path()).with("/sys/devices/system/cpu/cpufreq/boost", text);
+        assert_eq!(facts(&host, &PLACE).facts["turbo"], on);
+    }
+}
+
+#[test]
+fn names_are_snake_case_and_once_each() {
+    let mut seen = BTreeSet::from(["hostname", "unread"]); // fields of the record
+    for knob in KNOBS {
+        let name = knob.name();
+        assert!(seen.insert(name), "{name} twice");
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'), "{name}");
+        let summary = knob.summary();
+        assert!(!summary.is_empty() && summary.len() <= 120 && !summary.contains('\n') && !summary.ends_with('.'), "{name}");
+    }
+}
+
+#[test]
+fn every_knob_has_its_page_and_no_page_lacks_a_knob() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs");
+    let mut pages: BTreeSet<String> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    for knob in KNOBS {
+        let name = knob.name();
+        let page = format!("{name}.md");
+        assert!(pages.remove(&page), "docs/knobs/{page} is missing");
+        let text = std::fs::read_to_string(folder.join(&page)).unwrap();
+        assert!(
+            text.starts_with(&format!("# `{name}`\n\n{}.\n", knob.summary())),
+            "docs/knobs/{page} must begin with its name and summary"
+        );
+        for heading in ["## Read from", "## Why it moves a round trip", "## Look yourself"] {
+            assert!(text.contains(&format!("\n{heading}\n")), "docs/knobs/{page} lacks {heading:?}");
+        }
+    }
+    assert!(pages.is_empty(), "pages without a knob: {pages:?}");
+}
