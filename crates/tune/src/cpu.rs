@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use hairpin_sys::host::Host;
 use serde_json::{Value, json};
 
-use crate::reading::{HostFile, cpu_directory, cpu_list, parse_number, present};
-use crate::{Knob, Place, Reading, cpulist};
+use crate::reading::{HostFile, cpu_directory, cpu_list, file, parse_number, present, text};
+use crate::{Knob, Place, Reading, clocksource, cpulist};
 
 const CPUINFO: &str = "/proc/cpuinfo";
 
@@ -194,7 +194,8 @@ impl Knob for Hypervisor {
 }
 
 /// Xen says so itself. On x86 a CPU flag says that there is one, and the firmware's names say whose; bare metal at a cloud
-/// operator carries the same names, so they count only beside the flag. Other architectures have no such flag.
+/// operator carries the same names, so they count only beside the flag. A microVM has no such firmware, but may offer its hypervisor's
+/// clock. Other architectures have no such flag.
 fn hypervisor(host: &dyn Host) -> Result<Option<Value>, String> {
     let xen = "/sys/hypervisor/type";
     if let Some(kind) = present(xen, host.read(xen))? {
@@ -210,7 +211,15 @@ fn hypervisor(host: &dyn Host) -> Result<Option<Value>, String> {
     for path in ["/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name"] {
         names.extend(present(path, host.read(path))?.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()));
     }
-    Ok(Some(if names.is_empty() { "present, unnamed".into() } else { names.join(" ").into() }))
+    if !names.is_empty() {
+        return Ok(Some(names.join(" ").into()));
+    }
+    let clocks = file(host, clocksource::AVAILABLE.path, text)?.unwrap_or_default();
+    let offered = |clock: &str| clocks.as_str().is_some_and(|clocks| clocks.split_whitespace().any(|word| word == clock));
+    let named = [("kvm-clock", "KVM"), ("hyperv_clocksource_tsc_page", "Hyper-V"), ("xen", "Xen")]
+        .into_iter()
+        .find(|(clock, _)| offered(clock));
+    Ok(Some(named.map_or("present, unnamed", |(_, name)| name).into()))
 }
 
 #[cfg(test)]
@@ -278,6 +287,8 @@ mod tests {
         let product = ("/sys/class/dmi/id/product_name", "m7i.large\n");
         assert_eq!(with(&[virtual_cpu, vendor, product]), Reading::Is("Amazon EC2 m7i.large".into()));
         assert_eq!(with(&[virtual_cpu]), Reading::Is("present, unnamed".into()));
+        let clocks = (clocksource::AVAILABLE.path, "tsc kvm-clock\n");
+        assert_eq!(with(&[virtual_cpu, clocks]), Reading::Is("KVM".into()));
         assert_eq!(with(&[real_cpu, vendor, product]), Reading::Is("none".into()));
         assert_eq!(with(&[real_cpu, ("/sys/hypervisor/type", "xen\n")]), Reading::Is("xen".into()));
         assert_eq!(with(&[(CPUINFO, "Features\t: fp asimd\n")]), Reading::Absent);

@@ -148,7 +148,11 @@ fn lscpu() -> Outcome {
         same("numa_nodes", Some(spread(&nodes).len().to_string()), fields.get("NUMA node(s)").cloned())?;
     }
     if let Some(hypervisor) = text(&facts, "hypervisor") {
-        same("hypervisor", hypervisor != "none", fields.contains_key("Hypervisor vendor"))?;
+        let vendor = fields.get("Hypervisor vendor");
+        same("hypervisor", hypervisor != "none", vendor.is_some())?;
+        if hypervisor == "KVM" {
+            same("hypervisor", Some(&hypervisor), vendor)?;
+        }
     }
     let Some(mitigations) = facts.facts.get("mitigations").and_then(Value::as_object) else {
         return Ok(());
