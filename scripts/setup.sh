@@ -16,20 +16,14 @@ setup_fail() {
 }
 setup_has() { command -v "$1" >/dev/null 2>&1; }
 
-# setup_as_root COMMAND…: 0 done, otherwise not possible or failed.
-setup_as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        "$@"
-    elif setup_has sudo && sudo -n true 2>/dev/null; then
-        sudo -n "$@"
-    else
-        return 1
-    fi
-}
+# True if packages can be installed: apt is here, and this is root or somebody whom sudo asks for no password.
+setup_may_install() { setup_has apt-get && { [ "$(id -u)" = 0 ] || { setup_has sudo && sudo -n true 2>/dev/null; }; }; }
+setup_as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
 # setup_apt PACKAGE…: installs, never removes anything, asks nothing. stdout belongs to the target that called, so apt talks on stderr.
 setup_apt() {
-    setup_has apt-get || return 1
+    setup_may_install || return 1
+    setup_say "installing $*"
     if [ -z "${setup_updated:-}" ]; then
         setup_updated=1
         setup_as_root apt-get -qq update >&2 || setup_say "apt-get update failed; trying with the lists that are here"
@@ -66,6 +60,7 @@ setup_need() { setup_has "$1" || setup_packages="$setup_packages $2"; }
 # A compiler without libc's start files is as good as none, so try to link.
 echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null || setup_packages="$setup_packages gcc libc6-dev"
 setup_need pkg-config pkg-config
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || setup_packages="$setup_packages ca-certificates" # for cargo
 case "${HAIRPIN_FOR:-demo}" in
 test | bench)
     setup_need ip iproute2
@@ -81,7 +76,6 @@ if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need iperf iperf
 fi
 if [ -n "$setup_packages" ]; then
-    setup_say "installing$setup_packages"
     # shellcheck disable=SC2086 # a list of packages
     setup_apt $setup_packages || setup_fail "please install$setup_packages (as root: apt-get install$setup_packages), then run make again"
 fi
@@ -95,25 +89,24 @@ if ! setup_new_enough && [ -x "$HOME/.cargo/bin/cargo" ]; then
     PATH="$HOME/.cargo/bin:$PATH"
 fi
 if ! setup_new_enough; then
-    setup_say "cargo $setup_want or newer is needed, ${setup_have:-none} is here"
-    setup_has rustup || setup_apt ca-certificates rustup 2>/dev/null || true
+    setup_has rustup || setup_apt rustup 2>/dev/null || true
     hash -r
     if setup_has rustup; then
+        setup_say "installing the stable Rust toolchain with rustup"
         rustup toolchain install stable --profile minimal --component rustfmt --component clippy >&2 || true
         # A default that somebody chose stays theirs; only this shell goes past it.
         rustup default >/dev/null 2>&1 || rustup default stable >&2 || true
         setup_new_enough || { RUSTUP_TOOLCHAIN=stable && export RUSTUP_TOOLCHAIN; }
     elif setup_has apt-cache && setup_at_least "$(setup_candidate cargo-web)" "$setup_want" &&
         setup_at_least "$(setup_candidate rustc-web)" "$setup_want"; then
-        setup_apt ca-certificates cargo-web rustc-web || true
+        setup_apt cargo-web rustc-web || true
         hash -r
     fi
-    setup_new_enough || setup_fail "please install rustup (https://rustup.rs) and with it Rust $setup_want or newer, then run make again"
+    setup_new_enough || setup_fail "cargo $setup_want or newer is needed and ${setup_have:-none} is here: please install rustup (https://rustup.rs), then run make again"
 fi
 
 # rustfmt and clippy for the tests. Where they cannot be had the tests count a skip.
 if [ "${HAIRPIN_FOR:-demo}" = test ] && ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then
-    setup_say "installing rustfmt and clippy"
     if setup_has rustup; then
         rustup component add rustfmt clippy >&2 || true
     elif dpkg -s cargo-web >/dev/null 2>&1; then

@@ -3,24 +3,30 @@
 #
 #     N passed, N failed, N skipped
 #
-# Format, lint and docs count as one check each. A test that cannot run here prints a line `skipped: NAME: REASON`; under CI=true, and as root,
-# HAIRPIN_MUST_RUN=1 makes such a test fail instead.
+# Format, lint and docs count as one check each. A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root
+# where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such a test fail instead.
 cd "$(dirname "$0")/.." || exit 1
 HAIRPIN_FOR=test
 . scripts/setup.sh
 
-root=
-[ "$(id -u)" = 0 ] && root=yes
-if [ "${CI:-}" = true ] || [ -n "$root" ]; then
+# Namespaces are tried as root and as a user without privileges; some containers and distributions forbid the one or the other.
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+if [ "${CI:-}" = true ]; then
     HAIRPIN_MUST_RUN=1
-    export HAIRPIN_MUST_RUN
+elif [ "$(id -u)" != 0 ]; then
+    echo "not root: what needs capabilities, or namespaces that this user may not make, is skipped with its reason"
+elif ! unshare --net true 2>/dev/null; then
+    echo "root, but without the right to make network namespaces (a container?): what needs them is skipped with its reason"
+elif ! as_nobody unshare --user --net true 2>/dev/null; then
+    echo "this system lets no ordinary user make namespaces: what needs that is skipped with its reason"
 else
-    echo "not root: what needs capabilities or network namespaces that this user may not have is skipped, with its reason"
+    HAIRPIN_MUST_RUN=1
 fi
+export HAIRPIN_MUST_RUN="${HAIRPIN_MUST_RUN:-0}"
 
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 skips=
 
 step() { printf '\n== %s\n' "$*"; }
 check() {
@@ -35,11 +41,14 @@ tool() {
         check "$@"
     elif [ "${CI:-}" = true ]; then
         step "$@"
-        echo "failed: cargo $name: this toolchain has none, and CI must run it"
+        echo "cargo $name: FAILED: this toolchain has none, and CI must run it"
         failed=$((failed + 1))
     else
         step "$@"
-        echo "skipped: cargo $name: this toolchain has none; install it to run this check"
+        skip="cargo $name: SKIPPED: this toolchain has none; install it to run this check"
+        echo "$skip"
+        skips="$skips$skip
+"
         skipped=$((skipped + 1))
     fi
 }
@@ -47,7 +56,7 @@ tool() {
 tool fmt cargo fmt --all --check
 tool clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 
-# The output goes to the terminal and to a file that is summed up below; the status takes a file of its own, sh has no pipefail.
+# The output goes to the terminal and to a file that is summed up below; the status is its last line, as sh has no pipefail.
 step cargo test --workspace
 {
     cargo test --workspace --no-fail-fast 2>&1
@@ -56,17 +65,19 @@ step cargo test --workspace
 
 check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
-# `test result: ok. 5 passed; 0 failed; 1 ignored; …`, one line per test program.
+# The harness prints `test result: ok. 5 passed; 0 failed; 1 ignored; …` per test program, a program without it
+# `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines.
 sums=$(awk '
-    /^test result:/ { for (i = 1; i < NF; i++) { if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i; if ($(i + 1) ~ /^ignored/) s += $i } }
-    /(^|[. ])skipped: / { s++ }
+    /^test result:/ { for (i = 2; i <= NF; i++) { if ($i == "passed;") p += $(i - 1); if ($i == "failed;") f += $(i - 1); if ($i == "ignored;") s += $(i - 1) } }
+    /^[^ ]+: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $2; f += $4 }
+    /: SKIPPED: / { s++ }
     /^cargo test ended with status/ { status = $NF }
     END { if (status != 0 && f == 0) f = 1; print p + 0, f + 0, s + 0 }' "$log")
 # shellcheck disable=SC2086 # three numbers
 set -- $sums
 passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 
-printf '\n'
-grep -o 'skipped: .*' "$log"
+printf '\n%s' "$skips"
+grep ': SKIPPED: ' "$log"
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 [ "$failed" = 0 ]

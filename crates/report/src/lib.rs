@@ -1,1 +1,69 @@
-//! x
+//! From a record to what people read: pure functions from data to text.
+//!
+//! ```text
+//!   Run ──▶ columns, label, notes ──▶ grid, prose ──▶ table, demo      (terminal)
+//!      │                         └──▶ markdown
+//!      └──▶ csv, pingpong, json                                        (scripts)
+//! ```
+//! No clock, socket or terminal is touched here: width and colour are parameters, and a text depends on nothing but its arguments.
+//! Text that may come from another host or from a file never carries control characters into a terminal ([`prose::clean`]).
+
+#![forbid(unsafe_code)]
+
+mod accounts;
+mod columns;
+mod csv;
+mod demo;
+mod figure;
+mod grid;
+mod json;
+mod label;
+mod markdown;
+mod notes;
+mod paths;
+mod pingpong;
+pub mod prose;
+mod runs;
+mod sentences;
+mod style;
+mod table;
+
+use hairpin_units::Quantile;
+
+pub use csv::csv;
+pub use demo::demo;
+pub use json::{json, json_line, progress_line};
+pub use label::short as short_path;
+pub use markdown::markdown;
+pub use paths::{PathRow, Support, paths};
+pub use pingpong::{PINGPONG_LABEL, pingpong};
+pub use runs::{RunRow, runs};
+pub use table::table;
+
+/// How a text is to look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Columns of the terminal; less than 80 counts as 80.
+    pub width: usize,
+    /// True to colour the text with ANSI escapes.
+    pub colour: bool,
+    /// True to show half round trips (RTT/2, not one-way) in place of RTTs.
+    pub hrt: bool,
+    /// The percentiles to show, in this order.
+    pub percentiles: Vec<Quantile>,
+}
+
+/// The percentiles that are shown unless others are asked for.
+pub const PERCENTILES: [Quantile; 4] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { width: 80, colour: false, hrt: false, percentiles: PERCENTILES.into() }
+    }
+}
+
+impl Options {
+    fn columns(&self) -> usize {
+        self.width.max(80)
+    }
+}

@@ -118,7 +118,8 @@ pub struct Offloads {
     pub tx_checksum: Option<bool>,
     /// Packets sent from several pieces of memory.
     pub scatter_gather: Option<bool>,
-    /// TCP segmentation by the device.
+    /// TCP segmentation by the device, for any of NETIF_F_ALL_TSO. Newer kernels hold AccECN segmentation apart from that, so
+    /// that `ethtool -k` may print `tcp-segmentation-offload: on` for a device whose `tx-tcp*-segmentation` are otherwise off.
     pub tso: Option<bool>,
     /// Segmentation by the kernel just before the device.
     pub gso: Option<bool>,

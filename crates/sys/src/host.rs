@@ -1,8 +1,8 @@
-//! What Hairpin reads of a host: files under /proc, /sys and /dev, behind a trait, with a fake.
+//! What Hairpin reads of a host: files under /proc, /sys and /dev and the answers of its network devices, behind a trait, with a fake.
 //!
 //! ```text
-//!   dyn Host ── RealHost   the files of this host; sysfs and /proc/sys/net show the network namespace of the thread that asks
-//!            └─ FakeHost   the same code below another directory, for tests: files, links, and errors on demand
+//!   dyn Host ── RealHost   this host, as the namespaces of the thread that asks show it
+//!            └─ FakeHost   the same code below another directory, for tests: files, links, devices, and errors on demand
 //! ```
 //! Everything here only reads. Paths are absolute, as the kernel documents them (`/sys/class/net/eth0/mtu`).
 
@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use crate::ethtool::{Coalesce, DriverInfo, Ethtool, EthtoolError, Offloads, Rings};
 
 /// No file is read beyond this many bytes. The largest that is read, /proc/interrupts, takes about 12 bytes per CPU and interrupt:
 /// some 20 MB with 512 CPUs and 3,000 interrupts.
@@ -49,6 +51,30 @@ pub trait Host {
         let text = String::from_utf8_lossy(&self.read_bytes(path)?).into_owned();
         Ok(text.trim_end_matches('\n').to_owned())
     }
+
+    /// Which driver serves an interface; `None` if it does not say.
+    ///
+    /// # Errors
+    /// Those of [`Ethtool`]: the interface does not exist (ENODEV), or the driver refuses.
+    fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError>;
+
+    /// How an interface coalesces interrupts; `None` if it cannot.
+    ///
+    /// # Errors
+    /// Those of [`Ethtool`].
+    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError>;
+
+    /// How many descriptors an interface's queues have; `None` if it has none.
+    ///
+    /// # Errors
+    /// Those of [`Ethtool`].
+    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError>;
+
+    /// Which offloads of an interface are on.
+    ///
+    /// # Errors
+    /// Those of [`Ethtool`].
+    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError>;
 }
 
 /// The host this process runs on, as the calling thread's namespaces show it.
@@ -71,6 +97,36 @@ impl Host for RealHost {
     fn link_target(&self, path: &str) -> io::Result<String> {
         link_target(Path::new(path))
     }
+
+    // A socket stays in the namespace it was opened in, the calling thread need not: one per question.
+    fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
+        Ethtool::open()?.driver_info(interface)
+    }
+
+    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
+        Ethtool::open()?.coalesce(interface)
+    }
+
+    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
+        Ethtool::open()?.rings(interface)
+    }
+
+    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError> {
+        Ethtool::open()?.offloads(interface)
+    }
+}
+
+/// What a network device of a [`FakeHost`] answers; `None` is a device that has no such thing.
+#[derive(Clone, Debug, Default)]
+pub struct FakeDevice {
+    /// Its driver.
+    pub driver_info: Option<DriverInfo>,
+    /// How it coalesces interrupts.
+    pub coalesce: Option<Coalesce>,
+    /// How many descriptors its queues have.
+    pub rings: Option<Rings>,
+    /// Which of its offloads are on.
+    pub offloads: Option<Offloads>,
 }
 
 /// A host made of files below a directory, for tests.
@@ -86,12 +142,13 @@ impl Host for RealHost {
 pub struct FakeHost {
     root: PathBuf,
     errors: BTreeMap<String, i32>,
+    devices: BTreeMap<String, FakeDevice>,
 }
 
 impl FakeHost {
     /// A host whose `/` is `root`, which the caller makes and removes.
     pub fn at(root: impl Into<PathBuf>) -> FakeHost {
-        FakeHost { root: root.into(), errors: BTreeMap::new() }
+        FakeHost { root: root.into(), errors: BTreeMap::new(), devices: BTreeMap::new() }
     }
 
     /// Adds a file with these bytes, and the directories above it.
@@ -129,7 +186,15 @@ impl FakeHost {
         self
     }
 
-    /// Makes every reading of `path` fail with this error number, such as `libc::EACCES`.
+    /// Adds a network device that answers questions; its files are added one by one.
+    #[must_use]
+    pub fn with_device(mut self, interface: &str, device: FakeDevice) -> FakeHost {
+        self.devices.insert(interface.to_owned(), device);
+        self
+    }
+
+    /// Makes every reading of `path` fail with this error number, such as `libc::EACCES`. The name of an interface in place of a path
+    /// makes its device refuse every question.
     #[must_use]
     pub fn with_error(mut self, path: &str, errno: i32) -> FakeHost {
         self.errors.insert(path.to_owned(), errno);
@@ -142,6 +207,13 @@ impl FakeHost {
 
     fn refused(&self, path: &str) -> io::Result<()> {
         self.errors.get(path).map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(*errno)))
+    }
+
+    fn device(&self, interface: &str, operation: &'static str) -> Result<&FakeDevice, EthtoolError> {
+        let found = self
+            .refused(interface)
+            .and_then(|()| self.devices.get(interface).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV)));
+        found.map_err(|source| EthtoolError::Refused { operation, interface: interface.to_owned(), source })
     }
 }
 
@@ -163,6 +235,24 @@ impl Host for FakeHost {
     fn link_target(&self, path: &str) -> io::Result<String> {
         self.refused(path)?;
         link_target(&self.place(path))
+    }
+
+    fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
+        Ok(self.device(interface, "read the driver")?.driver_info.clone())
+    }
+
+    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
+        Ok(self.device(interface, "read the coalescing")?.coalesce)
+    }
+
+    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
+        Ok(self.device(interface, "read the rings")?.rings)
+    }
+
+    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError> {
+        let none =
+            Offloads { rx_checksum: None, tx_checksum: None, scatter_gather: None, tso: None, gso: None, gro: None, lro: None };
+        Ok(self.device(interface, "read the offloads")?.offloads.unwrap_or(none))
     }
 }
 
@@ -227,6 +317,22 @@ mod tests {
             FakeHost::at(directory.path()).with("/dev/cpu_dma_latency", [0; 4]).with_error("/dev/cpu_dma_latency", libc::EACCES);
         assert!(host.exists("/dev/cpu_dma_latency"));
         assert_eq!(host.read_bytes("/dev/cpu_dma_latency").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn a_fake_device_answers_refuses_or_does_not_exist() {
+        let rings = Rings { rx: 256, tx: 512, max_rx: 1024, max_tx: 1024 };
+        let host = FakeHost::at("/nonexistent").with_device("eth0", FakeDevice { rings: Some(rings), ..FakeDevice::default() });
+        assert_eq!(host.rings("eth0").unwrap(), Some(rings));
+        assert_eq!(host.coalesce("eth0").unwrap(), None);
+        assert_eq!(host.offloads("eth0").unwrap().gro, None);
+        let errno = |answer: Result<Option<Rings>, EthtoolError>| match answer {
+            Err(EthtoolError::Refused { source, .. }) => source.raw_os_error(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(errno(host.rings("eth1")), Some(libc::ENODEV));
+        assert_eq!(errno(host.with_error("eth0", libc::EPERM).rings("eth0")), Some(libc::EPERM));
+        assert_eq!(errno(RealHost.rings("no-such-if")), Some(libc::ENODEV));
     }
 
     #[test]

@@ -86,9 +86,9 @@ pub struct VethConfig {
     pub name: String,
     /// Name of the peer's end, at most 15 bytes.
     pub peer_name: String,
-    /// MTU of both ends in bytes; the kernel's 1500 if `None`.
+    /// MTU of both ends in bytes, 68 to 65535; the kernel's 1500 if `None`.
     pub mtu: Option<u32>,
-    /// Transmit queues and receive queues of both ends; the kernel's 1 if `None`.
+    /// Transmit queues and receive queues of both ends, 1 to 4096; what the kernel takes, usually 1 per CPU, if `None`.
     pub queues: Option<u32>,
     /// A process, as this process's /proc numbers it, in whose network namespace the peer's end is made.
     pub peer_pid: u32,

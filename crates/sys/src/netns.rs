@@ -250,20 +250,21 @@ fn require_one_thread() -> Result<(), NamespaceError> {
 
 fn refused(step: &'static str, source: io::Error, user_namespace: bool) -> NamespaceError {
     let proc = Path::new("/proc");
-    let needs_root = || "this needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or inside a user namespace".to_owned();
-    let remedy = match source.raw_os_error() {
-        Some(libc::ENOSPC | libc::EUSERS) => {
-            "the limit user.max_user_namespaces, user.max_net_namespaces or user.max_mnt_namespaces is reached; \
-             raise it: sudo sysctl -w user.max_user_namespaces=10000 user.max_net_namespaces=10000 user.max_mnt_namespaces=10000"
-                .to_owned()
+    let known = if user_namespace { forbidding(proc) } else { forbidding_limit(proc) };
+    let remedy = known.unwrap_or_else(|| {
+        match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EUSERS) => {
+                "a limit is reached; raise it: sudo sysctl -w user.max_user_namespaces=100000 \
+                 user.max_net_namespaces=100000 user.max_mnt_namespaces=100000"
+            }
+            _ if !user_namespace => "this needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or inside a user namespace",
+            _ => {
+                "no sysctl forbids it, so a seccomp filter or a security module does, as in most containers: \
+                 run as root with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
+            }
         }
-        _ if !user_namespace => forbidding_limit(proc).unwrap_or_else(needs_root),
-        _ => forbidding(proc).unwrap_or_else(|| {
-            "no sysctl forbids it, so a seccomp filter or a security module does, as in most containers: \
-             run as root with CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
-                .to_owned()
-        }),
-    };
+        .to_owned()
+    });
     NamespaceError::Refused { step, source, remedy }
 }
 

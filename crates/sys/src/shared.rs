@@ -1,1 +1,182 @@
-//! To be written.
+//! Memory that two worker processes share: atomics only, each group on cache lines of its own.
+//!
+//! ```text
+//!     0  stop        the orchestrator asks both sides to end
+//!   128  ball        core ping: the line that the two cores pass to and fro      (core_ping)
+//!   256  ended       core ping: the last ping that is over
+//!   384  line        the `memory` path: 8 bytes of sequence, 56 of payload       (line)
+//!   448  …           the rest of a payload of up to 64 KiB
+//! ```
+//! What another process can write is never seen as `&[u8]`: it is copied word by word through atomics, so that a
+//! hostile or crashed peer can spoil a message but not this process. 128 bytes apart, because adjacent lines are
+//! prefetched in pairs.
+
+mod core_ping;
+mod line;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+pub use line::{Direction, Line};
+
+/// One value on cache lines of its own.
+#[repr(C, align(128))]
+struct Apart<T>(T);
+
+/// What lies in the memory; every bit pattern is a valid value of it.
+#[repr(C)]
+struct Area {
+    stop: Apart<AtomicU32>,
+    ball: Apart<AtomicU64>,
+    ended: Apart<AtomicU32>,
+    line: Apart<Line>,
+}
+
+/// Seals without which a peer could cut the file short, and reading it would end this process (SIGBUS).
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// A shared area, mapped; it is unmapped when dropped, and gone when the last process has dropped it.
+#[derive(Debug)]
+pub struct Shared {
+    area: NonNull<Area>,
+    fd: OwnedFd,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and all of its content is atomics.
+unsafe impl Send for Shared {}
+// SAFETY: as above: shared access is through atomics only.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Makes an area of zeroes (memfd_create(2), close-on-exec, sealed against any change of its size).
+    ///
+    /// # Errors
+    /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
+    pub fn create() -> io::Result<Shared> {
+        let fd = memfd_create("hairpin-shared", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&fd, size_of::<Area>() as u64)?;
+        fcntl_add_seals(&fd, SEALS)?;
+        Shared::map(fd)
+    }
+
+    /// Maps the area that another process created and whose [descriptor](AsFd) came here.
+    ///
+    /// # Errors
+    /// `InvalidData` if the file is not of the size of an area or could still change it; those of fcntl(2) and mmap(2).
+    pub fn open(fd: OwnedFd) -> io::Result<Shared> {
+        // A file without seals at all (a pipe, a file on disk) answers EINVAL.
+        let seals = fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
+        let file = File::from(fd);
+        if !seals.contains(SEALS) || file.metadata()?.len() != size_of::<Area>() as u64 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the descriptor is not a shared area of this version of Hairpin: start both sides from the same program",
+            ));
+        }
+        Shared::map(file.into())
+    }
+
+    /// Maps a file that has the size of [`Area`] for ever, and touches its pages.
+    fn map(fd: OwnedFd) -> io::Result<Shared> {
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let address = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                size_of::<Area>(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                &fd,
+                0,
+            )?
+        };
+        let area = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Shared { area, fd })
+    }
+
+    fn area(&self) -> &Area {
+        // SAFETY: the mapping is page-aligned, as large as `Area`, lives as long as `self`, and the file behind it is
+        // sealed, so it stays readable. `Area` is atomics alone: every content is valid, and writes by others are allowed.
+        unsafe { self.area.as_ref() }
+    }
+
+    /// Asks everyone who shares the area to stop.
+    pub fn request_stop(&self) {
+        self.area().stop.0.store(1, Ordering::Release);
+    }
+
+    /// Whether someone asked to stop.
+    #[inline]
+    pub fn stop_requested(&self) -> bool {
+        self.area().stop.0.load(Ordering::Acquire) != 0
+    }
+
+    /// The `memory` path's message.
+    #[inline]
+    pub fn line(&self) -> &Line {
+        &self.area().line.0
+    }
+}
+
+impl AsFd for Shared {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this address and size, and no reference into it outlives `self`.
+        let unmapped = unsafe { munmap(self.area.as_ptr().cast(), size_of::<Area>()) };
+        debug_assert_eq!(unmapped, Ok(()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    #[test]
+    fn each_part_has_lines_of_its_own() {
+        let offsets = [offset_of!(Area, stop), offset_of!(Area, ball), offset_of!(Area, ended), offset_of!(Area, line)];
+        assert_eq!(offsets, [0, 128, 256, 384]);
+    }
+
+    #[test]
+    fn what_one_mapping_writes_the_other_sees() {
+        let one = Shared::create().unwrap();
+        let other = Shared::open(one.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert!(!other.stop_requested());
+        one.request_stop();
+        assert!(other.stop_requested());
+        drop(one);
+        assert!(other.stop_requested());
+    }
+
+    #[test]
+    fn the_size_is_sealed() {
+        let shared = Shared::create().unwrap();
+        for size in [0, 4096, 1 << 20] {
+            assert_eq!(ftruncate(&shared.fd, size), Err(rustix::io::Errno::PERM));
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_an_area_is_refused() {
+        let unsealed = memfd_create("unsealed", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&unsealed, size_of::<Area>() as u64).unwrap();
+        let short = memfd_create("short", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        fcntl_add_seals(&short, SEALS).unwrap();
+        let pipe = std::io::pipe().unwrap().0;
+        for fd in [unsealed, short, pipe.into(), tempfile::tempfile().unwrap().into()] {
+            assert_eq!(Shared::open(fd).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+    }
+}

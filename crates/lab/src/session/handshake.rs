@@ -1,0 +1,646 @@
+//! Before any message over TCP: both sides say which version they speak and whether they have a key, then prove the key.
+//!
+//! ```text
+//!   client                                                        server
+//!     │ "HRPN" | version u16 | mode u8 | 0                           │
+//!     ├─────────────────────────────────────────────────────────────►│
+//!     │                "HRPN" | version u16 | mode or refused | why  │
+//!     │◄─────────────────────────────────────────────────────────────┤    plain: done
+//!     │ Noise psk, e                                        48 bytes │
+//!     ├─────────────────────────────────────────────────────────────►│
+//!     │                          1 byte: accepted or not | Noise e, ee
+//!     │◄─────────────────────────────────────────────────────────────┤
+//!     │ a first, empty record: proves that the client is here now    │
+//!     ├─────────────────────────────────────────────────────────────►│    keyed: done
+//! ```
+//! Both preambles are the prologue of the Noise handshake, so that nobody between the two sides can change version or mode. A preamble
+//! keeps its form in every version. The last step keeps a recorded handshake, played again, from passing as a client.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, getsockname, sockopt};
+use snow::{HandshakeState, TransportState};
+
+use super::channel::Channel;
+use super::key::Key;
+use super::printable;
+use super::socket::Socket;
+
+/// The version of the session that this build speaks; another one is refused.
+pub const VERSION: u16 = 1;
+
+/// Each side gives up if the handshake, or the TCP connection before it, takes longer in all.
+pub const TIME_LIMIT: Duration = Duration::from_secs(5);
+
+const MAGIC: [u8; 4] = *b"HRPN";
+const PREAMBLE: usize = 8;
+/// Mode of a preamble that refuses; the next byte says why.
+const REFUSED: u8 = 0xff;
+const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// Each of the two handshake messages: an ephemeral key of 32 bytes, and the tag of an empty payload.
+const NOISE_MESSAGE: usize = 48;
+/// A sealed empty record: its length, and a tag.
+const PROOF: usize = 2 + 16;
+/// What is shown of a peer that speaks something else.
+const EXCERPT: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Mode {
+    Plain = 0,
+    Keyed = 1,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Refusal {
+    Version = 1,
+    KeyNeeded = 2,
+    NoKeyHere = 3,
+    Busy = 4,
+}
+
+/// Whether a server lets a client in.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission<'a> {
+    /// The server's key; without one only connections to a loopback address are let in.
+    pub key: Option<&'a Key>,
+    /// Time left of the session that measures now, if there is one: the client is told and sent away.
+    pub busy: Option<Duration>,
+}
+
+/// Why there is no session with a server.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No such host.
+    #[error("{host} does not resolve: {source}; check the name, or give an address")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// Nothing listens there.
+    #[error("{peer} refused the connection; start `hairpin serve` there, with --listen if the client is another host")]
+    Refused {
+        /// The server, HOST:PORT.
+        peer: String,
+    },
+    /// No connection within [`TIME_LIMIT`].
+    #[error("{peer} did not answer within {TIME_LIMIT:?}; check the address, the route and firewalls")]
+    Unreachable {
+        /// The server, HOST:PORT.
+        peer: String,
+    },
+    /// Connected, then silence.
+    #[error("{peer} accepted the connection and then said nothing for {TIME_LIMIT:?}; is it `hairpin serve`, and is it alive?")]
+    Silent {
+        /// The server, HOST:PORT.
+        peer: String,
+    },
+    /// Something else listens there.
+    #[error("{peer} does not speak Hairpin (got \"{got}\"); give the port that `hairpin serve` printed")]
+    NotHairpin {
+        /// The server, HOST:PORT.
+        peer: String,
+        /// What it sent, control characters escaped.
+        got: String,
+    },
+    /// The server speaks another version.
+    #[error("{peer} speaks version {theirs} of the session, this is version {VERSION}; install the same hairpin on both hosts")]
+    WrongVersion {
+        /// The server, HOST:PORT.
+        peer: String,
+        /// Its version.
+        theirs: u16,
+    },
+    /// A key was not given and is needed.
+    #[error("{peer} needs a key; copy the key file of `hairpin serve` here and add --key-file FILE")]
+    KeyNeeded {
+        /// The server, HOST:PORT.
+        peer: String,
+    },
+    /// A key was given to a server that has none.
+    #[error("{peer} has no key; leave --key-file out, or start `hairpin serve` with it")]
+    NoKeyHere {
+        /// The server, HOST:PORT.
+        peer: String,
+    },
+    /// The keys differ.
+    #[error("wrong key: the server's --key-file and the client's differ; copy the server's key file here")]
+    WrongKey,
+    /// Another session is measuring.
+    #[error("{peer} is busy with another session for {} s more; run again then", left.as_secs())]
+    Busy {
+        /// The server, HOST:PORT.
+        peer: String,
+        /// How long, at most.
+        left: Duration,
+    },
+    /// The server closed in the middle.
+    #[error("{peer} closed the connection before a session began; its log says why")]
+    Closed {
+        /// The server, HOST:PORT.
+        peer: String,
+    },
+    /// The kernel refused.
+    #[error("cannot reach {peer}: {source}; check the address and the route")]
+    Io {
+        /// The server, HOST:PORT.
+        peer: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Why a client was not let in. Nothing of it is held any more.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// It speaks something else.
+    #[error("refused: does not speak Hairpin (got \"{got}\")")]
+    NotHairpin {
+        /// What it sent, control characters escaped.
+        got: String,
+    },
+    /// It speaks another version.
+    #[error("refused: speaks version {theirs} of the session, this is version {VERSION}")]
+    WrongVersion {
+        /// Its version.
+        theirs: u16,
+    },
+    /// It gave no key.
+    #[error("refused: came without a key, and this server needs one")]
+    KeyNeeded,
+    /// It has a key, this server has none.
+    #[error("refused: came with a key, and this server has none")]
+    NoKeyHere,
+    /// The keys differ.
+    #[error("refused: wrong key: the server's --key-file and the client's differ")]
+    WrongKey,
+    /// Another session is measuring.
+    #[error("refused: another session is measuring, for {} s more", .0.as_secs())]
+    Busy(Duration),
+    /// It was silent, or too slow.
+    #[error("refused: no whole handshake within {TIME_LIMIT:?}")]
+    Timeout,
+    /// It closed in the middle.
+    #[error("refused: closed before the handshake was done")]
+    Closed,
+    /// The kernel refused.
+    #[error("refused: {0}")]
+    Io(io::Error),
+}
+
+/// Why a step of the handshake failed, whichever side it is.
+#[derive(Debug)]
+enum Broken {
+    Foreign(String),
+    Closed,
+    Timeout,
+    Io(io::Error),
+    /// Bytes that the key does not open.
+    Key,
+}
+
+impl From<io::Error> for Broken {
+    fn from(e: io::Error) -> Broken {
+        match e.kind() {
+            io::ErrorKind::TimedOut => Broken::Timeout,
+            io::ErrorKind::BrokenPipe => Broken::Closed,
+            _ => Broken::Io(e),
+        }
+    }
+}
+
+impl From<Broken> for AcceptError {
+    fn from(broken: Broken) -> AcceptError {
+        match broken {
+            Broken::Foreign(got) => AcceptError::NotHairpin { got },
+            Broken::Closed => AcceptError::Closed,
+            Broken::Timeout => AcceptError::Timeout,
+            Broken::Io(e) => AcceptError::Io(e),
+            Broken::Key => AcceptError::WrongKey,
+        }
+    }
+}
+
+impl Broken {
+    fn to(self, peer: &str) -> ConnectError {
+        let peer = peer.to_owned();
+        match self {
+            Broken::Foreign(got) => ConnectError::NotHairpin { peer, got },
+            Broken::Closed => ConnectError::Closed { peer },
+            Broken::Timeout => ConnectError::Silent { peer },
+            Broken::Io(source) => ConnectError::Io { peer, source },
+            Broken::Key => ConnectError::WrongKey,
+        }
+    }
+}
+
+/// Connects to `hairpin serve` and shakes hands; every address of `host` is tried in turn, each for [`TIME_LIMIT`].
+pub fn connect(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
+    let peer = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let resolve = |source| ConnectError::Resolve { host: host.to_owned(), source };
+    let mut last = None;
+    for address in (host, port).to_socket_addrs().map_err(resolve)? {
+        match TcpStream::connect_timeout(&address, TIME_LIMIT) {
+            Ok(stream) => return greet(stream, &peer, key),
+            Err(e) => last = Some(e),
+        }
+    }
+    let last = last.unwrap_or_else(|| io::Error::other("it has no address"));
+    Err(match last.kind() {
+        io::ErrorKind::ConnectionRefused => ConnectError::Refused { peer },
+        io::ErrorKind::TimedOut => ConnectError::Unreachable { peer },
+        _ => ConnectError::Io { peer, source: last },
+    })
+}
+
+/// The client's side on a connection that stands; `peer` is what messages call the server.
+pub fn greet(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>) -> Result<Channel, ConnectError> {
+    let deadline = Instant::now() + TIME_LIMIT;
+    let socket = Socket::new(stream.into());
+    let fail = |broken: Broken| broken.to(peer);
+    no_delay(&socket).map_err(|e| fail(e.into()))?;
+
+    let mode = if key.is_some() { Mode::Keyed } else { Mode::Plain };
+    let ours = preamble(mode as u8, 0);
+    let asked = socket.write_all(&ours, deadline);
+    // A peer that speaks first and closes at once has still said what it is, so its words go before our error.
+    let theirs = read_preamble(&socket, deadline).map_err(fail)?;
+    asked.map_err(|e| fail(e.into()))?;
+
+    let (version, granted, why) = (u16::from_le_bytes([theirs[4], theirs[5]]), theirs[6], theirs[7]);
+    let peer = || peer.to_owned();
+    if version != VERSION {
+        return Err(ConnectError::WrongVersion { peer: peer(), theirs: version });
+    }
+    if granted == REFUSED {
+        return Err(match why {
+            why if why == Refusal::KeyNeeded as u8 => ConnectError::KeyNeeded { peer: peer() },
+            why if why == Refusal::NoKeyHere as u8 => ConnectError::NoKeyHere { peer: peer() },
+            why if why == Refusal::Busy as u8 => {
+                let mut seconds = [0; 4];
+                read_exact(&socket, &mut seconds, deadline).map_err(fail)?;
+                ConnectError::Busy { peer: peer(), left: Duration::from_secs(u32::from_le_bytes(seconds).into()) }
+            }
+            _ => ConnectError::NotHairpin { peer: peer(), got: excerpt(&theirs) },
+        });
+    }
+    if granted != mode as u8 || why != 0 {
+        return Err(ConnectError::NotHairpin { peer: peer(), got: excerpt(&theirs) });
+    }
+    let noise = match key {
+        None => None,
+        Some(key) => Some(initiate(&socket, key, &[ours, theirs].concat(), deadline).map_err(fail)?),
+    };
+    Ok(Channel::over(socket, noise))
+}
+
+/// The server's side on an accepted connection. Whatever the client does, this ends within [`TIME_LIMIT`] and holds less than 200 bytes
+/// of the client's until then.
+pub fn accept(stream: impl Into<OwnedFd>, admission: Admission<'_>) -> Result<Channel, AcceptError> {
+    accept_until(Socket::new(stream.into()), admission, Instant::now() + TIME_LIMIT)
+}
+
+fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> Result<Channel, AcceptError> {
+    let broken = |e: io::Error| AcceptError::from(Broken::from(e));
+    no_delay(&socket).map_err(broken)?;
+
+    let theirs = read_preamble(&socket, deadline)?;
+    let (version, mode) = (u16::from_le_bytes([theirs[4], theirs[5]]), theirs[6]);
+    let refuse = |why: Refusal, rest: &[u8]| {
+        // The client may be gone already; the reason for refusing it stays the same.
+        let _ = socket.write_all(&[&preamble(REFUSED, why as u8)[..], rest].concat(), deadline);
+    };
+    if version != VERSION {
+        refuse(Refusal::Version, &[]);
+        return Err(AcceptError::WrongVersion { theirs: version });
+    }
+    let keyed = match mode {
+        mode if mode == Mode::Plain as u8 => false,
+        mode if mode == Mode::Keyed as u8 => true,
+        _ => return Err(AcceptError::NotHairpin { got: excerpt(&theirs) }),
+    };
+    if let Some(left) = admission.busy {
+        let seconds = u32::try_from(left.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
+        refuse(Refusal::Busy, &seconds.to_le_bytes());
+        return Err(AcceptError::Busy(left));
+    }
+    let noise = match (admission.key, keyed) {
+        (Some(_), false) => {
+            refuse(Refusal::KeyNeeded, &[]);
+            return Err(AcceptError::KeyNeeded);
+        }
+        (None, false) if !is_local(&socket).map_err(broken)? => {
+            refuse(Refusal::KeyNeeded, &[]);
+            return Err(AcceptError::KeyNeeded);
+        }
+        (None, true) => {
+            refuse(Refusal::NoKeyHere, &[]);
+            return Err(AcceptError::NoKeyHere);
+        }
+        (None, false) => {
+            socket.write_all(&preamble(Mode::Plain as u8, 0), deadline).map_err(broken)?;
+            None
+        }
+        (Some(key), true) => {
+            let ours = preamble(Mode::Keyed as u8, 0);
+            socket.write_all(&ours, deadline).map_err(broken)?;
+            Some(respond(&socket, key, &[theirs, ours].concat(), deadline)?)
+        }
+    };
+    Ok(Channel::over(socket, noise))
+}
+
+fn initiate(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<TransportState, Broken> {
+    let mut noise = noise(key, prologue, true)?;
+    let mut message = [0; NOISE_MESSAGE];
+    noise.write_message(&[], &mut message).map_err(noise_failed)?;
+    socket.write_all(&message, deadline)?;
+
+    let mut accepted = [0];
+    read_exact(socket, &mut accepted, deadline)?;
+    if accepted != [1] {
+        return Err(Broken::Key);
+    }
+    read_exact(socket, &mut message, deadline)?;
+    noise.read_message(&message, &mut []).map_err(|_| Broken::Key)?;
+
+    let mut noise = noise.into_transport_mode().map_err(noise_failed)?;
+    let mut proof = [0; PROOF];
+    let len = noise.write_message(&[], &mut proof[2..]).map_err(noise_failed)?;
+    proof[..2].copy_from_slice(&(len as u16).to_le_bytes());
+    socket.write_all(&proof, deadline)?;
+    Ok(noise)
+}
+
+fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<TransportState, Broken> {
+    let mut noise = noise(key, prologue, false)?;
+    let mut message = [0; NOISE_MESSAGE];
+    read_exact(socket, &mut message, deadline)?;
+    if noise.read_message(&message, &mut []).is_err() {
+        socket.write_all(&[0], deadline)?;
+        return Err(Broken::Key);
+    }
+    noise.write_message(&[], &mut message).map_err(noise_failed)?;
+    socket.write_all(&[&[1], &message[..]].concat(), deadline)?;
+
+    let mut noise = noise.into_transport_mode().map_err(noise_failed)?;
+    let mut proof = [0; PROOF];
+    read_exact(socket, &mut proof, deadline)?;
+    noise.read_message(&proof[2..], &mut []).map_err(|_| Broken::Key)?;
+    Ok(noise)
+}
+
+fn noise(key: &Key, prologue: &[u8], initiator: bool) -> Result<HandshakeState, Broken> {
+    let build = || {
+        let builder = snow::Builder::new(NOISE.parse()?).psk(0, key.bytes())?.prologue(prologue)?;
+        if initiator { builder.build_initiator() } else { builder.build_responder() }
+    };
+    build().map_err(noise_failed)
+}
+
+/// A failure of Noise itself, such as no random bytes, rather than of the peer.
+fn noise_failed(e: snow::Error) -> Broken {
+    Broken::Io(io::Error::other(format!("Noise: {e:?}")))
+}
+
+fn preamble(mode: u8, why: u8) -> [u8; PREAMBLE] {
+    let [m0, m1, m2, m3] = MAGIC;
+    let [v0, v1] = VERSION.to_le_bytes();
+    [m0, m1, m2, m3, v0, v1, mode, why]
+}
+
+/// Reads a preamble; another protocol is recognised at its first byte that differs.
+fn read_preamble(socket: &Socket, deadline: Instant) -> Result<[u8; PREAMBLE], Broken> {
+    let mut preamble = [0; PREAMBLE];
+    let mut have = 0;
+    while have < PREAMBLE {
+        let read = socket.read(&mut preamble[have..], deadline)?;
+        have += read;
+        let known = have.min(MAGIC.len());
+        if preamble[..known] != MAGIC[..known] {
+            let mut rest = [0; EXCERPT];
+            let more = socket.try_read(&mut rest).ok().flatten().unwrap_or(0);
+            return Err(Broken::Foreign(excerpt(&[&preamble[..have], &rest[..more]].concat())));
+        }
+        if read == 0 {
+            return Err(Broken::Closed);
+        }
+    }
+    Ok(preamble)
+}
+
+fn read_exact(socket: &Socket, buffer: &mut [u8], deadline: Instant) -> Result<(), Broken> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match socket.read(&mut buffer[have..], deadline)? {
+            0 => return Err(Broken::Closed),
+            read => have += read,
+        }
+    }
+    Ok(())
+}
+
+/// The first line of what a foreign peer sent.
+fn excerpt(bytes: &[u8]) -> String {
+    let line = bytes.split(|b| matches!(b, b'\r' | b'\n')).next().unwrap_or_default();
+    printable(&String::from_utf8_lossy(line), EXCERPT)
+}
+
+/// The session's small messages must not wait for each other's ACKs.
+fn no_delay(socket: &Socket) -> io::Result<()> {
+    match sockopt::socket_domain(socket.as_fd())? {
+        AddressFamily::INET | AddressFamily::INET6 => Ok(sockopt::set_tcp_nodelay(socket.as_fd(), true)?),
+        _ => Ok(()),
+    }
+}
+
+/// True if the connection cannot have come from another host.
+fn is_local(socket: &Socket) -> io::Result<bool> {
+    let address = getsockname(socket.as_fd())?;
+    Ok(match SocketAddr::try_from(address) {
+        Ok(address) => match address.ip() {
+            IpAddr::V4(ip) => ip.is_loopback(),
+            IpAddr::V6(ip) => ip.to_canonical().is_loopback(),
+        },
+        // No internet address: a UNIX socket.
+        Err(_) => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpListener};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    const OPEN: Admission<'static> = Admission { key: None, busy: None };
+
+    /// Both sides over loopback TCP.
+    fn shake(
+        client: Option<Key>,
+        server: Option<Key>,
+        busy: Option<Duration>,
+    ) -> (Result<Channel, ConnectError>, Result<Channel, AcceptError>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let client = thread::spawn(move || connect("127.0.0.1", port, client.as_ref()));
+        let accepted = accept(listener.accept().unwrap().0, Admission { key: server.as_ref(), busy });
+        (client.join().unwrap(), accepted)
+    }
+
+    /// What a client makes of a server that sends `bytes` and closes.
+    fn client_against(bytes: &[u8]) -> Result<Channel, ConnectError> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(bytes).unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        greet(ours, "db:22", None)
+    }
+
+    /// What a server makes of a client that sends `bytes` and closes, and what it answers.
+    fn server_against(bytes: &[u8], admission: Admission<'_>) -> (Result<Channel, AcceptError>, Vec<u8>) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(bytes).unwrap();
+        theirs.shutdown(Shutdown::Write).unwrap();
+        let accepted = accept(ours, admission);
+        let mut answer = vec![0; 64];
+        // A server that closes with bytes unread resets the connection.
+        let len = if accepted.is_err() { theirs.read(&mut answer).unwrap_or(0) } else { 0 };
+        answer.truncate(len);
+        (accepted, answer)
+    }
+
+    fn a_key() -> Key {
+        Key::generate().unwrap()
+    }
+
+    #[test]
+    fn both_modes_end_in_a_channel() {
+        for key in [None, Some(a_key())] {
+            let (client, server) = shake(key.clone(), key, None);
+            let (mut client, mut server) = (client.unwrap(), server.unwrap());
+            let long = vec![7u8; 200_000];
+            let sender = thread::spawn(move || {
+                client.send(&long).unwrap();
+                client.recv::<String>(TIME_LIMIT).unwrap()
+            });
+            assert_eq!(server.recv::<Vec<u8>>(TIME_LIMIT).unwrap().len(), 200_000);
+            server.send(&"thanks").unwrap();
+            assert_eq!(sender.join().unwrap(), "thanks");
+        }
+    }
+
+    #[test]
+    fn a_wrong_key_is_told_to_both_sides() {
+        let (client, server) = shake(Some(a_key()), Some(a_key()), None);
+        assert!(matches!(server, Err(AcceptError::WrongKey)));
+        let text = client.unwrap_err().to_string();
+        assert!(text.starts_with("wrong key: the server's --key-file and the client's differ"), "{text}");
+    }
+
+    #[test]
+    fn a_key_on_one_side_only_is_refused() {
+        let (client, server) = shake(None, Some(a_key()), None);
+        assert!(matches!(client, Err(ConnectError::KeyNeeded { .. })), "{client:?}");
+        assert!(matches!(server, Err(AcceptError::KeyNeeded)));
+        let (client, server) = shake(Some(a_key()), None, None);
+        assert!(matches!(client, Err(ConnectError::NoKeyHere { .. })), "{client:?}");
+        assert!(matches!(server, Err(AcceptError::NoKeyHere)));
+    }
+
+    #[test]
+    fn a_busy_server_tells_the_time_left() {
+        for key in [None, Some(a_key())] {
+            let (client, server) = shake(key.clone(), key, Some(Duration::from_millis(8200)));
+            let text = client.unwrap_err().to_string();
+            assert!(text.ends_with("is busy with another session for 9 s more; run again then"), "{text}");
+            assert!(matches!(server, Err(AcceptError::Busy(_))));
+        }
+    }
+
+    #[test]
+    fn another_version_is_refused_and_told_ours() {
+        let mut other = preamble(0, 0);
+        other[4] = 9;
+        let (accepted, answer) = server_against(&other, OPEN);
+        assert!(matches!(accepted, Err(AcceptError::WrongVersion { theirs: 9 })));
+        assert_eq!(answer, preamble(REFUSED, Refusal::Version as u8));
+        assert!(matches!(client_against(&other), Err(ConnectError::WrongVersion { theirs: 9, .. })));
+    }
+
+    #[test]
+    fn another_protocol_is_named_with_what_it_said() {
+        let text = client_against(b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n").unwrap_err().to_string();
+        assert!(text.starts_with("db:22 does not speak Hairpin (got \"SSH-2.0-OpenSSH_9.2p1 Debian\")"), "{text}");
+        assert!(matches!(client_against(b"HTTP/1.1 400 Bad Request\r\n"), Err(ConnectError::NotHairpin { .. })));
+        assert!(matches!(client_against(b""), Err(ConnectError::Closed { .. })));
+        let (accepted, answer) = server_against(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", OPEN);
+        assert!(matches!(accepted, Err(AcceptError::NotHairpin { got }) if got == "GET / HTTP/1.1"));
+        assert!(answer.is_empty());
+    }
+
+    #[test]
+    fn a_recorded_handshake_played_again_is_not_a_client() {
+        let key = a_key();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut record = theirs.try_clone().unwrap();
+        let initiator = key.clone();
+        let client = thread::spawn(move || greet(ours, "server", Some(&initiator)).map(drop));
+        // The first 56 bytes do not depend on the server's random ones.
+        let mut first = [0; PREAMBLE + NOISE_MESSAGE];
+        record.read_exact(&mut first[..PREAMBLE]).unwrap();
+        record.write_all(&preamble(Mode::Keyed as u8, 0)).unwrap();
+        record.read_exact(&mut first[PREAMBLE..]).unwrap();
+        drop((record, theirs));
+        assert!(matches!(client.join().unwrap(), Err(ConnectError::Closed { .. })));
+
+        let replay = [&first[..], &[16, 0], &[0; 16]].concat();
+        let (accepted, _) = server_against(&replay, Admission { key: Some(&key), busy: None });
+        assert!(matches!(accepted, Err(AcceptError::WrongKey)), "{accepted:?}");
+    }
+
+    #[test]
+    fn silence_and_trickling_end_within_the_limit() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let drip = thread::spawn(move || {
+            for byte in b"HRPN\x01\x00\x00" {
+                theirs.write_all(&[*byte]).unwrap();
+                thread::sleep(Duration::from_millis(5));
+            }
+            theirs
+        });
+        let (begun, limit) = (Instant::now(), Duration::from_millis(80));
+        assert!(matches!(accept_until(Socket::new(ours.into()), OPEN, begun + limit), Err(AcceptError::Timeout)));
+        assert!((limit..TIME_LIMIT).contains(&begun.elapsed()));
+        drop(drip.join().unwrap());
+    }
+
+    #[test]
+    fn a_closed_port_and_an_unknown_host_are_told() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let text = connect("127.0.0.1", port, None).unwrap_err().to_string();
+        assert!(text.contains("refused the connection; start `hairpin serve` there"), "{text}");
+        assert!(matches!(connect("no such host", 1, None), Err(ConnectError::Resolve { .. })));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn any_bytes_end_in_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..100), headed: bool, mode: u8, keys: bool) {
+            let bytes = if headed { [&preamble(mode % 3, 0)[..], &bytes].concat() } else { bytes };
+            let key = a_key();
+            let (accepted, _) = server_against(&bytes, Admission { key: keys.then_some(&key), busy: None });
+            prop_assert_eq!(accepted.is_ok(), headed && mode % 3 == 0 && !keys);
+            let plain = bytes.starts_with(&preamble(Mode::Plain as u8, 0));
+            prop_assert_eq!(client_against(&bytes).is_ok(), plain);
+        }
+    }
+}

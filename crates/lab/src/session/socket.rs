@@ -1,0 +1,79 @@
+//! Reads and writes on a stream socket, each bounded by a deadline that trickling bytes do not extend.
+//!
+//! The socket's own blocking mode is neither needed nor changed: every call asks for `MSG_DONTWAIT`, and waiting is ppoll(2).
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+/// A connected UNIX or TCP stream socket.
+#[derive(Debug)]
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    pub(super) fn new(fd: OwnedFd) -> Socket {
+        Socket(fd)
+    }
+
+    /// What is there now: `None` if nothing is, `Some(0)` at the end of the stream.
+    pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match recv(&self.0, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((read, _)) => return Ok(Some(read)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                // A peer that was killed with our bytes unread resets; for the caller that is an end like any other.
+                Err(Errno::CONNRESET) => return Ok(Some(0)),
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// Waits for at least one byte; 0 is the end of the stream, `ErrorKind::TimedOut` the deadline.
+    pub(super) fn read(&self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
+        loop {
+            if let Some(read) = self.try_read(buffer)? {
+                return Ok(read);
+            }
+            self.wait(PollFlags::IN, deadline)?;
+        }
+    }
+
+    /// Writes all bytes; `ErrorKind::BrokenPipe` if the other side is gone, `ErrorKind::TimedOut` at the deadline, and then some of them
+    /// may have been written.
+    pub(super) fn write_all(&self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match send(&self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, deadline)?,
+                Err(Errno::INTR) => {}
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(io::ErrorKind::BrokenPipe.into()),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, events: PollFlags, deadline: Instant) -> io::Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left == Duration::ZERO {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // A time too long for the kernel is no deadline.
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&self.0, events)], timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

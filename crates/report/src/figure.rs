@@ -1,0 +1,68 @@
+//! Figures as text: times in us, rates, payloads, ratios.
+
+use hairpin_record::run::Row;
+
+/// A time in us, to the nanosecond below 10 us and with four significant digits up to 10,000 us, whole above.
+pub(crate) fn us(ns: f64) -> String {
+    match ns / 1e3 {
+        x if x < 9.9995 => format!("{x:.3}"),
+        x if x < 99.995 => format!("{x:.2}"),
+        x if x < 999.95 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    }
+}
+
+/// Like [`us`], nothing where there is no figure.
+pub(crate) fn us_or_blank(ns: Option<f64>) -> String {
+    ns.map(us).unwrap_or_default()
+}
+
+/// A rate in 1/s: whole from 100 on, one decimal below, three below 1.
+pub(crate) fn rate(per_s: f64) -> String {
+    match per_s {
+        x if x >= 99.95 || x == 0.0 => format!("{x:.0}"),
+        x if x >= 0.9995 => format!("{x:.1}"),
+        x => format!("{x:.3}"),
+    }
+}
+
+/// An asked rate, as short as it is exact.
+pub(crate) fn pace(per_s: f64) -> String {
+    format!("{per_s}/s")
+}
+
+/// Bytes of the request, and of the reply if they differ.
+pub(crate) fn payload(row: &Row) -> String {
+    if row.request_bytes == row.reply_bytes {
+        row.request_bytes.to_string()
+    } else {
+        format!("{}/{}", row.request_bytes, row.reply_bytes)
+    }
+}
+
+/// A ratio with three significant digits.
+pub(crate) fn ratio(x: f64) -> String {
+    match x {
+        x if x < 9.995 => format!("{x:.2}"),
+        x if x < 99.95 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_keep_four_digits() {
+        let shown: Vec<String> = [0.0, 52.0, 4_951.0, 2_475.5, 9_999.6, 14_703.0, 143_312.0, 999_960.0, 5e9].map(us).into();
+        assert_eq!(shown, ["0.000", "0.052", "4.951", "2.475", "10.00", "14.70", "143.3", "1000", "5000000"]);
+    }
+
+    #[test]
+    fn rates_and_ratios() {
+        assert_eq!([0.0, 0.0172, 9.98, 99.96, 199_660.2].map(rate), ["0", "0.017", "10.0", "100", "199660"]);
+        assert_eq!([10.0, 1000.0, 0.5].map(pace), ["10/s", "1000/s", "0.5/s"]);
+        assert_eq!([1.5, 12.345, 99.96].map(ratio), ["1.50", "12.3", "100"]);
+    }
+}

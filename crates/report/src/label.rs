@@ -1,0 +1,104 @@
+//! What a row is called in a text.
+
+use hairpin_record::run::Row;
+
+use crate::figure::{pace, payload};
+
+/// A path spec in its shortest form that reads back as the one given: the server's side is left out where it says nothing new.
+///
+/// ```
+/// use hairpin_report::short_path;
+/// assert_eq!(short_path("udp:spin/udp:spin"), "udp:spin");
+/// assert_eq!(short_path("udp:spin/udp:block"), "udp:spin/block");
+/// assert_eq!(short_path("xdp:spin/udp:spin"), "xdp:spin/udp:spin");
+/// ```
+pub fn short(path: &str) -> String {
+    let path = crate::prose::clean(path);
+    let Some((client, server)) = path.split_once('/') else { return path };
+    if client == server {
+        return client.into();
+    }
+    match (client.split_once(':'), server.split_once(':')) {
+        // With options in play, leaving out the path would let the server inherit the client's.
+        (Some((name, _)), Some((same, words))) if name == same && !path.contains('=') => format!("{client}/{words}"),
+        _ => path,
+    }
+}
+
+/// A row's name: what several rows may share, and what tells those apart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Name {
+    /// Path, rate if paced, origin unless measured, link if there are several.
+    pub(crate) base: String,
+    /// Payload, such as `64 B`.
+    pub(crate) size: String,
+}
+
+/// Names a row; `link` is given where rows of several links stand together.
+pub(crate) fn name(row: &Row, link: Option<&str>) -> Name {
+    let mut base = path(row);
+    if let Some(link) = link {
+        base = format!("{base} over {}", crate::prose::clean(link));
+    }
+    Name { base, size: format!("{} B", payload(row)) }
+}
+
+/// The cell that leads a row: path, rate if paced, origin unless measured.
+pub(crate) fn path(row: &Row) -> String {
+    use hairpin_record::run::Origin;
+    let mut text = short(&row.path);
+    if let Some(per_s) = row.pace_per_s {
+        text = format!("{text} @{}", pace(per_s));
+    }
+    match row.origin {
+        Origin::Measured => text,
+        Origin::Emulated => format!("{text} [emulated]"),
+        Origin::Published => format!("{text} [published]"),
+    }
+}
+
+/// Names the chosen rows of all: `udp:spin (64, 128 B), tcp`; sizes only where not every row of that base is meant.
+pub(crate) fn join(all: &[Name], chosen: &[usize]) -> String {
+    if chosen.len() == all.len() && all.len() > 3 {
+        return "all rows".into();
+    }
+    let mut bases: Vec<&str> = Vec::new();
+    for i in chosen {
+        if !bases.contains(&all[*i].base.as_str()) {
+            bases.push(&all[*i].base);
+        }
+    }
+    let one = |base: &&str| {
+        let sizes: Vec<&str> = chosen.iter().filter(|i| all[**i].base == **base).map(|i| all[*i].size.as_str()).collect();
+        if sizes.len() == all.iter().filter(|name| name.base == **base).count() {
+            return base.to_string();
+        }
+        format!("{base} ({})", sizes.join(", "))
+    };
+    bases.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_specs_lose_nothing() {
+        for (path, want) in [
+            ("tcp", "tcp"),
+            ("udp/udp", "udp"),
+            ("udp:spin,sndbuf=4M/udp:block", "udp:spin,sndbuf=4M/udp:block"),
+            ("udp:spin/udp", "udp:spin/udp"),
+        ] {
+            assert_eq!(short(path), want);
+        }
+    }
+
+    #[test]
+    fn rows_are_named_once() {
+        let name = |base: &str, size: &str| Name { base: base.into(), size: size.into() };
+        let all = [name("udp", "64 B"), name("udp", "128 B"), name("tcp", "64 B"), name("tcp", "128 B")];
+        assert_eq!(join(&all, &[0, 1, 2, 3]), "all rows");
+        assert_eq!(join(&all, &[0, 1, 3]), "udp, tcp (128 B)");
+    }
+}

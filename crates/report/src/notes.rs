@@ -1,0 +1,148 @@
+//! What stands below a table: losses, what was not granted, warnings; alike messages of several rows become one.
+
+use hairpin_record::run::{Row, Run};
+
+use crate::label::{Name, join};
+use crate::prose::{WIDTH, wrap};
+use crate::style::{ERROR, HEADING, WARNING, paint};
+
+/// Of warnings with one code and different figures, so many are shown; the others are counted.
+const SHOWN_PER_CODE: usize = 3;
+
+/// A headed list.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Section {
+    pub(crate) heading: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) items: Vec<String>,
+}
+
+/// How a section is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Facts.
+    Plain,
+    /// Ways in which figures may mislead, numbered.
+    Warning,
+    /// The run did not end as asked.
+    Error,
+}
+
+/// All sections that have something to say.
+pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
+    let names: Vec<Name> = rows.iter().map(|(name, _)| name.clone()).collect();
+    let rows: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
+    [
+        Section { heading: "Work", kind: Kind::Plain, items: merged(&names, &rows, work) },
+        Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
+        Section { heading: "Asked for, not granted", kind: Kind::Plain, items: merged(&names, &rows, granted) },
+        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows) },
+    ]
+    .into_iter()
+    .filter(|section| !section.items.is_empty())
+    .collect()
+}
+
+/// How the run ended, if not as asked.
+pub(crate) fn ending(run: &Run) -> Option<Section> {
+    let mut items = Vec::new();
+    if let Some(error) = &run.error {
+        items.push(format!("the run failed part way: {error}; the figures are what was measured until then"));
+    }
+    if run.interrupted {
+        items.push("the run was ended early by the user; the figures are what was measured until then".into());
+    }
+    (!items.is_empty()).then_some(Section { heading: "Incomplete", kind: Kind::Error, items })
+}
+
+/// The sections as lines for a terminal, a blank line before each.
+pub(crate) fn lines(sections: &[Section], colour: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for section in sections {
+        let style = match section.kind {
+            Kind::Plain => HEADING,
+            Kind::Warning => WARNING,
+            Kind::Error => ERROR,
+        };
+        lines.extend([String::new(), paint(section.heading, style, colour)]);
+        for (i, item) in section.items.iter().enumerate() {
+            let mark = if section.kind == Kind::Warning { format!("{:>3}. ", i + 1) } else { "  - ".into() };
+            lines.extend(wrap(&mark, item, WIDTH));
+        }
+    }
+    lines
+}
+
+/// Asks every row for its messages and lists each once, after the names of its rows.
+fn merged(names: &[Name], rows: &[&Row], messages: impl Fn(&Row) -> Vec<String>) -> Vec<String> {
+    let mut found: Vec<(String, Vec<usize>)> = Vec::new();
+    for (i, row) in rows.iter().enumerate() {
+        for message in messages(row) {
+            match found.iter_mut().find(|(known, _)| *known == message) {
+                Some((_, at)) if at.last() == Some(&i) => {}
+                Some((_, at)) => at.push(i),
+                None => found.push((message, vec![i])),
+            }
+        }
+    }
+    found.into_iter().map(|(message, at)| format!("{}: {message}", join(names, &at))).collect()
+}
+
+fn work(row: &Row) -> Vec<String> {
+    let mut parts = Vec::new();
+    for (count, one, many) in [
+        (u64::from(row.threads), "measuring thread", "measuring threads"),
+        (u64::from(row.flows), "flow", "flows"),
+        (u64::from(row.outstanding), "request in flight per flow", "requests in flight per flow"),
+    ] {
+        parts.push(format!("{count} {}", if count == 1 { one } else { many }));
+    }
+    let plain = row.threads <= 1 && row.flows <= 1 && row.outstanding <= 1;
+    if plain { Vec::new() } else { vec![parts.join(", ")] }
+}
+
+fn strays(row: &Row) -> Vec<String> {
+    let counts = [
+        (row.lost, "lost"),
+        (row.late, "late"),
+        (row.duplicates, "duplicate"),
+        (row.reordered, "reordered"),
+        (row.corrupt, "corrupt"),
+    ];
+    let parts: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("{} beside {} answered", parts.join(", "), row.transactions)]
+}
+
+fn granted(row: &Row) -> Vec<String> {
+    let differ = row.granted.iter().filter(|granted| granted.asked != granted.got);
+    differ
+        .map(|g| {
+            let why = if g.why.is_empty() { String::new() } else { format!(" ({})", g.why) };
+            format!("{} {}: asked {}, got {}{why}", g.side, g.option, g.asked, g.got)
+        })
+        .collect()
+}
+
+fn warnings(names: &[Name], rows: &[&Row]) -> Vec<String> {
+    let mut codes: Vec<&str> = Vec::new();
+    for note in rows.iter().flat_map(|row| &row.warnings) {
+        if !codes.contains(&note.code.as_str()) {
+            codes.push(&note.code);
+        }
+    }
+    let mut items = Vec::new();
+    for code in codes {
+        let of = |row: &Row| row.warnings.iter().filter(|note| note.code == code).map(|note| note.message.clone()).collect();
+        let mut alike = merged(names, rows, of);
+        let more = alike.len().saturating_sub(SHOWN_PER_CODE);
+        alike.truncate(SHOWN_PER_CODE);
+        items.append(&mut alike);
+        if more > 0 {
+            items.push(format!("{code}: {more} more of this kind with figures of their own, each in the record"));
+        }
+    }
+    items
+}

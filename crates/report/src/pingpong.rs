@@ -1,0 +1,35 @@
+//! A line per size as the `snf_pingpong` of a published table prints it, so that old and new figures can be laid side by side.
+
+use hairpin_record::run::Run;
+
+use crate::label::path;
+
+/// What the lines' HRT is; they have no room to say so themselves.
+pub const PINGPONG_LABEL: &str = "HRT is RTT/2, not one-way";
+
+/// `elapsed = %d us, %.2f per HRT (min:%.2f, max:%.2f), size %d`, a line per result.
+///
+/// `elapsed` is the measured time, HRT half the exact mean, minimum and maximum of the RTT in us, `size` the request's payload. A result
+/// without a reply has `nan`, as C prints it. Results of several paths stand under a line `# PATH` each.
+pub fn pingpong(run: &Run) -> String {
+    let several = run.results.windows(2).any(|pair| path(&pair[0]) != path(&pair[1]));
+    let mut text = String::new();
+    let mut under = String::new();
+    for row in &run.results {
+        if several && under != path(row) {
+            under = path(row);
+            text.push_str(&format!("# {under}\n"));
+        }
+        let half = |ns: Option<f64>| ns.map_or("nan".into(), |ns| format!("{:.2}", ns / 2e3));
+        let rtt = &row.rtt_ns;
+        text.push_str(&format!(
+            "elapsed = {} us, {} per HRT (min:{}, max:{}), size {}\n",
+            (row.duration_ns + 500) / 1000,
+            half(rtt.mean),
+            half(rtt.min.map(|ns| ns as f64)),
+            half(rtt.max.map(|ns| ns as f64)),
+            row.request_bytes
+        ));
+    }
+    text
+}

@@ -1,0 +1,86 @@
+//! Running text for a terminal: cleaned, measured in columns, wrapped.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Prose is never set wider than this, however wide the terminal is.
+pub(crate) const WIDTH: usize = 80;
+
+/// The text without anything that could steer a terminal: line breaks and tabs become spaces, other control characters and those
+/// that change the direction of writing become U+FFFD.
+pub fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if c.is_control() => '\u{FFFD}',
+            '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => '\u{FFFD}',
+            c => c,
+        })
+        .collect()
+}
+
+/// Columns that the text takes in a terminal.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// Sets a paragraph to lines of at most `columns`, the first line after `first`, the others after as many spaces.
+/// A word longer than a line is broken.
+pub(crate) fn wrap(first: &str, text: &str, columns: usize) -> Vec<String> {
+    let indent = width(first);
+    let room = columns.saturating_sub(indent).max(8);
+    let mut lines = vec![String::new()];
+    for word in clean(text).split_whitespace() {
+        for (part, piece) in fold(word, room).into_iter().enumerate() {
+            let line = lines.last_mut().expect("there is a first line and none is removed");
+            if line.is_empty() {
+                *line = piece;
+            } else if part == 0 && width(line) + 1 + width(&piece) <= room {
+                line.push(' ');
+                line.push_str(&piece);
+            } else {
+                lines.push(piece);
+            }
+        }
+    }
+    let rest = " ".repeat(indent);
+    lines.iter().enumerate().map(|(i, line)| format!("{}{line}", if i == 0 { first } else { &rest })).collect()
+}
+
+/// Cuts a word into pieces of at most `room` columns.
+pub(crate) fn fold(word: &str, room: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut used = 0;
+    for c in word.chars() {
+        let columns = c.width().unwrap_or(0);
+        if used + columns > room && used > 0 {
+            pieces.push(String::new());
+            used = 0;
+        }
+        pieces.last_mut().expect("there is a first piece and none is removed").push(c);
+        used += columns;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        assert_eq!(clean("a\x1b[31mb\u{202E}c\nd"), "a\u{FFFD}[31mb\u{FFFD}c d");
+    }
+
+    #[test]
+    fn lines_hang_under_their_first() {
+        assert_eq!(wrap(" 1. ", "one two three four", 14), [" 1. one two", "    three four"]);
+        assert_eq!(wrap("", "", 80), [""]);
+    }
+
+    #[test]
+    fn columns_are_counted_not_characters() {
+        let lines = wrap("- ", "網路延遲 網路延遲 abc", 12);
+        assert_eq!(lines, ["- 網路延遲", "  網路延遲", "  abc"]);
+        assert_eq!(wrap("", &"x".repeat(25), 10), ["x".repeat(10), "x".repeat(10), "x".repeat(5)]);
+    }
+}

@@ -1,0 +1,243 @@
+//! Three sentences made from the rows of a demo: what is fastest, what blocking costs, what a low rate costs.
+//!
+//! Each says so where the rows that it needs are missing. The words of a comparison's verdict are not used here: one pass over a
+//! handful of rows proves no difference, it shows one.
+
+use hairpin_record::run::{HostFacts, Origin, Row};
+use hairpin_units::{Nanos, Quantile};
+use serde_json::Value;
+
+use crate::figure::{pace, ratio};
+
+/// A row, the link it ran over and the client it ran on.
+pub(crate) struct Entry<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) link: &'a str,
+    pub(crate) client: &'a HostFacts,
+}
+
+/// Paths that cannot leave the host.
+const LOCAL: [&str; 5] = ["unix", "unix-dgram", "pipe", "eventfd", "memory"];
+/// The rates whose cost is told, in 1/s.
+const RATES: [f64; 2] = [10.0, 1000.0];
+const POLICIES: [&str; 6] = ["block", "poll", "epoll", "spin", "busy-poll", "adaptive"];
+
+/// A path spec whose two sides are alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Plain<'a> {
+    name: &'a str,
+    policy: &'a str,
+}
+
+impl<'a> Plain<'a> {
+    /// `None` if the sides differ or an option is set.
+    fn of(path: &'a str) -> Option<Plain<'a>> {
+        let (client, server) = path.split_once('/').unwrap_or((path, path));
+        let (client, server) = (Plain::side(client)?, Plain::side(server)?);
+        (client == server).then_some(client)
+    }
+
+    fn side(side: &'a str) -> Option<Plain<'a>> {
+        match side.split_once(':') {
+            None => Some(Plain { name: side, policy: "block" }),
+            Some((name, policy)) => POLICIES.contains(&policy).then_some(Plain { name, policy }),
+        }
+    }
+}
+
+impl Entry<'_> {
+    fn plain(&self) -> Option<Plain<'_>> {
+        Plain::of(&self.row.path)
+    }
+
+    fn is(&self, name: &str, policy: &str) -> bool {
+        self.plain() == Some(Plain { name, policy })
+    }
+
+    fn p50(&self) -> Option<Nanos> {
+        self.row.rtt_ns.p50.map(Nanos)
+    }
+
+    fn flat_out(&self) -> bool {
+        self.row.pace_per_s.is_none()
+    }
+
+    fn label(&self) -> String {
+        format!("{} over {}", crate::label::short(&self.row.path), crate::prose::clean(self.link))
+    }
+}
+
+/// The three sentences.
+pub(crate) fn sentences(entries: &[Entry<'_>]) -> [String; 3] {
+    [fastest(entries), blocking(entries), low_rate(entries)]
+}
+
+fn fastest(entries: &[Entry<'_>]) -> String {
+    let ran = || entries.iter().filter(|e| e.flat_out() && e.row.origin == Origin::Measured && e.row.rtt_ns.p50.is_some());
+    let local = |e: &Entry<'_>| LOCAL.contains(&e.row.path.split([':', '/']).next().unwrap_or_default());
+    let Some(best) = ran().min_by_key(|e| e.p50()) else {
+        return "Which path is fastest cannot be said: no row that ran flat out has an RTT p50.".into();
+    };
+    let told = |e: &Entry<'_>| {
+        let p50 = e.p50().unwrap_or_default();
+        let plain = ["udp", "tcp"].iter().find_map(|name| ran().find(|d| d.is(name, "block") && d.link == e.link));
+        let against = match plain {
+            Some(plain) if std::ptr::eq(plain, e) => "and is itself the plain default".into(),
+            Some(plain) => {
+                let default = plain.p50().unwrap_or_default();
+                let times = ratio(default.0 as f64 / p50.0.max(1) as f64);
+                format!("where the plain default, {}, takes {default}, {times} times as long", plain.row_name())
+            }
+            None => {
+                format!("and the plain default (udp or tcp with block) was not measured over {}", crate::prose::clean(e.link))
+            }
+        };
+        format!("{p50} RTT p50, {against}")
+    };
+    let first = format!("{} is fastest: {}", best.label(), told(best));
+    if !local(best) {
+        return first + ".";
+    }
+    match ran().filter(|e| !local(e)).min_by_key(|e| e.p50()) {
+        Some(network) => format!("{first}; of the paths that can leave the host it is {}: {}.", network.label(), told(network)),
+        None => format!("{first}; no path that can leave the host was measured."),
+    }
+}
+
+impl Entry<'_> {
+    fn row_name(&self) -> String {
+        crate::label::short(&self.row.path)
+    }
+}
+
+fn blocking(entries: &[Entry<'_>]) -> String {
+    let ran = |e: &&Entry<'_>| e.flat_out() && e.row.rtt_ns.p50.is_some();
+    let blocks = || entries.iter().filter(ran).filter(|e| e.plain().is_some_and(|p| p.policy == "block"));
+    let spinning = |block: &Entry<'_>| {
+        entries.iter().filter(ran).find(|e| {
+            let sizes = |row: &Row| (row.request_bytes, row.reply_bytes);
+            e.link == block.link
+                && block.plain().is_some_and(|plain| e.is(plain.name, "spin"))
+                && sizes(e.row) == sizes(block.row)
+        })
+    };
+    let rank = |e: &Entry<'_>| match e.plain().map(|plain| plain.name) {
+        Some("udp") => 0,
+        Some("tcp") => 1,
+        _ => 2,
+    };
+    let pair = blocks().filter_map(|block| spinning(block).map(|spin| (block, spin))).min_by_key(|(block, _)| rank(block));
+    let Some((block, spin)) = pair else {
+        return "What blocking costs cannot be said: no path has an RTT p50 with block and with spin over one link.".into();
+    };
+    let (slow, fast) = (block.p50().unwrap_or_default(), spin.p50().unwrap_or_default());
+    let name = block.plain().map_or("", |plain| plain.name);
+    let over = crate::prose::clean(block.link);
+    let figures = format!("RTT p50 {slow} with block, {fast} with spin");
+    if slow <= fast {
+        let crowded = spin.row.warnings.iter().any(|note| note.code == "shared-core");
+        let why = if crowded {
+            "both ends share a core, where one that spins keeps the other from running"
+        } else {
+            "no wake-up shows in it; see the warnings for what disturbed the spinning row"
+        };
+        return format!("Blocking costs nothing on {name} over {over} here ({figures}): {why}.");
+    }
+    let mut text = format!(
+        "Blocking costs {} a round trip on {name} over {over} ({figures}): each side sleeps until an interrupt or the other core wakes it",
+        Nanos(slow.0 - fast.0)
+    );
+    if block.row.transactions > 0 {
+        let switches = block.row.cpu.client.switches_voluntary as f64 / block.row.transactions as f64;
+        text.push_str(&format!(" ({switches:.2} voluntary switches per transaction on the client)"));
+    }
+    match idle(block.client) {
+        Some(state) => text.push_str(&format!(", from an idle state as deep as {state}.")),
+        None => text.push_str("; this host does not tell how deep its idle states are."),
+    }
+    text
+}
+
+/// The deepest idle state that the host's facts allow its cores, with what leaving it costs.
+///
+/// `idle_states` is a list of `{name, latency_us, disabled}`, or an object of such lists by CPU where the cores differ; a state that
+/// takes longer to leave than `cpu_dma_latency_us` is not entered.
+fn idle(host: &HostFacts) -> Option<String> {
+    let states: Vec<&Value> = match host.facts.get("idle_states")? {
+        Value::Array(states) => states.iter().collect(),
+        Value::Object(cpus) => cpus.values().filter_map(Value::as_array).flatten().collect(),
+        _ => return None,
+    };
+    let latency = |state: &Value| state.get("latency_us").and_then(Value::as_u64);
+    let longest = host.facts.get("cpu_dma_latency_us").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let allowed = |state: &&Value| {
+        let disabled = state.get("disabled").and_then(Value::as_bool).unwrap_or(false);
+        !disabled && latency(state).is_some_and(|us| us <= longest)
+    };
+    let deepest = states.into_iter().filter(allowed).max_by_key(|state| latency(state))?;
+    let name = crate::prose::clean(deepest.get("name")?.as_str()?);
+    Some(format!("{name} ({} us to leave)", latency(deepest)?))
+}
+
+fn low_rate(entries: &[Entry<'_>]) -> String {
+    let rows: Vec<&Entry<'_>> = entries.iter().filter(|e| e.is("udp", "block")).collect();
+    let mut links: Vec<&str> = rows.iter().filter(|e| !e.flat_out()).map(|e| e.link).collect();
+    links.dedup();
+    let mut why = None;
+    for link in links {
+        match rates(&rows, link) {
+            Ok(text) => return text,
+            Err(missing) => why = why.or(Some(missing)),
+        }
+    }
+    let why = why.unwrap_or_else(|| "udp:block was not measured at 10/s and 1000/s".into());
+    format!("What the low rate costs cannot be said: {why}.")
+}
+
+/// The sentence for one link, or what it lacks.
+fn rates(rows: &[&Entry<'_>], link: &str) -> Result<String, String> {
+    let over = crate::prose::clean(link);
+    let at = |rate: Option<f64>| {
+        let name = rate.map_or("flat out".into(), |rate| format!("at {}", pace(rate)));
+        let row = rows.iter().find(|e| e.link == link && e.row.pace_per_s == rate);
+        let row = row.ok_or_else(|| format!("udp:block over {over} was not measured {name}"))?;
+        row.p50().ok_or_else(|| {
+            let needs = (1..).find(|n| Quantile::P50.is_supported_by(*n)).unwrap_or_default();
+            format!("udp:block over {over} {name} has {} samples, and a p50 needs {needs}", row.row.rtt_ns.count)
+        })
+    };
+    let (low, middle, flat) = (at(Some(RATES[0]))?, at(Some(RATES[1]))?, at(None)?);
+    let figures = format!("{low} at {}, {middle} at {} and {flat} flat out", pace(RATES[0]), pace(RATES[1]));
+    Ok(if low > flat {
+        format!(
+            "The low rate costs {}: a udp:block round trip over {over} takes {figures} (RTT p50), since between requests caches go cold and the cores fall idle.",
+            Nanos(low.0 - flat.0)
+        )
+    } else {
+        format!("The low rate costs nothing here: a udp:block round trip over {over} takes {figures} (RTT p50).")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn host(facts: &[(&str, Value)]) -> HostFacts {
+        let facts = facts.iter().map(|(name, fact)| (name.to_string(), fact.clone())).collect();
+        HostFacts { facts, ..HostFacts::default() }
+    }
+
+    #[test]
+    fn the_deepest_state_is_one_that_is_allowed() {
+        let state = |name: &str, us: u64, disabled: bool| json!({"name": name, "latency_us": us, "disabled": disabled});
+        let states = json!([state("POLL", 0, false), state("C1", 2, false), state("C6", 133, false), state("C10", 890, true)]);
+        let facts = |limit: u64| host(&[("idle_states", states.clone()), ("cpu_dma_latency_us", limit.into())]);
+        assert_eq!(idle(&facts(2_000_000_000)).unwrap(), "C6 (133 us to leave)");
+        assert_eq!(idle(&facts(10)).unwrap(), "C1 (2 us to leave)");
+        assert_eq!(idle(&facts(0)).unwrap(), "POLL (0 us to leave)");
+        let by_cpu = json!({"0": [state("C1", 2, false)], "1": [state("C3", 40, false)]});
+        assert_eq!(idle(&host(&[("idle_states", by_cpu)])).unwrap(), "C3 (40 us to leave)");
+        assert_eq!(idle(&host(&[("cpuidle_driver", "none".into())])), None);
+    }
+}

@@ -1,0 +1,375 @@
+//! What a user reads, format by format: the golden is the text itself.
+//!
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
+
+use hairpin_record::histogram::Times;
+use hairpin_record::run::{CpuSide, Origin, Quantiles, Row, Run, Tcp, TcpSide};
+use hairpin_record::stream::{self, Progress};
+use hairpin_record::warning::Warning;
+use hairpin_report::{Options, PathRow, RunRow, Support};
+use hairpin_units::{Nanos, Quantile};
+use insta::assert_snapshot;
+
+/// The hand-written example of the record's schema.
+fn example() -> Run {
+    serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap()
+}
+
+/// The example's host and link around other rows.
+fn run(rows: Vec<Row>) -> Run {
+    Run { results: rows, ..example() }
+}
+
+/// A row of `n` samples around `p50_ns`.
+fn row(path: &str, n: u64, p50_ns: u64) -> Row {
+    let mut times = Times::new();
+    (0..n).for_each(|i| times.record(p50_ns * 9 / 10 + p50_ns * i / (5 * n)));
+    let rtt_ns = times.quantiles();
+    let duration_ns = n * p50_ns;
+    let cpu = |ns: u64| CpuSide { per_transaction_ns: Some(ns as f64), switches_voluntary: n, ..CpuSide::default() };
+    let mut row = Row {
+        path: path.into(),
+        request_bytes: 64,
+        reply_bytes: 64,
+        flows: 1,
+        threads: 1,
+        outstanding: 1,
+        transactions: n,
+        duration_ns,
+        transactions_per_s: if n == 0 { 0.0 } else { n as f64 * 1e9 / duration_ns as f64 },
+        rtt_ns,
+        turnaround_ns: Some(Quantiles { p50: Some(p50_ns / 20), ..Quantiles::default() }),
+        histogram: times.encode(),
+        ..Row::default()
+    };
+    row.cpu.client = cpu(p50_ns / 2);
+    row.cpu.server = Some(cpu(p50_ns / 2));
+    row
+}
+
+fn paced(mut row: Row, per_s: f64) -> Row {
+    row.rtt_from_due_ns = Some(row.rtt_ns.clone());
+    row.pace_per_s = Some(per_s);
+    row.transactions_per_s = per_s;
+    row
+}
+
+fn over(kind: &str, rows: Vec<Row>) -> Run {
+    let mut run = run(rows);
+    run.link.kind = kind.into();
+    run.link.interface = None;
+    run.link.peer = None;
+    run
+}
+
+/// Nothing that a user reads on a terminal is wider than 80 columns.
+fn fits(text: &str) -> &str {
+    for line in text.lines() {
+        assert!(unicode_width::UnicodeWidthStr::width(line) <= 80, "{line}");
+        assert_eq!(line, line.trim_end(), "no spaces at the end");
+    }
+    text
+}
+
+fn quantiles(list: &[f64]) -> Vec<Quantile> {
+    list.iter().map(|q| Quantile::new(*q).unwrap()).collect()
+}
+
+#[test]
+fn table_of_the_example() {
+    assert_snapshot!(fits(&hairpin_report::table(&example(), &Options::default())));
+}
+
+#[test]
+fn table_as_most_users_see_it() {
+    let rows = vec![row("tcp:block/tcp:block", 200_000, 53_812), row("udp:block/udp:block", 200_000, 48_404)];
+    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &Options::default())));
+}
+
+#[test]
+fn table_of_half_round_trips() {
+    let options = Options { hrt: true, ..Options::default() };
+    let text = hairpin_report::table(&example(), &options);
+    assert!(text.contains("RTT/2, not one-way"));
+    assert_snapshot!(fits(&text));
+}
+
+#[test]
+fn table_of_other_percentiles() {
+    let few = Options { percentiles: quantiles(&[0.25, 0.5, 0.9999]), ..Options::default() };
+    assert_snapshot!(fits(&hairpin_report::table(&example(), &few)));
+    let many = quantiles(&[0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999]);
+    assert_snapshot!(hairpin_report::table(&example(), &Options { percentiles: many, width: 120, ..Options::default() }));
+}
+
+#[test]
+fn table_of_many_sizes() {
+    let sized = |bytes: u64| {
+        let mut row = row("udp:spin/udp:spin", 400 + bytes, 4_900 + bytes);
+        (row.request_bytes, row.reply_bytes) = (bytes, bytes);
+        let note = Warning::TooFewSamples { quantile: Quantile::P99, count: row.transactions }.note();
+        row.warnings.extend([note, Warning::NoTsc { why: "the hypervisor hides it".into() }.note()]);
+        row.reordered = u64::from(bytes == 256);
+        row
+    };
+    let mut rows: Vec<Row> = [64, 128, 256, 512, 1024].map(sized).into();
+    rows[0].warnings.push(Warning::Loss { lost: 3, sent: 467 }.note());
+    (rows[0].lost, rows[0].late, rows[0].duplicates) = (3, 1, 2);
+    rows[1].warnings.push(Warning::SharedCore { cpu: 1 }.note());
+    rows[3].warnings.push(Warning::SharedCore { cpu: 1 }.note());
+    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &Options::default())));
+}
+
+#[test]
+fn table_of_tcp_accounts() {
+    let accounts = |bytes: u64, quickack: &str, segments: f64| {
+        let path = format!("tcp:block,quickack={quickack}");
+        let mut row = row(&format!("{path}/{path}"), 20_000, 51_000 + bytes);
+        (row.request_bytes, row.reply_bytes) = (bytes, bytes);
+        let side = TcpSide {
+            mss: 1460,
+            segments_out_per_transaction: Some(segments),
+            segments_in_per_transaction: Some(segments),
+            retransmitted: 0,
+        };
+        row.tcp = Some(Tcp { client: side.clone(), server: Some(side) });
+        row
+    };
+    let rows = [4, 40, 100, 1024, 1460].iter().flat_map(|bytes| [accounts(*bytes, "off", 1.0), accounts(*bytes, "on", 2.0)]);
+    assert_snapshot!(fits(&hairpin_report::table(&run(rows.collect()), &Options::default())));
+}
+
+#[test]
+fn table_without_results() {
+    let mut failed = run(Vec::new());
+    failed.error = Some("no reply from 2001:db8::7 for 5.000 s; is hairpin serve running there?".into());
+    assert_snapshot!(fits(&hairpin_report::table(&failed, &Options::default())));
+}
+
+#[test]
+fn table_of_an_interrupted_run_of_hostile_words() {
+    let mut run = run(vec![row("udp:block/udp:block", 15, 48_000)]);
+    run.interrupted = true;
+    run.error = Some("the server said \x1b]0;owned\x07 and\nleft 網路延遲".into());
+    run.hosts.client.hostname = "測試主機-".repeat(12);
+    run.hosts.server = None;
+    run.link.kind = "echo".into();
+    run.link.peer = Some("[2001:db8:1111:2222:3333:4444:5555:6666%eth0]:65535".into());
+    run.results[0].cpu.server = None;
+    run.results[0].turnaround_ns = None;
+    let text = hairpin_report::table(&run, &Options::default());
+    assert!(!text.contains('\x1b'));
+    assert_snapshot!(fits(&text));
+}
+
+#[test]
+fn table_of_huge_and_tiny_figures() {
+    let mut huge = row("udp:busy-poll,usecs=50/udp:busy-poll,usecs=50", 20_000, 58_000_000_000);
+    (huge.request_bytes, huge.reply_bytes) = (65_507, 65_507);
+    huge.reply_bytes = 1;
+    huge.rtt_ns.max = Some(123_456_789_012);
+    let rows = vec![row("memory:spin/memory:spin", 5_000_000, 152), huge, row("udp/udp", 0, 1)];
+    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &Options::default())));
+}
+
+#[test]
+fn table_of_work_beyond_one_request() {
+    let mut many = row("udp:epoll/udp:epoll", 100_000, 20_000);
+    (many.threads, many.flows, many.outstanding) = (2, 16, 8);
+    let mut published = row("tcp", 100_000, 143_300);
+    published.origin = Origin::Published;
+    let mut unreadable = row("udp:spin/udp:spin", 100_000, 5_000);
+    unreadable.histogram = "***".into();
+    let rows = vec![many, published, unreadable];
+    let options = Options { percentiles: quantiles(&[0.5, 0.95]), ..Options::default() };
+    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &options)));
+}
+
+#[test]
+fn colour_is_only_added() {
+    let plain = hairpin_report::table(&example(), &Options::default());
+    let coloured = hairpin_report::table(&example(), &Options { colour: true, ..Options::default() });
+    assert!(!plain.contains('\x1b') && coloured.contains("\x1b[1m"));
+    let mut stripped = coloured.clone();
+    while let Some(start) = stripped.find("\x1b[") {
+        let end = start + stripped[start..].find('m').unwrap();
+        stripped.replace_range(start..=end, "");
+    }
+    assert_eq!(stripped, plain);
+}
+
+#[test]
+fn markdown_of_the_example() {
+    assert_snapshot!(hairpin_report::markdown(&example(), &Options::default()));
+}
+
+#[test]
+fn csv_of_the_example() {
+    let text = hairpin_report::csv(&example(), &Options::default());
+    assert_snapshot!(text);
+    let more = Options { hrt: true, percentiles: quantiles(&[0.9999]), ..Options::default() };
+    let text = hairpin_report::csv(&example(), &more);
+    let head = text.lines().next().unwrap();
+    assert!(head.contains(",rtt_p99.9_ns,rtt_p99.99_ns,rtt_max_ns,hrt_min_ns,hrt_p50_ns,"), "{head}");
+}
+
+#[test]
+fn csv_keeps_commas_and_quotes_inside_their_field() {
+    let mut row = row("udp:spin,sndbuf=4M/udp:spin,sndbuf=4M", 100, 5000);
+    row.path.push('"');
+    let text = hairpin_report::csv(&run(vec![row]), &Options::default());
+    assert!(text.lines().nth(1).unwrap().contains(r#","udp:spin,sndbuf=4M/udp:spin,sndbuf=4M""","#), "{text}");
+    assert_eq!(hairpin_report::csv(&run(Vec::new()), &Options::default()).lines().count(), 1);
+}
+
+#[test]
+fn pingpong_lines_read_like_the_published_ones() {
+    let sized = |bytes: u64| {
+        let mut row = row("udp:spin/udp:spin", 100_000, 10_340 + bytes);
+        row.request_bytes = bytes;
+        row
+    };
+    let rows = [1, 64, 2048].map(sized);
+    let text = hairpin_report::pingpong(&run(rows.clone().into()));
+    assert_snapshot!(text);
+    let mean = rows[0].rtt_ns.mean.unwrap() / 2000.0;
+    assert!(text.starts_with(&format!("elapsed = 1034100 us, {mean:.2} per HRT (min:4.65, max:5.69), size 1\n")), "{text}");
+    let several = vec![row("tcp/tcp", 100, 50_000), row("udp/udp", 0, 0)];
+    assert_snapshot!(hairpin_report::pingpong(&run(several)));
+}
+
+#[test]
+fn json_reads_back_as_the_run() {
+    let run = example();
+    assert_eq!(serde_json::from_str::<Run>(&hairpin_report::json(&run)).unwrap(), run);
+    let line = hairpin_report::json_line(&run);
+    assert_eq!(line.trim_end().lines().count(), 1);
+    assert_eq!(serde_json::from_str::<Run>(&line).unwrap(), run);
+    let progress = Progress {
+        schema: stream::SCHEMA.into(),
+        path: "udp:spin/udp:spin".into(),
+        request_bytes: 64,
+        at_ns: 1_000_000_000,
+        transactions: 15,
+        lost: 0,
+        transactions_per_s: 15.0,
+        rtt_ns: row("udp", 15, 5000).rtt_ns,
+    };
+    assert_snapshot!(hairpin_report::progress_line(&progress));
+}
+
+#[test]
+fn listing_of_paths() {
+    let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+    let row = |path: &str, speaks: &str, support: Support, summary: &str| PathRow {
+        path: path.into(),
+        speaks: speaks.into(),
+        policies: words("block poll epoll spin busy-poll adaptive"),
+        options: words("nodelay quickack cork congestion mss sndbuf rcvbuf dscp priority usecs"),
+        support,
+        summary: summary.into(),
+    };
+    let mut memory = row("memory", "local", Support::Yes, "One cache line between two cores: the floor of floors.");
+    memory.policies = words("spin");
+    memory.options.clear();
+    let rows = [
+        row("tcp", "tcp", Support::Yes, "One connection per flow, a request and its reply in turn."),
+        row(
+            "udp",
+            "udp",
+            Support::Degraded("busy polling is not in force on loopback: no NAPI id; use veth with gro=on,tso=off".into()),
+            "Datagrams over one connected socket per flow, with losses, late replies and duplicates counted apart.",
+        ),
+        row("packet", "raw", Support::No("needs CAP_NET_RAW: run as root or use --path udp".into()), "Frames over AF_PACKET."),
+        memory,
+    ];
+    assert_snapshot!(fits(&hairpin_report::paths(&rows, 80, false)));
+    assert_snapshot!(fits(&hairpin_report::paths(&[], 80, false)));
+}
+
+#[test]
+fn listing_of_runs() {
+    let stored = |id: &str, first: Option<(&str, Option<u64>)>| RunRow::Run {
+        id: id.into(),
+        started: "2026-03-02T09:41:07Z".into(),
+        command: example().command,
+        rows: usize::from(first.is_some()),
+        first: first.map(|(path, ns)| (path.into(), ns.map(Nanos))),
+    };
+    let rows = [
+        stored("20260302T094107Z-5f2a", Some(("udp:spin/udp:spin", Some(4_883)))),
+        stored("20260302T094207Z-01bc", Some(("udp:busy-poll,usecs=50/udp:busy-poll,usecs=50", None))),
+        stored("20260302T094307Z-77e0", None),
+        RunRow::Corrupt { id: "20260302T094407Z-9d1c".into(), reason: "run.json ends at byte 4096 of a string".into() },
+    ];
+    assert_snapshot!(fits(&hairpin_report::runs(&rows, 80, false)));
+    assert_snapshot!(fits(&hairpin_report::runs(&[], 80, false)));
+}
+
+/// Loopback and veth as the demo measures them.
+fn demo_runs() -> Vec<Run> {
+    let mut udp_spin = row("udp:spin/udp:spin", 40_000, 4_951);
+    udp_spin.cpu.client.switches_voluntary = 0;
+    let loopback = vec![
+        row("tcp:block/tcp:block", 4_000, 51_204),
+        row("udp:block/udp:block", 4_000, 48_404),
+        udp_spin,
+        row("udp:busy-poll,usecs=50/udp:busy-poll,usecs=50", 40_000, 5_204),
+        row("memory:spin/memory:spin", 1_000_000, 152),
+        paced(row("udp:block/udp:block", 24, 88_210), 10.0),
+        paced(row("udp:block/udp:block", 400, 61_007), 1000.0),
+    ];
+    let veth =
+        vec![row("udp:block/udp:block", 4_000, 50_118), row("udp:spin/udp:spin", 30_000, 5_870), row("tcp/tcp", 12, 60_000)];
+    vec![over("loopback", loopback), over("veth", veth)]
+}
+
+/// The numbered sentences of a demo, each on one line.
+fn sentences(runs: &[Run]) -> Vec<String> {
+    let text = hairpin_report::demo(runs, &Options::default());
+    let (_, shown) = text.split_once("What this shows\n").unwrap();
+    let joined = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cut = |from: &str, to: &str| joined.split_once(from).unwrap().1.split(to).next().unwrap().trim().to_string();
+    vec![cut("1. ", " 2. "), cut(" 2. ", " 3. "), cut(" 3. ", "\0")]
+}
+
+#[test]
+fn demo_in_one_table_and_three_sentences() {
+    let text = hairpin_report::demo(&demo_runs(), &Options::default());
+    assert_snapshot!(fits(&text));
+    for word in ["faster", "slower", "same", "unclear"] {
+        assert!(!text.contains(word), "{word} is a verdict of compare");
+    }
+}
+
+#[test]
+fn swapped_figures_change_the_sentences() {
+    let before = sentences(&demo_runs());
+    let swapped = |a: usize, b: usize| {
+        let mut runs = demo_runs();
+        let rows = &mut runs[0].results;
+        let figures = rows[a].rtt_ns.clone();
+        rows[a].rtt_ns = std::mem::replace(&mut rows[b].rtt_ns, figures);
+        sentences(&runs)
+    };
+    // memory and udp:block: another path is the fastest.
+    assert!(swapped(4, 1)[0].starts_with("udp:block over loopback is fastest: 151 ns"), "{:?}", swapped(4, 1));
+    // udp:spin and udp:block: blocking costs nothing.
+    assert!(swapped(2, 1)[1].starts_with("Blocking costs nothing on udp over loopback here (RTT p50 4.9"), "{:?}", swapped(2, 1));
+    // udp:block at 10/s and flat out: the low rate costs nothing.
+    assert!(swapped(5, 1)[2].starts_with("The low rate costs nothing here"), "{:?}", swapped(5, 1));
+    for (a, b, sentence) in [(4, 1, 0), (2, 1, 1), (5, 1, 2), (5, 6, 2)] {
+        assert_ne!(swapped(a, b)[sentence], before[sentence]);
+    }
+}
+
+#[test]
+fn sentences_say_what_they_lack() {
+    assert_snapshot!(fits(&hairpin_report::demo(&[], &Options::default())));
+    let mut runs = demo_runs();
+    runs.truncate(1);
+    runs[0].results = vec![row("pipe/pipe", 4_000, 9_000), paced(row("udp/udp", 4, 80_000), 10.0)];
+    assert_snapshot!(sentences(&runs).join("\n"));
+    runs[0].results.push(row("udp/udp", 4_000, 50_000));
+    assert!(sentences(&runs)[2].contains("has 4 samples, and a p50 needs 20"), "{:?}", sentences(&runs));
+}
