@@ -162,6 +162,7 @@ struct Loop<'a, E, C, P, M> {
     given_up: [(u32, u32); REMEMBERED],
     given_up_at: usize,
     counts: Counts,
+    exchanges: u64,
     in_flight: u32,
     patience: u64,
     timeout: u64,
@@ -196,6 +197,7 @@ pub fn drive<E: Endpoint, C: Clock, P: Pace, M: Marks>(
         given_up: [(u32::MAX, 0); REMEMBERED],
         given_up_at: 0,
         counts: Counts::default(),
+        exchanges: 0,
         in_flight: 0,
         patience: clock.to_ticks(FIRST_PATIENCE_NS),
         timeout: clock.to_ticks(work.timeout_ns),
@@ -218,8 +220,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         // Whatever warm-up met is not part of the figures.
         self.counts = Counts::default();
         self.silence = 0;
-        let mut recorder =
-            Recorder::new(self.work.duration_ns.map(hairpin_units::Nanos), P::PACED, self.work.thread);
+        let mut recorder = Recorder::new(self.work.duration_ns.map(hairpin_units::Nanos), P::PACED, self.work.thread);
         let began = self.clock.now();
         let ends = self.work.duration_ns.map_or(Ticks::NEVER, |ns| began.plus(self.clock.to_ticks(ns)));
         let mut last = Relation::read(self.clock);
@@ -266,7 +267,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         Found {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
             recorder,
-            exchanges: self.flows.iter().map(|flow| u64::from(flow.next)).sum(),
+            exchanges: self.exchanges,
             counts: self.counts,
             end: end.unwrap_or(End::Done),
             rate: long_enough.then(|| last.rate_since(&origin)),
@@ -472,6 +473,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         self.slots[at] = Slot { sent, due: due.unwrap_or(sent), sequence, live: true };
         self.in_flight += 1;
         self.counts.sent += 1;
+        self.exchanges += 1;
         Ok(true)
     }
 
@@ -484,12 +486,18 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let flow = reply.flow;
         let carried = probe::sequence(reply.bytes) & self.mask;
         let sound = reply.bytes.len() == self.work.reply
-            && (reply.bytes.len() < probe::LEN || self.work.request < probe::LEN || probe::cookie(reply.bytes) == Some(self.work.cookie));
+            && (reply.bytes.len() < probe::LEN
+                || self.work.request < probe::LEN
+                || probe::cookie(reply.bytes) == Some(self.work.cookie));
         // The newest sequence that carries these low bits; with four bytes and more it is the sequence itself.
         let next = self.flows[flow as usize].next;
         let sequence = next.wrapping_sub(1).wrapping_sub(next.wrapping_sub(1).wrapping_sub(carried) & self.mask);
         let slot = &mut self.slots[flow as usize * self.window + (sequence as usize & (self.window - 1))];
-        if !sound || !slot.live || slot.sequence != sequence || (self.work.verify && !has_pattern(reply.bytes, self.work.request, carried)) {
+        if !sound
+            || !slot.live
+            || slot.sequence != sequence
+            || (self.work.verify && !has_pattern(reply.bytes, self.work.request, carried))
+        {
             return self.stray(flow, sequence, sound);
         }
         slot.live = false;
@@ -517,16 +525,14 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
     /// A message that answers no request in flight.
     #[cold]
     fn stray(&mut self, flow: u32, sequence: u32, sound: bool) -> io::Result<Option<u32>> {
-        let gone = self.given_up.iter_mut().find(|gone| **gone == (flow, sequence));
-        match gone {
+        let answered = self.flows[flow as usize].next.wrapping_sub(sequence) as i32 > 0 && !self.is_live(flow, sequence);
+        match self.given_up.iter_mut().find(|gone| **gone == (flow, sequence)) {
             _ if !sound => self.counts.corrupt += 1,
             Some(gone) => {
                 *gone = (u32::MAX, 0);
                 self.counts.late += 1;
             }
-            None if self.flows[flow as usize].next.wrapping_sub(sequence) as i32 > 0 && !self.is_live(flow, sequence) => {
-                self.counts.duplicates += 1;
-            }
+            None if answered => self.counts.duplicates += 1,
             None => self.counts.corrupt += 1,
         }
         if self.clock.now() >= self.look_at {
@@ -542,7 +548,8 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
 
     fn has_room(&self, flow: u32) -> bool {
         let slots = &self.slots[flow as usize * self.window..][..self.window];
-        (slots.iter().filter(|slot| slot.live).count() as u32) < self.work.outstanding && !slots[self.flows[flow as usize].next as usize & (self.window - 1)].live
+        (slots.iter().filter(|slot| slot.live).count() as u32) < self.work.outstanding
+            && !slots[self.flows[flow as usize].next as usize & (self.window - 1)].live
     }
 
     /// Gives up requests that have waited too long, and notices a dead peer.

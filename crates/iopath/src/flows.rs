@@ -9,7 +9,7 @@ use hairpin_sys::wait::Wait;
 use crate::endpoint::{Endpoint, Marks, Reply};
 
 /// One flow: how a whole message is sent and received over its descriptors.
-pub trait Carrier {
+pub(crate) trait Carrier {
     /// True if the path may drop a message.
     const LOSSY: bool;
 
@@ -33,7 +33,7 @@ pub trait Carrier {
 }
 
 /// The flows of one thread as an [`Endpoint`].
-pub struct Flows<'a, F, W> {
+pub(crate) struct Flows<'a, F, W> {
     flows: &'a mut [F],
     wait: W,
     outgoing: Vec<u8>,
@@ -43,7 +43,7 @@ pub struct Flows<'a, F, W> {
 
 impl<'a, F: Carrier, W: Wait> Flows<'a, F, W> {
     /// For messages of `expected` bytes in and at most `longest` bytes out.
-    pub fn new(flows: &'a mut [F], wait: W, expected: usize, longest: usize) -> Flows<'a, F, W> {
+    pub(crate) fn new(flows: &'a mut [F], wait: W, expected: usize, longest: usize) -> Flows<'a, F, W> {
         let incoming = flows.iter().map(|_| vec![0; expected.max(longest) + 1].into_boxed_slice()).collect();
         Flows { flows, wait, outgoing: vec![0; longest], incoming, expected }
     }

@@ -26,13 +26,13 @@ use crate::path::PathError;
 use crate::spec::SideSpec;
 
 /// Bytes of every message of the proof.
-pub const PROOF_LEN: usize = 32;
+pub(crate) const PROOF_LEN: usize = 32;
 /// How often a datagram of the proof is sent again.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A message of the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Proof {
+pub(crate) struct Proof {
     /// Which one.
     pub step: Step,
     /// The session's cookie.
@@ -43,7 +43,7 @@ pub struct Proof {
 
 /// The steps of the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// A TCP connection is a flow of this session.
     Flow,
     /// A UDP client asks for a challenge.
@@ -68,7 +68,7 @@ impl Step {
 
 impl Proof {
     /// As on the wire.
-    pub fn encode(self) -> [u8; PROOF_LEN] {
+    pub(crate) fn encode(self) -> [u8; PROOF_LEN] {
         let mut bytes = [0; PROOF_LEN];
         let magic = Step::ALL.iter().find(|(step, _)| *step == self.step).map_or(b"HRPN\0\0\0\0", |(_, magic)| *magic);
         bytes[..8].copy_from_slice(magic);
@@ -78,7 +78,7 @@ impl Proof {
     }
 
     /// `None` if it is none of Hairpin's.
-    pub fn decode(bytes: &[u8]) -> Option<Proof> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Proof> {
         let bytes: &[u8; PROOF_LEN] = bytes.try_into().ok()?;
         let (step, _) = Step::ALL.iter().find(|(_, magic)| bytes.starts_with(*magic))?;
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
@@ -108,7 +108,12 @@ pub(crate) fn connect_tcp(job: &Job, peer: SocketAddr, index: u32, found: &mut S
 }
 
 /// Takes the session's flows on `listener`, in the order in which the client connects them; what is not the session's is closed.
-pub(crate) fn accept_tcp(job: &Job, listener: &TcpListener, listen: &Listen, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
+pub(crate) fn accept_tcp(
+    job: &Job,
+    listener: &TcpListener,
+    listen: &Listen,
+    found: &mut SideFound,
+) -> Result<Vec<OwnedFd>, PathError> {
     let deadline = Instant::now() + Duration::from(job.timeout);
     let mut flows = Vec::new();
     listener.set_nonblocking(false).map_err(PathError::at("cannot prepare the listening socket"))?;
@@ -137,7 +142,9 @@ pub(crate) fn accept_before(listener: &TcpListener, deadline: Instant) -> Result
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(PathError::Peer("the client did not connect in time: a firewall may drop the data port (see --data-ports)".into()));
+            return Err(PathError::Peer(
+                "the client did not connect in time: a firewall may drop the data port (see --data-ports)".into(),
+            ));
         }
         socket::set_receive_timeout(listener, left).map_err(PathError::at("cannot bound the wait for the client"))?;
         match listener.accept() {
@@ -172,7 +179,9 @@ fn prove_address(socket: &Socket, job: &Job, peer: SocketAddr) -> Result<(), Pat
                 next = Proof { step: Step::Prove, cookie: job.cookie, nonce: proof.nonce };
             }
             // A proof that arrives twice meets the server's answering loop and comes back as it is, or shortened to a reply.
-            Ok(Some(proof)) if proof.cookie == job.cookie && next.step == Step::Prove && proof.step != Step::Hello => return Ok(()),
+            Ok(Some(proof)) if proof.cookie == job.cookie && next.step == Step::Prove && proof.step != Step::Hello => {
+                return Ok(());
+            }
             Ok(None) if next.step == Step::Prove => return Ok(()),
             Ok(_) => {}
             Err(error) if again(&error) || error.kind() == io::ErrorKind::TimedOut => {}
@@ -210,7 +219,9 @@ fn challenge(socket: &UdpSocket, job: &Job, listen: &Listen, deadline: Instant) 
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(PathError::Peer("the client did not prove its address in time: a firewall may drop UDP to the data port".into()));
+            return Err(PathError::Peer(
+                "the client did not prove its address in time: a firewall may drop UDP to the data port".into(),
+            ));
         }
         socket::set_receive_timeout(socket, left).map_err(PathError::at("cannot bound the wait for the client"))?;
         let (len, from) = match socket.recv_from(&mut buffer) {
@@ -238,7 +249,8 @@ fn challenge(socket: &UdpSocket, job: &Job, listen: &Listen, deadline: Instant) 
 /// A random number from the kernel.
 pub(crate) fn random() -> Result<u64, PathError> {
     let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).map_err(PathError::at("cannot get random bytes"))?;
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(PathError::at("cannot get random bytes"))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -294,12 +306,11 @@ pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, ind
         LocalPort::Fixed(first) => u32::from(first) + index,
         LocalPort::Rotate(count) => u32::from(FIRST_ROTATED) + index % u32::from(count.max(1)),
     };
-    let port = u16::try_from(port).map_err(|_| PathError::Peer(format!("local port {port} does not exist: use a lower --local-port")))?;
+    let port = u16::try_from(port)
+        .map_err(|_| PathError::Peer(format!("local port {port} does not exist: use a lower --local-port")))?;
     let any = if peer.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
     socket.set_reuse_address(true).map_err(PathError::at("cannot reuse a local port"))?;
-    socket
-        .bind(&SockAddr::from(SocketAddr::new(any, port)))
-        .map_err(PathError::at(format!("cannot use local port {port}")))
+    socket.bind(&SockAddr::from(SocketAddr::new(any, port))).map_err(PathError::at(format!("cannot use local port {port}")))
 }
 
 /// `rotate:N` goes round the N ports from here: below the range that Linux hands out by itself (32768 to 60999).
@@ -320,7 +331,13 @@ pub(crate) fn before_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, fo
     Ok(())
 }
 
-fn granted_options<const N: usize>(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound, options: [(&OptionDef, IntOption); N]) {
+fn granted_options<const N: usize>(
+    socket: &impl AsFd,
+    spec: &SideSpec,
+    side: Side,
+    found: &mut SideFound,
+    options: [(&OptionDef, IntOption); N],
+) {
     for (def, which) in options {
         let Some(value) = spec.options.number(def) else { continue };
         let got = socket::get(socket, which).unwrap_or(-1);
@@ -377,7 +394,9 @@ fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mu
     socket::set(socket, socket::SO_BUSY_POLL, usecs)
         .map_err(PathError::at("cannot set SO_BUSY_POLL (raising it needs CAP_NET_ADMIN: run as root, or use :spin)"))?;
     // These two make it better, and may be refused.
-    for (name, which, value) in [("prefer-busy-poll", socket::SO_PREFER_BUSY_POLL, 1), ("busy-poll-budget", socket::SO_BUSY_POLL_BUDGET, 8)] {
+    for (name, which, value) in
+        [("prefer-busy-poll", socket::SO_PREFER_BUSY_POLL, 1), ("busy-poll-budget", socket::SO_BUSY_POLL_BUDGET, 8)]
+    {
         let outcome = socket::set(socket, which, value);
         let got = if outcome.is_ok() { value.to_string() } else { "not set".into() };
         grant(found, side, name, &value.to_string(), got, outcome.err().map_or(String::new(), |error| error.to_string()));
@@ -399,7 +418,8 @@ pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &S
     for (flow, fd) in flows.enumerate() {
         let napi_id = socket::get(fd, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
         let incoming_cpu = socket::get(fd, socket::SO_INCOMING_CPU).ok().and_then(|cpu| u32::try_from(cpu).ok());
-        let local_port = rustix::net::getsockname(fd).ok().and_then(|any| SocketAddr::try_from(any).ok()).map_or(0, |at| at.port());
+        let local_port =
+            rustix::net::getsockname(fd).ok().and_then(|any| SocketAddr::try_from(any).ok()).map_or(0, |at| at.port());
         polled &= napi_id.is_some();
         found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
     }

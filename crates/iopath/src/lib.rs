@@ -18,6 +18,6 @@ pub mod measure;
 pub mod option;
 pub mod pace;
 pub mod path;
-mod paths;
+pub mod paths;
 pub mod spec;
 mod stream;

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use hairpin_record::histogram::Times;
@@ -41,13 +40,13 @@ pub enum AnyClock {
 }
 
 /// What a run tells whoever ordered it, never inside a measured interval.
-pub trait Observer: Send {
+pub trait Observer: Sync {
     /// The side is ready; a server says where it can be met.
-    fn ready(&mut self, address: Option<&Address>) -> io::Result<()>;
+    fn ready(&self, address: Option<&Address>) -> io::Result<()>;
     /// Thread 0 has folded a block.
-    fn progress(&mut self, recorder: &Recorder, counts: &Counts);
+    fn progress(&self, recorder: &Recorder, counts: &Counts);
     /// Every sample of a block, if the job keeps them all.
-    fn raw(&mut self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
+    fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
 }
 
 /// The client's side of a row: what it needs, and what it found.
@@ -63,7 +62,7 @@ pub struct ClientRun<'a> {
     /// Shared with the other side, if that is on this host: where the two cores meet.
     pub neighbour: Option<&'a Shared>,
     /// Whom to tell.
-    pub observer: &'a mut dyn Observer,
+    pub observer: &'a dyn Observer,
     /// What it found.
     pub found: ClientFound,
 }
@@ -104,7 +103,7 @@ pub struct ServerRun<'a> {
     /// Shared with the other side, if that is on this host: where the two cores meet.
     pub neighbour: Option<&'a Shared>,
     /// Whom to tell.
-    pub observer: &'a mut dyn Observer,
+    pub observer: &'a dyn Observer,
     /// What it found.
     pub found: ServerFound,
 }
@@ -159,8 +158,9 @@ impl ClientRun<'_> {
         self.side_ready()?;
         let work = work(self.job, 0, 1, self.job.flows);
         self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, &mut self.found.side.granted)?);
-        let observer = Mutex::new(&mut *self.observer);
-        let mut between = Surroundings { stop: self.stop, neighbour: self.neighbour, called: 0, raw: self.job.raw, thread: 0, observer: &observer };
+        let observer = self.observer;
+        let mut between =
+            Surroundings { stop: self.stop, neighbour: self.neighbour, called: 0, raw: self.job.raw, thread: 0, observer };
         let found = run(self.job, work, &mut between);
         self.keep(vec![found]);
         Ok(())
@@ -179,11 +179,11 @@ impl ClientRun<'_> {
         self.side_ready()?;
         let job = self.job;
         let (stop, neighbour) = (self.stop, self.neighbour);
-        let observer = Mutex::new(&mut *self.observer);
+        let observer = self.observer;
         let results = each_chunk(job, Side::Client, flows, &mut self.found.side, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32);
             let neighbour = neighbour.filter(|_| thread == 0);
-            let mut between = Surroundings { stop, neighbour, called: 0, raw: job.raw, thread, observer: &observer };
+            let mut between = Surroundings { stop, neighbour, called: 0, raw: job.raw, thread, observer };
             run(&clock, flows, work, &mut between)
         })?;
         self.keep(results);
@@ -275,7 +275,7 @@ fn each_chunk<F: Send, R: Send>(
                     process::unshare_files().map_err(PathError::at("cannot give a measuring thread its own file table"))?;
                     let mut granted = Vec::new();
                     let cpu = settle_thread(job, side, at as u32, &mut granted)?;
-                    Ok((cpu, run(at as u32, chunk)?))
+                    Ok::<_, PathError>((cpu, run(at as u32, chunk)?))
                 })
             })
             .collect();
@@ -361,7 +361,12 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32) -> Work {
     }
 }
 
-fn over_wait<C: Clock, F: Carrier, L: OverFlows<F>>(clock: &C, flows: &mut [F], spec: &SideSpec, run: L) -> Result<L::Out, PathError> {
+fn over_wait<C: Clock, F: Carrier, L: OverFlows<F>>(
+    clock: &C,
+    flows: &mut [F],
+    spec: &SideSpec,
+    run: L,
+) -> Result<L::Out, PathError> {
     struct Run<'a, F, L>(&'a mut [F], L);
     impl<F: Carrier, L: OverFlows<F>> WithWait for Run<'_, F, L> {
         type Out = L::Out;
@@ -463,16 +468,16 @@ const PING_PATIENCE: Duration = Duration::from_millis(10);
 const PING_LENGTH: Duration = Duration::from_millis(2);
 
 /// What the client's loop looks at, between blocks.
-struct Surroundings<'a, 'o> {
+struct Surroundings<'a> {
     stop: &'a Shared,
     neighbour: Option<&'a Shared>,
     called: u32,
     raw: bool,
     thread: u32,
-    observer: &'a Mutex<&'o mut dyn Observer>,
+    observer: &'a dyn Observer,
 }
 
-impl Between for Surroundings<'_, '_> {
+impl Between for Surroundings<'_> {
     fn stopped(&self) -> bool {
         self.stop.stop_requested()
     }
@@ -486,14 +491,11 @@ impl Between for Surroundings<'_, '_> {
     }
 
     fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-        let Ok(mut observer) = self.observer.lock() else {
-            return Err(io::Error::other("another measuring thread panicked"));
-        };
         if self.raw {
-            observer.raw(self.thread, samples)?;
+            self.observer.raw(self.thread, samples)?;
         }
         if self.thread == 0 {
-            observer.progress(recorder, counts);
+            self.observer.progress(recorder, counts);
         }
         Ok(())
     }

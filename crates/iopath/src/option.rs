@@ -42,8 +42,12 @@ impl fmt::Display for Values {
 const ON_OFF: Values = Values::Words(&["on", "off"]);
 
 /// TCP_NODELAY.
-pub const NODELAY: OptionDef =
-    OptionDef { name: "nodelay", values: ON_OFF, default: "on", doc: "TCP_NODELAY: small segments leave at once; off lets Nagle hold them back" };
+pub const NODELAY: OptionDef = OptionDef {
+    name: "nodelay",
+    values: ON_OFF,
+    default: "on",
+    doc: "TCP_NODELAY: small segments leave at once; off lets Nagle hold them back",
+};
 /// TCP_QUICKACK.
 pub const QUICKACK: OptionDef = OptionDef {
     name: "quickack",
@@ -55,11 +59,19 @@ pub const QUICKACK: OptionDef = OptionDef {
 pub const CORK: OptionDef =
     OptionDef { name: "cork", values: ON_OFF, default: "off", doc: "TCP_CORK: partial segments are held back for up to 200 ms" };
 /// TCP_CONGESTION.
-pub const CONGESTION: OptionDef =
-    OptionDef { name: "congestion", values: Values::Name, default: "kernel", doc: "TCP_CONGESTION: the congestion control algorithm" };
+pub const CONGESTION: OptionDef = OptionDef {
+    name: "congestion",
+    values: Values::Name,
+    default: "kernel",
+    doc: "TCP_CONGESTION: the congestion control algorithm",
+};
 /// TCP_MAXSEG.
-pub const MSS: OptionDef =
-    OptionDef { name: "mss", values: Values::Number(88, 32_767), default: "kernel", doc: "TCP_MAXSEG: upper bound of a segment's payload in bytes" };
+pub const MSS: OptionDef = OptionDef {
+    name: "mss",
+    values: Values::Number(88, 32_767),
+    default: "kernel",
+    doc: "TCP_MAXSEG: upper bound of a segment's payload in bytes",
+};
 /// SO_SNDBUF.
 pub const SNDBUF: OptionDef = OptionDef {
     name: "sndbuf",
@@ -75,8 +87,12 @@ pub const RCVBUF: OptionDef = OptionDef {
     doc: "SO_RCVBUF in bytes; the kernel doubles it and caps it at net.core.rmem_max",
 };
 /// The DSCP of outgoing packets.
-pub const DSCP: OptionDef =
-    OptionDef { name: "dscp", values: Values::Number(0, 63), default: "kernel", doc: "IP_TOS or IPV6_TCLASS: the DSCP of outgoing packets" };
+pub const DSCP: OptionDef = OptionDef {
+    name: "dscp",
+    values: Values::Number(0, 63),
+    default: "kernel",
+    doc: "IP_TOS or IPV6_TCLASS: the DSCP of outgoing packets",
+};
 /// SO_PRIORITY.
 pub const PRIORITY: OptionDef = OptionDef {
     name: "priority",
@@ -198,7 +214,9 @@ mod tests {
         options.add(&CONGESTION, "cubic").unwrap();
         assert_eq!(options.iter().collect::<Vec<_>>(), [("congestion", "cubic"), ("rcvbuf", "4194304")]);
         assert_eq!(options.number(&RCVBUF), Some(4 << 20));
-        for (def, value) in [(&DSCP, "64"), (&DSCP, "-1"), (&NODELAY, "yes"), (&MSS, "+100"), (&CONGESTION, "a b"), (&CONGESTION, "")] {
+        for (def, value) in
+            [(&DSCP, "64"), (&DSCP, "-1"), (&NODELAY, "yes"), (&MSS, "+100"), (&CONGESTION, "a b"), (&CONGESTION, "")]
+        {
             assert!(Options::default().add(def, value).is_err(), "{value}");
         }
         assert_eq!(options.add(&RCVBUF, "1M"), Err(ValueError::Twice("rcvbuf")));

@@ -10,16 +10,7 @@ use crate::option::OptionDef;
 use crate::paths;
 
 /// Every path. An item is its file in `paths/`, its line here, and its page in docs/paths/.
-pub const IO_PATHS: &[&dyn IoPath] = &[
-    &paths::tcp::Tcp,
-    &paths::tcp_crr::TcpCrr,
-    &paths::udp::Udp,
-    &paths::unix::Unix,
-    &paths::unix_dgram::UnixDgram,
-    &paths::pipe::Pipe,
-    &paths::eventfd::Eventfd,
-    &paths::memory::Memory,
-];
+pub const IO_PATHS: &[&dyn IoPath] = &[&paths::tcp::Tcp, &paths::udp::Udp];
 
 /// One way to do a round trip.
 pub trait IoPath: Sync {
@@ -152,6 +143,8 @@ impl PathError {
 pub(crate) fn needs_inet(address: &crate::job::Address) -> Result<std::net::SocketAddr, PathError> {
     match address {
         crate::job::Address::Inet(address) => Ok(*address),
-        crate::job::Address::Local(name) => Err(PathError::Peer(format!("the server announced the local socket {name}, not an address"))),
+        crate::job::Address::Local(name) => {
+            Err(PathError::Peer(format!("the server announced the local socket {name}, not an address")))
+        }
     }
 }

@@ -12,26 +12,26 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::flows::Carrier;
 
 /// The kernel decides about acknowledgements; see [`Stream`].
-pub const QUICKACK_KERNEL: i32 = -1;
+pub(crate) const QUICKACK_KERNEL: i32 = -1;
 
 /// One connection. `QUICKACK` is [`QUICKACK_KERNEL`], or what TCP_QUICKACK is set to again for every message; a constant, so that the
 /// loop does not ask.
-pub struct Stream<const QUICKACK: i32> {
+pub(crate) struct Stream<const QUICKACK: i32> {
     fd: OwnedFd,
     have: usize,
     patience: Duration,
     /// System calls beyond send and receive.
-    pub extra_calls: u64,
+    pub(crate) extra_calls: u64,
 }
 
 impl<const QUICKACK: i32> Stream<QUICKACK> {
     /// A connected stream; a send that makes no progress for `patience` is an error.
-    pub fn new(fd: OwnedFd, patience: Duration) -> Self {
+    pub(crate) fn new(fd: OwnedFd, patience: Duration) -> Self {
         Stream { fd, have: 0, patience, extra_calls: 0 }
     }
 
     /// The socket.
-    pub fn socket(&self) -> &OwnedFd {
+    pub(crate) fn socket(&self) -> &OwnedFd {
         &self.fd
     }
 
@@ -108,6 +108,6 @@ impl<const QUICKACK: i32> Carrier for Stream<QUICKACK> {
 }
 
 /// The peer has closed its end.
-pub fn closed() -> io::Error {
+pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection: its process has ended")
 }
