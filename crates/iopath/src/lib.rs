@@ -1,1 +1,23 @@
-//! x
+//! Every way to do a round trip, and the one loop that measures it.
+//!
+//! ```text
+//!   spec ──▶ job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
+//!                     └ inet, stream: what several paths share      └ measure: threads, clock, pace and policy as types
+//! ```
+//! A path is a file in `paths/`, a line in [`path::IO_PATHS`] and a page in docs/paths/.
+
+#![forbid(unsafe_code)]
+
+pub mod drive;
+pub mod echo;
+pub mod endpoint;
+mod flows;
+mod inet;
+pub mod job;
+pub mod measure;
+pub mod option;
+pub mod pace;
+pub mod path;
+pub mod paths;
+pub mod spec;
+mod stream;

@@ -379,7 +379,8 @@ mod tests {
 
     #[test]
     fn disagreement_of_two_clocks() {
-        let at = |ticks, raw_ns| Relation { ticks: Ticks(ticks), raw_ns, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
+        let at =
+            |ticks, raw_ns| Relation { ticks: Ticks(ticks), raw_ns, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
         let (origin, from) = (at(0, 0), at(2_000_000, 1_000_000));
         assert_eq!(at(2_200_000, 1_100_000).disagreement_ns(&origin, &from), 0.0);
         assert_eq!(at(2_200_000, 1_100_051).disagreement_ns(&origin, &from), 51.0);

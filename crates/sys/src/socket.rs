@@ -64,9 +64,8 @@ pub fn get(fd: impl AsFd, option: IntOption) -> io::Result<i32> {
     let mut value: i32 = 0;
     let mut len = size_of::<i32>() as u32;
     // SAFETY: the kernel writes at most `len` bytes into a local of that size.
-    let done = unsafe {
-        libc::getsockopt(fd.as_fd().as_raw_fd(), option.level, option.name, (&raw mut value).cast(), &raw mut len)
-    };
+    let done =
+        unsafe { libc::getsockopt(fd.as_fd().as_raw_fd(), option.level, option.name, (&raw mut value).cast(), &raw mut len) };
     if done == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -126,7 +125,10 @@ pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
         info.assume_init()
     };
     if (len as usize) < size_of::<RawTcpInfo>() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's TCP_INFO has no segment counts (Linux 4.2 and later)"));
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this kernel's TCP_INFO has no segment counts (Linux 4.2 and later)",
+        ));
     }
     Ok(TcpInfo {
         mss: info.words[SND_MSS],

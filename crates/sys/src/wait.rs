@@ -43,8 +43,7 @@ pub enum Policy {
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Policy; 6] =
-        [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::BusyPoll, Policy::Adaptive];
+    pub const ALL: [Policy; 6] = [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::BusyPoll, Policy::Adaptive];
 
     /// The word in a path spec.
     pub const fn name(self) -> &'static str {
@@ -251,7 +250,9 @@ pub trait WithWait {
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
     /// Several descriptors for a policy that sleeps in the receive call.
-    #[error("{policy} waits on one descriptor per thread, and there are {count}: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows")]
+    #[error(
+        "{policy} waits on one descriptor per thread, and there are {count}: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows"
+    )]
     OneOnly {
         /// The policy.
         policy: Policy,
@@ -289,7 +290,8 @@ pub fn with_wait<'fd, C: Clock + 'fd, V: WithWait>(
         }
     }
     let spin = Spin { clock: clock.clone(), count: fds.len(), next: 0 };
-    let new_poll = |clock| Poll { clock, fds: fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect(), next: fds.len() };
+    let new_poll =
+        |clock| Poll { clock, fds: fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect(), next: fds.len() };
     Ok(match policy {
         Policy::Block | Policy::BusyPoll => visitor.run(Block),
         Policy::Spin => visitor.run(spin),

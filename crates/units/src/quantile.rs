@@ -22,7 +22,7 @@ impl Quantile {
     /// `None` outside 0..1 (both excluded) after rounding to a millionth.
     pub fn new(q: f64) -> Option<Quantile> {
         let millionths = (q * 1e6).round();
-        (millionths >= 1.0 && millionths <= 999_999.0).then_some(Quantile { millionths: millionths as u32 })
+        (1.0..=999_999.0).contains(&millionths).then_some(Quantile { millionths: millionths as u32 })
     }
 
     /// The quantile as a number between 0 and 1.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   initiator                     ball                         responder, in its measuring loop
-//!   measure_ping ── epoch, 1 ───► ████ ◄── ping_requested ──── polls (a load from its own cache)
-//!                ◄─ epoch, 2 ──── ████ ◄── answer_ping ─────── joins
+//!   call_ping ───── epoch, 1 ───► ████ ◄── ping_requested ──── polls (a load from its own cache)
+//!  measure_ping ◄─ epoch, 2 ──── ████ ◄── answer_ping ─────── joins
 //!                ── epoch, 3 ───► ████ ─────────────────────►
 //!                ◄─ epoch, 4 ──── ████ ◄──────────────────────
 //!                      …
@@ -53,13 +53,20 @@ fn median(batches: &mut [u32]) -> Option<u64> {
 }
 
 impl Shared {
+    /// Initiator: asks the other side to join a ping and returns its epoch for [`measure_ping`](Shared::measure_ping). Between the two calls
+    /// the initiator may do whatever wakes a responder that sleeps.
+    pub fn call_ping(&self) -> u32 {
+        let epoch = self.area().ended.0.load(Ordering::Relaxed).wrapping_add(1);
+        self.area().ball.0.store(ball(epoch, 1), Ordering::Release);
+        epoch
+    }
+
     /// Initiator: bounces the line for `duration` and returns the median round trip in ns, over batches of 16.
     ///
-    /// `None` if the other side does not join within `patience`, or fewer than 16 batches were completed within
+    /// `epoch` is what [`call_ping`](Shared::call_ping) returned. `None` if the other side does not join within `patience`, or fewer than 16 batches were completed within
     /// `patience + duration`, which is the longest that this takes. The two sides keep their roles: only one of them ever initiates.
-    pub fn measure_ping(&self, patience: Duration, duration: Duration) -> Option<u64> {
+    pub fn measure_ping(&self, epoch: u32, patience: Duration, duration: Duration) -> Option<u64> {
         let ended = &self.area().ended.0;
-        let epoch = ended.load(Ordering::Relaxed).wrapping_add(1);
         let median = self.bounce(epoch, patience, duration);
         // For a responder that is yet to come, or whose late answer overwrites the line.
         ended.store(epoch, Ordering::Release);
@@ -69,7 +76,6 @@ impl Shared {
     fn bounce(&self, epoch: u32, patience: Duration, duration: Duration) -> Option<u64> {
         let line = &self.area().ball.0;
         let start = Instant::now();
-        line.store(ball(epoch, 1), Ordering::Release);
         if !self.comes(ball(epoch, 2), start + patience) {
             return None;
         }
@@ -191,7 +197,7 @@ mod tests {
             move || {
                 pin(cpus[0]).unwrap();
                 // Ends after the most batches; the time is for a machine that is busy with other tests.
-                [shared.measure_ping(LONG, LONG), shared.measure_ping(LONG, LONG)]
+                [shared.measure_ping(shared.call_ping(), LONG, LONG), shared.measure_ping(shared.call_ping(), LONG, LONG)]
             }
         });
         let times = times.join().unwrap();
@@ -216,7 +222,7 @@ mod tests {
             let shared = Arc::clone(&shared);
             move || {
                 pin(cpu).unwrap();
-                shared.measure_ping(ms(5), ms(5))
+                shared.measure_ping(shared.call_ping(), ms(5), ms(5))
             }
         })
         .join()
@@ -238,7 +244,7 @@ mod tests {
     #[test]
     fn nobody_there_is_none_within_patience_and_does_not_spoil_the_next() {
         let shared = Arc::new(Shared::create().unwrap());
-        assert_eq!(shared.measure_ping(ms(1), ms(1)), None);
+        assert_eq!(shared.measure_ping(shared.call_ping(), ms(1), ms(1)), None);
         // A responder that comes too late leaves at once.
         let mut last_seen = 0;
         assert!(shared.ping_requested(&mut last_seen));
@@ -247,7 +253,7 @@ mod tests {
         assert!(start.elapsed() < LONG / 2);
         assert!(!shared.ping_requested(&mut last_seen));
         // Its late answer (turn 2 of ping 1) is not taken for one to the next ping.
-        assert_eq!(shared.measure_ping(ms(1), ms(1)), None);
+        assert_eq!(shared.measure_ping(shared.call_ping(), ms(1), ms(1)), None);
         assert!(shared.ping_requested(&mut last_seen));
         assert_eq!(last_seen, 2);
     }
@@ -261,7 +267,7 @@ mod tests {
         assert!((ms(2)..LONG).contains(&start.elapsed()));
         shared.request_stop();
         shared.answer_ping(1, LONG);
-        assert_eq!(shared.measure_ping(LONG, LONG), None);
+        assert_eq!(shared.measure_ping(shared.call_ping(), LONG, LONG), None);
         assert!(start.elapsed() < LONG);
     }
 }

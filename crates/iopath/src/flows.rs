@@ -1,0 +1,86 @@
+//! The endpoint of every path that is made of file descriptors: flows, one wait over all of them, and a buffer each.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use hairpin_sys::clock::Ticks;
+use hairpin_sys::wait::Wait;
+
+use crate::endpoint::{Endpoint, Marks, Reply};
+
+/// One flow: how a whole message is sent and received over its descriptors.
+pub(crate) trait Carrier {
+    /// True if the path may drop a message.
+    const LOSSY: bool;
+
+    /// The descriptor to wait on.
+    fn readable(&self) -> BorrowedFd<'_>;
+    /// Sends one whole message. `false`: full, nothing was sent.
+    fn send(&mut self, message: &[u8]) -> io::Result<bool>;
+    /// Receives towards one whole message of `expected` bytes into `buffer`, which is one byte longer so that a longer datagram shows.
+    /// `None`: not whole yet. An end of the stream is an error.
+    fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>>;
+    /// After the client's receive stamp. Nothing by default.
+    #[inline(always)]
+    fn received(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+    /// Before the server's send. Nothing by default.
+    #[inline(always)]
+    fn replying(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The flows of one thread as an [`Endpoint`].
+pub(crate) struct Flows<'a, F, W> {
+    flows: &'a mut [F],
+    wait: W,
+    outgoing: Vec<u8>,
+    incoming: Vec<Box<[u8]>>,
+    expected: usize,
+}
+
+impl<'a, F: Carrier, W: Wait> Flows<'a, F, W> {
+    /// For messages of `expected` bytes in and at most `longest` bytes out.
+    pub(crate) fn new(flows: &'a mut [F], wait: W, expected: usize, longest: usize) -> Flows<'a, F, W> {
+        let incoming = flows.iter().map(|_| vec![0; expected.max(longest) + 1].into_boxed_slice()).collect();
+        Flows { flows, wait, outgoing: vec![0; longest], incoming, expected }
+    }
+}
+
+impl<F: Carrier, W: Wait> Endpoint for Flows<'_, F, W> {
+    const LOSSY: bool = F::LOSSY;
+
+    #[inline(always)]
+    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+        let message = &mut self.outgoing[..len];
+        fill(message);
+        self.flows[flow as usize].send(message)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        let (flows, incoming, expected) = (&mut *self.flows, &mut self.incoming, self.expected);
+        let received = self.wait.wait(until, |at| {
+            let len = flows[at].recv(&mut incoming[at][..expected + 1], expected)?;
+            Ok(len.map(|len| (at, len)))
+        })?;
+        Ok(received.map(|(at, len)| Reply { flow: at as u32, bytes: &self.incoming[at][..len] }))
+    }
+
+    #[inline(always)]
+    fn received<M: Marks>(&mut self, flow: u32, _marks: &mut M) -> io::Result<()> {
+        self.flows[flow as usize].received()
+    }
+
+    #[inline(always)]
+    fn replying(&mut self, flow: u32) -> io::Result<()> {
+        self.flows[flow as usize].replying()
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
+        self.flows[flow as usize].send(&self.incoming[flow as usize][..len])
+    }
+}

@@ -1,0 +1,522 @@
+//! Opening TCP and UDP sockets: options, ports, and the proof that the other end belongs to this session.
+//!
+//! ```text
+//!   tcp   client: connect ── HRPNFLOW cookie ──▶ server: accepts the flow ── HRPNDONE cookie ──▶ client
+//!   udp   client ── HRPNHELO cookie ──▶ server ── HRPNNONC cookie nonce ──▶ client
+//!         client ── HRPNPROO cookie nonce ──▶ server: connects its socket to that address ── HRPNDONE cookie ──▶ client
+//! ```
+//! Every message has [`PROOF_LEN`] bytes, so that no answer is longer than its question: a server is no reflector.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use hairpin_record::run::{FlowFacts, Granted, Side, TcpSide};
+use hairpin_record::warning::Warning;
+use hairpin_sys::socket::{self, IntOption};
+use hairpin_sys::wait::Policy;
+use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::job::{Job, Listen, LocalPort};
+use crate::measure::SideFound;
+use crate::option::{self, OptionDef};
+use crate::path::PathError;
+use crate::spec::SideSpec;
+
+/// Bytes of every message of the proof.
+pub(crate) const PROOF_LEN: usize = 32;
+/// How often a datagram of the proof is sent again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A message of the proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Proof {
+    /// Which one.
+    pub step: Step,
+    /// The session's cookie.
+    pub cookie: u64,
+    /// The server's challenge, 0 in a message that carries none.
+    pub nonce: u64,
+}
+
+/// The steps of the proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A TCP connection is a flow of this session.
+    Flow,
+    /// A UDP client asks for a challenge.
+    Hello,
+    /// The challenge.
+    Nonce,
+    /// The challenge, returned.
+    Prove,
+    /// The flow is taken.
+    Done,
+}
+
+impl Step {
+    const ALL: [(Step, &'static [u8; 8]); 5] = [
+        (Step::Flow, b"HRPNFLOW"),
+        (Step::Hello, b"HRPNHELO"),
+        (Step::Nonce, b"HRPNNONC"),
+        (Step::Prove, b"HRPNPROO"),
+        (Step::Done, b"HRPNDONE"),
+    ];
+}
+
+impl Proof {
+    /// As on the wire.
+    pub(crate) fn encode(self) -> [u8; PROOF_LEN] {
+        let mut bytes = [0; PROOF_LEN];
+        let magic = Step::ALL.iter().find(|(step, _)| *step == self.step).map_or(b"HRPN\0\0\0\0", |(_, magic)| *magic);
+        bytes[..8].copy_from_slice(magic);
+        bytes[8..16].copy_from_slice(&self.cookie.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if it is none of Hairpin's.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Proof> {
+        let bytes: &[u8; PROOF_LEN] = bytes.try_into().ok()?;
+        let (step, _) = Step::ALL.iter().find(|(_, magic)| bytes.starts_with(*magic))?;
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Some(Proof { step: *step, cookie: word(8), nonce: word(16) })
+    }
+}
+
+/// Connects flow `index` by TCP and proves it.
+pub(crate) fn connect_tcp(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Result<OwnedFd, PathError> {
+    let socket = new_socket(peer, Type::STREAM, Protocol::TCP)?;
+    bind_local(&socket, peer, job.local_port, index)?;
+    before_connect(&socket, &job.spec.client, Side::Client, found)?;
+    socket
+        .connect_timeout(&SockAddr::from(peer), Duration::from(job.timeout))
+        .map_err(PathError::at(format!("cannot connect to {peer}")))?;
+    after_connect(&socket, &job.spec.client, Side::Client, found)?;
+    if !job.plain_peer {
+        let failed = |source| PathError::Step { what: format!("{peer} did not take the flow"), source };
+        let hello = Proof { step: Step::Flow, cookie: job.cookie, nonce: 0 }.encode();
+        send_all(&socket, &hello).map_err(failed)?;
+        let answer = receive_proof(&socket, Instant::now() + Duration::from(job.timeout)).map_err(failed)?;
+        if answer.map(|proof| (proof.step, proof.cookie)) != Some((Step::Done, job.cookie)) {
+            return Err(PathError::Peer(format!("{peer} is not the server of this session")));
+        }
+    }
+    Ok(socket.into())
+}
+
+/// Takes the session's flows on `listener`, in the order in which the client connects them; what is not the session's is closed.
+pub(crate) fn accept_tcp(
+    job: &Job,
+    listener: &TcpListener,
+    listen: &Listen,
+    found: &mut SideFound,
+) -> Result<Vec<OwnedFd>, PathError> {
+    let deadline = Instant::now() + Duration::from(job.timeout);
+    let mut flows = Vec::new();
+    listener.set_nonblocking(false).map_err(PathError::at("cannot prepare the listening socket"))?;
+    while flows.len() < job.flows as usize {
+        let (stream, from) = accept_before(listener, deadline)?;
+        if from.ip().to_canonical() != listen.client.to_canonical() {
+            continue;
+        }
+        let socket = Socket::from(stream);
+        // One second is ample for 32 bytes that were sent at once; a client that stalls cannot hold the others up.
+        let soon = deadline.min(Instant::now() + Duration::from_secs(1));
+        let hello = receive_proof(&socket, soon).unwrap_or(None);
+        if hello.map(|proof| (proof.step, proof.cookie)) != Some((Step::Flow, job.cookie)) {
+            continue;
+        }
+        after_connect(&socket, &job.spec.server, Side::Server, found)?;
+        let done = Proof { step: Step::Done, cookie: job.cookie, nonce: 0 }.encode();
+        send_all(&socket, &done).map_err(PathError::at("cannot answer the client's flow"))?;
+        flows.push(socket.into());
+    }
+    Ok(flows)
+}
+
+/// Accepts one connection before `deadline`.
+pub(crate) fn accept_before(listener: &TcpListener, deadline: Instant) -> Result<(std::net::TcpStream, SocketAddr), PathError> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(PathError::Peer(
+                "the client did not connect in time: a firewall may drop the data port (see --data-ports)".into(),
+            ));
+        }
+        socket::set_receive_timeout(listener, left).map_err(PathError::at("cannot bound the wait for the client"))?;
+        match listener.accept() {
+            Ok(accepted) => return Ok(accepted),
+            Err(error) if again(&error) => {}
+            Err(error) => return Err(PathError::at("cannot accept a flow")(error)),
+        }
+    }
+}
+
+/// Opens flow `index` by UDP, connected to `peer`, and proves its address.
+pub(crate) fn connect_udp(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Result<OwnedFd, PathError> {
+    let socket = new_socket(peer, Type::DGRAM, Protocol::UDP)?;
+    bind_local(&socket, peer, job.local_port, index)?;
+    before_connect(&socket, &job.spec.client, Side::Client, found)?;
+    socket.connect(&SockAddr::from(peer)).map_err(PathError::at(format!("cannot connect to {peer}")))?;
+    after_connect(&socket, &job.spec.client, Side::Client, found)?;
+    if !job.plain_peer {
+        prove_address(&socket, job, peer)?;
+    }
+    Ok(socket.into())
+}
+
+fn prove_address(socket: &Socket, job: &Job, peer: SocketAddr) -> Result<(), PathError> {
+    let deadline = Instant::now() + Duration::from(job.timeout);
+    let failed = |source| PathError::Step { what: format!("cannot prove this address to {peer}"), source };
+    let mut next = Proof { step: Step::Hello, cookie: job.cookie, nonce: 0 };
+    while Instant::now() < deadline {
+        rustix::net::send(socket, &next.encode(), rustix::net::SendFlags::NOSIGNAL).map_err(|e| failed(e.into()))?;
+        match receive_proof(socket, deadline.min(Instant::now() + RETRY)) {
+            Ok(Some(proof)) if proof.cookie == job.cookie && proof.step == Step::Nonce => {
+                next = Proof { step: Step::Prove, cookie: job.cookie, nonce: proof.nonce };
+            }
+            // A proof that arrives twice meets the server's answering loop and comes back as it is, or shortened to a reply.
+            Ok(Some(proof)) if proof.cookie == job.cookie && next.step == Step::Prove && proof.step != Step::Hello => {
+                return Ok(());
+            }
+            Ok(None) if next.step == Step::Prove => return Ok(()),
+            Ok(_) => {}
+            Err(error) if again(&error) || error.kind() == io::ErrorKind::TimedOut => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(PathError::Peer(format!("{peer} does not answer datagrams: a firewall may drop UDP to the data port (see --data-ports)")))
+}
+
+/// Takes the session's flows: one socket each, connected to the address that has proved itself.
+pub(crate) fn accept_udp(job: &Job, first: UdpSocket, listen: &Listen, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
+    let deadline = Instant::now() + Duration::from(job.timeout);
+    let local = first.local_addr().map_err(PathError::at("cannot read the data port"))?;
+    let mut flows: Vec<OwnedFd> = Vec::new();
+    let mut waiting = Some(first);
+    while let Some(socket) = waiting.take() {
+        let proved = challenge(&socket, job, listen, deadline)?;
+        // The next flow's socket shares the port; the kernel prefers a connected socket for its own peer.
+        if flows.len() + 1 < job.flows as usize {
+            waiting = Some(bind_udp(local, &job.spec.server, found)?);
+        }
+        socket.connect(proved).map_err(PathError::at(format!("cannot connect to {proved}")))?;
+        let done = Proof { step: Step::Done, cookie: job.cookie, nonce: 0 }.encode();
+        socket.send(&done).map_err(PathError::at(format!("cannot answer {proved}")))?;
+        after_connect(&socket, &job.spec.server, Side::Server, found)?;
+        flows.push(socket.into());
+    }
+    Ok(flows)
+}
+
+/// Waits until an address has returned the nonce that was sent to it.
+fn challenge(socket: &UdpSocket, job: &Job, listen: &Listen, deadline: Instant) -> Result<SocketAddr, PathError> {
+    let secret = random()?;
+    let mut buffer = [0; PROOF_LEN + 1];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(PathError::Peer(
+                "the client did not prove its address in time: a firewall may drop UDP to the data port".into(),
+            ));
+        }
+        socket::set_receive_timeout(socket, left).map_err(PathError::at("cannot bound the wait for the client"))?;
+        let (len, from) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            Err(error) if again(&error) => continue,
+            Err(error) => return Err(PathError::at("cannot receive the client's proof")(error)),
+        };
+        let Some(proof) = Proof::decode(&buffer[..len]).filter(|proof| proof.cookie == job.cookie) else { continue };
+        if from.ip().to_canonical() != listen.client.to_canonical() {
+            continue;
+        }
+        // Another nonce for each address, with nothing kept for those that never answer.
+        let nonce = secret ^ u64::from(from.port()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        match proof.step {
+            Step::Hello => {
+                let answer = Proof { step: Step::Nonce, cookie: job.cookie, nonce }.encode();
+                socket.send_to(&answer, from).map_err(PathError::at(format!("cannot answer {from}")))?;
+            }
+            Step::Prove if proof.nonce == nonce => return Ok(from),
+            _ => {}
+        }
+    }
+}
+
+/// A random number from the kernel.
+pub(crate) fn random() -> Result<u64, PathError> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(PathError::at("cannot get random bytes"))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Listens for TCP on the first free data port.
+pub(crate) fn listen_tcp(job: &Job, listen: &Listen, found: &mut SideFound) -> Result<TcpListener, PathError> {
+    let open = |address: SocketAddr| -> Result<TcpListener, PathError> {
+        let socket = new_socket(address, Type::STREAM, Protocol::TCP)?;
+        socket.set_reuse_address(true).map_err(PathError::at("cannot reuse the data port"))?;
+        before_connect(&socket, &job.spec.server, Side::Server, &mut SideFound::default())?;
+        socket.bind(&SockAddr::from(address)).map_err(PathError::at(format!("cannot listen on {address}")))?;
+        socket.listen(1024).map_err(PathError::at(format!("cannot listen on {address}")))?;
+        Ok(TcpListener::from(OwnedFd::from(socket)))
+    };
+    let listener = first_free(listen, open)?;
+    // Options of the listening socket are inherited; what was granted is recorded once.
+    granted_options(&listener, &job.spec.server, Side::Server, found, IS_BEFORE);
+    Ok(listener)
+}
+
+/// Binds the first free data port for UDP.
+pub(crate) fn listen_udp(job: &Job, listen: &Listen, found: &mut SideFound) -> Result<UdpSocket, PathError> {
+    first_free(listen, |address| bind_udp(address, &job.spec.server, found))
+}
+
+fn bind_udp(address: SocketAddr, spec: &SideSpec, found: &mut SideFound) -> Result<UdpSocket, PathError> {
+    let socket = new_socket(address, Type::DGRAM, Protocol::UDP)?;
+    socket.set_reuse_address(true).map_err(PathError::at("cannot share the data port between flows"))?;
+    socket.bind(&SockAddr::from(address)).map_err(PathError::at(format!("cannot bind {address}")))?;
+    before_connect(&socket, spec, Side::Server, found)?;
+    Ok(UdpSocket::from(OwnedFd::from(socket)))
+}
+
+fn first_free<T>(listen: &Listen, mut open: impl FnMut(SocketAddr) -> Result<T, PathError>) -> Result<T, PathError> {
+    let (first, last) = listen.ports.unwrap_or((0, 0));
+    let mut refused = None;
+    for port in first..=last {
+        match open(SocketAddr::new(listen.address, port)) {
+            Err(error @ PathError::Step { .. }) => refused = Some(error),
+            other => return other,
+        }
+    }
+    Err(refused.unwrap_or_else(|| PathError::Peer("--data-ports is empty".into())))
+}
+
+pub(crate) fn new_socket(peer: SocketAddr, kind: Type, protocol: Protocol) -> Result<Socket, PathError> {
+    Socket::new(Domain::for_address(peer), kind, Some(protocol)).map_err(PathError::at("cannot open a socket"))
+}
+
+/// Gives the client's socket the source port that was asked for.
+pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, index: u32) -> Result<(), PathError> {
+    let port = match port {
+        LocalPort::Any => return Ok(()),
+        LocalPort::Fixed(first) => u32::from(first) + index,
+        LocalPort::Rotate(count) => u32::from(FIRST_ROTATED) + index % u32::from(count.max(1)),
+    };
+    let port = u16::try_from(port)
+        .map_err(|_| PathError::Peer(format!("local port {port} does not exist: use a lower --local-port")))?;
+    let any = if peer.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
+    socket.set_reuse_address(true).map_err(PathError::at("cannot reuse a local port"))?;
+    socket.bind(&SockAddr::from(SocketAddr::new(any, port))).map_err(PathError::at(format!("cannot use local port {port}")))
+}
+
+/// `rotate:N` goes round the N ports from here: below the range that Linux hands out by itself (32768 to 60999).
+pub(crate) const FIRST_ROTATED: u16 = 16_384;
+
+const IS_BEFORE: [(&OptionDef, IntOption); 3] =
+    [(&option::MSS, socket::TCP_MAXSEG), (&option::SNDBUF, socket::SO_SNDBUF), (&option::RCVBUF, socket::SO_RCVBUF)];
+
+/// Options that must stand before the connection does: segment size and buffers decide the window.
+pub(crate) fn before_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound) -> Result<(), PathError> {
+    for (def, which) in IS_BEFORE {
+        if let Some(value) = spec.options.number(def) {
+            socket::set(socket, which, value.try_into().unwrap_or(i32::MAX))
+                .map_err(PathError::at(format!("cannot set {}={value}", def.name)))?;
+        }
+    }
+    granted_options(socket, spec, side, found, IS_BEFORE);
+    Ok(())
+}
+
+fn granted_options<const N: usize>(
+    socket: &impl AsFd,
+    spec: &SideSpec,
+    side: Side,
+    found: &mut SideFound,
+    options: [(&OptionDef, IntOption); N],
+) {
+    for (def, which) in options {
+        let Some(value) = spec.options.number(def) else { continue };
+        let got = socket::get(socket, which).unwrap_or(-1);
+        // The kernel reserves as much again for its own bookkeeping (socket(7)), and reports both.
+        let doubled = which == socket::SO_SNDBUF || which == socket::SO_RCVBUF;
+        let usable = if doubled { got / 2 } else { got };
+        let limit = if which == socket::SO_SNDBUF { "net.core.wmem_max" } else { "net.core.rmem_max" };
+        let why = match i64::from(usable) == i64::from(value) {
+            true => String::new(),
+            false if doubled => format!("the kernel's limits: see {limit}"),
+            false => "the connection's own limit applies".into(),
+        };
+        grant(found, side, def.name, &value.to_string(), usable.to_string(), why);
+    }
+}
+
+/// Options of a connected socket.
+pub(crate) fn after_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound) -> Result<(), PathError> {
+    let options = &spec.options;
+    let is_tcp = spec.path.options().iter().any(|def| def.name == option::NODELAY.name);
+    let set = |name: &str, which, value| socket::set(socket, which, value).map_err(PathError::at(format!("cannot set {name}")));
+    if is_tcp {
+        set("nodelay", socket::TCP_NODELAY, i32::from(options.get(&option::NODELAY) != Some("off")))?;
+    }
+    if options.get(&option::CORK) == Some("on") {
+        set("cork", socket::TCP_CORK, 1)?;
+    }
+    if let Some(name) = options.get(&option::CONGESTION) {
+        set_tcp_congestion(socket, name).map_err(PathError::at(format!(
+            "cannot set congestion={name} (see /proc/sys/net/ipv4/tcp_available_congestion_control)"
+        )))?;
+        let got = tcp_congestion(socket).unwrap_or_default();
+        grant(found, side, "congestion", name, got, String::new());
+    }
+    if let Some(dscp) = options.number(&option::DSCP) {
+        // The option of the other family is refused, and not needed.
+        let class = dscp as i32 * 4;
+        let both = [socket::set(socket, socket::IP_TOS, class), socket::set(socket, socket::IPV6_TCLASS, class)];
+        if let [Err(error), Err(_)] = both {
+            return Err(PathError::at("cannot set dscp")(error));
+        }
+    }
+    if let Some(priority) = options.number(&option::PRIORITY) {
+        set("priority (above 6 it needs CAP_NET_ADMIN)", socket::SO_PRIORITY, priority as i32)?;
+    }
+    if spec.policy == Policy::BusyPoll {
+        ask_for_busy_poll(socket, spec, side, found)?;
+    }
+    Ok(())
+}
+
+fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound) -> Result<(), PathError> {
+    let usecs = spec.usecs() as i32;
+    socket::set(socket, socket::SO_BUSY_POLL, usecs)
+        .map_err(PathError::at("cannot set SO_BUSY_POLL (raising it needs CAP_NET_ADMIN: run as root, or use :spin)"))?;
+    // These two make it better, and may be refused.
+    for (name, which, value) in
+        [("prefer-busy-poll", socket::SO_PREFER_BUSY_POLL, 1), ("busy-poll-budget", socket::SO_BUSY_POLL_BUDGET, 8)]
+    {
+        let outcome = socket::set(socket, which, value);
+        let got = if outcome.is_ok() { value.to_string() } else { "not set".into() };
+        grant(found, side, name, &value.to_string(), got, outcome.err().map_or(String::new(), |error| error.to_string()));
+    }
+    Ok(())
+}
+
+fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
+    let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
+    // Every flow asks for the same; one entry is enough unless the answers differ.
+    if !found.granted.contains(&granted) {
+        found.granted.push(granted);
+    }
+}
+
+/// Where the kernel delivered each flow, and whether busy polling was in force; asked after the loop, when replies have come.
+pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &SideSpec, side: Side, found: &mut SideFound) {
+    let mut polled = true;
+    for (flow, fd) in flows.enumerate() {
+        let napi_id = socket::get(fd, socket::SO_INCOMING_NAPI_ID).ok().filter(|id| *id > 0).map(|id| id as u32);
+        let incoming_cpu = socket::get(fd, socket::SO_INCOMING_CPU).ok().and_then(|cpu| u32::try_from(cpu).ok());
+        let local_port =
+            rustix::net::getsockname(fd).ok().and_then(|any| SocketAddr::try_from(any).ok()).map_or(0, |at| at.port());
+        polled &= napi_id.is_some();
+        found.flow_facts.push(FlowFacts { flow: flow as u32, local_port, napi_id, incoming_cpu });
+    }
+    if spec.policy == Policy::BusyPoll {
+        let asked = format!("{} us", spec.usecs());
+        let (got, why) = match polled {
+            true => (asked.clone(), String::new()),
+            false => ("asked, not in force".into(), "replies carry no NAPI id: the device polls nothing".into()),
+        };
+        grant(found, side, "busy-poll", &asked, got, why);
+        if !polled {
+            found.warnings.push(Warning::BusyPollNotInForce { side });
+        }
+    }
+}
+
+/// TCP's accounts of flows, as totals.
+pub(crate) fn tcp_totals<'a>(flows: impl Iterator<Item = &'a OwnedFd>) -> TcpSide {
+    let mut totals = TcpSide::default();
+    let (mut segments_out, mut segments_in) = (0.0, 0.0);
+    for info in flows.filter_map(|fd| socket::tcp_info(fd).ok()) {
+        totals.mss = info.mss;
+        totals.retransmitted += u64::from(info.retransmitted);
+        segments_out += f64::from(info.segments_out);
+        segments_in += f64::from(info.segments_in);
+    }
+    (totals.segments_out_per_transaction, totals.segments_in_per_transaction) = (Some(segments_out), Some(segments_in));
+    totals
+}
+
+/// What was counted from `before` to `after`, still as totals.
+pub(crate) fn tcp_difference(before: &TcpSide, after: TcpSide) -> TcpSide {
+    let less = |a: Option<f64>, b: Option<f64>| Some(a? - b?);
+    TcpSide {
+        segments_out_per_transaction: less(after.segments_out_per_transaction, before.segments_out_per_transaction),
+        segments_in_per_transaction: less(after.segments_in_per_transaction, before.segments_in_per_transaction),
+        retransmitted: after.retransmitted - before.retransmitted.min(after.retransmitted),
+        ..after
+    }
+}
+
+fn send_all(socket: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    match rustix::net::send(socket, bytes, rustix::net::SendFlags::NOSIGNAL)? {
+        sent if sent == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Receives one message of the proof, whole; `None`: something else came.
+fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Proof>> {
+    let mut bytes = [0; PROOF_LEN];
+    let mut have = 0;
+    while have < PROOF_LEN {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket::set_receive_timeout(socket, left.max(Duration::from_millis(1)))?;
+        match rustix::net::recv(socket, &mut bytes[have..], rustix::net::RecvFlags::empty()) {
+            Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((len, _)) => have += len,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // A datagram is whole at once; a stream goes on.
+        if have < PROOF_LEN && !bytes.starts_with(b"HRPN") {
+            return Ok(None);
+        }
+    }
+    Ok(Proof::decode(&bytes))
+}
+
+fn again(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn no_answer_is_longer_than_its_question() {
+        for (step, _) in Step::ALL {
+            let proof = Proof { step, cookie: 1, nonce: 2 };
+            assert_eq!(proof.encode().len(), PROOF_LEN);
+            assert_eq!(Proof::decode(&proof.encode()), Some(proof));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_no_proof(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Some(proof) = Proof::decode(&bytes) {
+                prop_assert!(bytes.starts_with(b"HRPN") && bytes.len() == PROOF_LEN);
+                let _ = proof.encode();
+            }
+        }
+    }
+}

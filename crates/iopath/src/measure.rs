@@ -1,0 +1,502 @@
+//! Runs both loops on their threads: one measuring thread per `--threads`, each on its own CPU with its own flows.
+//!
+//! ```text
+//!   path opens all flows ─▶ chunks, one a thread ─▶ pin, schedule, own file table ─▶ clock × pace × policy as types ─▶ drive / echo
+//!                                                                                                  merged ◀──────────────┘
+//! ```
+
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use hairpin_record::histogram::Times;
+use hairpin_record::recorder::{Recorder, Sample};
+use hairpin_record::run::{FlowFacts, Granted, Side, TcpSide};
+use hairpin_record::warning::Warning;
+use hairpin_sys::clock::{Clock, MonotonicRaw, Tsc};
+use hairpin_sys::process;
+use hairpin_sys::shared::Shared;
+use hairpin_sys::thread;
+use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
+
+use crate::drive::{Between, Counts, End, Found, Work, drive};
+use crate::echo::{Attention, Echoed, echo};
+use crate::endpoint::{Endpoint, NoMarks};
+use crate::flows::{Carrier, Flows};
+use crate::job::{Address, Job, Listen, Schedule};
+use crate::pace::{Closed, Every};
+use crate::path::PathError;
+use crate::spec::SideSpec;
+
+/// The clock of a run, chosen once.
+#[derive(Clone, Copy, Debug)]
+pub enum AnyClock {
+    /// The TSC.
+    Tsc(Tsc),
+    /// CLOCK_MONOTONIC_RAW.
+    Raw(MonotonicRaw),
+}
+
+/// What a run tells whoever ordered it, never inside a measured interval.
+pub trait Observer: Sync {
+    /// The side is ready; a server says where it can be met.
+    fn ready(&self, address: Option<&Address>) -> io::Result<()>;
+    /// Thread 0 has folded a block.
+    fn progress(&self, recorder: &Recorder, counts: &Counts);
+    /// Every sample of a block, if the job keeps them all.
+    fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
+}
+
+/// The client's side of a row: what it needs, and what it found.
+pub struct ClientRun<'a> {
+    /// What to do.
+    pub job: &'a Job,
+    /// Where the server is.
+    pub peer: Address,
+    /// The clock.
+    pub clock: AnyClock,
+    /// Whoever ordered the run stops it here.
+    pub stop: &'a Shared,
+    /// Shared with the other side, if that is on this host: where the two cores meet.
+    pub neighbour: Option<&'a Shared>,
+    /// Whom to tell.
+    pub observer: &'a dyn Observer,
+    /// What it found.
+    pub found: ClientFound,
+}
+
+/// What the client's side found.
+#[derive(Debug, Default)]
+pub struct ClientFound {
+    /// Samples of all threads, folded.
+    pub recorder: Option<Recorder>,
+    /// Events of all threads.
+    pub counts: Counts,
+    /// Transactions of any kind, warm-up included: what TCP's accounts are divided by.
+    pub exchanges: u64,
+    /// Longest time between blocks of any thread, in ns.
+    pub gap_ns: u64,
+    /// True if the run was stopped.
+    pub stopped: bool,
+    /// Why it ended early, if it did.
+    pub error: Option<String>,
+    /// Parts of a transaction, timed apart.
+    pub parts: BTreeMap<String, Times>,
+    /// Ticks per ns over the whole run, if long enough to tell.
+    pub rate: Option<f64>,
+    /// What this side shares with the server's.
+    pub side: SideFound,
+}
+
+/// The server's side of a row: what it needs, and what it found.
+pub struct ServerRun<'a> {
+    /// What to do.
+    pub job: &'a Job,
+    /// Where to listen.
+    pub listen: Listen,
+    /// The clock.
+    pub clock: AnyClock,
+    /// Whoever ordered the run stops it here.
+    pub stop: &'a Shared,
+    /// Shared with the other side, if that is on this host: where the two cores meet.
+    pub neighbour: Option<&'a Shared>,
+    /// Whom to tell.
+    pub observer: &'a dyn Observer,
+    /// What it found.
+    pub found: ServerFound,
+}
+
+/// What the server's side found.
+#[derive(Debug, Default)]
+pub struct ServerFound {
+    /// Receive call returned → send call entered.
+    pub turnaround: Times,
+    /// Requests answered, warm-up included.
+    pub answered: u64,
+    /// Why it ended early, if it did.
+    pub error: Option<String>,
+    /// What this side shares with the client's.
+    pub side: SideFound,
+}
+
+/// What either side found about its sockets and threads.
+#[derive(Debug, Default)]
+pub struct SideFound {
+    /// TCP's accounts; the counts are totals, not yet per transaction.
+    pub tcp: Option<TcpSide>,
+    /// Where the kernel delivered each flow.
+    pub flow_facts: Vec<FlowFacts>,
+    /// Asked and granted.
+    pub granted: Vec<Granted>,
+    /// The CPUs of the threads.
+    pub cpus: Vec<u32>,
+    /// System calls beyond send and receive.
+    pub extra_calls: u64,
+    /// What was noticed.
+    pub warnings: Vec<Warning>,
+}
+
+impl ClientRun<'_> {
+    /// Runs the loop over `flows`, split between the threads, and keeps what it found.
+    pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
+        let job = self.job;
+        let (longest, policy) = (job.request as usize, job.spec.client.clone());
+        match self.clock {
+            AnyClock::Tsc(clock) => self.on_threads(clock, flows, |clock, flows, work, between| {
+                over_wait(clock, flows, &policy, ClientLoop { clock, job, work, between, longest })
+            }),
+            AnyClock::Raw(clock) => self.on_threads(clock, flows, |clock, flows, work, between| {
+                over_wait(clock, flows, &policy, ClientLoop { clock, job, work, between, longest })
+            }),
+        }
+    }
+
+    /// Runs the loop over one endpoint that is made on the spot, for paths that are more than descriptors.
+    pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, Work, &mut dyn Between) -> Found) -> Result<(), PathError> {
+        self.side_ready()?;
+        let work = work(self.job, 0, 1, self.job.flows);
+        self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, &mut self.found.side.granted)?);
+        let observer = self.observer;
+        let mut between =
+            Surroundings { stop: self.stop, neighbour: self.neighbour, called: 0, raw: self.job.raw, thread: 0, observer };
+        let found = run(self.job, work, &mut between);
+        self.keep(vec![found]);
+        Ok(())
+    }
+
+    fn side_ready(&mut self) -> Result<(), PathError> {
+        self.observer.ready(None).map_err(PathError::at("cannot tell that the client is ready"))
+    }
+
+    fn on_threads<C: Clock, F: Carrier + Send>(
+        &mut self,
+        clock: C,
+        flows: &mut [F],
+        run: impl Fn(&C, &mut [F], Work, &mut dyn Between) -> Result<Found, PathError> + Sync,
+    ) -> Result<(), PathError> {
+        self.side_ready()?;
+        let job = self.job;
+        let (stop, neighbour) = (self.stop, self.neighbour);
+        let observer = self.observer;
+        let results = each_chunk(job, Side::Client, flows, &mut self.found.side, |thread, flows| {
+            let work = work(job, thread, job.threads, flows.len() as u32);
+            let neighbour = neighbour.filter(|_| thread == 0);
+            let mut between = Surroundings { stop, neighbour, called: 0, raw: job.raw, thread, observer };
+            run(&clock, flows, work, &mut between)
+        })?;
+        self.keep(results);
+        Ok(())
+    }
+
+    fn keep(&mut self, results: Vec<Found>) {
+        for one in results {
+            let found = &mut self.found;
+            let (mine, theirs) = (&mut found.counts, one.counts);
+            mine.sent += theirs.sent;
+            mine.lost += theirs.lost;
+            mine.late += theirs.late;
+            mine.duplicates += theirs.duplicates;
+            mine.reordered += theirs.reordered;
+            mine.corrupt += theirs.corrupt;
+            mine.longest_silence_ns = mine.longest_silence_ns.max(theirs.longest_silence_ns);
+            found.exchanges += one.exchanges;
+            found.gap_ns = found.gap_ns.max(one.gap_ns);
+            found.rate = found.rate.or(one.rate);
+            match one.end {
+                End::Done => {}
+                End::Stopped => found.stopped = true,
+                End::Failed(error) => found.error = found.error.take().or(Some(error.to_string())),
+            }
+            match &mut found.recorder {
+                None => found.recorder = Some(one.recorder),
+                Some(recorder) => recorder.merge(one.recorder),
+            }
+        }
+    }
+}
+
+impl ServerRun<'_> {
+    /// Answers over `flows`, split between the threads, until told to stop.
+    pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
+        match self.clock {
+            AnyClock::Tsc(clock) => self.on_threads(clock, flows),
+            AnyClock::Raw(clock) => self.on_threads(clock, flows),
+        }
+    }
+
+    /// Answers over one endpoint that is made on the spot.
+    pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
+        self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, &mut self.found.side.granted)?);
+        let echoed = run(self.job, &mut AtServer { stop: self.stop, neighbour: self.neighbour, seen: 0 });
+        self.keep(vec![echoed]);
+        Ok(())
+    }
+
+    fn on_threads<C: Clock, F: Carrier + Send>(&mut self, clock: C, flows: &mut [F]) -> Result<(), PathError> {
+        let (job, stop, neighbour) = (self.job, self.stop, self.neighbour);
+        let results = each_chunk(job, Side::Server, flows, &mut self.found.side, |thread, flows| {
+            let longest = job.reply as usize;
+            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), seen: 0 };
+            over_wait(&clock, flows, &job.spec.server, ServerLoop { clock: &clock, job, at, longest })
+        })?;
+        self.keep(results);
+        Ok(())
+    }
+
+    fn keep(&mut self, results: Vec<Echoed>) {
+        for one in results {
+            self.found.turnaround.add(&one.turnaround);
+            self.found.answered += one.answered;
+            if let Some(error) = one.error {
+                self.found.error.get_or_insert(error.to_string());
+            }
+        }
+    }
+}
+
+/// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's.
+fn each_chunk<F: Send, R: Send>(
+    job: &Job,
+    side: Side,
+    flows: &mut [F],
+    found: &mut SideFound,
+    run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
+) -> Result<Vec<R>, PathError> {
+    let per_thread = flows.len().div_ceil(job.threads as usize).max(1);
+    let run = &run;
+    std::thread::scope(|scope| {
+        let mut chunks = flows.chunks_mut(per_thread).enumerate();
+        let first = chunks.next();
+        let others: Vec<_> = chunks
+            .map(|(at, chunk)| {
+                scope.spawn(move || {
+                    process::unshare_files().map_err(PathError::at("cannot give a measuring thread its own file table"))?;
+                    let mut granted = Vec::new();
+                    let cpu = settle_thread(job, side, at as u32, &mut granted)?;
+                    Ok::<_, PathError>((cpu, run(at as u32, chunk)?))
+                })
+            })
+            .collect();
+        let mut results = Vec::new();
+        if let Some((_, chunk)) = first {
+            found.cpus.push(settle_thread(job, side, 0, &mut found.granted)?);
+            results.push(run(0, chunk)?);
+        }
+        for other in others {
+            let joined = other.join().map_err(|_| PathError::Thread("a measuring thread panicked".into()))?;
+            let (cpu, result) = joined?;
+            found.cpus.push(cpu);
+            results.push(result);
+        }
+        Ok(results)
+    })
+}
+
+/// Pins and schedules the calling thread as the job says; returns its CPU.
+fn settle_thread(job: &Job, side: Side, index: u32, granted: &mut Vec<Granted>) -> Result<u32, PathError> {
+    let allowed = thread::allowed_cpus().map_err(PathError::at("cannot read the allowed CPUs"))?;
+    let (first, spec) = match side {
+        Side::Client => (job.cpus.client, &job.spec.client),
+        Side::Server => (job.cpus.server, &job.spec.server),
+    };
+    let first = first.or_else(|| allowed.get(usize::from(allowed.len() > 1 && side == Side::Server)).copied()).unwrap_or(0);
+    let position = allowed.iter().position(|cpu| *cpu == first);
+    let cpu = match position {
+        Some(position) => allowed[(position + index as usize) % allowed.len()],
+        // Not allowed: `pin` says so.
+        None => first,
+    };
+    thread::pin(cpu).map_err(|error| PathError::Thread(error.to_string()))?;
+    if let Some(least) = NonZeroU64::new(1) {
+        thread::set_timer_slack(least).map_err(PathError::at("cannot set the timer slack"))?;
+    }
+    if let Schedule::Fifo(priority) = job.sched {
+        granted.extend(schedule_fifo(job, side, spec, priority, allowed.len()));
+    }
+    Ok(cpu)
+}
+
+/// SCHED_FIFO and locked memory, unless that would take every core from the kernel's own threads. A refusal is shown, not fatal.
+fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: usize) -> [Granted; 2] {
+    let asked = format!("fifo:{priority}");
+    let granted = |option: &str, asked: &str, outcome: Result<(), String>| Granted {
+        side,
+        option: option.into(),
+        asked: asked.into(),
+        got: if outcome.is_ok() { asked.into() } else { "other".into() },
+        why: outcome.err().unwrap_or_default(),
+    };
+    // Both sides may be on this host; the client goes first.
+    let spinning = job.threads as usize * if side == Side::Server { 2 } else { 1 };
+    let takes_all = spec.policy == Policy::Spin && spinning >= cores;
+    let outcome = match takes_all {
+        true => Err(format!("spinning under SCHED_FIFO would take all {cores} cores, and the kernel's own threads need one")),
+        false => thread::set_sched(job.sched.policy()).map_err(|error| error.to_string()),
+    };
+    let locked = thread::lock_memory().map_err(|error| error.to_string());
+    let mut lock = granted("mlock", "all memory", locked);
+    if !lock.why.is_empty() {
+        lock.got = "not locked".into();
+    }
+    [granted("sched", &asked, outcome), lock]
+}
+
+fn work(job: &Job, thread: u32, threads: u32, flows: u32) -> Work {
+    // The first threads take what does not divide evenly.
+    let share = |count: u64| count / u64::from(threads) + u64::from(u64::from(thread) < count % u64::from(threads));
+    Work {
+        request: job.request as usize,
+        reply: job.reply as usize,
+        flows,
+        outstanding: job.outstanding,
+        duration_ns: job.duration.map(|duration| duration.0),
+        count: job.count.map(share),
+        warmup_ns: job.warmup.0,
+        timeout_ns: job.timeout.0,
+        cookie: job.cookie,
+        verify: job.verify,
+        thread,
+    }
+}
+
+fn over_wait<C: Clock, F: Carrier, L: OverFlows<F>>(
+    clock: &C,
+    flows: &mut [F],
+    spec: &SideSpec,
+    run: L,
+) -> Result<L::Out, PathError> {
+    struct Run<'a, F, L>(&'a mut [F], L);
+    impl<F: Carrier, L: OverFlows<F>> WithWait for Run<'_, F, L> {
+        type Out = L::Out;
+        fn run<W: Wait>(self, wait: W) -> L::Out {
+            self.1.run(self.0, wait)
+        }
+    }
+    // The wait borrows copies, since the flows themselves are handed on.
+    let copies = flows.iter().map(|flow| flow.readable().try_clone_to_owned()).collect::<Result<Vec<_>, _>>();
+    let copies = copies.map_err(PathError::at("cannot duplicate a descriptor to wait on"))?;
+    let fds: Vec<BorrowedFd<'_>> = copies.iter().map(std::os::fd::AsFd::as_fd).collect();
+    Ok(with_wait(spec.policy, spec.usecs(), clock.clone(), &fds, Run(flows, run))?)
+}
+
+trait OverFlows<F> {
+    type Out;
+    fn run<W: Wait>(self, flows: &mut [F], wait: W) -> Self::Out;
+}
+
+struct ClientLoop<'a, C> {
+    clock: &'a C,
+    job: &'a Job,
+    work: Work,
+    between: &'a mut dyn Between,
+    longest: usize,
+}
+
+impl<C: Clock, F: Carrier> OverFlows<F> for ClientLoop<'_, C> {
+    type Out = Found;
+
+    fn run<W: Wait>(self, flows: &mut [F], wait: W) -> Found {
+        let mut endpoint = Flows::new(flows, wait, self.work.reply, self.longest);
+        drive_paced(&mut endpoint, self.clock, self.job, &mut NoMarks, self.work, self.between)
+    }
+}
+
+/// Runs `drive` with the job's pace as a type.
+pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
+    endpoint: &mut E,
+    clock: &C,
+    job: &Job,
+    marks: &mut M,
+    work: Work,
+    between: &mut dyn Between,
+) -> Found {
+    match job.pace {
+        None => drive(endpoint, clock, Closed, marks, work, between),
+        Some(per_s) => {
+            let pace = Every::new(clock.clone(), per_s, job.spec.client.policy.sleeps());
+            drive(endpoint, clock, pace, marks, work, between)
+        }
+    }
+}
+
+struct ServerLoop<'a, C> {
+    clock: &'a C,
+    job: &'a Job,
+    at: AtServer<'a>,
+    longest: usize,
+}
+
+impl<C: Clock, F: Carrier> OverFlows<F> for ServerLoop<'_, C> {
+    type Out = Echoed;
+
+    fn run<W: Wait>(mut self, flows: &mut [F], wait: W) -> Echoed {
+        let mut endpoint = Flows::new(flows, wait, self.job.request as usize, self.longest);
+        echo(&mut endpoint, self.clock, self.job.reply as usize, &mut self.at)
+    }
+}
+
+/// What the server's loop looks at.
+pub(crate) struct AtServer<'a> {
+    stop: &'a Shared,
+    neighbour: Option<&'a Shared>,
+    seen: u32,
+}
+
+impl Attention for AtServer<'_> {
+    #[inline(always)]
+    fn stopped(&self) -> bool {
+        self.stop.stop_requested()
+    }
+
+    #[inline(always)]
+    fn answer_neighbour(&mut self) -> bool {
+        match self.neighbour {
+            Some(shared) if shared.ping_requested(&mut self.seen) => {
+                shared.answer_ping(self.seen, 2 * (PING_PATIENCE + PING_LENGTH));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How long the other core may take to join: it has just been woken by a request.
+const PING_PATIENCE: Duration = Duration::from_millis(10);
+/// How long the two cores bounce their line, beside each block.
+const PING_LENGTH: Duration = Duration::from_millis(2);
+
+/// What the client's loop looks at, between blocks.
+struct Surroundings<'a> {
+    stop: &'a Shared,
+    neighbour: Option<&'a Shared>,
+    called: u32,
+    raw: bool,
+    thread: u32,
+    observer: &'a dyn Observer,
+}
+
+impl Between for Surroundings<'_> {
+    fn stopped(&self) -> bool {
+        self.stop.stop_requested()
+    }
+
+    fn call_neighbour(&mut self) -> bool {
+        self.neighbour.map(|shared| self.called = shared.call_ping()).is_some()
+    }
+
+    fn meet_neighbour(&mut self) -> Option<u64> {
+        self.neighbour?.measure_ping(self.called, PING_PATIENCE, PING_LENGTH)
+    }
+
+    fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        if self.raw {
+            self.observer.raw(self.thread, samples)?;
+        }
+        if self.thread == 0 {
+            self.observer.progress(recorder, counts);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Options of paths: each one's name, values, default and meaning. Which path takes which stands in the path's own file.
+//!
+//! An option that is not given is not set: the kernel's own value stays. The one exception is `nodelay`, which is on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What can be said of an option, and what values it takes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OptionDef {
+    /// The name in a path spec.
+    pub name: &'static str,
+    /// The values it takes.
+    pub values: Values,
+    /// What holds if it is not given; equal to a value where giving that value changes nothing.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub doc: &'static str,
+}
+
+/// The values that an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A whole number in this range; `K` and `M` multiply by 1024 and 1024².
+    Number(u32, u32),
+    /// A name that the kernel knows, up to 15 letters, digits, `-` and `_`.
+    Name,
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Values::Words(words) => f.write_str(&words.join("|")),
+            Values::Number(least, most) => write!(f, "{least}..{most}"),
+            Values::Name => f.write_str("a name"),
+        }
+    }
+}
+
+const ON_OFF: Values = Values::Words(&["on", "off"]);
+
+/// TCP_NODELAY.
+pub const NODELAY: OptionDef = OptionDef {
+    name: "nodelay",
+    values: ON_OFF,
+    default: "on",
+    doc: "TCP_NODELAY: small segments leave at once; off lets Nagle hold them back",
+};
+/// TCP_QUICKACK.
+pub const QUICKACK: OptionDef = OptionDef {
+    name: "quickack",
+    values: Values::Words(&["kernel", "on", "off"]),
+    default: "kernel",
+    doc: "TCP_QUICKACK, set again for every message since the kernel forgets it: on acknowledges at once, off delays",
+};
+/// TCP_CORK.
+pub const CORK: OptionDef =
+    OptionDef { name: "cork", values: ON_OFF, default: "off", doc: "TCP_CORK: partial segments are held back for up to 200 ms" };
+/// TCP_CONGESTION.
+pub const CONGESTION: OptionDef = OptionDef {
+    name: "congestion",
+    values: Values::Name,
+    default: "kernel",
+    doc: "TCP_CONGESTION: the congestion control algorithm",
+};
+/// TCP_MAXSEG.
+pub const MSS: OptionDef = OptionDef {
+    name: "mss",
+    values: Values::Number(88, 32_767),
+    default: "kernel",
+    doc: "TCP_MAXSEG: upper bound of a segment's payload in bytes",
+};
+/// SO_SNDBUF.
+pub const SNDBUF: OptionDef = OptionDef {
+    name: "sndbuf",
+    values: Values::Number(2048, 1 << 30),
+    default: "kernel",
+    doc: "SO_SNDBUF in bytes; the kernel doubles it and caps it at net.core.wmem_max",
+};
+/// SO_RCVBUF.
+pub const RCVBUF: OptionDef = OptionDef {
+    name: "rcvbuf",
+    values: Values::Number(256, 1 << 30),
+    default: "kernel",
+    doc: "SO_RCVBUF in bytes; the kernel doubles it and caps it at net.core.rmem_max",
+};
+/// The DSCP of outgoing packets.
+pub const DSCP: OptionDef = OptionDef {
+    name: "dscp",
+    values: Values::Number(0, 63),
+    default: "kernel",
+    doc: "IP_TOS or IPV6_TCLASS: the DSCP of outgoing packets",
+};
+/// SO_PRIORITY.
+pub const PRIORITY: OptionDef = OptionDef {
+    name: "priority",
+    values: Values::Number(0, 15),
+    default: "kernel",
+    doc: "SO_PRIORITY: chooses the qdisc's band; above 6 needs CAP_NET_ADMIN",
+};
+/// Who closes a connection of `tcp-crr` first, and so keeps TIME_WAIT.
+pub const CLOSES: OptionDef = OptionDef {
+    name: "closes",
+    values: Values::Words(&["client", "server"]),
+    default: "client",
+    doc: "which side closes each connection first and so keeps it in TIME_WAIT",
+};
+/// How long `busy-poll` and `adaptive` poll before they sleep.
+pub const USECS: OptionDef = OptionDef {
+    name: "usecs",
+    values: Values::Number(1, 1_000_000),
+    default: "50",
+    doc: "with busy-poll or adaptive only: how long to poll before sleeping, in microseconds",
+};
+
+/// What `usecs` is if it is not given.
+pub const DEFAULT_USECS: u32 = 50;
+
+/// Options as given, each at most once, in the order of their names; those at their default are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<&'static str, String>);
+
+/// Why a value was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// Not one of the words, or out of range.
+    #[error("{name}={value}: {name} takes {values}")]
+    NotOne {
+        /// The option.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        values: String,
+    },
+    /// Given twice.
+    #[error("{0} is given twice")]
+    Twice(&'static str),
+}
+
+impl Options {
+    /// Adds an option as given.
+    pub fn add(&mut self, def: &'static OptionDef, value: &str) -> Result<(), ValueError> {
+        let bad = || ValueError::NotOne { name: def.name, value: value.into(), values: def.values.to_string() };
+        let kept = match def.values {
+            _ if value == def.default => value.into(),
+            Values::Words(words) => words.iter().find(|word| **word == value).ok_or_else(bad)?.to_string(),
+            Values::Number(least, most) => {
+                number(value).filter(|n| (u64::from(least)..=u64::from(most)).contains(n)).ok_or_else(bad)?.to_string()
+            }
+            Values::Name => {
+                let sound = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+                if value.is_empty() || value.len() > 15 || !value.chars().all(sound) {
+                    return Err(bad());
+                }
+                value.into()
+            }
+        };
+        if self.0.contains_key(def.name) {
+            return Err(ValueError::Twice(def.name));
+        }
+        if kept != def.default {
+            self.0.insert(def.name, kept);
+        }
+        Ok(())
+    }
+
+    /// The value given, if one was that is not the default.
+    pub fn get(&self, def: &OptionDef) -> Option<&str> {
+        self.0.get(def.name).map(String::as_str)
+    }
+
+    /// The number given.
+    pub fn number(&self, def: &OptionDef) -> Option<u32> {
+        self.get(def).and_then(|text| text.parse().ok())
+    }
+
+    /// True if nothing but defaults was given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 1 << 10),
+        None => match text.strip_suffix(['M', 'm']) {
+            Some(digits) => (digits, 1 << 20),
+            None => (text, 1),
+        },
+    };
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_and_defaults_left_out() {
+        let mut options = Options::default();
+        options.add(&NODELAY, "on").unwrap();
+        options.add(&RCVBUF, "4M").unwrap();
+        options.add(&CONGESTION, "cubic").unwrap();
+        assert_eq!(options.iter().collect::<Vec<_>>(), [("congestion", "cubic"), ("rcvbuf", "4194304")]);
+        assert_eq!(options.number(&RCVBUF), Some(4 << 20));
+        for (def, value) in
+            [(&DSCP, "64"), (&DSCP, "-1"), (&NODELAY, "yes"), (&MSS, "+100"), (&CONGESTION, "a b"), (&CONGESTION, "")]
+        {
+            assert!(Options::default().add(def, value).is_err(), "{value}");
+        }
+        assert_eq!(options.add(&RCVBUF, "1M"), Err(ValueError::Twice("rcvbuf")));
+    }
+}

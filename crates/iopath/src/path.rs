@@ -1,0 +1,150 @@
+//! The list of paths, and what every path can say and do.
+
+use std::fmt;
+use std::io;
+
+use hairpin_sys::wait::Policy;
+
+use crate::measure::{ClientRun, ServerRun};
+use crate::option::OptionDef;
+use crate::paths;
+
+/// Every path. An item is its file in `paths/`, its line here, and its page in docs/paths/.
+pub const IO_PATHS: &[&dyn IoPath] = &[&paths::tcp::Tcp, &paths::udp::Udp];
+
+/// One way to do a round trip.
+pub trait IoPath: Sync {
+    /// The word in a path spec.
+    fn name(&self) -> &'static str;
+    /// One line for `hairpin paths`.
+    fn summary(&self) -> &'static str;
+    /// What goes over it; two sides mix only if they speak the same.
+    fn speaks(&self) -> Speaks;
+    /// The wait policies it takes; the first is its default.
+    fn policies(&self) -> &'static [Policy];
+    /// The options it takes.
+    fn options(&self) -> &'static [&'static OptionDef];
+    /// The largest payload in bytes.
+    fn payload_limit(&self, ipv6: bool) -> u32;
+    /// Whether it works over such a link, found by reading only.
+    fn probe(&self, link: LinkKind) -> Support;
+    /// The client's side: opens the flows, says that it is ready, measures, and leaves what it found in `run`.
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError>;
+    /// The server's side: listens, announces where, takes the flows, and answers until told to stop.
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError>;
+}
+
+impl fmt::Debug for dyn IoPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The path of that name.
+pub fn by_name(name: &str) -> Option<&'static dyn IoPath> {
+    IO_PATHS.iter().copied().find(|path| path.name() == name)
+}
+
+/// What goes over a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    /// A TCP stream, one connection per flow.
+    Tcp,
+    /// A TCP stream, one connection per transaction.
+    TcpPerTransaction,
+    /// UDP datagrams.
+    Udp,
+    /// Something that only processes of one host share; the name of the path, since no two of them mix.
+    Local(&'static str),
+}
+
+impl fmt::Display for Speaks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Speaks::Tcp | Speaks::TcpPerTransaction => "tcp",
+            Speaks::Udp => "udp",
+            Speaks::Local(_) => "local",
+        })
+    }
+}
+
+/// What lies between the two sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// Another host.
+    Host,
+    /// The loopback device.
+    Loopback,
+    /// Two network namespaces.
+    Veth,
+    /// A plain echo service.
+    Echo,
+}
+
+impl LinkKind {
+    /// True if both sides share a network namespace and memory.
+    pub fn shares_namespace(self) -> bool {
+        matches!(self, LinkKind::Loopback)
+    }
+}
+
+/// Whether a path works here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// As it should.
+    Yes,
+    /// With less than it could have, and why.
+    Degraded(String),
+    /// Not at all, and why.
+    No(String),
+}
+
+/// Probes a path that needs nothing but processes that share a namespace.
+pub(crate) fn probe_local(link: LinkKind) -> Support {
+    match link {
+        LinkKind::Loopback => Support::Yes,
+        _ => Support::No("both ends must be on one host: use --link loopback".into()),
+    }
+}
+
+/// Why a path's side ended without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// A step failed.
+    #[error("{what}: {source}")]
+    Step {
+        /// What was tried, on what.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The policy cannot wait on these flows.
+    #[error(transparent)]
+    Wait(#[from] hairpin_sys::wait::WaitError),
+    /// The other side did not come in time, or came wrongly.
+    #[error("{0}")]
+    Peer(String),
+    /// A measuring thread could not be set up as asked.
+    #[error("{0}")]
+    Thread(String),
+    /// The run was stopped before it began.
+    #[error("stopped before measuring began")]
+    Stopped,
+}
+
+impl PathError {
+    /// For `map_err`: names the step that failed.
+    pub(crate) fn at<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> PathError {
+        move |source| PathError::Step { what: what.into(), source: source.into() }
+    }
+}
+
+/// The socket address of a server, for paths that need one.
+pub(crate) fn needs_inet(address: &crate::job::Address) -> Result<std::net::SocketAddr, PathError> {
+    match address {
+        crate::job::Address::Inet(address) => Ok(*address),
+        crate::job::Address::Local(name) => {
+            Err(PathError::Peer(format!("the server announced the local socket {name}, not an address")))
+        }
+    }
+}

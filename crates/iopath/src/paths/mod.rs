@@ -1,0 +1,10 @@
+//! One file per path.
+
+pub mod eventfd;
+pub mod memory;
+pub mod pipe;
+pub mod tcp;
+pub mod tcp_crr;
+pub mod udp;
+pub mod unix;
+pub mod unix_dgram;

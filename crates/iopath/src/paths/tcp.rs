@@ -1,0 +1,120 @@
+//! `tcp`: request and reply over one standing connection per flow.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use hairpin_record::run::Side;
+use hairpin_sys::wait::Policy;
+
+use crate::inet;
+use crate::job::Address;
+use crate::measure::{ClientRun, ServerRun};
+use crate::option::{self, OptionDef};
+use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
+use crate::spec::SideSpec;
+use crate::stream::{QUICKACK_KERNEL, Stream};
+
+/// The path `tcp`.
+pub struct Tcp;
+
+/// The largest payload of a stream: 64 KiB.
+pub(crate) const STREAM_LIMIT: u32 = 65_536;
+
+impl IoPath for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "request and reply over one standing TCP connection per flow"
+    }
+
+    fn speaks(&self) -> Speaks {
+        Speaks::Tcp
+    }
+
+    fn policies(&self) -> &'static [Policy] {
+        &Policy::ALL
+    }
+
+    fn options(&self) -> &'static [&'static OptionDef] {
+        &[
+            &option::NODELAY,
+            &option::QUICKACK,
+            &option::CORK,
+            &option::CONGESTION,
+            &option::MSS,
+            &option::SNDBUF,
+            &option::RCVBUF,
+            &option::DSCP,
+            &option::PRIORITY,
+            &option::USECS,
+        ]
+    }
+
+    fn payload_limit(&self, _ipv6: bool) -> u32 {
+        STREAM_LIMIT
+    }
+
+    fn probe(&self, _link: LinkKind) -> Support {
+        Support::Yes
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        let peer = needs_inet(&run.peer)?;
+        let mut fds = Vec::new();
+        for index in 0..run.job.flows {
+            fds.push(inet::connect_tcp(run.job, peer, index, &mut run.found.side)?);
+        }
+        match quickack(&run.job.spec.client) {
+            None => ping_over::<QUICKACK_KERNEL>(run, fds),
+            Some(true) => ping_over::<1>(run, fds),
+            Some(false) => ping_over::<0>(run, fds),
+        }
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
+        let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
+        run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
+        let fds = inet::accept_tcp(run.job, &listener, &run.listen, &mut run.found.side)?;
+        drop(listener);
+        match quickack(&run.job.spec.server) {
+            None => echo_over::<QUICKACK_KERNEL>(run, fds),
+            Some(true) => echo_over::<1>(run, fds),
+            Some(false) => echo_over::<0>(run, fds),
+        }
+    }
+}
+
+fn quickack(spec: &SideSpec) -> Option<bool> {
+    spec.options.get(&option::QUICKACK).map(|word| word == "on")
+}
+
+fn streams<const QUICKACK: i32>(fds: Vec<OwnedFd>, patience: hairpin_units::Nanos) -> Vec<Stream<QUICKACK>> {
+    fds.into_iter().map(|fd| Stream::new(fd, Duration::from(patience))).collect()
+}
+
+fn ping_over<const QUICKACK: i32>(run: &mut ClientRun<'_>, fds: Vec<OwnedFd>) -> Result<(), PathError> {
+    let mut flows = streams::<QUICKACK>(fds, run.job.timeout);
+    let before = inet::tcp_totals(flows.iter().map(Stream::socket));
+    run.over(&mut flows)?;
+    let found = &mut run.found.side;
+    found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(flows.iter().map(Stream::socket))));
+    found.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
+    inet::note_queues(flows.iter().map(Stream::socket), &run.job.spec.client, Side::Client, found);
+    Ok(())
+}
+
+fn echo_over<const QUICKACK: i32>(run: &mut ServerRun<'_>, fds: Vec<OwnedFd>) -> Result<(), PathError> {
+    let mut flows = streams::<QUICKACK>(fds, run.job.timeout);
+    let before = inet::tcp_totals(flows.iter().map(Stream::socket));
+    run.over(&mut flows)?;
+    let found = &mut run.found.side;
+    found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(flows.iter().map(Stream::socket))));
+    found.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
+    inet::note_queues(flows.iter().map(Stream::socket), &run.job.spec.server, Side::Server, found);
+    // The client's replies are the ones whose queue is recorded.
+    found.flow_facts.clear();
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! Path specs: `udp:spin`, `tcp:block,nodelay=off/spin`, `udp:busy-poll,usecs=20/udp:block`.
+//!
+//! ```text
+//!   SPEC = SIDE ['/' SIDE]     SIDE = PATH [':' WORDS] | WORDS     WORDS = WORD {',' WORD}     WORD = POLICY | NAME=VALUE
+//! ```
+//! The first side is the client's. The server's inherits the policy if it names none, and the options only if it has the same path and
+//! names no words of its own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hairpin_sys::wait::Policy;
+use serde::{Deserialize, Serialize};
+
+use crate::option::{DEFAULT_USECS, OptionDef, Options, USECS, ValueError};
+use crate::path::{IO_PATHS, IoPath, by_name};
+
+/// The path of both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Spec {
+    /// The side that sends requests.
+    pub client: SideSpec,
+    /// The side that answers.
+    pub server: SideSpec,
+}
+
+/// The path of one side.
+#[derive(Clone, Debug)]
+pub struct SideSpec {
+    /// The path.
+    pub path: &'static dyn IoPath,
+    /// What the thread does until the message is there.
+    pub policy: Policy,
+    /// Options that were given and are not the default.
+    pub options: Options,
+}
+
+impl SideSpec {
+    /// How long `busy-poll` and `adaptive` poll, in microseconds.
+    pub fn usecs(&self) -> u32 {
+        self.options.number(&USECS).unwrap_or(DEFAULT_USECS)
+    }
+}
+
+impl PartialEq for SideSpec {
+    fn eq(&self, other: &SideSpec) -> bool {
+        self.path.name() == other.path.name() && self.policy == other.policy && self.options == other.options
+    }
+}
+
+/// Why a text is no path spec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// No path of that name.
+    #[error("there is no path \"{name}\"{nearest}; there are: {known}")]
+    Path {
+        /// What was given.
+        name: String,
+        /// ` (did you mean …?)`, or nothing.
+        nearest: String,
+        /// Those that exist.
+        known: String,
+    },
+    /// A word that is neither a policy nor an option.
+    #[error("\"{word}\" is no wait policy of {path}{nearest}; there are: {known}")]
+    Policy {
+        /// The path.
+        path: &'static str,
+        /// What was given.
+        word: String,
+        /// ` (did you mean …?)`, or nothing.
+        nearest: String,
+        /// Those that exist.
+        known: String,
+    },
+    /// No option of that name.
+    #[error("{path} has no option \"{name}\"{nearest}; there are: {known}")]
+    Option {
+        /// The path.
+        path: &'static str,
+        /// What was given.
+        name: String,
+        /// ` (did you mean …?)`, or nothing.
+        nearest: String,
+        /// Those that exist.
+        known: String,
+    },
+    /// A value that the option does not take.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// `usecs` with a policy that does not poll for a time.
+    #[error("usecs belongs to busy-poll and adaptive, not to {0}")]
+    Usecs(Policy),
+    /// Two policies on one side.
+    #[error("\"{0}\" names two wait policies for one side")]
+    TwoPolicies(String),
+    /// The sides cannot talk to each other.
+    #[error("{client} and {server} do not speak the same, so they cannot be the two sides of one path")]
+    Mixed {
+        /// The client's path.
+        client: &'static str,
+        /// The server's.
+        server: &'static str,
+    },
+    /// Nothing, or more than two sides.
+    #[error("\"{0}\" is no path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
+    Form(String),
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Spec, SpecError> {
+        let sides: Vec<&str> = text.split('/').collect();
+        let (first, second) = match sides[..] {
+            [first] => (first, None),
+            [first, second] if !second.is_empty() => (first, Some(second)),
+            _ => return Err(SpecError::Form(text.into())),
+        };
+        let client = client_side(first)?;
+        let server = match second {
+            None => client.clone(),
+            Some(second) => server_side(second, &client)?,
+        };
+        if client.path.speaks() != server.path.speaks() {
+            return Err(SpecError::Mixed { client: client.path.name(), server: server.path.name() });
+        }
+        Ok(Spec { client, server })
+    }
+}
+
+fn client_side(text: &str) -> Result<SideSpec, SpecError> {
+    let (name, words) = text.split_once(':').map_or((text, None), |(name, words)| (name, Some(words)));
+    let path = find_path(name)?;
+    let default = path.policies()[0];
+    match words {
+        None => Ok(SideSpec { path, policy: default, options: Options::default() }),
+        Some(words) => read_words(path, words, default, Options::default()),
+    }
+}
+
+fn server_side(text: &str, client: &SideSpec) -> Result<SideSpec, SpecError> {
+    let (name, words) = text.split_once(':').map_or((text, None), |(name, words)| (name, Some(words)));
+    // A lone word is a path, or else words for the client's path.
+    let (path, words) = match (by_name(name), words) {
+        (Some(path), words) => (path, words),
+        (None, Some(_)) => (find_path(name)?, words),
+        (None, None) => (client.path, Some(text)),
+    };
+    let same = path.name() == client.path.name();
+    let inherited = if path.policies().contains(&client.policy) { client.policy } else { path.policies()[0] };
+    let mut options = if same { client.options.clone() } else { Options::default() };
+    if let Some(words) = words {
+        options = inherit(path, &options, words)?;
+        return read_words(path, words, inherited, options);
+    }
+    Ok(SideSpec { path, policy: inherited, options })
+}
+
+/// The client's options that the server's words do not name themselves; `usecs` falls away with its policy.
+fn inherit(path: &'static dyn IoPath, from: &Options, words: &str) -> Result<Options, SpecError> {
+    let named: Vec<&str> = words.split(',').filter_map(|word| word.split_once('=').map(|(name, _)| name)).collect();
+    let policy = words.split(',').find_map(|word| word.parse::<Policy>().ok());
+    let mut options = Options::default();
+    for (name, value) in from.iter() {
+        let falls_away = name == USECS.name && policy.is_some_and(|policy| !policy.takes_usecs());
+        if !named.contains(&name) && !falls_away {
+            options.add(find_option(path, name)?, value)?;
+        }
+    }
+    Ok(options)
+}
+
+fn read_words(path: &'static dyn IoPath, words: &str, default: Policy, mut options: Options) -> Result<SideSpec, SpecError> {
+    let mut policy = None;
+    for word in words.split(',') {
+        match word.split_once('=') {
+            Some((name, value)) => options.add(find_option(path, name)?, value)?,
+            None => {
+                let found = word.parse::<Policy>().ok().filter(|found| path.policies().contains(found));
+                let found = found.ok_or_else(|| unknown_policy(path, word))?;
+                if policy.replace(found).is_some() {
+                    return Err(SpecError::TwoPolicies(words.into()));
+                }
+            }
+        }
+    }
+    let policy = policy.unwrap_or(default);
+    if options.get(&USECS).is_some() && !policy.takes_usecs() {
+        return Err(SpecError::Usecs(policy));
+    }
+    Ok(SideSpec { path, policy, options })
+}
+
+fn find_path(name: &str) -> Result<&'static dyn IoPath, SpecError> {
+    let names: Vec<&str> = IO_PATHS.iter().map(|path| path.name()).collect();
+    by_name(name).ok_or_else(|| SpecError::Path { name: name.into(), nearest: nearest(name, &names), known: names.join(", ") })
+}
+
+fn find_option(path: &'static dyn IoPath, name: &str) -> Result<&'static OptionDef, SpecError> {
+    let names: Vec<&str> = path.options().iter().map(|def| def.name).collect();
+    path.options().iter().copied().find(|def| def.name == name).ok_or_else(|| SpecError::Option {
+        path: path.name(),
+        name: name.into(),
+        nearest: nearest(name, &names),
+        known: if names.is_empty() { "none".into() } else { names.join(", ") },
+    })
+}
+
+fn unknown_policy(path: &'static dyn IoPath, word: &str) -> SpecError {
+    let names: Vec<&str> = path.policies().iter().map(|policy| policy.name()).collect();
+    SpecError::Policy { path: path.name(), word: word.into(), nearest: nearest(word, &names), known: names.join(", ") }
+}
+
+fn nearest(word: &str, known: &[&str]) -> String {
+    let close = known.iter().map(|name| (strsim::damerau_levenshtein(word, name), name)).min();
+    close.filter(|(distance, _)| *distance <= 2).map_or(String::new(), |(_, name)| format!(" (did you mean {name}?)"))
+}
+
+impl fmt::Display for SideSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.path.name(), self.policy)?;
+        self.options.iter().try_for_each(|(name, value)| write!(f, ",{name}={value}"))
+    }
+}
+
+impl fmt::Display for Spec {
+    /// The canonical form: both sides written out, options at their default left out, but for those that the server would else inherit.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.client, self.server)?;
+        if self.client.path.name() != self.server.path.name() {
+            return Ok(());
+        }
+        let options = self.client.path.options().iter();
+        let inherited = options.filter(|def| def.name != USECS.name || self.server.policy.takes_usecs());
+        inherited
+            .filter(|def| self.client.options.get(def).is_some() && self.server.options.get(def).is_none())
+            .try_for_each(|def| write!(f, ",{}={}", def.name, def.default))
+    }
+}
+
+impl From<Spec> for String {
+    fn from(spec: Spec) -> String {
+        spec.to_string()
+    }
+}
+
+impl TryFrom<String> for Spec {
+    type Error = SpecError;
+
+    fn try_from(text: String) -> Result<Spec, SpecError> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn canonical(text: &str) -> String {
+        text.parse::<Spec>().map_or_else(|error| error.to_string(), |spec| spec.to_string())
+    }
+
+    #[test]
+    fn sides_inherit() {
+        for (text, form) in [
+            ("tcp", "tcp:block/tcp:block"),
+            ("udp:spin/block", "udp:spin/udp:block"),
+            ("udp:spin/udp", "udp:spin/udp:spin"),
+            ("tcp:spin,quickack=on", "tcp:spin,quickack=on/tcp:spin,quickack=on"),
+            ("tcp:quickack=on/spin", "tcp:block,quickack=on/tcp:spin,quickack=on"),
+            ("tcp:nodelay=on,quickack=kernel", "tcp:block/tcp:block"),
+            ("tcp:nodelay=off/nodelay=on", "tcp:block,nodelay=off/tcp:block,nodelay=on"),
+            ("udp:adaptive,usecs=20/block", "udp:adaptive,usecs=20/udp:block"),
+            ("udp:adaptive,usecs=20/adaptive,usecs=9", "udp:adaptive,usecs=20/udp:adaptive,usecs=9"),
+            ("memory", "memory:spin/memory:spin"),
+        ] {
+            assert_eq!(canonical(text), form, "{text}");
+        }
+    }
+
+    #[test]
+    fn slips_name_what_exists_and_what_is_near() {
+        for (text, part) in [
+            ("tpc", "there is no path \"tpc\" (did you mean tcp?); there are: tcp, tcp-crr, udp"),
+            ("udp:spni", "\"spni\" is no wait policy of udp (did you mean spin?)"),
+            ("udp:nodelay=on", "udp has no option \"nodelay\""),
+            ("tcp:nodly=on", "(did you mean nodelay?)"),
+            ("tcp:dscp=64", "dscp=64: dscp takes 0..63"),
+            ("tcp:spin,block", "two wait policies"),
+            ("udp:spin,usecs=5", "usecs belongs to busy-poll and adaptive, not to spin"),
+            ("udp/tcp", "udp and tcp do not speak the same"),
+            ("pipe/eventfd", "do not speak the same"),
+            ("memory:block", "no wait policy of memory"),
+            ("udp:spin/x", "\"x\" is no wait policy of udp"),
+            ("udp//", "is no path spec"),
+            ("", "there is no path \"\""),
+            ("udp/", "is no path spec"),
+        ] {
+            let message = canonical(text);
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn no_path_is_named_like_a_policy() {
+        for path in IO_PATHS {
+            assert!(path.name().parse::<Policy>().is_err());
+            assert!(!path.policies().is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_parses_is_canonical_after_one_pass(text in "(tcp|udp|unix|pipe)?(:(spin|block|poll|adaptive|usecs=9|mss=99|dscp=1)(,(spin|nodelay=off|sndbuf=4K))?)?(/(tcp|spin|poll|quickack=on))?") {
+            if let Ok(spec) = text.parse::<Spec>() {
+                let form = spec.to_string();
+                prop_assert_eq!(&form.parse::<Spec>().unwrap(), &spec, "{}", form);
+            }
+        }
+
+        #[test]
+        fn nothing_panics(text in ".{0,40}") {
+            let _ = text.parse::<Spec>();
+        }
+    }
+}
