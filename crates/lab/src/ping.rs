@@ -171,9 +171,14 @@ impl PingError {
 
 /// Refuses what cannot be measured, before anything starts.
 pub fn check(plan: &Plan) -> Result<(), PingError> {
+    // A name is resolved later: the smaller limit holds for it.
+    let ipv6 = match &plan.target {
+        Target::Link(_) => plan.ipv6,
+        Target::Host { host, .. } | Target::Echo { host, .. } => host.contains(':'),
+    };
     for job in &plan.rows {
         let path = || job.spec.to_string();
-        job.check().map_err(|source| PingError::Job { path: path(), source })?;
+        job.check(ipv6).map_err(|source| PingError::Job { path: path(), source })?;
         for side in [&job.spec.client, &job.spec.server] {
             if let Support::No(why) = side.path.probe(plan.target.kind()) {
                 return Err(PingError::Unsupported { path: path(), why });

@@ -206,7 +206,7 @@ impl<'a> Session<'a> {
                 let answer = self.worker.order(&Order::Facts { interface, cpu: None, threads, server: true })?;
                 Ok(self.channel.send(&answer)?)
             }
-            Request::Plan(job) => match admit(&job, self.row.is_some()) {
+            Request::Plan(job) => match admit(&job, self.listen.address.is_ipv6(), self.row.is_some()) {
                 Ok(()) => {
                     let planned = Duration::from(job.warmup) + job.duration.map_or(Duration::from_secs(86_400), Duration::from);
                     let endless = job.duration.is_none();
@@ -244,11 +244,11 @@ impl<'a> Session<'a> {
 }
 
 /// Refuses what a client has no business to ask.
-fn admit(job: &Job, in_progress: bool) -> Result<(), String> {
+fn admit(job: &Job, ipv6: bool, in_progress: bool) -> Result<(), String> {
     if in_progress {
         return Err("a row of this session is still in progress".into());
     }
-    job.check().map_err(|error| error.to_string())?;
+    job.check(ipv6).map_err(|error| error.to_string())?;
     if let Support::No(why) = job.spec.server.path.probe(LinkKind::Host) {
         return Err(why);
     }
@@ -279,8 +279,8 @@ mod tests {
     #[test]
     fn what_a_client_may_ask() {
         let job = crate::ping::tests::job("udp:spin");
-        assert_eq!(admit(&job, false), Ok(()));
-        assert!(admit(&job, true).unwrap_err().contains("in progress"));
+        assert_eq!(admit(&job, false, false), Ok(()));
+        assert!(admit(&job, false, true).unwrap_err().contains("in progress"));
         for refused in [
             Job { plain_peer: true, ..job.clone() },
             Job { duration: Some(Nanos::from_secs(8 * 86_400)), ..job.clone() },
@@ -288,7 +288,7 @@ mod tests {
             Job { spec: "pipe".parse().unwrap(), ..job.clone() },
             Job { spec: "tcp:poll".parse().unwrap(), request: 65_536, flows: 1024, outstanding: 64, ..job.clone() },
         ] {
-            assert!(admit(&refused, false).is_err(), "{refused:?}");
+            assert!(admit(&refused, false, false).is_err(), "{refused:?}");
         }
     }
 
