@@ -20,6 +20,6 @@ mod row;
 pub mod serve;
 mod server;
 pub mod session;
-mod side;
+pub mod side;
 pub mod store;
 pub mod worker;

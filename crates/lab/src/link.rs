@@ -140,14 +140,7 @@ impl VethSpec {
         if self.mtu.is_none_or(|mtu| mtu >= 1280) {
             addresses.push((IpAddr::from(v6), 64));
         }
-        End {
-            interface: interface.into(),
-            addresses,
-            gro: self.gro,
-            tso: self.tso,
-            rate: self.rate,
-            timestamps: self.timestamps,
-        }
+        End { interface: interface.into(), addresses, gro: self.gro, tso: self.tso, rate: self.rate, timestamps: self.timestamps }
     }
 }
 

@@ -19,6 +19,7 @@ use hairpin_record::run::{self, ClockFacts, Hosts, Link, Row, Run};
 use hairpin_record::stream::Progress;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::signal::Signals;
+use hairpin_sys::thread;
 use hairpin_units::Quantile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -115,6 +116,14 @@ pub enum PingError {
         /// Why not.
         why: String,
     },
+    /// A CPU that this process may not use.
+    #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu CLIENT,SERVER)")]
+    Cpu {
+        /// What was asked for.
+        cpu: u32,
+        /// What there is.
+        allowed: String,
+    },
     /// A worker or server failed before anything was measured.
     #[error(transparent)]
     Side(#[from] SideError),
@@ -162,7 +171,7 @@ impl PingError {
     /// Which exit code it is.
     pub fn blame(&self) -> Blame {
         match self {
-            PingError::Job { .. } | PingError::Unsupported { .. } => Blame::Usage,
+            PingError::Job { .. } | PingError::Unsupported { .. } | PingError::Cpu { .. } => Blame::Usage,
             PingError::Side(side) if side.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
@@ -176,7 +185,14 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
         Target::Link(_) => plan.ipv6,
         Target::Host { host, .. } | Target::Echo { host, .. } => host.contains(':'),
     };
+    let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     for job in &plan.rows {
+        // The server's CPU is its own host's affair unless that is this one.
+        let server = job.cpus.server.filter(|_| matches!(plan.target, Target::Link(_)));
+        if let Some(cpu) = [job.cpus.client, server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
+            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            return Err(PingError::Cpu { cpu, allowed });
+        }
         let path = || job.spec.to_string();
         job.check(ipv6).map_err(|source| PingError::Job { path: path(), source })?;
         for side in [&job.spec.client, &job.spec.server] {
@@ -270,7 +286,11 @@ impl Stage {
                 link.set_up(&mut client, &mut server)?;
                 let (client_at, server_at) = link.addresses(plan.ipv6);
                 let listen = Listen { address: server_at, ports: None, client: client_at };
-                Stage { client, server: Server::Worker { side: Box::new(server), listen }, interface: Some(link.interface().into()) }
+                Stage {
+                    client,
+                    server: Server::Worker { side: Box::new(server), listen },
+                    interface: Some(link.interface().into()),
+                }
             }
             Target::Host { host, port, key } => {
                 let channel = handshake::connect(host, *port, key.as_ref())?;
@@ -339,13 +359,22 @@ impl Stage {
             Some(said) => Some(said),
             None => self.server.finish(),
         };
+        let mut client = client;
+        if let (Some(error), Some(Err(why))) = (&mut client.error, &server) {
+            *error = format!("{error}; the server's side: {why}");
+        }
         let failed = client.error.is_some();
         let server = server.map(|said| said.map(|report| without_error(report, failed)));
-        Ok(Measured { client, server, interrupted: watch.interrupted })
+        Ok(Measured { client: *client, server, interrupted: watch.interrupted })
     }
 
     /// Takes in all that was said; returns the client's report once it is there.
-    fn step(&mut self, watch: &mut Watch, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Option<Box<ClientReport>>, RowEnd> {
+    fn step(
+        &mut self,
+        watch: &mut Watch,
+        signals: &Signals,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Option<Box<ClientReport>>, RowEnd> {
         let now = Instant::now();
         while let Ok(Some(_)) = signals.next() {
             if watch.interrupted || !watch.going {
@@ -378,7 +407,9 @@ impl Stage {
                 Answer::Failed(failure) => {
                     // The server may know better why its peer could not begin.
                     let failure = match self.server.look() {
-                        Heard::Gone(why) => crate::message::Failure { message: format!("{}; server: {why}", failure.message), ..failure },
+                        Heard::Gone(why) => {
+                            crate::message::Failure { message: format!("{}; server: {why}", failure.message), ..failure }
+                        }
                         _ => failure,
                     };
                     return Err(SideError::Failed(failure).into());
@@ -428,11 +459,17 @@ impl Stage {
         if let Some(stopped) = watch.stopped {
             self.client.nudge();
             if now.duration_since(stopped) > STOP_WITHIN {
-                return Err(PingError::Row { path: watch.path.clone(), why: "its worker process does not stop and was ended".into() }.into());
+                return Err(PingError::Row {
+                    path: watch.path.clone(),
+                    why: "its worker process does not stop and was ended".into(),
+                }
+                .into());
             }
         }
         if now.duration_since(watch.heard) >= watch.silence + STOP_WITHIN {
-            return Err(PingError::Row { path: watch.path.clone(), why: "its worker process says nothing and was ended".into() }.into());
+            return Err(
+                PingError::Row { path: watch.path.clone(), why: "its worker process says nothing and was ended".into() }.into()
+            );
         }
         Ok(())
     }

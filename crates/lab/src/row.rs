@@ -20,17 +20,23 @@ const STATES_APART: f64 = 1.6;
 
 /// What is known about a run besides its rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a> {
     /// Facts of both hosts.
-    pub hosts: &'a Hosts,
+    pub(crate) hosts: &'a Hosts,
     /// True if both sides ran on this host.
-    pub one_host: bool,
+    pub(crate) one_host: bool,
     /// The quantiles that will be shown.
-    pub shown: &'a [Quantile],
+    pub(crate) shown: &'a [Quantile],
 }
 
 /// Joins both reports. `server` is `Err` with the reason if its report is missing, `None` under `--echo`.
-pub fn join(job: &Job, client: ClientReport, server: Option<Result<ServerReport, String>>, clock: &mut ClockFacts, around: Surroundings<'_>) -> Row {
+pub(crate) fn join(
+    job: &Job,
+    client: ClientReport,
+    server: Option<Result<ServerReport, String>>,
+    clock: &mut ClockFacts,
+    around: Surroundings<'_>,
+) -> Row {
     let mut row = client.row;
     clock.drift_ppb = clock.drift_ppb.or(client.drift_ppb);
     if let Some(tcp) = &mut row.tcp {
@@ -62,7 +68,8 @@ fn take_server(row: &mut Row, server: ServerReport) {
 
 /// Turns totals into figures per transaction, to three digits behind the point.
 fn per_transaction(side: &mut TcpSide, transactions: u64) {
-    let share = |total: Option<f64>| total.filter(|_| transactions > 0).map(|n| (n / transactions as f64 * 1000.0).round() / 1000.0);
+    let share =
+        |total: Option<f64>| total.filter(|_| transactions > 0).map(|n| (n / transactions as f64 * 1000.0).round() / 1000.0);
     side.segments_out_per_transaction = share(side.segments_out_per_transaction);
     side.segments_in_per_transaction = share(side.segments_in_per_transaction);
 }
@@ -170,12 +177,16 @@ mod tests {
     use serde_json::json;
 
     fn facts(pairs: &[(&str, Value)]) -> HostFacts {
-        HostFacts { facts: pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(), ..HostFacts::default() }
+        HostFacts {
+            facts: pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            ..HostFacts::default()
+        }
     }
 
     #[test]
     fn an_idle_state_counts_unless_it_is_forbidden() {
-        let states = json!([{"name": "POLL", "latency_us": 0, "disabled": false}, {"name": "C6", "latency_us": 133, "disabled": false}]);
+        let states =
+            json!([{"name": "POLL", "latency_us": 0, "disabled": false}, {"name": "C6", "latency_us": 133, "disabled": false}]);
         let found = deepest_idle(&facts(&[("idle_states", states.clone())]));
         assert_eq!(found, Some(("C6".into(), Some(Nanos(133_000)))));
         assert_eq!(deepest_idle(&facts(&[("idle_states", states.clone()), ("cpu_dma_latency_us", json!(0))])), None);
@@ -190,7 +201,8 @@ mod tests {
         let hosts = Hosts { client: HostFacts::default(), server: Some(HostFacts::default()) };
         let shown = [Quantile::P50, Quantile::P99];
         let around = Surroundings { hosts: &hosts, one_host: true, shown: &shown };
-        let block = |core_rtt_ns| Block { at_ns: 0, count: 1, p50: None, p99: None, core_rtt_ns, clock_suspect: false, thread: 0 };
+        let block =
+            |core_rtt_ns| Block { at_ns: 0, count: 1, p50: None, p99: None, core_rtt_ns, clock_suspect: false, thread: 0 };
         let mut row = Row { duration_ns: 1_000_000_000, blocks: vec![block(Some(120)), block(Some(130))], ..Row::default() };
         row.rtt_ns.count = 1000;
         row.cpu.client.cpus = vec![0];
@@ -203,13 +215,18 @@ mod tests {
         row.cpu.server = Some(CpuSide { cpus: vec![0], switches_involuntary: 11, ..CpuSide::default() });
         let hosts = Hosts { client: facts(&[("scaling_governor", json!("powersave"))]), server: None };
         let codes: Vec<_> = derive(&job, &row, Surroundings { hosts: &hosts, ..around }).iter().map(Warning::code).collect();
-        let expected = ["too-few-samples", "foreign-time", "sleeping-governor", "involuntary-switches", "shared-core", "core-states"];
+        let expected =
+            ["too-few-samples", "foreign-time", "sleeping-governor", "involuntary-switches", "shared-core", "core-states"];
         assert_eq!(codes, expected);
     }
 
     #[test]
     fn totals_become_figures_per_transaction() {
-        let mut side = TcpSide { segments_out_per_transaction: Some(2001.0), segments_in_per_transaction: Some(1000.0), ..TcpSide::default() };
+        let mut side = TcpSide {
+            segments_out_per_transaction: Some(2001.0),
+            segments_in_per_transaction: Some(1000.0),
+            ..TcpSide::default()
+        };
         per_transaction(&mut side, 1000);
         assert_eq!((side.segments_out_per_transaction, side.segments_in_per_transaction), (Some(2.001), Some(1.0)));
         per_transaction(&mut side, 0);

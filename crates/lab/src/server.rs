@@ -20,7 +20,7 @@ pub(crate) const NUDGE_EVERY: Duration = Duration::from_millis(20);
 
 /// Whoever answers the requests.
 #[derive(Debug)]
-pub enum Server {
+pub(crate) enum Server {
     /// A worker of ours.
     Worker {
         /// The process.
@@ -41,7 +41,7 @@ pub enum Server {
 
 /// What a server said in mid-run.
 #[derive(Debug)]
-pub enum Heard {
+pub(crate) enum Heard {
     /// Nothing of note.
     Nothing,
     /// It ended by itself.
@@ -52,7 +52,7 @@ pub enum Heard {
 
 impl Server {
     /// The facts of its host, if it can tell.
-    pub fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, PingError> {
+    pub(crate) fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, PingError> {
         let answer = match self {
             Server::Echo(_) => return Ok(None),
             Server::Worker { side, .. } => {
@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// Has it listen for a row; returns where.
-    pub fn plan(&mut self, job: &Job) -> Result<Address, PingError> {
+    pub(crate) fn plan(&mut self, job: &Job) -> Result<Address, PingError> {
         let answer = match self {
             Server::Echo(address) => return Ok(Address::Inet(*address)),
             Server::Worker { side, listen } => {
@@ -97,21 +97,21 @@ impl Server {
     }
 
     /// Measuring begins. A session that broke shows at the next look.
-    pub fn go(&mut self) {
+    pub(crate) fn go(&mut self) {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Go);
         }
     }
 
     /// Keeps a session alive.
-    pub fn beat(&mut self) {
+    pub(crate) fn beat(&mut self) {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Beat);
         }
     }
 
     /// The descriptor to watch.
-    pub fn watched(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Server::Worker { side, .. } => Some(side.as_fd()),
             Server::Remote { channel, .. } => Some(channel.as_fd()),
@@ -120,7 +120,7 @@ impl Server {
     }
 
     /// What it said, without waiting.
-    pub fn look(&mut self) -> Heard {
+    pub(crate) fn look(&mut self) -> Heard {
         let said = match self {
             Server::Worker { side, .. } => side.try_answer(),
             Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::from),
@@ -136,7 +136,7 @@ impl Server {
     }
 
     /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo`.
-    pub fn finish(&mut self) -> Option<Result<ServerReport, String>> {
+    pub(crate) fn finish(&mut self) -> Option<Result<ServerReport, String>> {
         let told = match self {
             Server::Echo(_) => return None,
             Server::Worker { side, .. } => {
@@ -166,7 +166,7 @@ impl Server {
     }
 
     /// True if it shares this host with the client.
-    pub fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         matches!(self, Server::Worker { .. })
     }
 }

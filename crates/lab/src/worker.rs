@@ -77,8 +77,7 @@ impl Worker {
     fn adopt(parent: u32, neighbour: bool) -> io::Result<Worker> {
         die_with(parent)?;
         process::install_nudge_handler()?;
-        let clocksource =
-            RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+        let clocksource = RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
         let (clock, no_tsc) = match Tsc::calibrate(&clocksource) {
             Ok(tsc) => (AnyClock::Tsc(tsc), None),
             Err(why) => (AnyClock::Raw(MonotonicRaw), Some(Warning::NoTsc { why: why.to_string() })),
@@ -254,7 +253,8 @@ impl Worker {
         }
         // What a round trip itself takes is no stop.
         let silence = Nanos(found.counts.longest_silence_ns);
-        if silence >= STOPPED_AFTER && silence.0 > 2 * row.rtt_ns.p99.or(row.rtt_ns.p50).unwrap_or(0) && row.pace_per_s.is_none() {
+        if silence >= STOPPED_AFTER && silence.0 > 2 * row.rtt_ns.p99.or(row.rtt_ns.p50).unwrap_or(0) && row.pace_per_s.is_none()
+        {
             warnings.push(Warning::Stopped { gap: silence });
         }
         row.warnings = warnings.iter().map(Warning::note).collect();
@@ -338,7 +338,13 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(channel: &'a mut Channel, job: &'a Job, side: Side, allowed: &[u32], raw: Option<(&'a mut RawWriter, u32)>) -> Teller<'a> {
+    fn new(
+        channel: &'a mut Channel,
+        job: &'a Job,
+        side: Side,
+        allowed: &[u32],
+        raw: Option<(&'a mut RawWriter, u32)>,
+    ) -> Teller<'a> {
         Teller {
             channel: Mutex::new(channel),
             raw: Mutex::new(raw),

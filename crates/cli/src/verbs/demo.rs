@@ -10,8 +10,8 @@ use hairpin_record::run::Run;
 use hairpin_units::Nanos;
 
 use crate::exit::{Failure, say};
-use crate::output::{keep, print};
 use crate::output::colour;
+use crate::output::{keep, print};
 use crate::verbs::ping::{Teller, end, signals};
 
 /// Measure every path and wait policy that this host supports

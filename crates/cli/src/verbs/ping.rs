@@ -108,7 +108,8 @@ impl Watcher for Teller {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+            let style =
+                ProgressStyle::with_template("{bar:20} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
             ProgressBar::new(of as u64).with_style(style)
         });
         bar.set_position(index as u64);
@@ -124,4 +125,3 @@ impl Watcher for Teller {
 
     fn ends(&mut self, _row: &Row) {}
 }
-

@@ -81,7 +81,7 @@ fn list(json: bool) -> Result<(), Failure> {
             Ok(run) => RunRow::Run {
                 id: entry.id.to_string(),
                 started: run.started.clone(),
-                command: run.command.join(" "),
+                command: run.command.clone(),
                 rows: run.results.len(),
                 first: run.results.first().map(|row| (row.path.clone(), row.rtt_ns.p50.map(Nanos))),
             },

@@ -35,7 +35,10 @@ impl Serve {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let ip: IpAddr = self.listen.host.parse().map_err(|_| {
-            Failure::usage(format_args!("--listen takes an address of this host, such as 0.0.0.0 or [::], not \"{}\"", self.listen.host))
+            Failure::usage(format_args!(
+                "--listen takes an address of this host, such as 0.0.0.0 or [::], not \"{}\"",
+                self.listen.host
+            ))
         })?;
         let address = SocketAddr::new(ip, self.listen.port.unwrap_or(PORT));
         let given = self.key_file.as_deref().map(load_key).transpose()?;
@@ -65,10 +68,7 @@ fn announce_key(address: SocketAddr) -> Result<Key, Failure> {
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let port = if address.port() == PORT { String::new() } else { format!(":{}", address.port()) };
     say("on the client, the key and the measurement:");
-    print(&format!(
-        "(umask 077; echo {} > hairpin.key)\nhairpin ping {host}{port} --key-file hairpin.key\n",
-        key.to_text()
-    ))?;
+    print(&format!("(umask 077; echo {} > hairpin.key)\nhairpin ping {host}{port} --key-file hairpin.key\n", key.to_text()))?;
     Ok(key)
 }
 
