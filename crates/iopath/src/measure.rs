@@ -264,10 +264,9 @@ fn each_chunk<F: Send, R: Send>(
     found: &mut SideFound,
     run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
 ) -> Result<Vec<R>, PathError> {
-    let per_thread = flows.len().div_ceil(job.threads as usize).max(1);
     let run = &run;
     std::thread::scope(|scope| {
-        let mut chunks = flows.chunks_mut(per_thread).enumerate();
+        let mut chunks = shares(flows, job.threads as usize).into_iter().enumerate();
         let first = chunks.next();
         let others: Vec<_> = chunks
             .map(|(at, chunk)| {
@@ -292,6 +291,17 @@ fn each_chunk<F: Send, R: Send>(
         }
         Ok(results)
     })
+}
+
+/// Splits `flows` into so many parts; the first ones are longer by one if it does not divide evenly.
+fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
+    let mut parts = Vec::with_capacity(threads);
+    for left in (1..=threads).rev() {
+        let (part, rest) = flows.split_at_mut(flows.len().div_ceil(left));
+        parts.push(part);
+        flows = rest;
+    }
+    parts
 }
 
 /// Pins and schedules the calling thread as the job says; returns its CPU.
@@ -415,7 +425,8 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
     match job.pace {
         None => drive(endpoint, clock, Closed, marks, work, between),
         Some(per_s) => {
-            let pace = Every::new(clock.clone(), per_s, job.spec.client.policy.sleeps());
+            // The rate is that of the run; its threads share it.
+            let pace = Every::new(clock.clone(), per_s / f64::from(job.threads), job.spec.client.policy.sleeps());
             drive(endpoint, clock, pace, marks, work, between)
         }
     }
