@@ -511,3 +511,16 @@ impl Between for Surroundings<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_gets_its_share_of_the_flows() {
+        for (flows, threads, expected) in [(5, 4, vec![2, 1, 1, 1]), (4, 2, vec![2, 2]), (3, 3, vec![1, 1, 1]), (7, 1, vec![7])] {
+            let mut all = vec![(); flows];
+            assert_eq!(shares(&mut all, threads).iter().map(|part| part.len()).collect::<Vec<_>>(), expected);
+        }
+    }
+}

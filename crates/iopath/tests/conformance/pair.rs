@@ -52,24 +52,35 @@ pub(crate) fn clock() -> AnyClock {
     *CLOCK.get_or_init(|| Tsc::calibrate("").map_or(AnyClock::Raw(MonotonicRaw), AnyClock::Tsc))
 }
 
-/// Passes on when a side is ready.
-pub(crate) struct Watch(Mutex<Sender<Option<Address>>>);
+/// What a side says while it runs.
+enum Said {
+    Ready(Option<Address>),
+    Progress,
+}
+
+struct Watch(Mutex<Sender<Said>>);
 
 impl Watch {
-    pub(crate) fn new() -> (Watch, Receiver<Option<Address>>) {
+    fn new() -> (Watch, Receiver<Said>) {
         let (sender, receiver) = channel();
         (Watch(Mutex::new(sender)), receiver)
+    }
+
+    fn say(&self, said: Said) {
+        // Not every test listens.
+        let _ = self.0.lock().unwrap().send(said);
     }
 }
 
 impl Observer for Watch {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
-        // Not every test listens.
-        let _ = self.0.lock().unwrap().send(address.cloned());
+        self.say(Said::Ready(address.cloned()));
         Ok(())
     }
 
-    fn progress(&self, _recorder: &Recorder, _counts: &Counts) {}
+    fn progress(&self, _recorder: &Recorder, _counts: &Counts) {
+        self.say(Said::Progress);
+    }
 
     fn raw(&self, _thread: u32, _samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
         Ok(())
@@ -92,12 +103,19 @@ pub(crate) fn start_server(
     let (job, stop) = (job.clone(), Arc::clone(stop));
     std::thread::spawn(move || {
         let found = ServerFound::default();
-        let mut run =
-            ServerRun { job: &job, listen, clock: clock(), stop: &stop, neighbour: neighbour.as_deref(), observer: &watch, found };
+        let mut run = ServerRun {
+            job: &job,
+            listen,
+            clock: clock(),
+            stop: &stop,
+            neighbour: neighbour.as_deref(),
+            observer: &watch,
+            found,
+        };
         let result = job.spec.server.path.echo(&mut run);
         let _ = done.send(result.map(|()| run.found).map_err(|error| error.to_string()));
     });
-    let Ok(Some(address)) = ready.recv_timeout(PATIENCE) else {
+    let Ok(Said::Ready(Some(address))) = ready.recv_timeout(PATIENCE) else {
         panic!("{what}: the server does not get ready: {:?}", ending.recv_timeout(PATIENCE));
     };
     (address, ending)
@@ -109,8 +127,8 @@ fn start_client(
     peer: Address,
     stop: &Arc<Shared>,
     neighbour: Option<Arc<Shared>>,
-) -> (Receiver<Option<Address>>, Ending<ClientFound>) {
-    let (watch, ready) = Watch::new();
+) -> (Receiver<Said>, Ending<ClientFound>) {
+    let (watch, said) = Watch::new();
     let (done, ending) = channel();
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
@@ -120,7 +138,7 @@ fn start_client(
         let result = job.spec.client.path.ping(&mut run);
         let _ = done.send(result.map(|()| run.found).map_err(|error| error.to_string()));
     });
-    (ready, ending)
+    (said, ending)
 }
 
 /// What is to be run, and what is to happen meanwhile.
@@ -129,13 +147,15 @@ pub(crate) struct Pair {
     listen: Listen,
     pub(crate) with_neighbour: bool,
     pub(crate) wrong_cookie: bool,
-    pub(crate) stop_client_after: Option<Duration>,
-    pub(crate) stop_server_after: Option<Duration>,
+    /// After its first block.
+    pub(crate) stop_client: bool,
+    /// After the client's first block.
+    pub(crate) stop_server: bool,
 }
 
 impl Pair {
     pub(crate) fn new(job: Job, listen: Listen) -> Pair {
-        Pair { job, listen, with_neighbour: false, wrong_cookie: false, stop_client_after: None, stop_server_after: None }
+        Pair { job, listen, with_neighbour: false, wrong_cookie: false, stop_client: false, stop_server: false }
     }
 
     /// Runs both sides to their end.
@@ -146,13 +166,11 @@ impl Pair {
         let (address, server) = start_server(&self.job, self.listen, &stop_server, neighbour.clone(), what);
         let mut job = self.job;
         job.cookie ^= u64::from(self.wrong_cookie);
-        let (ready, client) = start_client(job, address, &stop_client, neighbour);
-        for (after, stop) in [(self.stop_client_after, &stop_client), (self.stop_server_after, &stop_server)] {
-            if let Some(after) = after {
-                ready.recv_timeout(PATIENCE).expect(what);
-                std::thread::sleep(after);
-                stop.request_stop();
-            }
+        let (said, client) = start_client(job, address, &stop_client, neighbour);
+        for stop in [(self.stop_client, &stop_client), (self.stop_server, &stop_server)] {
+            let (true, stop) = stop else { continue };
+            while !matches!(said.recv_timeout(PATIENCE).expect(what), Said::Progress) {}
+            stop.request_stop();
         }
         let client = client.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what}: the client does not end"));
         stop_server.request_stop();
