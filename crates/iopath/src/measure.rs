@@ -269,10 +269,9 @@ fn each_chunk<F: Send, R: Send>(
     found: &mut SideFound,
     run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
 ) -> Result<Vec<R>, PathError> {
-    let per_thread = flows.len().div_ceil(job.threads as usize).max(1);
     let run = &run;
     std::thread::scope(|scope| {
-        let mut chunks = flows.chunks_mut(per_thread).enumerate();
+        let mut chunks = shares(flows, job.threads as usize).into_iter().enumerate();
         let first = chunks.next();
         let others: Vec<_> = chunks
             .map(|(at, chunk)| {
@@ -297,6 +296,17 @@ fn each_chunk<F: Send, R: Send>(
         }
         Ok(results)
     })
+}
+
+/// Splits `flows` into so many parts; the first ones are longer by one if it does not divide evenly.
+fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
+    let mut parts = Vec::with_capacity(threads);
+    for left in (1..=threads).rev() {
+        let (part, rest) = flows.split_at_mut(flows.len().div_ceil(left));
+        parts.push(part);
+        flows = rest;
+    }
+    parts
 }
 
 /// The CPU of thread `index` of a side: the first is the one asked for, else the first (client) or second (server) that is allowed; the
@@ -428,7 +438,8 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
     match job.pace {
         None => drive(endpoint, clock, Closed, marks, work, between),
         Some(per_s) => {
-            let pace = Every::new(clock.clone(), per_s, job.spec.client.policy.sleeps());
+            // The rate is that of the run; its threads share it.
+            let pace = Every::new(clock.clone(), per_s / f64::from(job.threads), job.spec.client.policy.sleeps());
             drive(endpoint, clock, pace, marks, work, between)
         }
     }
@@ -511,5 +522,18 @@ impl Between for Surroundings<'_> {
             self.observer.progress(recorder, counts);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_gets_its_share_of_the_flows() {
+        for (flows, threads, expected) in [(5, 4, vec![2, 1, 1, 1]), (4, 2, vec![2, 2]), (3, 3, vec![1, 1, 1]), (7, 1, vec![7])] {
+            let mut all = vec![(); flows];
+            assert_eq!(shares(&mut all, threads).iter().map(|part| part.len()).collect::<Vec<_>>(), expected);
+        }
     }
 }
