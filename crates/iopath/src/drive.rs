@@ -121,8 +121,9 @@ pub struct Found {
     pub gap_ns: u64,
     /// How it ended.
     pub end: End,
-    /// Ticks per ns from the first to the last block against CLOCK_MONOTONIC_RAW, if long enough to tell.
-    pub rate: Option<f64>,
+    /// How much faster the clock ticked over the whole run than over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per 10^9;
+    /// `None` if the run was too short to tell.
+    pub drift_ppb: Option<f64>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -226,6 +227,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let mut last = Relation::read(self.clock);
         let mut core_rtt = if end.is_none() { self.neighbour(between) } else { None };
         let mut busy = 0;
+        let mut early = None;
         while end.is_none() {
             let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
             if left == 0 || self.clock.now() >= ends {
@@ -256,6 +258,9 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             core_rtt = next_rtt;
             busy += stop.since(start);
             last = after;
+            if known && early.is_none() {
+                early = Some(after);
+            }
             recorder.fold(facts, samples(self.clock, &self.stamps[..kept], began));
             self.learn(recorder.rtt());
             self.counts.longest_silence_ns = self.clock.to_ns(self.silence);
@@ -263,14 +268,16 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
                 end = Some(End::Failed(error));
             }
         }
-        let long_enough = last.raw_ns.saturating_sub(origin.raw_ns) >= CLOCK_BASELINE_NS;
         Found {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
             recorder,
             exchanges: self.exchanges,
             counts: self.counts,
             end: end.unwrap_or(End::Done),
-            rate: long_enough.then(|| last.rate_since(&origin)),
+            drift_ppb: early.and_then(|early: Relation| {
+                let apart = last.raw_ns.saturating_sub(early.raw_ns) >= CLOCK_BASELINE_NS;
+                apart.then(|| (last.rate_since(&early) / early.rate_since(&origin) - 1.0) * 1e9)
+            }),
         }
     }
 
