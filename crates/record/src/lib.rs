@@ -11,5 +11,6 @@
 pub mod histogram;
 pub mod recorder;
 pub mod run;
+pub mod statistics;
 pub mod stream;
 pub mod warning;
