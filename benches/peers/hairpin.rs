@@ -36,7 +36,7 @@ impl Tool {
     pub(crate) fn command(&self, cell: Cell) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["ping", "--link", &cell.link.to_string(), "--path", &cell.path(), "--size", &cell.size.to_string()]);
-        command.args(["--duration", "0.3s", "--warmup", "0.05s", "--json", "--no-store"]);
+        command.args(["--duration", "0.25s", "--warmup", "0.05s", "--json", "--no-store"]);
         command.args(["--cpu", &format!("{},{}", self.cpus[0], self.cpus[1])]);
         command
     }

@@ -44,7 +44,7 @@ mod table;
 mod veth;
 
 /// Seconds that an attempt takes, for the estimate.
-const SECONDS_PER_ATTEMPT: f64 = 2.2;
+const SECONDS_PER_ATTEMPT: f64 = 1.8;
 
 /// sockperf pairs that are started together.
 const TOGETHER: usize = 4;

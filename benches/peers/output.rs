@@ -25,7 +25,7 @@ fn number(text: &str) -> Result<f64, String> {
 pub(crate) fn sockperf(text: &str) -> Result<Sockperf, String> {
     // Without --full-rtt the same lines hold half round trips, and the summary says "Latency".
     after(text, "Summary: Round trip is")?;
-    let p50_ns = number(after(text, "percentile 50.000 =")?)? * 1e3;
+    let p50_ns = (number(after(text, "percentile 50.000 =")?)? * 1e3).round();
     let total = text.lines().find(|line| line.contains("each percentile contains")).unwrap_or("");
     let observations = number(after(total, "Total ")?)? as u64;
     // The median of a handful would be a figure with no weight behind it.

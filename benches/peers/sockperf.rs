@@ -8,7 +8,7 @@
 //!   ready     several servers and clients are started together and stopped (SIGSTOP) while the clients sleep: their 2 s pass
 //!             while other runs measure, and no spinning server takes a core from them
 //!   measure   one pair goes on (SIGCONT): the client begins its test at once
-//!   end       SIGALRM, the signal of sockperf's own timer, ends the test after 0.75 s: 0.4 left out, 0.3 counted, 0.05 left out
+//!   end       SIGALRM, the signal of sockperf's own timer, ends the test after 0.7 s: 0.4 left out, 0.25 counted, 0.05 left out
 //! ```
 
 use std::process::Command;
@@ -23,7 +23,7 @@ use crate::output::{self, Sockperf};
 use crate::veth::{self, Veth};
 
 /// How long a test runs.
-const TEST: Duration = Duration::from_millis(750);
+const TEST: Duration = Duration::from_millis(700);
 
 /// From the signal handler's installation to the sleep it takes a few messages.
 const SETTLE: Duration = Duration::from_millis(60);

@@ -201,7 +201,7 @@ pub(crate) fn text(lines: &[Line], bounds: &[Bound], information: &[Information]
         // A reason may make the name long; the figures then go on a line of their own.
         let (name, gap) = if bound.what.chars().count() <= 40 { (bound.what.as_str(), "") } else { ("", bound.what.as_str()) };
         if !gap.is_empty() {
-            let _ = writeln!(text, "{gap}");
+            let _ = writeln!(text, "{}", gap.chars().take(80).collect::<String>());
         }
         let _ = writeln!(text, "{name:<40} {:>20} {:>13} {mark}", bound.found, bound.bound);
     }
@@ -297,6 +297,7 @@ mod tests {
         }
         let (lines, mut bounds) = judged(&made, 40);
         bounds.push(at_most("RSS after 10^9 transactions", &Ok(9.1), 64.0, "MiB"));
+        bounds.push(at_most("own cost", &Err("a reason ".repeat(20)), 50.0, "ns"));
         let information = [Information { cell: "tcp-block-loopback-1024".to_owned(), tool: "qperf", mean_rtt_ns: 66_400.0 }];
         let text = text(&lines, &bounds, &information);
         for line in text.lines() {
