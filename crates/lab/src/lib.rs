@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod raw;
 pub mod session;
 pub mod store;
