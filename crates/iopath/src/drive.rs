@@ -8,11 +8,13 @@
 //! Inside a block nothing allocates, locks, logs or formats, and no branch asks what was known before: path, wait policy, pace and clock
 //! are types.
 
+mod content;
 mod flight;
 #[cfg(test)]
 mod script;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::io;
 
@@ -22,8 +24,10 @@ use hairpin_sys::clock::{Clock, Relation, Ticks};
 use hairpin_units::{Nanos, Quantile};
 use hairpin_wire::probe;
 
-use self::flight::{Flight, Slot, Stray};
-use crate::endpoint::{Endpoint, Marks, Reply};
+use self::content::{fill_pattern, is_sound};
+use self::flight::{Flight, Stray};
+pub use self::work::{Between, Counts, End, Found, Work};
+use crate::endpoint::{Endpoint, Marks};
 use crate::pace::Pace;
 
 /// A block ends after so many transactions …
@@ -44,96 +48,6 @@ const SETTLE: u32 = 4;
 const TURN_NS: u64 = 10_000_000;
 /// While a request is not due yet, so often: each look wakes the core.
 const IDLE_TURN_NS: u64 = 100_000_000;
-
-/// What one thread is to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Work {
-    /// Payload of a request in bytes.
-    pub request: usize,
-    /// Payload of a reply in bytes.
-    pub reply: usize,
-    /// Flows of this thread.
-    pub flows: u32,
-    /// Requests in flight per flow.
-    pub outstanding: u32,
-    /// Measured time with its gaps; `None`: until stopped or counted.
-    pub duration_ns: Option<u64>,
-    /// Transactions; `None`: until time is up.
-    pub count: Option<u64>,
-    /// Discarded time before.
-    pub warmup_ns: u64,
-    /// Silence after which the peer is dead.
-    pub timeout_ns: u64,
-    /// In every payload of 16 bytes and more.
-    pub cookie: u64,
-    /// Fill and compare whole payloads.
-    pub verify: bool,
-    /// Index of this thread.
-    pub thread: u32,
-}
-
-/// What surrounds the loop: asked only between blocks and when nothing came.
-pub trait Between {
-    /// True if the run is to end now.
-    fn stopped(&self) -> bool;
-    /// Asks the other side's core to meet this one over a cache line; it sees the call after its next reply. `false`: there is none.
-    fn call_neighbour(&mut self) -> bool {
-        false
-    }
-    /// Measures the round trip to the other core, in ns, once it has been called.
-    fn meet_neighbour(&mut self) -> Option<u64> {
-        None
-    }
-    /// A block has been folded; `samples` are in ns since the start of measuring.
-    fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
-}
-
-/// Events of a run that are no samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests sent in measured time.
-    pub sent: u64,
-    /// Requests given up.
-    pub lost: u64,
-    /// Replies to requests given up.
-    pub late: u64,
-    /// Replies that came again.
-    pub duplicates: u64,
-    /// Replies overtaken by a later request's reply.
-    pub reordered: u64,
-    /// Messages that answer nothing: wrong length, cookie or content.
-    pub corrupt: u64,
-    /// Longest time without any stamp inside a block, in ns.
-    pub longest_silence_ns: u64,
-}
-
-/// How a run ended.
-#[derive(Debug)]
-pub enum End {
-    /// Its time or count was reached.
-    Done,
-    /// It was stopped.
-    Stopped,
-    /// The path or the peer failed; what was measured until then stands.
-    Failed(io::Error),
-}
-
-/// What one thread found.
-#[derive(Debug)]
-pub struct Found {
-    /// Samples, folded.
-    pub recorder: Recorder,
-    /// Everything that was no sample.
-    pub counts: Counts,
-    /// Requests sent, warm-up and untimed ones included.
-    pub exchanges: u64,
-    /// Time between blocks, in ns.
-    pub gap_ns: u64,
-    /// How it ended.
-    pub end: End,
-    /// Ticks per ns from the first to the last block against CLOCK_MONOTONIC_RAW, if long enough to tell.
-    pub rate: Option<f64>,
-}
 
 #[derive(Clone, Copy, Default)]
 struct Stamp {
@@ -181,7 +95,8 @@ struct Loop<'a, E, C, P, M> {
     stamps: Vec<Stamp>,
     kept: usize,
     counts: Counts,
-    exchanges: u64,
+    /// Requests sent that do not count.
+    uncounted: u64,
     patience: u64,
     timeout: u64,
     /// When to look at deadlines and the stop flag again …
@@ -221,7 +136,7 @@ pub fn drive<E: Endpoint, C: Clock, P: Pace, M: Marks>(
         stamps: Vec::new(),
         kept: 0,
         counts: Counts::default(),
-        exchanges: 0,
+        uncounted: 0,
         patience: clock.to_ticks(FIRST_PATIENCE_NS),
         timeout: clock.to_ticks(work.timeout_ns),
         look_at: now,
@@ -243,6 +158,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let mut end = self.warm_up();
         // Whatever warm-up met is not part of the figures.
         self.flight.begin();
+        self.uncounted = self.counts.sent;
         (self.counts, self.silence) = (Counts::default(), 0);
         let mut recorder = Recorder::new(self.work.duration_ns.map(Nanos), P::PACED, self.work.thread);
         let began = self.clock.now();
@@ -280,7 +196,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         Found {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
             recorder,
-            exchanges: self.exchanges,
+            exchanges: self.uncounted + self.counts.sent,
             counts: self.counts,
             end: end.unwrap_or(End::Done),
             rate: long_enough.then(|| last.rate_since(&origin)),
@@ -346,6 +262,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             self.untimed(SETTLE);
         }
         // Late replies and duplicates of measured requests may have come meanwhile.
+        self.uncounted += self.counts.sent - counts.sent;
         self.counts = Counts { sent: counts.sent, lost: counts.lost, reordered: counts.reordered, ..self.counts };
         (self.kept, self.silence) = (kept, silence);
         self.marks.fold(false);
@@ -475,7 +392,8 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
     /// Sends one request; `false` if the path is full.
     #[inline(always)]
     fn send(&mut self, flow: u32, due: Option<Ticks>) -> io::Result<bool> {
-        let sequence = self.flight.next(flow);
+        let place = self.flight.next(flow);
+        let sequence = place.sequence;
         let (cookie, verify) = (self.work.cookie, self.work.verify);
         let fill = |payload: &mut [u8]| {
             probe::write(payload, sequence, cookie);
@@ -488,9 +406,8 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         if !self.endpoint.send(flow, self.work.request, fill, self.marks)? {
             return Ok(false);
         }
-        self.flight.launch(flow, sent, due.unwrap_or(sent));
+        self.flight.launch(flow, place, sent, due.unwrap_or(sent));
         self.counts.sent += 1;
-        self.exchanges += 1;
         Ok(true)
     }
 
@@ -503,12 +420,15 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let flow = reply.flow;
         let carried = probe::sequence(reply.bytes) & self.mask;
         let sound = is_sound(&reply, &self.work, self.proven);
-        let Some(slot) = self.flight.waiting(flow, carried).filter(|_| sound) else {
+        let Some((place, slot)) = self.flight.waiting(flow, carried).filter(|_| sound) else {
             self.stray(flow, carried, sound)?;
             return Ok(None);
         };
-        self.keep(slot, now, flow);
-        self.counts.reordered += u64::from(self.flight.land(flow, slot.sequence));
+        if let Some(stamp) = self.stamps.get_mut(self.kept) {
+            *stamp = Stamp { due: slot.due, sent: slot.sent, rtt: now.since(slot.sent), sequence: place.sequence, flow };
+            self.kept += 1;
+        }
+        self.counts.reordered += u64::from(self.flight.land(flow, place));
         self.silence = self.silence.max(now.since(self.last_stamp));
         (self.last_reply, self.last_stamp, self.answered) = (now, now, true);
         self.endpoint.received(flow, self.marks)?;
@@ -516,14 +436,6 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             self.look()?;
         }
         Ok(Some(flow))
-    }
-
-    #[inline(always)]
-    fn keep(&mut self, slot: Slot, now: Ticks, flow: u32) {
-        if let Some(stamp) = self.stamps.get_mut(self.kept) {
-            *stamp = Stamp { due: slot.due, sent: slot.sent, rtt: now.since(slot.sent), sequence: slot.sequence, flow };
-            self.kept += 1;
-        }
     }
 
     /// A message that answers no request in flight.
@@ -604,14 +516,6 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
     }
 }
 
-/// Whether a message can be an answer at all: its length, its cookie if both ways carry one, and its content if that is compared.
-#[inline(always)]
-fn is_sound(reply: &Reply<'_>, work: &Work, proven: bool) -> bool {
-    reply.bytes.len() == work.reply
-        && (!proven || probe::cookie(reply.bytes) == Some(work.cookie))
-        && (!work.verify || has_pattern(reply.bytes, work.request))
-}
-
 /// How long to wait for a datagram, in ticks, from what is known of the round trip.
 fn patience<C: Clock>(clock: &C, rtt: &Times) -> Option<u64> {
     let slow = rtt.quantile(Quantile::P999).unwrap_or(rtt.max());
@@ -626,22 +530,4 @@ fn samples<'a, C: Clock>(clock: &'a C, stamps: &'a [Stamp], began: Ticks) -> imp
         sequence: stamp.sequence,
         flow: stamp.flow,
     })
-}
-
-/// Fills what lies behind the probe header from the sequence, so that a reply of another request is told.
-fn fill_pattern(payload: &mut [u8], sequence: u32) {
-    for (at, byte) in payload.iter_mut().enumerate().skip(probe::LEN) {
-        *byte = pattern(at, sequence);
-    }
-}
-
-/// True if the bytes that a reply repeats of its request are as they were sent.
-fn has_pattern(reply: &[u8], request: usize) -> bool {
-    let sequence = probe::sequence(reply);
-    let repeated = reply.len().min(request);
-    reply[..repeated].iter().enumerate().skip(probe::LEN).all(|(at, byte)| *byte == pattern(at, sequence))
-}
-
-fn pattern(at: usize, sequence: u32) -> u8 {
-    (at as u32).wrapping_mul(31).wrapping_add(sequence) as u8
 }

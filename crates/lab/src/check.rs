@@ -212,22 +212,4 @@ mod tests {
         let delay = delay(500, &mut rounds);
         assert_eq!((delay.reported_ns, delay.error_ns, delay.verdict), (502.0, 2.0, Verdict::Passed));
     }
-
-    #[test]
-    #[ignore = "prints what this machine does; `hairpin check` is the check of it"]
-    fn this_machine() {
-        let tsc = hairpin_sys::clock::Tsc::calibrate("tsc").unwrap();
-        let mut floor = Vec::new();
-        for _ in 0..200 {
-            let a = tsc.start();
-            for _ in 0..4000 { std::hint::black_box(tsc.start()); std::hint::black_box(tsc.stop()); }
-            floor.push(tsc.to_ns(tsc.stop().since(a)) as f64 / 4000.0);
-        }
-        floor.sort_by(f64::total_cmp);
-        println!("FLOOR {} {}", floor[0], floor[100]);
-        for _ in 0..10 { println!("OWN {:?}", own_cost(&tsc)); }
-        for _ in 0..3 {
-            println!("{:#?}", check(&tsc, &mut hairpin_iopath::fake::BusyWait).unwrap());
-        }
-    }
 }

@@ -17,8 +17,24 @@ const REMEMBERED: usize = 256;
 pub(super) struct Slot {
     pub(super) sent: Ticks,
     pub(super) due: Ticks,
+    /// The sequence, and [`LIVE`] while no reply has come: one word, so that what was just stored is loaded without a stall.
+    tag: u64,
+}
+
+const LIVE: u64 = 1 << 32;
+
+impl Slot {
+    #[inline(always)]
+    fn is_live(&self) -> bool {
+        self.tag & LIVE != 0
+    }
+}
+
+/// A request's sequence and slot.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    at: usize,
     pub(super) sequence: u32,
-    live: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -47,7 +63,8 @@ pub(super) enum Stray {
 pub(super) struct Flight {
     slots: Vec<Slot>,
     flows: Vec<Flow>,
-    window: usize,
+    /// The window as a power of two.
+    shift: u32,
     outstanding: u32,
     mask: u32,
     live: u32,
@@ -63,7 +80,7 @@ impl Flight {
         Flight {
             slots: vec![Slot::default(); window * flows as usize],
             flows: vec![Flow::default(); flows as usize],
-            window,
+            shift: window.trailing_zeros(),
             outstanding,
             mask,
             live: 0,
@@ -80,7 +97,7 @@ impl Flight {
 
     #[inline(always)]
     fn at(&self, flow: u32, sequence: u32) -> usize {
-        flow as usize * self.window + (sequence as usize & (self.window - 1))
+        ((flow as usize) << self.shift) + (sequence as usize & ((1 << self.shift) - 1))
     }
 
     /// The first flow from `flow` on, in turn, that may send. There must be one: fewer than `flows` × `outstanding` are in flight.
@@ -96,48 +113,50 @@ impl Flight {
         (flow + room as u32) % self.flows.len() as u32
     }
 
-    /// The sequence of the next request on `flow`, which has room.
+    /// Where the next request on `flow`, which has room, will be.
     #[inline(always)]
-    pub(super) fn next(&mut self, flow: u32) -> u32 {
-        // Fewer than `window` are in flight, so one of so many slots in a row is free.
-        while self.slots[self.at(flow, self.flows[flow as usize].next)].live {
-            let next = &mut self.flows[flow as usize].next;
-            *next = next.wrapping_add(1);
+    pub(super) fn next(&self, flow: u32) -> Place {
+        let mut sequence = self.flows[flow as usize].next;
+        // Fewer than the window are in flight, so one of so many slots in a row is free.
+        loop {
+            let at = self.at(flow, sequence);
+            if !self.slots[at].is_live() {
+                return Place { at, sequence };
+            }
+            sequence = sequence.wrapping_add(1);
         }
-        self.flows[flow as usize].next
     }
 
-    /// A request has left with the sequence that [`next`](Flight::next) gave.
+    /// The request of [`next`](Flight::next) has left.
     #[inline(always)]
-    pub(super) fn launch(&mut self, flow: u32, sent: Ticks, due: Ticks) {
+    pub(super) fn launch(&mut self, flow: u32, place: Place, sent: Ticks, due: Ticks) {
         let entry = &mut self.flows[flow as usize];
-        let sequence = entry.next;
-        entry.next = sequence.wrapping_add(1);
+        entry.next = place.sequence.wrapping_add(1);
         entry.live += 1;
         debug_assert!(entry.live <= self.outstanding);
         self.live += 1;
-        let at = self.at(flow, sequence);
-        self.slots[at] = Slot { sent, due, sequence, live: true };
+        self.slots[place.at] = Slot { sent, due, tag: LIVE | u64::from(place.sequence) };
     }
 
-    /// The request in flight that a message with these bits of a sequence answers.
+    /// If a request in flight is answered by a message with these bits of a sequence: where that is, and when it left.
     #[inline(always)]
-    pub(super) fn waiting(&self, flow: u32, carried: u32) -> Option<Slot> {
-        let slot = self.slots[self.at(flow, carried)];
-        (slot.live && slot.sequence & self.mask == carried).then_some(slot)
+    pub(super) fn waiting(&self, flow: u32, carried: u32) -> Option<(Place, Slot)> {
+        let at = self.at(flow, carried);
+        let slot = self.slots[at];
+        let waits = slot.tag & (LIVE | u64::from(self.mask)) == LIVE | u64::from(carried);
+        waits.then_some((Place { at, sequence: slot.tag as u32 }, slot))
     }
 
     /// The request has been answered. True if a later one of its flow had been before.
     #[inline(always)]
-    pub(super) fn land(&mut self, flow: u32, sequence: u32) -> bool {
-        let at = self.at(flow, sequence);
-        self.slots[at].live = false;
+    pub(super) fn land(&mut self, flow: u32, place: Place) -> bool {
+        self.slots[place.at].tag = u64::from(place.sequence);
         self.live -= 1;
         let entry = &mut self.flows[flow as usize];
         entry.live -= 1;
-        let overtaken = (sequence.wrapping_sub(entry.newest) as i32) < 0;
+        let overtaken = (place.sequence.wrapping_sub(entry.newest) as i32) < 0;
         if !overtaken {
-            entry.newest = sequence;
+            entry.newest = place.sequence;
         }
         overtaken
     }
@@ -166,16 +185,16 @@ impl Flight {
     #[cold]
     pub(super) fn give_up(&mut self, now: Ticks, patience: u64) -> (u32, Ticks) {
         let (mut lost, mut oldest) = (0, Ticks::NEVER);
-        for (at, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.live) {
+        for (at, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_live()) {
             if now.since(slot.sent) < patience {
                 oldest = oldest.min(slot.sent);
                 continue;
             }
-            slot.live = false;
+            slot.tag &= !LIVE;
             lost += 1;
-            let flow = at / self.window;
+            let flow = at >> self.shift;
             self.flows[flow].live -= 1;
-            self.given_up[self.given_up_at] = (flow as u32, slot.sequence);
+            self.given_up[self.given_up_at] = (flow as u32, slot.tag as u32);
             self.given_up_at = (self.given_up_at + 1) % REMEMBERED;
         }
         self.live -= lost;
@@ -193,19 +212,26 @@ mod tests {
     use super::*;
 
     fn launch(flight: &mut Flight, flow: u32, at: u64) -> u32 {
-        let sequence = flight.next(flow);
-        flight.launch(flow, Ticks(at), Ticks(at));
-        sequence
+        let place = flight.next(flow);
+        flight.launch(flow, place, Ticks(at), Ticks(at));
+        place.sequence
+    }
+
+    /// Answers a request in flight; true if it was overtaken.
+    fn land(flight: &mut Flight, sequence: u32) -> bool {
+        let (place, _) = flight.waiting(0, sequence & flight.mask).expect("it is in flight");
+        assert_eq!(place.sequence, sequence);
+        flight.land(0, place)
     }
 
     #[test]
     fn a_slot_still_taken_is_skipped() {
         let mut flight = Flight::new(1, 2, u32::MAX);
         assert_eq!([launch(&mut flight, 0, 0), launch(&mut flight, 0, 0)], [0, 1]);
-        assert!(!flight.land(0, 1));
+        assert!(!land(&mut flight, 1));
         assert_eq!(launch(&mut flight, 0, 0), 3, "2 would take the place of 0, which is still out");
         assert!(flight.waiting(0, 0).is_some());
-        assert!(flight.land(0, 0), "1 came first");
+        assert!(land(&mut flight, 0), "1 came first");
         assert_eq!(flight.stray(0, 0), Stray::Duplicate);
         assert_eq!(flight.stray(0, 4), Stray::Corrupt, "never sent");
     }
@@ -216,8 +242,7 @@ mod tests {
             let mut flight = Flight::new(1, 8, mask);
             for expected in 0..3 * (mask + 1) {
                 assert_eq!(launch(&mut flight, 0, 0), expected);
-                assert_eq!(flight.waiting(0, expected & mask).unwrap().sequence, expected);
-                assert!(!flight.land(0, expected));
+                assert!(!land(&mut flight, expected));
                 assert_eq!(flight.stray(0, expected & mask), Stray::Duplicate);
             }
         }
@@ -230,8 +255,8 @@ mod tests {
         flight.begin();
         let sent: Vec<u32> = (0..4).map(|_| launch(&mut flight, 0, 0)).collect();
         assert_eq!(sent, [u32::MAX - 1, u32::MAX, 0, 1]);
-        assert!([u32::MAX - 1, 0].iter().all(|sequence| !flight.land(0, *sequence)));
-        assert!(flight.land(0, u32::MAX), "0 comes after the largest");
+        assert!([u32::MAX - 1, 0].iter().all(|sequence| !land(&mut flight, *sequence)));
+        assert!(land(&mut flight, u32::MAX), "0 comes after the largest");
         assert_eq!([flight.stray(0, u32::MAX), flight.stray(0, 2)], [Stray::Duplicate, Stray::Corrupt]);
     }
 
