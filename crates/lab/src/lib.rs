@@ -6,11 +6,13 @@
 //!   worker    the process in which a side is measured    side   how its parent sees it    server   whoever answers
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
 //!   row       both sides' reports become one row, with warnings
+//!   check     proves the instrument on delays that it did not make
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod demo;
 pub mod link;
 pub mod message;

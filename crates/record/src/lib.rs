@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod histogram;
 pub mod recorder;
 pub mod run;
