@@ -1,0 +1,251 @@
+//! Bad input: what the user reads, and the exit code.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::thread;
+
+use support::{HAIRPIN, Home, can, free_port, root};
+
+const QUICK: &str = "--count 20 --warmup 1ms";
+
+#[test]
+fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
+    let home = Home::new();
+    for (spec, parts) in [
+        ("tpc", &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, unix, unix-dgram, pipe, eventfd, memory"][..]),
+        (
+            "tcp:spni",
+            &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
+        ),
+        ("udp:spin/blok", &["\"blok\" is no wait policy of udp", "did you mean block?"]),
+        ("tcp:nodleay=on", &["tcp has no option \"nodleay\"", "did you mean nodelay?", "nodelay, quickack, cork, congestion"]),
+        ("udp:nodelay=on", &["udp has no option \"nodelay\"", "sndbuf, rcvbuf"]),
+        ("tcp:nodelay=maybe", &["nodelay"]),
+        ("tcp/udp", &["tcp and udp do not speak the same"]),
+        ("udp:block,spin", &["names two wait policies"]),
+    ] {
+        home.hairpin(&format!("ping --link loopback --path {spec}")).fails(2, parts);
+    }
+    assert!(!home.runs().exists(), "a run of nothing was stored");
+}
+
+#[test]
+fn an_unknown_flag_verb_or_link_is_named_with_what_there_is() {
+    let home = Home::new();
+    home.hairpin("ping --link loopback --pat tcp").fails(2, &["unexpected argument '--pat'", "'--path'"]);
+    home.hairpin("pign").fails(2, &["pign", "ping"]);
+    home.hairpin("").fails(2, &["Usage"]);
+    home.hairpin("ping --link wifi").fails(2, &["there is no link \"wifi\"", "loopback, veth"]);
+    home.hairpin("ping --link veth:mut=1").fails(2, &["veth has no option \"mut\"", "mtu, queues, gro, tso, rate"]);
+    home.hairpin("ping --link loopback:mtu=9000").fails(2, &["--link veth:mtu=9000"]);
+}
+
+#[test]
+fn exactly_one_place_to_go_to() {
+    let home = Home::new();
+    home.hairpin("ping").fails(2, &["HOST[:PORT]", "--link", "--echo"]);
+    home.hairpin("ping --link loopback localhost").fails(2, &["cannot be used with"]);
+    home.hairpin("ping --echo localhost").fails(2, &["--echo takes HOST:PORT"]);
+    home.hairpin("ping http://x").fails(2, &["is no HOST[:PORT]"]);
+    home.hairpin("ping --link loopback --key-file x").fails(2, &["--key-file belongs to a HOST"]);
+}
+
+#[test]
+fn what_a_path_cannot_do_is_said_with_its_limit() {
+    let home = Home::new();
+    for (args, parts) in [
+        ("--path udp --size 65508", &["udp carries payloads of 1 to 65507 bytes, not a request of 65508"][..]),
+        ("--path tcp --size 65537", &["1 to 65536 bytes", "65537"]),
+        ("--path tcp --size 0", &["1 to 65536 bytes"]),
+        ("--path tcp --request 64 --reply 70000", &["not a reply of 70000"]),
+        ("--path tcp --sizes 64,99999999999", &["64 KiB"]),
+        ("--path tcp --sizes 1..", &["--sizes"]),
+        ("--path eventfd", &["exactly 8 bytes", "--size 8"]),
+        ("--path udp:poll --size 1 --outstanding 200", &["outstanding", "use larger payloads"]),
+        ("--path tcp:block --flows 2", &["waits on one flow per thread", ":poll, :epoll, :spin or :adaptive"]),
+        ("--path tcp:poll --flows 2 --threads 3", &["3 threads need a flow each"]),
+        ("--path udp --pace 100 --outstanding 2", &["--outstanding 2 does not go with it"]),
+        ("--path pipe --local-port 7", &["pipe has no ports"]),
+        ("--path tcp --sched fifo:0", &["1 to 99"]),
+        ("--path tcp --sched batch", &["write other or fifo:N"]),
+        ("--path tcp --cpu 0", &["CLIENT,SERVER"]),
+        ("--path tcp --pace 0", &["is no rate"]),
+        ("--path tcp --duration 5parsecs", &["--duration"]),
+        ("--path tcp --forever --count 5", &["cannot be used with"]),
+    ] {
+        home.hairpin(&format!("ping --link loopback {args}")).fails(2, parts);
+    }
+    home.hairpin("ping --link veth --path pipe").fails(2, &["both ends must be on one host", "--link loopback"]);
+    home.hairpin("ping --echo 127.0.0.1:7 --path unix").fails(2, &["unix"]);
+    home.hairpin("ping --echo 127.0.0.1:7 --path udp --request 1 --reply 2").fails(2, &["returns what it gets"]);
+}
+
+#[test]
+fn a_cpu_that_is_not_there_or_not_allowed() {
+    let home = Home::new();
+    home.hairpin("ping --link loopback --cpu 0,4095")
+        .fails(2, &["CPU 4095 does not exist or is not allowed", "--cpu CLIENT,SERVER"]);
+    let mut command = home.command("taskset");
+    command.args(["-c", "0", HAIRPIN, "ping", "--link", "loopback", "--cpu", "0,1"]);
+    home.spawn(command).done().fails(2, &["CPU 1 does not exist or is not allowed", "choose from 0 "]);
+}
+
+#[test]
+fn a_host_that_does_not_resolve_or_refuses() {
+    let home = Home::new();
+    home.hairpin("ping nothing.invalid").fails(1, &["nothing.invalid does not resolve", "check the name"]);
+    home.hairpin("ping --echo nothing.invalid:7").fails(1, &["nothing.invalid:7 does not resolve", "check the name"]);
+    let port = free_port();
+    home.hairpin(&format!("ping 127.0.0.1:{port}")).fails(1, &["refused the connection", "start `hairpin serve` there"]);
+    home.hairpin(&format!("ping --echo 127.0.0.1:{port} --path tcp {QUICK}")).fails(1, &["refused"]);
+    assert!(!home.runs().exists(), "a run of nothing was stored");
+}
+
+#[test]
+fn something_else_on_that_port_is_quoted() {
+    let home = Home::new();
+    for (banner, quoted) in [("SSH-2.0-OpenSSH_9.9\r\n", "SSH-2.0-OpenSSH_9.9"), ("HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP/1.1")]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let peer = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(banner.as_bytes()).unwrap();
+            // Until the client has gone.
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        });
+        home.hairpin(&format!("ping 127.0.0.1:{port}")).fails(1, &["does not speak Hairpin", quoted, "give the port"]);
+        peer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_listener_that_says_nothing_is_given_up() {
+    let home = Home::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let done = home.hairpin(&format!("ping 127.0.0.1:{port}"));
+    done.fails(1, &["said nothing for 5s"]);
+}
+
+#[test]
+fn keys_that_are_wrong_missing_or_unwanted() {
+    let home = Home::new();
+    home.hairpin("ping 127.0.0.1:1 --key-file nowhere").fails(2, &["cannot read the key file nowhere"]);
+    fs::write(home.file("bad"), "short\n").unwrap();
+    home.hairpin("ping 127.0.0.1:1 --key-file bad").fails(2, &["not a key", "43 characters"]);
+    for (file, digit) in [("one", "1"), ("two", "2")] {
+        fs::write(home.file(file), digit.repeat(64)).unwrap();
+    }
+    let (mut serve, address) = home.serve("--key-file one");
+    assert!(serve.err().contains("can be read by others"), "{}", serve.err());
+    home.hairpin(&format!("ping {address} --key-file two")).fails(1, &["wrong key"]);
+    home.hairpin(&format!("ping {address}")).fails(1, &["needs a key", "--key-file FILE"]);
+    home.hairpin(&format!("ping {address} --key-file one --path udp {QUICK}")).fails(0, &["stored as"]);
+    serve.until("came without a key");
+    serve.until("wrong key");
+    drop(serve);
+
+    let (mut open, address) = home.serve("");
+    home.hairpin(&format!("ping {address} --key-file one")).fails(1, &["has no key", "leave --key-file out"]);
+    open.until("came with a key");
+}
+
+#[test]
+fn serve_says_what_it_cannot_listen_on() {
+    let home = Home::new();
+    home.hairpin("serve --listen nowhere").fails(2, &["--listen takes an address of this host"]);
+    home.hairpin("serve --data-ports 9-3").fails(2, &["is no range of ports"]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    home.hairpin(&format!("serve --listen {address}")).fails(1, &["cannot listen on", "is another hairpin serve running?"]);
+}
+
+#[test]
+fn a_run_that_cannot_be_stored_is_still_printed() {
+    let home = Home::new();
+    // A file where the store's directory should be: not even root can make it.
+    fs::write(home.runs(), "in the way").unwrap();
+    let done = home.hairpin(&format!("ping --link loopback --path udp --json {QUICK}"));
+    done.fails(1, &["the run was not stored", "cannot store the run in", "$HAIRPIN_RUNS", "--no-store"]);
+    assert_eq!(done.json()["results"][0]["transactions"], 20);
+    home.hairpin(&format!("ping --link loopback --path udp --no-store {QUICK}")).fails(0, &[]);
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_run_and_prints_the_result() {
+    let name = "a_full_disk_leaves_no_half_run_and_prints_the_result";
+    if !can(name, support::namespaces(), "a file system of its own needs root") {
+        return;
+    }
+    let home = Home::new();
+    fs::create_dir(home.runs()).unwrap();
+    let mut command = home.command("unshare");
+    let script = format!(
+        "mount -t tmpfs -o size=4k,nr_inodes=20 none runs && {HAIRPIN} ping --link loopback --path udp --json {QUICK}; code=$?; find runs -type f | wc -l >&2; exit $code"
+    );
+    command.args(["--mount", "sh", "-c", &script]);
+    let done = home.spawn(command).done();
+    done.fails(1, &["the run was not stored"]);
+    assert_eq!(done.json()["results"][0]["transactions"], 20);
+    assert_eq!(done.err.lines().last(), Some("0"), "{}", done.err);
+}
+
+#[test]
+fn a_corrupt_run_is_named_and_the_others_are_listed() {
+    let home = Home::new();
+    home.hairpin(&format!("ping --link loopback --path udp {QUICK}")).fails(0, &["stored as"]);
+    home.hairpin(&format!("ping --link loopback --path tcp {QUICK}")).fails(0, &["stored as"]);
+    let mut runs: Vec<_> = fs::read_dir(home.runs()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    runs.sort();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    let json = fs::read_dir(&runs[0]).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.extension().is_some());
+    fs::write(json.unwrap(), "{\"schema\":").unwrap();
+    let id = |path: &std::path::Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let (corrupt, sound) = (id(&runs[0]), id(&runs[1]));
+
+    let list = home.hairpin("runs list");
+    assert_eq!(list.code, Some(0), "{list:?}");
+    assert!(
+        list.out.contains(&corrupt) && list.out.contains("is not the record of a run") && list.out.contains(&sound),
+        "{list:?}"
+    );
+    let list = home.hairpin("runs list --json").json();
+    assert_eq!(list["runs"].as_array().unwrap().len(), 2, "{list}");
+    assert!(list["runs"][0]["error"].as_str().unwrap().contains("is not the record of a run"), "{list}");
+    assert_eq!(list["runs"][1]["first_path"], "tcp:block/tcp:block");
+
+    home.hairpin(&format!("runs show {corrupt}")).fails(1, &["is not the record of a run", "runs rm"]);
+    assert!(home.hairpin("runs show latest").out.contains("tcp"));
+    assert_eq!(home.hairpin("runs export latest").out.lines().count(), 2);
+    home.hairpin(&format!("runs rm {corrupt}")).fails(0, &["removed"]);
+    assert!(!home.hairpin("runs list").out.contains(&corrupt));
+    home.hairpin("runs show nothing-like-it").fails(1, &["nothing-like-it"]);
+}
+
+#[test]
+fn a_raw_file_that_cannot_be_written() {
+    let home = Home::new();
+    let done = home.hairpin(&format!("ping --link loopback --path udp --raw nowhere/x.parquet {QUICK}"));
+    done.fails(1, &["nowhere/x.parquet"]);
+}
+
+#[test]
+fn low_ports_need_a_capability() {
+    let name = "low_ports_need_a_capability";
+    if !can(name, root(), "becoming the user nobody needs root") {
+        return;
+    }
+    let home = support::home_of_nobody();
+    let done = home.as_nobody("serve --listen 127.0.0.1:19");
+    // Some systems let everyone have them.
+    let all = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap().trim().parse::<u32>().unwrap() <= 19;
+    if can(name, !all, "net.ipv4.ip_unprivileged_port_start lets everyone have low ports") {
+        done.fails(1, &["cannot listen on 127.0.0.1:19"]);
+    }
+}

@@ -1,0 +1,122 @@
+//! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in all.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::fs;
+
+use support::Home;
+
+const FLAGS: &[(&str, &[&str])] = &[
+    (
+        "ping",
+        &[
+            "HOST",
+            "--link",
+            "--echo",
+            "--key-file",
+            "--path",
+            "--size",
+            "--request",
+            "--reply",
+            "--sizes",
+            "--duration",
+            "--count",
+            "--warmup",
+            "--flows",
+            "--threads",
+            "--outstanding",
+            "--pace",
+            "--forever",
+            "--timeout",
+            "--cpu",
+            "--sched",
+            "--local-port",
+            "--verify",
+            "--hrt",
+            "--percentiles",
+            "--no-store",
+            "--raw",
+            "--json",
+            "--json-stream",
+            "--csv",
+            "--markdown",
+            "--format",
+            "-6",
+        ],
+    ),
+    ("serve", &["--listen", "--key-file", "--data-ports", "127.0.0.1:24444"]),
+    ("paths", &["--link", "--json"]),
+    ("runs", &["list", "show", "export", "rm"]),
+    ("runs show", &["RUN", "--json", "--csv", "--markdown", "--format", "--percentiles", "--hrt"]),
+    ("demo", &[]),
+    ("check", &["--json"]),
+    ("completions", &["bash", "zsh", "fish"]),
+];
+
+#[test]
+fn help_mentions_each_flag_of_the_contract() {
+    let home = Home::new();
+    for (verb, flags) in FLAGS {
+        let done = home.hairpin(&format!("{verb} --help"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        for flag in *flags {
+            assert!(done.out.contains(flag), "hairpin {verb} --help does not mention {flag}:\n{}", done.out);
+        }
+    }
+    let all = home.hairpin("--help");
+    for (verb, _) in FLAGS {
+        assert!(all.out.contains(verb.split(' ').next().unwrap()), "{verb}:\n{}", all.out);
+    }
+    let words = all.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("4 a required capability or device is missing"), "{words}");
+    assert!(!all.out.contains("__worker"), "{}", all.out);
+    assert!(home.hairpin("--version").out.starts_with("hairpin "));
+}
+
+#[test]
+fn completions_are_made_for_each_shell() {
+    let home = Home::new();
+    for (shell, part) in [("bash", "complete"), ("zsh", "#compdef hairpin"), ("fish", "complete -c hairpin")] {
+        let done = home.hairpin(&format!("completions {shell}"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        for part in [part, "outstanding", "percentiles", "data-ports"] {
+            assert!(done.out.contains(part), "{shell}: no {part}");
+        }
+    }
+    home.hairpin("completions tcsh").fails(2, &["tcsh", "bash", "fish"]);
+}
+
+#[test]
+fn man_pages_are_made_for_each_verb() {
+    let home = Home::new();
+    home.hairpin("man .").fails(0, &[]);
+    for page in ["hairpin.1", "hairpin-ping.1", "hairpin-serve.1", "hairpin-runs.1"] {
+        let text = fs::read_to_string(home.file(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+        assert!(text.contains(".TH"), "{page}");
+    }
+    assert!(fs::read_to_string(home.file("hairpin-ping.1")).unwrap().contains("outstanding"));
+    home.hairpin("man nowhere").fails(1, &["cannot write man pages to nowhere"]);
+}
+
+#[test]
+fn each_path_is_listed() {
+    let home = Home::new();
+    let names = ["tcp", "tcp-crr", "udp", "unix", "unix-dgram", "pipe", "eventfd", "memory"];
+    let text = home.hairpin("paths");
+    let json = home.hairpin("paths --json").json();
+    for name in names {
+        assert!(text.out.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}:\n{}", text.out);
+    }
+    assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
+    let listed: Vec<_> = json["paths"].as_array().unwrap().iter().map(|path| path["path"].as_str().unwrap()).collect();
+    assert_eq!(listed, names);
+    for path in json["paths"].as_array().unwrap() {
+        assert_eq!(path["support"], "yes", "over loopback: {path}");
+    }
+    let veth = home.hairpin("paths --link veth --json").json();
+    let pipe = veth["paths"].as_array().unwrap().iter().find(|path| path["path"] == "pipe").unwrap();
+    assert_eq!(pipe["support"], "no");
+    assert!(pipe["why"].as_str().unwrap().contains("one host"), "{pipe}");
+}

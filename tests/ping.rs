@@ -1,0 +1,447 @@
+//! `hairpin ping` from the command line to the record: every path over loopback and veth, every flag of the work, every form of output.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::thread;
+
+use hairpin_record::histogram::Decoded;
+use serde_json::Value;
+use support::{Home, can, namespaces, root, rows, warnings};
+
+const QUICK: &str = "--count 300 --warmup 5ms";
+
+/// What holds for every record, whatever was measured.
+#[track_caller]
+fn sound_run(run: &Value) {
+    assert_eq!(run["schema"], "hairpin.run/1");
+    for field in ["tool", "command", "started", "interrupted", "error", "hosts", "link", "clock", "results"] {
+        assert!(run.get(field).is_some(), "no {field}");
+    }
+    assert_eq!((&run["interrupted"], &run["error"]), (&Value::Bool(false), &Value::Null));
+    assert!(run["hosts"]["client"]["hostname"].is_string() && run["hosts"]["client"]["kernel_release"].is_string());
+    for field in ["source", "cost_ns", "step_ns", "drift_ppb"] {
+        assert!(run["clock"].get(field).is_some(), "no clock.{field}");
+    }
+    for row in rows(run) {
+        sound_row(row);
+    }
+}
+
+#[track_caller]
+fn sound_row(row: &Value) {
+    for field in [
+        "path",
+        "origin",
+        "request_bytes",
+        "reply_bytes",
+        "flows",
+        "outstanding",
+        "transactions",
+        "lost",
+        "late",
+        "duplicates",
+        "reordered",
+        "duration_ns",
+        "gap_ns",
+        "transactions_per_s",
+        "rtt_ns",
+        "turnaround_ns",
+        "histogram",
+        "blocks",
+        "series",
+        "slowest",
+        "cpu",
+        "tcp",
+        "granted",
+        "floor",
+        "warnings",
+    ] {
+        assert!(row.get(field).is_some(), "no {field} in {row}");
+    }
+    let path = row["path"].as_str().unwrap();
+    assert_eq!(row["origin"], "measured");
+    assert_eq!(row["corrupt"], 0, "{path}");
+    let transactions = row["transactions"].as_u64().unwrap();
+    assert!(transactions > 0, "{path}");
+    let seconds = row["duration_ns"].as_u64().unwrap() as f64 / 1e9;
+    let rate = row["transactions_per_s"].as_f64().unwrap();
+    assert!((rate * seconds / transactions as f64 - 1.0).abs() < 1e-6, "{path}: {rate}/s in {seconds} s");
+    sound_times(path, &row["rtt_ns"], Some(transactions));
+    let histogram = Decoded::decode(row["histogram"].as_str().unwrap()).unwrap();
+    assert_eq!(histogram.count(), transactions, "{path}");
+    let sum = |list: &Value| list.as_array().unwrap().iter().map(|entry| entry["count"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((sum(&row["blocks"]), sum(&row["series"])), (transactions, transactions), "{path}");
+    let slowest = row["slowest"].as_array().unwrap();
+    assert_eq!(slowest.len() as u64, transactions.min(64), "{path}");
+    assert_eq!(slowest[0]["rtt_ns"], row["rtt_ns"]["max"], "{path}");
+    assert!(row["cpu"]["client"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
+    let words: Vec<_> = path.split('/').collect();
+    assert!(words.len() == 2 && words.iter().all(|side| side.contains(':')), "{path} is not canonical");
+}
+
+/// Quantiles are in order, and blank where fewer than ten samples lie beyond.
+#[track_caller]
+fn sound_times(path: &str, times: &Value, count: Option<u64>) {
+    let samples = times["count"].as_u64().unwrap();
+    assert!(count.is_none_or(|count| count == samples), "{path}: {times}");
+    let mut last = 0;
+    for (name, least) in [("min", 1), ("p50", 20), ("p90", 100), ("p99", 1000), ("p99.9", 10_000), ("max", 1)] {
+        match times[name].as_u64() {
+            Some(ns) => {
+                assert!(samples >= least, "{path}: {name} of {samples} samples");
+                assert!(ns >= last, "{path}: {name} in {times}");
+                last = ns;
+            }
+            None => assert!(samples < least, "{path}: no {name} of {samples} samples"),
+        }
+    }
+}
+
+/// What a row of a link of this host knows of its server.
+#[track_caller]
+fn sound_both(row: &Value) {
+    let path = row["path"].as_str().unwrap();
+    assert!(row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
+    assert!(
+        row["blocks"].as_array().unwrap().iter().all(|block| block["core_rtt_ns"].as_u64().is_some()),
+        "{path}: {}",
+        row["blocks"]
+    );
+    assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= row["transactions"].as_u64().unwrap(), "{path}");
+    sound_times(path, &row["turnaround_ns"], None);
+    if path.starts_with("tcp:") {
+        for side in ["client", "server"] {
+            let tcp = &row["tcp"][side];
+            assert!(tcp["mss"].as_u64().unwrap() > 500, "{path}: {tcp}");
+            assert!(tcp["segments_out_per_transaction"].as_f64().unwrap() >= 0.9, "{path}: {tcp}");
+        }
+    } else {
+        assert_eq!(row["tcp"], Value::Null, "{path}");
+    }
+}
+
+fn paths_of(run: &Value) -> Vec<&str> {
+    rows(run).iter().map(|row| row["path"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn every_path_over_loopback() {
+    let home = Home::new();
+    let run = home.json(&format!(
+        "ping --link loopback {QUICK} --path tcp --path tcp-crr --path udp --path unix --path unix-dgram --path pipe --path udp:spin/block --path tcp:quickack=on"
+    ));
+    sound_run(&run);
+    rows(&run).iter().for_each(sound_both);
+    assert_eq!(
+        paths_of(&run),
+        [
+            "tcp:block/tcp:block",
+            "tcp-crr:block/tcp-crr:block",
+            "udp:block/udp:block",
+            "unix:block/unix:block",
+            "unix-dgram:block/unix-dgram:block",
+            "pipe:block/pipe:block",
+            "udp:spin/udp:block",
+            "tcp:block,quickack=on/tcp:block,quickack=on",
+        ]
+    );
+    for part in ["connect", "exchange", "close"] {
+        sound_times(part, &rows(&run)[1]["parts_ns"][part], Some(300));
+    }
+    assert!(rows(&run)[7]["extra_calls"].as_u64().unwrap() >= 2 * 300, "quickack is re-armed on both sides after every receive");
+    assert_eq!(run["link"]["kind"], "loopback");
+    assert_eq!(run["link"]["interface"], "lo");
+
+    let small = home.json(&format!("ping --link loopback {QUICK} --size 8 --path eventfd --path memory"));
+    sound_run(&small);
+    rows(&small).iter().for_each(sound_both);
+    assert_eq!(paths_of(&small), ["eventfd:block/eventfd:block", "memory:spin/memory:spin"]);
+}
+
+#[test]
+fn every_wait_policy_over_loopback() {
+    let home = Home::new();
+    let specs: Vec<_> = ["block", "poll", "epoll", "spin", "busy-poll", "adaptive"]
+        .iter()
+        .flat_map(|policy| ["tcp", "udp"].map(|path| format!("--path {path}:{policy}")))
+        .collect();
+    let run = home.json(&format!("ping --link loopback {QUICK} {}", specs.join(" ")));
+    sound_run(&run);
+    assert_eq!(rows(&run).len(), 12);
+    for row in rows(&run) {
+        sound_both(row);
+        let asked = row["path"].as_str().unwrap().contains("busy-poll");
+        // Loopback has no NAPI: asked, and not in force.
+        assert_eq!(warnings(row).contains(&"busy-poll-not-in-force"), asked, "{}", row["path"]);
+    }
+}
+
+#[test]
+fn sockets_over_veth() {
+    let name = "sockets_over_veth";
+    if !can(name, namespaces(), "network namespaces need root here") {
+        return;
+    }
+    let home = Home::new();
+    let run = home
+        .json(&format!("ping --link veth:mtu=9000,gro=on,tso=off {QUICK} --path tcp --path tcp-crr --path udp --path udp:spin"));
+    sound_run(&run);
+    rows(&run).iter().for_each(sound_both);
+    assert_eq!(
+        (&run["link"]["kind"], &run["link"]["interface"], &run["link"]["mtu"]),
+        (&"veth".into(), &"hairpin0".into(), &9000.into())
+    );
+    assert_eq!(run["link"]["options"], serde_json::json!({"gro": "on", "mtu": "9000", "tso": "off"}));
+    assert_eq!(run["hosts"]["client"]["driver"], "veth");
+    assert_eq!(run["hosts"]["server"]["interface"], "hairpin1");
+
+    let six = home.json(&format!("ping --link veth -6 {QUICK} --path tcp --path udp"));
+    sound_run(&six);
+    // 20 bytes more of header than IPv4.
+    assert_eq!(rows(&six)[0]["tcp"]["client"]["mss"], 1428);
+}
+
+#[test]
+fn ipv6_over_loopback() {
+    let home = Home::new();
+    if !can("ipv6_over_loopback", UdpSocket::bind("[::1]:0").is_ok(), "this host has no IPv6 loopback") {
+        return;
+    }
+    let run = home.json(&format!("ping --link loopback -6 {QUICK} --path tcp --path udp --path tcp-crr"));
+    sound_run(&run);
+    rows(&run).iter().for_each(sound_both);
+}
+
+#[test]
+fn sizes_and_counts_are_as_asked() {
+    let home = Home::new();
+    let run =
+        home.json("ping --link loopback --count 137 --warmup 1ms --path tcp --path udp --path unix --request 3000 --reply 2");
+    sound_run(&run);
+    for row in rows(&run) {
+        assert_eq!((&row["request_bytes"], &row["reply_bytes"], &row["transactions"]), (&3000.into(), &2.into(), &137.into()));
+    }
+    let run = home.json("ping --link loopback --count 20 --warmup 1ms --path udp --path tcp --sizes 1..1024x32,65507");
+    sound_run(&run);
+    let sizes: Vec<_> = rows(&run).iter().map(|row| row["request_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [1, 32, 1024, 65507, 1, 32, 1024, 65507]);
+}
+
+#[test]
+fn a_duration_ends_a_row_and_is_kept() {
+    let home = Home::new();
+    let run = home.json("ping --link loopback --duration 300ms --warmup 10ms --path udp");
+    sound_run(&run);
+    let row = &rows(&run)[0];
+    let whole = row["duration_ns"].as_u64().unwrap() + row["gap_ns"].as_u64().unwrap();
+    assert!((250_000_000..1_500_000_000).contains(&whole), "{whole}");
+}
+
+#[test]
+fn several_flows_threads_and_requests_in_flight() {
+    let home = Home::new();
+    let run = home.json("ping --link loopback --flows 4 --threads 2 --count 1001 --warmup 5ms --path udp:poll --path tcp:epoll");
+    sound_run(&run);
+    for row in rows(&run) {
+        assert_eq!((&row["flows"], &row["threads"], &row["transactions"]), (&4.into(), &2.into(), &1001.into()));
+        assert_eq!(row["flow_facts"].as_array().unwrap().len(), 4);
+    }
+    let run = home
+        .json("ping --link loopback --outstanding 8 --count 2000 --warmup 5ms --path udp:poll --path tcp:poll --path unix:poll");
+    sound_run(&run);
+    assert!(rows(&run).iter().all(|row| row["outstanding"] == 8 && row["transactions"] == 2000));
+}
+
+#[test]
+fn a_pace_keeps_the_time_each_request_was_due() {
+    let home = Home::new();
+    let run = home.json("ping --link loopback --pace 200 --duration 500ms --warmup 10ms --path udp --path udp:spin");
+    sound_run(&run);
+    for row in rows(&run) {
+        let transactions = row["transactions"].as_u64().unwrap();
+        // Fewer where the machine is busy, never more.
+        assert!((10..=101).contains(&transactions), "{transactions} at 200/s in 0.5 s");
+        assert_eq!(row["pace_per_s"], 200.0);
+        let (sent, due) = (&row["rtt_ns"], &row["rtt_from_due_ns"]);
+        sound_times("from due", due, Some(transactions));
+        // Never sent before it was due.
+        assert!(due["min"].as_u64() >= sent["min"].as_u64() && due["max"].as_u64() >= sent["max"].as_u64(), "{row}");
+    }
+}
+
+#[test]
+fn verify_compares_whole_payloads() {
+    let home = Home::new();
+    let run = home
+        .json("ping --link loopback --verify --count 200 --warmup 1ms --path tcp --path udp --path unix --sizes 1,15,1400,20000");
+    sound_run(&run);
+    assert_eq!(rows(&run).len(), 12);
+}
+
+#[test]
+fn local_ports_are_as_asked() {
+    let home = Home::new();
+    let port = loop {
+        let port = support::free_port();
+        if port < 65_000 {
+            break port;
+        }
+    };
+    let run = home.json(&format!("ping --link loopback {QUICK} --path udp --path tcp --local-port {port}"));
+    for row in rows(&run) {
+        assert_eq!(row["flow_facts"][0]["local_port"], port);
+    }
+    let run =
+        home.json(&format!("ping --link loopback {QUICK} --path udp:poll --path tcp:spin --path tcp-crr --local-port rotate:4"));
+    sound_run(&run);
+    for row in &rows(&run)[..2] {
+        let mut ports: Vec<_> =
+            row["flow_facts"].as_array().unwrap().iter().map(|flow| flow["local_port"].as_u64().unwrap()).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 4, "{row}");
+        assert!(row["flow_facts"].as_array().unwrap().iter().all(|flow| flow["incoming_cpu"].is_u64()), "{}", row["flow_facts"]);
+    }
+}
+
+#[test]
+fn every_sample_goes_to_the_raw_file() {
+    let home = Home::new();
+    let run = home.json("ping --link loopback --path tcp --path udp --count 500 --warmup 5ms --raw samples.parquet");
+    sound_run(&run);
+    let bytes = fs::read(home.file("samples.parquet")).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
+    // Compressed or not, a sample has a time of some bytes that differ from the others.
+    assert!(bytes.len() > 1000 * 2, "{} bytes for 1000 samples", bytes.len());
+}
+
+#[test]
+fn fifo_is_granted_but_for_the_last_core() {
+    if !can("fifo_is_granted_but_for_the_last_core", root(), "SCHED_FIFO needs CAP_SYS_NICE") {
+        return;
+    }
+    let cores = thread::available_parallelism().unwrap().get();
+    if !can("fifo_is_granted_but_for_the_last_core", cores == 2, "only two spinning sides on two cores would take all") {
+        return;
+    }
+    let home = Home::new();
+    let run = home.json(&format!("ping --link loopback --sched fifo:1 {QUICK} --path udp:spin"));
+    let row = &rows(&run)[0];
+    let sched = |side: &str| {
+        row["granted"].as_array().unwrap().iter().find(|granted| granted["side"] == side && granted["option"] == "sched").unwrap()
+    };
+    assert_eq!(sched("client")["got"], "fifo:1");
+    assert_eq!(sched("server")["got"], "other");
+    assert!(sched("server")["why"].as_str().unwrap().contains("would take all 2 cores"), "{row}");
+    assert!(warnings(row).contains(&"realtime-throttling"), "{row}");
+}
+
+#[test]
+fn a_refused_schedule_is_shown() {
+    if !can("a_refused_schedule_is_shown", root(), "becoming the user nobody needs root") {
+        return;
+    }
+    let home = support::home_of_nobody();
+    let done = home.as_nobody(&format!("ping --link loopback --sched fifo:1 {QUICK} --path udp --json"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let run = done.json();
+    let granted = rows(&run)[0]["granted"].as_array().unwrap();
+    assert!(granted.iter().any(|granted| granted["option"] == "sched" && granted["got"] == "other"), "{granted:?}");
+    assert!(granted.iter().any(|granted| granted["why"].as_str().unwrap().contains("CAP_SYS_NICE")), "{granted:?}");
+    let table = home.as_nobody(&format!("ping --link loopback --sched fifo:1 {QUICK} --path udp"));
+    assert!(table.out.contains("CAP_SYS_NICE"), "{}", table.out);
+}
+
+#[test]
+fn forms_of_output() {
+    let home = Home::new();
+    let ping = format!("ping --link loopback {QUICK} --path udp --path tcp");
+    let table = home.hairpin(&ping);
+    assert!(table.out.contains("trans/s") && table.out.contains("udp:block"), "{}", table.out);
+    assert!(table.out.lines().all(|line| line.chars().count() <= 80), "{}", table.out);
+    assert!(!table.out.contains('\u{1b}'), "no colour off a terminal");
+
+    let csv = home.hairpin(&format!("{ping} --csv"));
+    let lines: Vec<_> = csv.out.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", csv.out);
+    let columns = |line: &str| line.split(',').count();
+    assert!(lines.iter().all(|line| columns(line) == columns(lines[0])) && lines[0].contains("rtt_p50_ns"), "{}", csv.out);
+
+    let markdown = home.hairpin(&format!("{ping} --markdown --percentiles 50,75"));
+    assert!(markdown.out.contains("| udp:block | 64 |") && markdown.out.contains("RTT p75"), "{}", markdown.out);
+    assert!(!markdown.out.contains("p99"), "{}", markdown.out);
+
+    let half = home.hairpin(&format!("{ping} --hrt"));
+    assert!(half.out.contains("RTT/2, not one-way"), "{}", half.out);
+
+    let pingpong = home.hairpin(&format!("{ping} --format pingpong"));
+    let lines: Vec<_> = pingpong.out.lines().filter(|line| !line.starts_with("# ")).collect();
+    assert_eq!(lines.len(), 2, "{}", pingpong.out);
+    assert!(lines.iter().all(|line| line.starts_with("elapsed = ") && line.ends_with("size 64")), "{}", pingpong.out);
+    assert!(pingpong.err.contains("not one-way"), "{}", pingpong.err);
+    home.hairpin(&format!("{ping} --csv --json")).fails(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_stream_has_a_line_per_second_and_a_final_one() {
+    let home = Home::new();
+    let done = home.hairpin("ping --link loopback --path udp --duration 2500ms --warmup 1ms --json-stream");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let lines: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!((2..=5).contains(&lines.len()), "{}", done.out);
+    let (last, progress) = lines.split_last().unwrap();
+    sound_run(last);
+    let mut seen = 0;
+    for line in progress {
+        assert_eq!(line["schema"], "hairpin.progress/1");
+        assert_eq!(line["path"], "udp:block/udp:block");
+        let transactions = line["transactions"].as_u64().unwrap();
+        assert!(transactions > seen, "{line}");
+        seen = transactions;
+    }
+}
+
+#[test]
+fn a_run_is_kept_as_it_was_printed() {
+    let home = Home::new();
+    let run = home.json(&format!("ping --link loopback {QUICK} --path udp"));
+    assert_eq!(home.hairpin("runs show latest --json").json(), run);
+    assert_eq!(run["command"].as_array().unwrap().last().unwrap(), "--json");
+    home.json(&format!("ping --link loopback {QUICK} --path udp --no-store"));
+    assert_eq!(home.hairpin("runs list --json").json()["runs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_plain_echo_service_and_a_server_that_stays_unknown() {
+    let home = Home::new();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (udp, tcp) = (socket.local_addr().unwrap(), listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&bytes[..len], from);
+        }
+    });
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut bytes = [0; 2048];
+            while let Ok(len @ 1..) = stream.read(&mut bytes) {
+                let _ = stream.write_all(&bytes[..len]);
+            }
+        }
+    });
+    for (address, path) in [(udp, "udp"), (tcp, "tcp"), (tcp, "tcp-crr")] {
+        let run = home.json(&format!("ping --echo {address} --path {path} {QUICK}"));
+        sound_run(&run);
+        let row = &rows(&run)[0];
+        assert_eq!((&run["hosts"]["server"], &run["link"]["kind"]), (&Value::Null, &"echo".into()));
+        assert_eq!((&row["turnaround_ns"], &row["cpu"]["server"]), (&Value::Null, &Value::Null));
+        assert_eq!(run["link"]["peer"], address.to_string());
+    }
+}
