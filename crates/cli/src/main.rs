@@ -1,1 +1,21 @@
-fn main(){}
+//! The `hairpin` command: flags in, one verb run, an exit code out.
+
+#![forbid(unsafe_code)]
+
+mod exit;
+mod flags;
+mod output;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // A worker must be on its way before anything could start a thread.
+    if let Some(code) = verbs::worker::run_if_asked() {
+        return code;
+    }
+    let cli = verbs::Cli::parse();
+    cli.verb.run().unwrap_or_else(|failure| failure.report())
+}

@@ -166,6 +166,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let mut last = Relation::read(self.clock);
         let mut core_rtt = if end.is_none() { self.neighbour() } else { None };
         let mut busy = 0;
+        let mut early = None;
         while end.is_none() {
             end = self.over(&recorder, ends);
             if end.is_some() {
@@ -188,18 +189,21 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             };
             core_rtt = next_rtt;
             busy += length;
+            early = early.or(known.then_some(last));
             if let Err(error) = self.publish(&mut recorder, facts, began) {
                 end = Some(End::Failed(error));
             }
         }
-        let long_enough = last.raw_ns.saturating_sub(origin.raw_ns) >= CLOCK_BASELINE_NS;
         Found {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
             recorder,
             exchanges: self.uncounted + self.counts.sent,
             counts: self.counts,
             end: end.unwrap_or(End::Done),
-            rate: long_enough.then(|| last.rate_since(&origin)),
+            drift_ppb: early.and_then(|early: Relation| {
+                let apart = last.raw_ns.saturating_sub(early.raw_ns) >= CLOCK_BASELINE_NS;
+                apart.then(|| (last.rate_since(&early) / early.rate_since(&origin) - 1.0) * 1e9)
+            }),
         }
     }
 

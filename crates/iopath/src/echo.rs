@@ -31,10 +31,11 @@ pub struct Echoed {
     pub error: Option<io::Error>,
 }
 
-/// Answers every request with `reply` bytes until `attention` says stop, or the peer is gone.
+/// Answers every request with `reply` bytes until `attention` says stop, or the client has closed its end.
 pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, attention: &mut impl Attention) -> Echoed {
     let mut echoed = Echoed { turnaround: Times::new(), answered: 0, error: None };
-    echoed.error = turns(endpoint, clock, reply, attention, &mut echoed).err();
+    let end = turns(endpoint, clock, reply, attention, &mut echoed);
+    echoed.error = end.err().filter(|error| !client_has_ended(error));
     echoed
 }
 
@@ -68,4 +69,10 @@ fn turns<E: Endpoint, C: Clock>(
         attention.answer_neighbour();
     }
     Ok(())
+}
+
+/// True if the client has closed its end. That is how most runs end; if it was too early, the client's side says why.
+fn client_has_ended(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)
 }

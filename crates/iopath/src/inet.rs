@@ -492,7 +492,8 @@ fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Pro
     Ok(Proof::decode(&bytes))
 }
 
-fn again(error: &io::Error) -> bool {
+/// True if a call may be tried again: nothing now, or a signal came.
+pub(crate) fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   spec ──▶ job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
-//!                     └ inet, stream: what several paths share      └ measure: threads, clock, pace and policy as types
+//!                     └ inet, stream, rendezvous: what several paths share      └ measure: threads, clock, pace and policy as types
 //! ```
 //! A path is a file in `paths/`, a line in [`path::IO_PATHS`] and a page in docs/paths/.
 
@@ -20,5 +20,6 @@ pub mod option;
 pub mod pace;
 pub mod path;
 pub mod paths;
+mod rendezvous;
 pub mod spec;
 mod stream;

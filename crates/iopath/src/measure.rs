@@ -61,6 +61,8 @@ pub struct ClientRun<'a> {
     pub stop: &'a Shared,
     /// Shared with the other side, if that is on this host: where the two cores meet.
     pub neighbour: Option<&'a Shared>,
+    /// The CPUs that the process was allowed before any thread was pinned.
+    pub allowed: &'a [u32],
     /// Whom to tell.
     pub observer: &'a dyn Observer,
     /// What it found.
@@ -84,8 +86,8 @@ pub struct ClientFound {
     pub error: Option<String>,
     /// Parts of a transaction, timed apart.
     pub parts: BTreeMap<String, Times>,
-    /// Ticks per ns over the whole run, if long enough to tell.
-    pub rate: Option<f64>,
+    /// Relative change of the clock's rate over the run in parts per 10^9, if it was long enough to tell.
+    pub drift_ppb: Option<f64>,
     /// What this side shares with the server's.
     pub side: SideFound,
 }
@@ -102,6 +104,8 @@ pub struct ServerRun<'a> {
     pub stop: &'a Shared,
     /// Shared with the other side, if that is on this host: where the two cores meet.
     pub neighbour: Option<&'a Shared>,
+    /// The CPUs that the process was allowed before any thread was pinned.
+    pub allowed: &'a [u32],
     /// Whom to tell.
     pub observer: &'a dyn Observer,
     /// What it found.
@@ -157,7 +161,7 @@ impl ClientRun<'_> {
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, Work, &mut dyn Between) -> Found) -> Result<(), PathError> {
         self.side_ready()?;
         let work = work(self.job, 0, 1, self.job.flows);
-        self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, &mut self.found.side.granted)?);
+        self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, self.allowed, &mut self.found.side.granted)?);
         let observer = self.observer;
         let mut between =
             Surroundings { stop: self.stop, neighbour: self.neighbour, called: 0, raw: self.job.raw, thread: 0, observer };
@@ -180,7 +184,7 @@ impl ClientRun<'_> {
         let job = self.job;
         let (stop, neighbour) = (self.stop, self.neighbour);
         let observer = self.observer;
-        let results = each_chunk(job, Side::Client, flows, &mut self.found.side, |thread, flows| {
+        let results = each_chunk(job, Side::Client, self.allowed, flows, &mut self.found.side, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32);
             let neighbour = neighbour.filter(|_| thread == 0);
             let mut between = Surroundings { stop, neighbour, called: 0, raw: job.raw, thread, observer };
@@ -203,7 +207,7 @@ impl ClientRun<'_> {
             mine.longest_silence_ns = mine.longest_silence_ns.max(theirs.longest_silence_ns);
             found.exchanges += one.exchanges;
             found.gap_ns = found.gap_ns.max(one.gap_ns);
-            found.rate = found.rate.or(one.rate);
+            found.drift_ppb = found.drift_ppb.or(one.drift_ppb);
             match one.end {
                 End::Done => {}
                 End::Stopped => found.stopped = true,
@@ -228,7 +232,7 @@ impl ServerRun<'_> {
 
     /// Answers over one endpoint that is made on the spot.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
-        self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, &mut self.found.side.granted)?);
+        self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, self.allowed, &mut self.found.side.granted)?);
         let echoed = run(self.job, &mut AtServer { stop: self.stop, neighbour: self.neighbour, seen: 0 });
         self.keep(vec![echoed]);
         Ok(())
@@ -236,7 +240,7 @@ impl ServerRun<'_> {
 
     fn on_threads<C: Clock, F: Carrier + Send>(&mut self, clock: C, flows: &mut [F]) -> Result<(), PathError> {
         let (job, stop, neighbour) = (self.job, self.stop, self.neighbour);
-        let results = each_chunk(job, Side::Server, flows, &mut self.found.side, |thread, flows| {
+        let results = each_chunk(job, Side::Server, self.allowed, flows, &mut self.found.side, |thread, flows| {
             let longest = job.reply as usize;
             let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), seen: 0 };
             over_wait(&clock, flows, &job.spec.server, ServerLoop { clock: &clock, job, at, longest })
@@ -260,28 +264,28 @@ impl ServerRun<'_> {
 fn each_chunk<F: Send, R: Send>(
     job: &Job,
     side: Side,
+    allowed: &[u32],
     flows: &mut [F],
     found: &mut SideFound,
     run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
 ) -> Result<Vec<R>, PathError> {
-    let per_thread = flows.len().div_ceil(job.threads as usize).max(1);
     let run = &run;
     std::thread::scope(|scope| {
-        let mut chunks = flows.chunks_mut(per_thread).enumerate();
+        let mut chunks = shares(flows, job.threads as usize).into_iter().enumerate();
         let first = chunks.next();
         let others: Vec<_> = chunks
             .map(|(at, chunk)| {
                 scope.spawn(move || {
                     process::unshare_files().map_err(PathError::at("cannot give a measuring thread its own file table"))?;
                     let mut granted = Vec::new();
-                    let cpu = settle_thread(job, side, at as u32, &mut granted)?;
+                    let cpu = settle_thread(job, side, at as u32, allowed, &mut granted)?;
                     Ok::<_, PathError>((cpu, run(at as u32, chunk)?))
                 })
             })
             .collect();
         let mut results = Vec::new();
         if let Some((_, chunk)) = first {
-            found.cpus.push(settle_thread(job, side, 0, &mut found.granted)?);
+            found.cpus.push(settle_thread(job, side, 0, allowed, &mut found.granted)?);
             results.push(run(0, chunk)?);
         }
         for other in others {
@@ -294,20 +298,39 @@ fn each_chunk<F: Send, R: Send>(
     })
 }
 
-/// Pins and schedules the calling thread as the job says; returns its CPU.
-fn settle_thread(job: &Job, side: Side, index: u32, granted: &mut Vec<Granted>) -> Result<u32, PathError> {
-    let allowed = thread::allowed_cpus().map_err(PathError::at("cannot read the allowed CPUs"))?;
-    let (first, spec) = match side {
-        Side::Client => (job.cpus.client, &job.spec.client),
-        Side::Server => (job.cpus.server, &job.spec.server),
+/// Splits `flows` into so many parts; the first ones are longer by one if it does not divide evenly.
+fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
+    let mut parts = Vec::with_capacity(threads);
+    for left in (1..=threads).rev() {
+        let (part, rest) = flows.split_at_mut(flows.len().div_ceil(left));
+        parts.push(part);
+        flows = rest;
+    }
+    parts
+}
+
+/// The CPU of thread `index` of a side: the first is the one asked for, else the first (client) or second (server) that is allowed; the
+/// others follow.
+pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
+    let asked = match side {
+        Side::Client => job.cpus.client,
+        Side::Server => job.cpus.server,
     };
-    let first = first.or_else(|| allowed.get(usize::from(allowed.len() > 1 && side == Side::Server)).copied()).unwrap_or(0);
-    let position = allowed.iter().position(|cpu| *cpu == first);
-    let cpu = match position {
+    let first = asked.or_else(|| allowed.get(usize::from(allowed.len() > 1 && side == Side::Server)).copied()).unwrap_or(0);
+    match allowed.iter().position(|cpu| *cpu == first) {
         Some(position) => allowed[(position + index as usize) % allowed.len()],
-        // Not allowed: `pin` says so.
+        // Not allowed: pinning to it says so.
         None => first,
+    }
+}
+
+/// Pins and schedules the calling thread as the job says; returns its CPU.
+fn settle_thread(job: &Job, side: Side, index: u32, allowed: &[u32], granted: &mut Vec<Granted>) -> Result<u32, PathError> {
+    let spec = match side {
+        Side::Client => &job.spec.client,
+        Side::Server => &job.spec.server,
     };
+    let cpu = cpu_of(job, side, index, allowed);
     thread::pin(cpu).map_err(|error| PathError::Thread(error.to_string()))?;
     if let Some(least) = NonZeroU64::new(1) {
         thread::set_timer_slack(least).map_err(PathError::at("cannot set the timer slack"))?;
@@ -415,7 +438,8 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
     match job.pace {
         None => drive(endpoint, clock, Closed, marks, work, between),
         Some(per_s) => {
-            let pace = Every::new(clock.clone(), per_s, job.spec.client.policy.sleeps());
+            // The rate is that of the run; its threads share it.
+            let pace = Every::new(clock.clone(), per_s / f64::from(job.threads), job.spec.client.policy.sleeps());
             drive(endpoint, clock, pace, marks, work, between)
         }
     }
@@ -498,5 +522,18 @@ impl Between for Surroundings<'_> {
             self.observer.progress(recorder, counts);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_gets_its_share_of_the_flows() {
+        for (flows, threads, expected) in [(5, 4, vec![2, 1, 1, 1]), (4, 2, vec![2, 2]), (3, 3, vec![1, 1, 1]), (7, 1, vec![7])] {
+            let mut all = vec![(); flows];
+            assert_eq!(shares(&mut all, threads).iter().map(|part| part.len()).collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -10,7 +10,16 @@ use crate::option::OptionDef;
 use crate::paths;
 
 /// Every path. An item is its file in `paths/`, its line here, and its page in docs/paths/.
-pub const IO_PATHS: &[&dyn IoPath] = &[&paths::tcp::Tcp, &paths::udp::Udp];
+pub const IO_PATHS: &[&dyn IoPath] = &[
+    &paths::tcp::Tcp,
+    &paths::tcp_crr::TcpCrr,
+    &paths::udp::Udp,
+    &paths::unix::Unix,
+    &paths::unix_dgram::UnixDgram,
+    &paths::pipe::Pipe,
+    &paths::eventfd::Eventfd,
+    &paths::memory::Memory,
+];
 
 /// One way to do a round trip.
 pub trait IoPath: Sync {
@@ -26,6 +35,18 @@ pub trait IoPath: Sync {
     fn options(&self) -> &'static [&'static OptionDef];
     /// The largest payload in bytes.
     fn payload_limit(&self, ipv6: bool) -> u32;
+    /// The one payload in bytes that it carries, if there is no choice.
+    fn fixed_payload(&self) -> Option<u32> {
+        None
+    }
+    /// The most requests in flight on one flow.
+    fn max_outstanding(&self) -> u32 {
+        u32::MAX
+    }
+    /// The most flows of a run.
+    fn max_flows(&self) -> u32 {
+        u32::MAX
+    }
     /// Whether it works over such a link, found by reading only.
     fn probe(&self, link: LinkKind) -> Support;
     /// The client's side: opens the flows, says that it is ready, measures, and leaves what it found in `run`.

@@ -7,9 +7,11 @@ use std::time::Duration;
 use hairpin_sys::socket::{self, TCP_QUICKACK};
 use hairpin_sys::wait::or_nothing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::flows::Carrier;
+use crate::path::PathError;
 
 /// The kernel decides about acknowledgements; see [`Stream`].
 pub(crate) const QUICKACK_KERNEL: i32 = -1;
@@ -25,32 +27,19 @@ pub(crate) struct Stream<const QUICKACK: i32> {
 }
 
 impl<const QUICKACK: i32> Stream<QUICKACK> {
-    /// A connected stream; a send that makes no progress for `patience` is an error.
-    pub(crate) fn new(fd: OwnedFd, patience: Duration) -> Self {
-        Stream { fd, have: 0, patience, extra_calls: 0 }
+    /// Connected streams; a send that makes no progress for `patience` is an error.
+    pub(crate) fn all(fds: Vec<OwnedFd>, patience: Duration) -> Result<Vec<Self>, PathError> {
+        let one = |fd: OwnedFd| {
+            // Else two sides whose buffers are full would wait for each other for ever, each in its blocking send.
+            socket::set_send_timeout(&fd, patience)?;
+            Ok(Stream { fd, have: 0, patience, extra_calls: 0 })
+        };
+        fds.into_iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
     }
 
     /// The socket.
     pub(crate) fn socket(&self) -> &OwnedFd {
         &self.fd
-    }
-
-    /// What is left of a message after the socket's buffer filled up.
-    #[cold]
-    fn send_rest(&self, mut rest: &[u8]) -> io::Result<()> {
-        let patience = Timespec { tv_sec: self.patience.as_secs() as i64, tv_nsec: i64::from(self.patience.subsec_nanos()) };
-        while !rest.is_empty() {
-            let ready = poll(&mut [PollFd::new(&self.fd, PollFlags::OUT)], Some(&patience));
-            if or_nothing(ready)? == Some(0) {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "the peer takes no more: with large payloads lower --outstanding, or raise sndbuf and rcvbuf",
-                ));
-            }
-            let sent = or_nothing(send(&self.fd, rest, SendFlags::NOSIGNAL))?.unwrap_or(0);
-            rest = &rest[sent..];
-        }
-        Ok(())
     }
 
     #[inline(always)]
@@ -76,7 +65,10 @@ impl<const QUICKACK: i32> Carrier for Stream<QUICKACK> {
         match sent {
             Some(sent) if sent == message.len() => Ok(true),
             None => Ok(false),
-            Some(sent) => self.send_rest(&message[sent..]).map(|()| true),
+            Some(sent) => {
+                push_rest(&self.fd, &message[sent..], self.patience, |rest| send(&self.fd, rest, SendFlags::NOSIGNAL))?;
+                Ok(true)
+            }
         }
     }
 
@@ -105,6 +97,29 @@ impl<const QUICKACK: i32> Carrier for Stream<QUICKACK> {
     fn replying(&mut self) -> io::Result<()> {
         self.rearm()
     }
+}
+
+/// Sends what is left of a message after `fd`'s buffer filled up; no progress for `patience` is an error.
+#[cold]
+pub(crate) fn push_rest(
+    fd: &OwnedFd,
+    mut rest: &[u8],
+    patience: Duration,
+    send: impl Fn(&[u8]) -> Result<usize, Errno>,
+) -> io::Result<()> {
+    let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
+    while !rest.is_empty() {
+        let ready = poll(&mut [PollFd::new(fd, PollFlags::OUT)], Some(&patience));
+        if or_nothing(ready)? == Some(0) {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the peer takes no more: with large payloads lower --outstanding, or raise sndbuf and rcvbuf",
+            ));
+        }
+        let sent = or_nothing(send(rest))?.unwrap_or(0);
+        rest = &rest[sent..];
+    }
+    Ok(())
 }
 
 /// The peer has closed its end.

@@ -1,14 +1,27 @@
 //! Who runs what, in which order, and what is kept.
 //!
 //! ```text
-//!   session   the two sides' messages: over a socketpair to one's own worker, over TCP to `hairpin serve`
-//!   store     one directory per run, with its record
-//!   raw       every sample of a run, as Parquet
+//!   ping      a run: link and workers set up, rows measured in turn, both sides' reports joined
+//!   link      another host, loopback, a veth pair        demo   what `hairpin demo` measures
+//!   worker    the process in which a side is measured    side   how its parent sees it    server   whoever answers
+//!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
+//!   check     the instrument itself: its cost, and a delay that it did not make
+//!   row       both sides' reports become one row, with warnings
+//!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod demo;
+pub mod link;
+pub mod message;
+pub mod ping;
 pub mod raw;
+mod row;
+pub mod serve;
+mod server;
 pub mod session;
+pub mod side;
 pub mod store;
+pub mod worker;

@@ -249,9 +249,10 @@ impl Store {
         Err(io::Error::other(format!("{MAX_TRIES} runs of the same moment are there already")))
     }
 
-    /// Every run, the latest last; one that cannot be read is listed with the reason.
-    pub fn list(&self) -> Result<Vec<Entry>, ListError> {
-        Ok(self.ids()?.into_iter().map(|id| Entry { run: load(&self.file(&id)), id }).collect())
+    /// Every run, the latest last; one that cannot be read is listed with the reason. Each is read when it is asked for, so a store of
+    /// thousands is never in memory at once.
+    pub fn list(&self) -> Result<impl DoubleEndedIterator<Item = Entry> + use<'_>, ListError> {
+        Ok(self.ids()?.into_iter().map(|id| Entry { run: load(&self.file(&id)), id }))
     }
 
     /// The ids of every run, the latest last. A store that does not exist has none.
@@ -410,7 +411,7 @@ mod tests {
     #[test]
     fn what_is_saved_is_listed_latest_last() {
         let (_dir, store, ids) = store(&[30, 10, 20]);
-        let entries = store.list().unwrap();
+        let entries: Vec<Entry> = store.list().unwrap().collect();
         assert_eq!(entries.iter().map(|e| &e.id).collect::<Vec<_>>(), [&ids[1], &ids[2], &ids[0]]);
         assert_eq!(entries[0].run.as_ref().unwrap(), &run("2026-11-20T11:50:10.000000Z"));
         assert_eq!(names(store.dir()).len(), 3, "nothing temporary is left");
@@ -456,7 +457,7 @@ mod tests {
         fs::write(store.file(&ids[1]), "{\"schema\": \"hairpin.run/2\"}").unwrap();
         fs::remove_file(store.file(&ids[2])).unwrap();
         File::create(store.file(&ids[3])).unwrap().set_len(MAX_RECORD + 1).unwrap();
-        let entries = store.list().unwrap();
+        let entries: Vec<Entry> = store.list().unwrap().collect();
         assert!(matches!(entries[0].run, Err(LoadError::Corrupt { .. })));
         assert!(matches!(&entries[1].run, Err(LoadError::Schema { found, .. }) if found == "hairpin.run/2"));
         assert!(matches!(entries[2].run, Err(LoadError::Read { .. })));
@@ -503,7 +504,7 @@ mod tests {
         for run in ["latest", "2026"] {
             assert!(matches!(empty.resolve(run), Err(ResolveError::Empty { .. })));
         }
-        assert!(empty.list().unwrap().is_empty());
+        assert_eq!(empty.list().unwrap().count(), 0);
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! Quantiles come from [HdrHistogram](http://hdrhistogram.org) and are within 0.1 %; averages of quantiles are never taken, histograms
 //! are added instead.
 
+use std::io::Read;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::read::ZlibDecoder;
 use hairpin_units::Quantile;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
@@ -13,6 +16,11 @@ use crate::run::Quantiles;
 
 /// Longer times are counted as this.
 pub const HIGHEST_NS: u64 = 60_000_000_000;
+
+/// The first bytes of HDR V2, compressed and not, and the length of the header of the latter.
+const COMPRESSED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
+const PLAIN: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
+const HEADER: usize = 40;
 
 /// Times in ns as a distribution of constant size.
 #[derive(Clone, Debug)]
@@ -51,7 +59,13 @@ impl Times {
     /// An empty histogram; allocates all it will ever need.
     pub fn new() -> Times {
         let hdr = Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("bounds are constants");
-        Times { hdr, min: u64::MAX, max: 0, sum: 0, squares: 0.0 }
+        Times {
+            hdr,
+            min: u64::MAX,
+            max: 0,
+            sum: 0,
+            squares: 0.0,
+        }
     }
 
     /// Adds one time; allocates nothing.
@@ -90,7 +104,11 @@ impl Times {
 
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
-        q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()).clamp(self.min, self.max))
+        q.is_supported_by(self.count()).then(|| {
+            self.hdr
+                .value_at_quantile(q.get())
+                .clamp(self.min, self.max)
+        })
     }
 
     /// The summary that stands in a record.
@@ -117,7 +135,9 @@ impl Times {
     /// As HDR V2, deflated, base64.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.hdr, &mut bytes).expect("a Vec takes every byte");
+        V2DeflateSerializer::new()
+            .serialize(&self.hdr, &mut bytes)
+            .expect("a Vec takes every byte");
         BASE64.encode(bytes)
     }
 }
@@ -132,20 +152,64 @@ impl Decoded {
         if text.len() > MAX_ENCODED {
             return Err(DecodeError::TooLarge);
         }
-        let bytes = BASE64.decode(text)?;
-        let hdr = Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|e| DecodeError::Hdr(e.to_string()))?;
+        let hdr: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut inflate(&BASE64.decode(text)?)?.as_slice())
+            .map_err(|e| DecodeError::Hdr(e.to_string()))?;
+        // The sum of all counts saturates; one that did would overflow in every quantile.
+        if hdr.len() == u64::MAX {
+            return Err(DecodeError::Hdr("more than 2^64 times".into()));
+        }
         Ok(Decoded(hdr))
     }
 
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
-        q.is_supported_by(self.0.len()).then(|| self.0.value_at_quantile(q.get()))
+        q.is_supported_by(self.0.len())
+            .then(|| self.0.value_at_quantile(q.get()))
     }
 
     /// Times recorded.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
+}
+
+/// Unpacks an encoded histogram into its uncompressed form. The deserializer sets aside whatever length that form claims (up to 4 GiB), so
+/// the length must be what is there.
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let bad = |what: &str| DecodeError::Hdr(what.into());
+    let zlib = bytes
+        .strip_prefix(&COMPRESSED)
+        .and_then(|rest| rest.get(4..))
+        .ok_or_else(|| bad("it does not begin like one"))?;
+    let mut inner = Vec::new();
+    let unpacked = ZlibDecoder::new(zlib)
+        .take(MAX_ENCODED as u64 + 1)
+        .read_to_end(&mut inner);
+    unpacked.map_err(|e| DecodeError::Hdr(e.to_string()))?;
+    if inner.len() > MAX_ENCODED {
+        return Err(DecodeError::TooLarge);
+    }
+    let (head, counts) = inner
+        .split_first_chunk::<HEADER>()
+        .ok_or_else(|| bad("it ends inside its header"))?;
+    if !head.starts_with(&PLAIN) || head[4..8] != (counts.len() as u32).to_be_bytes() {
+        return Err(bad("its length is not what it claims"));
+    }
+    // Precision and range decide how much memory the counts take; Hairpin writes only one of each.
+    if head[12..32] != bounds() {
+        return Err(bad("its range is not 1 ns to 60 s with three digits"));
+    }
+    Ok(inner)
+}
+
+/// Digits, lowest and highest value as they stand in the header of every histogram that Hairpin writes.
+fn bounds() -> [u8; 20] {
+    let mut bounds = [0; 20];
+    bounds[..4].copy_from_slice(&3u32.to_be_bytes());
+    bounds[4..12].copy_from_slice(&1u64.to_be_bytes());
+    bounds[12..].copy_from_slice(&HIGHEST_NS.to_be_bytes());
+    bounds
 }
 
 fn tenths(x: f64) -> f64 {
@@ -162,10 +226,16 @@ mod tests {
         let mut times = Times::new();
         (1..=10_000).for_each(|n| times.record(n * 1000));
         let q = times.quantiles();
-        assert_eq!((q.count, q.min, q.max), (10_000, Some(1000), Some(10_000_000)));
+        assert_eq!(
+            (q.count, q.min, q.max),
+            (10_000, Some(1000), Some(10_000_000))
+        );
         assert_eq!(q.mean, Some(5_000_500.0));
         for (got, want) in [(q.p50, 5e6), (q.p90, 9e6), (q.p99, 9.9e6), (q.p999, 9.99e6)] {
-            assert!((got.unwrap() as f64 / want - 1.0).abs() < 1e-3, "{got:?} {want}");
+            assert!(
+                (got.unwrap() as f64 / want - 1.0).abs() < 1e-3,
+                "{got:?} {want}"
+            );
         }
     }
 
@@ -175,7 +245,10 @@ mod tests {
         assert_eq!(times.quantiles(), Quantiles::default());
         (0..999).for_each(|_| times.record(5));
         let q = times.quantiles();
-        assert_eq!((q.p50, q.p90, q.p99, q.p999), (Some(5), Some(5), None, None));
+        assert_eq!(
+            (q.p50, q.p90, q.p99, q.p999),
+            (Some(5), Some(5), None, None)
+        );
     }
 
     #[test]
@@ -189,9 +262,28 @@ mod tests {
 
     #[test]
     fn garbage_is_refused() {
-        assert!(matches!(Decoded::decode("***"), Err(DecodeError::Base64(_))));
+        assert!(matches!(
+            Decoded::decode("***"),
+            Err(DecodeError::Base64(_))
+        ));
         assert!(matches!(Decoded::decode("AAAA"), Err(DecodeError::Hdr(_))));
-        assert!(matches!(Decoded::decode(&"A".repeat(MAX_ENCODED + 1)), Err(DecodeError::TooLarge)));
+        assert!(matches!(
+            Decoded::decode(&"A".repeat(MAX_ENCODED + 1)),
+            Err(DecodeError::TooLarge)
+        ));
+    }
+
+    #[test]
+    fn a_hostile_text_neither_claims_memory_nor_overflows() {
+        let claims_4_gib = "HISTFAAAAB54nJNpmSz8gQEOmKE0IxDz/nCPYLBHkkQGAL9/BQ4=";
+        let counts_overflow = concat!(
+            "HISTFAAAAKt4nO1ROwrCQBCdfaOsIGELSw2eQ1JYegXBg4i9N/AAYm3tCTxAKo8gtoqNpflskX8C+UKyb97OzhtmZ2AWx9OMSN7I",
+            "P6y9cGj8Nltav33honBWuE5gS9xHeLJrL3YNfETUvgIPgX0yCgammvE8L6CTxAKo8gtoqNpflskX8C3iH+I4HAKttmZ2AWxSw2C9",
+            "GH1YRY3AAApflskX8C+UKybCdfasRY3iH+I4HAKt",
+        );
+        for text in [claims_4_gib, counts_overflow] {
+            assert!(matches!(Decoded::decode(text), Err(DecodeError::Hdr(_))));
+        }
     }
 
     proptest! {

@@ -12,5 +12,6 @@ pub mod check;
 pub mod histogram;
 pub mod recorder;
 pub mod run;
+pub mod statistics;
 pub mod stream;
 pub mod warning;

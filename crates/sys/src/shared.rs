@@ -110,6 +110,11 @@ impl Shared {
         self.area().stop.0.store(1, Ordering::Release);
     }
 
+    /// Takes the request back, before the next run over the same area.
+    pub fn clear_stop(&self) {
+        self.area().stop.0.store(0, Ordering::Release);
+    }
+
     /// Whether someone asked to stop.
     #[inline]
     pub fn stop_requested(&self) -> bool {

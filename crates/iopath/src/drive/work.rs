@@ -90,6 +90,7 @@ pub struct Found {
     pub gap_ns: u64,
     /// How it ended.
     pub end: End,
-    /// Ticks per ns from the first to the last block against CLOCK_MONOTONIC_RAW, if long enough to tell.
-    pub rate: Option<f64>,
+    /// How much faster the clock ticked over the whole run than over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per 10^9;
+    /// `None` if the run was too short to tell.
+    pub drift_ppb: Option<f64>,
 }

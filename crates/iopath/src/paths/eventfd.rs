@@ -1,1 +1,133 @@
+//! `eventfd`: eight bytes there, eight back, through two counters of the kernel per flow.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use hairpin_sys::wait::{Policy, or_nothing};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
+
+use crate::flows::Carrier;
+use crate::measure::{ClientRun, ServerRun};
+use crate::option::{self, OptionDef};
+use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
+use crate::paths::unix::LOCAL_POLICIES;
+use crate::rendezvous;
+use crate::stream::closed;
+
+/// The path `eventfd`.
+pub struct Eventfd;
+
+/// A counter is 64 bits.
+const PAYLOAD: u32 = 8;
+/// Added to the counter by a side that ends: an eventfd has no end of its own. Above every message, which is at most 2^32.
+const FAREWELL: u64 = 1 << 62;
+
+impl IoPath for Eventfd {
+    fn name(&self) -> &'static str {
+        "eventfd"
+    }
+
+    fn summary(&self) -> &'static str {
+        "eight bytes through two eventfd counters: the cost of waking the other side"
+    }
+
+    fn speaks(&self) -> Speaks {
+        Speaks::Local("eventfd")
+    }
+
+    fn policies(&self) -> &'static [Policy] {
+        &LOCAL_POLICIES
+    }
+
+    fn options(&self) -> &'static [&'static OptionDef] {
+        &[&option::USECS]
+    }
+
+    fn payload_limit(&self, _ipv6: bool) -> u32 {
+        PAYLOAD
+    }
+
+    fn fixed_payload(&self) -> Option<u32> {
+        Some(PAYLOAD)
+    }
+
+    fn max_outstanding(&self) -> u32 {
+        1
+    }
+
+    fn probe(&self, link: LinkKind) -> Support {
+        probe_local(link)
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        let fds = rendezvous::take_over(run, 2 * run.job.flows as usize)?;
+        let mut fds = fds.into_iter();
+        let mut flows = Vec::new();
+        while let (Some(from), Some(to)) = (fds.next(), fds.next()) {
+            flows.push(Counters { from, to, my_turn: true });
+        }
+        run.over(&mut flows)
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        let new = || eventfd(0, EventfdFlags::CLOEXEC).map_err(PathError::at("cannot make an eventfd"));
+        let mut flows = Vec::new();
+        for _ in 0..run.job.flows {
+            flows.push(Counters { from: new()?, to: new()?, my_turn: false });
+        }
+        let theirs: Vec<_> = flows.iter().flat_map(|flow| [flow.to.as_fd(), flow.from.as_fd()]).collect();
+        rendezvous::hand_over(run, &theirs)?;
+        run.over(&mut flows)
+    }
+}
+
+/// One side of two counters. A message is its eight bytes as a number, plus one, since a counter of zero wakes nobody.
+struct Counters {
+    from: OwnedFd,
+    to: OwnedFd,
+    /// False while the other side has not answered: a second write would be added to the first.
+    my_turn: bool,
+}
+
+impl Carrier for Counters {
+    const LOSSY: bool = false;
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.from.as_fd()
+    }
+
+    #[inline(always)]
+    fn send(&mut self, message: &[u8]) -> io::Result<bool> {
+        let Some(bytes) = message.first_chunk() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        if !self.my_turn {
+            return Ok(false);
+        }
+        let value = u64::from_le_bytes(*bytes).wrapping_add(1);
+        let sent = or_nothing(write(&self.to, &value.to_ne_bytes()))?.is_some();
+        self.my_turn = !sent;
+        Ok(sent)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
+        let mut value = [0; PAYLOAD as usize];
+        if or_nothing(read(&self.from, &mut value))?.is_none() {
+            return Ok(None);
+        }
+        let value = u64::from_ne_bytes(value);
+        if value >= FAREWELL {
+            return Err(closed());
+        }
+        self.my_turn = true;
+        buffer[..PAYLOAD as usize].copy_from_slice(&value.wrapping_sub(1).to_le_bytes());
+        Ok(Some(PAYLOAD as usize))
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        // Fails only if the counter would overflow, which takes a peer that has ended long ago.
+        let _ = write(&self.to, &FAREWELL.to_ne_bytes());
+    }
+}

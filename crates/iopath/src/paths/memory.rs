@@ -1,1 +1,162 @@
+//! `memory`: request and reply in one cache line that both sides share, the floor of all paths.
 
+use std::io;
+use std::os::fd::AsFd;
+
+use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::shared::{Direction, Line, Shared};
+use hairpin_sys::wait::Policy;
+
+use crate::echo::echo;
+use crate::endpoint::{Endpoint, Marks, NoMarks, Reply};
+use crate::measure::{AnyClock, ClientRun, ServerRun, drive_paced};
+use crate::option::OptionDef;
+use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
+use crate::rendezvous;
+use crate::stream::closed;
+
+/// The path `memory`.
+pub struct Memory;
+
+/// Loads of the line between two looks at the clock: a look costs several loads, and would delay the sight of a message.
+const LOOKS: u32 = 64;
+
+impl IoPath for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one cache line between the two cores: the floor of every path"
+    }
+
+    fn speaks(&self) -> Speaks {
+        Speaks::Local("memory")
+    }
+
+    fn policies(&self) -> &'static [Policy] {
+        &[Policy::Spin]
+    }
+
+    fn options(&self) -> &'static [&'static OptionDef] {
+        &[]
+    }
+
+    fn payload_limit(&self, _ipv6: bool) -> u32 {
+        Line::CAPACITY as u32
+    }
+
+    fn max_outstanding(&self) -> u32 {
+        1
+    }
+
+    fn max_flows(&self) -> u32 {
+        1
+    }
+
+    fn probe(&self, link: LinkKind) -> Support {
+        probe_local(link)
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        let fd = rendezvous::take_over(run, 1)?.pop();
+        let fd = fd.ok_or_else(|| PathError::Peer("the server handed over no memory".into()))?;
+        let shared = Shared::open(fd).map_err(PathError::at("cannot map the memory that the server shares"))?;
+        match run.clock {
+            AnyClock::Tsc(clock) => ping_on(run, &clock, shared),
+            AnyClock::Raw(clock) => ping_on(run, &clock, shared),
+        }
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        let shared = Shared::create().map_err(PathError::at("cannot make memory to share"))?;
+        rendezvous::hand_over(run, &[shared.as_fd()])?;
+        match run.clock {
+            AnyClock::Tsc(clock) => echo_on(run, &clock, shared),
+            AnyClock::Raw(clock) => echo_on(run, &clock, shared),
+        }
+    }
+}
+
+fn ping_on<C: Clock>(run: &mut ClientRun<'_>, clock: &C, shared: Shared) -> Result<(), PathError> {
+    run.alone(|job, work, between| {
+        let mut end = End::new(shared, clock, Direction::Reply, work.request.max(work.reply));
+        drive_paced(&mut end, clock, job, &mut NoMarks, work, between)
+    })
+}
+
+fn echo_on<C: Clock>(run: &mut ServerRun<'_>, clock: &C, shared: Shared) -> Result<(), PathError> {
+    run.alone(|job, attention| {
+        let mut end = End::new(shared, clock, Direction::Request, job.request.max(job.reply) as usize);
+        echo(&mut end, clock, job.reply as usize, attention)
+    })
+}
+
+/// One side of the line. Dropping it tells the other by the area's stop flag.
+struct End<'a, C> {
+    shared: Shared,
+    clock: &'a C,
+    /// What this side receives.
+    receives: Direction,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    /// The number of the last message received; requests count from 1.
+    last: u64,
+    /// The number of the last request sent (client only).
+    sent: u64,
+}
+
+impl<'a, C: Clock> End<'a, C> {
+    fn new(shared: Shared, clock: &'a C, receives: Direction, longest: usize) -> Self {
+        // One byte more, so that a longer message shows.
+        End { shared, clock, receives, outgoing: vec![0; longest], incoming: vec![0; longest + 1], last: 0, sent: 0 }
+    }
+}
+
+impl<C: Clock> Endpoint for End<'_, C> {
+    const LOSSY: bool = false;
+
+    #[inline(always)]
+    fn send<M: Marks>(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+        // A request that was given up still holds the line until its reply has come.
+        if self.sent != self.last {
+            return Ok(false);
+        }
+        let message = &mut self.outgoing[..len];
+        fill(message);
+        self.sent = (self.sent + 1) % Line::SEQUENCES;
+        self.shared.line().send(Direction::Request, self.sent, message);
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        loop {
+            for _ in 0..LOOKS {
+                if let Some((sequence, len)) = self.shared.line().try_recv(self.receives, self.last, &mut self.incoming) {
+                    self.last = sequence;
+                    let len = len.min(self.incoming.len());
+                    return Ok(Some(Reply { flow: 0, bytes: &self.incoming[..len] }));
+                }
+            }
+            if self.shared.stop_requested() {
+                return Err(closed());
+            }
+            if self.clock.now() >= until {
+                return Ok(None);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, _flow: u32, len: usize) -> io::Result<bool> {
+        self.shared.line().send(Direction::Reply, self.last, &self.incoming[..len]);
+        Ok(true)
+    }
+}
+
+impl<C> Drop for End<'_, C> {
+    fn drop(&mut self) {
+        self.shared.request_stop();
+    }
+}

@@ -1,1 +1,141 @@
+//! `pipe`: request and reply over two pipes per flow, one for each direction.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use hairpin_sys::wait::{Policy, or_nothing};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::{read, write};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+
+use crate::flows::Carrier;
+use crate::job::Job;
+use crate::measure::{ClientRun, ServerRun};
+use crate::option::{self, OptionDef};
+use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
+use crate::paths::unix::LOCAL_POLICIES;
+use crate::rendezvous;
+use crate::stream::{closed, push_rest};
+
+/// The path `pipe`.
+pub struct Pipe;
+
+/// The largest payload, and what a pipe holds unless told otherwise (pipe(7)).
+const PIPE_LIMIT: u32 = 65_536;
+/// The granule in which a pipe holds bytes; every message begins a new one at worst.
+const PAGE: u64 = 4096;
+
+impl IoPath for Pipe {
+    fn name(&self) -> &'static str {
+        "pipe"
+    }
+
+    fn summary(&self) -> &'static str {
+        "request and reply over two pipes, one per direction"
+    }
+
+    fn speaks(&self) -> Speaks {
+        Speaks::Local("pipe")
+    }
+
+    fn policies(&self) -> &'static [Policy] {
+        &LOCAL_POLICIES
+    }
+
+    fn options(&self) -> &'static [&'static OptionDef] {
+        &[&option::USECS]
+    }
+
+    fn payload_limit(&self, _ipv6: bool) -> u32 {
+        PIPE_LIMIT
+    }
+
+    fn probe(&self, link: LinkKind) -> Support {
+        probe_local(link)
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        let fds = rendezvous::take_over(run, 2 * run.job.flows as usize)?;
+        let mut fds = fds.into_iter();
+        let mut flows = Vec::new();
+        while let (Some(from), Some(to)) = (fds.next(), fds.next()) {
+            flows.push(Pipes::new(from, to, run.job));
+        }
+        run.over(&mut flows)
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        let (mut flows, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..run.job.flows {
+            let (requests_out, requests_in) = new_pipe(run.job)?;
+            let (replies_out, replies_in) = new_pipe(run.job)?;
+            flows.push(Pipes::new(requests_out, replies_in, run.job));
+            theirs.extend([replies_out, requests_in]);
+        }
+        rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
+        // Kept open here, they would hide that the client has ended.
+        drop(theirs);
+        run.over(&mut flows)
+    }
+}
+
+/// A pipe that holds all messages that can be under way, so that no writer ever waits: its ends for reading and for writing.
+fn new_pipe(job: &Job) -> Result<(OwnedFd, OwnedFd), PathError> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(PathError::at("cannot make a pipe"))?;
+    let needed = u64::from(job.outstanding) * u64::from(job.request.max(job.reply)).next_multiple_of(PAGE);
+    if needed > u64::from(PIPE_LIMIT) {
+        let size = usize::try_from(needed).unwrap_or(usize::MAX);
+        fcntl_setpipe_size(&writer, size).map_err(PathError::at(format!(
+            "cannot make a pipe that holds {needed} bytes: use fewer --outstanding, or raise fs.pipe-max-size"
+        )))?;
+    }
+    // Both sides may be in a write at once; neither must sleep there. The end for reading is set as the policy wants.
+    fcntl_setfl(&writer, OFlags::NONBLOCK).map_err(PathError::at("cannot prepare a pipe"))?;
+    Ok((reader, writer))
+}
+
+/// One side of two pipes.
+struct Pipes {
+    from: OwnedFd,
+    to: OwnedFd,
+    have: usize,
+    patience: Duration,
+}
+
+impl Pipes {
+    fn new(from: OwnedFd, to: OwnedFd, job: &Job) -> Pipes {
+        Pipes { from, to, have: 0, patience: Duration::from(job.timeout) }
+    }
+}
+
+impl Carrier for Pipes {
+    const LOSSY: bool = false;
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.from.as_fd()
+    }
+
+    #[inline(always)]
+    fn send(&mut self, message: &[u8]) -> io::Result<bool> {
+        match or_nothing(write(&self.to, message))? {
+            Some(written) if written == message.len() => Ok(true),
+            None => Ok(false),
+            Some(written) => push_rest(&self.to, &message[written..], self.patience, |rest| write(&self.to, rest)).map(|()| true),
+        }
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>> {
+        let Some(len) = or_nothing(read(&self.from, &mut buffer[self.have..expected]))? else { return Ok(None) };
+        if len == 0 {
+            return Err(closed());
+        }
+        self.have += len;
+        if self.have < expected {
+            return Ok(None);
+        }
+        self.have = 0;
+        Ok(Some(expected))
+    }
+}

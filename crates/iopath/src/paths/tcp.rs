@@ -91,12 +91,8 @@ fn quickack(spec: &SideSpec) -> Option<bool> {
     spec.options.get(&option::QUICKACK).map(|word| word == "on")
 }
 
-fn streams<const QUICKACK: i32>(fds: Vec<OwnedFd>, patience: hairpin_units::Nanos) -> Vec<Stream<QUICKACK>> {
-    fds.into_iter().map(|fd| Stream::new(fd, Duration::from(patience))).collect()
-}
-
 fn ping_over<const QUICKACK: i32>(run: &mut ClientRun<'_>, fds: Vec<OwnedFd>) -> Result<(), PathError> {
-    let mut flows = streams::<QUICKACK>(fds, run.job.timeout);
+    let mut flows = Stream::<QUICKACK>::all(fds, Duration::from(run.job.timeout))?;
     let before = inet::tcp_totals(flows.iter().map(Stream::socket));
     run.over(&mut flows)?;
     let found = &mut run.found.side;
@@ -107,7 +103,7 @@ fn ping_over<const QUICKACK: i32>(run: &mut ClientRun<'_>, fds: Vec<OwnedFd>) ->
 }
 
 fn echo_over<const QUICKACK: i32>(run: &mut ServerRun<'_>, fds: Vec<OwnedFd>) -> Result<(), PathError> {
-    let mut flows = streams::<QUICKACK>(fds, run.job.timeout);
+    let mut flows = Stream::<QUICKACK>::all(fds, Duration::from(run.job.timeout))?;
     let before = inet::tcp_totals(flows.iter().map(Stream::socket));
     run.over(&mut flows)?;
     let found = &mut run.found.side;

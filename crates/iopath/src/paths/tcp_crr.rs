@@ -1,1 +1,228 @@
+//! `tcp-crr`: a new TCP connection per transaction: connect, request, reply, close.
+//!
+//! ```text
+//!   client:  [socket, bind] │ connect ── send ── receive │ close │ [socket, bind] │ …        [ ] before the RTT of the next
+//!                           │◀────────── RTT ───────────▶│
+//!   parts:                  │ connect │     exchange     │ close │
+//!   server:                   accept ── receive ── send ── receive the end, close
+//! ```
 
+mod client;
+mod server;
+mod tuples;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use hairpin_record::run::Side;
+use hairpin_record::warning::Warning;
+use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::wait::{Policy, or_nothing};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::drive::End;
+use crate::echo::echo;
+use crate::inet;
+use crate::job::{Address, Job};
+use crate::measure::{AnyClock, ClientRun, ServerRun, drive_paced};
+use crate::option::{self, OptionDef};
+use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
+use crate::paths::tcp::STREAM_LIMIT;
+
+use client::{Client, Parts};
+use server::Server;
+use tuples::Tuples;
+
+/// The path `tcp-crr`.
+pub struct TcpCrr;
+
+impl IoPath for TcpCrr {
+    fn name(&self) -> &'static str {
+        "tcp-crr"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a new TCP connection per transaction: connect, request, reply, close"
+    }
+
+    fn speaks(&self) -> Speaks {
+        Speaks::TcpPerTransaction
+    }
+
+    fn policies(&self) -> &'static [Policy] {
+        &[Policy::Block, Policy::Poll, Policy::Spin]
+    }
+
+    fn options(&self) -> &'static [&'static OptionDef] {
+        &[
+            &option::CLOSES,
+            &option::NODELAY,
+            &option::CORK,
+            &option::CONGESTION,
+            &option::MSS,
+            &option::SNDBUF,
+            &option::RCVBUF,
+            &option::DSCP,
+            &option::PRIORITY,
+        ]
+    }
+
+    fn payload_limit(&self, _ipv6: bool) -> u32 {
+        STREAM_LIMIT
+    }
+
+    fn max_outstanding(&self) -> u32 {
+        1
+    }
+
+    fn max_flows(&self) -> u32 {
+        1
+    }
+
+    fn probe(&self, _link: LinkKind) -> Support {
+        Support::Yes
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        match run.clock {
+            AnyClock::Tsc(clock) => ping_by_policy(run, &clock),
+            AnyClock::Raw(clock) => ping_by_policy(run, &clock),
+        }
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        match run.clock {
+            AnyClock::Tsc(clock) => echo_by_policy(run, &clock),
+            AnyClock::Raw(clock) => echo_by_policy(run, &clock),
+        }
+    }
+}
+
+fn ping_by_policy<C: Clock>(run: &mut ClientRun<'_>, clock: &C) -> Result<(), PathError> {
+    match run.job.spec.client.policy {
+        Policy::Poll => ping_over::<C, Polling>(run, clock),
+        Policy::Spin => ping_over::<C, Spinning>(run, clock),
+        _ => ping_over::<C, Blocking>(run, clock),
+    }
+}
+
+fn ping_over<C: Clock, W: Turn>(run: &mut ClientRun<'_>, clock: &C) -> Result<(), PathError> {
+    let peer = needs_inet(&run.peer)?;
+    let mut client = Client::<C, W>::new(run.job, clock, peer, Tuples::new(peer, run.job.local_port, inet::random()?))?;
+    let mut parts = Parts::new(clock);
+    run.alone(|job, work, between| {
+        let mut found = drive_paced(&mut client, clock, job, &mut parts, work, between);
+        // What was measured stands: this is an end like that of time.
+        if client.is_used_up() && matches!(found.end, End::Failed(_)) {
+            found.end = End::Done;
+        }
+        found
+    })?;
+    run.found.parts.extend(parts.finish());
+    run.found.side.granted.append(&mut client.side.granted);
+    if client.is_used_up() {
+        run.found.side.warnings.push(Warning::TuplesUsedUp { connections: client.connections() });
+    }
+    Ok(())
+}
+
+fn echo_by_policy<C: Clock>(run: &mut ServerRun<'_>, clock: &C) -> Result<(), PathError> {
+    match run.job.spec.server.policy {
+        Policy::Poll => echo_over::<C, Polling>(run, clock),
+        Policy::Spin => echo_over::<C, Spinning>(run, clock),
+        _ => echo_over::<C, Blocking>(run, clock),
+    }
+}
+
+fn echo_over<C: Clock, W: Turn>(run: &mut ServerRun<'_>, clock: &C) -> Result<(), PathError> {
+    let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
+    // What accept returns inherits all of them from the listening socket.
+    inet::after_connect(&listener, &run.job.spec.server, Side::Server, &mut run.found.side)?;
+    W::prepare(&listener).map_err(PathError::at("cannot prepare the listening socket"))?;
+    let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
+    run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
+    let mut server = Server::<C, W>::new(run.job, clock, listener, run.listen.client);
+    run.alone(|job, attention| echo(&mut server, clock, job.reply as usize, attention))
+}
+
+/// True if the server closes each connection first; the client's side of the spec says it for both.
+fn server_closes(job: &Job) -> bool {
+    job.spec.client.options.get(&option::CLOSES) == Some("server")
+}
+
+/// What a thread does until a call on a descriptor has something for it. A connection is waited for a few times only, so there is nothing
+/// to prepare once and use often, as a [`Wait`](hairpin_sys::wait::Wait) over standing descriptors does.
+trait Turn {
+    /// Whether connections are non-blocking.
+    const NONBLOCKING: bool;
+
+    /// Waits for `events` at most until `until`, unless the call that follows waits by itself.
+    fn before<C: Clock>(clock: &C, fd: BorrowedFd<'_>, events: PollFlags, until: Ticks) -> io::Result<()>;
+
+    /// Sets the mode of a new socket: non-blocking, or blocking for at most [`PATIENCE`](hairpin_sys::wait::PATIENCE).
+    fn prepare(fd: &impl AsFd) -> io::Result<()> {
+        if Self::NONBLOCKING {
+            Ok(rustix::io::ioctl_fionbio(fd, true)?)
+        } else {
+            hairpin_sys::socket::set_receive_timeout(fd, hairpin_sys::wait::PATIENCE)
+        }
+    }
+}
+
+/// `block`: the call itself waits.
+struct Blocking;
+
+/// `poll`: poll(2), then the call.
+struct Polling;
+
+/// `spin`: the call again and again.
+struct Spinning;
+
+impl Turn for Blocking {
+    const NONBLOCKING: bool = false;
+
+    #[inline(always)]
+    fn before<C: Clock>(_clock: &C, _fd: BorrowedFd<'_>, _events: PollFlags, _until: Ticks) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Turn for Polling {
+    const NONBLOCKING: bool = true;
+
+    #[inline(always)]
+    fn before<C: Clock>(clock: &C, fd: BorrowedFd<'_>, events: PollFlags, until: Ticks) -> io::Result<()> {
+        let left = clock.to_ns(until.since(clock.now()));
+        let left = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+        or_nothing(poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&left))).map(|_| ())
+    }
+}
+
+impl Turn for Spinning {
+    const NONBLOCKING: bool = true;
+
+    #[inline(always)]
+    fn before<C: Clock>(_clock: &C, _fd: BorrowedFd<'_>, _events: PollFlags, _until: Ticks) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Calls `attempt` until it yields or `until` has passed, waiting as `W` does before each call.
+#[inline(always)]
+fn turns<W: Turn, C: Clock, T>(
+    clock: &C,
+    fd: BorrowedFd<'_>,
+    events: PollFlags,
+    until: Ticks,
+    mut attempt: impl FnMut() -> io::Result<Option<T>>,
+) -> io::Result<Option<T>> {
+    loop {
+        W::before(clock, fd, events, until)?;
+        if let Some(found) = attempt()? {
+            return Ok(Some(found));
+        }
+        if clock.now() >= until {
+            return Ok(None);
+        }
+    }
+}

@@ -1,1 +1,126 @@
+//! `unix-dgram`: one datagram there, one back, over a pair of UNIX datagram sockets per flow.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use hairpin_record::run::Side;
+use hairpin_sys::wait::{Policy, or_nothing};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketType, recv, send};
+
+use crate::flows::Carrier;
+use crate::inet;
+use crate::measure::{ClientRun, ServerRun};
+use crate::option::{self, OptionDef};
+use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
+use crate::paths::unix::{LOCAL_POLICIES, pairs};
+use crate::rendezvous;
+use crate::stream::closed;
+
+/// The path `unix-dgram`.
+pub struct UnixDgram;
+
+/// The largest payload. The kernel's bound is the send buffer less 32 bytes (unix_dgram_sendmsg), 212,960 with its own default.
+const DATAGRAM_LIMIT: u32 = 65_536;
+
+impl IoPath for UnixDgram {
+    fn name(&self) -> &'static str {
+        "unix-dgram"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one datagram there, one back, over a pair of UNIX datagram sockets"
+    }
+
+    fn speaks(&self) -> Speaks {
+        Speaks::Local("unix-dgram")
+    }
+
+    fn policies(&self) -> &'static [Policy] {
+        &LOCAL_POLICIES
+    }
+
+    fn options(&self) -> &'static [&'static OptionDef] {
+        &[&option::SNDBUF, &option::USECS]
+    }
+
+    fn payload_limit(&self, _ipv6: bool) -> u32 {
+        DATAGRAM_LIMIT
+    }
+
+    fn probe(&self, link: LinkKind) -> Support {
+        probe_local(link)
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        let fds = rendezvous::take_over(run, run.job.flows as usize)?;
+        for fd in &fds {
+            inet::before_connect(fd, &run.job.spec.client, Side::Client, &mut run.found.side)?;
+        }
+        run.over(&mut datagrams(fds))
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        let (ours, theirs) = pairs(SocketType::DGRAM, run.job.flows)?;
+        for fd in &ours {
+            inet::before_connect(fd, &run.job.spec.server, Side::Server, &mut run.found.side)?;
+        }
+        rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
+        // Kept open here, they would hide that the client has ended.
+        drop(theirs);
+        run.over(&mut datagrams(ours))
+    }
+}
+
+fn datagrams(fds: Vec<OwnedFd>) -> Vec<Datagram> {
+    fds.into_iter().map(|fd| Datagram { fd }).collect()
+}
+
+/// One end of a pair. Dropping it tells the other end by an empty datagram, since these sockets have no end of stream.
+struct Datagram {
+    fd: OwnedFd,
+}
+
+impl Carrier for Datagram {
+    const LOSSY: bool = false;
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    #[inline(always)]
+    fn send(&mut self, message: &[u8]) -> io::Result<bool> {
+        // Never asleep in a send: with both queues full each side would wait for the other to receive.
+        match or_nothing(send(&self.fd, message, SendFlags::DONTWAIT)) {
+            Ok(sent) => Ok(sent.is_some()),
+            Err(error) => Err(refused(error, message.len())),
+        }
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
+        match or_nothing(recv(&self.fd, buffer, RecvFlags::empty()))? {
+            Some((0, _)) => Err(closed()),
+            received => Ok(received.map(|(len, _)| len)),
+        }
+    }
+}
+
+impl Drop for Datagram {
+    fn drop(&mut self) {
+        // Refused only where the other end is gone, or has not received for so long that its own timeout tells it.
+        let _ = send(&self.fd, &[], SendFlags::DONTWAIT);
+    }
+}
+
+#[cold]
+fn refused(error: io::Error, len: usize) -> io::Error {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::MSGSIZE) => io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("a datagram of {len} bytes exceeds the send buffer: use sndbuf={}, or raise net.core.wmem_max", len + 32),
+        ),
+        Some(Errno::CONNREFUSED) => closed(),
+        _ => error,
+    }
+}

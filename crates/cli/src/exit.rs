@@ -1,0 +1,65 @@
+//! Exit codes: 0 done, 1 failed, 2 usage, 3 a threshold was crossed, 4 a required capability or device is missing.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use hairpin_lab::ping::{Blame, PingError};
+
+/// Something went wrong.
+pub const FAILED: u8 = 1;
+/// What was asked cannot be.
+pub const USAGE: u8 = 2;
+/// A capability or device is missing.
+pub const MISSING: u8 = 4;
+
+/// Why a verb ended without what was asked: one clear message, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// Something went wrong.
+    pub fn failed(message: impl Display) -> Failure {
+        Failure { message: message.to_string(), code: FAILED }
+    }
+
+    /// What was asked cannot be.
+    pub fn usage(message: impl Display) -> Failure {
+        Failure { message: message.to_string(), code: USAGE }
+    }
+
+    /// Says so on stderr and gives the code.
+    pub fn report(self) -> ExitCode {
+        say(format_args!("hairpin: {}", self.message));
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<PingError> for Failure {
+    fn from(error: PingError) -> Failure {
+        let code = match error.blame() {
+            Blame::Failed => FAILED,
+            Blame::Usage => USAGE,
+            Blame::Missing => MISSING,
+        };
+        Failure { message: error.to_string(), code }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Of writing to stdout: a reader that has seen enough is no failure.
+    fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            std::process::exit(0);
+        }
+        Failure::failed(format_args!("cannot write the output: {error}"))
+    }
+}
+
+/// One line of talk. There is nothing to do about a stderr that is gone.
+pub fn say(line: impl Display) {
+    let _ = writeln!(anstream::stderr(), "{line}");
+}

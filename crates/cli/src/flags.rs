@@ -1,0 +1,297 @@
+//! Flags that verbs share, as the contract words them.
+
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+use hairpin_iopath::job::{Job, LocalPort, Schedule, Sides};
+use hairpin_iopath::spec::Spec;
+use hairpin_lab::link::LinkSpec;
+use hairpin_lab::ping::Target;
+use hairpin_lab::session::key::Key;
+use hairpin_units::{Nanos, Quantile, list, parse_duration};
+
+use crate::exit::{Failure, say};
+
+/// The port of a session, and of `hairpin serve`.
+pub const PORT: u16 = 24_444;
+
+/// Where to: exactly one.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Where {
+    /// A host on which `hairpin serve` runs
+    #[arg(value_name = "HOST[:PORT]")]
+    pub host: Option<HostPort>,
+    /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off], two network namespaces made for
+    /// the run
+    #[arg(long, value_name = "LINK")]
+    pub link: Option<LinkSpec>,
+    /// A plain TCP or UDP echo service; its side stays unknown
+    #[arg(long, value_name = "HOST:PORT")]
+    pub echo: Option<HostPort>,
+}
+
+impl Where {
+    /// With the key of a remote server's session.
+    pub fn target(self, key_file: Option<PathBuf>) -> Result<Target, Failure> {
+        if key_file.is_some() && self.host.is_none() {
+            return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
+        }
+        match (self.host, self.link, self.echo) {
+            (Some(HostPort { host, port }), ..) => {
+                let key = key_file.as_deref().map(load_key).transpose()?;
+                Ok(Target::Host { host, port: port.unwrap_or(PORT), key })
+            }
+            (None, Some(link), _) => Ok(Target::Link(link)),
+            (None, None, Some(HostPort { host, port: Some(port) })) => Ok(Target::Echo { host, port }),
+            (None, None, Some(_)) => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
+            (None, None, None) => Err(Failure::usage("say where to: HOST, --link loopback, --link veth or --echo HOST:PORT")),
+        }
+    }
+}
+
+/// Reads a key file, and says if others may read it too.
+pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
+    let loaded = Key::load(file).map_err(Failure::usage)?;
+    if loaded.others_may_read() {
+        say(format_args!("hairpin: {} can be read by others on this host: chmod 600 {0}", file.display()));
+    }
+    Ok(loaded.key)
+}
+
+/// The work: what is sent, how often, and by whom.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Work")]
+pub struct Work {
+    /// How to do the round trip: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; tcp and udp if not given (see `hairpin paths`)
+    #[arg(long = "path", value_name = "SPEC")]
+    pub paths: Vec<Spec>,
+    /// Payload of request and reply in bytes
+    #[arg(long, value_name = "N", default_value_t = 64, conflicts_with_all = ["request", "reply", "sizes"])]
+    pub size: u32,
+    /// Payload of a request in bytes
+    #[arg(long, value_name = "N", requires = "reply")]
+    pub request: Option<u32>,
+    /// Payload of a reply in bytes
+    #[arg(long, value_name = "M", requires = "request")]
+    pub reply: Option<u32>,
+    /// Several payloads, a row each: 1,2,4 or 1..2048x2 or 10..50+10
+    #[arg(long, value_name = "LIST", value_parser = sizes, conflicts_with_all = ["request", "reply"])]
+    pub sizes: Option<Sizes>,
+    /// Measured time of each row
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
+    pub duration: Nanos,
+    /// End each row after so many transactions over all flows; without --duration there is no other end
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Discarded time before each row
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "500ms")]
+    pub warmup: Nanos,
+    /// Connections or sockets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub flows: u32,
+    /// Measuring threads of each side
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub threads: u32,
+    /// Requests in flight per flow
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub outstanding: u32,
+    /// Requests per second on a schedule, one in flight, idle between; RTT also from the time each was due
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub pace: Option<f64>,
+    /// Until Ctrl-C
+    #[arg(long, conflicts_with_all = ["duration", "count", "sizes"])]
+    pub forever: bool,
+    /// Silence that ends a run
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5s")]
+    pub timeout: Nanos,
+    /// The CPU of each side's first thread, such as 2,3; the first two that are allowed if not given
+    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
+    pub cpu: Option<Sides<Option<u32>>>,
+    /// Scheduling of the measuring threads: other, or fifo:N with locked memory
+    #[arg(long, value_name = "other|fifo:N", value_parser = schedule, default_value = "other")]
+    pub sched: Schedule,
+    /// The client's source port: P for flow 0 and the following ones, or rotate:N for N flows (tcp-crr: connections) on N ports in turn
+    #[arg(long, value_name = "P|rotate:N", value_parser = local_port)]
+    pub local_port: Option<LocalPort>,
+    /// Fill whole payloads and compare what comes back
+    #[arg(long)]
+    pub verify: bool,
+}
+
+impl Work {
+    /// One job per path and size, in that order. `timed` says whether --duration was given.
+    pub fn jobs(&self, timed: bool, plain_peer: bool, raw: bool) -> Result<Vec<Job>, Failure> {
+        let mut specs = self.paths.clone();
+        if specs.is_empty() {
+            for name in ["tcp", "udp"] {
+                specs.push(name.parse().map_err(Failure::usage)?);
+            }
+        }
+        let sizes = match (&self.sizes, self.request, self.reply) {
+            (Some(Sizes(sizes)), ..) => sizes.iter().map(|size| (*size, *size)).collect(),
+            (None, Some(request), Some(reply)) => vec![(request, reply)],
+            _ => vec![(self.size, self.size)],
+        };
+        let endless = self.forever || (self.count.is_some() && !timed);
+        let local_port = self.local_port.unwrap_or_default();
+        let cookie = cookie()?;
+        let mut jobs = Vec::new();
+        for spec in &specs {
+            for (request, reply) in &sizes {
+                jobs.push(Job {
+                    spec: spec.clone(),
+                    request: *request,
+                    reply: *reply,
+                    flows: flows(spec, self.flows, local_port),
+                    threads: self.threads,
+                    outstanding: self.outstanding,
+                    duration: (!endless).then_some(self.duration),
+                    count: self.count,
+                    warmup: self.warmup,
+                    pace: self.pace,
+                    timeout: self.timeout,
+                    cpus: self.cpu.unwrap_or_default(),
+                    sched: self.sched,
+                    local_port,
+                    verify: self.verify,
+                    cookie,
+                    plain_peer,
+                    raw,
+                });
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+/// Rotating over N ports needs N flows; `tcp-crr` has a new connection each time anyway.
+fn flows(spec: &Spec, asked: u32, port: LocalPort) -> u32 {
+    match port {
+        LocalPort::Rotate(count) if asked == 1 && spec.client.path.name() != "tcp-crr" => count.into(),
+        _ => asked,
+    }
+}
+
+/// A number that nobody else knows: it proves that a message belongs to a session.
+pub fn cookie() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| Failure::failed(format_args!("cannot get random bytes from /dev/urandom: {error}")))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// `HOST[:PORT]`, IPv6 addresses in brackets if a port follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// Name or address.
+    pub host: String,
+    /// The port, if given.
+    pub port: Option<u16>,
+}
+
+impl std::str::FromStr for HostPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HostPort, String> {
+        let bad = || format!("\"{text}\" is no HOST[:PORT]: write host, host:24444, 192.0.2.1:24444 or [2001:db8::1]:24444");
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(HostPort { host: address.ip().to_string(), port: Some(address.port()) });
+        }
+        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+        if bare.parse::<IpAddr>().is_ok() {
+            return Ok(HostPort { host: bare.into(), port: None });
+        }
+        let (host, port) = match text.split_once(':') {
+            None => (text, None),
+            Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?)),
+        };
+        let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        if host.is_empty() || !host.chars().all(sound) { Err(bad()) } else { Ok(HostPort { host: host.into(), port }) }
+    }
+}
+
+/// Payload sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct Sizes(pub Vec<u32>);
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let numbers = list::parse(text).map_err(|error| error.to_string())?;
+    let sizes: Result<Vec<u32>, _> = numbers.into_iter().map(u32::try_from).collect();
+    sizes.map(Sizes).map_err(|_| "no path carries so much: 1 byte to 64 KiB".into())
+}
+
+/// Percentiles to show.
+#[derive(Clone, Debug)]
+pub struct Percentiles(pub Vec<Quantile>);
+
+/// Reads `50,99,99.9`.
+pub fn percentiles(text: &str) -> Result<Percentiles, String> {
+    let all: Result<Vec<Quantile>, _> = text.split(',').map(str::parse).collect();
+    all.map(Percentiles).map_err(|error| error.to_string())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (1e-4..=1e7).contains(rate));
+    rate.ok_or_else(|| format!("\"{text}\" is no rate: 0.0001 to 10000000 requests per second"))
+}
+
+fn cpus(text: &str) -> Result<Sides<Option<u32>>, String> {
+    let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
+    pair.map(|(client, server)| Sides { client: Some(client), server: Some(server) })
+        .ok_or_else(|| format!("\"{text}\" is no pair of CPUs: write CLIENT,SERVER, such as 0,1"))
+}
+
+fn schedule(text: &str) -> Result<Schedule, String> {
+    match text.strip_prefix("fifo:") {
+        None if text == "other" => Ok(Schedule::Other),
+        Some(priority) => {
+            let priority = priority.parse().ok().filter(|priority| (1..=99).contains(priority));
+            priority.map(Schedule::Fifo).ok_or_else(|| "SCHED_FIFO has priorities 1 to 99: write fifo:1".into())
+        }
+        None => Err(format!("\"{text}\" is no scheduling: write other or fifo:N")),
+    }
+}
+
+fn local_port(text: &str) -> Result<LocalPort, String> {
+    let parsed = match text.strip_prefix("rotate:") {
+        Some(count) => count.parse().ok().filter(|count| (2..=16_384).contains(count)).map(LocalPort::Rotate),
+        None => text.parse().ok().filter(|port| *port > 0).map(LocalPort::Fixed),
+    };
+    parsed.ok_or_else(|| format!("\"{text}\" is no local port: write a port, or rotate:N with N from 2 to 16384"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_ports() {
+        for (text, host, port) in [
+            ("server", "server", None),
+            ("server:7", "server", Some(7)),
+            ("192.0.2.1:7", "192.0.2.1", Some(7)),
+            ("::1", "::1", None),
+            ("[::1]", "::1", None),
+            ("[::1]:7", "::1", Some(7)),
+        ] {
+            assert_eq!(text.parse(), Ok(HostPort { host: host.into(), port }), "{text}");
+        }
+        for text in ["", ":7", "a:b", "a:0", "a:70000", "a b", "http://x"] {
+            assert!(text.parse::<HostPort>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn small_grammars() {
+        assert_eq!(cpus("2,3"), Ok(Sides { client: Some(2), server: Some(3) }));
+        assert!(cpus("2").is_err() && cpus("a,b").is_err());
+        assert_eq!(schedule("fifo:50"), Ok(Schedule::Fifo(50)));
+        assert!(schedule("fifo:0").is_err() && schedule("rr").is_err());
+        assert_eq!(local_port("rotate:8"), Ok(LocalPort::Rotate(8)));
+        assert!(local_port("rotate:1").is_err() && local_port("0").is_err());
+        assert!(rate("0").is_err() && rate("-1").is_err() && rate("nan").is_err());
+    }
+}

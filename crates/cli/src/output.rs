@@ -1,0 +1,122 @@
+//! Where a record goes: stdout in the form that was asked for, and the run store.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use hairpin_lab::store::{self, Store};
+use hairpin_record::run::Run;
+use hairpin_report::{Options, PERCENTILES};
+use hairpin_units::Quantile;
+
+use crate::exit::{Failure, say};
+use crate::flags::{Percentiles, percentiles};
+
+/// How a record is shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Output {
+    /// The whole record as JSON (hairpin.run/1); the same as --format json
+    #[arg(long, group = "form")]
+    pub json: bool,
+    /// A line of JSON per second and a final one, the whole record
+    #[arg(long, group = "form")]
+    pub json_stream: bool,
+    /// A line per row, units in the header
+    #[arg(long, group = "form")]
+    pub csv: bool,
+    /// A table for issues and pull requests
+    #[arg(long, group = "form")]
+    pub markdown: bool,
+    /// pingpong: a line per size, as snf_pingpong prints it, in half round trips
+    #[arg(long, group = "form", value_enum)]
+    pub format: Option<Format>,
+    /// Percentiles to show
+    #[arg(long, value_name = "LIST", value_parser = percentiles)]
+    pub percentiles: Option<Percentiles>,
+    /// Show half round trips: RTT/2, not one-way
+    #[arg(long)]
+    pub hrt: bool,
+}
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For a terminal of 80 columns.
+    Table,
+    /// hairpin.run/1, indented.
+    Json,
+    /// Progress and record, a line each.
+    JsonStream,
+    /// A line per row.
+    Csv,
+    /// For issues and pull requests.
+    Markdown,
+    /// As snf_pingpong.
+    Pingpong,
+}
+
+impl Output {
+    /// The form that was asked for.
+    pub fn form(&self) -> Format {
+        match self {
+            Output { json: true, .. } => Format::Json,
+            Output { json_stream: true, .. } => Format::JsonStream,
+            Output { csv: true, .. } => Format::Csv,
+            Output { markdown: true, .. } => Format::Markdown,
+            Output { format, .. } => format.unwrap_or(Format::Table),
+        }
+    }
+
+    /// The percentiles that will be shown.
+    pub fn shown(&self) -> Vec<Quantile> {
+        self.percentiles.as_ref().map_or_else(|| PERCENTILES.to_vec(), |Percentiles(all)| all.clone())
+    }
+
+    /// Options of the tables.
+    pub fn options(&self) -> Options {
+        Options { hrt: self.hrt, percentiles: self.shown(), colour: colour(), ..Options::default() }
+    }
+
+    /// Prints a record.
+    pub fn print(&self, run: &Run) -> Result<(), Failure> {
+        let options = self.options();
+        let text = match self.form() {
+            Format::Table => hairpin_report::table(run, &options),
+            Format::Json => hairpin_report::json(run),
+            Format::JsonStream => hairpin_report::json_line(run),
+            Format::Csv => hairpin_report::csv(run, &options),
+            Format::Markdown => hairpin_report::markdown(run, &options),
+            Format::Pingpong => {
+                say(hairpin_report::PINGPONG_LABEL);
+                hairpin_report::pingpong(run)
+            }
+        };
+        print(&text)
+    }
+}
+
+/// True if stdout takes colour: a terminal, and neither NO_COLOR nor a dumb one.
+pub fn colour() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never && io::stdout().is_terminal()
+}
+
+/// Data to stdout.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// The store of this user.
+pub fn open_store() -> Result<Store, Failure> {
+    let dir: PathBuf = store::default_dir().map_err(Failure::failed)?;
+    Ok(Store::open(dir))
+}
+
+/// Keeps a record and says under which name. It has been printed before, so a full disk loses nothing that was seen.
+pub fn keep(run: &Run) -> Result<(), Failure> {
+    let id = open_store()?.save(run).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
+    say(format_args!("stored as {id}: hairpin runs show {id}"));
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! `hairpin demo`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use hairpin_iopath::job::{Job, LocalPort, Schedule, Sides};
+use hairpin_lab::demo;
+use hairpin_lab::ping::{self, Plan, Target};
+use hairpin_record::run::Run;
+use hairpin_units::{Nanos, Quantile};
+
+use crate::exit::{Failure, say};
+use crate::output::colour;
+use crate::output::{keep, print};
+use crate::verbs::ping::{Teller, end, signals};
+
+/// Measure every path and wait policy that this host supports
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// The records as JSON, one line per link
+    #[arg(long)]
+    json: bool,
+    /// Do not keep the runs in the store
+    #[arg(long)]
+    no_store: bool,
+}
+
+impl Demo {
+    /// Measures, prints the table and three sentences, stores one run per link.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let signals = signals()?;
+        let demo = demo::plan(&template()?);
+        // Half a second a row supports no higher percentile.
+        let percentiles = vec![Quantile::P50, Quantile::P90, Quantile::P99];
+        let mut runs: Vec<Run> = Vec::new();
+        for part in demo.parts {
+            let command = std::env::args().collect();
+            let shown = percentiles.clone();
+            let plan = Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, command };
+            let mut watcher = Teller::new(false);
+            let run = ping::run(&plan, &signals, &mut watcher)?;
+            watcher.clear();
+            let ended = run.interrupted || run.error.is_some();
+            runs.push(run);
+            if ended {
+                break;
+            }
+        }
+        let options = hairpin_report::Options { colour: colour(), percentiles: percentiles.clone(), ..Default::default() };
+        match self.json {
+            true => runs.iter().try_for_each(|run| print(&hairpin_report::json_line(run)))?,
+            false => print(&hairpin_report::demo(&runs, &options))?,
+        }
+        demo.skipped.iter().for_each(|skipped| say(format_args!("skipped: {skipped}")));
+        if !self.no_store {
+            runs.iter().try_for_each(keep)?;
+        }
+        Ok(runs.iter().find(|run| run.error.is_some()).map_or(ExitCode::SUCCESS, end))
+    }
+}
+
+/// What every row of the demonstration has in common.
+fn template() -> Result<Job, Failure> {
+    Ok(Job {
+        spec: "udp".parse().map_err(Failure::failed)?,
+        request: 64,
+        reply: 64,
+        flows: 1,
+        threads: 1,
+        outstanding: 1,
+        duration: None,
+        count: None,
+        warmup: Nanos::ZERO,
+        pace: None,
+        timeout: Nanos::from_secs(5),
+        cpus: Sides::default(),
+        sched: Schedule::Other,
+        local_port: LocalPort::Any,
+        verify: false,
+        cookie: crate::flags::cookie()?,
+        plain_peer: false,
+        raw: false,
+    })
+}

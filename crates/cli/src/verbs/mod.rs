@@ -1,0 +1,65 @@
+//! One verb a file.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Failure;
+
+mod check;
+mod completions;
+mod demo;
+mod paths;
+mod ping;
+mod runs;
+mod serve;
+pub mod worker;
+
+/// Measures, explains and cuts the latency of request–response networking on Linux.
+///
+/// Exit codes: 0 done, 1 failed, 2 usage, 3 a threshold was crossed, 4 a required capability or device is missing.
+#[derive(Debug, Parser)]
+#[command(name = "hairpin", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Measure round trips: to a host that serves, over a link of this host, or to a plain echo service
+    Ping(Box<ping::Ping>),
+    /// Answer the requests of `hairpin ping` on another host
+    Serve(serve::Serve),
+    /// List the ways to do a round trip, with what this host supports and why not
+    Paths(paths::Paths),
+    /// List, show, export and remove stored runs
+    Runs(runs::Runs),
+    /// Measure every path and wait policy that this host supports, in 40 seconds, and say what is to be seen
+    Demo(demo::Demo),
+    /// Prove the instrument: its own cost, and known delays that it must report
+    Check(check::Check),
+    /// Print shell completions
+    Completions(completions::Completions),
+    /// Write man pages
+    #[command(hide = true)]
+    Man(completions::Man),
+}
+
+impl Verb {
+    /// Runs it.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Verb::Ping(ping) => ping.run(),
+            Verb::Serve(serve) => serve.run(),
+            Verb::Paths(paths) => paths.run(),
+            Verb::Runs(runs) => runs.run(),
+            Verb::Demo(demo) => demo.run(),
+            Verb::Check(check) => check.run(),
+            Verb::Completions(completions) => completions.run(),
+            Verb::Man(man) => man.run(),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The hidden verb under which the program starts itself as a worker.
+
+use std::process::ExitCode;
+
+use hairpin_lab::worker;
+
+/// Runs the worker if that is what this process was started for.
+pub fn run_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args().skip(1);
+    if args.next()? != worker::VERB {
+        return None;
+    }
+    let parent = args.next().and_then(|pid| pid.parse().ok());
+    Some(match parent {
+        Some(parent) => worker::main(parent, args.next().is_some()),
+        None => ExitCode::from(crate::exit::USAGE),
+    })
+}

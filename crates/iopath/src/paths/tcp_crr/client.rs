@@ -1,0 +1,260 @@
+//! The client of `tcp-crr`: connects within the RTT, closes and prepares the next socket after it.
+
+use std::io;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use hairpin_record::histogram::Times;
+use hairpin_record::run::Side;
+use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::socket;
+use hairpin_sys::wait::or_nothing;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
+use socket2::{Protocol, SockAddr, Type};
+
+use super::tuples::Tuples;
+use super::{Turn, server_closes, turns};
+use crate::drive::BLOCK_TRANSACTIONS;
+use crate::endpoint::{Endpoint, Mark, Marks, Reply};
+use crate::inet;
+use crate::job::Job;
+use crate::measure::SideFound;
+use crate::path::PathError;
+use crate::stream::{closed, push_rest};
+
+/// One connection at a time, and the socket of the next.
+pub(super) struct Client<'a, C, W> {
+    job: &'a Job,
+    clock: &'a C,
+    peer: SocketAddr,
+    tuples: Tuples,
+    prepared: Option<OwnedFd>,
+    current: Option<OwnedFd>,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    have: usize,
+    server_closes: bool,
+    connections: u64,
+    used_up: bool,
+    /// What was granted of the options that were asked for.
+    pub(super) side: SideFound,
+    turn: PhantomData<W>,
+}
+
+impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
+    pub(super) fn new(job: &'a Job, clock: &'a C, peer: SocketAddr, tuples: Tuples) -> Result<Self, PathError> {
+        let mut client = Client {
+            job,
+            clock,
+            peer,
+            tuples,
+            prepared: None,
+            current: None,
+            outgoing: vec![0; job.request as usize],
+            incoming: vec![0; job.reply as usize],
+            have: 0,
+            server_closes: server_closes(job),
+            connections: 0,
+            used_up: false,
+            side: SideFound::default(),
+            turn: PhantomData,
+        };
+        client.prepare()?;
+        Ok(client)
+    }
+
+    /// True if the run ended because every pair of address and port has been used.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.used_up
+    }
+
+    /// Connections made.
+    pub(super) fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    /// Makes the next socket, bound to a pair of its own; none if all are used up.
+    fn prepare(&mut self) -> Result<(), PathError> {
+        while let Some(source) = self.tuples.next() {
+            let socket = inet::new_socket(self.peer, Type::STREAM, Protocol::TCP)?;
+            // The port may still be in TIME_WAIT from another destination.
+            socket.set_reuse_address(true).map_err(PathError::at("cannot reuse a local port"))?;
+            match socket.bind(&SockAddr::from(source)) {
+                // Another program has it.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
+                bound => bound.map_err(PathError::at(format!("cannot bind {source}")))?,
+            }
+            let spec = &self.job.spec.client;
+            inet::before_connect(&socket, spec, Side::Client, &mut self.side)?;
+            inet::after_connect(&socket, spec, Side::Client, &mut self.side)?;
+            W::prepare(&socket).map_err(PathError::at("cannot prepare a socket"))?;
+            if !W::NONBLOCKING {
+                socket::set_send_timeout(&socket, Duration::from(self.job.timeout))
+                    .map_err(PathError::at("cannot bound the time of a connect"))?;
+            }
+            self.prepared = Some(socket.into());
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// `false`: the pair is still held by an earlier connection, such as one of another run.
+    #[inline(always)]
+    fn connect(&self, fd: &OwnedFd) -> io::Result<bool> {
+        let attempt = || match connect(fd, &self.peer) {
+            Ok(()) | Err(Errno::ISCONN) => Ok(Some(true)),
+            Err(Errno::INPROGRESS | Errno::ALREADY | Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(Errno::ADDRNOTAVAIL) => Ok(Some(false)),
+            Err(error) => Err(io::Error::from(error)),
+        };
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
+        let until = self.clock.now().plus(self.clock.to_ticks(self.job.timeout.0));
+        let done = turns::<W, C, bool>(self.clock, fd.as_fd(), PollFlags::OUT, until, attempt)?;
+        done.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {} within {}", self.peer, self.job.timeout))
+        })
+    }
+
+    /// Waits for the server's close.
+    fn server_has_closed(&mut self, fd: &OwnedFd) -> io::Result<()> {
+        let until = self.clock.now().plus(self.clock.to_ticks(self.job.timeout.0));
+        let rest = &mut self.incoming[..1];
+        let end = turns::<W, C, usize>(self.clock, fd.as_fd(), PollFlags::IN, until, || {
+            Ok(or_nothing(recv(fd, &mut *rest, RecvFlags::empty()))?.map(|(len, _)| len))
+        })?;
+        match end {
+            Some(0) => Ok(()),
+            Some(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the server sent more than the reply")),
+            None => Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not close the connection (closes=server)")),
+        }
+    }
+}
+
+impl<C: Clock, W: Turn> Endpoint for Client<'_, C, W> {
+    const LOSSY: bool = false;
+
+    #[inline(always)]
+    fn send<M: Marks>(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
+        let Some(fd) = self.prepared.take() else {
+            self.prepare().map_err(io::Error::other)?;
+            if self.prepared.is_none() {
+                self.used_up = true;
+                return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "every source address and port has been used once"));
+            }
+            // Called again, with a stamp that leaves the making of the socket out.
+            return Ok(false);
+        };
+        // A connection whose request was given up.
+        self.current = None;
+        self.have = 0;
+        fill(&mut self.outgoing[..len]);
+        if !self.connect(&fd)? {
+            return Ok(false);
+        }
+        marks.mark(Mark::Connected);
+        let message = &self.outgoing[..len];
+        let sent = or_nothing(send(&fd, message, SendFlags::NOSIGNAL))?.unwrap_or(0);
+        if sent < len {
+            let patience = Duration::from(self.job.timeout);
+            push_rest(&fd, &message[sent..], patience, |rest| send(&fd, rest, SendFlags::NOSIGNAL))?;
+        }
+        self.current = Some(fd);
+        self.connections += 1;
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        let Some(fd) = &self.current else { return Ok(None) };
+        let (incoming, have) = (&mut self.incoming, &mut self.have);
+        let whole = turns::<W, C, ()>(self.clock, fd.as_fd(), PollFlags::IN, until, || {
+            match or_nothing(recv(fd, &mut incoming[*have..], RecvFlags::empty()))? {
+                Some((0, _)) => return Err(closed()),
+                Some((len, _)) => *have += len,
+                None => {}
+            }
+            Ok((*have == incoming.len()).then_some(()))
+        })?;
+        Ok(whole.map(|()| Reply { flow: 0, bytes: &self.incoming }))
+    }
+
+    #[inline(always)]
+    fn received<M: Marks>(&mut self, _flow: u32, marks: &mut M) -> io::Result<()> {
+        marks.mark(Mark::Replied);
+        if let Some(fd) = self.current.take()
+            && self.server_closes
+        {
+            self.server_has_closed(&fd)?;
+        }
+        marks.mark(Mark::Closed);
+        self.prepare().map_err(io::Error::other)
+    }
+
+    /// A client answers no requests.
+    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The parts of each transaction, kept apart like the samples and folded between blocks.
+pub(super) struct Parts<'a, C> {
+    clock: &'a C,
+    began: Ticks,
+    connected: Ticks,
+    replied: Ticks,
+    taken: Vec<[u64; 3]>,
+    times: [Times; 3],
+}
+
+/// Their names in the record.
+const NAMES: [&str; 3] = ["connect", "exchange", "close"];
+
+impl<'a, C: Clock> Parts<'a, C> {
+    pub(super) fn new(clock: &'a C) -> Self {
+        let mut taken = vec![[0; 3]; BLOCK_TRANSACTIONS];
+        // Written once here, so that no page fault happens inside a block.
+        taken.clear();
+        let (began, times) = (Ticks::default(), std::array::from_fn(|_| Times::new()));
+        Parts { clock, began, connected: began, replied: began, taken, times }
+    }
+
+    pub(super) fn finish(self) -> impl Iterator<Item = (String, Times)> {
+        NAMES.into_iter().map(String::from).zip(self.times)
+    }
+}
+
+impl<C: Clock> Marks for Parts<'_, C> {
+    #[inline(always)]
+    fn begin(&mut self, sent: Ticks) {
+        self.began = sent;
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, mark: Mark) {
+        let now = self.clock.stop();
+        match mark {
+            Mark::Connected => self.connected = now,
+            Mark::Replied => self.replied = now,
+            // A block has no more transactions than there is room.
+            Mark::Closed if self.taken.len() < self.taken.capacity() => {
+                self.taken.push([self.connected.since(self.began), self.replied.since(self.connected), now.since(self.replied)]);
+            }
+            Mark::Closed => {}
+        }
+    }
+
+    fn fold(&mut self, keep: bool) {
+        if keep {
+            for (at, times) in self.times.iter_mut().enumerate() {
+                self.taken.iter().for_each(|parts| times.record(self.clock.to_ns(parts[at])));
+            }
+        }
+        self.taken.clear();
+    }
+}

@@ -1,0 +1,172 @@
+//! The server of `tcp-crr`: accepts, answers and closes one connection after the other; none can hold the next up for long.
+
+use std::io;
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::wait::or_nothing;
+use hairpin_wire::probe;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
+
+use super::{Turn, server_closes, turns};
+use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::job::Job;
+use crate::stream::push_rest;
+
+/// No connection is kept longer than this, or a quarter of the run's timeout: a client that stalls is closed.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// One connection at a time.
+pub(super) struct Server<'a, C, W> {
+    clock: &'a C,
+    listener: TcpListener,
+    client: IpAddr,
+    /// What every request long enough must carry.
+    cookie: u64,
+    connection: Option<OwnedFd>,
+    answered: bool,
+    deadline: Ticks,
+    /// For request and reply.
+    buffer: Vec<u8>,
+    request: usize,
+    have: usize,
+    longest: Duration,
+    server_closes: bool,
+    turn: PhantomData<W>,
+}
+
+impl<'a, C: Clock, W: Turn> Server<'a, C, W> {
+    pub(super) fn new(job: &Job, clock: &'a C, listener: TcpListener, client: IpAddr) -> Self {
+        Server {
+            clock,
+            listener,
+            client,
+            cookie: job.cookie,
+            connection: None,
+            answered: false,
+            deadline: Ticks::NEVER,
+            buffer: vec![0; job.request.max(job.reply) as usize],
+            request: job.request as usize,
+            have: 0,
+            longest: LONGEST.min(Duration::from(job.timeout) / 4),
+            server_closes: server_closes(job),
+            turn: PhantomData,
+        }
+    }
+
+    /// `false`: nobody came before `until`.
+    #[inline(always)]
+    fn accept(&mut self, until: Ticks) -> io::Result<bool> {
+        let flags = if W::NONBLOCKING { SocketFlags::CLOEXEC | SocketFlags::NONBLOCK } else { SocketFlags::CLOEXEC };
+        let accepted = turns::<W, C, _>(self.clock, self.listener.as_fd(), PollFlags::IN, until, || {
+            match acceptfrom_with(&self.listener, flags) {
+                // It was closed before it could be accepted.
+                Err(Errno::CONNABORTED) => Ok(None),
+                result => or_nothing(result),
+            }
+        })?;
+        let Some((connection, from)) = accepted else { return Ok(false) };
+        let from = from.and_then(|any| SocketAddr::try_from(any).ok());
+        if from.is_some_and(|from| self.is_client(from.ip())) {
+            self.connection = Some(connection);
+            (self.answered, self.have) = (false, 0);
+            self.deadline = self.clock.now().plus(self.clock.to_ticks(self.longest.as_nanos() as u64));
+        }
+        Ok(true)
+    }
+
+    /// A client on loopback goes round the loopback addresses.
+    fn is_client(&self, from: IpAddr) -> bool {
+        let (from, client) = (from.to_canonical(), self.client.to_canonical());
+        from == client || (from.is_loopback() && client.is_loopback())
+    }
+
+    /// Receives towards the whole request, or, once it is answered, towards the client's close. `None`: not there yet; `false`: the
+    /// connection is over, whoever ended it.
+    #[inline(always)]
+    fn advance(&mut self, connection: &OwnedFd, until: Ticks) -> io::Result<Option<bool>> {
+        let end = if self.answered { 1 } else { self.request };
+        let begin = if self.answered { 0 } else { self.have };
+        let (buffer, have, answered) = (&mut self.buffer[..end], &mut self.have, self.answered);
+        let mut at = begin;
+        let until = until.min(self.deadline);
+        let whole = turns::<W, C, bool>(self.clock, connection.as_fd(), PollFlags::IN, until, || {
+            match recv(connection, &mut buffer[at..], RecvFlags::empty()) {
+                Ok((len, _)) if len == 0 || answered => return Ok(Some(false)),
+                Ok((len, _)) => at += len,
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return Ok(Some(false)),
+            }
+            Ok((at == end).then_some(true))
+        })?;
+        *have = at;
+        match whole {
+            None if self.clock.now() >= self.deadline => Ok(Some(false)),
+            Some(true) => Ok(Some(self.is_ours())),
+            other => Ok(other),
+        }
+    }
+
+    fn is_ours(&self) -> bool {
+        probe::cookie(&self.buffer[..self.request]).is_none_or(|cookie| cookie == self.cookie)
+    }
+}
+
+impl<C: Clock, W: Turn> Endpoint for Server<'_, C, W> {
+    const LOSSY: bool = false;
+
+    /// A server sends no requests.
+    fn send<M: Marks>(&mut self, _flow: u32, _len: usize, _fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        loop {
+            match self.connection.take() {
+                None if !self.accept(until)? => return Ok(None),
+                None => {}
+                // Dropped, and so closed.
+                Some(_) if self.answered && self.server_closes => {}
+                Some(connection) => match self.advance(&connection, until)? {
+                    Some(true) => {
+                        self.connection = Some(connection);
+                        return Ok(Some(Reply { flow: 0, bytes: &self.buffer[..self.request] }));
+                    }
+                    Some(false) => {}
+                    None => {
+                        self.connection = Some(connection);
+                        return Ok(None);
+                    }
+                },
+            }
+            // Strangers in a row do not keep the caller from its stop flag.
+            if self.clock.now() >= until {
+                return Ok(None);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, _flow: u32, len: usize) -> io::Result<bool> {
+        let Some(connection) = &self.connection else { return Ok(true) };
+        let message = &self.buffer[..len];
+        let sent = or_nothing(send(connection, message, SendFlags::NOSIGNAL)).map(|sent| sent.unwrap_or(0));
+        let whole = match sent {
+            Ok(sent) if sent == len => Ok(()),
+            Ok(sent) => push_rest(connection, &message[sent..], self.longest, |rest| send(connection, rest, SendFlags::NOSIGNAL)),
+            Err(error) => Err(error),
+        };
+        self.answered = true;
+        if whole.is_err() {
+            // The client is gone or takes nothing: that is its own affair.
+            self.connection = None;
+        }
+        Ok(true)
+    }
+}

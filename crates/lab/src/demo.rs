@@ -1,0 +1,113 @@
+//! What `hairpin demo` measures: every path and policy that this host supports, over loopback and veth, and `udp:block` at three rates.
+
+use hairpin_iopath::job::Job;
+use hairpin_iopath::path::{IO_PATHS, LinkKind, Support};
+use hairpin_iopath::spec::Spec;
+use hairpin_sys::netns;
+use hairpin_units::Nanos;
+
+use crate::link::{LinkSpec, VethSpec};
+
+/// What the whole demonstration may take, without set-up.
+const WHOLE: Nanos = Nanos::from_secs(36);
+/// No row is shorter.
+const LEAST: Nanos = Nanos::from_millis(200);
+/// Rates of `udp:block`, with the time each needs for a median: twenty samples.
+const PACES: [(f64, Nanos); 2] = [(10.0, Nanos::from_millis(2_300)), (1000.0, Nanos::from_millis(1_000))];
+/// What a row takes besides its measured time: warm-up, connecting, reports.
+const OVERHEAD: Nanos = Nanos::from_millis(140);
+/// Discarded at the start of each row.
+const WARMUP: Nanos = Nanos::from_millis(80);
+
+/// The rows of one link.
+#[derive(Debug)]
+pub struct Part {
+    /// The link.
+    pub link: LinkSpec,
+    /// What is measured over it.
+    pub rows: Vec<Job>,
+}
+
+/// The demonstration, and what is left out with the reason.
+#[derive(Debug)]
+pub struct Demo {
+    /// One part per link.
+    pub parts: Vec<Part>,
+    /// `path over link: why not`.
+    pub skipped: Vec<String>,
+}
+
+/// Plans the demonstration from a job that holds the defaults; its path, times and pace are replaced. Only reads.
+pub fn plan(template: &Job) -> Demo {
+    let mut skipped = Vec::new();
+    let mut parts = Vec::new();
+    for link in [LinkSpec::Loopback, LinkSpec::Veth(VethSpec::default())] {
+        if let (LinkSpec::Veth(_), netns::Support::No(why)) = (&link, netns::can_make()) {
+            skipped.push(format!("every path over veth: {why}"));
+            continue;
+        }
+        let rows = rows(&link, template, &mut skipped);
+        parts.push(Part { link, rows });
+    }
+    share_time(&mut parts);
+    Demo { parts, skipped }
+}
+
+fn rows(link: &LinkSpec, template: &Job, skipped: &mut Vec<String>) -> Vec<Job> {
+    let mut rows = Vec::new();
+    for path in IO_PATHS {
+        match path.probe(link.kind()) {
+            // That a path of one host does not cross a veth pair is no news.
+            Support::No(_) if link.kind() == LinkKind::Veth => continue,
+            Support::No(why) => {
+                skipped.push(format!("{} over loopback: {why}", path.name()));
+                continue;
+            }
+            Support::Yes | Support::Degraded(_) => {}
+        }
+        for policy in path.policies() {
+            let Ok(spec) = format!("{}:{policy}", path.name()).parse::<Spec>() else { continue };
+            let size = path.fixed_payload().unwrap_or(template.request.min(path.payload_limit(false)));
+            let job = Job { spec, request: size, reply: size, warmup: WARMUP, ..template.clone() };
+            if link.kind() == LinkKind::Loopback && job.spec.client.path.name() == "udp" && policy.name() == "block" {
+                rows.extend(PACES.map(|(per_s, duration)| Job { pace: Some(per_s), duration: Some(duration), ..job.clone() }));
+            }
+            rows.push(job);
+        }
+    }
+    rows
+}
+
+/// Gives every row that has no time of its own an equal share of what is left.
+fn share_time(parts: &mut [Part]) {
+    let all = || parts.iter().flat_map(|part| &part.rows);
+    let fixed: u64 = all().filter(|job| job.pace.is_some()).filter_map(|job| job.duration).map(|duration| duration.0).sum();
+    let overhead = all().count() as u64 * OVERHEAD.0;
+    let open = all().filter(|job| job.pace.is_none()).count() as u64;
+    let share = Nanos(WHOLE.0.saturating_sub(fixed + overhead) / open.max(1)).max(LEAST);
+    for job in parts.iter_mut().flat_map(|part| &mut part.rows).filter(|job| job.pace.is_none()) {
+        job.duration = Some(share);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_and_policy_once_in_forty_seconds() {
+        let demo = plan(&crate::ping::tests::job("udp"));
+        let loopback = &demo.parts[0].rows;
+        for path in IO_PATHS {
+            for policy in path.policies() {
+                let spec: Spec = format!("{}:{policy}", path.name()).parse().unwrap();
+                let count = loopback.iter().filter(|job| job.spec == spec && job.pace.is_none()).count();
+                assert_eq!(count, 1, "{spec}");
+            }
+        }
+        let whole: u64 = demo.parts.iter().flat_map(|part| &part.rows).map(|job| job.duration.unwrap().0 + OVERHEAD.0).sum();
+        assert!(whole <= 40_000_000_000, "{whole}");
+        assert!(demo.parts.iter().flat_map(|part| &part.rows).all(|job| job.duration.unwrap() >= LEAST));
+        assert_eq!(loopback.iter().filter(|job| job.pace.is_some()).count(), 2);
+    }
+}

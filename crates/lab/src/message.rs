@@ -1,0 +1,200 @@
+//! What the processes of a run say to each other.
+//!
+//! ```text
+//!   verb ── Order ──▶ own worker ── Answer ──▶ verb             socketpair; both are one program
+//!   verb ── Request ─▶ serve ── Order ──▶ its worker            TCP; a request is checked before it becomes an order
+//!        ◀─ Answer ───       ◀─ Answer ──
+//!
+//!   a row:   Plan ─▶ ◀─ Ready(address)   Row ─▶ ◀─ Ready   Go ─▶ ◀─ Progress* ◀─ Client   Done ─▶ ◀─ Server
+//!            server's side               client's side                                    server's side
+//! ```
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_record::run::{ClockFacts, CpuSide, FlowFacts, Granted, HostFacts, Quantiles, Row, TcpSide};
+use hairpin_record::stream::Progress;
+use hairpin_record::warning::Note;
+use hairpin_units::BitRate;
+use serde::{Deserialize, Serialize};
+
+/// What a verb tells its own worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// Go into namespaces of your own, as the first thing.
+    Enter(Namespace),
+    /// Make the pair of devices, the other end in that process's namespace.
+    MakePair {
+        /// MTU of both ends in bytes.
+        mtu: Option<u32>,
+        /// Queues of both ends.
+        queues: Option<u32>,
+        /// The other worker.
+        peer_pid: u32,
+    },
+    /// Set up your end of the pair.
+    SetUp(End),
+    /// Read the host's facts.
+    Facts {
+        /// The interface the traffic passes.
+        interface: Option<String>,
+        /// The first CPU of this side.
+        cpu: Option<u32>,
+        /// Measuring threads.
+        threads: u32,
+        /// Which default CPU.
+        server: bool,
+    },
+    /// Write every sample of the rows that follow here.
+    Raw {
+        /// The file.
+        path: PathBuf,
+        /// Path spec, request and reply bytes of each row.
+        rows: Vec<(String, u64, u64)>,
+    },
+    /// Answer requests: the server's side of a row.
+    Plan {
+        /// What to do.
+        job: Box<Job>,
+        /// Where to listen.
+        listen: Listen,
+    },
+    /// Measure: the client's side of a row.
+    Row {
+        /// What to do.
+        job: Box<Job>,
+        /// Where the server is.
+        peer: Address,
+        /// Index of the row in the run, for the raw file.
+        index: u32,
+    },
+    /// The flows are open: measure now.
+    Go,
+    /// No more rows: finish the raw file.
+    End,
+}
+
+/// Which namespaces a worker enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Namespace {
+    /// New ones, as root.
+    New,
+    /// New ones in a user namespace of its own.
+    NewUser,
+    /// New ones in the user namespace of that process.
+    JoinUser(u32),
+}
+
+/// One end of a veth pair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The device.
+    pub interface: String,
+    /// Its addresses, with prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Generic receive offload.
+    pub gro: Option<bool>,
+    /// TCP segmentation offload.
+    pub tso: Option<bool>,
+    /// Outgoing rate (tbf).
+    pub rate: Option<BitRate>,
+    /// net.ipv4.tcp_timestamps.
+    pub timestamps: Option<bool>,
+}
+
+/// What a client asks of `hairpin serve`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// The facts of the server's host.
+    Facts {
+        /// Measuring threads.
+        threads: u32,
+    },
+    /// Make ready to answer this.
+    Plan(Box<Job>),
+    /// Measuring begins.
+    Go,
+    /// Still here.
+    Beat,
+    /// The row is over: say what you saw.
+    Done,
+}
+
+/// What comes back, from a worker or from `hairpin serve`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// Done as ordered.
+    Done,
+    /// In namespaces of its own.
+    Entered {
+        /// Why /sys does not show them, if it does not.
+        sysfs: Option<String>,
+    },
+    /// The host's facts and, from a worker, its clock.
+    Facts {
+        /// The facts.
+        facts: HostFacts,
+        /// The instrument's clock.
+        clock: ClockFacts,
+    },
+    /// A server's side announces where it can be met; a client's has opened its flows.
+    Ready(Option<Address>),
+    /// About once a second.
+    Progress(Progress),
+    /// What the client's side found.
+    Client(Box<ClientReport>),
+    /// What the server's side saw.
+    Server(Box<ServerReport>),
+    /// It could not be done; nothing was measured.
+    Failed(Failure),
+}
+
+/// Why a side did nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What failed, on what, and what to do.
+    pub message: String,
+    /// True if a capability or a device is missing (exit code 4).
+    pub missing: bool,
+}
+
+/// What the client's side found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientReport {
+    /// The row, but for the server's side.
+    pub row: Row,
+    /// Transactions of any kind, warm-up included: what accounts over the whole row are divided by.
+    pub exchanges: u64,
+    /// True if the run was stopped.
+    pub stopped: bool,
+    /// Why it ended early, if it did.
+    pub error: Option<String>,
+    /// Relative change of the clock's rate over the row, in parts per 10^9.
+    pub drift_ppb: Option<f64>,
+}
+
+/// What the server's side saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Receive call returned → send call entered.
+    pub turnaround_ns: Quantiles,
+    /// Requests answered, warm-up included.
+    pub answered: u64,
+    /// Why it ended early, if it did.
+    pub error: Option<String>,
+    /// Its CPU time.
+    pub cpu: CpuSide,
+    /// TCP's accounts, as totals.
+    pub tcp: Option<TcpSide>,
+    /// Asked and granted.
+    pub granted: Vec<Granted>,
+    /// Where requests were delivered.
+    pub flow_facts: Vec<FlowFacts>,
+    /// System calls beyond receive and send.
+    pub extra_calls: u64,
+    /// What it noticed.
+    pub warnings: Vec<Note>,
+}

@@ -1,0 +1,235 @@
+//! Both sides' reports become one row, with every warning that the record itself gives cause for.
+
+use hairpin_iopath::job::{Job, Schedule};
+use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
+use hairpin_record::warning::Warning;
+use hairpin_sys::wait::Policy;
+use hairpin_units::{Nanos, Quantile};
+use serde_json::Value;
+
+use crate::message::{ClientReport, ServerReport};
+
+/// Time of others on a measured core that is worth a warning: more than this …
+const FOREIGN_LEAST: Nanos = Nanos::from_millis(30);
+/// … and more than this share of the run.
+const FOREIGN_SHARE: f64 = 0.02;
+/// Involuntary switches per second that are worth a warning; a handful happens on any host.
+const SWITCHES_PER_S: f64 = 5.0;
+/// Two distances between the cores are two states if one is so many times the other.
+const STATES_APART: f64 = 1.6;
+
+/// What is known about a run besides its rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    /// Facts of both hosts.
+    pub(crate) hosts: &'a Hosts,
+    /// True if both sides ran on this host.
+    pub(crate) one_host: bool,
+    /// The quantiles that will be shown.
+    pub(crate) shown: &'a [Quantile],
+}
+
+/// Joins both reports. `server` is `Err` with the reason if its report is missing, `None` under `--echo`.
+pub(crate) fn join(
+    job: &Job,
+    client: ClientReport,
+    server: Option<Result<ServerReport, String>>,
+    clock: &mut ClockFacts,
+    around: Surroundings<'_>,
+) -> Row {
+    let mut row = client.row;
+    clock.drift_ppb = clock.drift_ppb.or(client.drift_ppb);
+    if let Some(tcp) = &mut row.tcp {
+        per_transaction(&mut tcp.client, client.exchanges);
+    }
+    match server {
+        None => {}
+        Some(Ok(server)) => take_server(&mut row, server),
+        Some(Err(why)) => row.warnings.push(Warning::ServerUnknown { why }.note()),
+    }
+    let derived = derive(job, &row, around);
+    row.warnings.extend(derived.iter().map(Warning::note));
+    row
+}
+
+fn take_server(row: &mut Row, server: ServerReport) {
+    row.turnaround_ns = Some(server.turnaround_ns);
+    row.cpu.server = Some(server.cpu);
+    row.extra_calls += server.extra_calls;
+    row.granted.extend(server.granted);
+    row.warnings.extend(server.warnings);
+    if let Some(tcp) = &mut row.tcp {
+        tcp.server = server.tcp.map(|mut side| {
+            per_transaction(&mut side, server.answered);
+            side
+        });
+    }
+}
+
+/// Turns totals into figures per transaction, to three digits behind the point.
+fn per_transaction(side: &mut TcpSide, transactions: u64) {
+    let share =
+        |total: Option<f64>| total.filter(|_| transactions > 0).map(|n| (n / transactions as f64 * 1000.0).round() / 1000.0);
+    side.segments_out_per_transaction = share(side.segments_out_per_transaction);
+    side.segments_in_per_transaction = share(side.segments_in_per_transaction);
+}
+
+fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let count = row.rtt_ns.count;
+    if let Some(quantile) = around.shown.iter().copied().filter(|q| !q.is_supported_by(count)).min() {
+        warnings.push(Warning::TooFewSamples { quantile, count });
+    }
+    let sides = [
+        (Side::Client, Some(&row.cpu.client), Some(&around.hosts.client), job.spec.client.policy),
+        (Side::Server, row.cpu.server.as_ref(), around.hosts.server.as_ref(), job.spec.server.policy),
+    ];
+    for (side, cpu, facts, policy) in sides {
+        if let Some(cpu) = cpu {
+            busy_core(side, cpu, row, &mut warnings);
+        }
+        if let Some(facts) = facts {
+            idle_core(side, facts, policy, &mut warnings);
+        }
+    }
+    if let (Some(server), true) = (&row.cpu.server, around.one_host)
+        && let Some(cpu) = row.cpu.client.cpus.iter().find(|cpu| server.cpus.contains(cpu))
+    {
+        warnings.push(Warning::SharedCore { cpu: *cpu });
+    }
+    let near = row.blocks.iter().filter_map(|block| block.core_rtt_ns).min();
+    let far = row.blocks.iter().filter_map(|block| block.core_rtt_ns).max();
+    if let (Some(near), Some(far)) = (near, far)
+        && far as f64 > near as f64 * STATES_APART
+    {
+        warnings.push(Warning::CoreStates { near: Nanos(near), far: Nanos(far) });
+    }
+    let is_fifo = row.granted.iter().any(|granted| granted.option == "sched" && granted.got.starts_with("fifo"));
+    if is_fifo && matches!(job.sched, Schedule::Fifo(_)) {
+        let number = |name| around.hosts.client.facts.get(name).and_then(Value::as_i64);
+        if let (Some(runtime_us), Some(period_us)) = (number("sched_rt_runtime_us"), number("sched_rt_period_us"))
+            && (0..period_us).contains(&runtime_us)
+        {
+            warnings.push(Warning::RealtimeThrottling { runtime_us, period_us });
+        }
+    }
+    warnings
+}
+
+fn busy_core(side: Side, cpu: &CpuSide, row: &Row, warnings: &mut Vec<Warning>) {
+    let whole = Nanos(row.duration_ns + row.gap_ns);
+    if let Some(took) = cpu.foreign_ns.map(Nanos)
+        && took > FOREIGN_LEAST
+        && took.0 as f64 > whole.0 as f64 * FOREIGN_SHARE
+    {
+        warnings.push(Warning::ForeignTime { side, took, of: whole });
+    }
+    if cpu.switches_involuntary as f64 > (whole.as_secs_f64() * SWITCHES_PER_S).max(10.0) {
+        warnings.push(Warning::InvoluntarySwitches { side, count: cpu.switches_involuntary });
+    }
+}
+
+fn idle_core(side: Side, facts: &HostFacts, policy: Policy, warnings: &mut Vec<Warning>) {
+    let sleeps = !matches!(policy, Policy::Spin | Policy::BusyPoll | Policy::Adaptive);
+    if sleeps && let Some((state, exit)) = deepest_idle(facts) {
+        warnings.push(Warning::DeepIdle { side, state, exit });
+    }
+    let governor = facts.facts.get("scaling_governor").and_then(first_text);
+    if let Some(governor) = governor.filter(|governor| governor != "performance") {
+        warnings.push(Warning::SleepingGovernor { side, governor });
+    }
+}
+
+/// The deepest idle state that a core may enter, unless /dev/cpu_dma_latency forbids all; with what the kernel says of its exit, which
+/// on a virtual machine is not what leaving it costs.
+fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
+    let allowed_us = facts.facts.get("cpu_dma_latency_us").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let states = facts.facts.get("idle_states")?;
+    // One list if all cores have the same states, else a list per core.
+    let lists: Vec<&Vec<Value>> = match states {
+        Value::Array(list) => vec![list],
+        Value::Object(by_cpu) => by_cpu.values().filter_map(Value::as_array).collect(),
+        _ => return None,
+    };
+    let virtual_machine = facts.facts.contains_key("hypervisor");
+    let states = lists.into_iter().flatten().filter_map(|state| {
+        let name = state.get("name")?.as_str()?.to_owned();
+        let latency_us = state.get("latency_us")?.as_u64()?;
+        let usable = state.get("disabled").and_then(Value::as_bool) != Some(true) && name != "POLL";
+        (usable && (latency_us <= allowed_us && allowed_us > 0)).then_some((latency_us, name))
+    });
+    let (latency_us, name) = states.max()?;
+    Some((name, (!virtual_machine).then_some(Nanos(latency_us * 1000))))
+}
+
+fn first_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(by_cpu) => by_cpu.values().find_map(first_text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_record::run::Block;
+    use serde_json::json;
+
+    fn facts(pairs: &[(&str, Value)]) -> HostFacts {
+        HostFacts {
+            facts: pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            ..HostFacts::default()
+        }
+    }
+
+    #[test]
+    fn an_idle_state_counts_unless_it_is_forbidden() {
+        let states =
+            json!([{"name": "POLL", "latency_us": 0, "disabled": false}, {"name": "C6", "latency_us": 133, "disabled": false}]);
+        let found = deepest_idle(&facts(&[("idle_states", states.clone())]));
+        assert_eq!(found, Some(("C6".into(), Some(Nanos(133_000)))));
+        assert_eq!(deepest_idle(&facts(&[("idle_states", states.clone()), ("cpu_dma_latency_us", json!(0))])), None);
+        assert_eq!(deepest_idle(&facts(&[("idle_states", states.clone()), ("cpu_dma_latency_us", json!(50))])), None);
+        let guest = facts(&[("idle_states", json!({"0": states})), ("hypervisor", json!("KVM"))]);
+        assert_eq!(deepest_idle(&guest), Some(("C6".into(), None)));
+    }
+
+    #[test]
+    fn every_cause_in_the_record_gives_its_warning_and_a_quiet_run_gives_none() {
+        let job = crate::ping::tests::job("udp:spin");
+        let hosts = Hosts { client: HostFacts::default(), server: Some(HostFacts::default()) };
+        let shown = [Quantile::P50, Quantile::P99];
+        let around = Surroundings { hosts: &hosts, one_host: true, shown: &shown };
+        let block =
+            |core_rtt_ns| Block { at_ns: 0, count: 1, p50: None, p99: None, core_rtt_ns, clock_suspect: false, thread: 0 };
+        let mut row = Row { duration_ns: 1_000_000_000, blocks: vec![block(Some(120)), block(Some(130))], ..Row::default() };
+        row.rtt_ns.count = 1000;
+        row.cpu.client.cpus = vec![0];
+        row.cpu.server = Some(CpuSide { cpus: vec![1], ..CpuSide::default() });
+        assert_eq!(derive(&job, &row, around), []);
+
+        row.rtt_ns.count = 999;
+        row.blocks.push(block(Some(510)));
+        row.cpu.client.foreign_ns = Some(31_000_000);
+        row.cpu.server = Some(CpuSide { cpus: vec![0], switches_involuntary: 11, ..CpuSide::default() });
+        let hosts = Hosts { client: facts(&[("scaling_governor", json!("powersave"))]), server: None };
+        let codes: Vec<_> = derive(&job, &row, Surroundings { hosts: &hosts, ..around }).iter().map(Warning::code).collect();
+        let expected =
+            ["too-few-samples", "foreign-time", "sleeping-governor", "involuntary-switches", "shared-core", "core-states"];
+        assert_eq!(codes, expected);
+    }
+
+    #[test]
+    fn totals_become_figures_per_transaction() {
+        let mut side = TcpSide {
+            segments_out_per_transaction: Some(2001.0),
+            segments_in_per_transaction: Some(1000.0),
+            ..TcpSide::default()
+        };
+        per_transaction(&mut side, 1000);
+        assert_eq!((side.segments_out_per_transaction, side.segments_in_per_transaction), (Some(2.001), Some(1.0)));
+        per_transaction(&mut side, 0);
+        assert_eq!(side.segments_out_per_transaction, None);
+    }
+}

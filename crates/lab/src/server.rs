@@ -1,0 +1,181 @@
+//! The server's side as the verb sees it: its own worker, a remote `hairpin serve`, or a plain echo service that says nothing.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_record::run::HostFacts;
+use hairpin_record::warning::Note;
+
+use crate::message::{Answer, Order, Request, ServerReport};
+use crate::ping::PingError;
+use crate::session::channel::Channel;
+use crate::side::{SideError, WorkerSide};
+
+/// How long a server may take to listen, or to report after it was told to stop.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// A stopped worker is nudged so often until it reports.
+pub(crate) const NUDGE_EVERY: Duration = Duration::from_millis(20);
+
+/// Whoever answers the requests.
+#[derive(Debug)]
+pub(crate) enum Server {
+    /// A worker of ours.
+    Worker {
+        /// The process.
+        side: Box<WorkerSide>,
+        /// Where it listens.
+        listen: Listen,
+    },
+    /// A session with `hairpin serve`.
+    Remote {
+        /// The session.
+        channel: Box<Channel>,
+        /// Its address as seen from here.
+        address: IpAddr,
+    },
+    /// A plain echo service.
+    Echo(SocketAddr),
+}
+
+/// What a server said in mid-run.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// Nothing of note.
+    Nothing,
+    /// It ended by itself.
+    Ended(Box<ServerReport>),
+    /// It is gone, or failed.
+    Gone(String),
+}
+
+impl Server {
+    /// The facts of its host, if it can tell.
+    pub(crate) fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, PingError> {
+        let answer = match self {
+            Server::Echo(_) => return Ok(None),
+            Server::Worker { side, .. } => {
+                let interface = Some(interface.to_owned());
+                side.order(&Order::Facts { interface, cpu: job.cpus.server, threads: job.threads, server: true })?
+            }
+            Server::Remote { channel, .. } => {
+                channel.send(&Request::Facts { threads: job.threads }).map_err(SideError::from)?;
+                channel.recv(ANSWER_WITHIN).map_err(SideError::from)?
+            }
+        };
+        match answer {
+            Answer::Facts { facts, .. } => Ok(Some(facts)),
+            Answer::Failed(failure) => Err(SideError::Failed(failure).into()),
+            other => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+        }
+    }
+
+    /// Has it listen for a row; returns where.
+    pub(crate) fn plan(&mut self, job: &Job) -> Result<Address, PingError> {
+        let answer = match self {
+            Server::Echo(address) => return Ok(Address::Inet(*address)),
+            Server::Worker { side, listen } => {
+                side.clear_stop();
+                side.send(&Order::Plan { job: Box::new(job.clone()), listen: *listen })?;
+                side.answer(ANSWER_WITHIN)?
+            }
+            Server::Remote { channel, .. } => {
+                channel.send(&Request::Plan(Box::new(job.clone()))).map_err(SideError::from)?;
+                channel.recv(ANSWER_WITHIN).map_err(SideError::from)?
+            }
+        };
+        match (answer, self) {
+            // A server behind a translator of addresses knows its port, but not the address under which it is seen.
+            (Answer::Ready(Some(Address::Inet(at))), Server::Remote { address, .. }) => {
+                Ok(Address::Inet(SocketAddr::new(*address, at.port())))
+            }
+            (Answer::Ready(Some(address)), _) => Ok(address),
+            (Answer::Failed(failure), _) => Err(SideError::Failed(failure).into()),
+            (other, _) => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+        }
+    }
+
+    /// Measuring begins. A session that broke shows at the next look.
+    pub(crate) fn go(&mut self) {
+        if let Server::Remote { channel, .. } = self {
+            let _ = channel.send(&Request::Go);
+        }
+    }
+
+    /// Keeps a session alive.
+    pub(crate) fn beat(&mut self) {
+        if let Server::Remote { channel, .. } = self {
+            let _ = channel.send(&Request::Beat);
+        }
+    }
+
+    /// The descriptor to watch.
+    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Server::Worker { side, .. } => Some(side.as_fd()),
+            Server::Remote { channel, .. } => Some(channel.as_fd()),
+            Server::Echo(_) => None,
+        }
+    }
+
+    /// What it said, without waiting.
+    pub(crate) fn look(&mut self) -> Heard {
+        let said = match self {
+            Server::Worker { side, .. } => side.try_answer(),
+            Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::from),
+            Server::Echo(_) => Ok(None),
+        };
+        match said {
+            Ok(None) => Heard::Nothing,
+            Ok(Some(Answer::Server(report))) => Heard::Ended(report),
+            Ok(Some(Answer::Failed(failure))) => Heard::Gone(failure.message),
+            Ok(Some(other)) => Heard::Gone(format!("it answered {other:?} out of turn")),
+            Err(error) => Heard::Gone(error.to_string()),
+        }
+    }
+
+    /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo`.
+    pub(crate) fn finish(&mut self) -> Option<Result<ServerReport, String>> {
+        let told = match self {
+            Server::Echo(_) => return None,
+            Server::Worker { side, .. } => {
+                side.stop();
+                Ok(())
+            }
+            Server::Remote { channel, .. } => channel.send(&Request::Done).map_err(|error| error.to_string()),
+        };
+        Some(told.and_then(|()| self.report()))
+    }
+
+    fn report(&mut self) -> Result<ServerReport, String> {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        while Instant::now() < deadline {
+            match self.look() {
+                Heard::Ended(report) => return Ok(*report),
+                Heard::Gone(why) => return Err(why),
+                Heard::Nothing => {
+                    std::thread::sleep(NUDGE_EVERY / 10);
+                    if let Server::Worker { side, .. } = self {
+                        side.nudge();
+                    }
+                }
+            }
+        }
+        Err(format!("it did not report within {ANSWER_WITHIN:?}"))
+    }
+
+    /// True if it shares this host with the client.
+    pub(crate) fn is_here(&self) -> bool {
+        matches!(self, Server::Worker { .. })
+    }
+}
+
+/// A server's report with nothing in it but a warning.
+pub(crate) fn without_error(mut report: ServerReport, client_failed: bool) -> ServerReport {
+    // A stream's server sees the client close; that is how every good run ends.
+    if let Some(why) = report.error.take().filter(|_| client_failed) {
+        report.warnings.push(Note { code: "server-ended".into(), message: format!("the server's side ended by itself: {why}") });
+    }
+    report
+}

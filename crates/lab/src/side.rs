@@ -1,0 +1,125 @@
+//! A worker as the process that started it sees it: orders out, answers in, stop and nudge.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use hairpin_sys::process::{self, SpawnError};
+use hairpin_sys::shared::Shared;
+
+use crate::message::{Answer, Failure, Order};
+use crate::session::channel::{Channel, RecvError, SendError};
+use crate::worker::{CONTROL_FD, NEIGHBOUR_FD, STOP_FD, VERB, program};
+
+/// How long an order that measures nothing may take.
+const ORDER_WITHIN: Duration = Duration::from_secs(20);
+
+/// A worker process of ours; dropping it kills it.
+#[derive(Debug)]
+pub struct WorkerSide {
+    process: process::Worker,
+    channel: Channel,
+    stop: Shared,
+}
+
+/// Why a worker did not do as told.
+#[derive(Debug, thiserror::Error)]
+pub enum SideError {
+    /// It could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// What it needs could not be made.
+    #[error("cannot prepare a worker process: {0}")]
+    Prepare(#[from] io::Error),
+    /// It said why not.
+    #[error("{}", .0.message)]
+    Failed(Failure),
+    /// It did not take the order.
+    #[error("the worker process takes no orders: {0}")]
+    Send(#[from] SendError),
+    /// It did not answer.
+    #[error("the worker process does not answer: {0}")]
+    Receive(#[from] RecvError),
+    /// It answered something else.
+    #[error("the worker process answered {0} out of turn")]
+    OutOfTurn(String),
+}
+
+impl SideError {
+    /// True if a capability or a device is missing.
+    pub fn missing(&self) -> bool {
+        matches!(self, SideError::Failed(failure) if failure.missing)
+    }
+}
+
+impl WorkerSide {
+    /// Starts a worker; with `neighbour` it shares that area with the other side's.
+    pub fn start(neighbour: Option<&Shared>) -> Result<WorkerSide, SideError> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let stop = Shared::create()?;
+        let mut inherit = vec![(theirs.as_fd(), CONTROL_FD), (stop.as_fd(), STOP_FD)];
+        inherit.extend(neighbour.map(|shared| (shared.as_fd(), NEIGHBOUR_FD)));
+        let mut args: Vec<OsString> = vec![VERB.into(), std::process::id().to_string().into()];
+        args.extend(neighbour.map(|_| OsString::from("neighbour")));
+        let process = process::Worker::spawn(program(), &args, &inherit)?;
+        Ok(WorkerSide { process, channel: Channel::plain(ours), stop })
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Gives an order that is answered at once.
+    pub fn order(&mut self, order: &Order) -> Result<Answer, SideError> {
+        self.send(order)?;
+        match self.channel.recv(ORDER_WITHIN)? {
+            Answer::Failed(failure) => Err(SideError::Failed(failure)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Gives an order whose answers come later.
+    pub fn send(&mut self, order: &Order) -> Result<(), SideError> {
+        Ok(self.channel.send(order)?)
+    }
+
+    /// The next answer, within `timeout`.
+    pub fn answer(&mut self, timeout: Duration) -> Result<Answer, SideError> {
+        Ok(self.channel.recv(timeout)?)
+    }
+
+    /// The next answer, if it is there.
+    pub fn try_answer(&mut self) -> Result<Option<Answer>, SideError> {
+        Ok(self.channel.try_recv()?)
+    }
+
+    /// Asks it to end the row it is in. It may sleep in a system call: nudge it until it answers.
+    pub fn stop(&mut self) {
+        self.stop.request_stop();
+        self.nudge();
+    }
+
+    /// Lets the next row run.
+    pub fn clear_stop(&self) {
+        self.stop.clear_stop();
+    }
+
+    /// Wakes it from any system call. One that has ended needs no waking.
+    pub fn nudge(&mut self) {
+        let _ = self.process.nudge();
+    }
+
+    /// True if it still runs.
+    pub fn alive(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+}
+
+impl AsFd for WorkerSide {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}

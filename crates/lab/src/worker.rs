@@ -1,0 +1,453 @@
+//! A worker: the process in which one side of a run is measured, with one measuring thread per `--threads` and nothing else in it.
+//!
+//! It takes orders from the process that started it, and dies with it.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use hairpin_iopath::drive::Counts;
+use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, Observer, ServerFound, ServerRun, cpu_of};
+use hairpin_iopath::path::PathError;
+use hairpin_record::recorder::{Recorder, Sample};
+use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Row, Side};
+use hairpin_record::stream::{self, Progress};
+use hairpin_record::warning::Warning;
+use hairpin_sys::clock::{Clock, MonotonicRaw, Quality, Tsc};
+use hairpin_sys::ethtool::Ethtool;
+use hairpin_sys::host::{Host, RealHost};
+use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
+use hairpin_sys::netns::{self, Sysfs};
+use hairpin_sys::process;
+use hairpin_sys::shared::Shared;
+use hairpin_sys::thread;
+use hairpin_tune::activity::CoreActivity;
+use hairpin_units::{Bytes, Nanos};
+
+use crate::link::{CLIENT_END, SERVER_END};
+use crate::message::{Answer, ClientReport, End, Failure, Namespace, Order, ServerReport};
+use crate::raw::{RawRow, RawWriter};
+use crate::session::channel::{Channel, RecvError};
+
+/// The hidden verb under which a program starts itself as a worker.
+pub const VERB: &str = "__worker";
+/// Where the worker finds the socket to its parent …
+pub const CONTROL_FD: RawFd = 3;
+/// … the area in which it is told to stop …
+pub const STOP_FD: RawFd = 4;
+/// … and the area it shares with the other side's worker, if there is one.
+pub const NEIGHBOUR_FD: RawFd = 5;
+
+/// A worker waits for its next order as long as its parent lives.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+/// How often a run says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// The parent says `Go` at once.
+const GO_WITHIN: Duration = Duration::from_secs(30);
+
+/// Runs the worker until its parent closes the socket. `parent` is the pid it was started by, and `neighbour` says whether
+/// [`NEIGHBOUR_FD`] is there. Must be called before any thread exists.
+pub fn main(parent: u32, neighbour: bool) -> ExitCode {
+    match Worker::adopt(parent, neighbour).and_then(Worker::serve) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hairpin worker: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Worker {
+    parent: u32,
+    channel: Channel,
+    stop: Shared,
+    neighbour: Option<Shared>,
+    allowed: Vec<u32>,
+    clock: AnyClock,
+    no_tsc: Option<Warning>,
+    sysfs: Option<String>,
+    raw: Option<RawWriter>,
+}
+
+impl Worker {
+    fn adopt(parent: u32, neighbour: bool) -> io::Result<Worker> {
+        die_with(parent)?;
+        process::install_nudge_handler()?;
+        let clocksource = RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+        let (clock, no_tsc) = match Tsc::calibrate(&clocksource) {
+            Ok(tsc) => (AnyClock::Tsc(tsc), None),
+            Err(why) => (AnyClock::Raw(MonotonicRaw), Some(Warning::NoTsc { why: why.to_string() })),
+        };
+        Ok(Worker {
+            parent,
+            channel: Channel::plain(process::adopt_fd(CONTROL_FD)?),
+            stop: Shared::open(process::adopt_fd(STOP_FD)?)?,
+            neighbour: if neighbour { Some(Shared::open(process::adopt_fd(NEIGHBOUR_FD)?)?) } else { None },
+            allowed: thread::allowed_cpus()?,
+            clock,
+            no_tsc,
+            sysfs: None,
+            raw: None,
+        })
+    }
+
+    fn serve(mut self) -> io::Result<()> {
+        loop {
+            let order = match self.channel.recv::<Order>(FOREVER) {
+                Ok(order) => order,
+                Err(RecvError::Closed) => return Ok(()),
+                Err(error) => return Err(io::Error::other(error)),
+            };
+            let answer = self.obey(order).unwrap_or_else(Answer::Failed);
+            self.channel.send(&answer).map_err(io::Error::other)?;
+        }
+    }
+
+    fn obey(&mut self, order: Order) -> Result<Answer, Failure> {
+        match order {
+            Order::Enter(namespace) => self.enter(namespace),
+            Order::MakePair { mtu, queues, peer_pid } => {
+                let config = VethConfig { name: SERVER_END.into(), peer_name: CLIENT_END.into(), mtu, queues, peer_pid };
+                let made = Netlink::open().and_then(|netlink| netlink.create_veth(&config));
+                made.map(|()| Answer::Done).map_err(|error| Failure { message: error.to_string(), missing: true })
+            }
+            Order::SetUp(end) => set_up(&end).map(|()| Answer::Done).map_err(failed),
+            Order::Facts { interface, cpu, threads, server } => Ok(self.facts(interface.as_deref(), cpu, threads, server)),
+            Order::Raw { path, rows } => {
+                let row = |(path, request_bytes, reply_bytes)| RawRow { path, request_bytes, reply_bytes };
+                let rows: Vec<RawRow> = rows.into_iter().map(row).collect();
+                self.raw = Some(RawWriter::create(&path, &rows).map_err(failed)?);
+                Ok(Answer::Done)
+            }
+            Order::Plan { job, listen } => self.answer_requests(&job, listen),
+            Order::Row { job, peer, index } => self.measure(&job, peer, index),
+            Order::Go => Ok(Answer::Done),
+            Order::End => match self.raw.take() {
+                Some(raw) => raw.finish().map(|()| Answer::Done).map_err(failed),
+                None => Ok(Answer::Done),
+            },
+        }
+    }
+
+    fn enter(&mut self, namespace: Namespace) -> Result<Answer, Failure> {
+        let entered = match namespace {
+            Namespace::New => netns::enter_new(false),
+            Namespace::NewUser => netns::enter_new(true),
+            Namespace::JoinUser(pid) => netns::join_user_of(pid),
+        };
+        let entered = entered.map_err(|error| Failure { message: error.to_string(), missing: true })?;
+        // A change of credentials clears the parent-death signal.
+        die_with(self.parent).map_err(failed)?;
+        self.sysfs = match entered.sysfs {
+            Sysfs::Own => None,
+            Sysfs::Unread(why) => Some(why),
+        };
+        Ok(Answer::Entered { sysfs: self.sysfs.clone() })
+    }
+
+    fn facts(&self, interface: Option<&str>, cpu: Option<u32>, threads: u32, server: bool) -> Answer {
+        let first = cpu.or_else(|| self.allowed.get(usize::from(server && self.allowed.len() > 1)).copied()).unwrap_or(0);
+        let at = self.allowed.iter().position(|allowed| *allowed == first).unwrap_or(0);
+        let cpus: Vec<u32> = (0..threads as usize).map(|thread| self.allowed[(at + thread) % self.allowed.len()]).collect();
+        let mut facts: HostFacts = hairpin_tune::facts(&RealHost, &hairpin_tune::Place { cpus: &cpus, interface });
+        if let Some(why) = &self.sysfs {
+            facts.unread.insert("sysfs".into(), why.clone());
+        }
+        let clock = match self.clock {
+            AnyClock::Tsc(clock) => clock_facts(&clock),
+            AnyClock::Raw(clock) => clock_facts(&clock),
+        };
+        Answer::Facts { facts, clock }
+    }
+
+    fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
+        let teller = Teller::new(&mut self.channel, job, Side::Server, &self.allowed, None);
+        let mut run = ServerRun {
+            job,
+            listen,
+            clock: self.clock,
+            stop: &self.stop,
+            neighbour: self.neighbour.as_ref(),
+            allowed: &self.allowed,
+            observer: &teller,
+            found: ServerFound::default(),
+        };
+        let outcome = job.spec.server.path.echo(&mut run);
+        let found = run.found;
+        let cpu = teller.meter().cpu(found.answered);
+        outcome.map_err(path_failure)?;
+        Ok(Answer::Server(Box::new(ServerReport {
+            turnaround_ns: found.turnaround.quantiles(),
+            answered: found.answered,
+            error: found.error,
+            cpu,
+            tcp: found.side.tcp,
+            granted: found.side.granted,
+            flow_facts: found.side.flow_facts,
+            extra_calls: found.side.extra_calls,
+            warnings: found.side.warnings.iter().map(Warning::note).collect(),
+        })))
+    }
+
+    fn measure(&mut self, job: &Job, peer: Address, index: u32) -> Result<Answer, Failure> {
+        let raw = self.raw.as_mut().map(|raw| (raw, index));
+        let teller = Teller::new(&mut self.channel, job, Side::Client, &self.allowed, raw);
+        let mut run = ClientRun {
+            job,
+            peer,
+            clock: self.clock,
+            stop: &self.stop,
+            neighbour: self.neighbour.as_ref(),
+            allowed: &self.allowed,
+            observer: &teller,
+            found: ClientFound::default(),
+        };
+        let outcome = job.spec.client.path.ping(&mut run);
+        let found = run.found;
+        let cpu = teller.meter().cpu(found.exchanges);
+        // A run that failed after it began still has something to say.
+        if found.recorder.is_none() {
+            outcome.map_err(path_failure)?;
+            return Err(failed("nothing was measured"));
+        }
+        Ok(Answer::Client(Box::new(self.client_report(job, found, cpu, outcome.err()))))
+    }
+
+    fn client_report(&self, job: &Job, found: ClientFound, cpu: CpuSide, error: Option<PathError>) -> ClientReport {
+        let mut row = Row {
+            path: job.spec.to_string(),
+            request_bytes: job.request.into(),
+            reply_bytes: job.reply.into(),
+            flows: job.flows,
+            threads: job.threads,
+            outstanding: job.outstanding,
+            pace_per_s: job.pace,
+            lost: found.counts.lost,
+            late: found.counts.late,
+            duplicates: found.counts.duplicates,
+            reordered: found.counts.reordered,
+            corrupt: found.counts.corrupt,
+            gap_ns: found.gap_ns,
+            parts_ns: found.parts.iter().map(|(name, times)| (name.clone(), times.quantiles())).collect(),
+            extra_calls: found.side.extra_calls,
+            flow_facts: found.side.flow_facts,
+            granted: found.side.granted,
+            ..Row::default()
+        };
+        row.cpu.client = cpu;
+        row.tcp = found.side.tcp.map(|client| hairpin_record::run::Tcp { client, server: None });
+        let mut warnings: Vec<Warning> = found.side.warnings;
+        warnings.extend(self.no_tsc.clone());
+        if found.counts.lost > 0 {
+            warnings.push(Warning::Loss { lost: found.counts.lost, sent: found.counts.sent });
+        }
+        if let Some(recorder) = found.recorder {
+            if recorder.suspects() > 0 {
+                warnings.push(Warning::ClockSuspect { blocks: recorder.suspects() });
+            }
+            recorder.finish(&mut row);
+        }
+        // What a round trip itself takes is no stop.
+        let silence = Nanos(found.counts.longest_silence_ns);
+        if silence >= STOPPED_AFTER && silence.0 > 2 * row.rtt_ns.p99.or(row.rtt_ns.p50).unwrap_or(0) && row.pace_per_s.is_none()
+        {
+            warnings.push(Warning::Stopped { gap: silence });
+        }
+        row.warnings = warnings.iter().map(Warning::note).collect();
+        ClientReport {
+            row,
+            exchanges: found.exchanges,
+            stopped: found.stopped,
+            error: found.error.or(error.map(|error| error.to_string())),
+            drift_ppb: found.drift_ppb,
+        }
+    }
+}
+
+/// No stall of a virtual machine that was seen lasts so long; a stopped process does.
+const STOPPED_AFTER: Nanos = Nanos::from_millis(100);
+
+fn die_with(parent: u32) -> io::Result<()> {
+    let pid = i32::try_from(parent).ok().and_then(rustix::process::Pid::from_raw);
+    process::die_with_parent(pid.ok_or(io::ErrorKind::InvalidInput)?)
+}
+
+fn failed(error: impl ToString) -> Failure {
+    Failure { message: error.to_string(), missing: false }
+}
+
+fn path_failure(error: PathError) -> Failure {
+    let missing = match &error {
+        PathError::Step { source, .. } => {
+            matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
+        }
+        _ => false,
+    };
+    Failure { message: error.to_string(), missing }
+}
+
+fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
+    let quality = Quality::measure(clock);
+    let tenth = |ns: f64| (ns * 10.0).round() / 10.0;
+    ClockFacts {
+        source: clock.source().into(),
+        cost_ns: tenth(quality.cost_ns),
+        step_ns: tenth(quality.step_ns),
+        ticks_per_s: (clock.rate() * 1e9).round(),
+        drift_ppb: None,
+    }
+}
+
+fn set_up(end: &End) -> Result<(), String> {
+    let netlink = Netlink::open().map_err(|error| error.to_string())?;
+    if let Some(on) = end.timestamps {
+        netns::set_sysctl("net.ipv4.tcp_timestamps", if on { "1" } else { "0" }).map_err(|error| error.to_string())?;
+    }
+    if end.gro.is_some() || end.tso.is_some() {
+        let ethtool = Ethtool::open().map_err(|error| error.to_string())?;
+        let gro = end.gro.map_or(Ok(()), |on| ethtool.set_gro(&end.interface, on));
+        let tso = end.tso.map_or(Ok(()), |on| ethtool.set_tso(&end.interface, on));
+        gro.and(tso).map_err(|error| error.to_string())?;
+    }
+    if let Some(rate) = end.rate {
+        // A bucket of two full frames or 1 ms, whichever is more; 50 ms may wait.
+        let mtu = netlink.link(&end.interface).map_err(|error| error.to_string())?.mtu;
+        let burst = Bytes((rate.0 / 8 / 1000).max(2 * (u64::from(mtu) + 14)));
+        let tbf = Tbf { rate, burst, limit: Bytes((rate.0 / 8 / 20).max(burst.0)) };
+        netlink.add_tbf(&end.interface, &tbf).map_err(|error| error.to_string())?;
+    }
+    for (address, prefix) in &end.addresses {
+        netlink.add_address(&end.interface, *address, *prefix).map_err(|error| error.to_string())?;
+    }
+    netlink.set_up(&end.interface).map_err(|error| error.to_string())
+}
+
+/// Tells the parent how a side gets on.
+struct Teller<'a> {
+    channel: Mutex<&'a mut Channel>,
+    raw: Mutex<Option<(&'a mut RawWriter, u32)>>,
+    job: &'a Job,
+    side: Side,
+    cpus: Vec<u32>,
+    told: Mutex<Instant>,
+    meter: Mutex<Option<Meter>>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(
+        channel: &'a mut Channel,
+        job: &'a Job,
+        side: Side,
+        allowed: &[u32],
+        raw: Option<(&'a mut RawWriter, u32)>,
+    ) -> Teller<'a> {
+        Teller {
+            channel: Mutex::new(channel),
+            raw: Mutex::new(raw),
+            job,
+            side,
+            cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
+            told: Mutex::new(Instant::now()),
+            meter: Mutex::new(None),
+        }
+    }
+
+    fn meter(&self) -> Meter {
+        self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus))
+    }
+
+    fn send(&self, answer: &Answer) -> io::Result<()> {
+        let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
+        channel.send(answer).map_err(io::Error::other)
+    }
+}
+
+impl Observer for Teller<'_> {
+    fn ready(&self, address: Option<&Address>) -> io::Result<()> {
+        self.send(&Answer::Ready(address.cloned()))?;
+        if self.side == Side::Client {
+            let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
+            match channel.recv(GO_WITHIN).map_err(io::Error::other)? {
+                Order::Go => {}
+                other => return Err(io::Error::other(format!("{other:?} came instead of Go"))),
+            }
+        }
+        if let Ok(mut meter) = self.meter.lock() {
+            *meter = Some(Meter::start(&self.cpus));
+        }
+        Ok(())
+    }
+
+    fn progress(&self, recorder: &Recorder, counts: &Counts) {
+        let Ok(mut told) = self.told.lock() else { return };
+        if told.elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        *told = Instant::now();
+        let measured = Nanos(recorder.measured_ns());
+        let progress = Progress {
+            schema: stream::SCHEMA.into(),
+            path: self.job.spec.to_string(),
+            request_bytes: self.job.request.into(),
+            at_ns: measured.0,
+            transactions: recorder.rtt().count(),
+            lost: counts.lost,
+            transactions_per_s: if measured.0 == 0 { 0.0 } else { recorder.rtt().count() as f64 / measured.as_secs_f64() },
+            rtt_ns: recorder.rtt().quantiles(),
+        };
+        // A parent that is gone takes this process with it; there is nobody to tell.
+        let _ = self.send(&Answer::Progress(progress));
+    }
+
+    fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        let mut raw = self.raw.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
+        match raw.as_mut() {
+            Some((writer, row)) => writer.write_block(*row, thread, samples).map_err(io::Error::other),
+            None => Ok(()),
+        }
+    }
+}
+
+/// CPU time of this process and activity of its cores since some moment.
+struct Meter {
+    cpus: Vec<u32>,
+    usage: io::Result<thread::Usage>,
+    activity: CoreActivity,
+}
+
+impl Meter {
+    fn start(cpus: &[u32]) -> Meter {
+        Meter { cpus: cpus.to_vec(), usage: thread::process_usage(), activity: CoreActivity::read(&RealHost, cpus) }
+    }
+
+    fn cpu(self, transactions: u64) -> CpuSide {
+        let activity = CoreActivity::read(&RealHost, &self.cpus).since(&self.activity);
+        let mut side = CpuSide {
+            cpus: self.cpus,
+            irq_ns: activity.irq_ns,
+            softirq_ns: activity.softirq_ns,
+            steal_ns: activity.steal_ns,
+            interrupts: activity.interrupts.unwrap_or_default(),
+            ..CpuSide::default()
+        };
+        if let (Ok(before), Ok(after)) = (self.usage, thread::process_usage()) {
+            side.user_ns = after.user_ns.saturating_sub(before.user_ns);
+            side.system_ns = after.system_ns.saturating_sub(before.system_ns);
+            side.switches_voluntary = after.voluntary.saturating_sub(before.voluntary);
+            side.switches_involuntary = after.involuntary.saturating_sub(before.involuntary);
+            let own = side.user_ns + side.system_ns;
+            side.foreign_ns = activity.busy_ns.map(|busy| busy.saturating_sub(own));
+            side.per_transaction_ns = (transactions > 0).then(|| (own as f64 / transactions as f64 * 10.0).round() / 10.0);
+        }
+        side
+    }
+}
+
+/// The program to start as a worker: this one.
+pub fn program() -> &'static Path {
+    Path::new("/proc/self/exe")
+}
