@@ -5,8 +5,8 @@
 //!   link      another host, loopback, a veth pair        demo   what `hairpin demo` measures
 //!   worker    the process in which a side is measured    side   how its parent sees it    server   whoever answers
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
+//!   check     the instrument itself: its cost, and a delay that it did not make
 //!   row       both sides' reports become one row, with warnings
-//!   check     proves the instrument on delays that it did not make
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
