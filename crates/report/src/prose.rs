@@ -6,13 +6,14 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub(crate) const WIDTH: usize = 80;
 
 /// The text without anything that could steer a terminal: line breaks and tabs become spaces, other control characters and those
-/// that change the direction of writing become U+FFFD.
+/// that change the direction of writing, join or vary their neighbours (so that a terminal may set them wider than counted) become U+FFFD.
 pub fn clean(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',
             c if c.is_control() => '\u{FFFD}',
             '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => '\u{FFFD}',
+            '\u{200B}'..='\u{200D}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E01EF}' => '\u{FFFD}',
             c => c,
         })
         .collect()
