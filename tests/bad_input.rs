@@ -17,11 +17,11 @@ const QUICK: &str = "--count 20 --warmup 1ms";
 fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
     let home = Home::new();
     for (spec, parts) in [
+        ("tpc", &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, unix, unix-dgram, pipe, eventfd, memory"][..]),
         (
-            "tpc",
-            &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, unix, unix-dgram, pipe, eventfd, memory"][..],
+            "tcp:spni",
+            &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
         ),
-        ("tcp:spni", &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"]),
         ("udp:spin/blok", &["\"blok\" is no wait policy of udp", "did you mean block?"]),
         ("tcp:nodleay=on", &["tcp has no option \"nodleay\"", "did you mean nodelay?", "nodelay, quickack, cork, congestion"]),
         ("udp:nodelay=on", &["udp has no option \"nodelay\"", "sndbuf, rcvbuf"]),
@@ -88,7 +88,8 @@ fn what_a_path_cannot_do_is_said_with_its_limit() {
 #[test]
 fn a_cpu_that_is_not_there_or_not_allowed() {
     let home = Home::new();
-    home.hairpin("ping --link loopback --cpu 0,4095").fails(2, &["CPU 4095 does not exist or is not allowed", "--cpu CLIENT,SERVER"]);
+    home.hairpin("ping --link loopback --cpu 0,4095")
+        .fails(2, &["CPU 4095 does not exist or is not allowed", "--cpu CLIENT,SERVER"]);
     let mut command = home.command("taskset");
     command.args(["-c", "0", HAIRPIN, "ping", "--link", "loopback", "--cpu", "0,1"]);
     home.spawn(command).done().fails(2, &["CPU 1 does not exist or is not allowed", "choose from 0 "]);
@@ -108,7 +109,8 @@ fn a_host_that_does_not_resolve_or_refuses() {
 #[test]
 fn something_else_on_that_port_is_quoted() {
     let home = Home::new();
-    for (banner, quoted) in [("SSH-2.0-OpenSSH_9.9\r\n", "SSH-2.0-OpenSSH_9.9"), ("HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP/1.1")] {
+    for (banner, quoted) in [("SSH-2.0-OpenSSH_9.9\r\n", "SSH-2.0-OpenSSH_9.9"), ("HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP/1.1")]
+    {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let peer = thread::spawn(move || {
@@ -209,7 +211,10 @@ fn a_corrupt_run_is_named_and_the_others_are_listed() {
 
     let list = home.hairpin("runs list");
     assert_eq!(list.code, Some(0), "{list:?}");
-    assert!(list.out.contains(&corrupt) && list.out.contains("is not the record of a run") && list.out.contains(&sound), "{list:?}");
+    assert!(
+        list.out.contains(&corrupt) && list.out.contains("is not the record of a run") && list.out.contains(&sound),
+        "{list:?}"
+    );
     let list = home.hairpin("runs list --json").json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 2, "{list}");
     assert!(list["runs"][0]["error"].as_str().unwrap().contains("is not the record of a run"), "{list}");

@@ -35,9 +35,31 @@ fn sound_run(run: &Value) {
 #[track_caller]
 fn sound_row(row: &Value) {
     for field in [
-        "path", "origin", "request_bytes", "reply_bytes", "flows", "outstanding", "transactions", "lost", "late", "duplicates",
-        "reordered", "duration_ns", "gap_ns", "transactions_per_s", "rtt_ns", "turnaround_ns", "histogram", "blocks", "series",
-        "slowest", "cpu", "tcp", "granted", "floor", "warnings",
+        "path",
+        "origin",
+        "request_bytes",
+        "reply_bytes",
+        "flows",
+        "outstanding",
+        "transactions",
+        "lost",
+        "late",
+        "duplicates",
+        "reordered",
+        "duration_ns",
+        "gap_ns",
+        "transactions_per_s",
+        "rtt_ns",
+        "turnaround_ns",
+        "histogram",
+        "blocks",
+        "series",
+        "slowest",
+        "cpu",
+        "tcp",
+        "granted",
+        "floor",
+        "warnings",
     ] {
         assert!(row.get(field).is_some(), "no {field} in {row}");
     }
@@ -85,7 +107,11 @@ fn sound_times(path: &str, times: &Value, count: Option<u64>) {
 fn sound_both(row: &Value) {
     let path = row["path"].as_str().unwrap();
     assert!(row["cpu"]["server"]["per_transaction_ns"].as_f64().is_some(), "{path}: {}", row["cpu"]);
-    assert!(row["blocks"].as_array().unwrap().iter().all(|block| block["core_rtt_ns"].as_u64().is_some()), "{path}: {}", row["blocks"]);
+    assert!(
+        row["blocks"].as_array().unwrap().iter().all(|block| block["core_rtt_ns"].as_u64().is_some()),
+        "{path}: {}",
+        row["blocks"]
+    );
     assert!(row["turnaround_ns"]["count"].as_u64().unwrap() >= row["transactions"].as_u64().unwrap(), "{path}");
     sound_times(path, &row["turnaround_ns"], None);
     if path.starts_with("tcp:") {
@@ -162,10 +188,14 @@ fn sockets_over_veth() {
         return;
     }
     let home = Home::new();
-    let run = home.json(&format!("ping --link veth:mtu=9000,gro=on,tso=off {QUICK} --path tcp --path tcp-crr --path udp --path udp:spin"));
+    let run = home
+        .json(&format!("ping --link veth:mtu=9000,gro=on,tso=off {QUICK} --path tcp --path tcp-crr --path udp --path udp:spin"));
     sound_run(&run);
     rows(&run).iter().for_each(sound_both);
-    assert_eq!((&run["link"]["kind"], &run["link"]["interface"], &run["link"]["mtu"]), (&"veth".into(), &"hairpin0".into(), &9000.into()));
+    assert_eq!(
+        (&run["link"]["kind"], &run["link"]["interface"], &run["link"]["mtu"]),
+        (&"veth".into(), &"hairpin0".into(), &9000.into())
+    );
     assert_eq!(run["link"]["options"], serde_json::json!({"gro": "on", "mtu": "9000", "tso": "off"}));
     assert_eq!(run["hosts"]["client"]["driver"], "veth");
     assert_eq!(run["hosts"]["server"]["interface"], "hairpin1");
@@ -190,7 +220,8 @@ fn ipv6_over_loopback() {
 #[test]
 fn sizes_and_counts_are_as_asked() {
     let home = Home::new();
-    let run = home.json("ping --link loopback --count 137 --warmup 1ms --path tcp --path udp --path unix --request 3000 --reply 2");
+    let run =
+        home.json("ping --link loopback --count 137 --warmup 1ms --path tcp --path udp --path unix --request 3000 --reply 2");
     sound_run(&run);
     for row in rows(&run) {
         assert_eq!((&row["request_bytes"], &row["reply_bytes"], &row["transactions"]), (&3000.into(), &2.into(), &137.into()));
@@ -220,7 +251,8 @@ fn several_flows_threads_and_requests_in_flight() {
         assert_eq!((&row["flows"], &row["threads"], &row["transactions"]), (&4.into(), &2.into(), &1001.into()));
         assert_eq!(row["flow_facts"].as_array().unwrap().len(), 4);
     }
-    let run = home.json("ping --link loopback --outstanding 8 --count 2000 --warmup 5ms --path udp:poll --path tcp:poll --path unix:poll");
+    let run = home
+        .json("ping --link loopback --outstanding 8 --count 2000 --warmup 5ms --path udp:poll --path tcp:poll --path unix:poll");
     sound_run(&run);
     assert!(rows(&run).iter().all(|row| row["outstanding"] == 8 && row["transactions"] == 2000));
 }
@@ -245,7 +277,8 @@ fn a_pace_keeps_the_time_each_request_was_due() {
 #[test]
 fn verify_compares_whole_payloads() {
     let home = Home::new();
-    let run = home.json("ping --link loopback --verify --count 200 --warmup 1ms --path tcp --path udp --path unix --sizes 1,15,1400,20000");
+    let run = home
+        .json("ping --link loopback --verify --count 200 --warmup 1ms --path tcp --path udp --path unix --sizes 1,15,1400,20000");
     sound_run(&run);
     assert_eq!(rows(&run).len(), 12);
 }
@@ -263,10 +296,12 @@ fn local_ports_are_as_asked() {
     for row in rows(&run) {
         assert_eq!(row["flow_facts"][0]["local_port"], port);
     }
-    let run = home.json(&format!("ping --link loopback {QUICK} --path udp:poll --path tcp:spin --path tcp-crr --local-port rotate:4"));
+    let run =
+        home.json(&format!("ping --link loopback {QUICK} --path udp:poll --path tcp:spin --path tcp-crr --local-port rotate:4"));
     sound_run(&run);
     for row in &rows(&run)[..2] {
-        let mut ports: Vec<_> = row["flow_facts"].as_array().unwrap().iter().map(|flow| flow["local_port"].as_u64().unwrap()).collect();
+        let mut ports: Vec<_> =
+            row["flow_facts"].as_array().unwrap().iter().map(|flow| flow["local_port"].as_u64().unwrap()).collect();
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports.len(), 4, "{row}");

@@ -56,7 +56,8 @@ struct Namespace(Running);
 impl Namespace {
     fn new(home: &Home) -> Namespace {
         let mut command = home.command("unshare");
-        command.args(["--net", "sh", "-c", "echo ready; exec sleep 120"]);
+        // With a sysfs that shows its devices.
+        command.args(["--net", "--mount", "sh", "-c", "mount -t sysfs sysfs /sys && echo ready; exec sleep 120"]);
         let mut held = home.spawn(command);
         held.until("ready");
         Namespace(held)
@@ -65,7 +66,7 @@ impl Namespace {
     /// A command that will run in it.
     fn enter(&self, home: &Home) -> Command {
         let mut command = home.command("nsenter");
-        command.args(["--net", "--target", &self.0.pid().to_string(), "sh", "-c"]);
+        command.args(["--net", "--mount", "--wd=.", "--target", &self.0.pid().to_string(), "sh", "-c"]);
         command
     }
 
@@ -203,7 +204,7 @@ fn a_client_killed_in_mid_run_frees_the_server() {
 #[test]
 fn ctrl_c_ends_an_endless_run_and_keeps_it() {
     let home = Home::new();
-    for spec in ["udp:block", "tcp:spin", "eventfd", "memory", "tcp-crr", "pipe:epoll", "unix:adaptive", "udp --pace 1"] {
+    for spec in ["udp:block", "tcp:spin", "eventfd", "memory", "tcp-crr", "pipe:epoll", "unix:adaptive", "udp --pace 5"] {
         let ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --json"));
         sleep(Duration::from_millis(1200));
         ping.signal("INT");
