@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use support::{Home, can, namespaces, workers_of};
+use support::{Home, Running, can, home_of_nobody, namespaces, namespaces_of_nobody, workers_of};
 
 const ROUNDS: u32 = 10;
 /// A run has set up its link within this much, and measures after.
@@ -19,21 +19,32 @@ const LATEST_KILL: u32 = 500;
 
 #[test]
 fn killed_at_random_a_run_leaves_nothing() {
-    if !can("killed_at_random_a_run_leaves_nothing", namespaces(), "network namespaces need root here") {
-        return;
+    if can("killed_at_random_a_run_leaves_nothing", namespaces(), "network namespaces need root here") {
+        let home = Home::new();
+        kill_at_random(&home, ROUNDS, |args| home.start(args));
     }
-    let home = Home::new();
+}
+
+#[test]
+fn killed_at_random_a_run_without_privileges_leaves_nothing() {
+    let name = "killed_at_random_a_run_without_privileges_leaves_nothing";
+    if can(name, namespaces_of_nobody(), "the user nobody may not make namespaces here") {
+        let home = home_of_nobody();
+        kill_at_random(&home, ROUNDS / 2, |args| home.start_as_nobody(args));
+    }
+}
+
+fn kill_at_random(home: &Home, rounds: u32, start: impl Fn(&str) -> Running) {
     let settings = settings();
     let ours = namespace("self");
     let mut seen = BTreeSet::new();
     let mut random = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         // Numerical Recipes' generator: spread, not secrecy.
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         // One in the middle of measuring at least.
         let wait = if round == 0 { LATEST_KILL } else { (random >> 8) % LATEST_KILL };
-        let mut ping =
-            home.start("ping --link veth:timestamps=off,gro=on,tso=off --path udp:spin --path tcp --forever --warmup 1ms");
+        let mut ping = start("ping --link veth:timestamps=off,gro=on,tso=off --path udp:spin --path tcp --forever --warmup 1ms");
         let parent = ping.pid();
         let begun = Instant::now();
         let mut held = BTreeSet::new();
