@@ -3,12 +3,10 @@
 use std::io;
 
 use hairpin_record::histogram::Times;
-use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::clock::Clock;
 
 use crate::endpoint::Endpoint;
 
-/// Turn-arounds kept before they are folded; twice a block, so that with a neighbour they are always folded between blocks.
-const KEPT: usize = 2 * crate::drive::BLOCK_TRANSACTIONS;
 /// How long one wait may last before the stop flag is looked at again, in ns.
 const TURN_NS: u64 = 10_000_000;
 
@@ -35,12 +33,9 @@ pub struct Echoed {
 
 /// Answers every request with `reply` bytes until `attention` says stop, or the client has closed its end.
 pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, attention: &mut impl Attention) -> Echoed {
-    let mut kept: Vec<u64> = vec![0; KEPT];
     let mut echoed = Echoed { turnaround: Times::new(), answered: 0, error: None };
-    let mut at = 0;
-    let end = turns(endpoint, clock, reply, attention, &mut kept, &mut at, &mut echoed);
+    let end = turns(endpoint, clock, reply, attention, &mut echoed);
     echoed.error = end.err().filter(|error| !client_has_ended(error));
-    fold(&kept[..at], clock, &mut echoed.turnaround);
     echoed
 }
 
@@ -49,8 +44,6 @@ fn turns<E: Endpoint, C: Clock>(
     clock: &C,
     reply: usize,
     attention: &mut impl Attention,
-    kept: &mut [u64],
-    at: &mut usize,
     echoed: &mut Echoed,
 ) -> io::Result<()> {
     let turn = clock.to_ticks(TURN_NS);
@@ -69,14 +62,11 @@ fn turns<E: Endpoint, C: Clock>(
                 return Ok(());
             }
         }
-        kept[*at] = sent.since(received);
-        *at += 1;
+        // After the send, in the shadow of the reply's way; a buffer folded now and then would be a stall in somebody's RTT.
+        echoed.turnaround.record(clock.to_ns(sent.since(received)));
         echoed.answered += 1;
-        until = Ticks(sent.0.saturating_add(turn));
-        if attention.answer_neighbour() || *at == kept.len() {
-            fold(&kept[..*at], clock, &mut echoed.turnaround);
-            *at = 0;
-        }
+        until = sent.plus(turn);
+        attention.answer_neighbour();
     }
     Ok(())
 }
@@ -85,8 +75,4 @@ fn turns<E: Endpoint, C: Clock>(
 fn client_has_ended(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)
-}
-
-fn fold<C: Clock>(kept: &[u64], clock: &C, into: &mut Times) {
-    kept.iter().for_each(|ticks| into.record(clock.to_ns(*ticks)));
 }

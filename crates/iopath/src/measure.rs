@@ -211,7 +211,7 @@ impl ClientRun<'_> {
             match one.end {
                 End::Done => {}
                 End::Stopped => found.stopped = true,
-                End::Failed(error) => found.error = found.error.take().or(Some(error.to_string())),
+                End::Failed(error) => found.error = found.error.take().or_else(|| Some(in_words(&error))),
             }
             match &mut found.recorder {
                 None => found.recorder = Some(one.recorder),
@@ -257,6 +257,19 @@ impl ServerRun<'_> {
                 self.found.error.get_or_insert(error.to_string());
             }
         }
+    }
+}
+
+/// What ended a run, for someone who does not know errno.
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("nothing takes the requests any more, so the peer's process has ended ({error})")
+        }
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            format!("the peer closed the connection: its process has ended ({error})")
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -8,8 +8,8 @@ pub trait Pace {
     /// True if requests are due at fixed times, one in flight, idle between.
     const PACED: bool;
     /// Waits until the next request is due and returns that time; with no schedule there is nothing to wait for. Returns early, with
-    /// `None`, if a signal ended the wait.
-    fn wait(&mut self) -> Option<Ticks>;
+    /// `None`, when `until` has passed or a signal ended the wait; the request is still due then.
+    fn wait(&mut self, until: Ticks) -> Option<Ticks>;
     /// The schedule begins anew, one interval from now: time spent between blocks makes no request late.
     fn restart(&mut self);
 }
@@ -21,7 +21,7 @@ impl Pace for Closed {
     const PACED: bool = false;
 
     #[inline(always)]
-    fn wait(&mut self) -> Option<Ticks> {
+    fn wait(&mut self, _until: Ticks) -> Option<Ticks> {
         Some(Ticks(0))
     }
 
@@ -48,14 +48,18 @@ impl<C: Clock> Every<C> {
 impl<C: Clock> Pace for Every<C> {
     const PACED: bool = true;
 
-    fn wait(&mut self) -> Option<Ticks> {
+    fn wait(&mut self, until: Ticks) -> Option<Ticks> {
         loop {
-            let left = self.due.since(self.clock.now());
-            if left == 0 {
+            let now = self.clock.now();
+            if now >= self.due {
                 let due = self.due;
                 self.due = due.plus(self.interval);
                 return Some(due);
             }
+            if now >= until {
+                return None;
+            }
+            let left = self.due.min(until).since(now);
             if self.sleep && !thread::sleep_until(monotonic_ns() + self.clock.to_ns(left)) {
                 return None;
             }
@@ -78,10 +82,32 @@ mod tests {
         let clock = FakeClock::stepping(1);
         let mut pace = Every::new(clock.clone(), 1e6, false);
         pace.restart();
-        let first = pace.wait().unwrap();
+        let first = pace.wait(Ticks::NEVER).unwrap();
         clock.advance(5_000);
-        let second = pace.wait().unwrap();
+        let second = pace.wait(Ticks::NEVER).unwrap();
         assert_eq!(second.since(first), 1_000, "due when the schedule said, not when it could leave");
-        assert_eq!(pace.wait().unwrap().since(second), 1_000);
+        assert_eq!(pace.wait(Ticks::NEVER).unwrap().since(second), 1_000);
+    }
+
+    #[test]
+    fn a_wait_that_is_cut_short_loses_no_request() {
+        let clock = FakeClock::stepping(1);
+        let mut pace = Every::new(clock.clone(), 1e6, false);
+        pace.restart();
+        let until = clock.now().plus(500);
+        assert_eq!(pace.wait(until), None);
+        assert!(clock.now() < until.plus(10), "no longer than it was told to");
+        let first = pace.wait(Ticks::NEVER).unwrap();
+        assert_eq!(pace.wait(Ticks::NEVER).unwrap().since(first), 1_000);
+    }
+
+    #[test]
+    fn asleep_until_due_or_until_told() {
+        let clock = hairpin_sys::clock::MonotonicRaw;
+        let mut pace = Every::new(clock, 200.0, true);
+        pace.restart();
+        assert_eq!(pace.wait(clock.now().plus(100_000)), None);
+        let due = pace.wait(Ticks::NEVER);
+        assert!(due.is_none_or(|due| clock.now() >= due));
     }
 }

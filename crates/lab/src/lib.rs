@@ -5,12 +5,14 @@
 //!   link      another host, loopback, a veth pair        demo   what `hairpin demo` measures
 //!   worker    the process in which a side is measured    side   how its parent sees it    server   whoever answers
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
+//!   check     the instrument itself: its cost, and a delay that it did not make
 //!   row       both sides' reports become one row, with warnings
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod demo;
 pub mod link;
 pub mod message;

@@ -77,11 +77,7 @@ impl Worker {
     fn adopt(parent: u32, neighbour: bool) -> io::Result<Worker> {
         die_with(parent)?;
         process::install_nudge_handler()?;
-        let clocksource = RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
-        let (clock, no_tsc) = match Tsc::calibrate(&clocksource) {
-            Ok(tsc) => (AnyClock::Tsc(tsc), None),
-            Err(why) => (AnyClock::Raw(MonotonicRaw), Some(Warning::NoTsc { why: why.to_string() })),
-        };
+        let (clock, no_tsc) = choose_clock();
         Ok(Worker {
             parent,
             channel: Channel::plain(process::adopt_fd(CONTROL_FD)?),
@@ -444,6 +440,15 @@ impl Meter {
             side.per_transaction_ns = (transactions > 0).then(|| (own as f64 / transactions as f64 * 10.0).round() / 10.0);
         }
         side
+    }
+}
+
+/// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW with the warning that says why. Calibrates for 10 ms.
+pub(crate) fn choose_clock() -> (AnyClock, Option<Warning>) {
+    let clocksource = RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+    match Tsc::calibrate(&clocksource) {
+        Ok(tsc) => (AnyClock::Tsc(tsc), None),
+        Err(why) => (AnyClock::Raw(MonotonicRaw), Some(Warning::NoTsc { why: why.to_string() })),
     }
 }
 

@@ -59,13 +59,7 @@ impl Times {
     /// An empty histogram; allocates all it will ever need.
     pub fn new() -> Times {
         let hdr = Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("bounds are constants");
-        Times {
-            hdr,
-            min: u64::MAX,
-            max: 0,
-            sum: 0,
-            squares: 0.0,
-        }
+        Times { hdr, min: u64::MAX, max: 0, sum: 0, squares: 0.0 }
     }
 
     /// Adds one time; allocates nothing.
@@ -104,11 +98,7 @@ impl Times {
 
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
-        q.is_supported_by(self.count()).then(|| {
-            self.hdr
-                .value_at_quantile(q.get())
-                .clamp(self.min, self.max)
-        })
+        q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()).clamp(self.min, self.max))
     }
 
     /// The summary that stands in a record.
@@ -135,9 +125,7 @@ impl Times {
     /// As HDR V2, deflated, base64.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(&self.hdr, &mut bytes)
-            .expect("a Vec takes every byte");
+        V2DeflateSerializer::new().serialize(&self.hdr, &mut bytes).expect("a Vec takes every byte");
         BASE64.encode(bytes)
     }
 }
@@ -164,8 +152,7 @@ impl Decoded {
 
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
-        q.is_supported_by(self.0.len())
-            .then(|| self.0.value_at_quantile(q.get()))
+        q.is_supported_by(self.0.len()).then(|| self.0.value_at_quantile(q.get()))
     }
 
     /// Times recorded.
@@ -178,21 +165,14 @@ impl Decoded {
 /// the length must be what is there.
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let bad = |what: &str| DecodeError::Hdr(what.into());
-    let zlib = bytes
-        .strip_prefix(&COMPRESSED)
-        .and_then(|rest| rest.get(4..))
-        .ok_or_else(|| bad("it does not begin like one"))?;
+    let zlib = bytes.strip_prefix(&COMPRESSED).and_then(|rest| rest.get(4..)).ok_or_else(|| bad("it does not begin like one"))?;
     let mut inner = Vec::new();
-    let unpacked = ZlibDecoder::new(zlib)
-        .take(MAX_ENCODED as u64 + 1)
-        .read_to_end(&mut inner);
+    let unpacked = ZlibDecoder::new(zlib).take(MAX_ENCODED as u64 + 1).read_to_end(&mut inner);
     unpacked.map_err(|e| DecodeError::Hdr(e.to_string()))?;
     if inner.len() > MAX_ENCODED {
         return Err(DecodeError::TooLarge);
     }
-    let (head, counts) = inner
-        .split_first_chunk::<HEADER>()
-        .ok_or_else(|| bad("it ends inside its header"))?;
+    let (head, counts) = inner.split_first_chunk::<HEADER>().ok_or_else(|| bad("it ends inside its header"))?;
     if !head.starts_with(&PLAIN) || head[4..8] != (counts.len() as u32).to_be_bytes() {
         return Err(bad("its length is not what it claims"));
     }
@@ -226,16 +206,10 @@ mod tests {
         let mut times = Times::new();
         (1..=10_000).for_each(|n| times.record(n * 1000));
         let q = times.quantiles();
-        assert_eq!(
-            (q.count, q.min, q.max),
-            (10_000, Some(1000), Some(10_000_000))
-        );
+        assert_eq!((q.count, q.min, q.max), (10_000, Some(1000), Some(10_000_000)));
         assert_eq!(q.mean, Some(5_000_500.0));
         for (got, want) in [(q.p50, 5e6), (q.p90, 9e6), (q.p99, 9.9e6), (q.p999, 9.99e6)] {
-            assert!(
-                (got.unwrap() as f64 / want - 1.0).abs() < 1e-3,
-                "{got:?} {want}"
-            );
+            assert!((got.unwrap() as f64 / want - 1.0).abs() < 1e-3, "{got:?} {want}");
         }
     }
 
@@ -245,10 +219,7 @@ mod tests {
         assert_eq!(times.quantiles(), Quantiles::default());
         (0..999).for_each(|_| times.record(5));
         let q = times.quantiles();
-        assert_eq!(
-            (q.p50, q.p90, q.p99, q.p999),
-            (Some(5), Some(5), None, None)
-        );
+        assert_eq!((q.p50, q.p90, q.p99, q.p999), (Some(5), Some(5), None, None));
     }
 
     #[test]
@@ -262,15 +233,9 @@ mod tests {
 
     #[test]
     fn garbage_is_refused() {
-        assert!(matches!(
-            Decoded::decode("***"),
-            Err(DecodeError::Base64(_))
-        ));
+        assert!(matches!(Decoded::decode("***"), Err(DecodeError::Base64(_))));
         assert!(matches!(Decoded::decode("AAAA"), Err(DecodeError::Hdr(_))));
-        assert!(matches!(
-            Decoded::decode(&"A".repeat(MAX_ENCODED + 1)),
-            Err(DecodeError::TooLarge)
-        ));
+        assert!(matches!(Decoded::decode(&"A".repeat(MAX_ENCODED + 1)), Err(DecodeError::TooLarge)));
     }
 
     #[test]

@@ -8,8 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod histogram;
 pub mod recorder;
 pub mod run;
+pub mod statistics;
 pub mod stream;
 pub mod warning;

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hairpin_record::check::{self, Check};
 use hairpin_record::histogram::Decoded;
 use hairpin_record::run::{self, Run};
 use hairpin_record::stream::{self, Progress};
@@ -18,6 +19,7 @@ const EXAMPLE: &str = include_str!("data/run-1.json");
 fn published_schemas_are_those_of_the_code() {
     published::<Run>(run::SCHEMA, "hairpin.run-1.json");
     published::<Progress>(stream::SCHEMA, "hairpin.progress-1.json");
+    published::<Check>(check::SCHEMA, "hairpin.check-1.json");
 }
 
 fn published<T: JsonSchema>(name: &str, file: &str) {

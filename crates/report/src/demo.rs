@@ -1,17 +1,17 @@
-//! The demo's table, ordered by RTT p50 over every link, and what it shows in three sentences.
+//! The demo's table, ordered by RTT p50 over every link, what it shows in three sentences, and what may be wrong with it.
 
 use hairpin_record::run::{Row, Run};
 
 use crate::Options;
 use crate::figure::payload;
 use crate::label::{self, Name};
-use crate::notes::{ending, lines};
-use crate::prose::{WIDTH, wrap};
+use crate::notes::{Kind, Section, ending, lines};
+use crate::prose::{WIDTH, clean, wrap};
 use crate::sentences::{Entry, sentences};
 use crate::style::{HEADING, paint};
-use crate::table::{below, context, results};
+use crate::table::{context, results};
 
-/// One table over all runs, each row with its run's link, then three sentences made from the rows.
+/// One table over all runs, each row with its run's link, then three sentences made from the rows, then each kind of warning once.
 ///
 /// Rows without an RTT p50 come last.
 pub fn demo(runs: &[Run], options: &Options) -> String {
@@ -28,15 +28,39 @@ pub fn demo(runs: &[Run], options: &Options) -> String {
         text.extend(wrap("", &sizes(&named), WIDTH));
     }
     text.extend(results(&named, Some(&links), options));
-    text.extend(below(&named, options));
-    for run in runs {
-        text.extend(lines(&ending(run).into_iter().collect::<Vec<_>>(), options.colour));
-    }
     text.extend([String::new(), paint("What this shows", HEADING, options.colour)]);
     for (i, sentence) in sentences(&entries).iter().enumerate() {
         text.extend(wrap(&format!("{:>3}. ", i + 1), sentence, WIDTH));
     }
+    text.extend(lines(&warned(&named).into_iter().collect::<Vec<_>>(), options.colour));
+    for run in runs {
+        text.extend(lines(&ending(run).into_iter().collect::<Vec<_>>(), options.colour));
+    }
     text.join("\n") + "\n"
+}
+
+/// Each kind of warning once: how many rows have it, and how the first of them puts it. The records hold them all.
+fn warned(rows: &[(Name, &Row)]) -> Option<Section> {
+    let mut kinds: Vec<(&str, usize, String)> = Vec::new();
+    for (name, row) in rows {
+        let mut seen: Vec<&str> = Vec::new();
+        for warning in &row.warnings {
+            if seen.contains(&warning.code.as_str()) {
+                continue;
+            }
+            seen.push(&warning.code);
+            match kinds.iter_mut().find(|(code, ..)| *code == warning.code) {
+                Some((_, count, _)) => *count += 1,
+                None => kinds.push((&warning.code, 1, format!("{}: {}", name.base, clean(&warning.message)))),
+            }
+        }
+    }
+    let items: Vec<String> = kinds
+        .into_iter()
+        .map(|(code, count, first)| format!("{} in {count} of {} rows; {first}", clean(code), rows.len()))
+        .collect();
+    let heading = "Warnings, each kind once; `hairpin runs show` has them all";
+    (!items.is_empty()).then_some(Section { heading, kind: Kind::Warning, items })
 }
 
 /// Every payload that occurs, in the order of the rows.

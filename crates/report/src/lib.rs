@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod check;
 mod columns;
 mod csv;
 mod demo;
@@ -30,6 +31,7 @@ mod table;
 
 use hairpin_units::Quantile;
 
+pub use check::{check, check_json};
 pub use csv::csv;
 pub use demo::demo;
 pub use json::{json, json_line, progress_line};

@@ -2,6 +2,7 @@
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
 
+use hairpin_record::check::{self, Check, Delay, Verdict};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{CpuSide, Origin, Quantiles, Row, Run, Tcp, TcpSide};
 use hairpin_record::stream::{self, Progress};
@@ -372,4 +373,41 @@ fn sentences_say_what_they_lack() {
     assert_snapshot!(sentences(&runs).join("\n"));
     runs[0].results.push(row("udp/udp", 4_000, 50_000));
     assert!(sentences(&runs)[2].contains("has 4 samples, and a p50 needs 20"), "{:?}", sentences(&runs));
+}
+
+fn checked(errors: [f64; 3]) -> Check {
+    let delays: Vec<Delay> = [(500, 512.4), (20_000, 20_014.0), (100_000, 100_013.5)]
+        .into_iter()
+        .zip(errors)
+        .map(|((asked_ns, injected_ns), error_ns)| Delay {
+            asked_ns,
+            injected_ns,
+            reported_ns: injected_ns + error_ns,
+            error_ns,
+            verdict: if error_ns.abs() <= 30.0 { Verdict::Passed } else { Verdict::Failed },
+        })
+        .collect();
+    Check {
+        schema: check::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        verdict: if delays.iter().all(|delay| delay.verdict == Verdict::Passed) { Verdict::Passed } else { Verdict::Failed },
+        clock: example().clock,
+        own_cost_ns: 38.26,
+        own_cost_least_ns: 36.9,
+        bound_ns: 30,
+        delays,
+    }
+}
+
+#[test]
+fn check_of_a_sound_instrument() {
+    assert_snapshot!(hairpin_report::check(&checked([0.6, -1.25, 12.0]), &Options::default()));
+}
+
+#[test]
+fn check_of_a_clock_that_runs_wrong() {
+    let check = checked([-5.1, -200.0, -1_000.5]);
+    assert_snapshot!(hairpin_report::check(&check, &Options::default()));
+    let read: Check = serde_json::from_str(&hairpin_report::check_json(&check)).unwrap();
+    assert_eq!(read, check);
 }

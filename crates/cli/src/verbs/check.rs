@@ -3,8 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use hairpin_lab::check::instrument;
+use hairpin_record::check::Verdict;
+use hairpin_report::Options;
 
-use crate::exit::Failure;
+use crate::exit::{FAILED, Failure};
+use crate::output::{colour, print};
 
 /// Prove the instrument
 #[derive(Debug, Args)]
@@ -15,8 +19,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// Runs it.
+    /// Measures the instrument; a known delay that it does not report is a failure.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        Err(Failure::failed(self.json))
+        let check = instrument().map_err(Failure::failed)?;
+        let options = Options { colour: colour(), ..Options::default() };
+        print(&if self.json { hairpin_report::check_json(&check) } else { hairpin_report::check(&check, &options) })?;
+        Ok(match check.verdict {
+            Verdict::Passed => ExitCode::SUCCESS,
+            Verdict::Failed => ExitCode::from(FAILED),
+        })
     }
 }

@@ -7,7 +7,7 @@ use hairpin_iopath::job::{Job, LocalPort, Schedule, Sides};
 use hairpin_lab::demo;
 use hairpin_lab::ping::{self, Plan, Target};
 use hairpin_record::run::Run;
-use hairpin_units::Nanos;
+use hairpin_units::{Nanos, Quantile};
 
 use crate::exit::{Failure, say};
 use crate::output::colour;
@@ -30,10 +30,12 @@ impl Demo {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let demo = demo::plan(&template()?);
+        // Half a second a row supports no higher percentile.
+        let percentiles = vec![Quantile::P50, Quantile::P90, Quantile::P99];
         let mut runs: Vec<Run> = Vec::new();
         for part in demo.parts {
             let command = std::env::args().collect();
-            let shown = hairpin_report::PERCENTILES.to_vec();
+            let shown = percentiles.clone();
             let plan = Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, command };
             let mut watcher = Teller::new(false);
             let run = ping::run(&plan, &signals, &mut watcher)?;
@@ -44,7 +46,7 @@ impl Demo {
                 break;
             }
         }
-        let options = hairpin_report::Options { colour: colour(), ..Default::default() };
+        let options = hairpin_report::Options { colour: colour(), percentiles: percentiles.clone(), ..Default::default() };
         match self.json {
             true => runs.iter().try_for_each(|run| print(&hairpin_report::json_line(run)))?,
             false => print(&hairpin_report::demo(&runs, &options))?,

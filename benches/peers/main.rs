@@ -1,0 +1,381 @@
+//! `make bench-peers`: hairpin against sockperf, pair by pair, in the same minutes on the same cores.
+//!
+//! ```text
+//!   for each cell, until enough pairs are kept:      H S H      hairpin, sockperf, hairpin: the cores' distance must be the same in both H
+//!       pairs.jsonl ◀── one line an attempt          ratio = geometric mean of both H / S
+//!   table.txt, peers.json ◀── cells, bounds, commands, versions, host
+//! ```
+//!
+//! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
+
+#![forbid(unsafe_code)]
+// Cargo sets `test` for benchmarks, and without its harness no test is called here: `tests.rs` runs them.
+#![cfg_attr(test, allow(dead_code, unused_imports))]
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Instant, SystemTime};
+
+use clap::Parser;
+use hairpin_lab::store::rfc3339;
+use hairpin_record::run::Run;
+use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
+use serde_json::json;
+
+use cells::{Cell, Link};
+use children::words;
+use hairpin::Tool;
+use pairs::{Attempt, Hairpin};
+use sockperf::Place;
+use table::{at_most, ratio_bounds};
+use veth::Veth;
+
+mod cells;
+mod children;
+mod hairpin;
+mod others;
+mod output;
+mod pairs;
+mod sockperf;
+mod table;
+mod veth;
+
+/// Seconds that an attempt takes, for the estimate.
+const SECONDS_PER_ATTEMPT: f64 = 1.8;
+
+/// sockperf pairs that are started together.
+const TOGETHER: usize = 4;
+
+/// Failures in a row that end a cell.
+const PATIENCE: usize = 5;
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench peers --profile dev --`.
+#[derive(Parser)]
+struct Options {
+    /// Cells to measure, such as udp-spin-loopback-64,tcp-block-veth-14; all without it
+    #[arg(long, value_delimiter = ',')]
+    cells: Vec<Cell>,
+    /// Pairs to keep per cell [default: 40]
+    #[arg(long)]
+    pairs: Option<usize>,
+    /// Attempts per cell at most; twice the pairs without it
+    #[arg(long)]
+    attempts: Option<usize>,
+    /// Go on with today's record if it was made with the same build
+    #[arg(long)]
+    resume: bool,
+    /// The client's CPU and the server's
+    #[arg(long, value_delimiter = ',', num_args = 2, default_value = "0,1")]
+    cpu: Vec<u32>,
+    /// Cache-line round trips below this many ns are of near cores
+    #[arg(long, default_value_t = 250)]
+    split_ns: u64,
+    /// Measure the memory of 10^9 transactions too (minutes); HAIRPIN_BENCH_LONG=1 does the same
+    #[arg(long)]
+    long: bool,
+    /// Only cells; no wall time, own cost, qperf and iperf
+    #[arg(long)]
+    cells_only: bool,
+    /// Where the record goes; runs/DATE-HOST/peers, or, if not all is measured, the build's scratch directory
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The hairpin to measure instead of the one just built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
+    hairpin: PathBuf,
+    /// Given by cargo bench, and not by cargo test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// Why the benchmark ends before its end.
+enum Stop {
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+    /// Something is not here.
+    Missing(String),
+    Failed(String),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Failed(why)
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if !options.bench {
+        println!("peers: a benchmark of half an hour; run it with `make bench-peers`");
+        return ExitCode::SUCCESS;
+    }
+    match bench(&options) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(3),
+        Err(Stop::Interrupted) => {
+            eprintln!("interrupted; go on with --resume");
+            ExitCode::from(130)
+        }
+        Err(Stop::Missing(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(4)
+        }
+        Err(Stop::Failed(why)) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The attempts so far, in memory and as lines of a file.
+struct Journal {
+    file: File,
+    attempts: Vec<Attempt>,
+}
+
+impl Journal {
+    /// Opens `path`: with `resume` what it holds of this `build` counts, without it it begins anew.
+    fn open(path: &Path, build: &str, resume: bool) -> Result<Journal, String> {
+        let told = |e: std::io::Error| format!("{}: {e}", path.display());
+        let mut attempts: Vec<Attempt> = Vec::new();
+        if resume && path.exists() {
+            for line in BufReader::new(File::open(path).map_err(told)?).lines() {
+                // A line cut short by a kill is no attempt.
+                let attempt: Option<Attempt> = serde_json::from_str(&line.map_err(told)?).ok();
+                attempts.extend(attempt.filter(|attempt| attempt.build == build));
+            }
+        }
+        let file = OpenOptions::new().create(true).write(true).truncate(true).open(path).map_err(told)?;
+        let mut journal = Journal { file, attempts: Vec::new() };
+        attempts.into_iter().try_for_each(|attempt| journal.add(attempt))?;
+        Ok(journal)
+    }
+
+    fn add(&mut self, attempt: Attempt) -> Result<(), String> {
+        let line = serde_json::to_string(&attempt).map_err(|e| e.to_string())?;
+        writeln!(self.file, "{line}").map_err(|e| format!("cannot write the record: {e}"))?;
+        self.attempts.push(attempt);
+        Ok(())
+    }
+
+    /// Pairs kept and attempts made of `cell`.
+    fn count(&self, cell: Cell) -> (usize, usize) {
+        let own = || self.attempts.iter().filter(|attempt| attempt.cell == cell.to_string());
+        (own().filter(|attempt| attempt.is_kept()).count(), own().count())
+    }
+}
+
+/// Measures; true if a bound is missed.
+fn bench(options: &Options) -> Result<bool, Stop> {
+    let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
+    let full = options.cells.is_empty() && options.pairs.is_none() && !options.cells_only;
+    let mut cells = if options.cells.is_empty() { cells::all() } else { options.cells.clone() };
+    let wanted = options.pairs.unwrap_or(40);
+    let most = options.attempts.unwrap_or(2 * wanted);
+    let cpus = [options.cpu[0], options.cpu[1]];
+    let tool = Tool { program: options.hairpin.clone(), cpus, split_ns: options.split_ns };
+    let build = tool.build()?;
+    let started = rfc3339(SystemTime::now());
+    let directory = match &options.out {
+        Some(directory) => directory.clone(),
+        None if full => record_directory(&started),
+        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers"),
+    };
+    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let mut journal = Journal::open(&directory.join("pairs.jsonl"), &build, options.resume)?;
+    let versions = versions()?;
+
+    let mut not_here = None;
+    let veth = if cells.iter().any(|cell| cell.link == Link::Veth) {
+        Veth::new().map_err(|why| not_here = Some(format!("no veth cells, they need root: {why}"))).ok()
+    } else {
+        None
+    };
+    if let Some(why) = &not_here {
+        eprintln!("{why}");
+        cells.retain(|cell| cell.link != Link::Veth);
+    }
+
+    let missing: usize = cells.iter().map(|&cell| wanted.saturating_sub(journal.count(cell).0)).sum();
+    let minutes = missing as f64 * SECONDS_PER_ATTEMPT / 60.0;
+    eprintln!("{} cells, {missing} pairs to measure: {minutes:.0} minutes if none is dropped", cells.len());
+    let mut place = Place { cpus, veth: veth.as_ref(), ports: 21_000.. };
+    let mut sample = None;
+    let begin = Instant::now();
+    for (index, &cell) in cells.iter().enumerate() {
+        let before = journal.count(cell).1;
+        measure_cell(cell, &tool, &build, &mut place, &mut journal, (wanted, most), &signals, &mut sample)?;
+        let (kept, tried) = journal.count(cell);
+        let gone = begin.elapsed().as_secs() / 60;
+        eprintln!(
+            "[{:>2}/{}] {cell}: {kept} pairs kept of {tried} ({} new), {gone} min gone",
+            index + 1,
+            cells.len(),
+            tried - before
+        );
+    }
+
+    let mut information = Vec::new();
+    let mut bounds = Vec::new();
+    let lines = table::lines(&cells, &journal.attempts, wanted);
+    bounds.extend(ratio_bounds(&lines));
+    if !options.cells_only {
+        for &cell in &cells {
+            check(&signals)?;
+            for found in others::measure(cell, &mut place) {
+                found.map_or_else(|why| eprintln!("{cell}: {why}"), |found| information.push(found));
+            }
+        }
+        bounds.push(at_most("own cost over a null endpoint", &tool.own_cost(), 50.0, "ns"));
+        let scratch = tempfile::tempdir().map_err(|e| format!("no scratch directory: {e}"))?;
+        bounds.push(at_most("wall time of a 1.1 s run", &tool.wall_time(scratch.path()), 1.6, "s"));
+        if options.long || std::env::var_os("HAIRPIN_BENCH_LONG").is_some_and(|value| value == "1") {
+            check(&signals)?;
+            eprintln!("10^9 transactions over memory: some minutes");
+            bounds.push(at_most("RSS after 10^9 transactions", &tool.memory_of_a_billion(), 64.0, "MiB"));
+        }
+    }
+
+    let text = table::text(&lines, &bounds, &information);
+    let some_cell = cells.first().copied();
+    let record = json!({
+        "schema": "hairpin.peers/1",
+        "started": started,
+        "ended": rfc3339(SystemTime::now()),
+        "build": build,
+        "tool": sample.as_ref().map(|run| &run.tool),
+        "host": sample.as_ref().map(|run| &run.hosts.client),
+        "clock": sample.as_ref().map(|run| &run.clock),
+        "versions": versions,
+        "cpus": cpus,
+        "split_ns": options.split_ns,
+        "pairs_wanted": wanted,
+        "attempts_at_most": most,
+        "commands": match some_cell {
+            Some(cell) => {
+                let [client, server] = place.sockperf(cell)?;
+                json!({ "hairpin": words(&tool.command(cell)), "sockperf_client": words(&client), "sockperf_server": words(&server) })
+            }
+            None => json!(null),
+        },
+        "cells": lines.iter().filter_map(table::Line::kept).collect::<Vec<_>>(),
+        "bounds": bounds,
+        "information": information,
+    });
+    write(&directory.join("table.txt"), &text)?;
+    write(&directory.join("peers.json"), &format!("{record:#}\n"))?;
+    print!("{text}");
+    eprintln!("record: {}", directory.display());
+    let missed = table::missed(&lines, &bounds);
+    match not_here {
+        Some(why) if !missed => Err(Stop::Missing(why)),
+        _ => Ok(missed),
+    }
+}
+
+/// Measures pairs of `cell` until `limits.0` are kept, `limits.1` were tried, or too many failed in a row.
+#[allow(clippy::too_many_arguments)] // one call, and each is a part of its own
+fn measure_cell(
+    cell: Cell,
+    tool: &Tool,
+    build: &str,
+    place: &mut Place<'_>,
+    journal: &mut Journal,
+    limits: (usize, usize),
+    signals: &Signals,
+    sample: &mut Option<Run>,
+) -> Result<(), Stop> {
+    let mut ready = VecDeque::new();
+    let mut failures = 0;
+    // The last run of a dropped pair is the first of the next; kept pairs share none.
+    let mut carried: Option<Hairpin> = None;
+    loop {
+        let (kept, tried) = journal.count(cell);
+        if kept >= limits.0 || tried >= limits.1 || failures >= PATIENCE {
+            return Ok(());
+        }
+        check(signals)?;
+        let mut attempt = Attempt {
+            cell: cell.to_string(),
+            at: rfc3339(SystemTime::now()),
+            build: build.to_owned(),
+            hairpin: Vec::new(),
+            sockperf_p50_ns: None,
+            error: None,
+        };
+        // With one left for this attempt, the next ones sleep their 2 s while it runs.
+        let wanted = (limits.0 - kept).min(TOGETHER);
+        let prepared = if ready.len() <= 1 && ready.len() < wanted {
+            place.ready(cell, wanted).map(|more| ready.extend(more))
+        } else {
+            Ok(())
+        };
+        let mut hairpin = || -> Result<Hairpin, String> {
+            let (found, run) = tool.measure(cell)?;
+            sample.get_or_insert(run);
+            Ok(found)
+        };
+        let steps = || -> Result<(), String> {
+            prepared?;
+            let before = match carried.take() {
+                Some(before) => before,
+                None => hairpin()?,
+            };
+            let usable = before.state.is_one();
+            attempt.hairpin.push(before);
+            if usable {
+                let other = ready.pop_front().ok_or("no sockperf is ready")?;
+                attempt.sockperf_p50_ns = Some(other.measure()?.p50_ns);
+                attempt.hairpin.push(hairpin()?);
+            }
+            Ok(())
+        };
+        match steps() {
+            Ok(()) => failures = 0,
+            Err(why) => {
+                check(signals)?;
+                eprintln!("{cell}: {why}");
+                attempt.error = Some(why);
+                failures += 1;
+            }
+        }
+        if !attempt.is_kept() && attempt.hairpin.len() == 2 {
+            carried = attempt.hairpin.last().filter(|after| after.state.is_one()).cloned();
+        }
+        journal.add(attempt)?;
+    }
+}
+
+/// Ends the benchmark if somebody asked for that.
+fn check(signals: &Signals) -> Result<(), Stop> {
+    match signals.next() {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(Stop::Interrupted),
+        Err(e) => Err(Stop::Failed(format!("signals: {e}"))),
+    }
+}
+
+/// `runs/DATE-HOST/peers` in the repository.
+fn record_directory(started: &str) -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let date = started.split('T').next().unwrap_or(started);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("peers")
+}
+
+/// The first line of each tool's version; sockperf must be here, the others may.
+fn versions() -> Result<serde_json::Value, Stop> {
+    let first = |tool: &str| -> Result<String, String> {
+        // iperf and qperf end with a status other than 0.
+        let output = Command::new(tool).arg("--version").output().map_err(|e| format!("{tool}: {e}"))?;
+        let text = [output.stdout, output.stderr].concat();
+        Ok(String::from_utf8_lossy(&text).lines().next().unwrap_or("").trim().to_owned())
+    };
+    let sockperf = first("sockperf").map_err(|why| Stop::Missing(format!("{why}; install it: apt-get install sockperf")))?;
+    Ok(json!({ "sockperf": sockperf, "qperf": first("qperf").ok(), "iperf": first("iperf").ok() }))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}

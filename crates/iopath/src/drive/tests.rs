@@ -1,0 +1,388 @@
+//! The loop over scripted paths: every count exact, every sample where it belongs, every end on time.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use hairpin_sys::clock::FakeClock;
+use proptest::prelude::*;
+
+use super::script::{Fate, Script};
+use super::*;
+use crate::endpoint::NoMarks;
+use crate::fake::Null;
+use crate::pace::{Closed, Every};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+fn work() -> Work {
+    Work {
+        request: 64,
+        reply: 64,
+        flows: 1,
+        outstanding: 1,
+        duration_ns: None,
+        count: None,
+        warmup_ns: 0,
+        timeout_ns: 5 * S,
+        cookie: 0x1234_5678_9abc_def0,
+        verify: false,
+        thread: 0,
+    }
+}
+
+/// Keeps every sample, and stops the run at a time.
+#[derive(Default)]
+struct Keep {
+    samples: Vec<Sample>,
+    blocks: u32,
+    stop_at: Option<(FakeClock, u64)>,
+    looks: Cell<u32>,
+}
+
+impl Between for Keep {
+    fn stopped(&self) -> bool {
+        self.looks.set(self.looks.get() + 1);
+        self.stop_at.as_ref().is_some_and(|(clock, at)| clock.now().0 >= *at)
+    }
+
+    fn block(&mut self, _recorder: &Recorder, _counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        self.samples.extend(samples);
+        self.blocks += 1;
+        Ok(())
+    }
+}
+
+fn over<const L: bool>(script: &mut Script<L>, work: Work) -> (Found, Keep) {
+    let mut keep = Keep::default();
+    let clock = script.clock.clone();
+    let found = drive(script, &clock, Closed, &mut NoMarks, work, &mut keep);
+    (found, keep)
+}
+
+fn rtts(keep: &Keep) -> Vec<u64> {
+    keep.samples.iter().map(|sample| sample.rtt_ns).collect()
+}
+
+fn failure(found: &Found) -> io::ErrorKind {
+    match &found.end {
+        End::Failed(error) => error.kind(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lost_request_is_no_rtt_and_no_stall() {
+    let fates = [Fate::Answer(5_000), Fate::Answer(6_000), Fate::Lose, Fate::Answer(7_000)];
+    let mut script = Script::<true>::new(fates, 1);
+    let (found, keep) = over(&mut script, Work { count: Some(3), ..work() });
+    assert!(matches!(found.end, End::Done));
+    assert_eq!(rtts(&keep), [5_000, 6_000, 7_000]);
+    assert_eq!(keep.samples.iter().map(|sample| sample.sequence).collect::<Vec<_>>(), [0, 1, 3]);
+    // While nothing is known yet a datagram is waited for as RFC 6298 says, in turns of 10 ms: none of them is a silence of ours.
+    let expected = Counts { sent: 4, lost: 1, longest_silence_ns: 10 * MS, ..Counts::default() };
+    assert_eq!((found.counts, found.exchanges), (expected, 4));
+}
+
+#[test]
+fn patience_follows_the_round_trip() {
+    let mut script = Script::<true>::new([], 1);
+    script.fates.extend([Fate::Answer(5 * MS); 20]);
+    let (found, keep) = over(&mut script, Work { duration_ns: Some(200 * MS), ..work() });
+    assert_eq!((found.counts.sent, rtts(&keep).len()), (script.log.sent.len() as u64, script.log.sent.len()));
+    let mut slow = Script::<true>::new([Fate::Answer(5 * MS); 20], 1);
+    slow.fates.extend([Fate::Lose, Fate::Answer(1_000)]);
+    let (_, keep) = over(&mut slow, Work { count: Some(21), ..work() });
+    let gap = keep.samples[20].sent_ns - keep.samples[19].sent_ns;
+    assert!((55 * MS..=70 * MS).contains(&gap), "ten times 5 ms, looked at every quarter of that: {gap}");
+}
+
+#[test]
+fn late_is_told_from_duplicate() {
+    // Answered at 5 us, again at 9 us; then one that is given up after 1 s and comes after all, twice.
+    let fates = [Fate::Twice(5_000, 9_000), Fate::Twice(S + 900 * MS, S + 950 * MS)];
+    let mut script = Script::<true>::new(fates, 1);
+    script.then = Fate::Answer(9 * MS);
+    let (found, keep) = over(&mut script, Work { count: Some(120), ..work() });
+    assert_eq!(keep.samples.len(), 120);
+    assert_eq!((found.counts.sent, found.counts.lost, found.counts.late, found.counts.duplicates), (121, 1, 1, 2));
+    assert_eq!((found.counts.reordered, found.counts.corrupt), (0, 0));
+}
+
+#[test]
+fn what_answers_nothing_is_corrupt_and_its_request_is_lost() {
+    let fates = [Fate::Forge(5_000), Fate::Answer(5_000), Fate::Cut(5_000), Fate::Flip(5_000)];
+    let mut script = Script::<true>::new(fates, 1);
+    let (found, _) = over(&mut script, Work { count: Some(4), verify: true, ..work() });
+    let counts = found.counts;
+    assert_eq!((counts.sent, counts.lost, counts.corrupt, counts.late, counts.duplicates), (7, 3, 3, 0, 0));
+    let mut stream = Script::<false>::new([Fate::Answer(5), Fate::Flip(5)], 1);
+    let (found, keep) = over(&mut stream, Work { count: Some(4), verify: true, ..work() });
+    assert_eq!((failure(&found), found.counts.corrupt, keep.samples.len()), (io::ErrorKind::InvalidData, 1, 1));
+}
+
+#[test]
+fn overtaken_replies_are_samples_and_counted() {
+    let fates = [Fate::Answer(30_000), Fate::Answer(10_000), Fate::Answer(20_000), Fate::Answer(40_000)];
+    let mut script = Script::<true>::new(fates, 1);
+    let (found, keep) = over(&mut script, Work { count: Some(40), outstanding: 4, ..work() });
+    assert_eq!(keep.samples.len(), 40);
+    assert_eq!((found.counts.sent, found.counts.lost, found.counts.duplicates), (40, 0, 0));
+    assert_eq!(script.log.most_outstanding, 4);
+    assert!(found.counts.reordered >= 2, "{:?}", found.counts);
+}
+
+#[test]
+fn a_full_path_is_filled_again_as_soon_as_there_is_room() {
+    let fates = [Fate::Answer(1_000), Fate::Full, Fate::Full, Fate::Answer(1_000), Fate::Full];
+    let mut script = Script::<true>::new(fates, 4);
+    let (found, keep) = over(&mut script, Work { count: Some(100), flows: 4, outstanding: 2, ..work() });
+    assert_eq!((keep.samples.len(), found.counts.sent, found.counts.lost), (100, 100, 0));
+    assert_eq!(script.log.most_outstanding, 2);
+    assert!(keep.samples.iter().skip(20).take(8).map(|sample| sample.flow).sum::<u32>() == 12, "every flow in turn");
+    let mut shut = Script::<true>::new([], 1);
+    shut.then = Fate::Full;
+    let (found, _) = over(&mut shut, Work { count: Some(1), timeout_ns: 20 * MS, ..work() });
+    assert_eq!((failure(&found), found.counts.sent), (io::ErrorKind::TimedOut, 0));
+}
+
+#[test]
+fn a_signal_ends_no_run_and_loses_nothing() {
+    let fates = [Fate::Signal(1_000), Fate::Signal(2_000), Fate::Answer(9_000)];
+    let mut script = Script::<false>::new(fates, 1);
+    let (found, keep) = over(&mut script, Work { count: Some(2), ..work() });
+    assert!(matches!(found.end, End::Done));
+    assert_eq!(rtts(&keep), [9_000, 1_000]);
+}
+
+#[test]
+fn an_error_of_the_path_keeps_what_was_measured() {
+    let mut script = Script::<true>::new([Fate::Answer(1_000), Fate::Answer(2_000), Fate::Break], 1);
+    let (found, keep) = over(&mut script, Work { count: Some(9), ..work() });
+    assert_eq!((failure(&found), rtts(&keep), found.counts.sent), (io::ErrorKind::Other, vec![1_000, 2_000], 2));
+    assert_eq!(found.recorder.rtt().count(), 2);
+}
+
+#[test]
+fn a_dead_peer_is_an_error_within_the_timeout() {
+    for timeout in [30 * MS, 700 * MS, 5 * S] {
+        let work = Work { duration_ns: Some(60 * S), timeout_ns: timeout, ..work() };
+        let mut lossy = Script::<true>::new([Fate::Answer(1_000); 100], 1);
+        let mut stream = Script::<false>::new([Fate::Answer(1_000); 100], 1);
+        (lossy.then, stream.then) = (Fate::Lose, Fate::Lose);
+        let (ends, founds) =
+            ([&lossy.clock, &stream.clock].map(Clone::clone), [over(&mut lossy, work).0, over(&mut stream, work).0]);
+        for (clock, found) in ends.iter().zip(founds) {
+            assert_eq!((failure(&found), found.recorder.rtt().count()), (io::ErrorKind::TimedOut, 100));
+            let silent = clock.now().0 - 100_000;
+            assert!((timeout..timeout + MS).contains(&silent), "{silent} for {timeout}");
+        }
+    }
+}
+
+#[test]
+fn a_dead_peer_is_an_error_under_pace_and_across_blocks() {
+    for per_s in [2.0, 10.0, 1_000.0] {
+        let mut script = Script::<true>::new([Fate::Answer(1_000); 20], 1);
+        script.then = Fate::Lose;
+        // A pace that spins on the clock needs one that moves by being read.
+        script.clock = FakeClock::stepping(1_000);
+        let clock = script.clock.clone();
+        let pace = Every::new(clock.clone(), per_s, false);
+        let work = Work { duration_ns: Some(600 * S), timeout_ns: 3 * S, ..work() };
+        let found = drive(&mut script, &clock, pace, &mut NoMarks, work, &mut Keep::default());
+        assert_eq!((failure(&found), found.recorder.rtt().count()), (io::ErrorKind::TimedOut, 20));
+        let last = script.log.sent.values().nth(19).unwrap();
+        let silent = clock.now().0 - last;
+        assert!((3 * S..3 * S + 600 * MS).contains(&silent), "{silent} at {per_s}/s");
+    }
+}
+
+#[test]
+fn idle_time_is_no_silence_of_a_peer_that_answers() {
+    let mut script = Script::<true>::new([], 1);
+    script.clock = FakeClock::stepping(1_000);
+    let clock = script.clock.clone();
+    let pace = Every::new(clock.clone(), 1.0, false);
+    let work = Work { duration_ns: Some(10 * S + 500 * MS), timeout_ns: 100 * MS, ..work() };
+    let mut keep = Keep::default();
+    let found = drive(&mut script, &clock, pace, &mut NoMarks, work, &mut keep);
+    assert!(matches!(found.end, End::Done), "{:?}", found.end);
+    assert_eq!((found.counts.sent, found.counts.lost), (10, 0));
+    assert!((10 * S + 499 * MS..10 * S + 510 * MS).contains(&(found.recorder.measured_ns() + found.gap_ns)));
+    assert!(clock.now().0 < 10 * S + 510 * MS, "the run does not wait for a request that is due after its end");
+}
+
+#[test]
+fn a_run_without_any_reply_is_an_error_however_short() {
+    let mut script = Script::<true>::new([], 1);
+    script.then = Fate::Lose;
+    let (found, _) = over(&mut script, Work { duration_ns: Some(100 * MS), warmup_ns: 100 * MS, ..work() });
+    assert_eq!(failure(&found), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn count_and_duration_end_exactly() {
+    for count in [1, 7, 1_000, 65_536, 65_537] {
+        let mut script = Script::<false>::new([], 3);
+        let (found, keep) = over(&mut script, Work { count: Some(count), flows: 3, outstanding: 5, ..work() });
+        assert_eq!((found.recorder.rtt().count(), found.counts.sent, keep.samples.len() as u64), (count, count, count));
+    }
+    let mut script = Script::<false>::new([], 1);
+    script.then = Fate::Answer(30_000);
+    let (found, keep) = over(&mut script, Work { duration_ns: Some(450 * MS), ..work() });
+    assert_eq!((found.counts.sent, keep.blocks), (15_000, 5), "each block lets its last request come home");
+    assert_eq!(found.recorder.measured_ns(), 450 * MS);
+    assert_eq!(found.gap_ns, 0, "this clock stands still between blocks");
+}
+
+#[test]
+fn nothing_of_the_warm_up_is_in_the_figures() {
+    let mut script = Script::<true>::new([Fate::Lose, Fate::Twice(77, 30 * MS), Fate::Answer(77)], 1);
+    script.then = Fate::Answer(1_000);
+    // The lost one ends the first block of the warm-up; the duplicate arrives in measured time.
+    let (found, keep) = over(&mut script, Work { warmup_ns: S + 20 * MS, count: Some(60_000), ..work() });
+    assert!(keep.samples.iter().all(|sample| sample.rtt_ns == 1_000));
+    assert_eq!(found.counts, Counts { sent: 60_000, longest_silence_ns: 1_000, ..Counts::default() });
+    assert!(found.exchanges > 60_000);
+    assert_eq!(keep.samples[0].sent_ns, 0);
+}
+
+#[test]
+fn a_stop_is_seen_while_nothing_comes() {
+    let mut script = Script::<false>::new([Fate::Answer(1_000); 5], 1);
+    script.then = Fate::Lose;
+    let clock = script.clock.clone();
+    let mut keep = Keep { stop_at: Some((clock.clone(), 300 * MS)), ..Keep::default() };
+    let found = drive(&mut script, &clock, Closed, &mut NoMarks, work(), &mut keep);
+    assert!(matches!(found.end, End::Stopped));
+    assert_eq!((found.counts.sent, found.recorder.rtt().count(), found.counts.lost), (6, 5, 0));
+    assert!(clock.now().0 <= 310 * MS, "{}", clock.now());
+}
+
+#[test]
+fn untimed_transactions_round_the_neighbour_leave_no_trace() {
+    struct Neighbour(Keep, u32);
+    impl Between for Neighbour {
+        fn stopped(&self) -> bool {
+            false
+        }
+        fn call_neighbour(&mut self) -> bool {
+            self.1 += 1;
+            true
+        }
+        fn meet_neighbour(&mut self) -> Option<u64> {
+            Some(100 + u64::from(self.1))
+        }
+        fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+            self.0.block(recorder, counts, samples)
+        }
+    }
+    let mut script = Script::<true>::new([Fate::Answer(99); 5], 1);
+    script.then = Fate::Answer(1_000);
+    script.fates.extend([Fate::Answer(1_000); 10]);
+    let clock = script.clock.clone();
+    let mut between = Neighbour(Keep::default(), 0);
+    let found = drive(&mut script, &clock, Closed, &mut NoMarks, Work { count: Some(10), ..work() }, &mut between);
+    assert_eq!(rtts(&between.0), [1_000; 10]);
+    assert_eq!((found.counts.sent, found.exchanges, between.1), (10, 20, 2));
+    let mut row = hairpin_record::run::Row::default();
+    let gap = found.gap_ns;
+    found.recorder.finish(&mut row);
+    assert_eq!((row.blocks[0].core_rtt_ns, gap), (Some(102), 5 * 99), "the larger of both; the first five are a gap");
+}
+
+#[test]
+fn a_block_allocates_nothing() {
+    let allocations = |count| {
+        let mut null = Null::default();
+        let mut keep = Nothing;
+        let work = Work { count: Some(count), ..work() };
+        let clock = FakeClock::stepping(1);
+        let mut transactions = 0;
+        let info = allocation_counter::measure(|| {
+            transactions = drive(&mut null, &clock, Closed, &mut NoMarks, work, &mut keep).recorder.rtt().count();
+        });
+        assert_eq!(transactions, count);
+        info.count_total
+    };
+    let few = allocations(1);
+    assert!(few > 0);
+    assert_eq!([allocations(60_000), allocations(300_000)], [few, few], "neither inside blocks nor between them");
+}
+
+struct Nothing;
+
+impl Between for Nothing {
+    fn stopped(&self) -> bool {
+        false
+    }
+    fn block(&mut self, _: &Recorder, _: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        samples.for_each(drop);
+        Ok(())
+    }
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let soon = 0..2 * MS;
+    // Around every patience: 10 ms once something is known, and the second before.
+    let any = prop_oneof![6 => soon.clone(), 1 => 5 * MS..40 * MS, 1 => 900 * MS..1_300 * MS];
+    prop_oneof![
+        8 => soon.prop_map(Fate::Answer),
+        2 => any.clone().prop_map(Fate::Answer),
+        1 => (any.clone(), any.clone()).prop_map(|(one, other)| Fate::Twice(one, other)),
+        1 => Just(Fate::Lose),
+        1 => any.clone().prop_map(Fate::Cut),
+        1 => Just(Fate::Full),
+        1 => any.prop_map(Fate::Signal),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn every_request_is_counted_exactly_once(
+        fates in prop::collection::vec(fate(), 0..120),
+        flows in 1u32..4,
+        outstanding in 1u32..9,
+        size in prop_oneof![Just(1usize), Just(2), Just(4), Just(16), Just(64)],
+        stop_ms in prop_oneof![2 => Just(None), 1 => (0u64..500).prop_map(Some)],
+        verify: bool,
+    ) {
+        let mut script = Script::<true>::new(fates, flows);
+        let clock = script.clock.clone();
+        let mut keep = Keep { stop_at: stop_ms.map(|ms| (clock.clone(), ms * MS)), ..Keep::default() };
+        let work = Work { request: size, reply: size, flows, outstanding, count: Some(100), verify, timeout_ns: 3_600 * S, ..work() };
+        let found = drive(&mut script, &clock, Closed, &mut NoMarks, work, &mut keep);
+        let (log, counts) = (&script.log, found.counts);
+
+        let answered: BTreeMap<(u32, u32), u64> = keep.samples.iter().map(|s| ((s.flow, s.sequence), s.rtt_ns)).collect();
+        prop_assert_eq!(answered.len(), keep.samples.len(), "no request has two samples");
+        prop_assert_eq!(counts.sent, log.sent.len() as u64);
+        prop_assert!(log.most_outstanding <= outstanding as usize);
+
+        let abandoned = counts.sent - counts.lost - answered.len() as u64;
+        match found.end {
+            End::Done => prop_assert_eq!((abandoned, answered.len()), (0, 100)),
+            End::Stopped => prop_assert!(stop_ms.is_some() && abandoned <= u64::from(flows * outstanding)),
+            End::Failed(error) => prop_assert!(false, "{error}"),
+        }
+        let (mut late, mut duplicates) = (0, 0);
+        for (request, times) in &log.delivered {
+            prop_assert!(log.sent.contains_key(request));
+            late += u64::from(!answered.contains_key(request));
+            duplicates += u64::from(times - 1);
+        }
+        prop_assert!(answered.keys().all(|request| log.delivered.contains_key(request)));
+        prop_assert_eq!((counts.late, counts.duplicates, counts.corrupt), (late, duplicates, u64::from(log.corrupt)));
+
+        let mut newest = BTreeMap::new();
+        let mut reordered = 0;
+        for sample in &keep.samples {
+            let newest = newest.entry(sample.flow).or_insert(sample.sequence);
+            reordered += u64::from(sample.sequence < *newest);
+            *newest = sample.sequence.max(*newest);
+        }
+        prop_assert_eq!(counts.reordered, reordered);
+    }
+}

@@ -1,0 +1,146 @@
+//! Paths that lead nowhere, with which the instrument itself is measured: one that does nothing, and one with a known delay.
+//!
+//! ```text
+//!   Null      send: into a buffer                     recv: from that buffer
+//!   Delayed   send: into the near end's buffer        recv: the far end waits for the delay, then hands the buffer back
+//! ```
+
+use std::io;
+
+use hairpin_sys::clock::Ticks;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::endpoint::{Endpoint, Marks, Reply};
+
+/// Bytes of the buffer: no longer message fits.
+pub const LONGEST: usize = 64;
+
+/// Answers each request at once with the request itself: what a transaction costs over it is the instrument's own cost.
+pub struct Null {
+    buffer: [u8; LONGEST],
+    len: usize,
+    full: bool,
+}
+
+impl Default for Null {
+    fn default() -> Null {
+        Null { buffer: [0; LONGEST], len: 0, full: false }
+    }
+}
+
+impl Endpoint for Null {
+    const LOSSY: bool = false;
+
+    #[inline(always)]
+    fn send<M: Marks>(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+        fill(&mut self.buffer[..len]);
+        (self.len, self.full) = (len, true);
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, _until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        let full = std::mem::take(&mut self.full);
+        Ok(full.then(|| Reply { flow: 0, bytes: &self.buffer[..self.len] }))
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, _flow: u32, len: usize) -> io::Result<bool> {
+        (self.len, self.full) = (len, true);
+        Ok(true)
+    }
+}
+
+/// A device that takes its time.
+pub trait Device {
+    /// Waits for `ns` and returns how long it was by its own clock, the reading of that clock included.
+    fn take(&mut self, ns: u64) -> u64;
+}
+
+/// Waits busily on CLOCK_MONOTONIC_RAW, read here and not through the instrument's clock: what the instrument says is then held
+/// against something that it did not make.
+pub struct BusyWait;
+
+impl Device for BusyWait {
+    #[inline]
+    fn take(&mut self, ns: u64) -> u64 {
+        let read = || {
+            let now = clock_gettime(ClockId::MonotonicRaw);
+            now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+        };
+        let began = read();
+        // Read at least once, so that no delay is the same code as the shortest.
+        while read() - began < ns {}
+        // The CPU mispredicts the end of a long wait; read after that, the time it takes is in what the device says.
+        read() - began
+    }
+}
+
+/// Two ends of an in-memory pair: the far one answers after a delay, and keeps what its own clock said of it.
+pub struct Delayed<'a, D> {
+    near: Null,
+    device: &'a mut D,
+    delay_ns: u64,
+    last: u64,
+    took: &'a mut Vec<u64>,
+}
+
+impl<'a, D: Device> Delayed<'a, D> {
+    /// A pair whose far end lets `device` take `delay_ns` per request; what it took is pushed to `took`, which should have the room.
+    pub fn new(device: &'a mut D, delay_ns: u64, took: &'a mut Vec<u64>) -> Delayed<'a, D> {
+        Delayed { near: Null::default(), device, delay_ns, last: 0, took }
+    }
+}
+
+impl<D: Device> Endpoint for Delayed<'_, D> {
+    const LOSSY: bool = false;
+
+    #[inline(always)]
+    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
+        self.near.send(flow, len, fill, marks)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        let reply = self.near.recv(until)?;
+        // Last of all: what follows the device's last reading is in the RTT and not in what the device says.
+        self.last = self.device.take(self.delay_ns);
+        Ok(reply)
+    }
+
+    #[inline(always)]
+    fn received<M: Marks>(&mut self, _flow: u32, _marks: &mut M) -> io::Result<()> {
+        self.took.push(self.last);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
+        self.near.reply(flow, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::NoMarks;
+
+    #[test]
+    fn the_busy_wait_waits_as_long_as_it_says() {
+        let before = std::time::Instant::now();
+        let took = BusyWait.take(200_000);
+        assert!(took >= 200_000 && before.elapsed().as_nanos() as u64 >= took * 99 / 100, "{took}");
+    }
+
+    #[test]
+    fn the_pair_hands_back_what_was_sent_once() {
+        let mut took = Vec::new();
+        let mut device = BusyWait;
+        let mut pair = Delayed::new(&mut device, 0, &mut took);
+        assert!(pair.send(0, 4, |payload| payload.copy_from_slice(b"ping"), &mut NoMarks).unwrap());
+        assert_eq!(pair.recv(Ticks::NEVER).unwrap().unwrap().bytes, b"ping");
+        pair.received(0, &mut NoMarks).unwrap();
+        assert!(pair.recv(Ticks::NEVER).unwrap().is_none());
+        assert_eq!(took.len(), 1);
+    }
+}

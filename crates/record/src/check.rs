@@ -1,0 +1,57 @@
+//! The schema `hairpin.check/1`: what the instrument costs, and whether it reports a delay that it did not make.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::run::ClockFacts;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.check/1";
+
+/// The instrument, measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// Always `hairpin.check/1`.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// Passed if every delay was reported within the bound.
+    pub verdict: Verdict,
+    /// The clock behind every stamp; `drift_ppb` is `null`, since a check is too short to tell.
+    pub clock: ClockFacts,
+    /// Time per transaction of the whole measuring loop over a path that does nothing, both stamps included: the median of many short
+    /// blocks.
+    pub own_cost_ns: f64,
+    /// The same in the quickest of these blocks: what it costs while nothing disturbs.
+    pub own_cost_least_ns: f64,
+    /// How far a reported delay may lie from the one injected.
+    pub bound_ns: u64,
+    /// One row per delay, the shortest first.
+    pub delays: Vec<Delay>,
+}
+
+/// A delay that a device injected, and what the instrument said of it. Every figure is the median over interleaved blocks of the
+/// difference from the same pair with no delay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Delay {
+    /// What the device was asked to take.
+    pub asked_ns: u64,
+    /// What it took by its own clock: its p50 less its p50 at no delay.
+    pub injected_ns: f64,
+    /// What the instrument reported: its p50 RTT less its p50 RTT at no delay.
+    pub reported_ns: f64,
+    /// Reported less injected.
+    pub error_ns: f64,
+    /// Passed if the error is within the bound.
+    pub verdict: Verdict,
+}
+
+/// Within the bound, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Within the bound.
+    Passed,
+    /// Not within the bound.
+    Failed,
+}
