@@ -16,7 +16,7 @@ use hairpin_iopath::job::{Address, Job, LocalPort, Schedule, Sides};
 use hairpin_lab::message::{Answer, Request};
 use hairpin_lab::session::handshake;
 use hairpin_units::Nanos;
-use support::{HAIRPIN, Home, Running, can, namespaces, rows, served, workers_of};
+use support::{HAIRPIN, Home, Running, can, namespaces, rows, served, warnings, workers_of};
 
 const QUICK: &str = "--count 200 --warmup 5ms";
 
@@ -56,7 +56,8 @@ struct Namespace(Running);
 impl Namespace {
     fn new(home: &Home) -> Namespace {
         let mut command = home.command("unshare");
-        command.args(["--net", "sh", "-c", "echo ready; exec sleep 120"]);
+        // With a sysfs that shows its devices.
+        command.args(["--net", "--mount", "sh", "-c", "mount -t sysfs sysfs /sys && echo ready; exec sleep 120"]);
         let mut held = home.spawn(command);
         held.until("ready");
         Namespace(held)
@@ -65,7 +66,7 @@ impl Namespace {
     /// A command that will run in it.
     fn enter(&self, home: &Home) -> Command {
         let mut command = home.command("nsenter");
-        command.args(["--net", "--target", &self.0.pid().to_string(), "sh", "-c"]);
+        command.args(["--net", "--mount", "--wd=.", "--target", &self.0.pid().to_string(), "sh", "-c"]);
         command
     }
 
@@ -181,6 +182,48 @@ fn a_server_killed_in_mid_run_leaves_what_was_measured() {
 }
 
 #[test]
+fn a_worker_killed_in_mid_run_is_noticed() {
+    let home = Home::new();
+    for (side, spec) in [(0, "udp:spin"), (1, "udp:spin"), (1, "tcp:block"), (1, "memory")] {
+        let ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --timeout 2s --json"));
+        sleep(Duration::from_millis(800));
+        // The client's worker is started first.
+        let mut workers = workers_of(ping.pid());
+        workers.sort_unstable();
+        assert_eq!(workers.len(), 2, "{spec}");
+        let status = Command::new("kill").args(["-KILL", &workers[side].to_string()]).status().unwrap();
+        assert!(status.success());
+        let killed = Instant::now();
+        let done = ping.done();
+        assert_eq!(done.code, Some(1), "{spec}: {done:?}");
+        assert!(killed.elapsed() < Duration::from_secs(6), "{spec}: {:?}", killed.elapsed());
+        assert!(done.err.contains(spec), "{spec}: {}", done.err);
+        if side == 1 {
+            assert!(rows(&done.json())[0]["transactions"].as_u64().unwrap() > 0, "{spec}");
+        }
+    }
+}
+
+#[test]
+fn a_side_that_was_stopped_for_a_while_is_warned_of() {
+    let home = Home::new();
+    let ping = home.start("ping --link loopback --path tcp --duration 2s --warmup 1ms --json");
+    sleep(Duration::from_millis(700));
+    let workers = workers_of(ping.pid());
+    let signal = |name: &str| {
+        let pids: Vec<_> = workers.iter().map(u32::to_string).collect();
+        assert!(Command::new("kill").arg(name).args(&pids).status().unwrap().success());
+    };
+    signal("-STOP");
+    sleep(Duration::from_millis(400));
+    signal("-CONT");
+    let done = ping.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let run = done.json();
+    assert!(warnings(&rows(&run)[0]).contains(&"stopped"), "{}", rows(&run)[0]["warnings"]);
+}
+
+#[test]
 fn a_client_killed_in_mid_run_frees_the_server() {
     let home = Home::new();
     let (mut serve, address) = home.serve("");
@@ -203,7 +246,7 @@ fn a_client_killed_in_mid_run_frees_the_server() {
 #[test]
 fn ctrl_c_ends_an_endless_run_and_keeps_it() {
     let home = Home::new();
-    for spec in ["udp:block", "tcp:spin", "eventfd", "memory", "tcp-crr", "pipe:epoll", "unix:adaptive", "udp --pace 1"] {
+    for spec in ["udp:block", "tcp:spin", "eventfd", "memory", "tcp-crr", "pipe:epoll", "unix:adaptive", "udp --pace 5"] {
         let ping = home.start(&format!("ping --link loopback --path {spec} --size 8 --forever --warmup 1ms --json"));
         sleep(Duration::from_millis(1200));
         ping.signal("INT");

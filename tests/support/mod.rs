@@ -240,11 +240,16 @@ pub fn home_of_nobody() -> Home {
 }
 
 impl Home {
-    /// Runs the copy of hairpin as the user nobody.
-    pub fn as_nobody(&self, args: &str) -> Done {
+    /// Starts the copy of hairpin as the user nobody.
+    pub fn start_as_nobody(&self, args: &str) -> Running {
         let mut command = nobody(self.file("hairpin").to_str().expect("a plain path"));
         command.env("HAIRPIN_RUNS", self.runs()).env("NO_COLOR", "1").current_dir(self.path()).args(args.split_whitespace());
-        self.spawn(command).done()
+        self.spawn(command)
+    }
+
+    /// Runs it to its end.
+    pub fn as_nobody(&self, args: &str) -> Done {
+        self.start_as_nobody(args).done()
     }
 }
 
