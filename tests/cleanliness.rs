@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use support::{Home, Running, can, home_of_nobody, namespaces, namespaces_of_nobody, workers_of};
+use support::{Home, Running, can, home_of_nobody, links, namespaces_of_nobody, workers_of};
 
 const ROUNDS: u32 = 10;
 /// A run has set up its link within this much, and measures after.
@@ -19,7 +19,7 @@ const LATEST_KILL: u32 = 500;
 
 #[test]
 fn killed_at_random_a_run_leaves_nothing() {
-    if can("killed_at_random_a_run_leaves_nothing", namespaces(), "network namespaces need root here") {
+    if can("killed_at_random_a_run_leaves_nothing", links(), "this user may not make namespaces here") {
         let home = Home::new();
         kill_at_random(&home, ROUNDS, |args| home.start(args));
     }
@@ -84,7 +84,7 @@ fn kill_at_random(home: &Home, rounds: u32, start: impl Fn(&str) -> Running) {
 
 #[test]
 fn a_run_to_its_end_leaves_nothing() {
-    if !can("a_run_to_its_end_leaves_nothing", namespaces(), "network namespaces need root here") {
+    if !can("a_run_to_its_end_leaves_nothing", links(), "this user may not make namespaces here") {
         return;
     }
     let home = Home::new();

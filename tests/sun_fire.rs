@@ -5,7 +5,7 @@
 
 mod support;
 
-use support::{Home, can, namespaces, rows};
+use support::{Home, can, links, rows};
 
 /// Timestamps would take 12 bytes of each segment; without them the MSS is 1460.
 const LINK: &str = "veth:timestamps=off";
@@ -14,7 +14,7 @@ const TOLERANCE: f64 = 0.02;
 
 #[test]
 fn one_segment_per_side_and_transaction_with_delayed_acks_and_two_without() {
-    if !can("sun_fire", namespaces(), "network namespaces need root here") {
+    if !can("sun_fire", links(), "this user may not make namespaces here") {
         return;
     }
     let home = Home::new();
@@ -43,7 +43,7 @@ fn one_segment_per_side_and_transaction_with_delayed_acks_and_two_without() {
 
 #[test]
 fn the_kernels_own_choice_carries_the_ack_on_the_reply() {
-    if !can("sun_fire", namespaces(), "network namespaces need root here") {
+    if !can("sun_fire", links(), "this user may not make namespaces here") {
         return;
     }
     let home = Home::new();

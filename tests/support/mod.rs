@@ -203,6 +203,12 @@ pub fn namespaces() -> bool {
     root() && made.is_ok_and(|status| status.success())
 }
 
+/// True if `--link veth` can be had, as root or in a user namespace.
+pub fn links() -> bool {
+    let made = Command::new("unshare").args(["--user", "--net", "true"]).stderr(Stdio::null()).status();
+    namespaces() || made.is_ok_and(|status| status.success())
+}
+
 /// True if the user nobody may make namespaces.
 pub fn namespaces_of_nobody() -> bool {
     let mut command = nobody("unshare");
