@@ -84,9 +84,11 @@ fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
         (Side::Client, Some(&row.cpu.client), Some(&around.hosts.client), job.spec.client.policy),
         (Side::Server, row.cpu.server.as_ref(), around.hosts.server.as_ref(), job.spec.server.policy),
     ];
+    // CPU time is taken from the word go, warm-up included.
+    let metered = Nanos(row.duration_ns + row.gap_ns + job.warmup.0);
     for (side, cpu, facts, policy) in sides {
         if let Some(cpu) = cpu {
-            busy_core(side, cpu, row, &mut warnings);
+            busy_core(side, cpu, metered, &mut warnings);
         }
         if let Some(facts) = facts {
             idle_core(side, facts, policy, &mut warnings);
@@ -116,9 +118,10 @@ fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
     warnings
 }
 
-fn busy_core(side: Side, cpu: &CpuSide, row: &Row, warnings: &mut Vec<Warning>) {
-    let whole = Nanos(row.duration_ns + row.gap_ns);
-    if let Some(took) = cpu.foreign_ns.map(Nanos)
+/// `whole` is the time over which the CPU's was taken.
+fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<Warning>) {
+    // To within the step of /proc/stat.
+    if let Some(took) = cpu.foreign_ns.map(|took| Nanos(took).min(whole))
         && took > FOREIGN_LEAST
         && took.0 as f64 > whole.0 as f64 * FOREIGN_SHARE
     {
