@@ -275,7 +275,7 @@ pub struct Slow {
     pub sequence: u32,
 }
 
-/// CPU time of both sides during the measured time and its gaps.
+/// CPU time of both sides from the start of warm-up to the end of the row; figures per transaction count those of warm-up too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// The client's worker and its cores.
