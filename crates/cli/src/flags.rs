@@ -24,9 +24,12 @@ pub struct Where {
     /// A host on which `hairpin serve` runs
     #[arg(value_name = "HOST[:PORT]")]
     pub host: Option<HostPort>,
-    /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off], two network namespaces made for
-    /// the run
-    #[arg(long, value_name = "LINK")]
+    /// A link of this host.
+    #[arg(
+        long,
+        value_name = "LINK",
+        help = "A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off], two network namespaces made for the run"
+    )]
     pub link: Option<LinkSpec>,
     /// A plain TCP or UDP echo service; its side stays unknown
     #[arg(long, value_name = "HOST:PORT")]
@@ -65,8 +68,12 @@ pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Work")]
 pub struct Work {
-    /// How to do the round trip: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; tcp and udp if not given (see `hairpin paths`)
-    #[arg(long = "path", value_name = "SPEC")]
+    /// How to do the round trip; repeatable.
+    #[arg(
+        long = "path",
+        value_name = "SPEC",
+        help = "How to do the round trip: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; tcp and udp if not given (see `hairpin paths`)"
+    )]
     pub paths: Vec<Spec>,
     /// Payload of request and reply in bytes
     #[arg(long, value_name = "N", default_value_t = 64, conflicts_with_all = ["request", "reply", "sizes"])]
