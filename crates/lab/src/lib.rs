@@ -1,7 +1,7 @@
 //! Who runs what, in which order, and what is kept.
 //!
 //! ```text
-//!   ping      a run: link and workers set up, rows measured in turn, both sides' reports joined
+//!   ping      a run, row by row     stage   both sides and the link between them, and a row watched until both have reported
 //!   link      another host, loopback, a veth pair        demo   what `hairpin demo` measures
 //!   worker    the process in which a side is measured    side   how its parent sees it    server   whoever answers
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
@@ -23,5 +23,6 @@ pub mod serve;
 mod server;
 pub mod session;
 pub mod side;
+mod stage;
 pub mod store;
 pub mod worker;

@@ -20,11 +20,11 @@ use hairpin_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Answer, Failure, Order, Request};
-use crate::ping::interface_of;
 use crate::session::channel::Channel;
 use crate::session::handshake::{self, Admission};
 use crate::session::key::Key;
 use crate::side::{SideError, WorkerSide};
+use crate::stage::interface_of;
 
 /// Connections that may be shaking hands or measuring at once.
 const MOST_CONNECTIONS: usize = 16;

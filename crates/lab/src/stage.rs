@@ -1,0 +1,340 @@
+//! Both sides of a run and the link between them: set up once, then one row after the other is watched until both sides have reported.
+//!
+//! ```text
+//!   verb ──▶ server: Plan ──▶ Ready(address)
+//!        ──▶ client: Row ───▶ Ready ──▶ Go ──▶ Progress, once a second ──▶ Client
+//!        ──▶ server: stop ──▶ Server                    │
+//!                                                       └ Ctrl-C, a dead server or silence ends the row; what was measured is kept
+//! ```
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_record::run::{ClockFacts, Hosts, Link};
+use hairpin_sys::shared::Shared;
+use hairpin_sys::signal::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::message::{Answer, ClientReport, Order, ServerReport};
+use crate::ping::{PingError, Plan, Target, Watcher};
+use crate::server::{Heard, NUDGE_EVERY, Server, without_error};
+use crate::session::handshake;
+use crate::side::{SideError, WorkerSide};
+
+/// Both sides, ready for rows.
+pub(crate) struct Stage {
+    pub(crate) client: WorkerSide,
+    pub(crate) server: Server,
+    interface: Option<String>,
+}
+
+pub(crate) struct Measured {
+    pub(crate) client: ClientReport,
+    pub(crate) server: Option<Result<ServerReport, String>>,
+    pub(crate) interrupted: bool,
+}
+
+pub(crate) enum RowEnd {
+    Interrupted,
+    Failed(PingError),
+}
+
+impl<E: Into<PingError>> From<E> for RowEnd {
+    fn from(error: E) -> RowEnd {
+        RowEnd::Failed(error.into())
+    }
+}
+
+impl Stage {
+    pub(crate) fn set_up(plan: &Plan) -> Result<Stage, PingError> {
+        let mut stage = match &plan.target {
+            Target::Link(link) => {
+                let meeting = Shared::create().map_err(SideError::from)?;
+                let mut client = WorkerSide::start(Some(&meeting))?;
+                let mut server = WorkerSide::start(Some(&meeting))?;
+                link.set_up(&mut client, &mut server)?;
+                let (client_at, server_at) = link.addresses(plan.ipv6);
+                let listen = Listen { address: server_at, ports: None, client: client_at };
+                Stage {
+                    client,
+                    server: Server::Worker { side: Box::new(server), listen },
+                    interface: Some(link.interface().into()),
+                }
+            }
+            Target::Host { host, port, key } => {
+                let channel = handshake::connect(host, *port, key.as_ref())?;
+                let (local, peer) = addresses(&channel).map_err(PingError::Address)?;
+                let server = Server::Remote { channel: Box::new(channel), address: peer };
+                Stage { client: WorkerSide::start(None)?, server, interface: interface_of(local) }
+            }
+            Target::Echo { host, port } => {
+                let resolve = |source| PingError::Resolve { host: host.clone(), port: *port, source };
+                let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
+                let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
+                let interface = local_address_towards(address).and_then(interface_of);
+                Stage { client: WorkerSide::start(None)?, server: Server::Echo(address), interface }
+            }
+        };
+        if let Some(path) = &plan.raw {
+            let rows = plan.rows.iter().map(|job| (job.spec.to_string(), job.request.into(), job.reply.into())).collect();
+            // Inside a mount namespace the working directory may be another.
+            let path = std::path::absolute(path).map_err(SideError::from)?;
+            stage.client.order(&Order::Raw { path, rows })?;
+        }
+        Ok(stage)
+    }
+
+    pub(crate) fn facts(&mut self, plan: &Plan) -> Result<(Hosts, ClockFacts), PingError> {
+        let Some(job) = plan.rows.first() else { return Err(PingError::Interrupted) };
+        let order = Order::Facts { interface: self.interface.clone(), cpu: job.cpus.client, threads: job.threads, server: false };
+        let (client, clock) = match self.client.order(&order)? {
+            Answer::Facts { facts, clock } => (facts, clock),
+            other => return Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+        };
+        let interface = match &plan.target {
+            Target::Link(link) => link.server_interface(),
+            _ => "",
+        };
+        Ok((Hosts { client, server: self.server.facts(interface, job)? }, clock))
+    }
+
+    pub(crate) fn link(&self, plan: &Plan, mtu: Option<u64>) -> Link {
+        let other = |kind: &str, host: &str, port: u16| Link {
+            kind: kind.into(),
+            interface: self.interface.clone(),
+            mtu,
+            peer: Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }),
+            options: Default::default(),
+        };
+        match &plan.target {
+            Target::Link(link) => link.record(mtu),
+            Target::Host { host, port, .. } => other("host", host, *port),
+            Target::Echo { host, port } => other("echo", host, *port),
+        }
+    }
+
+    pub(crate) fn row(&mut self, job: &Job, index: usize, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Measured, RowEnd> {
+        let peer: Address = self.server.plan(job)?;
+        self.client.clear_stop();
+        self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32 })?;
+        let mut watch = Watch::new(job);
+        let client = loop {
+            match self.step(&mut watch, signals, watcher)? {
+                Some(report) => break report,
+                None => self.wait(&watch, signals)?,
+            }
+        };
+        let server = match watch.server_said.take() {
+            Some(said) => Some(said),
+            None => self.server.finish(),
+        };
+        let mut client = client;
+        if let (Some(error), Some(Err(why))) = (&mut client.error, &server) {
+            *error = format!("{error}; the server's side: {why}");
+        }
+        let failed = client.error.is_some();
+        let server = server.map(|said| said.map(|report| without_error(report, failed)));
+        Ok(Measured { client: *client, server, interrupted: watch.interrupted })
+    }
+
+    /// Takes in all that was said; returns the client's report once it is there.
+    fn step(
+        &mut self,
+        watch: &mut Watch,
+        signals: &Signals,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Option<Box<ClientReport>>, RowEnd> {
+        let now = Instant::now();
+        while let Ok(Some(_)) = signals.next() {
+            if watch.interrupted || !watch.going {
+                return Err(RowEnd::Interrupted);
+            }
+            watch.interrupted = true;
+            watch.stop(now);
+            self.client.stop();
+        }
+        loop {
+            let answer = match self.client.try_answer() {
+                Ok(Some(answer)) => answer,
+                Ok(None) => break,
+                Err(error) => return Err(died("the client's worker process", &error, watch).into()),
+            };
+            watch.heard = now;
+            match answer {
+                Answer::Ready(_) => {
+                    watch.going = true;
+                    self.client.send(&Order::Go)?;
+                    self.server.go();
+                }
+                Answer::Progress(progress) => watcher.progress(&progress),
+                Answer::Client(mut report) => {
+                    if let Some(why) = watch.why.take() {
+                        report.error.get_or_insert(why);
+                    }
+                    return Ok(Some(report));
+                }
+                Answer::Failed(failure) => {
+                    // The server may know better why its peer could not begin.
+                    let failure = match self.server.look() {
+                        Heard::Gone(why) => {
+                            crate::message::Failure { message: format!("{}; server: {why}", failure.message), ..failure }
+                        }
+                        _ => failure,
+                    };
+                    return Err(SideError::Failed(failure).into());
+                }
+                other => return Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+            }
+        }
+        self.listen_to_server(watch, now);
+        self.enforce(watch, now)?;
+        Ok(None)
+    }
+
+    fn listen_to_server(&mut self, watch: &mut Watch, now: Instant) {
+        if watch.server_said.is_none() {
+            let said = match self.server.look() {
+                Heard::Nothing => return,
+                Heard::Ended(report) => {
+                    let why = report.error.clone().unwrap_or_else(|| "it stopped".into());
+                    (why, Ok(*report))
+                }
+                Heard::Gone(why) => (why.clone(), Err(why)),
+            };
+            watch.server_said = Some(said.1);
+            // A client that has just finished reports at once; one that waits for a dead server is told.
+            watch.end_at = Some((now + Duration::from_secs(1), format!("the server's side ended in mid-run: {}", said.0)));
+        }
+        if let Some((at, why)) = &watch.end_at
+            && now >= *at
+        {
+            watch.why.get_or_insert(why.clone());
+            watch.end_at = None;
+            watch.stop(now);
+            self.client.stop();
+        }
+    }
+
+    /// Nudges a client that was told to stop or that says nothing, and gives it up if that does not help.
+    fn enforce(&mut self, watch: &mut Watch, now: Instant) -> Result<(), RowEnd> {
+        if now.duration_since(watch.beat) >= BEAT_EVERY {
+            watch.beat = now;
+            self.server.beat();
+        }
+        if now.duration_since(watch.heard) >= watch.silence {
+            // It may sleep in a receive call that has no time limit; awake, it looks at its own deadlines.
+            self.client.nudge();
+        }
+        if let Some(stopped) = watch.stopped {
+            self.client.nudge();
+            if now.duration_since(stopped) > STOP_WITHIN {
+                return Err(PingError::Row {
+                    path: watch.path.clone(),
+                    why: "its worker process does not stop and was ended".into(),
+                }
+                .into());
+            }
+        }
+        if now.duration_since(watch.heard) >= watch.silence + STOP_WITHIN {
+            return Err(
+                PingError::Row { path: watch.path.clone(), why: "its worker process says nothing and was ended".into() }.into()
+            );
+        }
+        Ok(())
+    }
+
+    /// Sleeps until someone speaks.
+    fn wait(&self, watch: &Watch, signals: &Signals) -> Result<(), RowEnd> {
+        let mut fds = vec![PollFd::new(&self.client, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        let server = self.server.watched().filter(|_| watch.server_said.is_none());
+        fds.extend(server.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let limit = if watch.stopped.is_some() { NUDGE_EVERY } else { BEAT_EVERY };
+        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        match poll(&mut fds, Some(&limit)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(PingError::Side(SideError::Prepare(error.into())).into()),
+        }
+    }
+}
+
+/// A session's server hears from its client so often.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// A worker that was told to stop reports within this.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where a row stands.
+struct Watch {
+    path: String,
+    going: bool,
+    interrupted: bool,
+    stopped: Option<Instant>,
+    heard: Instant,
+    beat: Instant,
+    silence: Duration,
+    server_said: Option<Result<ServerReport, String>>,
+    end_at: Option<(Instant, String)>,
+    why: Option<String>,
+}
+
+impl Watch {
+    fn new(job: &Job) -> Watch {
+        let now = Instant::now();
+        // A paced run has nothing to say between two requests.
+        let interval = job.pace.map_or(Duration::ZERO, |per_s| Duration::from_secs_f64((1.0 / per_s).min(86_400.0)));
+        Watch {
+            path: job.spec.to_string(),
+            going: false,
+            interrupted: false,
+            stopped: None,
+            heard: now,
+            beat: now,
+            silence: Duration::from(job.timeout) + Duration::from(job.warmup) + interval + Duration::from_secs(2),
+            server_said: None,
+            end_at: None,
+            why: None,
+        }
+    }
+
+    fn stop(&mut self, now: Instant) {
+        self.stopped.get_or_insert(now);
+    }
+}
+
+fn died(who: &str, error: &SideError, watch: &Watch) -> PingError {
+    PingError::Row { path: watch.path.clone(), why: format!("{who} has ended: {error}") }
+}
+
+fn addresses(channel: &impl AsFd) -> io::Result<(IpAddr, IpAddr)> {
+    let local = SocketAddr::try_from(rustix::net::getsockname(channel)?).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
+    let peer = rustix::net::getpeername(channel)?.ok_or(io::ErrorKind::NotConnected)?;
+    let peer = SocketAddr::try_from(peer).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
+    Ok((local.ip(), peer.ip()))
+}
+
+/// The address that this host would send from; connecting a datagram socket sends nothing.
+fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
+    let any: SocketAddr = if peer.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = std::net::UdpSocket::bind(any).ok()?;
+    socket.connect(peer).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// The interface that has this address.
+pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
+    let interfaces = if_addrs::get_if_addrs().ok()?;
+    interfaces.into_iter().find(|interface| interface.ip() == address.to_canonical()).map(|interface| interface.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loopback_address_belongs_to_lo() {
+        assert_eq!(interface_of([127, 0, 0, 1].into()).as_deref(), Some("lo"));
+        assert_eq!(local_address_towards(([127, 0, 0, 1], 9).into()), Some([127, 0, 0, 1].into()));
+    }
+}
