@@ -92,8 +92,9 @@ impl FromStr for Policy {
     }
 }
 
-/// How long a blocking receive sleeps before the loop looks at its deadlines again.
-pub const PATIENCE: Duration = Duration::from_millis(10);
+/// How long a blocking receive sleeps before the loop looks at its deadlines again. A time limit is a timer that is set and removed around
+/// every sleep; one of 10 ms made a blocking round trip over loopback 8 % longer on a virtual machine than one of 1 s, one of 100 ms 1 %.
+pub const PATIENCE: Duration = Duration::from_millis(100);
 
 /// One way to wait.
 pub trait Wait {
