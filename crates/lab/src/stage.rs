@@ -116,7 +116,13 @@ impl Stage {
         }
     }
 
-    pub(crate) fn row(&mut self, job: &Job, index: usize, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Measured, RowEnd> {
+    pub(crate) fn row(
+        &mut self,
+        job: &Job,
+        index: usize,
+        signals: &Signals,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Measured, RowEnd> {
         let peer: Address = self.server.plan(job)?;
         self.client.clear_stop();
         self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32 })?;
