@@ -4,7 +4,7 @@
 //!   time        clock                   TSC and the kernel's clocks, related to each other
 //!   waiting     wait                    block, poll, epoll, spin, busy-poll, adaptive: once, over file descriptors
 //!   sockets     socket, fdpass          options, TCP_INFO, descriptors over a UNIX socket
-//!   memory      shared                  cache lines that two processes share, memory that is touched and locked
+//!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings
 //!   host        host                    /proc and /sys behind a trait, with a fake
@@ -21,4 +21,5 @@ pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod thread;
+pub mod umem;
 pub mod wait;

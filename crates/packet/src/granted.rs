@@ -1,0 +1,140 @@
+//! What an open was granted, and for each thing that was asked and not granted the reason.
+
+use std::fmt;
+
+/// What a queue pair is and can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The back end: `af_xdp`, `af_packet`, `memory`.
+    pub back_end: &'static str,
+    /// The interface.
+    pub interface: String,
+    /// The queue.
+    pub queue: u32,
+    /// Queues of the device.
+    pub queues: u32,
+    /// Where the XDP program runs; `None` for back ends without one.
+    pub mode: Option<Mode>,
+    /// True if the device writes straight into the application's memory.
+    pub zero_copy: bool,
+    /// True if the kernel says when it has to be told of work, so that other kicks cost nothing.
+    pub need_wakeup: bool,
+    /// True if the kernel polls the device on behalf of this queue pair; `None` while it cannot be known.
+    pub busy_poll: bool,
+    /// True if a frame may span several chunks.
+    pub multi_buffer: bool,
+    /// Who stamps arriving frames.
+    pub rx_time: Option<TimeSource>,
+    /// The longest frame in bytes, Ethernet header included, FCS not.
+    pub longest_frame: usize,
+    /// What was asked and not granted.
+    pub refused: Vec<Refused>,
+}
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, before the kernel makes an skb.
+    Native,
+    /// In the stack, on the skb.
+    Generic,
+}
+
+/// Who takes a stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeSource {
+    /// The device.
+    Hardware,
+    /// The kernel.
+    Software,
+}
+
+/// Something that can be asked for and may not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// The XDP program in the driver.
+    Native,
+    /// The device writes straight into the application's memory.
+    ZeroCopy,
+    /// The kernel says when it has to be woken.
+    NeedWakeup,
+    /// The kernel polls the device.
+    BusyPoll,
+    /// Frames over several chunks.
+    MultiBuffer,
+    /// Stamps of arriving frames by the device.
+    HardwareTime,
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Feature::Native => "native XDP",
+            Feature::ZeroCopy => "zero-copy",
+            Feature::NeedWakeup => "need_wakeup",
+            Feature::BusyPoll => "busy polling",
+            Feature::MultiBuffer => "multi-buffer frames",
+            Feature::HardwareTime => "hardware receive stamps",
+        })
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mode::Native => "native",
+            Mode::Generic => "generic",
+        })
+    }
+}
+
+/// What was asked and not granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What.
+    pub feature: Feature,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// A required feature that was not granted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{interface} queue {queue} has no {feature}: {why}")]
+pub struct NotGranted {
+    /// The interface.
+    pub interface: String,
+    /// The queue.
+    pub queue: u32,
+    /// What was required.
+    pub feature: Feature,
+    /// Why it is not there.
+    pub why: String,
+}
+
+impl Granted {
+    /// True if it is there.
+    pub fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Native => self.mode == Some(Mode::Native),
+            Feature::ZeroCopy => self.zero_copy,
+            Feature::NeedWakeup => self.need_wakeup,
+            Feature::BusyPoll => self.busy_poll,
+            Feature::MultiBuffer => self.multi_buffer,
+            Feature::HardwareTime => self.rx_time == Some(TimeSource::Hardware),
+        }
+    }
+
+    /// Turns the reason why a feature is missing into an error.
+    ///
+    /// # Errors
+    /// If it was not granted.
+    pub fn require(&self, feature: Feature) -> Result<(), NotGranted> {
+        if self.has(feature) {
+            return Ok(());
+        }
+        let refused = self.refused.iter().find(|refused| refused.feature == feature);
+        let why =
+            refused.map_or_else(|| format!("{} does not offer it, or it was not asked for", self.back_end), |r| r.why.clone());
+        Err(NotGranted { interface: self.interface.clone(), queue: self.queue, feature, why })
+    }
+}

@@ -1,0 +1,123 @@
+//! What every back end is: one RX/TX queue pair, driven by one thread.
+//!
+//! ```text
+//!        tx_batch          kick                                  rx_batch
+//!   app ─────────▶ TX ring ─────▶ kernel, device ─▶ … ─▶ RX ring ─────────▶ app
+//!    ▲                                                                       │
+//!    └──────────── pool: free chunks ◀── give ───────────────────────────────┘
+//! ```
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use hairpin_sys::umem::{Frame, Pool, Umem};
+
+use crate::granted::Granted;
+
+/// One RX/TX queue pair. `Send`, so that it can be opened on one thread and driven on another; never shared.
+///
+/// A frame is in exactly one place: with the application (a [`Frame`]), in the pool, or in a ring. Nothing here blocks; only
+/// [`kick`](PacketIo::kick) may enter the kernel, and only it fails. A full ring is a count, not an error.
+pub trait PacketIo: Send {
+    /// What this queue pair was granted when it was opened.
+    fn granted(&self) -> &Granted;
+
+    /// The free chunks, to take frames from and give them back to.
+    fn pool(&mut self) -> &mut Pool;
+
+    /// The memory that the frames lie in.
+    fn umem(&self) -> &Arc<Umem>;
+
+    /// Appends up to `most` frames that have arrived to `into` and returns how many; what the ring needs to go on receiving is handed to
+    /// it from the pool. Never enters the kernel.
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize;
+
+    /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns how many; the rest stay. What was sent before
+    /// goes back to the pool. Never enters the kernel: nothing leaves before a [`kick`](PacketIo::kick).
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize;
+
+    /// Tells the kernel or the other side that there is work, if it has to be told. After `Ok` what was in the TX ring is on its way, or
+    /// stays in the ring and counts as `tx_busy` until a later kick.
+    ///
+    /// # Errors
+    /// What the kernel said: ENETDOWN where the interface went down, ENXIO or ENODEV where it is gone.
+    fn kick(&mut self, what: Kick) -> io::Result<()>;
+
+    /// Readable when a frame has arrived.
+    fn waitable(&self) -> BorrowedFd<'_>;
+
+    /// Everything counted since the queue pair was opened.
+    fn counters(&mut self) -> Counters;
+}
+
+/// What a kick is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kick {
+    /// Send what is in the TX ring.
+    Send,
+    /// Let the kernel poll the device for received frames (busy polling, or a driver that asked to be woken).
+    Receive,
+}
+
+/// A frame that has arrived, and what is known of it. Its queue is the queue pair's own: [`Granted::queue`].
+#[derive(Debug)]
+pub struct Arrival {
+    /// The frame.
+    pub frame: Frame,
+    /// When it arrived, if somebody took a stamp.
+    pub time: Option<Arrived>,
+    /// The device's hash over its flow, if it has one.
+    pub hash: Option<u32>,
+}
+
+/// When a frame arrived, in nanoseconds of the clock that took the stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// The device's own clock.
+    Hardware(u64),
+    /// CLOCK_REALTIME, taken by the kernel on the way up.
+    Software(u64),
+}
+
+/// Frames and bytes since the queue pair was opened; every way to lose a frame has its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames handed to the ring for sending.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Lost on arrival: the RX ring was full.
+    pub rx_ring_full: u64,
+    /// Lost on arrival: no free chunk was there to receive into.
+    pub rx_no_chunk: u64,
+    /// Lost on arrival for any other reason that the kernel counts.
+    pub rx_dropped: u64,
+    /// Lost on arrival: longer than a chunk.
+    pub rx_too_long: u64,
+    /// What a ring handed back was no frame that had been lent to it.
+    pub rx_invalid: u64,
+    /// Refused by the kernel or the device when sent: an invalid descriptor.
+    pub tx_invalid: u64,
+    /// Lost on the way out: the device or its queue took no more.
+    pub tx_dropped: u64,
+    /// Kicks after which something stayed in the TX ring because the device was busy: not lost.
+    pub tx_busy: u64,
+}
+
+impl Counters {
+    /// Frames lost, of whatever cause.
+    pub fn lost(&self) -> u64 {
+        self.rx_ring_full
+            + self.rx_no_chunk
+            + self.rx_dropped
+            + self.rx_too_long
+            + self.rx_invalid
+            + self.tx_invalid
+            + self.tx_dropped
+    }
+}
