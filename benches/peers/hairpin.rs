@@ -34,8 +34,13 @@ impl Tool {
 
     /// The command of a cell. The counted time is like sockperf's.
     pub(crate) fn command(&self, cell: Cell) -> Command {
+        self.ping(&cell.link.to_string(), &cell.path(), cell.size)
+    }
+
+    /// The command of a path spec over a link, with payloads of `size` bytes.
+    pub(crate) fn ping(&self, link: &str, path: &str, size: u32) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["ping", "--link", &cell.link.to_string(), "--path", &cell.path(), "--size", &cell.size.to_string()]);
+        command.args(["ping", "--link", link, "--path", path, "--size", &size.to_string()]);
         command.args(["--duration", "0.25s", "--warmup", "0.05s", "--json", "--no-store"]);
         command.args(["--cpu", &format!("{},{}", self.cpus[0], self.cpus[1])]);
         command
@@ -43,7 +48,12 @@ impl Tool {
 
     /// Measures `cell` once: the figures for the pair, and the whole record.
     pub(crate) fn measure(&self, cell: Cell) -> Result<(Hairpin, Run), String> {
-        let record = parse(&run(&mut self.command(cell), Duration::from_secs(20))?)?;
+        self.measured(&mut self.command(cell))
+    }
+
+    /// Runs one such command: the figures for a pair, and the whole record.
+    pub(crate) fn measured(&self, command: &mut Command) -> Result<(Hairpin, Run), String> {
+        let record = parse(&run(command, Duration::from_secs(20))?)?;
         Ok((figures(&record, self.split_ns)?, record))
     }
 
