@@ -118,7 +118,7 @@ fn parse(text: &str) -> Result<Run, String> {
 fn figures(record: &Run, split_ns: u64) -> Result<Hairpin, String> {
     let row = record.results.first().ok_or("hairpin's record has no result")?;
     Ok(Hairpin {
-        p50_ns: row.rtt_ns.p50.ok_or("hairpin's record has no median")?,
+        p50_ns: row.rtt_ns.p50.ok_or("hairpin's record has no median")? as f64,
         transactions: row.transactions,
         state: pairs::state(&row.blocks, split_ns),
         core_rtt_ns: row.blocks.iter().filter_map(|block| block.core_rtt_ns).collect(),
@@ -157,7 +157,7 @@ mod tests {
         let record = parse(RECORD).unwrap();
         let got = figures(&record, 250).unwrap();
         let row = &record.results[0];
-        assert_eq!(Some(got.p50_ns), row.rtt_ns.p50);
+        assert_eq!(Some(got.p50_ns), row.rtt_ns.p50.map(|ns| ns as f64));
         assert_eq!(got.transactions, row.transactions);
         assert_eq!(got.state, pairs::state(&row.blocks, 250));
         assert_eq!(figures(&record, 0).unwrap().state, if got.core_rtt_ns.is_empty() { State::Unknown } else { State::Far });

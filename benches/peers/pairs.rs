@@ -21,8 +21,8 @@ pub(crate) enum State {
 /// One run of hairpin: its median and the state of the cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Hairpin {
-    /// Median RTT.
-    pub(crate) p50_ns: u64,
+    /// Median RTT in ns; where a cell is about a rate, ns per frame.
+    pub(crate) p50_ns: f64,
     /// Round trips.
     pub(crate) transactions: u64,
     pub(crate) state: State,
@@ -40,7 +40,7 @@ pub(crate) struct Attempt {
     pub(crate) build: String,
     /// hairpin before and after the other; those that ran.
     pub(crate) hairpin: Vec<Hairpin>,
-    /// The other's median RTT, if it came to that.
+    /// The other's figure of the same kind, if it came to that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) other_p50_ns: Option<f64>,
     /// Why there are figures missing, if something failed.
@@ -71,7 +71,7 @@ impl Attempt {
     fn kept(&self) -> Option<(State, f64, f64, f64)> {
         let [before, after] = self.hairpin.as_slice() else { return None };
         let kept = self.error.is_none() && before.state.is_one() && before.state == after.state;
-        kept.then_some((before.state, before.p50_ns as f64, self.other_p50_ns?, after.p50_ns as f64))
+        kept.then_some((before.state, before.p50_ns, self.other_p50_ns?, after.p50_ns))
     }
 
     /// True if this attempt counts as a pair.
@@ -126,7 +126,7 @@ pub(crate) mod tests {
 
     /// An attempt with these figures in ns.
     pub(crate) fn attempt(cell: &str, states: [State; 2], before: u64, other: f64, after: u64) -> Attempt {
-        let run = |p50_ns, state| Hairpin { p50_ns, transactions: 50_000, state, core_rtt_ns: vec![120, 130] };
+        let run = |p50_ns: u64, state| Hairpin { p50_ns: p50_ns as f64, transactions: 50_000, state, core_rtt_ns: vec![120, 130] };
         Attempt {
             cell: cell.to_owned(),
             at: "2026-11-20T12:00:00Z".to_owned(),
