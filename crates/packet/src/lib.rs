@@ -11,8 +11,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod af_packet;
 pub mod device;
 pub mod filter;
 pub mod granted;
 pub mod io;
 pub mod memory;
+pub mod ring;
