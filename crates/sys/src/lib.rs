@@ -10,6 +10,7 @@
 //!   host        host                    /proc and /sys behind a trait, with a fake
 //! ```
 
+pub mod bpf;
 pub mod clock;
 pub mod ethtool;
 pub mod fdpass;
@@ -17,9 +18,11 @@ pub mod host;
 pub mod netlink;
 pub mod netns;
 pub mod process;
+pub mod ring;
 pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod thread;
 pub mod umem;
 pub mod wait;
+pub mod xsk;
