@@ -65,14 +65,19 @@ static ALWAYS_INLINE u16 be16(const u8 *at)
 	return (u16)(at[0] << 8 | at[1]);
 }
 
-static ALWAYS_INLINE int port_wanted(const u8 *udp, const u8 *end)
+/* `segment` of `length` bytes, all inside the frame, is a UDP datagram to a wanted port. */
+static ALWAYS_INLINE int is_wanted_udp(const u8 *segment, u32 length, const u8 *end)
 {
-	if (udp + 8 > end)
+	if (segment + 8 > end || length < 8)
 		return 0;
-	u16 port = be16(udp + 2);
+	u16 datagram = be16(segment + 4);
+	if (datagram < 8 || datagram > length)
+		return 0;
+	u16 port = be16(segment + 2);
 	return port >= wanted.first && port <= wanted.last;
 }
 
+/* The same as Filter::takes in crates/packet/src/filter.rs; a test holds one against the other. */
 static ALWAYS_INLINE int is_wanted(const u8 *frame, const u8 *end)
 {
 	if (wanted.kind == ALL)
@@ -80,29 +85,30 @@ static ALWAYS_INLINE int is_wanted(const u8 *frame, const u8 *end)
 	if (frame + 14 > end)
 		return 0;
 	u16 type = be16(frame + 12);
-	const u8 *payload = frame + 14;
-	if (type == ETH_VLAN || type == ETH_VLAN_OUTER) {
-		if (frame + 18 > end)
+	if (wanted.kind == ETHERTYPE) {
+		if (type == wanted.first)
+			return 1;
+		if (type != ETH_VLAN && type != ETH_VLAN_OUTER)
 			return 0;
-		type = be16(frame + 16);
-		payload = frame + 18;
+		return frame + 18 <= end && be16(frame + 16) == wanted.first;
 	}
-	if (wanted.kind == ETHERTYPE)
-		return type == wanted.first;
+	const u8 *packet = frame + 14;
 	if (type == ETH_IPV4) {
-		if (payload + 20 > end || payload[0] >> 4 != 4 || payload[9] != IP_UDP)
+		if (packet + 20 > end || packet[0] >> 4 != 4 || packet[9] != IP_UDP || be16(packet + 6) & IPV4_FRAGMENT)
 			return 0;
-		if (be16(payload + 6) & IPV4_FRAGMENT)
+		u32 header = (packet[0] & 15) * 4;
+		u32 total = be16(packet + 2);
+		if (header < 20 || header > total || packet + total > end)
 			return 0;
-		u32 header = (payload[0] & 15) * 4;
-		if (header < 20)
-			return 0;
-		return port_wanted(payload + header, end);
+		return is_wanted_udp(packet + header, total - header, end);
 	}
 	if (type == ETH_IPV6) {
-		if (payload + 40 > end || payload[0] >> 4 != 6 || payload[6] != IP_UDP)
+		if (packet + 40 > end || packet[0] >> 4 != 6 || packet[6] != IP_UDP)
 			return 0;
-		return port_wanted(payload + 40, end);
+		u32 length = be16(packet + 4);
+		if (packet + 40 + length > end)
+			return 0;
+		return is_wanted_udp(packet + 40, length, end);
 	}
 	return 0;
 }

@@ -173,7 +173,11 @@ mod tests {
                     slots[fill.slot()] = sent;
                     sent += 1;
                 }
-                assert_eq!(drain.ready(1, &producer), u32::from(sent > received && drain.seen != drain.next), "not before submit");
+                assert_eq!(
+                    drain.ready(1, &producer),
+                    u32::from(sent > received && drain.seen != drain.next),
+                    "not before submit"
+                );
                 fill.submit(&producer);
                 assert_eq!(fill.filled(&consumer), sent - received);
                 for _ in 0..drain.ready(3, &producer) {

@@ -34,6 +34,8 @@ const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 const TX_BATCH_SIZE: u32 = 32;
 /// Bytes that the kernel keeps free in front of each received frame (`XDP_PACKET_HEADROOM`).
 pub const HEADROOM: usize = 256;
+/// Frames that a kick with busy polling handles at most.
+const BUSY_POLL_BUDGET: i32 = 64;
 /// The largest chunk that AF_XDP takes: a page.
 pub const LARGEST_CHUNK: usize = 4096;
 
@@ -58,8 +60,6 @@ pub struct Options {
     pub entries: u32,
     /// The device writes straight into the packet memory; else the kernel copies.
     pub zero_copy: bool,
-    /// The kernel says when it has to be told of work.
-    pub need_wakeup: bool,
 }
 
 /// One ring's memory, shared with the kernel.
@@ -207,9 +207,10 @@ impl Socket {
     ///
     /// # Errors
     /// EPERM without CAP_NET_RAW, ENOBUFS if the memory may not be locked (RLIMIT_MEMLOCK), EINVAL for a chunk larger than a page.
-    fn unbound(pool: Pool, options: Options) -> Result<Socket, XskError> {
+    fn unbound(pool: Pool, entries: u32) -> Result<Socket, XskError> {
         let at = |step| move |source: rustix::io::Errno| XskError { step, source: source.into() };
-        let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(at("make an AF_XDP socket"))?;
+        let fd =
+            socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(at("make an AF_XDP socket"))?;
         let umem = pool.umem();
         let memory = XdpUmemReg {
             addr: umem.address(),
@@ -220,7 +221,6 @@ impl Socket {
             tx_metadata_len: 0,
         };
         sockopt::set_xdp_umem_reg(&fd, memory).map_err(at("register the packet memory"))?;
-        let entries = options.entries;
         sockopt::set_xdp_umem_fill_ring_size(&fd, entries).map_err(at("make the fill ring"))?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, entries).map_err(at("make the completion ring"))?;
         sockopt::set_xdp_rx_ring_size(&fd, entries).map_err(at("make the RX ring"))?;
@@ -261,16 +261,30 @@ impl Socket {
     /// As the steps say; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was asked for and the driver has none,
     /// ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue.
     pub fn open(pool: Pool, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
-        let mut socket = Socket::unbound(pool, options)?;
-        let mut flags = if options.zero_copy { SocketAddrXdpFlags::XDP_ZEROCOPY } else { SocketAddrXdpFlags::XDP_COPY };
-        flags.set(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, options.need_wakeup);
+        let mut socket = Socket::unbound(pool, options.entries)?;
+        // Only a driver that sends by itself can say that it need not be told; copy mode sends in the system call.
+        let flags = if options.zero_copy {
+            SocketAddrXdpFlags::XDP_ZEROCOPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
+        } else {
+            SocketAddrXdpFlags::XDP_COPY
+        };
         bind(&socket.fd, &SocketAddrXdp::new(flags, interface, queue))
             .map_err(|source| XskError { step: "bind to the queue", source: source.into() })?;
         let granted = sockopt::xdp_options(&socket.fd)
             .map_err(|source| XskError { step: "read what was granted", source: source.into() })?;
         socket.zero_copy = granted.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
-        socket.refill(1);
+        socket.refill();
         Ok(socket)
+    }
+
+    /// Has the kernel poll the device for up to `usecs` in each kick, and keep its interrupts off meanwhile.
+    ///
+    /// # Errors
+    /// EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
+    pub fn busy_poll(&self, usecs: u32) -> io::Result<()> {
+        socket::set(&self.fd, socket::SO_PREFER_BUSY_POLL, 1)?;
+        socket::set(&self.fd, socket::SO_BUSY_POLL, usecs.min(i32::MAX as u32).cast_signed())?;
+        socket::set(&self.fd, socket::SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET)
     }
 
     /// True if the device writes straight into the packet memory.
@@ -314,15 +328,15 @@ impl Socket {
         }
         // One store for many entries; the kernel meanwhile has the rest of the ring.
         if self.missing >= REFILL {
-            self.refill(1);
+            self.refill();
         }
         ready
     }
 
-    /// Fills the fill ring from the pool, if at least `least` chunks are there.
+    /// Fills the fill ring from the pool, as far as chunks are there.
     #[inline(always)]
-    fn refill(&mut self, least: usize) {
-        if self.pool.available() < least.max(self.missing as usize) {
+    fn refill(&mut self) {
+        if self.pool.available() < self.missing as usize {
             self.reclaim();
         }
         let want = self.missing.min(self.pool.available() as u32);
@@ -340,24 +354,23 @@ impl Socket {
         self.missing -= room;
     }
 
-    /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns how many.
+    /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns how many, and their bytes.
     #[inline(always)]
-    pub fn send(&mut self, frames: &mut Vec<Frame>) -> usize {
+    pub fn send(&mut self, frames: &mut Vec<Frame>) -> (usize, u64) {
         self.reclaim();
         // The completion ring has to have room for all that the kernel may complete.
         let want = (frames.len() as u32).min(self.entries - self.in_flight);
         let room = self.sending.room(want, self.tx.consumer());
-        if room == 0 {
-            return 0;
-        }
+        let mut bytes = 0;
         for frame in frames.drain(..room as usize) {
             let len = frame.len() as u32;
+            bytes += u64::from(len);
             let addr = self.pool.lend(frame);
             self.tx.write(self.sending.slot(), XdpDesc { addr, len, options: XdpDescOptions::empty() });
         }
         self.sending.submit(self.tx.producer());
         self.in_flight += room;
-        room as usize
+        (room as usize, bytes)
     }
 
     /// Gives what was sent back to the pool.
