@@ -13,10 +13,8 @@
 //! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
 
 #![forbid(unsafe_code)]
-// Cargo sets `test` for benchmarks, and without its harness no test is called here.
-#![cfg_attr(test, allow(dead_code, unused_imports))]
 // The parts shared with the peer benchmark have more than this one needs.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
