@@ -1,5 +1,6 @@
 //! What both sides of a row are asked to do: made by the verb, carried by the session, read by the paths.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use hairpin_record::run::Side;
@@ -105,6 +106,40 @@ pub enum Address {
     Inet(SocketAddr),
     /// The name of an abstract UNIX socket in this network namespace.
     Local(String),
+    /// No server: whatever returns Ethernet frames.
+    Reflector(Reflector),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Inet(address) => write!(f, "the address {address}"),
+            Address::Local(name) => write!(f, "the local socket {name}"),
+            Address::Reflector(reflector) => write!(f, "a reflector on {}", reflector.interface),
+        }
+    }
+}
+
+/// Something that returns Ethernet frames: a bouncing host, a looped cable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reflector {
+    /// The interface that it is reached by.
+    pub interface: String,
+    /// Whom frames are sent to; `None`: this interface's own address.
+    pub destination: Option<[u8; 6]>,
+    /// What it does to a frame.
+    pub rewrite: Rewrite,
+}
+
+/// `--rewrite none|macs`: what a reflector does to a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rewrite {
+    /// Nothing: it comes back as it went.
+    #[default]
+    None,
+    /// Its Ethernet addresses come back exchanged.
+    Macs,
 }
 
 /// Where the server's side is to listen.
@@ -196,6 +231,31 @@ pub enum JobError {
         /// Flows asked for.
         flows: u32,
     },
+    /// More threads than a queue's one.
+    #[error("{path} has one queue and so one thread, not {threads}: use --threads 1, with as many --flows as you like")]
+    OneThread {
+        /// The path.
+        path: &'static str,
+        /// What was asked.
+        threads: u32,
+    },
+    /// A payload that does not fit into one packet of the link.
+    #[error("{path} carries payloads of 1 to {limit} bytes over an MTU of {mtu}, not a {which} of {size}: use smaller payloads or a larger MTU")]
+    Mtu {
+        /// The path.
+        path: &'static str,
+        /// The link's MTU in bytes.
+        mtu: u32,
+        /// `request` or `reply`.
+        which: &'static str,
+        /// What was asked.
+        size: u32,
+        /// The largest that goes.
+        limit: u32,
+    },
+    /// A path that a reflector does not return.
+    #[error("a reflector returns Ethernet frames: use --path packet or --path xdp, not {0}")]
+    NoReflector(&'static str),
     /// A policy that waits on one flow, and a thread with several.
     #[error(
         "{policy} on the {side} waits on one flow per thread, and there are {flows} for --threads {threads}: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows"
@@ -268,7 +328,7 @@ impl Job {
         self.check_flows()?;
         self.check_ports()?;
         let path = self.spec.client.path;
-        if self.plain_peer && matches!(path.speaks(), Speaks::Local(_)) {
+        if self.plain_peer && matches!(self.spec.client.speaks(), Speaks::Local(_) | Speaks::Raw) {
             return Err(JobError::NoEcho(path.name()));
         }
         if self.plain_peer && self.request != self.reply {
@@ -323,12 +383,34 @@ impl Job {
         }
     }
 
+    /// Refuses payloads that do not fit into one packet of a link with this MTU, for paths that do not cut them up.
+    ///
+    /// # Errors
+    /// The first size that does not go.
+    pub fn check_mtu(&self, ipv6: bool, mtu: u32) -> Result<(), JobError> {
+        for side in [&self.spec.client, &self.spec.server] {
+            let Some(headers) = side.path.headers_in_mtu(&side.options, ipv6) else { continue };
+            let limit = mtu.saturating_sub(headers);
+            for (which, size) in [("request", self.request), ("reply", self.reply)] {
+                if size > limit {
+                    return Err(JobError::Mtu { path: side.path.name(), mtu, which, size, limit });
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_flows(&self) -> Result<(), JobError> {
         let (flows, threads) = (self.flows, self.threads);
         for path in [self.spec.client.path, self.spec.server.path] {
             let limit = path.max_flows().min(MOST_FLOWS);
             if !(1..=limit).contains(&flows) {
                 return Err(JobError::Flows { path: path.name(), flows, limit });
+            }
+        }
+        for path in [self.spec.client.path, self.spec.server.path] {
+            if threads > path.max_threads() {
+                return Err(JobError::OneThread { path: path.name(), threads });
             }
         }
         if threads > flows {
@@ -338,7 +420,7 @@ impl Job {
             return Err(JobError::InFlight { flows, outstanding: self.outstanding });
         }
         for (side, spec) in [(Side::Client, &self.spec.client), (Side::Server, &self.spec.server)] {
-            if flows > threads && !spec.policy.takes_many() {
+            if flows > threads && !spec.policy.takes_many() && !spec.path.waits_on_all() {
                 return Err(JobError::OneFlow { policy: spec.policy, side, threads, flows });
             }
         }
@@ -347,10 +429,10 @@ impl Job {
 
     fn check_ports(&self) -> Result<(), JobError> {
         let path = self.spec.client.path;
-        let per_transaction = path.speaks() == Speaks::TcpPerTransaction;
+        let per_transaction = self.spec.client.speaks() == Speaks::TcpPerTransaction;
         let (first, count) = match self.local_port {
             LocalPort::Any => return Ok(()),
-            _ if matches!(path.speaks(), Speaks::Local(_)) => return Err(JobError::NoPorts(path.name())),
+            _ if matches!(self.spec.client.speaks(), Speaks::Local(_) | Speaks::Raw) => return Err(JobError::NoPorts(path.name())),
             LocalPort::Fixed(first) => (first, self.flows),
             LocalPort::Rotate(0) => return Err(JobError::Zero("local-port rotate:N")),
             LocalPort::Rotate(ports) if !per_transaction && self.flows != 1 && self.flows != u32::from(ports) => {

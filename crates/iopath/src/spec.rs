@@ -13,7 +13,7 @@ use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::option::{DEFAULT_USECS, OptionDef, Options, USECS, ValueError};
-use crate::path::{IO_PATHS, IoPath, by_name};
+use crate::path::{IO_PATHS, IoPath, Speaks, by_name};
 
 /// The path of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,20 @@ pub struct SideSpec {
 }
 
 impl SideSpec {
+    /// What goes over it.
+    pub fn speaks(&self) -> Speaks {
+        self.path.speaks(&self.options)
+    }
+
+    /// The path, and what its options make it speak where that is not what it speaks without.
+    fn in_words(&self) -> String {
+        let (name, speaks) = (self.path.name(), self.speaks());
+        match speaks == self.path.speaks(&Options::default()) {
+            true => name.into(),
+            false => format!("{name} with l3=off"),
+        }
+    }
+
     /// How long `busy-poll` and `adaptive` poll, in microseconds.
     pub fn usecs(&self) -> u32 {
         self.options.number(&USECS).unwrap_or(DEFAULT_USECS)
@@ -99,9 +113,9 @@ pub enum SpecError {
     #[error("{client} and {server} do not speak the same, so they cannot be the two sides of one path")]
     Mixed {
         /// The client's path.
-        client: &'static str,
+        client: String,
         /// The server's.
-        server: &'static str,
+        server: String,
     },
     /// Nothing, or more than two sides.
     #[error("\"{0}\" is no path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
@@ -123,8 +137,8 @@ impl FromStr for Spec {
             None => client.clone(),
             Some(second) => server_side(second, &client)?,
         };
-        if client.path.speaks() != server.path.speaks() {
-            return Err(SpecError::Mixed { client: client.path.name(), server: server.path.name() });
+        if client.speaks() != server.speaks() {
+            return Err(SpecError::Mixed { client: client.in_words(), server: server.in_words() });
         }
         Ok(Spec { client, server })
     }

@@ -108,6 +108,20 @@ pub enum Warning {
         /// The period in microseconds.
         period_us: i64,
     },
+    /// Frames came to a ring that were not of the session.
+    StrayFrames {
+        /// Whose ring.
+        side: Side,
+        /// How many.
+        count: u64,
+    },
+    /// A ring lost frames.
+    RingLoss {
+        /// Whose ring.
+        side: Side,
+        /// How many.
+        lost: u64,
+    },
     /// The server's own worker ended before it could say what it saw.
     ServerUnknown {
         /// Why.
@@ -133,6 +147,8 @@ impl Warning {
             Warning::Stopped { .. } => "stopped",
             Warning::TuplesUsedUp { .. } => "tuples-used-up",
             Warning::RealtimeThrottling { .. } => "realtime-throttling",
+            Warning::StrayFrames { .. } => "stray-frames",
+            Warning::RingLoss { .. } => "ring-loss",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -184,6 +200,12 @@ impl Warning {
             ),
             Warning::RealtimeThrottling { runtime_us, period_us } => format!(
                 "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
+            ),
+            Warning::StrayFrames { side, count } => format!(
+                "{count} frames came to the {side}'s ring that were not this session's, or damaged, and were ignored; somebody else sends to its ports: choose others with --local-port or --data-ports"
+            ),
+            Warning::RingLoss { side, lost } => format!(
+                "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --pace"
             ),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")
