@@ -88,7 +88,9 @@ impl<I: PacketIo, W: Wait, F: Framing> Frames<I, W, F> {
         match bytes.get_mut(whole..) {
             Some(padding) => padding.fill(0),
             // The path has compared the sizes with what the ring was granted.
-            None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "the payload does not fit into a frame of this ring")),
+            None => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "the payload does not fit into a frame of this ring"));
+            }
         }
         Ok(bytes)
     }

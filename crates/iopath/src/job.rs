@@ -240,7 +240,9 @@ pub enum JobError {
         threads: u32,
     },
     /// A payload that does not fit into one packet of the link.
-    #[error("{path} carries payloads of 1 to {limit} bytes over an MTU of {mtu}, not a {which} of {size}: use smaller payloads or a larger MTU")]
+    #[error(
+        "{path} carries payloads of 1 to {limit} bytes over an MTU of {mtu}, not a {which} of {size}: use smaller payloads or a larger MTU"
+    )]
     Mtu {
         /// The path.
         path: &'static str,
@@ -432,7 +434,9 @@ impl Job {
         let per_transaction = self.spec.client.speaks() == Speaks::TcpPerTransaction;
         let (first, count) = match self.local_port {
             LocalPort::Any => return Ok(()),
-            _ if matches!(self.spec.client.speaks(), Speaks::Local(_) | Speaks::Raw) => return Err(JobError::NoPorts(path.name())),
+            _ if matches!(self.spec.client.speaks(), Speaks::Local(_) | Speaks::Raw) => {
+                return Err(JobError::NoPorts(path.name()));
+            }
             LocalPort::Fixed(first) => (first, self.flows),
             LocalPort::Rotate(0) => return Err(JobError::Zero("local-port rotate:N")),
             LocalPort::Rotate(ports) if !per_transaction && self.flows != 1 && self.flows != u32::from(ports) => {

@@ -134,7 +134,9 @@ fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflecto
     let own = mac_of(&link)?;
     let way = Way { peer: reflector.destination.unwrap_or(own), own, link };
     if ethernet::is_group(way.peer) {
-        return Err(PathError::Way("a group address (broadcast, multicast) is never sent back: give the reflector's own with --dst-mac".into()));
+        return Err(PathError::Way(
+            "a group address (broadcast, multicast) is never sent back: give the reflector's own with --dst-mac".into(),
+        ));
     }
     way.check(run.job, side, false)?;
     let (device, io) =
@@ -194,7 +196,8 @@ impl Way {
     /// Refuses what does not fit into a packet, or does not arrive.
     fn check(&self, job: &Job, side: &SideSpec, ipv6: bool) -> Result<(), PathError> {
         fits(job, ipv6, self.link.mtu, &self.link)?;
-        let rings = [&job.spec.client, &job.spec.server].iter().all(|side| side.path.headers_in_mtu(&side.options, ipv6).is_some());
+        let rings =
+            [&job.spec.client, &job.spec.server].iter().all(|side| side.path.headers_in_mtu(&side.options, ipv6).is_some());
         let loopback = self.own == Mac::default();
         if loopback && (!rings || job.plain_peer) && !ipv6 {
             return Err(PathError::Way(format!(
@@ -224,7 +227,8 @@ fn too_long() -> PathError {
 }
 
 fn mac_of(link: &LinkFacts) -> Result<Mac, PathError> {
-    link.mac.ok_or_else(|| PathError::Way(format!("{} has no Ethernet address, so no Ethernet frames: use --path udp", link.name)))
+    link.mac
+        .ok_or_else(|| PathError::Way(format!("{} has no Ethernet address, so no Ethernet frames: use --path udp", link.name)))
 }
 
 fn link_to(peer: IpAddr) -> Result<LinkFacts, PathError> {
@@ -354,7 +358,8 @@ fn fits(job: &Job, ipv6: bool, mtu: u32, link: &LinkFacts) -> Result<(), PathErr
 }
 
 fn note_flows(flows: &[Flow], found: &mut SideFound) {
-    let facts = |(index, flow): (usize, &Flow)| FlowFacts { flow: index as u32, local_port: flow.own.port(), ..FlowFacts::default() };
+    let facts =
+        |(index, flow): (usize, &Flow)| FlowFacts { flow: index as u32, local_port: flow.own.port(), ..FlowFacts::default() };
     found.flow_facts.extend(flows.iter().enumerate().map(facts));
 }
 
@@ -415,9 +420,8 @@ impl<C: Clock, I: PacketIo, F: Framing> WithWait for Measure<'_, '_, C, I, F> {
 
     fn run<W: Wait>(self, wait: W) -> Self::Out {
         let mut frames = Frames::new(self.io, wait, self.framing, self.attended);
-        let outcome = self.run.alone(|job, work, between| {
-            drive_paced(&mut frames, &self.clock, job, &mut NoMarks, work, between)
-        });
+        let outcome =
+            self.run.alone(|job, work, between| drive_paced(&mut frames, &self.clock, job, &mut NoMarks, work, between));
         note_counts(frames.counts(), Side::Client, &mut self.run.found.side);
         outcome
     }
