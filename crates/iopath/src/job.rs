@@ -11,6 +11,7 @@ use hairpin_wire::probe;
 use serde::{Deserialize, Serialize};
 
 use crate::inet::FIRST_ROTATED;
+use crate::option::Options;
 use crate::path::{IoPath, Speaks};
 use crate::spec::Spec;
 
@@ -49,7 +50,7 @@ pub struct Job {
     pub verify: bool,
     /// Proves that a message belongs to this session; in every payload of 16 bytes and more.
     pub cookie: u64,
-    /// The peer is a plain echo service: no session, no proof of address.
+    /// The peer is a plain echo service or a reflector: no session, no proof of address.
     pub plain_peer: bool,
     /// Keep every sample for `--raw`.
     pub raw: bool,
@@ -307,7 +308,7 @@ pub enum JobError {
     #[error("an echo service speaks TCP or UDP, not {0}")]
     NoEcho(&'static str),
     /// A reply that an echo service does not send.
-    #[error("an echo service returns what it gets: a request of {request} bytes has no reply of {reply}")]
+    #[error("an echo service or reflector returns what it gets: a request of {request} bytes has no reply of {reply}")]
     EchoSize {
         /// Payload of a request in bytes.
         request: u32,
@@ -330,7 +331,7 @@ impl Job {
         self.check_flows()?;
         self.check_ports()?;
         let path = self.spec.client.path;
-        if self.plain_peer && matches!(self.spec.client.speaks(), Speaks::Local(_) | Speaks::Raw) {
+        if self.plain_peer && matches!(path.speaks(&Options::default()), Speaks::Local(_)) {
             return Err(JobError::NoEcho(path.name()));
         }
         if self.plain_peer && self.request != self.reply {

@@ -21,6 +21,7 @@ use hairpin_record::run::{FlowFacts, Granted, Side};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::Clock;
 use hairpin_sys::netlink::{LinkFacts, Netlink};
+use hairpin_sys::umem::MAX_CHUNK;
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_ring_wait};
 use hairpin_wire::ethernet::{self, Mac};
 use hairpin_wire::{framing, raw};
@@ -42,15 +43,17 @@ use crate::spec::SideSpec;
 /// Entries of a ring: what is in flight twice over, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
 const MOST_ENTRIES: u32 = 4096;
+/// … with chunks of up to 64 KiB.
+const MOST_LARGE: u32 = 256;
 /// How often neighbouring local ports are looked for.
 const TRIES: u32 = 64;
 /// Hops of a session's requests and replies.
 const REQUEST: u8 = 0;
 const REPLY: u8 = 1;
 
-/// The largest payload over any MTU.
+/// The largest payload over any MTU: that of the largest frame.
 pub(crate) fn payload_limit(ipv6: bool) -> u32 {
-    u32::from(u16::MAX) - headers(&Options::default(), ipv6)
+    (MAX_CHUNK - ethernet::LEN) as u32 - headers(&Options::default(), ipv6)
 }
 
 /// Bytes of headers inside the MTU.
@@ -289,9 +292,10 @@ fn filter(side: &SideSpec, ports: impl Iterator<Item = u16> + Clone) -> Filter {
 }
 
 /// What the path asks of the device.
-fn config(filter: Filter, side: &SideSpec, job: &Job) -> Config {
-    let in_flight = job.flows.saturating_mul(job.outstanding);
-    let ring_entries = (2 * in_flight).next_power_of_two().clamp(LEAST_ENTRIES, MOST_ENTRIES);
+fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts) -> Config {
+    let in_flight = job.flows.saturating_mul(job.outstanding).min(MOST_ENTRIES);
+    let most = if link.mtu > 4000 { MOST_LARGE } else { MOST_ENTRIES };
+    let ring_entries = (2 * in_flight).next_power_of_two().clamp(LEAST_ENTRIES, most);
     Config {
         filter,
         mode: match side.options.get(&option::MODE) {
@@ -318,7 +322,7 @@ fn open<B: BackEnd>(
     ipv6: bool,
     found: &mut SideFound,
 ) -> Result<(B, B::Io), PathError> {
-    let config = config(filter, side, job);
+    let config = config(filter, side, job, link);
     let mut device = B::open(&link.name, &config)?;
     let io = device.ring(side.options.number(&option::QUEUE).unwrap_or(0))?;
     let granted = io.granted();

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
-use crate::option::{DEFAULT_USECS, OptionDef, Options, USECS, ValueError};
+use crate::option::{DEFAULT_USECS, L3, OptionDef, Options, USECS, ValueError};
 use crate::path::{IO_PATHS, IoPath, Speaks, by_name};
 
 /// The path of both sides.
@@ -49,6 +49,15 @@ impl SideSpec {
             true => name.into(),
             false => format!("{name} with l3=off"),
         }
+    }
+
+    /// The same without IP, if the path can.
+    fn below_ip(mut self) -> SideSpec {
+        if self.path.options().iter().any(|def| def.name == L3.name) && self.options.get(&L3).is_none() {
+            // "off" is one of its values, and it has none yet.
+            let _ = self.options.add(&L3, "off");
+        }
+        self
     }
 
     /// How long `busy-poll` and `adaptive` poll, in microseconds.
@@ -120,6 +129,14 @@ pub enum SpecError {
     /// Nothing, or more than two sides.
     #[error("\"{0}\" is no path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
     Form(String),
+}
+
+impl Spec {
+    /// The client's side towards a reflector, which has no other: without IP, if the path can.
+    pub fn towards_reflector(self) -> Spec {
+        let client = self.client.below_ip();
+        Spec { server: client.clone(), client }
+    }
 }
 
 impl FromStr for Spec {
