@@ -342,8 +342,7 @@ fn open<B: BackEnd>(
     };
     let why_of = |feature| granted.refused.iter().find(|refused| refused.feature == feature).map_or("", |refused| &refused.why);
     if let Some(mode) = granted.mode {
-        let why = if config.mode.is_none() { "the faster one, found by measuring at open" } else { "" };
-        note("mode", None, &mode.to_string(), why);
+        note("mode", None, &mode.to_string(), granted.mode_why.as_deref().unwrap_or_default());
         note("zero-copy", None, if granted.zero_copy { "on" } else { "off" }, why_of(Feature::ZeroCopy));
     }
     if let Some(usecs) = config.busy_poll_us {

@@ -11,6 +11,7 @@
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; what this process may
 //! ```
 
+pub mod bpf;
 pub mod capability;
 pub mod clock;
 pub mod ethtool;
@@ -20,9 +21,11 @@ pub mod netlink;
 pub mod netns;
 pub mod packet_socket;
 pub mod process;
+pub mod ring;
 pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod thread;
 pub mod umem;
 pub mod wait;
+pub mod xsk;

@@ -9,4 +9,4 @@ pub mod tcp_crr;
 pub mod udp;
 pub mod unix;
 pub mod unix_dgram;
-// XDP pub mod xdp;
+pub mod xdp;
