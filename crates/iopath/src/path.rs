@@ -17,7 +17,7 @@ pub const IO_PATHS: &[&dyn IoPath] = &[
     &paths::tcp_crr::TcpCrr,
     &paths::udp::Udp,
     &paths::packet::Packet,
-    // XDP     &paths::xdp::Xdp,paths::xdp::Xdp,
+    &paths::xdp::Xdp,
     &paths::unix::Unix,
     &paths::unix_dgram::UnixDgram,
     &paths::pipe::Pipe,
@@ -62,6 +62,10 @@ pub trait IoPath: Sync {
     /// True if all flows of a thread arrive at one place, so that every policy can wait on any number of them.
     fn waits_on_all(&self) -> bool {
         false
+    }
+    /// What this process may not do that the path needs over such a link, and what to do about it; found by reading only.
+    fn lacks(&self, _link: LinkKind) -> Option<&'static str> {
+        None
     }
     /// Whether it works over such a link, found by reading only.
     fn probe(&self, link: LinkKind) -> Support;

@@ -123,6 +123,14 @@ pub enum PingError {
         /// Why not.
         why: String,
     },
+    /// The path needs what this process may not do.
+    #[error("{path}: {why}")]
+    Lacking {
+        /// The path spec.
+        path: String,
+        /// What is missing, and what to do.
+        why: String,
+    },
     /// A CPU that this process may not use.
     #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu CLIENT,SERVER)")]
     Cpu {
@@ -179,6 +187,7 @@ impl PingError {
     pub fn blame(&self) -> Blame {
         match self {
             PingError::Job { .. } | PingError::Unsupported { .. } | PingError::Cpu { .. } => Blame::Usage,
+            PingError::Lacking { .. } => Blame::Missing,
             PingError::Side(side) if side.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
@@ -212,9 +221,13 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
             (LinkKind::Echo, Speaks::Raw) => return Err(bad(JobError::NoEcho(name))),
             _ => {}
         }
-        for side in [&job.spec.client, &job.spec.server] {
-            if let Support::No(why) = side.path.probe(plan.target.kind()) {
-                return Err(PingError::Unsupported { path: path(), why });
+        let kind = plan.target.kind();
+        // What a remote server can do is its own affair.
+        let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
+        for side in [&job.spec.client].into_iter().chain(server) {
+            if let Support::No(why) = side.path.probe(kind) {
+                let lacking = side.path.lacks(kind) == Some(&why);
+                return Err(if lacking { PingError::Lacking { path: path(), why } } else { PingError::Unsupported { path: path(), why } });
             }
         }
     }

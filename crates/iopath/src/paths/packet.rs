@@ -50,13 +50,17 @@ impl IoPath for Packet {
         true
     }
 
-    fn probe(&self, link: LinkKind) -> Support {
-        // Inside the user namespace that a veth pair may need everybody has CAP_NET_RAW over it.
+    fn lacks(&self, link: LinkKind) -> Option<&'static str> {
         match (link, netns::can_make()) {
-            (LinkKind::Veth, netns::Support::UserNamespace) => Support::Yes,
-            _ if Capability::NetRaw.is_effective() => Support::Yes,
-            _ => Support::No("packet sockets need CAP_NET_RAW: run as root, or use --link veth or --path udp".into()),
+            _ if Capability::NetRaw.is_effective() => None,
+            // Inside the user namespace of the veth pair everybody has it.
+            (LinkKind::Veth, netns::Support::UserNamespace) => None,
+            _ => Some("packet sockets need CAP_NET_RAW: run as root, or use --link veth or --path udp"),
         }
+    }
+
+    fn probe(&self, link: LinkKind) -> Support {
+        self.lacks(link).map_or(Support::Yes, |why| Support::No(why.into()))
     }
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {

@@ -50,18 +50,24 @@ impl IoPath for Xdp {
         true
     }
 
-    fn probe(&self, link: LinkKind) -> Support {
-        let no = |why: &str| Support::No(why.into());
-        if link == LinkKind::Loopback {
-            return no("loopback has one queue, and both sides would need it: use --link veth");
-        }
+    fn lacks(&self, link: LinkKind) -> Option<&'static str> {
         let all = [Capability::Bpf, Capability::NetAdmin, Capability::NetRaw];
         match (link, netns::can_make()) {
-            _ if all.into_iter().all(Capability::is_effective) => Support::Yes,
-            (LinkKind::Veth, netns::Support::UserNamespace) => {
-                no("an XDP program needs CAP_BPF and CAP_NET_ADMIN outside of any user namespace: run as root, or use --path packet")
+            (LinkKind::Veth, netns::Support::UserNamespace) => Some(
+                "an XDP program needs CAP_BPF and CAP_NET_ADMIN outside of any user namespace: run as root, or use --path packet",
+            ),
+            _ if all.into_iter().all(Capability::is_effective) => None,
+            _ => Some("AF_XDP needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW: run as root, or use --path udp"),
+        }
+    }
+
+    fn probe(&self, link: LinkKind) -> Support {
+        match (link, self.lacks(link)) {
+            (LinkKind::Loopback, _) => {
+                Support::No("loopback has one queue, and both sides would need it: use --link veth".into())
             }
-            _ => no("AF_XDP needs CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW: run as root, or use --path udp"),
+            (_, Some(why)) => Support::No(why.into()),
+            _ => Support::Yes,
         }
     }
 
