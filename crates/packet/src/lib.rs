@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod af_packet;
+pub mod af_xdp;
 pub mod bounce;
 pub mod device;
 pub mod fault;
