@@ -86,7 +86,7 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
     way.check(job, &side, ipv6)?;
     let ports = flows.iter().map(|flow| flow.own.port());
     let filter = filter(&side, ports);
-    let (device, io) = open::<B>(&way.link, filter, &side, Side::Client, job, ipv6, &mut run.found.side)?;
+    let (device, io) = open::<B>(&way.link, filter, false, Side::Client, job, ipv6, &mut run.found.side)?;
     note_flows(&flows, &mut run.found.side);
     match (speaks(&side.options), ipv6) {
         (Speaks::Raw, _) => {
@@ -108,7 +108,7 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
     let client = run.listen.client.to_canonical();
     let link = link_to(client)?;
     let filter = filter(&side, [address.port()].into_iter());
-    let (device, io) = open::<B>(&link, filter, &side, Side::Server, job, client.is_ipv6(), &mut run.found.side)?;
+    let (device, io) = open::<B>(&link, filter, false, Side::Server, job, client.is_ipv6(), &mut run.found.side)?;
     run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
     let sockets = inet::accept_udp(job, socket, &run.listen, &mut run.found.side)?;
     let flows = flows_of(&sockets)?;
@@ -142,8 +142,10 @@ fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflecto
         ));
     }
     way.check(run.job, side, false)?;
+    // What comes back as it went is not addressed to this interface.
+    let promiscuous = reflector.rewrite == Rewrite::None && way.peer != own;
     let (device, io) =
-        open::<B>(&way.link, Filter::Ethertype(raw::ETHERTYPE), side, Side::Client, run.job, false, &mut run.found.side)?;
+        open::<B>(&way.link, Filter::Ethertype(raw::ETHERTYPE), promiscuous, Side::Client, run.job, false, &mut run.found.side)?;
     let accepts = match reflector.rewrite {
         // One that exchanges the addresses of a frame to ourselves changes nothing.
         Rewrite::Macs if way.peer != own => Accepts::NotFrom(own),
@@ -316,13 +318,17 @@ fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts) -> Confi
 fn open<B: BackEnd>(
     link: &LinkFacts,
     filter: Filter,
-    side: &SideSpec,
+    promiscuous: bool,
     whose: Side,
     job: &Job,
     ipv6: bool,
     found: &mut SideFound,
 ) -> Result<(B, B::Io), PathError> {
-    let config = config(filter, side, job, link);
+    let side = match whose {
+        Side::Client => &job.spec.client,
+        Side::Server => &job.spec.server,
+    };
+    let config = Config { promiscuous, ..config(filter, side, job, link) };
     let mut device = B::open(&link.name, &config)?;
     let io = device.ring(side.options.number(&option::QUEUE).unwrap_or(0))?;
     let granted = io.granted();
