@@ -72,7 +72,9 @@ impl Where {
             (None, Some(link), _) => Ok(Target::Link(link)),
             (None, None, Some(HostPort { host, port: Some(port) })) => Ok(Target::Echo { host, port }),
             (None, None, Some(_)) => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
-            (None, None, None) => Err(Failure::usage("say where to: HOST, --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector")),
+            (None, None, None) => {
+                Err(Failure::usage("say where to: HOST, --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector"))
+            }
         }
     }
 }

@@ -256,6 +256,14 @@ pub enum JobError {
         /// The largest that goes.
         limit: u32,
     },
+    /// A reply of another length over frames without IP.
+    #[error("without IP a server answers with as many bytes as came: a request of {request} bytes has no reply of {reply}")]
+    RawSize {
+        /// Payload of a request in bytes.
+        request: u32,
+        /// Payload of a reply in bytes.
+        reply: u32,
+    },
     /// A path that a reflector does not return.
     #[error("a reflector returns Ethernet frames: use --path packet or --path xdp, not {0}")]
     NoReflector(&'static str),
@@ -333,6 +341,9 @@ impl Job {
         let path = self.spec.client.path;
         if self.plain_peer && matches!(path.speaks(&Options::default()), Speaks::Local(_)) {
             return Err(JobError::NoEcho(path.name()));
+        }
+        if !self.plain_peer && self.spec.client.speaks() == Speaks::Raw && self.request != self.reply {
+            return Err(JobError::RawSize { request: self.request, reply: self.reply });
         }
         if self.plain_peer && self.request != self.reply {
             return Err(JobError::EchoSize { request: self.request, reply: self.reply });
@@ -558,6 +569,25 @@ mod tests {
         assert_eq!(text("udp:spin", |job| (job.flows, job.local_port) = (2, LocalPort::Fixed(65_535))), ports);
         assert!(text("tcp-crr", |job| job.local_port = LocalPort::Rotate(60_000)).contains("the last port is 65535"));
         assert_eq!(text("udp", |job| job.local_port = LocalPort::Rotate(0)), "--local-port rotate:N must be more than 0");
+    }
+
+    #[test]
+    fn rings() {
+        assert_eq!(text("packet:block", |job| (job.flows, job.outstanding) = (4, 2)), "goes", "every policy waits on all flows");
+        assert!(text("xdp:spin", |job| (job.flows, job.threads) = (2, 2)).contains("xdp has one queue and so one thread, not 2"));
+        assert_eq!(
+            text("xdp:l3=off", |job| job.reply = 65),
+            "without IP a server answers with as many bytes as came: a request of 64 bytes has no reply of 65"
+        );
+        assert!(text("packet:l3=off", |job| job.local_port = LocalPort::Fixed(7)).contains("has no ports"));
+        let mut job = job("udp/xdp");
+        (job.request, job.reply) = (1472, 1473);
+        assert_eq!(
+            job.check_mtu(false, 1500).unwrap_err().to_string(),
+            "xdp carries payloads of 1 to 1472 bytes over an MTU of 1500, not a reply of 1473: use smaller payloads or a larger MTU"
+        );
+        assert_eq!((job.check_mtu(false, 1501), job.check_mtu(true, 1521)), (Ok(()), Ok(())));
+        assert!(job.check_mtu(true, 1520).is_err() && job.check_mtu(false, 20).is_err());
     }
 
     #[test]

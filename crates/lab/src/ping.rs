@@ -227,7 +227,11 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
         for side in [&job.spec.client].into_iter().chain(server) {
             if let Support::No(why) = side.path.probe(kind) {
                 let lacking = side.path.lacks(kind) == Some(&why);
-                return Err(if lacking { PingError::Lacking { path: path(), why } } else { PingError::Unsupported { path: path(), why } });
+                return Err(if lacking {
+                    PingError::Lacking { path: path(), why }
+                } else {
+                    PingError::Unsupported { path: path(), why }
+                });
             }
         }
     }

@@ -16,6 +16,8 @@ pub(crate) struct Raw {
     accepts: Accepts,
     cookie: u64,
     headers: Vec<[u8; HEADERS]>,
+    /// Bytes of each payload, both ways: nothing is answered with more than came.
+    len: usize,
 }
 
 /// Which frames with the session's cookie are taken.
@@ -58,7 +60,7 @@ impl Raw {
             Some(headers)
         };
         let headers = (0..sends.flows).map(header).collect::<Option<_>>()?;
-        Some(Raw { accepts, cookie: sends.cookie, headers })
+        Some(Raw { accepts, cookie: sends.cookie, headers, len: sends.len })
     }
 }
 
@@ -76,7 +78,7 @@ impl Framing for Raw {
             Accepts::NotFrom(own) => source != own,
         };
         let ours = head[12..] == raw::ETHERTYPE.to_be_bytes() && header.cookie == self.cookie;
-        let known = usize::from(header.flow) < self.headers.len();
+        let known = usize::from(header.flow) < self.headers.len() && payload.len() == self.len;
         (accepted && ours && known).then_some(Message { flow: header.flow.into(), len: payload.len(), checked: false })
     }
 

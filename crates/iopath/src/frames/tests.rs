@@ -40,9 +40,9 @@ fn inet<const V6: bool>(count: u16, request: usize, reply: usize) -> (Inet<V6>, 
     (Inet::new(client, &flows, false, request).unwrap(), Inet::new(server, &turned, true, reply).unwrap())
 }
 
-fn raw(count: u16, request: usize, reply: usize) -> (Raw, Raw) {
-    let client = Sends { source: CLIENT, destination: SERVER, hops: 0, cookie: COOKIE, flows: count, len: request };
-    let server = Sends { source: SERVER, destination: CLIENT, hops: 1, cookie: COOKIE, flows: count, len: reply };
+fn raw(count: u16, len: usize) -> (Raw, Raw) {
+    let client = Sends { source: CLIENT, destination: SERVER, hops: 0, cookie: COOKIE, flows: count, len };
+    let server = Sends { source: SERVER, destination: CLIENT, hops: 1, cookie: COOKIE, flows: count, len };
     (Raw::new(client, Accepts::From(SERVER, 1)).unwrap(), Raw::new(server, Accepts::From(CLIENT, 0)).unwrap())
 }
 
@@ -140,7 +140,9 @@ fn every_framing_carries_every_size_over_one_flow_and_over_several() {
             let work = work(300, flows, outstanding, request, reply);
             complete(&format!("IPv4, {what}"), inet::<false>(flows, request, reply), work);
             complete(&format!("IPv6, {what}"), inet::<true>(flows, request, reply), work);
-            complete(&format!("raw, {what}"), raw(flows, request, reply), work);
+            if request == reply {
+                complete(&format!("raw, {what}"), raw(flows, request), work);
+            }
         }
     }
 }
@@ -205,7 +207,7 @@ fn what_is_sent_is_what_a_kernel_socket_takes() {
 
 #[test]
 fn short_frames_are_padded_with_zeroes() {
-    let (mut frames, mut far) = by_hand(raw(1, 1, 1).0);
+    let (mut frames, mut far) = by_hand(raw(1, 1).0);
     for byte in [0xff, 7] {
         assert!(frames.send(0, 1, |bytes| bytes.fill(byte), &mut NoMarks).unwrap());
         let frame = get(&mut far).unwrap();
@@ -271,16 +273,19 @@ fn only_the_proven_peers_frames_are_answered() {
         assert!(answer(server(), &frame, 1).is_none(), "{what}");
     }
 
-    let good = request(raw(1, PAYLOAD.len(), 1).0, 0, &PAYLOAD);
-    let server = || raw(1, 1, 1).1;
-    let reply = answer(server(), &good, 1).unwrap();
+    let good = request(raw(1, PAYLOAD.len()).0, 0, &PAYLOAD);
+    let server = || raw(1, PAYLOAD.len()).1;
+    let reply = answer(server(), &good, PAYLOAD.len()).unwrap();
     assert_eq!((&reply[..6], reply[30]), (&CLIENT[..], PAYLOAD[0]));
-    for at in [6, 12, 14, 16, 17, 18, 22, 29] {
+    for at in [6, 12, 14, 16, 17, 18, 20, 22, 29] {
         let mut frame = good.clone();
         frame[at] ^= 1;
-        assert!(answer(server(), &frame, 1).is_none(), "byte {at}: source, type, magic, version, hops, flow, cookie");
+        assert!(
+            answer(server(), &frame, PAYLOAD.len()).is_none(),
+            "byte {at}: source, type, magic, version, hops, flow, length, cookie"
+        );
     }
-    assert!(answer(server(), &reply, 1).is_none(), "a reply is no request");
+    assert!(answer(server(), &reply, PAYLOAD.len()).is_none(), "a reply is no request");
 }
 
 #[test]
@@ -301,7 +306,7 @@ fn a_reflectors_frames_are_known_by_their_cookie() {
 #[test]
 fn a_full_ring_sends_nothing_and_keeps_every_chunk() {
     let (near, mut far) = pair(&Config { ring_entries: 2, chunks: 8, ..Config::default() }).unwrap();
-    let mut frames = Frames::new(near, Look, raw(1, 20, 20).0, false);
+    let mut frames = Frames::new(near, Look, raw(1, 20).0, false);
     let mut send = || frames.send(0, 20, |bytes| bytes.fill(1), &mut NoMarks).unwrap();
     // Two in flight, two in the TX ring.
     assert_eq!([(); 6].map(|()| send()), [true, true, true, true, false, false]);
@@ -328,7 +333,7 @@ proptest! {
     fn any_frame_is_the_sessions_or_none(bytes in prop::collection::vec(any::<u8>(), 0..128)) {
         prop_assert_eq!(inet::<false>(1, 1, 1).1.read(&bytes), None);
         prop_assert_eq!(inet::<true>(1, 1, 1).1.read(&bytes), None);
-        prop_assert_eq!(raw(1, 1, 1).1.read(&bytes), None);
+        prop_assert_eq!(raw(1, 1).1.read(&bytes), None);
     }
 
     #[test]
