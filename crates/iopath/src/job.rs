@@ -595,7 +595,7 @@ mod tests {
         assert_eq!(text("pipe", |job| job.plain_peer = true), "an echo service speaks TCP or UDP, not pipe");
         assert_eq!(
             text("udp", |job| (job.plain_peer, job.reply) = (true, 65)),
-            "an echo service returns what it gets: a request of 64 bytes has no reply of 65"
+            "an echo service or reflector returns what it gets: a request of 64 bytes has no reply of 65"
         );
     }
 }

@@ -102,7 +102,8 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
 pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathError> {
     let side = run.job.spec.server.clone();
     let job = run.job;
-    let socket = inet::listen_udp(job, &run.listen, &mut run.found.side)?;
+    let proving = for_sockets(job);
+    let socket = inet::listen_udp(&proving, &run.listen, &mut run.found.side)?;
     let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
     // The ring is open before the client can know that it is met, so that it need only be started then.
     let client = run.listen.client.to_canonical();
@@ -110,7 +111,7 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
     let filter = filter(&side, [address.port()].into_iter());
     let (device, io) = open::<B>(&link, filter, false, Side::Server, job, client.is_ipv6(), &mut run.found.side)?;
     run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
-    let sockets = inet::accept_udp(job, socket, &run.listen, &mut run.found.side)?;
+    let sockets = inet::accept_udp(&proving, socket, &run.listen, &mut run.found.side)?;
     let flows = flows_of(&sockets)?;
     hold(&sockets)?;
     let way = Way::to(&flows, &sockets, Duration::from(job.timeout), &side)?;
@@ -240,13 +241,20 @@ fn link_to(peer: IpAddr) -> Result<LinkFacts, PathError> {
     Ok(Netlink::open()?.route_to(peer)?.link)
 }
 
+/// The job for the sockets that prove and hold: nothing is received from them, so they are not to be polled.
+fn for_sockets(job: &Job) -> Job {
+    let mut job = job.clone();
+    (job.spec.client.policy, job.spec.server.policy) = (Policy::Block, Policy::Block);
+    job
+}
+
 /// One socket per flow, proven, on neighbouring ports, so that the ring's filter takes nobody else's.
 fn connect(job: &Job, peer: SocketAddr, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
-    let job = match job.local_port {
-        LocalPort::Any if job.flows > 1 => &Job { local_port: LocalPort::Fixed(free_ports(peer, job.flows)?), ..job.clone() },
-        _ => job,
-    };
-    (0..job.flows).map(|index| inet::connect_udp(job, peer, index, found)).collect()
+    let mut job = for_sockets(job);
+    if job.flows > 1 && job.local_port == LocalPort::Any {
+        job.local_port = LocalPort::Fixed(free_ports(peer, job.flows)?);
+    }
+    (0..job.flows).map(|index| inet::connect_udp(&job, peer, index, found)).collect()
 }
 
 /// The first of so many neighbouring ports that nobody uses.
