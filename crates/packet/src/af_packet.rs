@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use crate::device::{BackEnd, Config, Favour, OpenError};
 use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Refused, TimeSource};
-use crate::io::{Arrival, Arrived, Counters, Kick, PacketIo};
+use crate::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
 
 mod checksum;
 mod program;
@@ -70,6 +70,7 @@ impl BackEnd for AfPacket {
             queue: 0,
             queues: config.rings,
             mode: None,
+            mode_why: None,
             zero_copy: false,
             need_wakeup: false,
             busy_poll: false,
@@ -192,11 +193,11 @@ impl PacketIo for Io {
     }
 
     #[inline]
-    fn kick(&mut self, what: Kick) -> io::Result<()> {
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
         match what {
             Kick::Send => self.send(),
             // The kernel fills the ring untold; all there is to learn is whether it goes on doing so.
-            Kick::Receive => self.socket.take_error(),
+            Kick::Receive => self.socket.take_error().map(|()| Kicked::Done),
         }
     }
 
@@ -214,7 +215,7 @@ impl PacketIo for Io {
 impl Io {
     /// Sends what is queued. A frame leaves the queue once the kernel has copied or refused it.
     #[inline]
-    fn send(&mut self) -> io::Result<()> {
+    fn send(&mut self) -> io::Result<Kicked> {
         while let Some(first) = self.queue.front() {
             let sent = if self.queue.len() == 1 {
                 self.socket.send(self.umem.bytes(first)).map(|()| 1)
@@ -230,7 +231,7 @@ impl Io {
                     }
                     Some(Errno::AGAIN | Errno::NOBUFS) => {
                         self.counters.tx_busy += 1;
-                        return Ok(());
+                        return Ok(Kicked::Busy);
                     }
                     _ => return Err(error),
                 },
@@ -239,7 +240,7 @@ impl Io {
                 self.pool.give(frame);
             }
         }
-        Ok(())
+        Ok(Kicked::Done)
     }
 }
 
