@@ -74,6 +74,21 @@ fn every_mixture_over_veth() {
 }
 
 #[test]
+fn packet_over_loopback_where_the_kernel_takes_its_frames() {
+    if !can("packet_over_loopback_where_the_kernel_takes_its_frames", root(), "packet sockets need root") {
+        return;
+    }
+    let home = Home::new();
+    complete(&home.json(&format!("ping --link loopback {QUICK} --path packet:spin --path packet:spin,l3=off")));
+    home.hairpin(&format!("ping --link loopback {QUICK} --path packet:spin/udp")).fails(1, &["route_localnet", "--link veth"]);
+    if can("packet_over_loopback_where_the_kernel_takes_its_frames", std::net::UdpSocket::bind("[::1]:0").is_ok(), "no IPv6 here")
+    {
+        let paths = each(&["packet:spin", "packet:spin/udp", "udp:spin/packet"]);
+        complete(&home.json(&format!("ping --link loopback -6 {QUICK}{paths}")));
+    }
+}
+
+#[test]
 fn every_policy_and_mode_and_what_was_granted() {
     if !rings("every_policy_and_mode_and_what_was_granted") {
         return;

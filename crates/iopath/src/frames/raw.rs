@@ -15,6 +15,7 @@ const HEADERS: usize = ethernet::LEN + raw::LEN;
 pub(crate) struct Raw {
     accepts: Accepts,
     cookie: u64,
+    hops: u8,
     headers: Vec<[u8; HEADERS]>,
     /// Bytes of each payload, both ways: nothing is answered with more than came.
     len: usize,
@@ -60,7 +61,7 @@ impl Raw {
             Some(headers)
         };
         let headers = (0..sends.flows).map(header).collect::<Option<_>>()?;
-        Some(Raw { accepts, cookie: sends.cookie, headers, len: sends.len })
+        Some(Raw { accepts, cookie: sends.cookie, hops: sends.hops, headers, len: sends.len })
     }
 }
 
@@ -80,6 +81,11 @@ impl Framing for Raw {
         let ours = head[12..] == raw::ETHERTYPE.to_be_bytes() && header.cookie == self.cookie;
         let known = usize::from(header.flow) < self.headers.len() && payload.len() == self.len;
         (accepted && ours && known).then_some(Message { flow: header.flow.into(), len: payload.len(), checked: false })
+    }
+
+    fn is_own(&self, frame: &[u8]) -> bool {
+        let own = |(header, _): (raw::Header, &[u8])| header.cookie == self.cookie && header.hops == self.hops;
+        frame.get(ethernet::LEN..).and_then(raw::Header::decode).is_some_and(own)
     }
 
     #[inline(always)]
