@@ -494,7 +494,9 @@ impl End {
         let ring = &mut self.rings[0];
         let sleeper = ring.kick(Kick::Receive).err().and_then(|error| error.raw_os_error());
         let spinner = (0..1000).find_map(|_| {
-            (0..64).for_each(|_| drop(ring.rx_batch(&mut Vec::new(), 1)));
+            for _ in 0..64 {
+                ring.rx_batch(&mut Vec::new(), 1);
+            }
             ring.kick(Kick::Receive).err()?.raw_os_error()
         });
         sleeper.filter(|errno| Some(*errno) == spinner)
