@@ -13,6 +13,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+pub mod bounce;
 pub mod device;
 pub mod fault;
 pub mod filter;

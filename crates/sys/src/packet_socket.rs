@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   device ──▶ filter ──▶ ring of slots or blocks ──copied──▶ frame of the pool
-//!   device ◀────────────── send(2), one frame a call ◀─────── frame of the pool
+//!   device ◀──────── send(2), for several sendmmsg(2) ◀────── frame of the pool
 //! ```
 //! The socket is closed to frames until [`Gate::open`]: a filter that takes nothing is attached before it is bound. What belongs to the
 //! socket (ring, filter, fanout membership, promiscuous mode) ends with it, however the process ends.
@@ -22,6 +22,8 @@ mod ring;
 
 use ring::{Area, HEAD_ROOM, Ring};
 
+/// Most frames that one system call sends.
+pub const MOST_AT_ONCE: usize = 32;
 /// How long a block of a rate ring may fill, in milliseconds: the kernel's shortest.
 const RETIRE_MS: u32 = 1;
 /// Bytes of a block of a rate ring, where frames do not need more.
@@ -142,6 +144,20 @@ pub struct PacketSocket {
 #[derive(Clone, Debug)]
 pub struct Gate(Weak<OwnedFd>);
 
+/// Says whether this process may open a packet socket in its network namespace.
+///
+/// # Errors
+/// EPERM without CAP_NET_RAW, EAFNOSUPPORT in a kernel without packet sockets.
+pub fn permitted() -> Result<(), PacketSocketError> {
+    unbound().map(drop)
+}
+
+/// A socket that gets no frame of any interface: its protocol is 0.
+fn unbound() -> Result<OwnedFd, PacketSocketError> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|errno| failed(OPEN_STEP)(errno.into()))
+}
+
 impl PacketSocket {
     /// Opens a socket on an interface, closed to frames.
     ///
@@ -149,9 +165,7 @@ impl PacketSocket {
     /// The step that failed and what the kernel said: EPERM without CAP_NET_RAW, ENODEV without the interface, ENOMEM for a ring that is
     /// too large, EPFNOSUPPORT for an interface without Ethernet frames.
     pub fn open(ask: &Ask) -> Result<PacketSocket, PacketSocketError> {
-        // Protocol 0: no frame of any interface before bind.
-        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None);
-        let socket = socket.map_err(|errno| failed(OPEN_STEP)(errno.into()))?;
+        let socket = unbound()?;
         let fd = socket.as_fd();
         let version = match ask.layout {
             Layout::Slots => libc::tpacket_versions::TPACKET_V2,
@@ -236,6 +250,30 @@ impl PacketSocket {
     #[inline(always)]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
+    }
+
+    /// Sends the first frames, at most [`MOST_AT_ONCE`], with one system call and returns how many left. For several frames this takes
+    /// less time than [`send`](PacketSocket::send) for each, for one it takes more.
+    ///
+    /// # Errors
+    /// As [`send`](PacketSocket::send), where the first frame was refused.
+    pub fn send_many<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
+        let mut parts = [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; MOST_AT_ONCE];
+        let mut count = 0;
+        for (part, frame) in parts.iter_mut().zip(frames) {
+            *part = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
+            count += 1;
+        }
+        // SAFETY: a message of zeros is valid: no name, no parts, no control data.
+        let mut messages: [libc::mmsghdr; MOST_AT_ONCE] = unsafe { std::mem::zeroed() };
+        for (message, part) in messages.iter_mut().zip(&mut parts[..count]) {
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: the first `count` messages point to one part each, and these to frames that are borrowed until the call returns; the
+        // kernel reads the frames and writes nothing but the messages' lengths.
+        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
     /// What has befallen the socket since the last call: ENETDOWN where the interface went down.
