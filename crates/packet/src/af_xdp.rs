@@ -68,7 +68,7 @@ impl BackEnd for AfXdp {
         foreign(&link)?;
         let queues = queues(&link);
         let program = Program::load(config.filter, queues).map_err(|error| loading(interface, error))?;
-        let (attached, mode, mode_why) = attach(&link, config, &program, &mut refused)?;
+        let (attached, mode, mode_why) = attach(&link, queues, config, &program, &mut refused)?;
         if config.busy_poll_us.is_some() && mode == Mode::Generic {
             let why =
                 "generic XDP runs behind the driver's NAPI context, so there is nothing to poll: ask for mode native".into();
@@ -84,7 +84,7 @@ impl BackEnd for AfXdp {
             mode_why,
             zero_copy: false,
             need_wakeup: false,
-            busy_poll: config.busy_poll_us.is_some() && mode == Mode::Native,
+            busy_poll: false,
             multi_buffer: false,
             rx_time: None,
             longest_frame: longest,
@@ -104,12 +104,11 @@ impl BackEnd for AfXdp {
         }
         let mut granted = Granted { queue, ..self.granted.clone() };
         let socket = self.socket(queue, &mut granted)?;
-        if let (true, Some(usecs)) = (granted.busy_poll, self.config.busy_poll_us)
-            && let Err(error) = socket.busy_poll(usecs)
-        {
-            granted.busy_poll = false;
-            let why = format!("setting the socket's busy-poll options was refused: {error}");
-            granted.refused.push(Refused { feature: Feature::BusyPoll, why });
+        if let Some(usecs) = self.config.busy_poll_us {
+            match socket.busy_poll(usecs) {
+                Ok(()) => granted.busy_poll = true,
+                Err(error) => granted.refused.push(Refused { feature: Feature::BusyPoll, why: no_busy_poll(&error) }),
+            }
         }
         let ring = Queue::new(socket, granted);
         let put = self.program.set_socket(queue, ring.socket());
@@ -208,6 +207,7 @@ fn foreign(link: &LinkFacts) -> Result<(), OpenError> {
 /// Attaches the program where it was asked to run, or where it runs faster. Returns why it runs there, if that was not asked.
 fn attach(
     link: &LinkFacts,
+    queues: u32,
     config: &Config,
     program: &Program,
     refused: &mut Vec<Refused>,
@@ -221,7 +221,7 @@ fn attach(
     if let Some(mode) = config.mode {
         return at(mode).map(|attached| (attached, mode, None)).map_err(|error| failed(mode, error));
     }
-    let Choice { mode, why } = faster::of(link);
+    let Choice { mode, why } = faster::of(link, queues);
     if mode == Mode::Generic {
         refused.push(Refused { feature: Feature::Native, why: why.clone() });
         return at(mode).map(|attached| (attached, mode, Some(why))).map_err(|error| failed(mode, error));
@@ -234,6 +234,15 @@ fn attach(
             let attached = at(Mode::Generic).map_err(|error| failed(Mode::Generic, error))?;
             Ok((attached, Mode::Generic, Some(why)))
         }
+    }
+}
+
+fn no_busy_poll(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::OPNOTSUPP) => {
+            "the kernel gives a socket in copy mode no NAPI context to poll (SO_INCOMING_NAPI_ID is 0); it takes zero-copy".into()
+        }
+        _ => format!("the socket's busy-poll options were refused: {error}"),
     }
 }
 

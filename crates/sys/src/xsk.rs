@@ -288,8 +288,12 @@ impl Socket {
     /// Has the kernel poll the device for up to `usecs` in each kick, and keep its interrupts off meanwhile.
     ///
     /// # Errors
-    /// EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
+    /// EOPNOTSUPP if the socket knows no NAPI context to poll, which it gets from a bind with zero-copy (before Linux 6.14 from the first frame
+    /// too, which is not waited for here); EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
     pub fn busy_poll(&self, usecs: u32) -> io::Result<()> {
+        if socket::get(&self.fd, socket::SO_INCOMING_NAPI_ID)? == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
         socket::set(&self.fd, socket::SO_PREFER_BUSY_POLL, 1)?;
         socket::set(&self.fd, socket::SO_BUSY_POLL, usecs.min(i32::MAX as u32).cast_signed())?;
         socket::set(&self.fd, socket::SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET)
@@ -333,7 +337,7 @@ impl Socket {
             }
             self.received.release(self.rx.consumer());
             self.missing += ready;
-            if ready > self.level / 4 && self.level < self.entries {
+            if ready + self.received.waiting() > self.level / 4 && self.level < self.entries {
                 self.missing += self.level;
                 self.level *= 2;
             }
