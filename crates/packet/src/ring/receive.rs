@@ -60,7 +60,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         })
     }
 
-    /// Receives what is there, at least one frame and at most `most` (and the hold limit), into `into`, after what is in it already. The
+    /// Receives what is there, at least one frame and at most `most` (and 64, and the hold limit), into `into`, after what is in it. The
     /// batch is whatever has gathered since the last call: as the rate grows it grows, and no frame waits for others. `timeout` as in
     /// [`recv`](Ring::recv). Reserve `into` beforehand so that nothing is allocated.
     ///
