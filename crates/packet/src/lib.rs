@@ -11,6 +11,8 @@
 
 #![forbid(unsafe_code)]
 
+pub use hairpin_sys::{clock, umem};
+
 pub mod af_packet;
 pub mod af_xdp;
 pub mod bounce;
