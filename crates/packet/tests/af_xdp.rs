@@ -21,7 +21,9 @@ use hairpin_packet::device::{BackEnd, Config, OpenError};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Feature, Mode};
 use hairpin_packet::io::{Arrival, Kick, PacketIo};
+use hairpin_packet::ring::{Ring, RingConfig, Wait};
 use hairpin_sys::bpf::XdpState;
+use hairpin_sys::clock::MonotonicRaw;
 use hairpin_sys::netlink::{Netlink, VethConfig};
 use hairpin_sys::netns;
 use hairpin_sys::umem::Frame;
@@ -402,6 +404,10 @@ fn an_interface_is_removed() -> Outcome {
         equal("send", errno(a.send(0, &[frame(60)])), Some(libc::ENXIO))?;
         equal("receive", a.receive_error(), Some(libc::ENXIO))?;
         a.device.stop()?;
+        // poll(2) says nothing of it, so a receiver that sleeps asks now and then.
+        let asleep = RingConfig { wait: Wait::Block, ..RingConfig::default() };
+        let ring = Ring::new(a.rings.remove(0), MonotonicRaw, asleep);
+        equal("a sleeping receive", ring.recv(-1).err().and_then(|error| error.raw_os_error()), Some(libc::ENXIO))?;
     }
     Ok(())
 }
