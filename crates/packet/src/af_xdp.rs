@@ -15,17 +15,20 @@ mod program;
 mod queue;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use hairpin_sys::bpf::{BpfError, XdpLink, XdpState};
 use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
+use hairpin_sys::packet_socket::promiscuous;
 use hairpin_sys::umem::{MIN_CHUNK, Pool};
 use hairpin_sys::xsk::{HEADROOM, LARGEST_CHUNK, Options, Socket, XskError};
 use rustix::io::Errno;
 
 use crate::device::{BackEnd, Config, Favour, OpenError};
+use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Mode, Refused};
 use faster::Choice;
 use program::Program;
@@ -47,6 +50,7 @@ pub struct AfXdp {
     chunk: usize,
     program: Program,
     _attached: XdpLink,
+    _promiscuous: Option<OwnedFd>,
 }
 
 impl BackEnd for AfXdp {
@@ -90,7 +94,9 @@ impl BackEnd for AfXdp {
             longest_frame: longest,
             refused,
         };
-        Ok(AfXdp { config: config.clone(), link, granted, chunk, program, _attached: attached })
+        let hears_all = (config.promiscuous || config.filter == Filter::All).then(|| promiscuous(link.index)).transpose();
+        let _promiscuous = hears_all.map_err(|error| socket_refused(interface, error.step, error.source))?;
+        Ok(AfXdp { config: config.clone(), link, granted, chunk, program, _attached: attached, _promiscuous })
     }
 
     fn granted(&self) -> &Granted {
@@ -167,7 +173,11 @@ impl AfXdp {
         let why = "in copy mode the system call itself sends, so there is none to save".into();
         granted.refused.push(Refused { feature: Feature::NeedWakeup, why });
         open(false)?.map_err(|error| {
-            if taken(&error) { OpenError::QueueTaken { interface: interface(), queue } } else { binding(&interface(), error) }
+            if taken(&error) {
+                OpenError::QueueTaken { interface: interface(), queue }
+            } else {
+                socket_refused(&interface(), error.step, error.source)
+            }
         })
     }
 }
@@ -286,8 +296,8 @@ fn loading(interface: &str, error: BpfError) -> OpenError {
     step("load the XDP program", interface.into(), io::Error::other(error))
 }
 
-fn binding(interface: &str, error: XskError) -> OpenError {
-    match Errno::from_io_error(&error.source) {
+fn socket_refused(interface: &str, what: &str, source: io::Error) -> OpenError {
+    match Errno::from_io_error(&source) {
         Some(Errno::PERM) => OpenError::Capability {
             what: "an AF_XDP socket",
             interface: interface.into(),
@@ -302,7 +312,7 @@ fn binding(interface: &str, error: XskError) -> OpenError {
         },
         Some(Errno::NODEV) => OpenError::NoInterface(interface.into()),
         Some(Errno::NETDOWN) => OpenError::Down(interface.into()),
-        _ => step(error.step, interface.into(), error.source),
+        _ => step(what, interface.into(), source),
     }
 }
 
