@@ -21,7 +21,9 @@ use hairpin_packet::device::{BackEnd, Config, OpenError};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Feature, Mode};
 use hairpin_packet::io::{Arrival, Kick, PacketIo};
+use hairpin_packet::ring::{Ring, RingConfig, Wait};
 use hairpin_sys::bpf::XdpState;
+use hairpin_sys::clock::MonotonicRaw;
 use hairpin_sys::netlink::{Netlink, VethConfig};
 use hairpin_sys::netns;
 use hairpin_sys::umem::Frame;
@@ -48,6 +50,7 @@ const TESTS: &[Test] = &[
     ("nothing comes before start and after stop", nothing_comes_before_start_and_after_stop),
     ("kernel sockets work beside a ring that takes one port", kernel_sockets_work_beside_a_ring),
     ("what is not granted has its reason", what_is_not_granted_has_its_reason),
+    ("an interface is promiscuous as long as all its frames are asked for", an_interface_is_promiscuous),
     ("an interface, a queue and a configuration that do not go are named", what_does_not_go_is_named),
     ("a taken queue is refused, and free again once closed", a_taken_queue_is_refused),
     ("a foreign program is refused by its number", a_foreign_program_is_refused),
@@ -278,11 +281,32 @@ fn what_is_not_granted_has_its_reason() -> Outcome {
     ip(&["link", "set", B, "mtu", "1500"])?;
     let native = End::of(A, &Config { busy_poll_us: Some(20), ..config(Mode::Native) }, 1)?;
     contains(&native.rings[0].granted().require(Feature::BusyPoll).unwrap_err().to_string(), "no NAPI context to poll")?;
-    contains(&native.rings[0].granted().require(Feature::ZeroCopy).unwrap_err().to_string(), "no zero-copy (EOPNOTSUPP)")?;
+    contains(
+        &native.rings[0].granted().require(Feature::ZeroCopy).unwrap_err().to_string(),
+        "has no zero-copy: its driver has none",
+    )?;
     // Loopback's driver knows no native XDP, and nothing is tried there.
     let lo = AfXdp::open("lo", &Config { filter: Filter::Ethertype(ETHERTYPE), ..Config::default() })?;
     equal("loopback", lo.granted().mode, Some(Mode::Generic))?;
     contains(&lo.granted().require(Feature::Native).unwrap_err().to_string(), "the driver of lo has no native XDP")
+}
+
+fn an_interface_is_promiscuous() -> Outcome {
+    pair(1, None)?;
+    let promiscuous = || -> Outcome<bool> {
+        let flags = std::fs::read_to_string(format!("/sys/class/net/{A}/flags"))?;
+        // IFF_PROMISC of linux/if.h.
+        Ok(u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16)? & 0x100 != 0)
+    };
+    for (filter, asked, expected) in
+        [(Filter::All, false, true), (Filter::Ethertype(ETHERTYPE), true, true), (Filter::Ethertype(ETHERTYPE), false, false)]
+    {
+        let device = AfXdp::open(A, &Config { filter, promiscuous: asked, ..config(Mode::Generic) })?;
+        equal("while it is open", promiscuous()?, expected)?;
+        drop(device);
+        equal("afterwards", promiscuous()?, false)?;
+    }
+    Ok(())
 }
 
 fn what_does_not_go_is_named() -> Outcome {
@@ -402,6 +426,10 @@ fn an_interface_is_removed() -> Outcome {
         equal("send", errno(a.send(0, &[frame(60)])), Some(libc::ENXIO))?;
         equal("receive", a.receive_error(), Some(libc::ENXIO))?;
         a.device.stop()?;
+        // poll(2) says nothing of it, so a receiver that sleeps asks now and then.
+        let asleep = RingConfig { wait: Wait::Block, ..RingConfig::default() };
+        let ring = Ring::new(a.rings.remove(0), MonotonicRaw, asleep);
+        equal("a sleeping receive", ring.recv(-1).err().and_then(|error| error.raw_os_error()), Some(libc::ENXIO))?;
     }
     Ok(())
 }

@@ -211,8 +211,8 @@ impl XdpState {
         })
     }
 
-    /// True if the driver says that it can write straight into an application's memory.
-    pub fn offers_zero_copy(&self) -> bool {
-        self.features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0
+    /// Whether the driver offers to write straight into an application's memory; `None` if the kernel does not tell.
+    pub fn offers_zero_copy(&self) -> Option<bool> {
+        (self.features != 0).then_some(self.features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0)
     }
 }
