@@ -6,8 +6,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, thread};
 
 use hairpin_packet::af_xdp::AfXdp;
-use hairpin_packet::device::BackEnd;
+use hairpin_packet::device::{BackEnd, Config};
 use hairpin_packet::granted::Mode;
+use hairpin_packet::io::PacketIo;
 use hairpin_sys::netlink::{Netlink, VethConfig};
 use hairpin_sys::netns;
 
@@ -112,7 +113,11 @@ pub fn hold() -> Outcome {
     Ok(())
 }
 
+/// Opens a device that is small enough for any limit of locked memory, and tells why its mode was taken.
 pub fn open_and_tell() -> Outcome {
-    AfXdp::open(A, &config(Mode::Generic)).map(drop)?;
+    let config = Config { mode: None, ring_entries: 512, chunks: 1024, ..config(Mode::Generic) };
+    let mut device = AfXdp::open(A, &config)?;
+    let ring = device.ring(0)?;
+    println!("{}", ring.granted().mode_why.as_deref().unwrap_or_default());
     Ok(())
 }
