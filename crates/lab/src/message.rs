@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use hairpin_iopath::job::{Address, Job, Listen};
 use hairpin_record::run::{ClockFacts, CpuSide, FlowFacts, Granted, HostFacts, Quantiles, Row, TcpSide};
-use hairpin_record::stream::Progress;
+use hairpin_record::progress::Progress;
 use hairpin_record::warning::Note;
 use hairpin_units::BitRate;
 use serde::{Deserialize, Serialize};

@@ -15,7 +15,7 @@ use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, Observer, Server
 use hairpin_iopath::path::PathError;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Row, Side};
-use hairpin_record::stream::{self, Progress};
+use hairpin_record::progress::{self, Progress};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Quality, Tsc};
 use hairpin_sys::ethtool::Ethtool;
@@ -386,7 +386,7 @@ impl Observer for Teller<'_> {
         *told = Instant::now();
         let measured = Nanos(recorder.measured_ns());
         let progress = Progress {
-            schema: stream::SCHEMA.into(),
+            schema: progress::SCHEMA.into(),
             path: self.job.spec.to_string(),
             request_bytes: self.job.request.into(),
             at_ns: measured.0,

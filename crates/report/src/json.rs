@@ -1,7 +1,7 @@
 //! Records as JSON: `hairpin.run/1` whole or on one line, `hairpin.progress/1` on one line.
 
 use hairpin_record::run::Run;
-use hairpin_record::stream::Progress;
+use hairpin_record::progress::Progress;
 
 /// The types are structs and maps with text as keys, and text is what serde_json needs as a key.
 const ALWAYS: &str = "records have text keys only";

@@ -5,7 +5,7 @@
 use hairpin_record::check::{self, Check, Delay, Verdict};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{CpuSide, Origin, Quantiles, Row, Run, Tcp, TcpSide};
-use hairpin_record::stream::{self, Progress};
+use hairpin_record::progress::{self, Progress};
 use hairpin_record::warning::Warning;
 use hairpin_report::{Options, PathRow, RunRow, Support};
 use hairpin_units::{Nanos, Quantile};
@@ -247,7 +247,7 @@ fn json_reads_back_as_the_run() {
     assert_eq!(line.trim_end().lines().count(), 1);
     assert_eq!(serde_json::from_str::<Run>(&line).unwrap(), run);
     let progress = Progress {
-        schema: stream::SCHEMA.into(),
+        schema: progress::SCHEMA.into(),
         path: "udp:spin/udp:spin".into(),
         request_bytes: 64,
         at_ns: 1_000_000_000,
