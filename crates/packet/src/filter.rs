@@ -11,7 +11,8 @@ pub enum Filter {
     All,
     /// Frames of this ethertype, with or without one VLAN tag.
     Ethertype(u16),
-    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port from the first to the last; no fragments.
+    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port from the first to the last; no fragments, with or without
+    /// one VLAN tag.
     Udp {
         /// The first port.
         first: u16,
@@ -59,9 +60,100 @@ impl fmt::Display for Filter {
     }
 }
 
+impl Filter {
+    /// True if the ring takes this frame, whatever its bytes.
+    #[inline]
+    pub fn takes(&self, frame: &[u8]) -> bool {
+        match *self {
+            Filter::All => true,
+            Filter::Ethertype(wanted) => {
+                ethertype(frame) == Some(wanted) || packet(frame).is_some_and(|(inner, _)| inner == wanted)
+            }
+            Filter::Udp { first, last } => udp(frame).is_some_and(|ports| (first..=last).contains(&ports.1)),
+        }
+    }
+}
+
+/// The number that follows the two MAC addresses.
+fn ethertype(frame: &[u8]) -> Option<u16> {
+    word(frame, 12)
+}
+
+/// The ethertype behind one VLAN tag (IEEE 802.1Q or 802.1ad), if there is one, and the packet.
+pub(crate) fn packet(frame: &[u8]) -> Option<(u16, &[u8])> {
+    match ethertype(frame)? {
+        0x8100 | 0x88a8 => Some((word(frame, 16)?, frame.get(18..)?)),
+        other => Some((other, frame.get(14..)?)),
+    }
+}
+
+/// Source and destination port, if the frame is UDP, no fragment and without IPv6 extension headers.
+fn udp(frame: &[u8]) -> Option<(u16, u16)> {
+    let (ethertype, packet) = packet(frame)?;
+    let at = match ethertype {
+        0x0800 => {
+            let header = usize::from(packet.first()? & 15) * 4;
+            // Version 4, at least five words, UDP, neither "more fragments" nor an offset (RFC 791, 3.1).
+            let whole = word(packet, 6)? & 0x3fff == 0;
+            (packet[0] >> 4 == 4 && header >= 20 && *packet.get(9)? == 17 && whole).then_some(header)?
+        }
+        // Version 6, next header UDP (RFC 8200, 3).
+        0x86dd => (packet.first()? >> 4 == 6 && *packet.get(6)? == 17).then_some(40)?,
+        _ => return None,
+    };
+    packet.get(at..at + 8)?;
+    Some((word(packet, at)?, word(packet, at + 2)?))
+}
+
+/// Two bytes in network order.
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A frame of UDP from port 1 to port 7 over IPv4, with this flags-and-offset word, behind `tags` VLAN tags.
+    fn udp4(fragment: u16, tags: usize) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        for _ in 0..tags {
+            frame.extend([0x81, 0, 0, 5]);
+        }
+        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0]);
+        frame.extend(fragment.to_be_bytes());
+        frame.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 7, 0, 8, 0, 0]);
+        frame
+    }
+
+    #[test]
+    fn udp_is_taken_by_port_behind_one_tag_at_most_and_never_a_fragment() {
+        let filter = Filter::Udp { first: 7, last: 8 };
+        assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0x4000, 1)));
+        assert!(!filter.takes(&udp4(0, 2)) && !filter.takes(&udp4(0x2000, 0)) && !filter.takes(&udp4(9, 0)));
+        assert!(!Filter::Udp { first: 8, last: 9 }.takes(&udp4(0, 0)));
+        for len in 0..udp4(0, 0).len() {
+            assert!(!filter.takes(&udp4(0, 0)[..len]), "{len}");
+        }
+        let mut other = udp4(0, 0);
+        other[23] = 6;
+        assert!(!filter.takes(&other));
+        let mut frame = vec![2; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 17, 64]);
+        frame.extend([1; 32]);
+        frame.extend([0, 1, 0, 7, 0, 8, 0, 0]);
+        assert!(filter.takes(&frame));
+        frame[20] = 44;
+        assert!(!filter.takes(&frame), "an extension header");
+    }
+
+    #[test]
+    fn ethertypes_are_found_with_and_without_a_tag() {
+        let filter = Filter::Ethertype(0x0800);
+        assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0, 1)) && !filter.takes(&udp4(0, 2)));
+        assert!(Filter::Ethertype(0x8100).takes(&udp4(0, 1)));
+        assert!(!filter.takes(&[0; 13]) && Filter::All.takes(&[]));
+    }
 
     #[test]
     fn filters_parse_and_print() {

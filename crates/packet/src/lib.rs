@@ -15,3 +15,4 @@ pub mod device;
 pub mod filter;
 pub mod granted;
 pub mod io;
+pub mod memory;
