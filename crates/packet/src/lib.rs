@@ -16,3 +16,4 @@ pub mod filter;
 pub mod granted;
 pub mod io;
 pub mod memory;
+pub mod ring;
