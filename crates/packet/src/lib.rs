@@ -17,3 +17,4 @@ pub mod granted;
 pub mod io;
 pub mod memory;
 pub mod ring;
+pub mod stream;
