@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod af_packet;
 pub mod device;
 pub mod filter;
 pub mod granted;

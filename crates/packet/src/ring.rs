@@ -208,7 +208,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
 
 impl<P: PacketIo> Core<P> {
     /// Kicks what is due: what stayed in the TX ring, and a batch whose time has come.
-    #[inline]
+    #[inline(always)]
     fn flush_due<C: Clock>(&mut self, clock: &C) -> io::Result<()> {
         let due = match &mut self.when {
             When::Estimated(estimate) if estimate.waiting() => estimate.due(clock.now()),
@@ -223,10 +223,13 @@ impl<P: PacketIo> Core<P> {
         if self.batch.is_empty() && !self.busy {
             return Ok(());
         }
-        let before = match self.when {
-            When::Estimated(_) => clock.now(),
-            When::Full(_) => Ticks::default(),
-        };
+        let before = self.seen(clock);
+        self.flush_since(before, clock)
+    }
+
+    /// As [`flush`](Core::flush), entered at `before`.
+    #[inline(always)]
+    fn flush_since<C: Clock>(&mut self, before: Ticks, clock: &C) -> io::Result<()> {
         // Until the kick has succeeded.
         self.busy = true;
         loop {
@@ -249,8 +252,8 @@ impl<P: PacketIo> Core<P> {
         Ok(())
     }
 
-    /// When the library saw a frame that it is about to send; no clock is read where nobody asks.
-    #[inline]
+    /// The time, for adaptive coalescing; no clock is read where nobody asks.
+    #[inline(always)]
     fn seen<C: Clock>(&self, clock: &C) -> Ticks {
         match self.when {
             When::Estimated(_) => clock.now(),
@@ -259,7 +262,7 @@ impl<P: PacketIo> Core<P> {
     }
 
     /// True if the batch takes one more frame.
-    #[inline]
+    #[inline(always)]
     fn has_room<C: Clock>(&mut self, clock: &C) -> io::Result<bool> {
         if self.batch.len() >= self.most {
             self.flush(clock)?;
@@ -268,7 +271,7 @@ impl<P: PacketIo> Core<P> {
     }
 
     /// A free chunk, if the batch takes one more frame.
-    #[inline]
+    #[inline(always)]
     fn room<C: Clock>(&mut self, clock: &C) -> io::Result<Option<Frame>> {
         if !self.has_room(clock)? {
             return Ok(None);
@@ -283,14 +286,15 @@ impl<P: PacketIo> Core<P> {
     }
 
     /// Puts a frame into the batch and kicks if it is time.
-    #[inline]
-    fn commit<C: Clock>(&mut self, frame: Frame, seen: Ticks, clock: &C) -> io::Result<()> {
+    #[inline(always)]
+    fn commit<C: Clock>(&mut self, frame: Frame, clock: &C) -> io::Result<()> {
         self.batch.push(frame);
-        let now = match &mut self.when {
+        let seen = self.seen(clock);
+        let kick = match &mut self.when {
             When::Full(frames) => self.batch.len() >= *frames,
             When::Estimated(estimate) => estimate.committed(seen),
         };
-        if now || self.busy { self.flush(clock) } else { Ok(()) }
+        if kick || self.busy { self.flush_since(seen, clock) } else { Ok(()) }
     }
 }
 

@@ -204,7 +204,6 @@ impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
     pub fn send_back(mut self) -> io::Result<Option<Self>> {
         let ring = self.ring;
         let core = &mut *ring.core.borrow_mut();
-        let seen = core.seen(&ring.clock);
         if !core.has_room(&ring.clock)? {
             return Ok(Some(self));
         }
@@ -216,7 +215,7 @@ impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
             frame.set_len(SHORTEST);
             ring.umem.bytes_mut(&mut frame)[len..].fill(0);
         }
-        core.commit(frame, seen, &ring.clock)?;
+        core.commit(frame, &ring.clock)?;
         Ok(None)
     }
 }

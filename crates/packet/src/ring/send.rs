@@ -129,7 +129,7 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
                 break now;
             }
         };
-        core.commit(chunk, start, clock)?;
+        core.commit(chunk, clock)?;
         core.flush(clock)?;
         self.started = Some(start);
         Ok(Some(Nanos(clock.to_ns(due.map_or(0, |due| start.since(due))))))
@@ -148,10 +148,9 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         self.fits(len)?;
         let clock = &self.ring.clock;
         let core = &mut *self.ring.core.borrow_mut();
-        let seen = core.seen(clock);
         let Some(mut frame) = core.room(clock)? else { return Ok(Injected::Full) };
         self.write(&mut frame, len, fill);
-        core.commit(frame, seen, clock)?;
+        core.commit(frame, clock)?;
         Ok(Injected::Sent)
     }
 
@@ -181,13 +180,12 @@ impl<P: PacketIo, C: Clock> Slot<'_, P, C> {
         let core = &mut *ring.core.borrow_mut();
         let Some(mut frame) = self.frame.take() else { return Ok(()) };
         ring.held.set(ring.held.get() - 1);
-        let seen = core.seen(&ring.clock);
         let len = frame.len();
         if len < SHORTEST {
             frame.set_len(SHORTEST);
             ring.umem.bytes_mut(&mut frame)[len..].fill(0);
         }
-        core.commit(frame, seen, &ring.clock)
+        core.commit(frame, &ring.clock)
     }
 }
 
