@@ -20,7 +20,7 @@ use hairpin_sys::umem::{Frame, MAX_CHUNK, MIN_CHUNK, Pool, Umem};
 use crate::device::{BackEnd, Config, Favour, OpenError};
 use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Refused, TimeSource};
-use crate::io::{Arrival, Arrived, Counters, Kick, PacketIo};
+use crate::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
 
 mod checksum;
 mod program;
@@ -189,11 +189,11 @@ impl PacketIo for Io {
     }
 
     #[inline]
-    fn kick(&mut self, what: Kick) -> io::Result<()> {
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
         match what {
             Kick::Send => self.send(),
             // The kernel fills the ring untold; all there is to learn is whether it goes on doing so.
-            Kick::Receive => self.socket.take_error(),
+            Kick::Receive => self.socket.take_error().map(|()| Kicked::Done),
         }
     }
 
@@ -211,7 +211,7 @@ impl PacketIo for Io {
 impl Io {
     /// Sends what is queued. A frame leaves the queue once the kernel has copied or refused it.
     #[inline]
-    fn send(&mut self) -> io::Result<()> {
+    fn send(&mut self) -> io::Result<Kicked> {
         while let Some(frame) = self.queue.pop_front() {
             let Err(error) = self.socket.send(self.umem.bytes(&frame)) else {
                 self.pool.give(frame);
@@ -225,7 +225,7 @@ impl Io {
                 Some(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => {
                     self.counters.tx_busy += 1;
                     self.queue.push_front(frame);
-                    return Ok(());
+                    return Ok(Kicked::Busy);
                 }
                 _ => {
                     self.queue.push_front(frame);
@@ -233,7 +233,7 @@ impl Io {
                 }
             }
         }
-        Ok(())
+        Ok(Kicked::Done)
     }
 }
 

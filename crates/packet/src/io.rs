@@ -44,7 +44,7 @@ pub trait PacketIo: Send {
     /// What the kernel said: ENETDOWN where the interface went down, ENXIO or ENODEV where it is gone.
     fn kick(&mut self, what: Kick) -> io::Result<Kicked>;
 
-    /// Readable when a frame has arrived. Ask for it anew before each wait: some back ends signal only while somebody waits.
+    /// Readable when a frame has arrived; in error when [`Kick::Receive`] returns one. Ask for it anew before each wait: some back ends signal only while somebody waits.
     fn waitable(&self) -> BorrowedFd<'_>;
 
     /// Everything counted since the queue pair was opened.

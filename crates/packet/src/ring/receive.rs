@@ -103,7 +103,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
     #[inline]
     fn nothing(&self, core: &mut Core<P>) -> io::Result<bool> {
         core.empty_looks = core.empty_looks.wrapping_add(1);
-        let kick = matches!(self.wait, Wait::BusyPoll | Wait::Block) || core.empty_looks.is_multiple_of(LOOKS);
+        let kick = self.wait == Wait::BusyPoll || core.empty_looks.is_multiple_of(LOOKS);
         if kick {
             core.io.kick(Kick::Receive)?;
         }
@@ -143,8 +143,13 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
             if now >= awake_until {
                 let left = (until != Ticks::NEVER).then(|| Duration::from_nanos(self.clock.to_ns(until.since(now)).max(1)));
                 let limit = if core.busy { Some(left.map_or(RETRY, |left| left.min(RETRY))) } else { left };
-                if !sleep(&core.io, limit)? {
-                    return Ok(Received::Interrupted);
+                match sleep(&core.io, limit)? {
+                    None => return Ok(Received::Interrupted),
+                    // The kick says what it is; a descriptor that goes on saying so without a reason is looked at again and again.
+                    Some(said) if said.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) => {
+                        core.io.kick(Kick::Receive)?;
+                    }
+                    Some(_) => {}
                 }
             }
         }
@@ -157,14 +162,14 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
     }
 }
 
-/// Sleeps until the descriptor is readable or the limit has passed. False if a signal came.
-fn sleep<P: PacketIo>(io: &P, limit: Option<Duration>) -> io::Result<bool> {
+/// Sleeps until something is to be said of the descriptor or the limit has passed, and returns what. `None` if a signal came.
+fn sleep<P: PacketIo>(io: &P, limit: Option<Duration>) -> io::Result<Option<PollFlags>> {
     let descriptor = io.waitable();
     let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
     let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) });
     match poll(&mut fds, limit.as_ref()) {
-        Ok(_) => Ok(true),
-        Err(Errno::INTR) => Ok(false),
+        Ok(_) => Ok(Some(fds[0].revents())),
+        Err(Errno::INTR) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }

@@ -169,8 +169,7 @@ fn without_a_chunk_to_send_from_the_ring_is_full() {
 #[test]
 fn fixed_batches_leave_when_full_when_flushed_and_before_a_wait() {
     let every = Coalesce::Every(NonZeroU32::new(4).unwrap());
-    let (one, other) =
-        rings(64, 32, FakeClock::stepping(100), RingConfig { coalesce: every, wait: Wait::Block, ..RingConfig::default() });
+    let (one, other) = rings(64, 32, FakeClock::stepping(100), RingConfig { coalesce: every, ..RingConfig::default() });
     let arrived = || {
         let mut leases = Vec::new();
         match other.recv_batch(&mut leases, 64, 0).unwrap() {
