@@ -105,7 +105,7 @@ impl FromStr for IoSpec {
         let (name, words) = text.split_once(':').map_or((text, None), |(name, words)| (name, Some(words)));
         let back_end = BackEndName::ALL.into_iter().find(|back_end| back_end.name() == name);
         let back_end = back_end.ok_or_else(|| IoError::BackEnd(name.into()))?;
-        let mut spec = IoSpec { back_end, policy: POLICIES[0], mode: None, zero_copy: true, rate: false, usecs: None };
+        let mut spec = IoSpec::from(back_end);
         let mut policy = None;
         for word in words.into_iter().flat_map(|words| words.split(',')) {
             match word.split_once('=') {
@@ -227,6 +227,20 @@ pub struct IoPair {
     pub client: IoSpec,
     /// The server's; the client's if it was not given.
     pub server: IoSpec,
+}
+
+impl From<BackEndName> for IoSpec {
+    /// With the default policy and nothing else asked for.
+    fn from(back_end: BackEndName) -> IoSpec {
+        IoSpec { back_end, policy: POLICIES[0], mode: None, zero_copy: true, rate: false, usecs: None }
+    }
+}
+
+impl IoPair {
+    /// Both sides alike.
+    pub fn same(io: IoSpec) -> IoPair {
+        IoPair { client: io.clone(), server: io }
+    }
 }
 
 impl FromStr for IoPair {

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use hairpin_iopath::job::{Job, JobError};
 use hairpin_iopath::path::{LinkKind, Support};
-use hairpin_record::run::{self, Row, Run};
 use hairpin_record::progress::Progress;
+use hairpin_record::run::{self, Row, Run};
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_units::Quantile;

@@ -18,8 +18,8 @@ pub struct Rings {
     pub zero_copy: bool,
     /// True if the kernel says when it has to be told of work.
     pub need_wakeup: bool,
-    /// True if the kernel polls the device on behalf of these rings; `null` where it cannot be known.
-    pub busy_poll: Option<bool>,
+    /// True if the kernel polls the device on behalf of these rings.
+    pub busy_poll: bool,
     /// True if a frame may span several chunks.
     pub multi_buffer: bool,
     /// Who stamps arriving frames, `hardware` or `software`; `null` if nobody does.

@@ -108,6 +108,11 @@ pub enum Warning {
         /// The period in microseconds.
         period_us: i64,
     },
+    /// No rate was found at which nothing is lost.
+    AlwaysLoss {
+        /// The lowest rate tried, in frames/s.
+        least_per_s: f64,
+    },
     /// The server's own worker ended before it could say what it saw.
     ServerUnknown {
         /// Why.
@@ -133,6 +138,7 @@ impl Warning {
             Warning::Stopped { .. } => "stopped",
             Warning::TuplesUsedUp { .. } => "tuples-used-up",
             Warning::RealtimeThrottling { .. } => "realtime-throttling",
+            Warning::AlwaysLoss { .. } => "always-loss",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -184,6 +190,9 @@ impl Warning {
             ),
             Warning::RealtimeThrottling { runtime_us, period_us } => format!(
                 "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
+            ),
+            Warning::AlwaysLoss { least_per_s } => format!(
+                "frames were lost at every rate tried, down to {least_per_s:.0}/s; something else on these cores or in the queue loses them: use quiet cores (--cpu), and compare with a fixed --pace"
             ),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")

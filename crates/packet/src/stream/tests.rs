@@ -26,7 +26,7 @@ fn outgoing(per_s: Option<f64>, duration: Nanos) -> Outgoing {
         source: [2, 0, 0, 0, 0, 1],
         cookie: 7,
         first_flow: 0,
-        first_sequence: u32::MAX - 100,
+        first_sequence: u32::MAX - 10,
         bytes: 64,
         per_s,
         duration,
@@ -69,7 +69,7 @@ fn nothing_is_lost_in_memory_with_one_ring_and_with_several_across_the_wrap() {
     for count in [1, 3] {
         let plan = outgoing(None, Nanos::from_millis(30));
         let (sent, came) = over(count, plan, Incoming { cookie: Some(7), flows: count as u16 });
-        assert!(sent.sent.frames > 1000, "{sent:?}");
+        assert!(sent.sent.frames > 100, "{sent:?}");
         assert_eq!((came.came.frames, came.came.span), (sent.sent.frames, sent.sent.frames));
         assert_eq!((came.came.duplicates, came.came.reordered, came.came.foreign), (0, 0, 0));
         assert_eq!(came.came.bytes, 64 * came.came.frames);
