@@ -67,6 +67,7 @@ impl BackEnd for AfPacket {
             queue: 0,
             queues: config.rings,
             mode: None,
+            mode_why: None,
             zero_copy: false,
             need_wakeup: false,
             busy_poll: false,

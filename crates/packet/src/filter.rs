@@ -3,6 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hairpin_wire::ethernet;
+use hairpin_wire::ipv4::Ipv4;
+use hairpin_wire::ipv6::Ipv6;
+use hairpin_wire::udp::{self, Udp};
+
+/// Ethertype of an outer tag (IEEE 802.1ad).
+const SERVICE_VLAN: u16 = 0x88a8;
+
 /// The frames that a ring takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
@@ -11,8 +19,7 @@ pub enum Filter {
     All,
     /// Frames of this ethertype, with or without one VLAN tag.
     Ethertype(u16),
-    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port from the first to the last; no fragments, with or without
-    /// one VLAN tag.
+    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port from the first to the last; no fragments, no VLAN tag.
     Udp {
         /// The first port.
         first: u16,
@@ -66,10 +73,8 @@ impl Filter {
     pub fn takes(&self, frame: &[u8]) -> bool {
         match *self {
             Filter::All => true,
-            Filter::Ethertype(wanted) => {
-                ethertype(frame) == Some(wanted) || packet(frame).is_some_and(|(inner, _)| inner == wanted)
-            }
-            Filter::Udp { first, last } => udp(frame).is_some_and(|ports| (first..=last).contains(&ports.1)),
+            Filter::Ethertype(wanted) => ethertype(frame) == Some(wanted) || tagged(frame) == Some(wanted),
+            Filter::Udp { first, last } => udp_port(frame).is_some_and(|port| (first..=last).contains(&port)),
         }
     }
 }
@@ -79,35 +84,31 @@ fn ethertype(frame: &[u8]) -> Option<u16> {
     word(frame, 12)
 }
 
-/// The ethertype behind one VLAN tag (IEEE 802.1Q or 802.1ad), if there is one, and the packet.
-pub(crate) fn packet(frame: &[u8]) -> Option<(u16, &[u8])> {
-    match ethertype(frame)? {
-        0x8100 | 0x88a8 => Some((word(frame, 16)?, frame.get(18..)?)),
-        other => Some((other, frame.get(14..)?)),
-    }
-}
-
-/// Source and destination port, if the frame is UDP, no fragment and without IPv6 extension headers.
-fn udp(frame: &[u8]) -> Option<(u16, u16)> {
-    let (ethertype, packet) = packet(frame)?;
-    let at = match ethertype {
-        0x0800 => {
-            let header = usize::from(packet.first()? & 15) * 4;
-            // Version 4, at least five words, UDP, neither "more fragments" nor an offset (RFC 791, 3.1).
-            let whole = word(packet, 6)? & 0x3fff == 0;
-            (packet[0] >> 4 == 4 && header >= 20 && *packet.get(9)? == 17 && whole).then_some(header)?
-        }
-        // Version 6, next header UDP (RFC 8200, 3).
-        0x86dd => (packet.first()? >> 4 == 6 && *packet.get(6)? == 17).then_some(40)?,
-        _ => return None,
-    };
-    packet.get(at..at + 8)?;
-    Some((word(packet, at)?, word(packet, at + 2)?))
+/// The ethertype behind one VLAN tag (IEEE 802.1Q or 802.1ad).
+fn tagged(frame: &[u8]) -> Option<u16> {
+    matches!(ethertype(frame)?, ethernet::VLAN | SERVICE_VLAN).then(|| word(frame, 16))?
 }
 
 /// Two bytes in network order.
-pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The destination port, if the frame is an untagged, whole UDP datagram without IPv6 extension headers.
+fn udp_port(frame: &[u8]) -> Option<u16> {
+    let packet = frame.get(ethernet::LEN..)?;
+    let segment = match ethertype(frame)? {
+        ethernet::IPV4 => {
+            let ip = Ipv4::parse(packet)?;
+            (ip.protocol() == udp::PROTOCOL && !ip.is_fragment()).then(|| ip.payload())?
+        }
+        ethernet::IPV6 => {
+            let ip = Ipv6::parse(packet)?;
+            (ip.next_header() == udp::PROTOCOL).then(|| ip.payload())?
+        }
+        _ => return None,
+    };
+    Some(Udp::parse(segment)?.destination())
 }
 
 #[cfg(test)]
@@ -127,10 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn udp_is_taken_by_port_behind_one_tag_at_most_and_never_a_fragment() {
+    fn udp_is_taken_by_port_untagged_and_never_a_fragment() {
         let filter = Filter::Udp { first: 7, last: 8 };
-        assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0x4000, 1)));
-        assert!(!filter.takes(&udp4(0, 2)) && !filter.takes(&udp4(0x2000, 0)) && !filter.takes(&udp4(9, 0)));
+        assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0x4000, 0)));
+        assert!(!filter.takes(&udp4(0, 1)) && !filter.takes(&udp4(0x2000, 0)) && !filter.takes(&udp4(9, 0)));
         assert!(!Filter::Udp { first: 8, last: 9 }.takes(&udp4(0, 0)));
         for len in 0..udp4(0, 0).len() {
             assert!(!filter.takes(&udp4(0, 0)[..len]), "{len}");

@@ -12,10 +12,14 @@
 #![forbid(unsafe_code)]
 
 pub mod af_packet;
+pub mod af_xdp;
 pub mod device;
+pub mod fault;
 pub mod filter;
 pub mod granted;
 pub mod io;
 pub mod memory;
+pub mod pcap;
 pub mod ring;
 pub mod stream;
+pub mod tracer;

@@ -122,6 +122,7 @@ fn end(interface: &str, config: &Config, longest: usize, to: Sending, from: Rece
         queue: 0,
         queues: 1,
         mode: None,
+        mode_why: None,
         zero_copy: false,
         need_wakeup: false,
         busy_poll: false,

@@ -184,7 +184,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         self.held.get()
     }
 
-    /// Asks the device itself, such as a tracer for its stamps.
+    /// Asks the device itself, such as a [`Tracer`](crate::tracer::Tracer) for its stamps.
     pub fn with_io<T>(&self, ask: impl FnOnce(&mut P) -> T) -> T {
         ask(&mut self.core.borrow_mut().io)
     }

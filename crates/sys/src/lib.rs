@@ -11,6 +11,7 @@
 //!   host        host                    /proc and /sys behind a trait, with a fake
 //! ```
 
+pub mod bpf;
 pub mod clock;
 pub mod ethtool;
 pub mod fdpass;
@@ -19,9 +20,11 @@ pub mod netlink;
 pub mod netns;
 pub mod packet_socket;
 pub mod process;
+pub mod ring;
 pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod thread;
 pub mod umem;
 pub mod wait;
+pub mod xsk;
