@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_iopath::measure::AnyClock;
 use hairpin_packet::af_packet::AfPacket;
+use hairpin_packet::af_xdp::AfXdp;
 use hairpin_packet::device::{BackEnd, Config, OpenError, Spread};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Granted, TimeSource};
@@ -61,7 +62,7 @@ pub(crate) fn open(ask: &AskRings) -> Result<Open, Failure> {
         let config = Config { filter, longest_frame: ask.longest, rings: ask.queues, spread: Spread::Queue, ..io.config() };
         let opened = match io.back_end {
             BackEndName::Packet => Device::<AfPacket>::open(ask, io, &config),
-            BackEndName::Xdp => Device::<AfPacket>::open(ask, io, &config),
+            BackEndName::Xdp => Device::<AfXdp>::open(ask, io, &config),
         };
         match opened {
             Ok((opened, rings)) => return Ok(Open { io: io.clone(), opened, rings, passed_over }),

@@ -358,6 +358,8 @@ impl<'a> Stage<'a> {
                 busy_core(side, cpu, Nanos(shown.duration_ns), &mut warnings);
             }
         }
+        // What a tail would hold is no concern of a rate.
+        warnings.retain(|warning| matches!(warning, Warning::ForeignTime { .. }));
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
         warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu }));
         if found.lossless.is_none() && self.searches(plan, ask) && !self.interrupted {

@@ -3,7 +3,7 @@
 //! ```text
 //!   device ──▶ kernel's stack (goes on as ever)
 //!      └─copy─▶ ring of slots (delay) or blocks (rate) ──rx_batch: copy──▶ Frame of the pool
-//!   device ◀──kick: one send(2) a frame────── queue of frames ◀──tx_batch── Frame of the pool
+//!   device ◀──kick: send(2), sendmmsg(2)───── queue of frames ◀──tx_batch── Frame of the pool
 //! ```
 //! The frames are copies: the kernel's own stack sees each of them too. A slot is copied out and handed back at once, so however long the
 //! application holds a frame, it holds memory of its pool only.
@@ -16,6 +16,8 @@ use std::sync::Arc;
 use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
 use hairpin_sys::packet_socket::{Ask, Fault, Gate, Layout, OPEN_STEP, PacketSocket, PacketSocketError, Step};
 use hairpin_sys::umem::{Frame, MAX_CHUNK, MIN_CHUNK, Pool, Umem};
+
+use rustix::io::Errno;
 
 use crate::device::{BackEnd, Config, Favour, OpenError};
 use crate::filter::Filter;
@@ -213,25 +215,28 @@ impl Io {
     /// Sends what is queued. A frame leaves the queue once the kernel has copied or refused it.
     #[inline]
     fn send(&mut self) -> io::Result<Kicked> {
-        while let Some(frame) = self.queue.pop_front() {
-            let Err(error) = self.socket.send(self.umem.bytes(&frame)) else {
-                self.pool.give(frame);
-                continue;
+        while let Some(first) = self.queue.front() {
+            let sent = if self.queue.len() == 1 {
+                self.socket.send(self.umem.bytes(first)).map(|()| 1)
+            } else {
+                self.socket.send_many(self.queue.iter().map(|frame| self.umem.bytes(frame)))
             };
-            match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-                Some(rustix::io::Errno::MSGSIZE | rustix::io::Errno::INVAL) => {
-                    self.counters.tx_invalid += 1;
-                    self.pool.give(frame);
-                }
-                Some(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => {
-                    self.counters.tx_busy += 1;
-                    self.queue.push_front(frame);
-                    return Ok(Kicked::Busy);
-                }
-                _ => {
-                    self.queue.push_front(frame);
-                    return Err(error);
-                }
+            let done = match sent {
+                Ok(count) => count,
+                Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                    Some(Errno::MSGSIZE | Errno::INVAL) => {
+                        self.counters.tx_invalid += 1;
+                        1
+                    }
+                    Some(Errno::AGAIN | Errno::NOBUFS) => {
+                        self.counters.tx_busy += 1;
+                        return Ok(Kicked::Busy);
+                    }
+                    _ => return Err(error),
+                },
+            };
+            for frame in self.queue.drain(..done) {
+                self.pool.give(frame);
             }
         }
         Ok(Kicked::Done)
@@ -240,12 +245,12 @@ impl Io {
 
 fn facts(interface: &str) -> Result<LinkFacts, OpenError> {
     Netlink::open().and_then(|netlink| netlink.link(interface)).map_err(|error| match error {
-        NetlinkError::Refused { source, .. } if is(&source, rustix::io::Errno::NODEV) => OpenError::NoInterface(interface.into()),
+        NetlinkError::Refused { source, .. } if is(&source, Errno::NODEV) => OpenError::NoInterface(interface.into()),
         other => step("read the interface", interface.into(), io::Error::other(other)),
     })
 }
 
-fn is(error: &io::Error, errno: rustix::io::Errno) -> bool {
+fn is(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
@@ -254,7 +259,7 @@ fn step(what: &str, interface: String, source: io::Error) -> OpenError {
 }
 
 fn refusal(interface: String, error: PacketSocketError) -> OpenError {
-    if error.step == OPEN_STEP && is(&error.source, rustix::io::Errno::PERM) {
+    if error.step == OPEN_STEP && is(&error.source, Errno::PERM) {
         return OpenError::Capability {
             what: "a packet socket",
             interface,
@@ -262,10 +267,10 @@ fn refusal(interface: String, error: PacketSocketError) -> OpenError {
             remedy: "run as root, give the program the capability (setcap cap_net_raw+ep), or work in a namespace of your own (unshare -Urn)",
         };
     }
-    if is(&error.source, rustix::io::Errno::NODEV) {
+    if is(&error.source, Errno::NODEV) {
         return OpenError::NoInterface(interface);
     }
-    if is(&error.source, rustix::io::Errno::PFNOSUPPORT) {
+    if is(&error.source, Errno::PFNOSUPPORT) {
         return OpenError::Config(format!(
             "{interface} carries no Ethernet frames: use an Ethernet interface, or a kernel socket's path"
         ));

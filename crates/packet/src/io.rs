@@ -51,6 +51,46 @@ pub trait PacketIo: Send {
     fn counters(&mut self) -> Counters;
 }
 
+/// A back end that is chosen at run time is a `Box<dyn PacketIo>`.
+impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
+    fn granted(&self) -> &Granted {
+        (**self).granted()
+    }
+
+    #[inline]
+    fn pool(&mut self) -> &mut Pool {
+        (**self).pool()
+    }
+
+    #[inline]
+    fn umem(&self) -> &Arc<Umem> {
+        (**self).umem()
+    }
+
+    #[inline]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        (**self).rx_batch(into, most)
+    }
+
+    #[inline]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        (**self).tx_batch(frames)
+    }
+
+    #[inline]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        (**self).kick(what)
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        (**self).waitable()
+    }
+
+    fn counters(&mut self) -> Counters {
+        (**self).counters()
+    }
+}
+
 /// What a kick is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   device ──▶ filter ──▶ ring of slots or blocks ──copied──▶ frame of the pool
-//!   device ◀────────────── send(2), one frame a call ◀─────── frame of the pool
+//!   device ◀──────── send(2), for several sendmmsg(2) ◀────── frame of the pool
 //! ```
 //! The socket is closed to frames until [`Gate::open`]: a filter that takes nothing is attached before it is bound. What belongs to the
 //! socket (ring, filter, fanout membership, promiscuous mode) ends with it, however the process ends.
@@ -22,6 +22,8 @@ mod ring;
 
 use ring::{Area, HEAD_ROOM, Ring};
 
+/// Most frames that one system call sends.
+pub const MOST_AT_ONCE: usize = 32;
 /// How long a block of a rate ring may fill, in milliseconds: the kernel's shortest.
 const RETIRE_MS: u32 = 1;
 /// Bytes of a block of a rate ring, where frames do not need more.
@@ -236,6 +238,30 @@ impl PacketSocket {
     #[inline(always)]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
+    }
+
+    /// Sends the first frames, at most [`MOST_AT_ONCE`], with one system call and returns how many left. For several frames this takes
+    /// less time than [`send`](PacketSocket::send) for each, for one it takes more.
+    ///
+    /// # Errors
+    /// As [`send`](PacketSocket::send), where the first frame was refused.
+    pub fn send_many<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
+        let mut parts = [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; MOST_AT_ONCE];
+        let mut count = 0;
+        for (part, frame) in parts.iter_mut().zip(frames) {
+            *part = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
+            count += 1;
+        }
+        // SAFETY: a message of zeros is valid: no name, no parts, no control data.
+        let mut messages: [libc::mmsghdr; MOST_AT_ONCE] = unsafe { std::mem::zeroed() };
+        for (message, part) in messages.iter_mut().zip(&mut parts[..count]) {
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: the first `count` messages point to one part each, and these to frames that are borrowed until the call returns; the
+        // kernel reads the frames and writes nothing but the messages' lengths.
+        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
     /// What has befallen the socket since the last call: ENETDOWN where the interface went down.
