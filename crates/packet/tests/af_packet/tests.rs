@@ -473,8 +473,10 @@ fn promiscuous_only_while_open() -> Outcome {
     }
     let helper = Helper::start("hold")?;
     equal("while another process has it open", is_promiscuous(B)?, true)?;
+    let lingers = format!("/proc/{}/exe", helper.started.ok_or("no process started")?);
     drop(helper);
-    eventually("no promiscuous interface is left", || Ok(!is_promiscuous(B)?))
+    eventually("no promiscuous interface is left", || Ok(!is_promiscuous(B)?))?;
+    equal("the killed process's child is alive", std::fs::read_link(lingers).is_ok(), true)
 }
 
 fn what_cannot_be_opened() -> Outcome {
