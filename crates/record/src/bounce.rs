@@ -35,7 +35,9 @@ pub struct Bounce {
     pub rewrite: String,
     /// When what is to be sent is handed to the kernel: `each`, a number of frames, `adaptive`.
     pub flush: String,
-    /// True if the content of every frame was checked.
+    /// How often one and the same frame is sent back in quick succession; `null` without limit.
+    pub repeats: Option<u32>,
+    /// True if checksums were checked.
     pub verify: bool,
     /// Where frames come in.
     pub input: Rings,
@@ -83,9 +85,15 @@ pub struct Bounced {
     pub sent: u64,
     /// Their bytes, FCS not included.
     pub sent_bytes: u64,
+    /// What they take on the wire: 24 bytes of preamble, FCS and gap per frame, and the padding of short ones, counted.
+    pub sent_wire_bytes: u64,
     /// Frames received and on purpose not sent back, by cause.
     pub kept: Kept,
-    /// Frames lost, by cause; the same frame may be counted by neither `received` nor `sent`.
+    /// With `--verify`: of the frames received, those with a wrong IPv4 or UDP checksum; they are sent back all the same.
+    pub wrong_checksum: u64,
+    /// Frames that could not be sent back: the ring to send from was full.
+    pub tx_ring_full: u64,
+    /// Frames lost in the rings, by cause; most of them are in no other count.
     pub lost: Lost,
 }
 
@@ -96,26 +104,23 @@ pub struct Kept {
     pub group: u64,
     /// Outside the filter.
     pub filtered: u64,
-    /// Bounced before, as often as a frame may be.
-    pub hops: u64,
-    /// Over the bound that keeps two bouncers from storming.
-    pub storm: u64,
-    /// Too short for their own headers, or otherwise not to be rewritten.
-    pub malformed: u64,
-    /// With `--verify`: not what its sender wrote.
-    pub corrupt: u64,
+    /// One and the same frame, again and again: as when two bouncers face each other.
+    pub repeated: u64,
+    /// Shorter than an Ethernet header.
+    pub short: u64,
+    /// Longer than the other interface takes.
+    pub too_long: u64,
 }
 
 impl Kept {
     /// Each cause in words, with its count.
-    pub fn causes(&self) -> [(&'static str, u64); 6] {
+    pub fn causes(&self) -> [(&'static str, u64); 5] {
         [
             ("broadcast or multicast", self.group),
             ("outside the filter", self.filtered),
-            ("bounced too often", self.hops),
-            ("over the storm bound", self.storm),
-            ("malformed", self.malformed),
-            ("corrupt", self.corrupt),
+            ("repeated too often", self.repeated),
+            ("too short", self.short),
+            ("too long", self.too_long),
         ]
     }
 
@@ -123,29 +128,57 @@ impl Kept {
     pub fn total(&self) -> u64 {
         self.causes().iter().map(|(_, count)| count).sum()
     }
+}
 
-    fn since(self, earlier: Kept) -> Kept {
-        Kept {
-            group: self.group.wrapping_sub(earlier.group),
-            filtered: self.filtered.wrapping_sub(earlier.filtered),
-            hops: self.hops.wrapping_sub(earlier.hops),
-            storm: self.storm.wrapping_sub(earlier.storm),
-            malformed: self.malformed.wrapping_sub(earlier.malformed),
-            corrupt: self.corrupt.wrapping_sub(earlier.corrupt),
+impl Bounced {
+    /// Every way in which a frame was lost, in words, with its count.
+    pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.lost.causes().into_iter().chain([("TX ring full", self.tx_ring_full)])
+    }
+
+    /// Cause by cause with another ring's.
+    pub fn plus(self, other: Bounced) -> Bounced {
+        self.with(other, u64::wrapping_add, Lost::plus)
+    }
+
+    /// What happened after `earlier` was read; counters may wrap.
+    pub fn since(self, earlier: Bounced) -> Bounced {
+        self.with(earlier, u64::wrapping_sub, Lost::since)
+    }
+
+    fn with(self, other: Bounced, both: impl Fn(u64, u64) -> u64, lost: impl Fn(Lost, Lost) -> Lost) -> Bounced {
+        let kept = Kept {
+            group: both(self.kept.group, other.kept.group),
+            filtered: both(self.kept.filtered, other.kept.filtered),
+            repeated: both(self.kept.repeated, other.kept.repeated),
+            short: both(self.kept.short, other.kept.short),
+            too_long: both(self.kept.too_long, other.kept.too_long),
+        };
+        Bounced {
+            received: both(self.received, other.received),
+            received_bytes: both(self.received_bytes, other.received_bytes),
+            sent: both(self.sent, other.sent),
+            sent_bytes: both(self.sent_bytes, other.sent_bytes),
+            sent_wire_bytes: both(self.sent_wire_bytes, other.sent_wire_bytes),
+            kept,
+            wrong_checksum: both(self.wrong_checksum, other.wrong_checksum),
+            tx_ring_full: both(self.tx_ring_full, other.tx_ring_full),
+            lost: lost(self.lost, other.lost),
         }
     }
 }
 
-impl Bounced {
-    /// What happened after `earlier` was read; counters may wrap.
-    pub fn since(self, earlier: Bounced) -> Bounced {
-        Bounced {
-            received: self.received.wrapping_sub(earlier.received),
-            received_bytes: self.received_bytes.wrapping_sub(earlier.received_bytes),
-            sent: self.sent.wrapping_sub(earlier.sent),
-            sent_bytes: self.sent_bytes.wrapping_sub(earlier.sent_bytes),
-            kept: self.kept.since(earlier.kept),
-            lost: self.lost.since(earlier.lost),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_is_the_difference_of_two_readings_that_may_wrap() {
+        let kept = |group| Kept { group, ..Kept::default() };
+        let near = Bounced { received: u64::MAX, kept: kept(3), tx_ring_full: 1, ..Bounced::default() };
+        let after = Bounced { received: 4, kept: kept(5), tx_ring_full: 2, ..Bounced::default() };
+        let second = after.since(near);
+        assert_eq!((second.received, second.kept.total(), second.losses().map(|(_, n)| n).sum::<u64>()), (5, 2, 1));
+        assert_eq!(near.plus(second), after);
     }
 }

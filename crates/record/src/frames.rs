@@ -103,9 +103,9 @@ impl Lost {
 /// Ethernet's preamble, start-of-frame delimiter, FCS and gap between frames: on the wire with every frame (IEEE 802.3).
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 
-/// Bit rate on the wire of so many frames of so many bytes in all.
+/// Bit rate on the wire of so many frames of so many bytes in all, none of which needs padding.
 pub fn wire_bits_per_s(frames: u64, bytes: u64, duration_ns: u64) -> f64 {
-    if duration_ns == 0 { 0.0 } else { (bytes + frames * WIRE_OVERHEAD_BYTES) as f64 * 8e9 / duration_ns as f64 }
+    per_s(8 * (bytes + frames * WIRE_OVERHEAD_BYTES), duration_ns)
 }
 
 /// Events per second.

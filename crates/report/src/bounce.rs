@@ -17,13 +17,14 @@ pub fn bounce_heading(options: &Options) -> String {
 
 /// One second: frames sent back per second, their bytes, bit rate on the wire, and every frame that was not sent back with its cause.
 pub fn bounce_line(second: &BounceSecond) -> String {
-    let causes = [words(&second.frames.kept.causes(), ""), words(&second.frames.lost.causes(), "lost: ")];
+    let frames = &second.frames;
+    let causes = [words(frames.kept.causes(), ""), words(frames.losses(), "lost: "), checksums(frames)];
     let causes: Vec<String> = causes.into_iter().flatten().collect();
     let figures = format!(
         "{:>7.0}{:>11}{:>13}{:>11}  ",
         second.at_ns as f64 / 1e9,
         rate(second.frames_per_s),
-        second.frames.sent_bytes,
+        frames.sent_bytes,
         decimals(second.wire_bits_per_s / 1e6)
     );
     let lines = wrap(&figures, &causes.join("; "), WIDTH);
@@ -61,12 +62,13 @@ fn context(bounce: &Bounce) -> String {
     parts.push(format!("frames {}", bounce.filter));
     parts.push(format!("rewrite {}", bounce.rewrite));
     parts.push(format!("flush {}", bounce.flush));
-    parts.extend(bounce.verify.then(|| "content verified".to_owned()));
+    parts.extend(bounce.repeats.is_none().then(|| "no limit to repeats".to_owned()));
     parts.join(", ")
 }
 
 fn totals(bounce: &Bounce) -> Vec<String> {
-    let Bounced { received, received_bytes, sent, sent_bytes, kept, lost } = &bounce.frames;
+    let frames = &bounce.frames;
+    let Bounced { received, received_bytes, sent, sent_bytes, kept, .. } = frames;
     let mut text = wrap(
         "in          ",
         &format!("{received} frames, {received_bytes} bytes, in {:.3} s", bounce.duration_ns as f64 / 1e9),
@@ -78,8 +80,11 @@ fn totals(bounce: &Bounce) -> Vec<String> {
         decimals(bounce.wire_bits_per_s / 1e6)
     );
     text.extend(wrap("sent back   ", &figures, WIDTH));
-    for (first, causes) in [("kept        ", words(&kept.causes(), "")), ("lost        ", words(&lost.causes(), ""))] {
+    for (first, causes) in [("kept        ", words(kept.causes(), "")), ("lost        ", words(frames.losses(), ""))] {
         text.extend(wrap(first, causes.as_deref().unwrap_or("none"), WIDTH));
+    }
+    if bounce.verify {
+        text.extend(wrap("verified    ", checksums(frames).as_deref().unwrap_or("every checksum was right"), WIDTH));
     }
     if let Some(ns) = bounce.cpu.per_transaction_ns {
         text.extend(wrap("CPU         ", &format!("{ns:.0} ns per frame received, user and kernel"), WIDTH));
@@ -87,8 +92,12 @@ fn totals(bounce: &Bounce) -> Vec<String> {
     text
 }
 
+fn checksums(frames: &Bounced) -> Option<String> {
+    words([("with a wrong checksum, sent back all the same", frames.wrong_checksum)], "")
+}
+
 /// `12 RX ring full, 3 no free chunk`; `None` if nothing was counted.
-pub(crate) fn words(causes: &[(&str, u64)], before: &str) -> Option<String> {
-    let parts: Vec<String> = causes.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} {what}")).collect();
+pub(crate) fn words<'a>(causes: impl IntoIterator<Item = (&'a str, u64)>, before: &str) -> Option<String> {
+    let parts: Vec<String> = causes.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} {what}")).collect();
     (!parts.is_empty()).then(|| format!("{before}{}", parts.join(", ")))
 }

@@ -204,14 +204,14 @@ fn name(row: &StreamRow) -> Name {
 /// What became of the frames that did not arrive once and in order.
 fn strays(row: &StreamRow) -> Vec<String> {
     let trial = &row.offered;
-    let mut parts: Vec<String> = words(&trial.lost_by_cause.causes(), "").into_iter().collect();
+    let mut parts: Vec<String> = words(trial.lost_by_cause.causes(), "").into_iter().collect();
     let others = [
         ("lost where no ring counts", trial.lost_elsewhere),
         ("duplicate", trial.duplicates),
         ("reordered", trial.reordered),
         ("of another stream", trial.foreign),
     ];
-    parts.extend(words(&others, ""));
+    parts.extend(words(others, ""));
     if parts.is_empty() { Vec::new() } else { vec![format!("{} beside {} offered", parts.join(", "), trial.offered)] }
 }
 

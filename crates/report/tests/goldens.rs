@@ -429,9 +429,19 @@ fn rings(interface: &str, mode: Option<&str>) -> Rings {
 }
 
 fn bounced() -> Bounced {
-    let kept = Kept { group: 3, hops: 12, ..Kept::default() };
-    let lost = Lost { rx_ring_full: 1024, tx_dropped: 2, ..Lost::default() };
-    Bounced { received: 8_123_452, received_bytes: 487_407_120, sent: 8_123_435, sent_bytes: 487_406_100, kept, lost }
+    let kept = Kept { group: 3, repeated: 12, ..Kept::default() };
+    let lost = Lost { rx_ring_full: 1024, ..Lost::default() };
+    Bounced {
+        received: 8_123_452,
+        received_bytes: 487_407_120,
+        sent: 8_123_435,
+        sent_bytes: 487_406_100,
+        sent_wire_bytes: 8_123_435 * 84,
+        kept,
+        wrong_checksum: 0,
+        tx_ring_full: 2,
+        lost,
+    }
 }
 
 fn bounce_of(frames: Bounced) -> Bounce {
@@ -447,13 +457,14 @@ fn bounce_of(frames: Bounced) -> Bounce {
         filter: "ethertype:0x88b5".into(),
         rewrite: "macs".into(),
         flush: "adaptive".into(),
+        repeats: Some(64),
         verify: false,
         input: rings("veth0", Some("generic")),
         output: None,
         duration_ns,
         frames,
         frames_per_s: frames::per_s(frames.sent, duration_ns),
-        wire_bits_per_s: frames::wire_bits_per_s(frames.sent, frames.sent_bytes, duration_ns),
+        wire_bits_per_s: frames::per_s(8 * frames.sent_wire_bytes, duration_ns),
         cpu: CpuSide { per_transaction_ns: Some(1211.4), ..CpuSide::default() },
         warnings: Vec::new(),
     }
@@ -466,13 +477,14 @@ fn second(at_s: u64, frames: Bounced) -> BounceSecond {
         duration_ns: 1_000_000_000,
         frames,
         frames_per_s: frames::per_s(frames.sent, 1_000_000_000),
-        wire_bits_per_s: frames::wire_bits_per_s(frames.sent, frames.sent_bytes, 1_000_000_000),
+        wire_bits_per_s: frames::per_s(8 * frames.sent_wire_bytes, 1_000_000_000),
     }
 }
 
 #[test]
 fn bounce_second_by_second_and_in_all() {
-    let quiet = Bounced { received: 12, received_bytes: 720, sent: 12, sent_bytes: 720, ..Bounced::default() };
+    let quiet =
+        Bounced { received: 12, received_bytes: 720, sent: 12, sent_bytes: 720, sent_wire_bytes: 12 * 84, ..Bounced::default() };
     let mut text = hairpin_report::bounce_heading(&Options::default());
     for (at, frames) in [(1, Bounced::default()), (2, quiet), (3, bounced())] {
         text += &hairpin_report::bounce_line(&second(at, frames));
@@ -487,7 +499,8 @@ fn bounce_second_by_second_and_in_all() {
 fn bounce_between_two_interfaces_that_ends_by_itself() {
     let mut bounce = bounce_of(bounced());
     bounce.output = Some(rings("eth7", None));
-    bounce.verify = true;
+    (bounce.verify, bounce.repeats) = (true, None);
+    bounce.frames.wrong_checksum = 5;
     bounce.error = Some("veth0 went down".into());
     bounce.warnings.push(Warning::NoTsc { why: "the hypervisor hides it".into() }.note());
     let text = hairpin_report::bounce(&bounce, &Options::default());
