@@ -15,6 +15,8 @@ mod program;
 mod queue;
 
 use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use hairpin_sys::bpf::{BpfError, XdpLink, XdpState};
 use hairpin_sys::ethtool::Ethtool;
@@ -23,7 +25,7 @@ use hairpin_sys::umem::{MIN_CHUNK, Pool};
 use hairpin_sys::xsk::{HEADROOM, LARGEST_CHUNK, Options, Socket, XskError};
 use rustix::io::Errno;
 
-use crate::device::{BackEnd, Config, OpenError};
+use crate::device::{BackEnd, Config, Favour, OpenError};
 use crate::granted::{Feature, Granted, Mode, Refused};
 use faster::Choice;
 use program::Program;
@@ -33,6 +35,9 @@ pub use queue::Queue;
 const ETHERNET: usize = 14;
 /// A VLAN tag, which an arriving frame may have beyond the MTU.
 const TAG: usize = 4;
+
+/// How long the kernel may take to give back the queue of a socket that is closed (`net/xdp/xsk_buff_pool.c` does it in a work queue).
+const RELEASE: Duration = Duration::from_millis(250);
 
 /// An interface with our XDP program on it. Rings receive as long as it lives.
 pub struct AfXdp {
@@ -132,9 +137,17 @@ impl AfXdp {
     fn socket(&self, queue: u32, granted: &mut Granted) -> Result<Socket, OpenError> {
         let interface = || granted.interface.clone();
         let open = |zero_copy| -> Result<Result<Socket, XskError>, OpenError> {
-            let pool = Pool::new(self.config.chunks, self.chunk)?;
-            let options = Options { entries: self.config.ring_entries, zero_copy };
-            Ok(Socket::open(pool, self.link.index, queue, options))
+            let give_up = Instant::now() + RELEASE;
+            loop {
+                let pool = Pool::new(self.config.chunks, self.chunk)?;
+                let few_chunks = self.config.favour == Favour::Delay;
+                let options = Options { entries: self.config.ring_entries, zero_copy, few_chunks };
+                match Socket::open(pool, self.link.index, queue, options) {
+                    // A socket that was closed a moment ago gives its queue back only now.
+                    Err(error) if taken(&error) && Instant::now() < give_up => sleep(RELEASE / 50),
+                    done => return Ok(done),
+                }
+            }
         };
         let why = match (self.config.zero_copy, granted.mode) {
             (false, _) => None,

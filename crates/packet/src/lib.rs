@@ -11,8 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+pub use hairpin_sys::{clock, umem};
+
 pub mod af_packet;
 pub mod af_xdp;
+pub mod bounce;
 pub mod device;
 pub mod fault;
 pub mod filter;

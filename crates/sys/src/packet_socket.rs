@@ -144,6 +144,20 @@ pub struct PacketSocket {
 #[derive(Clone, Debug)]
 pub struct Gate(Weak<OwnedFd>);
 
+/// Says whether this process may open a packet socket in its network namespace.
+///
+/// # Errors
+/// EPERM without CAP_NET_RAW, EAFNOSUPPORT in a kernel without packet sockets.
+pub fn permitted() -> Result<(), PacketSocketError> {
+    unbound().map(drop)
+}
+
+/// A socket that gets no frame of any interface: its protocol is 0.
+fn unbound() -> Result<OwnedFd, PacketSocketError> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|errno| failed(OPEN_STEP)(errno.into()))
+}
+
 impl PacketSocket {
     /// Opens a socket on an interface, closed to frames.
     ///
@@ -151,9 +165,7 @@ impl PacketSocket {
     /// The step that failed and what the kernel said: EPERM without CAP_NET_RAW, ENODEV without the interface, ENOMEM for a ring that is
     /// too large, EPFNOSUPPORT for an interface without Ethernet frames.
     pub fn open(ask: &Ask) -> Result<PacketSocket, PacketSocketError> {
-        // Protocol 0: no frame of any interface before bind.
-        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None);
-        let socket = socket.map_err(|errno| failed(OPEN_STEP)(errno.into()))?;
+        let socket = unbound()?;
         let fd = socket.as_fd();
         let version = match ask.layout {
             Layout::Slots => libc::tpacket_versions::TPACKET_V2,

@@ -60,6 +60,9 @@ pub struct Options {
     pub entries: u32,
     /// The device writes straight into the packet memory; else the kernel copies.
     pub zero_copy: bool,
+    /// Only so many chunks go round as the frames that come at once need, so that their cache lines stay near; a burst beyond what came before
+    /// may then lose frames.
+    pub few_chunks: bool,
 }
 
 /// One ring's memory, shared with the kernel.
@@ -193,7 +196,9 @@ pub struct Socket {
     filling: Producer,
     sent: Consumer,
     entries: u32,
-    /// Entries of the fill ring that we have not filled again.
+    /// Entries of the fill ring that are to be filled.
+    level: u32,
+    /// How many of those are not.
     missing: u32,
     /// Frames in the TX ring or with the device.
     in_flight: u32,
@@ -207,7 +212,7 @@ impl Socket {
     ///
     /// # Errors
     /// EPERM without CAP_NET_RAW, ENOBUFS if the memory may not be locked (RLIMIT_MEMLOCK), EINVAL for a chunk larger than a page.
-    fn unbound(pool: Pool, entries: u32) -> Result<Socket, XskError> {
+    fn unbound(pool: Pool, entries: u32, level: u32) -> Result<Socket, XskError> {
         let at = |step| move |source: rustix::io::Errno| XskError { step, source: source.into() };
         let fd =
             socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(at("make an AF_XDP socket"))?;
@@ -247,7 +252,8 @@ impl Socket {
             fill,
             completion,
             entries,
-            missing: entries,
+            level,
+            missing: level,
             in_flight: 0,
             invalid: 0,
             zero_copy: false,
@@ -261,7 +267,9 @@ impl Socket {
     /// As the steps say; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was asked for and the driver has none,
     /// ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue.
     pub fn open(pool: Pool, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
-        let mut socket = Socket::unbound(pool, options.entries)?;
+        // A driver with zero-copy fills its own ring from this one, so it gets all.
+        let level = if options.zero_copy || !options.few_chunks { options.entries } else { FEW.min(options.entries) };
+        let mut socket = Socket::unbound(pool, options.entries, level)?;
         // Only a driver that sends by itself can say that it need not be told; copy mode sends in the system call.
         let flags = if options.zero_copy {
             SocketAddrXdpFlags::XDP_ZEROCOPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
@@ -325,6 +333,10 @@ impl Socket {
             }
             self.received.release(self.rx.consumer());
             self.missing += ready;
+            if ready > self.level / 4 && self.level < self.entries {
+                self.missing += self.level;
+                self.level *= 2;
+            }
         }
         // One store for many entries; the kernel meanwhile has the rest of the ring.
         if self.missing >= REFILL {
@@ -478,6 +490,9 @@ impl Socket {
     }
 }
 
+/// Chunks in the fill ring to begin with where few are to go round. Over veth, spinning, 2048 chunks cost 0.3 us of 2.6 us a round trip (their
+/// lines fall out of the second-level cache, all 2048 bytes apart), 512 cost 0.1 us, 32 and 256 the same.
+const FEW: u32 = 256;
 /// Entries that are missing in the fill ring before it is filled again.
 const REFILL: u32 = 16;
 

@@ -117,7 +117,7 @@ mod tests {
         let done = netns::apart(|| -> Result<(), Box<dyn Error + Send + Sync>> {
             Netlink::open()?.set_up("lo")?;
             // Nothing is attached: the kernel runs the program over one frame after the other, as if they came on queue 0 of loopback.
-            let socket = Socket::open(Pool::new(8, 2048)?, 1, 0, Options { entries: 4, zero_copy: false })?;
+            let socket = Socket::open(Pool::new(8, 2048)?, 1, 0, Options { entries: 4, zero_copy: false, few_chunks: false })?;
             for text in FILTERS {
                 let filter: Filter = text.parse()?;
                 let program = Program::load(filter, 1)?;
