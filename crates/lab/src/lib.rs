@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounce;
 pub mod check;
 pub mod demo;
 pub mod io;

@@ -13,25 +13,31 @@ use std::time::{Duration, Instant};
 use hairpin_iopath::measure::AnyClock;
 use hairpin_packet::af_packet::AfPacket;
 use hairpin_packet::af_xdp::AfXdp;
+use hairpin_packet::bounce::{Bounce, BounceConfig};
 use hairpin_packet::device::{BackEnd, Config, OpenError, Spread};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Granted, TimeSource};
 use hairpin_packet::io::{Counters, PacketIo};
-use hairpin_packet::ring::{Coalesce, Ring, RingConfig, Wait};
+use hairpin_packet::ring::{Coalesce, Received, Ring, RingConfig, Wait};
 use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Outgoing, Totals, Watch};
+use hairpin_record::bounce::{Bounced, Kept};
 use hairpin_record::frames::{Lost, Refused, Rings};
 use hairpin_sys::clock::Clock;
 use hairpin_sys::process;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::thread;
 
+use crate::bounce::Flush;
 use crate::io::{BackEndName, IoSpec};
-use crate::message::{AskRings, Failure, StreamCounts, Work};
+use crate::message::{AskRings, BounceWork, Failure, StreamCounts, Work};
 
 /// Rings that are open, whatever their back end.
 pub(crate) trait Opened {
     /// Sends and counts as ordered; `tell` hears the counts about once a second.
     fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts>;
+
+    /// Bounces as ordered; `tell` hears the counts about once a second. What is lost is in the counts.
+    fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced>;
 }
 
 /// Whom to tell how it gets on.
@@ -50,22 +56,31 @@ pub(crate) struct Open {
     pub(crate) io: IoSpec,
     pub(crate) opened: Box<dyn Opened>,
     pub(crate) rings: Rings,
+    pub(crate) output: Option<Rings>,
     pub(crate) passed_over: Vec<String>,
 }
 
-/// Opens the first choice that opens.
-pub(crate) fn open(ask: &AskRings) -> Result<Open, Failure> {
+/// Opens the first choice that opens. `patience` is how long to wait for a queue that somebody has: the kernel gives one back a moment after
+/// its socket was closed.
+pub(crate) fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
+    let until = Instant::now() + patience;
     let filter: Filter = ask.filter.parse().map_err(|error| Failure { message: format!("{error}"), missing: false })?;
     let mut passed_over = Vec::new();
     let mut missing = false;
     for io in &ask.io {
         let config = Config { filter, longest_frame: ask.longest, rings: ask.queues, spread: Spread::Queue, ..io.config() };
-        let opened = match io.back_end {
-            BackEndName::Packet => Device::<AfPacket>::open(ask, io, &config),
-            BackEndName::Xdp => Device::<AfXdp>::open(ask, io, &config),
+        let opened = loop {
+            let opened = match io.back_end {
+                BackEndName::Packet => Device::<AfPacket>::open(ask, io, &config),
+                BackEndName::Xdp => Device::<AfXdp>::open(ask, io, &config),
+            };
+            match opened {
+                Err(OpenError::QueueTaken { .. }) if Instant::now() < until => std::thread::sleep(AGAIN),
+                opened => break opened,
+            }
         };
         match opened {
-            Ok((opened, rings)) => return Ok(Open { io: io.clone(), opened, rings, passed_over }),
+            Ok((opened, rings, output)) => return Ok(Open { io: io.clone(), opened, rings, output, passed_over }),
             Err(error) => {
                 missing |= matches!(error, OpenError::Capability { .. });
                 passed_over.push(format!("{io}: {error}"));
@@ -75,21 +90,37 @@ pub(crate) fn open(ask: &AskRings) -> Result<Open, Failure> {
     Err(Failure { message: passed_over.join("; "), missing })
 }
 
+/// Pause between two attempts.
+const AGAIN: Duration = Duration::from_millis(10);
+
 struct Device<B: BackEnd> {
-    /// Keeps the program attached and the filter open.
-    _device: B,
+    /// Keeps the programs attached and the filters open.
+    _devices: Vec<B>,
+    /// Where `output` is true there are two: frames come in the first and go out of the second.
     io: Vec<B::Io>,
+    output: bool,
     wait: Wait,
 }
 
 impl<B: BackEnd + 'static> Device<B> {
-    fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<(Box<dyn Opened>, Rings), OpenError> {
+    fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<(Box<dyn Opened>, Rings, Option<Rings>), OpenError> {
         let mut device = B::open(&ask.interface, config)?;
         let queues = ask.queue..ask.queue + ask.queues;
-        let rings: Vec<B::Io> = queues.map(|queue| device.ring(queue)).collect::<Result<_, _>>()?;
-        device.start()?;
-        let facts = facts(&rings.iter().map(PacketIo::granted).collect::<Vec<_>>());
-        Ok((Box::new(Device { _device: device, io: rings, wait: io.wait() }), facts))
+        let mut rings: Vec<B::Io> = queues.map(|queue| device.ring(queue)).collect::<Result<_, _>>()?;
+        let input = facts(&rings.iter().map(PacketIo::granted).collect::<Vec<_>>());
+        let mut devices = vec![device];
+        let mut output = None;
+        if let Some(interface) = &ask.output {
+            // Never started: nothing is to come in there.
+            let mut device = B::open(interface, config)?;
+            let ring = device.ring(0)?;
+            output = Some(facts(&[ring.granted()]));
+            devices.push(device);
+            rings.push(ring);
+        }
+        devices[0].start()?;
+        let opened = Device { _devices: devices, io: rings, output: output.is_some(), wait: io.wait() };
+        Ok((Box::new(opened), input, output))
     }
 
     /// Drives all rings, shared out to a thread on each of `cpus`; on this thread if that is one.
@@ -102,7 +133,7 @@ impl<B: BackEnd + 'static> Device<B> {
     ) -> (Vec<T>, Lost, Option<String>) {
         let before = self.lost();
         let config = RingConfig { wait: self.wait, coalesce, hold: None };
-        let threads = cpus.len().min(self.io.len()).max(1);
+        let threads = self.threads(cpus);
         let mut shares: Vec<Vec<B::Io>> = (0..threads).map(|_| Vec::new()).collect();
         for (at, io) in std::mem::take(&mut self.io).into_iter().enumerate() {
             shares[at % threads].push(io);
@@ -148,9 +179,16 @@ impl<B: BackEnd + 'static> Device<B> {
                 None => error = Some("a thread that drives a ring panicked; please report this".into()),
             }
         }
-        self.io.sort_by_key(|io| io.granted().queue);
+        if !self.output {
+            self.io.sort_by_key(|io| io.granted().queue);
+        }
         let lost = self.lost().since(before);
         (done, lost, error)
+    }
+
+    /// A thread for each CPU, as far as there are rings; one where frames go from ring to ring.
+    fn threads(&self, cpus: &[u32]) -> usize {
+        if self.output { 1 } else { cpus.len().min(self.io.len()).max(1) }
     }
 
     fn lost(&mut self) -> Lost {
@@ -158,7 +196,7 @@ impl<B: BackEnd + 'static> Device<B> {
     }
 
     fn stream_by<C: Clock>(&mut self, work: &Work, clock: &C, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
-        let threads = work.cpus.len().min(self.io.len()).max(1);
+        let threads = self.threads(&work.cpus);
         let (rings, share) = (self.io.len(), self.io.len().div_ceil(threads));
         let heard = Mutex::new((vec![StreamCounts::default(); threads], tell));
         let until = work.duration.map(|duration| Instant::now() + Duration::from(duration));
@@ -181,7 +219,131 @@ impl<B: BackEnd + 'static> Device<B> {
     }
 }
 
+impl<B: BackEnd + 'static> Device<B> {
+    fn bounce_by<C: Clock>(&mut self, work: &BounceWork, clock: &C, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
+        let (Ok(filter), Ok(rewrite)) = (work.filter.parse(), work.rewrite.parse()) else {
+            let error = Some(format!("\"{}\" or \"{}\" is no filter or rewrite", work.filter, work.rewrite));
+            return Ran { counts: Bounced::default(), lost: Lost::default(), error };
+        };
+        let config = BounceConfig { filter, rewrite, verify: work.verify, repeats: work.repeats };
+        let coalesce = match work.flush {
+            Flush::Each => Coalesce::Off,
+            Flush::Every(frames) => Coalesce::Every(frames),
+            Flush::Adaptive => Coalesce::ADAPTIVE,
+        };
+        let threads = self.threads(&work.cpus);
+        let heard = Mutex::new((vec![Bounced::default(); threads], tell));
+        let until = work.duration.map(|duration| Instant::now() + Duration::from(duration));
+        let output = self.output;
+        let (done, lost, error) = self.drive(&work.cpus, clock, coalesce, |thread, rings| {
+            let (rings, out) = if output { rings.split_at(1) } else { (rings, &rings[..0]) };
+            let mut told = Instant::now();
+            let before = rings.iter().chain(out).map(|ring| self::lost(ring.counters().io)).fold(Lost::default(), Lost::plus);
+            bounce(rings, out.first(), config, &mut |counts| {
+                let now = Instant::now();
+                if now.duration_since(told) >= SECOND {
+                    told += SECOND;
+                    let after =
+                        rings.iter().chain(out).map(|ring| self::lost(ring.counters().io)).fold(Lost::default(), Lost::plus);
+                    let counts = Bounced { lost: after.since(before), ..counts() };
+                    if let Ok(mut heard) = heard.lock() {
+                        let (all, tell) = &mut *heard;
+                        all[thread] = counts;
+                        if thread == 0 {
+                            tell(&all.iter().copied().fold(Bounced::default(), Bounced::plus));
+                        }
+                    }
+                    return Turn::Second;
+                }
+                if stop.stop_requested() || until.is_some_and(|until| now >= until) { Turn::Stop } else { Turn::Go }
+            })
+        });
+        let frames = done.into_iter().fold(Bounced::default(), Bounced::plus);
+        Ran { counts: Bounced { lost, ..frames }, lost, error }
+    }
+}
+
+/// How a bouncer goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Go,
+    /// A second has passed.
+    Second,
+    Stop,
+}
+
+/// Frames that a bouncer takes at once.
+const MOST: usize = 64;
+/// A bouncer that sleeps looks after so many milliseconds whether it is to stop.
+const LOOK_MS: i32 = 10;
+/// Watchers hear so often.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Bounces on every ring in turn, out of `out` if there is one, until `go` says stop. An error ends it with what was counted until then.
+fn bounce<P: PacketIo, C: Clock>(
+    rings: &[Ring<P, C>],
+    out: Option<&Ring<P, C>>,
+    config: BounceConfig,
+    go: &mut dyn FnMut(&dyn Fn() -> Bounced) -> Turn,
+) -> Result<Bounced, String> {
+    let mut bouncers = Vec::with_capacity(rings.len());
+    for _ in rings {
+        bouncers.push(Bounce::new(config).map_err(|error| format!("cannot get a random key: {error}"))?);
+    }
+    let mut scratch = Vec::with_capacity(MOST);
+    // Several rings: none may sleep.
+    let wait = if rings.len() == 1 { LOOK_MS } else { 0 };
+    loop {
+        let sum = || bouncers.iter().map(|bouncer| bounced(&bouncer.counters())).fold(Bounced::default(), Bounced::plus);
+        match go(&sum) {
+            Turn::Stop => break,
+            Turn::Second => bouncers.iter_mut().for_each(Bounce::second),
+            Turn::Go => {}
+        }
+        for (ring, bouncer) in rings.iter().zip(&mut bouncers) {
+            let turned = match out {
+                Some(out) => bouncer.turn_into(ring, out, &mut scratch, MOST, wait),
+                None => bouncer.turn(ring, &mut scratch, MOST, wait),
+            };
+            match turned {
+                // Frames do not wait on one ring for those that come on another.
+                Ok(Received::WouldBlock) => ring.flush(),
+                turned => turned.map(|_| ()),
+            }
+            .map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(bouncers.iter().map(|bouncer| bounced(&bouncer.counters())).fold(Bounced::default(), Bounced::plus))
+}
+
+fn bounced(counted: &hairpin_packet::bounce::Bounced) -> Bounced {
+    Bounced {
+        received: counted.rx_frames,
+        received_bytes: counted.rx_bytes,
+        sent: counted.tx_frames,
+        sent_bytes: counted.tx_bytes,
+        sent_wire_bytes: counted.tx_wire_bytes,
+        kept: Kept {
+            group: counted.group,
+            filtered: counted.filtered,
+            repeated: counted.repeated,
+            short: counted.short,
+            too_long: counted.too_long,
+        },
+        wrong_checksum: counted.wrong_checksum,
+        tx_ring_full: counted.full,
+        lost: Lost::default(),
+    }
+}
+
 impl<B: BackEnd + 'static> Opened for Device<B> {
+    fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
+        match clock {
+            AnyClock::Tsc(clock) => self.bounce_by(work, &clock, stop, tell),
+            AnyClock::Raw(clock) => self.bounce_by(work, &clock, stop, tell),
+        }
+    }
+
     fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
         match clock {
             AnyClock::Tsc(clock) => self.stream_by(work, &clock, stop, tell),

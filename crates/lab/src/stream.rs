@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 
 use hairpin_iopath::job::Sides;
+use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
 use hairpin_record::frames::{Rings, per_s, wire_bits_per_s};
 use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link, Side};
@@ -26,11 +27,10 @@ use hairpin_wire::framing::{ETHERNET_HEADER, MIN_FRAME_WITHOUT_FCS};
 use hairpin_wire::raw::ETHERTYPE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::bounce::Flush;
 use crate::io::{IoPair, IoSpec};
 use crate::link::{CLIENT_END, LinkSpec, SERVER_END, VethSpec};
-use crate::message::{
-    Answer, AskRings, BounceWork, Failure, Flush, InterfaceFacts, Order, Rewrite, Send, StreamCounts, StreamReport, Work,
-};
+use crate::message::{Answer, AskRings, BounceWork, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work};
 use crate::ping::Blame;
 use crate::row::busy_core;
 use crate::search::{Found, RESOLUTION, search};
@@ -450,10 +450,15 @@ impl<'a> Stage<'a> {
             Direction::Receive => {
                 Some(Order::Stream(Box::new(Work { send: None, count: Some(Some(cookie)), flows, duration: None, cpus })))
             }
-            Direction::Bounce => {
-                let (rewrite, flush) = (Rewrite::Macs, Flush::Adaptive);
-                Some(Order::Bounce(Box::new(BounceWork { rewrite, flush, verify: false, duration: None, cpus })))
-            }
+            Direction::Bounce => Some(Order::Bounce(Box::new(BounceWork {
+                filter: Filter::Ethertype(ETHERTYPE).to_string(),
+                rewrite: Rewrite::Macs.to_string(),
+                flush: Flush::Adaptive,
+                verify: false,
+                repeats: Some(REPEATS),
+                duration: None,
+                cpus,
+            }))),
         }
     }
 

@@ -30,7 +30,8 @@ use hairpin_units::{Bytes, Nanos};
 
 use crate::link::{CLIENT_END, SERVER_END};
 use crate::message::{
-    Answer, AskRings, ClientReport, End, Failure, InterfaceFacts, Namespace, Order, ServerReport, StreamReport, Work,
+    Answer, AskRings, BounceReport, BounceWork, ClientReport, End, Failure, InterfaceFacts, Namespace, Order, ServerReport,
+    StreamReport, Work,
 };
 use crate::raw::{RawRow, RawWriter};
 use crate::rings::{self, Open, Opened};
@@ -49,6 +50,8 @@ pub const NEIGHBOUR_FD: RawFd = 5;
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// How often a run says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// The kernel gives a queue back within this after its socket was closed.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// The parent says `Go` at once.
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
@@ -129,7 +132,7 @@ impl Worker {
             Order::Go => Ok(Answer::Done),
             Order::Rings(ask) => self.open_rings(ask.as_deref()),
             Order::Stream(work) => self.stream(&work),
-            Order::Bounce(_) => Err(failed("not yet")),
+            Order::Bounce(work) => self.bounce(&work),
             Order::Interface(name) => interface(&name).map(Answer::Interface).map_err(failed),
             Order::End => match self.raw.take() {
                 Some(raw) => raw.finish().map(|()| Answer::Done).map_err(failed),
@@ -171,11 +174,26 @@ impl Worker {
 
     fn open_rings(&mut self, ask: Option<&AskRings>) -> Result<Answer, Failure> {
         // A queue has one owner: what is open goes first.
-        self.rings = None;
+        let had = self.rings.take().is_some();
         let Some(ask) = ask else { return Ok(Answer::Done) };
-        let Open { io, opened, rings, passed_over } = rings::open(ask)?;
+        let patience = if had { GIVEN_BACK_WITHIN } else { Duration::ZERO };
+        let Open { io, opened, rings, output, passed_over } = rings::open(ask, patience)?;
         self.rings = Some(opened);
-        Ok(Answer::Rings { io, rings, output: None, passed_over })
+        Ok(Answer::Rings { io, rings, output, passed_over })
+    }
+
+    fn bounce(&mut self, work: &BounceWork) -> Result<Answer, Failure> {
+        let rings = self.rings.as_mut().ok_or_else(|| failed("no rings are open"))?;
+        let channel = &mut self.channel;
+        channel.send(&Answer::Ready(None)).map_err(failed)?;
+        let (meter, start) = (Meter::start(&work.cpus), Instant::now());
+        let since = || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let ran = rings.bounce(work, self.clock, &self.stop, &mut |frames| {
+            // A parent that is gone takes this process with it; there is nobody to tell.
+            let _ = channel.send(&Answer::Bouncing { at: since(), frames: *frames });
+        });
+        let (duration, cpu) = (since(), meter.cpu(ran.counts.received));
+        Ok(Answer::Bounced(Box::new(BounceReport { duration, frames: ran.counts, cpu, error: ran.error })))
     }
 
     fn stream(&mut self, work: &Work) -> Result<Answer, Failure> {

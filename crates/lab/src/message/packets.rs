@@ -12,6 +12,7 @@ use hairpin_record::run::CpuSide;
 use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::bounce::Flush;
 use crate::io::IoSpec;
 
 /// Rings to be opened.
@@ -29,7 +30,7 @@ pub struct AskRings {
     pub filter: String,
     /// The longest frame in bytes; `None`: what the interface's MTU allows.
     pub longest: Option<usize>,
-    /// A second interface, for what goes out.
+    /// A second interface, for what goes out; then there is one queue.
     pub output: Option<String>,
 }
 
@@ -68,38 +69,20 @@ pub struct Send {
 /// What is to be bounced, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BounceWork {
-    /// What is changed in a frame.
-    pub rewrite: Rewrite,
+    /// Which frames, as [`Filter`](hairpin_packet::filter::Filter) prints.
+    pub filter: String,
+    /// What is changed in a frame, as [`Rewrite`](hairpin_packet::bounce::Rewrite) prints.
+    pub rewrite: String,
     /// When what is to be sent is kicked.
     pub flush: Flush,
-    /// Check the content of every frame.
+    /// Check checksums.
     pub verify: bool,
+    /// How often one and the same frame is sent back in quick succession.
+    pub repeats: Option<u32>,
     /// Until then; `None` until stopped.
     pub duration: Option<Nanos>,
     /// The CPUs; the rings are shared out to a thread on each.
     pub cpus: Vec<u32>,
-}
-
-/// What is changed in a frame before it is sent back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rewrite {
-    /// Nothing.
-    None,
-    /// The MAC addresses change places.
-    Macs,
-    /// So do IP addresses and ports.
-    All,
-}
-
-/// When what is to be sent back is handed to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Flush {
-    /// Each frame at once.
-    Each,
-    /// After so many frames, or when no more is there.
-    Every(u32),
-    /// As the rate asks for.
-    Adaptive,
 }
 
 /// An interface's address and the kernel's counters.
