@@ -192,8 +192,11 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     let report = watch(&mut worker, signals, watcher)?;
     let mut warnings = Vec::new();
     busy_core(Side::Server, &report.cpu, report.duration, &mut warnings);
-    // A bouncer that sleeps is pushed off its core by nobody; one that spins shows it in the foreign time.
-    warnings.retain(|warning| matches!(warning, Warning::ForeignTime { .. }));
+    let warnings = warnings.into_iter().filter_map(|warning| match warning {
+        Warning::ForeignTime { took, of, .. } => Some(Warning::BusyCore { took, of }.note()),
+        // What a tail would hold is no concern of a rate.
+        _ => None,
+    });
     let (frames, duration_ns) = (report.frames, report.duration.0);
     Ok(Bounce {
         schema: bounce::SCHEMA.into(),
@@ -215,7 +218,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         frames_per_s: per_s(frames.sent, duration_ns),
         wire_bits_per_s: per_s(8 * frames.sent_wire_bytes, duration_ns),
         cpu: report.cpu,
-        warnings: warnings.iter().map(Warning::note).collect(),
+        warnings: warnings.collect(),
     })
 }
 

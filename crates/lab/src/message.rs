@@ -25,7 +25,7 @@ use crate::io::IoSpec;
 
 mod packets;
 
-pub use packets::{AskRings, BounceReport, BounceWork, InterfaceFacts, Send, StreamCounts, StreamReport, Work};
+pub use packets::{AskRings, BounceReport, BounceWork, Count, InterfaceFacts, Send, StreamCounts, StreamReport, Work};
 
 /// What a verb tells its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ use hairpin_sys::thread;
 
 use crate::bounce::Flush;
 use crate::io::{BackEndName, IoSpec};
-use crate::message::{AskRings, BounceWork, Failure, StreamCounts, Work};
+use crate::message::{AskRings, BounceWork, Count, Failure, StreamCounts, Work};
 
 /// Rings that are open, whatever their back end.
 pub(crate) trait Opened {
@@ -201,7 +201,12 @@ impl<B: BackEnd + 'static> Device<B> {
         let heard = Mutex::new((vec![StreamCounts::default(); threads], tell));
         let until = work.duration.map(|duration| Instant::now() + Duration::from(duration));
         let (done, lost, error) = self.drive(&work.cpus, clock, Coalesce::Every(BATCH), |thread, mine| {
-            let incoming = work.count.map(|cookie| Incoming { cookie, flows: work.flows.min(MOST_FLOWS) });
+            let flows = work.flows.min(MOST_FLOWS);
+            let incoming = match work.count {
+                Count::Nobody => None,
+                Count::Of(cookie) => Some(Incoming { cookie: Some(cookie), flows }),
+                Count::Anybody => Some(Incoming { cookie: None, flows }),
+            };
             let outgoing = work.send.as_ref().map(|send| Outgoing {
                 destination: send.destination,
                 source: send.source,

@@ -30,7 +30,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::bounce::Flush;
 use crate::io::{IoPair, IoSpec};
 use crate::link::{CLIENT_END, LinkSpec, SERVER_END, VethSpec};
-use crate::message::{Answer, AskRings, BounceWork, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work};
+use crate::message::{
+    Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work,
+};
 use crate::ping::Blame;
 use crate::row::busy_core;
 use crate::search::{Found, RESOLUTION, search};
@@ -400,9 +402,9 @@ impl<'a> Stage<'a> {
             (true, ..) => return Err(StreamError::NoAddress(self.interface.clone())),
         };
         let count = match ask.direction {
-            Direction::Bounce => Some(Some(cookie)),
-            Direction::Receive if !local => Some(None),
-            Direction::Inject | Direction::Receive => None,
+            Direction::Bounce => Count::Of(cookie),
+            Direction::Receive if !local => Count::Anybody,
+            Direction::Inject | Direction::Receive => Count::Nobody,
         };
         let flows_heard = if local || ask.direction == Direction::Bounce { flows } else { u16::MAX };
         let mine =
@@ -448,7 +450,7 @@ impl<'a> Stage<'a> {
         match ask.direction {
             Direction::Inject => None,
             Direction::Receive => {
-                Some(Order::Stream(Box::new(Work { send: None, count: Some(Some(cookie)), flows, duration: None, cpus })))
+                Some(Order::Stream(Box::new(Work { send: None, count: Count::Of(cookie), flows, duration: None, cpus })))
             }
             Direction::Bounce => Some(Order::Bounce(Box::new(BounceWork {
                 filter: Filter::Ethertype(ETHERTYPE).to_string(),

@@ -113,7 +113,7 @@ pub struct Trial {
     pub reordered: u64,
     /// Frames with our ethertype that were not this stream's.
     pub foreign: u64,
-    /// CPU time of both sides; `per_transaction_ns` is per frame delivered.
+    /// CPU time of both sides; `per_transaction_ns` is per frame that the side sent or received, whichever is more.
     pub cpu: Cpu,
 }
 

@@ -34,6 +34,13 @@ pub enum Warning {
         /// Out of how much time.
         of: Nanos,
     },
+    /// Other processes ran on the core of a verb that has one side only.
+    BusyCore {
+        /// For how long.
+        took: Nanos,
+        /// Out of how much time.
+        of: Nanos,
+    },
     /// A worker was pushed off its core.
     InvoluntarySwitches {
         /// Whose worker.
@@ -125,7 +132,7 @@ impl Warning {
     pub fn code(&self) -> &'static str {
         match self {
             Warning::TooFewSamples { .. } => "too-few-samples",
-            Warning::ForeignTime { .. } => "foreign-time",
+            Warning::ForeignTime { .. } | Warning::BusyCore { .. } => "foreign-time",
             Warning::InvoluntarySwitches { .. } => "involuntary-switches",
             Warning::SharedCore { .. } => "shared-core",
             Warning::DeepIdle { .. } => "deep-idle",
@@ -152,6 +159,9 @@ impl Warning {
             Warning::ForeignTime { side, took, of } => format!(
                 "other processes took {took} of {of} on the {side}'s core; end them, or choose another core with --cpu CLIENT,SERVER"
             ),
+            Warning::BusyCore { took, of } => {
+                format!("other processes took {took} of {of} on its core; end them, or choose another core with --cpu N")
+            }
             Warning::InvoluntarySwitches { side, count } => format!(
                 "the {side} was pushed off its core {count} times, so the tail holds the scheduler's time; use a quiet core (--cpu) or --sched fifo:1"
             ),

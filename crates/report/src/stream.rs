@@ -141,7 +141,7 @@ fn heading(stream: &Stream) -> Vec<String> {
         )
     });
     let columns = "frame: bytes without FCS; Mbit/s: on the wire, with 24 bytes of preamble, FCS and gap per frame; lost: share of what was \
-                   offered, in %; CPU: both sides' user and kernel time per frame delivered, in ns";
+                   offered, in %; CPU: both sides' user and kernel time per frame, in ns";
     search.into_iter().chain([columns.to_owned()]).collect()
 }
 
@@ -223,6 +223,11 @@ fn granted(row: &StreamRow) -> Vec<String> {
 }
 
 fn refused(row: &StreamRow) -> Vec<String> {
-    let sides = [("client", row.client.as_ref()), ("server", row.server.as_ref())];
-    sides.into_iter().filter_map(|(who, rings)| rings.map(|rings| rings::refused(who, rings))).flatten().collect()
+    let both = [row.client.as_ref(), row.server.as_ref()];
+    let mut items = both[0].map(|rings| rings::refused("", rings)).unwrap_or_default();
+    // What the client was refused as well is in the record, with the server's own reason.
+    let known = |feature: &str| both[0].is_some_and(|rings| rings.refused.iter().any(|refused| refused.feature == feature));
+    let other = both[1].map(|rings| rings.refused.iter().filter(|refused| !known(&refused.feature)));
+    items.extend(other.into_iter().flatten().map(|refused| format!("server: {}: {}", refused.feature, refused.why)));
+    items
 }

@@ -39,14 +39,25 @@ pub struct AskRings {
 pub struct Work {
     /// What to send.
     pub send: Option<Send>,
-    /// Whose frames to count: a cookie, or `None` for whoever sends. The outer `None` counts nothing.
-    pub count: Option<Option<u64>>,
+    /// Whose frames to count.
+    pub count: Count,
     /// Flows that are told apart when counting.
     pub flows: u16,
     /// For how long where nothing is sent; `None` until stopped.
     pub duration: Option<Nanos>,
     /// The CPUs; the rings are shared out to a thread on each.
     pub cpus: Vec<u32>,
+}
+
+/// Whose frames are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Count {
+    /// Nobody's.
+    Nobody,
+    /// Those with this cookie.
+    Of(u64),
+    /// Those of whoever sends.
+    Anybody,
 }
 
 /// Numbered frames to be sent.
