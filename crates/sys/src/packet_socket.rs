@@ -27,7 +27,9 @@ pub const MOST_AT_ONCE: usize = 32;
 /// How long a block of a rate ring may fill, in milliseconds: the kernel's shortest.
 const RETIRE_MS: u32 = 1;
 /// Bytes of a block of a rate ring, where frames do not need more.
-const BLOCK: usize = 64 << 10;
+const BLOCK: usize = 32 << 10;
+/// Fewest blocks: each is handed over after its time, however little is in it, so a reader that stalls takes one a millisecond.
+const LEAST_BLOCKS: usize = 32;
 /// Bytes of the pieces in which the kernel allocates a ring of slots.
 const PIECE: usize = 64 << 10;
 /// Most bytes of a ring.
@@ -60,7 +62,7 @@ pub struct Ask {
     pub interface: u32,
     /// What the ring is made of.
     pub layout: Layout,
-    /// Slots, or how many of the longest frames the blocks hold.
+    /// Slots, or how many of the longest frames the blocks hold; rounded up to whole pieces.
     pub entries: u32,
     /// The longest frame in bytes, Ethernet header included, FCS not.
     pub longest: usize,
@@ -335,12 +337,12 @@ fn geometry(ask: &Ask) -> io::Result<libc::tpacket_req3> {
     let slot = ask.longest.saturating_add(HEAD_ROOM);
     // Slots follow each other without a gap across the kernel's pieces: a power of two, or whole pages.
     let slot = if slot <= PAGE { slot.next_power_of_two() } else { slot.next_multiple_of(PAGE) };
-    let (block, frame) = match ask.layout {
-        Layout::Slots => ((PIECE / slot).max(1) * slot, slot),
+    let (block, frame, least) = match ask.layout {
+        Layout::Slots => ((PIECE / slot).max(1) * slot, slot, 1),
         // The kernel cuts blocks as frames need; this size has only to divide them.
-        Layout::Blocks => (BLOCK.max(slot.saturating_mul(2)).next_multiple_of(PAGE), PAGE),
+        Layout::Blocks => (BLOCK.max(slot.saturating_mul(2)).next_multiple_of(PAGE), PAGE, LEAST_BLOCKS),
     };
-    let blocks = (ask.entries as usize).saturating_mul(slot).div_ceil(block).max(2);
+    let blocks = (ask.entries as usize).saturating_mul(slot).div_ceil(block).max(least);
     if ask.entries == 0 || blocks.saturating_mul(block) > MOST_BYTES {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }

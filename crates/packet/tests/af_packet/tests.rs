@@ -32,6 +32,7 @@ pub const ALL: &[Test] = &[
     ("checksums left to the device are finished", checksums_are_finished),
     ("loopback", loopback),
     ("two rings get every frame once", two_rings_get_every_frame_once),
+    ("frames without a flow share one ring", frames_without_a_flow_share_one_ring),
     ("a ring that is gone gets nothing", a_ring_that_is_gone_gets_nothing),
     ("an application that holds every frame", an_application_that_holds_every_frame),
     ("frames longer than the MTU are refused and counted", frames_longer_than_the_mtu),
@@ -323,6 +324,17 @@ fn two_rings_get_every_frame_once() -> Outcome {
         equal("queues", (one.granted().queue, other.granted().queue, other.granted().queues), (0, 1, 2))?;
     }
     Ok(())
+}
+
+fn frames_without_a_flow_share_one_ring() -> Outcome {
+    let (_a, mut a) = open(A, &ours(Favour::Delay))?;
+    let mut device = AfPacket::open(B, &Config { rings: 2, ..ours(Favour::Delay) })?;
+    let mut rings = [device.ring(0)?, device.ring(1)?];
+    device.start()?;
+    let sent: Vec<_> = (60..80).map(|size| ethernet(OURS, size)).collect();
+    send(&mut a, &sent)?;
+    let found: Vec<_> = rings.iter_mut().map(|io| receive(io, 0)).filter(|found| !found.is_empty()).collect();
+    equal("the rings that got any", found, vec![sent])
 }
 
 fn a_ring_that_is_gone_gets_nothing() -> Outcome {
