@@ -205,7 +205,8 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
             continue;
         }
         stream.results.extend(stage.finish(plan, ask, found));
-        stream.interrupted |= stage.interrupted;
+        // Ctrl-C is how what has no other end is ended.
+        stream.interrupted |= stage.interrupted && (plan.duration.is_some() || stage.searches(plan, ask));
         match ended {
             Ok(()) if !stage.interrupted => {}
             Err(error) if stream.results.is_empty() => return Err(error),

@@ -147,7 +147,9 @@ fn heading(stream: &Stream) -> Vec<String> {
 
 fn grid(stream: &Stream) -> Grid {
     let searched = stream.resolution.is_some();
-    let flat = if stream.results.iter().all(|row| row.offered.asked_per_s.is_none()) { "flat out" } else { "offered" };
+    // Another host's rate may be anything.
+    let flat_out = |row: &StreamRow| row.offered.asked_per_s.is_none() && row.frame_bytes.is_some();
+    let flat = if stream.results.iter().all(flat_out) { "flat out" } else { "offered" };
     let mut columns = vec![Column::words("io"), Column::words("direction"), Column::figures("frame"), Column::figures("queues")];
     if searched {
         columns.extend(["frames/s", "Mbit/s"].map(|title| Column::figures(title).under("without loss")));
