@@ -160,6 +160,27 @@ fn unbound() -> Result<OwnedFd, PacketSocketError> {
     socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|errno| failed(OPEN_STEP)(errno.into()))
 }
 
+/// Makes the interface promiscuous for as long as the socket lives.
+fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> Result<(), PacketSocketError> {
+    let request = libc::packet_mreq {
+        mr_ifindex: interface as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(socket, libc::PACKET_ADD_MEMBERSHIP, &request).map_err(failed("make the interface promiscuous"))
+}
+
+/// Makes the interface promiscuous for as long as the returned socket lives, which gets no frames itself.
+///
+/// # Errors
+/// EPERM without CAP_NET_RAW, ENODEV without the interface.
+pub fn promiscuous(interface: u32) -> Result<OwnedFd, PacketSocketError> {
+    let socket = unbound()?;
+    hear_all(socket.as_fd(), interface)?;
+    Ok(socket)
+}
+
 impl PacketSocket {
     /// Opens a socket on an interface, closed to frames.
     ///
@@ -206,13 +227,7 @@ impl PacketSocket {
             return Err(failed("find Ethernet frames")(io::Error::from_raw_os_error(libc::EPFNOSUPPORT)));
         }
         if ask.promiscuous {
-            let request = libc::packet_mreq {
-                mr_ifindex: ask.interface as i32,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            set(fd, libc::PACKET_ADD_MEMBERSHIP, &request).map_err(failed("make the interface promiscuous"))?;
+            hear_all(fd, ask.interface)?;
         }
         Ok(PacketSocket { ring, socket: Arc::new(socket) })
     }
