@@ -289,7 +289,7 @@ fn loading(interface: &str, error: BpfError) -> OpenError {
             what: "AF_XDP's program",
             interface: interface.into(),
             capabilities: "CAP_BPF and CAP_NET_ADMIN",
-            remedy: "run as root, or give the program the capabilities (setcap cap_bpf,cap_net_admin,cap_net_raw+ep); \
+            remedy: "run as root, or give the program the capabilities (setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock+ep); \
                      a user namespace does not do, AF_PACKET works there",
         };
     }
@@ -302,7 +302,7 @@ fn socket_refused(interface: &str, what: &str, source: io::Error) -> OpenError {
             what: "an AF_XDP socket",
             interface: interface.into(),
             capabilities: "CAP_NET_RAW",
-            remedy: "run as root, or give the program the capability (setcap cap_bpf,cap_net_admin,cap_net_raw+ep)",
+            remedy: "run as root, or give the program the capability (setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock+ep)",
         },
         Some(Errno::NOBUFS) => OpenError::Capability {
             what: "locking packet memory",
