@@ -17,7 +17,11 @@ const QUICK: &str = "--count 20 --warmup 1ms";
 fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
     let home = Home::new();
     for (spec, parts) in [
-        ("tpc", &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, unix, unix-dgram, pipe, eventfd, memory"][..]),
+        (
+            "tpc",
+            &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, packet, xdp, unix, unix-dgram, pipe, eventfd, memory"]
+                [..],
+        ),
         (
             "tcp:spni",
             &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],

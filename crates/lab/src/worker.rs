@@ -326,13 +326,7 @@ fn failed(error: impl ToString) -> Failure {
 }
 
 fn path_failure(error: PathError) -> Failure {
-    let missing = match &error {
-        PathError::Step { source, .. } => {
-            matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
-        }
-        _ => false,
-    };
-    Failure { message: error.to_string(), missing }
+    Failure { message: error.to_string(), missing: error.is_missing() }
 }
 
 fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {

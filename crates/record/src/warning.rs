@@ -120,6 +120,20 @@ pub enum Warning {
         /// The lowest rate tried, in frames/s.
         least_per_s: f64,
     },
+    /// Frames came to a ring that were not of the session.
+    StrayFrames {
+        /// Whose ring.
+        side: Side,
+        /// How many.
+        count: u64,
+    },
+    /// A ring lost frames.
+    RingLoss {
+        /// Whose ring.
+        side: Side,
+        /// How many.
+        lost: u64,
+    },
     /// The server's own worker ended before it could say what it saw.
     ServerUnknown {
         /// Why.
@@ -146,6 +160,8 @@ impl Warning {
             Warning::TuplesUsedUp { .. } => "tuples-used-up",
             Warning::RealtimeThrottling { .. } => "realtime-throttling",
             Warning::AlwaysLoss { .. } => "always-loss",
+            Warning::StrayFrames { .. } => "stray-frames",
+            Warning::RingLoss { .. } => "ring-loss",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -203,6 +219,12 @@ impl Warning {
             ),
             Warning::AlwaysLoss { least_per_s } => format!(
                 "frames were lost at every rate tried, down to {least_per_s:.0}/s; something else on these cores or in the queue loses them: use quiet cores (--cpu), and compare with a fixed --pace"
+            ),
+            Warning::StrayFrames { side, count } => format!(
+                "{count} frames came to the {side}'s ring that were not this session's, or damaged, and were ignored; somebody else sends to its ports: choose others with --local-port or --data-ports"
+            ),
+            Warning::RingLoss { side, lost } => format!(
+                "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --pace"
             ),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")
