@@ -263,7 +263,8 @@ impl<B: BackEnd + 'static> Device<B> {
                 if stop.stop_requested() || until.is_some_and(|until| now >= until) { Turn::Stop } else { Turn::Go }
             })
         });
-        let frames = done.into_iter().fold(Bounced::default(), Bounced::plus);
+        let frames = done.iter().map(|(frames, _)| *frames).fold(Bounced::default(), Bounced::plus);
+        let error = error.or(done.into_iter().find_map(|(_, error)| error));
         Ran { counts: Bounced { lost, ..frames }, lost, error }
     }
 }
@@ -290,7 +291,7 @@ fn bounce<P: PacketIo, C: Clock>(
     out: Option<&Ring<P, C>>,
     config: BounceConfig,
     go: &mut dyn FnMut(&dyn Fn() -> Bounced) -> Turn,
-) -> Result<Bounced, String> {
+) -> Result<(Bounced, Option<String>), String> {
     let mut bouncers = Vec::with_capacity(rings.len());
     for _ in rings {
         bouncers.push(Bounce::new(config).map_err(|error| format!("cannot get a random key: {error}"))?);
@@ -298,7 +299,8 @@ fn bounce<P: PacketIo, C: Clock>(
     let mut scratch = Vec::with_capacity(MOST);
     // Several rings: none may sleep.
     let wait = if rings.len() == 1 { LOOK_MS } else { 0 };
-    loop {
+    let mut error = None;
+    'turns: loop {
         let sum = || bouncers.iter().map(|bouncer| bounced(&bouncer.counters())).fold(Bounced::default(), Bounced::plus);
         match go(&sum) {
             Turn::Stop => break,
@@ -310,15 +312,20 @@ fn bounce<P: PacketIo, C: Clock>(
                 Some(out) => bouncer.turn_into(ring, out, &mut scratch, MOST, wait),
                 None => bouncer.turn(ring, &mut scratch, MOST, wait),
             };
-            match turned {
+            let turned = match turned {
                 // Frames do not wait on one ring for those that come on another.
                 Ok(Received::WouldBlock) => ring.flush(),
                 turned => turned.map(|_| ()),
+            };
+            if let Err(why) = turned {
+                let interface = ring.granted().interface;
+                error = Some(format!("the ring of {interface} failed: {why}; see ip link show {interface}"));
+                break 'turns;
             }
-            .map_err(|error| error.to_string())?;
         }
     }
-    Ok(bouncers.iter().map(|bouncer| bounced(&bouncer.counters())).fold(Bounced::default(), Bounced::plus))
+    let frames = bouncers.iter().map(|bouncer| bounced(&bouncer.counters())).fold(Bounced::default(), Bounced::plus);
+    Ok((frames, error))
 }
 
 fn bounced(counted: &hairpin_packet::bounce::Bounced) -> Bounced {
