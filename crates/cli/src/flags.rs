@@ -252,7 +252,8 @@ impl std::str::FromStr for HostPort {
 #[derive(Clone, Debug)]
 pub struct Sizes(pub Vec<u32>);
 
-fn sizes(text: &str) -> Result<Sizes, String> {
+/// Reads `64,1514` and `64..1024x2`.
+pub fn sizes(text: &str) -> Result<Sizes, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     let sizes: Result<Vec<u32>, _> = numbers.into_iter().map(u32::try_from).collect();
     sizes.map(Sizes).map_err(|_| "no path carries so much: 1 byte to 64 KiB".into())
@@ -273,7 +274,8 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("\"{text}\" is no rate: 0.0001 to 10000000 requests per second"))
 }
 
-fn cpus(text: &str) -> Result<Sides<Option<u32>>, String> {
+/// Reads `2,3`.
+pub fn cpus(text: &str) -> Result<Sides<Option<u32>>, String> {
     let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
     pair.map(|(client, server)| Sides { client: Some(client), server: Some(server) })
         .ok_or_else(|| format!("\"{text}\" is no pair of CPUs: write CLIENT,SERVER, such as 0,1"))

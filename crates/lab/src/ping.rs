@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use hairpin_iopath::job::{Job, JobError, Reflector};
 use hairpin_iopath::path::{LinkKind, Speaks, Support};
+use hairpin_record::progress::Progress;
 use hairpin_record::run::{self, Row, Run};
-use hairpin_record::stream::Progress;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;

@@ -8,8 +8,8 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
 use hairpin_iopath::job::Job;
 use hairpin_lab::ping::{self, Plan, Watcher};
+use hairpin_record::progress::Progress;
 use hairpin_record::run::{Row, Run};
-use hairpin_record::stream::Progress;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 
