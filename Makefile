@@ -20,4 +20,4 @@ bench-peers:
 	@HAIRPIN_FOR=bench; . ./scripts/setup.sh && cargo bench --package hairpin-cli --bench peers --profile dev
 
 bench-packet:
-	@HAIRPIN_FOR=bench-packet; . ./scripts/setup.sh && cargo bench --package hairpin-cli --bench packet --profile dev
+	@scripts/bench-packet.sh

@@ -88,8 +88,8 @@ impl Yard<'_> {
     }
 
     /// A load for this pair of interfaces.
-    pub(crate) fn load(&self, frame: usize, window: usize, ms: u64, every_ns: u64) -> Load {
-        Load { interface: "peer0".into(), to: self.macs[1], from: self.macs[0], frame, window, ms, every_ns }
+    pub(crate) fn load(&self, frame: usize, window: usize, ms: u64) -> Load {
+        Load { interface: "peer0".into(), to: self.macs[1], from: self.macs[0], frame, window, ms }
     }
 }
 

@@ -6,7 +6,7 @@
 //!            ◀────────────────────────────────────────────┘
 //! ```
 //! At most W frames are under way and W is less than every ring, so a bouncer that is too slow makes the generator wait and loses nothing; what does
-//! not come back is lost and told. With a pause between frames it measures round trips instead.
+//! not come back is lost and told.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -37,8 +37,6 @@ pub(crate) struct Load {
     pub(crate) window: usize,
     /// Counted time.
     pub(crate) ms: u64,
-    /// From one frame to the next, if each waits for its time; 0 without.
-    pub(crate) every_ns: u64,
 }
 
 /// What came of it.
@@ -49,8 +47,6 @@ pub(crate) struct Came {
     pub(crate) seconds: f64,
     /// Frames that never came back.
     pub(crate) lost: u64,
-    /// Median time from kick to return, for one frame at a time.
-    pub(crate) rtt_p50_ns: Option<u64>,
     /// What the generator's own ring was granted.
     pub(crate) mode: String,
 }
@@ -75,7 +71,7 @@ pub(crate) fn generate(load: Load) -> Result<Came, String> {
     let mut window =
         Window { ring, arrivals: Vec::with_capacity(256), out: Vec::with_capacity(256), next: 0, under_way: 0, came: 0, load };
     window.wait_for_bouncer().map_err(|e| format!("no frame came back: {e}"))?;
-    let mut came = if window.load.every_ns > 0 { window.paced() } else { window.flood() }.map_err(|e| e.to_string())?;
+    let mut came = window.flood().map_err(|e| e.to_string())?;
     came.mode = mode;
     Ok(came)
 }
@@ -171,36 +167,6 @@ impl<P: PacketIo> Window<P> {
         };
         self.drain();
         let unsent = self.out.len() as u64;
-        Ok(Came { frames, seconds, lost: self.next - numbered - unsent - self.came, rtt_p50_ns: None, mode: String::new() })
-    }
-
-    fn paced(&mut self) -> Result<Came, io::Error> {
-        let every = Duration::from_nanos(self.load.every_ns);
-        let start = Instant::now();
-        let end = start + Duration::from_millis(self.load.ms);
-        let mut rtts = Vec::with_capacity((self.load.ms * 1_000_000 / self.load.every_ns) as usize + 1);
-        let (mut due, mut lost) = (start, 0);
-        while due < end {
-            while Instant::now() < due {
-                std::hint::spin_loop();
-            }
-            self.under_way = 0;
-            let sent = Instant::now();
-            self.send(1)?;
-            loop {
-                if self.receive() > 0 {
-                    rtts.push(sent.elapsed().as_nanos() as u64);
-                    break;
-                }
-                if sent.elapsed() > Duration::from_millis(20) {
-                    lost += 1;
-                    break;
-                }
-            }
-            due += every;
-        }
-        rtts.sort_unstable();
-        let rtt_p50_ns = rtts.get(rtts.len() / 2).copied();
-        Ok(Came { frames: rtts.len() as u64, seconds: start.elapsed().as_secs_f64(), lost, rtt_p50_ns, mode: String::new() })
+        Ok(Came { frames, seconds, lost: self.next - numbered - unsent - self.came, mode: String::new() })
     }
 }

@@ -1,12 +1,10 @@
-//! `make bench-packet`: round trips and bounced frames over the packet rings, held against sockperf, testpmd and themselves.
+//! `make bench-packet`: round trips and bounced frames over the packet rings, held against sockperf and testpmd.
 //!
 //! ```text
 //!   rtt       hairpin, sockperf, hairpin            64-byte frames over veth, spinning: xdp, xdp native, packet
 //!   size      xdp at 1,500 bytes, at 64, at 1,500   what a larger frame costs
 //!   bounce    hairpin, testpmd, hairpin             frames/s sent back, in ns per frame; xdp-bench in the kernel for information
-//!   coalesce  adaptive, off or full batches, again  at 1 % of the rate, and at the rate
 //!   curve     hairpin with batches of 1 to 64       for information
-//!   own       the library's own work per round trip over the in-memory pair
 //! ```
 //! Every pair is kept only if the distance between the cores was the same before and after (`core_rtt_ns`).
 //!
@@ -48,7 +46,6 @@ mod hairpin;
 mod measure;
 #[path = "../peers/output.rs"]
 mod output;
-mod own;
 #[path = "../peers/pairs.rs"]
 mod pairs;
 #[path = "../peers/sockperf.rs"]
@@ -113,8 +110,6 @@ enum Kind {
     Size,
     /// Time per frame of one bouncer against another in a flood of 64-byte frames.
     Flood(Bouncer, Bouncer),
-    /// RTT of one bouncer against another at this share of the rate of a flood.
-    Sparse(Bouncer, Bouncer, f64),
 }
 
 fn bouncing(flush: &str) -> Bouncer {
@@ -129,8 +124,6 @@ fn cells() -> Vec<Cell> {
         Cell { name: "rtt-packet", kind: Kind::Rtt("packet:spin"), most: 0.56 },
         Cell { name: "size-1500-over-64", kind: Kind::Size, most: 1.25 },
         Cell { name: "bounce-testpmd", kind: Kind::Flood(bouncing("adaptive"), Bouncer::Testpmd), most: 1.0 },
-        Cell { name: "adaptive-over-full", kind: Kind::Flood(bouncing("adaptive"), bouncing("64")), most: 1.0 / 0.95 },
-        Cell { name: "adaptive-over-off-1%", kind: Kind::Sparse(bouncing("adaptive"), bouncing("each"), 0.01), most: 1.03 },
     ]
 }
 
@@ -207,23 +200,13 @@ fn bench(options: &Options) -> Result<bool, Stop> {
                 let flood = |bouncer| flood(&yard, bouncer);
                 measure::pairs(&enough, &mut journal, &signals, || with_state(&tool, || flood(one)), ready, |()| flood(other))?;
             }
-            Kind::Sparse(one, other, share) => {
-                let per_frame = flood(&yard, other)?;
-                let every_ns = (per_frame / share) as u64;
-                let rtt = |bouncer| -> Result<f64, String> {
-                    let came = yard.measure(bouncer, yard.load(64, 1, 300, every_ns))?;
-                    came.rtt_p50_ns.map(|ns| ns as f64).ok_or_else(|| "no frame came back".to_owned())
-                };
-                measure::pairs(&enough, &mut journal, &signals, || with_state(&tool, || rtt(one)), ready, |()| rtt(other))?;
-            }
         }
         let (kept, tried) = journal.count(cell.name);
         eprintln!("{}: {kept} pairs kept of {tried}", cell.name);
     }
     check(&signals)?;
     let curve = if full { curve(&yard) } else { Vec::new() };
-    let ceiling = if full { flood(&yard, &Bouncer::XdpBench).map_err(|why| eprintln!("xdp-bench: {why}")).ok() } else { None };
-    let own = own::round_trip_ns(tool.cpus[0]);
+    let ceiling = full.then(|| flood(&yard, &Bouncer::XdpBench));
 
     let lines: Vec<table::Line> = cells
         .iter()
@@ -234,7 +217,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
             table::Line { name: cell.name, tried: own.len(), wanted, most: cell.most, found }
         })
         .collect();
-    let text = table::text(&lines, &own, &curve, ceiling);
+    let text = table::text(&lines, &curve, ceiling.as_ref());
     let record = json!({
         "schema": "hairpin.packet-bench/1",
         "started": started,
@@ -253,15 +236,14 @@ fn bench(options: &Options) -> Result<bool, Stop> {
             "xdp_bench": words(&yard.command(&Bouncer::XdpBench)),
         },
         "cells": lines.iter().filter_map(table::Line::kept).collect::<Vec<_>>(),
-        "own_round_trip_ns": own.as_ref().ok(),
         "ns_per_frame_by_batch": curve.iter().map(|(batch, ns)| json!({ "batch": batch, "ns_per_frame": ns })).collect::<Vec<_>>(),
-        "xdp_bench_ns_per_frame": ceiling,
+        "xdp_bench_ns_per_frame": ceiling.as_ref().and_then(|found| found.as_ref().ok()),
     });
     write(&directory.join("table.txt"), &text)?;
     write(&directory.join("packet.json"), &format!("{record:#}\n"))?;
     print!("{text}");
     eprintln!("record: {}", directory.display());
-    Ok(lines.iter().any(table::Line::missed) || own.as_ref().map_or(true, |own| *own > own::MOST_NS))
+    Ok(lines.iter().any(table::Line::missed))
 }
 
 /// Nothing has to be made ready: each run of the other starts when it is its turn.
@@ -271,7 +253,7 @@ fn ready(many: usize) -> Result<Vec<()>, String> {
 
 /// Time per frame in ns while a window of 64-byte frames goes round; a frame lost is an error.
 fn flood(yard: &Yard<'_>, bouncer: &Bouncer) -> Result<f64, String> {
-    let came = yard.measure(bouncer, yard.load(64, WINDOW, 250, 0))?;
+    let came = yard.measure(bouncer, yard.load(64, WINDOW, 250))?;
     match (came.lost, came.frames) {
         (0, 1..) => Ok(came.seconds * 1e9 / came.frames as f64),
         (lost, frames) => Err(format!("{lost} frames lost beside {frames} that came back")),

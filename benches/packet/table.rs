@@ -6,7 +6,6 @@ use hairpin_record::statistics::Ratio;
 use serde::Serialize;
 
 use crate::interval;
-use crate::own;
 use crate::pairs::Findings;
 
 /// One cell.
@@ -83,9 +82,9 @@ impl Line {
 }
 
 /// The table.
-pub(crate) fn text(lines: &[Line], own: &Result<f64, String>, curve: &[(u32, f64)], ceiling: Option<f64>) -> String {
+pub(crate) fn text(lines: &[Line], curve: &[(u32, f64)], ceiling: Option<&Result<f64, String>>) -> String {
     let mut text = String::from(
-        "rtt, size, 1%: RTT p50 in ns; bounce, full: ns per frame sent back, none lost.\n\
+        "rtt, size: RTT p50 in ns; bounce: ns per frame sent back, none lost.\n\
          ratio = first / second with its 95 % interval. Pairs: kept / tried.\n\n",
     );
     let rule = "-".repeat(80);
@@ -98,23 +97,20 @@ pub(crate) fn text(lines: &[Line], own: &Result<f64, String>, curve: &[(u32, f64
         let _ = writeln!(text, "{}", line.text());
     }
     let _ = writeln!(text, "{rule}");
-    match own {
-        Ok(ns) => {
-            let mark = if *ns <= own::MOST_NS { "ok" } else { "MISS" };
-            let _ = writeln!(text, "own work per round trip, in-memory pair: {ns:.1} ns, bound {:.0} {mark}", own::MOST_NS);
-        }
-        Err(why) => {
-            let _ = writeln!(text, "own work per round trip, in-memory pair: not measured: {why}");
-        }
-    }
     if !curve.is_empty() {
         let _ = writeln!(text, "\nns per frame sent back, by frames per kick (xdp:spin, the middle of three; no bound):");
         let of = |cell: &dyn Fn(&(u32, f64)) -> String| curve.iter().map(cell).collect::<String>();
         let _ = writeln!(text, "  frames {}", of(&|(batch, _)| format!("{batch:>7}")));
         let _ = writeln!(text, "  ns     {}", of(&|(_, ns)| format!("{ns:>7.0}")));
     }
-    if let Some(ns) = ceiling {
-        let _ = writeln!(text, "xdp-bench tx, in the kernel, for information: {ns:.0} ns per frame");
+    match ceiling {
+        Some(Ok(ns)) => {
+            let _ = writeln!(text, "xdp-bench tx, in the kernel, for information: {ns:.0} ns per frame");
+        }
+        Some(Err(why)) => {
+            let _ = writeln!(text, "xdp-bench tx, in the kernel: not measured: {why}");
+        }
+        None => {}
     }
     text
 }

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
-use hairpin_sys::packet_socket::{Ask, Fault, Gate, Layout, OPEN_STEP, PacketSocket, PacketSocketError, Step};
+use hairpin_sys::packet_socket::{self, Ask, Fault, Gate, Layout, OPEN_STEP, PacketSocket, PacketSocketError, Step};
 use hairpin_sys::umem::{Frame, MAX_CHUNK, MIN_CHUNK, Pool, Umem};
 
 use rustix::io::Errno;
@@ -62,6 +62,7 @@ impl BackEnd for AfPacket {
         if config.rings == 0 || config.ring_entries == 0 || config.chunks == 0 {
             return Err(OpenError::Config("rings, ring entries and chunks are at least one each".into()));
         }
+        packet_socket::permitted().map_err(|error| refusal(interface.into(), error))?;
         let longest = (link.mtu as usize + ETHERNET).min(MAX_CHUNK).min(config.longest_frame.unwrap_or(MAX_CHUNK));
         let granted = Granted {
             back_end: "af_packet",

@@ -15,17 +15,20 @@ mod program;
 mod queue;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use hairpin_sys::bpf::{BpfError, XdpLink, XdpState};
 use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
+use hairpin_sys::packet_socket::promiscuous;
 use hairpin_sys::umem::{MIN_CHUNK, Pool};
 use hairpin_sys::xsk::{HEADROOM, LARGEST_CHUNK, Options, Socket, XskError};
 use rustix::io::Errno;
 
 use crate::device::{BackEnd, Config, Favour, OpenError};
+use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Mode, Refused};
 use faster::Choice;
 use program::Program;
@@ -45,8 +48,10 @@ pub struct AfXdp {
     link: LinkFacts,
     granted: Granted,
     chunk: usize,
+    offers_zero_copy: Option<bool>,
     program: Program,
     _attached: XdpLink,
+    _promiscuous: Option<OwnedFd>,
 }
 
 impl BackEnd for AfXdp {
@@ -65,10 +70,10 @@ impl BackEnd for AfXdp {
         }
         let mut refused = Vec::new();
         let (chunk, longest) = sizes(&link, config, &mut refused)?;
-        foreign(&link)?;
+        let offers_zero_copy = foreign(&link)?.offers_zero_copy();
         let queues = queues(&link);
         let program = Program::load(config.filter, queues).map_err(|error| loading(interface, error))?;
-        let (attached, mode, mode_why) = attach(&link, config, &program, &mut refused)?;
+        let (attached, mode, mode_why) = attach(&link, queues, config, &program, &mut refused)?;
         if config.busy_poll_us.is_some() && mode == Mode::Generic {
             let why =
                 "generic XDP runs behind the driver's NAPI context, so there is nothing to poll: ask for mode native".into();
@@ -84,13 +89,15 @@ impl BackEnd for AfXdp {
             mode_why,
             zero_copy: false,
             need_wakeup: false,
-            busy_poll: config.busy_poll_us.is_some() && mode == Mode::Native,
+            busy_poll: false,
             multi_buffer: false,
             rx_time: None,
             longest_frame: longest,
             refused,
         };
-        Ok(AfXdp { config: config.clone(), link, granted, chunk, program, _attached: attached })
+        let hears_all = (config.promiscuous || config.filter == Filter::All).then(|| promiscuous(link.index)).transpose();
+        let _promiscuous = hears_all.map_err(|error| socket_refused(interface, error.step, error.source))?;
+        Ok(AfXdp { config: config.clone(), link, granted, chunk, offers_zero_copy, program, _attached: attached, _promiscuous })
     }
 
     fn granted(&self) -> &Granted {
@@ -104,12 +111,11 @@ impl BackEnd for AfXdp {
         }
         let mut granted = Granted { queue, ..self.granted.clone() };
         let socket = self.socket(queue, &mut granted)?;
-        if let (true, Some(usecs)) = (granted.busy_poll, self.config.busy_poll_us)
-            && let Err(error) = socket.busy_poll(usecs)
-        {
-            granted.busy_poll = false;
-            let why = format!("setting the socket's busy-poll options was refused: {error}");
-            granted.refused.push(Refused { feature: Feature::BusyPoll, why });
+        if let Some(usecs) = self.config.busy_poll_us {
+            match socket.busy_poll(usecs) {
+                Ok(()) => granted.busy_poll = true,
+                Err(error) => granted.refused.push(Refused { feature: Feature::BusyPoll, why: no_busy_poll(&error) }),
+            }
         }
         let ring = Queue::new(socket, granted);
         let put = self.program.set_socket(queue, ring.socket());
@@ -151,13 +157,14 @@ impl AfXdp {
         };
         let why = match (self.config.zero_copy, granted.mode) {
             (false, _) => None,
+            (true, Some(Mode::Native)) if self.offers_zero_copy == Some(false) => Some("its driver has none".into()),
             (true, Some(Mode::Native)) => match open(true)? {
                 Ok(socket) => {
                     (granted.zero_copy, granted.need_wakeup) = (true, true);
                     return Ok(socket);
                 }
                 Err(error) if taken(&error) => return Err(OpenError::QueueTaken { interface: interface(), queue }),
-                Err(error) if is(&error.source, Errno::OPNOTSUPP) => Some("its driver has no zero-copy (EOPNOTSUPP)".into()),
+                Err(error) if is(&error.source, Errno::OPNOTSUPP) => Some("its driver has none (EOPNOTSUPP)".into()),
                 Err(error) => Some(format!("its driver refused it: {error}")),
             },
             (true, _) => Some("generic XDP works on the kernel's copy of a frame: only native mode has zero-copy".into()),
@@ -168,7 +175,11 @@ impl AfXdp {
         let why = "in copy mode the system call itself sends, so there is none to save".into();
         granted.refused.push(Refused { feature: Feature::NeedWakeup, why });
         open(false)?.map_err(|error| {
-            if taken(&error) { OpenError::QueueTaken { interface: interface(), queue } } else { binding(&interface(), error) }
+            if taken(&error) {
+                OpenError::QueueTaken { interface: interface(), queue }
+            } else {
+                socket_refused(&interface(), error.step, error.source)
+            }
         })
     }
 }
@@ -197,17 +208,18 @@ fn queues(link: &LinkFacts) -> u32 {
     used.unwrap_or(link.rx_queues).max(1)
 }
 
-/// Nobody else's program may be there: ours would not be let in, and theirs would not see our frames.
-fn foreign(link: &LinkFacts) -> Result<(), OpenError> {
+/// What the driver offers. Nobody else's program may be there: ours would not be let in, and theirs would not see our frames.
+fn foreign(link: &LinkFacts) -> Result<XdpState, OpenError> {
     let state = XdpState::of(link.index);
     let state = state.map_err(|error| step("read the XDP programs", link.name.clone(), io::Error::other(error)))?;
     let there = state.native.map(|id| (id, Mode::Native)).or(state.generic.map(|id| (id, Mode::Generic)));
-    there.map_or(Ok(()), |(id, mode)| Err(OpenError::ForeignProgram { interface: link.name.clone(), id, mode }))
+    there.map_or(Ok(state), |(id, mode)| Err(OpenError::ForeignProgram { interface: link.name.clone(), id, mode }))
 }
 
 /// Attaches the program where it was asked to run, or where it runs faster. Returns why it runs there, if that was not asked.
 fn attach(
     link: &LinkFacts,
+    queues: u32,
     config: &Config,
     program: &Program,
     refused: &mut Vec<Refused>,
@@ -215,13 +227,13 @@ fn attach(
     let at = |mode| program.attach(link.index, mode);
     let failed = |mode: Mode, error: BpfError| match Errno::from_io_error(&error.source) {
         Some(Errno::PERM) => loading(&link.name, error),
-        Some(Errno::BUSY | Errno::EXIST) => foreign(link).err().unwrap_or_else(|| attaching(link, mode, &error)),
-        _ => attaching(link, mode, &error),
+        Some(Errno::BUSY | Errno::EXIST) => foreign(link).err().unwrap_or_else(|| attaching(link, mode, error)),
+        _ => attaching(link, mode, error),
     };
     if let Some(mode) = config.mode {
         return at(mode).map(|attached| (attached, mode, None)).map_err(|error| failed(mode, error));
     }
-    let Choice { mode, why } = faster::of(link);
+    let Choice { mode, why } = faster::of(link, queues);
     if mode == Mode::Generic {
         refused.push(Refused { feature: Feature::Native, why: why.clone() });
         return at(mode).map(|attached| (attached, mode, Some(why))).map_err(|error| failed(mode, error));
@@ -237,6 +249,15 @@ fn attach(
     }
 }
 
+fn no_busy_poll(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::OPNOTSUPP) => {
+            "the kernel gives a socket in copy mode no NAPI context to poll (SO_INCOMING_NAPI_ID is 0); it takes zero-copy".into()
+        }
+        _ => format!("the socket's busy-poll options were refused: {error}"),
+    }
+}
+
 fn refusal_of_native(link: &LinkFacts, source: &io::Error) -> String {
     match (Errno::from_io_error(source), link.kind.as_deref()) {
         (Some(Errno::OPNOTSUPP), _) => format!("the driver of {} has no native XDP (EOPNOTSUPP)", link.name),
@@ -248,20 +269,18 @@ fn refusal_of_native(link: &LinkFacts, source: &io::Error) -> String {
             )
         }
         (Some(Errno::RANGE), Some("veth")) => {
-            format!("the MTU of the peer of {} is more than native XDP takes (ERANGE): use one of up to 3500 bytes", link.name)
+            format!("the MTU of the peer of {} is more than native XDP takes (ERANGE): use one of up to 3506 bytes", link.name)
         }
         (Some(Errno::NOTCONN), Some("veth")) => format!("{} has no peer (ENOTCONN)", link.name),
         _ => format!("the driver of {} refused native XDP: {source}", link.name),
     }
 }
 
-fn attaching(link: &LinkFacts, mode: Mode, error: &BpfError) -> OpenError {
-    let what = match mode {
-        Mode::Native => format!("attach the XDP program: {}", refusal_of_native(link, &error.source)),
-        Mode::Generic => "attach the XDP program (generic)".into(),
-    };
-    let code = error.source.raw_os_error();
-    step(&what, link.name.clone(), code.map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error))
+fn attaching(link: &LinkFacts, mode: Mode, error: BpfError) -> OpenError {
+    match mode {
+        Mode::Native => OpenError::Config(format!("native XDP was asked for: {}", refusal_of_native(link, &error.source))),
+        Mode::Generic => step("attach the XDP program", link.name.clone(), error.source),
+    }
 }
 
 fn loading(interface: &str, error: BpfError) -> OpenError {
@@ -270,20 +289,20 @@ fn loading(interface: &str, error: BpfError) -> OpenError {
             what: "AF_XDP's program",
             interface: interface.into(),
             capabilities: "CAP_BPF and CAP_NET_ADMIN",
-            remedy: "run as root, or give the program the capabilities (setcap cap_bpf,cap_net_admin,cap_net_raw+ep); \
+            remedy: "run as root, or give the program the capabilities (setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock+ep); \
                      a user namespace does not do, AF_PACKET works there",
         };
     }
     step("load the XDP program", interface.into(), io::Error::other(error))
 }
 
-fn binding(interface: &str, error: XskError) -> OpenError {
-    match Errno::from_io_error(&error.source) {
+fn socket_refused(interface: &str, what: &str, source: io::Error) -> OpenError {
+    match Errno::from_io_error(&source) {
         Some(Errno::PERM) => OpenError::Capability {
             what: "an AF_XDP socket",
             interface: interface.into(),
             capabilities: "CAP_NET_RAW",
-            remedy: "run as root, or give the program the capability (setcap cap_bpf,cap_net_admin,cap_net_raw+ep)",
+            remedy: "run as root, or give the program the capability (setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock+ep)",
         },
         Some(Errno::NOBUFS) => OpenError::Capability {
             what: "locking packet memory",
@@ -293,7 +312,7 @@ fn binding(interface: &str, error: XskError) -> OpenError {
         },
         Some(Errno::NODEV) => OpenError::NoInterface(interface.into()),
         Some(Errno::NETDOWN) => OpenError::Down(interface.into()),
-        _ => step(error.step, interface.into(), error.source),
+        _ => step(what, interface.into(), source),
     }
 }
 

@@ -103,7 +103,7 @@ pub enum Kick {
 /// What became of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kicked {
-    /// Everything that was in the TX ring is on its way.
+    /// Everything that was in the TX ring is on its way; always the answer to [`Kick::Receive`].
     Done,
     /// The device was busy: something is still in the TX ring. Kick again.
     Busy,

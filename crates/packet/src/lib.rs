@@ -11,8 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+pub use hairpin_sys::{clock, umem};
+
 pub mod af_packet;
 pub mod af_xdp;
+pub mod bounce;
 pub mod device;
 pub mod fault;
 pub mod filter;
@@ -21,4 +24,5 @@ pub mod io;
 pub mod memory;
 pub mod pcap;
 pub mod ring;
+pub mod stream;
 pub mod tracer;

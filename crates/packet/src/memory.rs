@@ -74,12 +74,11 @@ struct Bell {
 /// Sizes that do not go, and what the kernel said when it gave no memory or no eventfd.
 pub fn pair(config: &Config) -> Result<(MemoryIo, MemoryIo), OpenError> {
     let longest = config.longest_frame.unwrap_or(LONGEST);
-    if longest > MAX_CHUNK || config.ring_entries == 0 {
-        let text = format!(
-            "the in-memory pair takes frames up to {MAX_CHUNK} bytes and at least one ring entry, not {longest} and {}",
-            config.ring_entries
-        );
-        return Err(OpenError::Config(text));
+    if longest > MAX_CHUNK || config.ring_entries == 0 || config.rings != 1 {
+        let (entries, rings) = (config.ring_entries, config.rings);
+        return Err(OpenError::Config(format!(
+            "an end of the in-memory pair is one ring of at least one entry, for frames up to {MAX_CHUNK} bytes: not {rings}, {entries} and {longest}"
+        )));
     }
     let (to_second, from_first) = direction(config.ring_entries as usize, longest)?;
     let (to_first, from_second) = direction(config.ring_entries as usize, longest)?;
@@ -325,6 +324,45 @@ mod tests {
         }
     }
 
+    /// Sleeps until a frame is there, and takes it.
+    fn sleep_and_take(io: &mut MemoryIo, arrivals: &mut Vec<Arrival>) {
+        while io.rx_batch(arrivals, 1) == 0 {
+            let descriptor = io.waitable();
+            let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
+            let woken = poll(&mut fds, Some(&Timespec { tv_sec: 5, tv_nsec: 0 })).unwrap();
+            assert_eq!(woken, 1, "a frame arrived and nobody was woken");
+        }
+        for arrival in arrivals.drain(..) {
+            io.pool().give(arrival.frame);
+        }
+    }
+
+    #[test]
+    fn no_wake_up_is_missed() {
+        let (mut one, mut other) = pair(&small()).unwrap();
+        let echo = std::thread::spawn(move || {
+            let (mut frames, mut arrivals) = (Vec::new(), Vec::new());
+            for _ in 0..20_000 {
+                sleep_and_take(&mut other, &mut arrivals);
+                put(&mut other, &mut frames, &[1; 60]);
+                other.tx_batch(&mut frames);
+                other.kick(Kick::Send).unwrap();
+            }
+        });
+        let (mut frames, mut arrivals) = (Vec::new(), Vec::new());
+        for n in 0..20_000 {
+            put(&mut one, &mut frames, &[1; 60]);
+            one.tx_batch(&mut frames);
+            one.kick(Kick::Send).unwrap();
+            // So that the reply comes before, in and after the moment of falling asleep.
+            for _ in 0..n % 512 {
+                std::hint::spin_loop();
+            }
+            sleep_and_take(&mut one, &mut arrivals);
+        }
+        echo.join().unwrap();
+    }
+
     #[test]
     fn an_end_that_is_gone_is_a_network_that_is_down() {
         let (mut one, other) = pair(&small()).unwrap();
@@ -385,6 +423,7 @@ mod tests {
     #[test]
     fn sizes_that_do_not_go_and_features_of_a_device() {
         assert!(matches!(pair(&Config { ring_entries: 0, ..small() }), Err(OpenError::Config(_))));
+        assert!(matches!(pair(&Config { rings: 2, ..small() }), Err(OpenError::Config(_))));
         assert!(matches!(pair(&Config { longest_frame: Some(65_537), ..small() }), Err(OpenError::Config(_))));
         assert!(matches!(pair(&Config { chunks: 0, ..small() }), Err(OpenError::Memory(_))));
         let (one, _) = pair(&small()).unwrap();

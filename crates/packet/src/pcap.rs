@@ -196,7 +196,7 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
         {
             let bytes = &self.file.bytes[record.at..record.at + record.len as usize];
             if bytes.len() > self.io.umem().chunk_bytes() {
-                self.counters.rx_too_long += 1;
+                self.counters.rx_too_long = self.counters.rx_too_long.wrapping_add(1);
                 self.next += 1;
                 continue;
             }
@@ -204,8 +204,8 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
             frame.set_len(bytes.len());
             self.io.umem().bytes_mut(&mut frame).copy_from_slice(bytes);
             into.push(Arrival { frame, time: Some(Arrived::Software(record.time_ns)), hash: None });
-            self.counters.rx_frames += 1;
-            self.counters.rx_bytes += bytes.len() as u64;
+            self.counters.rx_frames = self.counters.rx_frames.wrapping_add(1);
+            self.counters.rx_bytes = self.counters.rx_bytes.wrapping_add(bytes.len() as u64);
             (self.next, received) = (self.next + 1, received + 1);
         }
         received + self.io.rx_batch(into, most - received)

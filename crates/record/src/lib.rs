@@ -8,8 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounce;
 pub mod check;
+pub mod frames;
 pub mod histogram;
+pub mod progress;
 pub mod recorder;
 pub mod run;
 pub mod statistics;

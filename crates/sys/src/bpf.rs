@@ -47,16 +47,13 @@ fn logged<T>(step: &str, work: impl FnOnce() -> Result<T, libbpf_rs::Error>) -> 
     done.map_err(|error| BpfError { step: step.to_owned(), source: errno(&error), log: std::mem::take(&mut *log()) })
 }
 
-/// libbpf-rs keeps the kernel's errno as its innermost cause.
+/// libbpf-rs keeps the kernel's errno to itself and tells its kind.
 fn errno(error: &libbpf_rs::Error) -> io::Error {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(code) = inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            return io::Error::from_raw_os_error(code);
-        }
-        cause = inner.source();
+    match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => io::Error::from_raw_os_error(libc::EPERM),
+        libbpf_rs::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENOENT),
+        _ => io::Error::other(format!("{error:#}")),
     }
-    io::Error::other(error.to_string())
 }
 
 /// A loaded object.
@@ -214,8 +211,8 @@ impl XdpState {
         })
     }
 
-    /// True if the driver says that it can write straight into an application's memory.
-    pub fn offers_zero_copy(&self) -> bool {
-        self.features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0
+    /// Whether the driver offers to write straight into an application's memory; `None` if the kernel does not tell.
+    pub fn offers_zero_copy(&self) -> Option<bool> {
+        (self.features != 0).then_some(self.features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0)
     }
 }

@@ -27,7 +27,9 @@ pub const MOST_AT_ONCE: usize = 32;
 /// How long a block of a rate ring may fill, in milliseconds: the kernel's shortest.
 const RETIRE_MS: u32 = 1;
 /// Bytes of a block of a rate ring, where frames do not need more.
-const BLOCK: usize = 64 << 10;
+const BLOCK: usize = 32 << 10;
+/// Fewest blocks: each is handed over after its time, however little is in it, so a reader that stalls takes one a millisecond.
+const LEAST_BLOCKS: usize = 32;
 /// Bytes of the pieces in which the kernel allocates a ring of slots.
 const PIECE: usize = 64 << 10;
 /// Most bytes of a ring.
@@ -60,7 +62,7 @@ pub struct Ask {
     pub interface: u32,
     /// What the ring is made of.
     pub layout: Layout,
-    /// Slots, or how many of the longest frames the blocks hold.
+    /// Slots, or how many of the longest frames the blocks hold; rounded up to whole pieces.
     pub entries: u32,
     /// The longest frame in bytes, Ethernet header included, FCS not.
     pub longest: usize,
@@ -144,6 +146,41 @@ pub struct PacketSocket {
 #[derive(Clone, Debug)]
 pub struct Gate(Weak<OwnedFd>);
 
+/// Says whether this process may open a packet socket in its network namespace.
+///
+/// # Errors
+/// EPERM without CAP_NET_RAW, EAFNOSUPPORT in a kernel without packet sockets.
+pub fn permitted() -> Result<(), PacketSocketError> {
+    unbound().map(drop)
+}
+
+/// A socket that gets no frame of any interface: its protocol is 0.
+fn unbound() -> Result<OwnedFd, PacketSocketError> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|errno| failed(OPEN_STEP)(errno.into()))
+}
+
+/// Makes the interface promiscuous for as long as the socket lives.
+fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> Result<(), PacketSocketError> {
+    let request = libc::packet_mreq {
+        mr_ifindex: interface as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(socket, libc::PACKET_ADD_MEMBERSHIP, &request).map_err(failed("make the interface promiscuous"))
+}
+
+/// Makes the interface promiscuous for as long as the returned socket lives, which gets no frames itself.
+///
+/// # Errors
+/// EPERM without CAP_NET_RAW, ENODEV without the interface.
+pub fn promiscuous(interface: u32) -> Result<OwnedFd, PacketSocketError> {
+    let socket = unbound()?;
+    hear_all(socket.as_fd(), interface)?;
+    Ok(socket)
+}
+
 impl PacketSocket {
     /// Opens a socket on an interface, closed to frames.
     ///
@@ -151,9 +188,7 @@ impl PacketSocket {
     /// The step that failed and what the kernel said: EPERM without CAP_NET_RAW, ENODEV without the interface, ENOMEM for a ring that is
     /// too large, EPFNOSUPPORT for an interface without Ethernet frames.
     pub fn open(ask: &Ask) -> Result<PacketSocket, PacketSocketError> {
-        // Protocol 0: no frame of any interface before bind.
-        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None);
-        let socket = socket.map_err(|errno| failed(OPEN_STEP)(errno.into()))?;
+        let socket = unbound()?;
         let fd = socket.as_fd();
         let version = match ask.layout {
             Layout::Slots => libc::tpacket_versions::TPACKET_V2,
@@ -192,13 +227,7 @@ impl PacketSocket {
             return Err(failed("find Ethernet frames")(io::Error::from_raw_os_error(libc::EPFNOSUPPORT)));
         }
         if ask.promiscuous {
-            let request = libc::packet_mreq {
-                mr_ifindex: ask.interface as i32,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            set(fd, libc::PACKET_ADD_MEMBERSHIP, &request).map_err(failed("make the interface promiscuous"))?;
+            hear_all(fd, ask.interface)?;
         }
         Ok(PacketSocket { ring, socket: Arc::new(socket) })
     }
@@ -323,12 +352,12 @@ fn geometry(ask: &Ask) -> io::Result<libc::tpacket_req3> {
     let slot = ask.longest.saturating_add(HEAD_ROOM);
     // Slots follow each other without a gap across the kernel's pieces: a power of two, or whole pages.
     let slot = if slot <= PAGE { slot.next_power_of_two() } else { slot.next_multiple_of(PAGE) };
-    let (block, frame) = match ask.layout {
-        Layout::Slots => ((PIECE / slot).max(1) * slot, slot),
+    let (block, frame, least) = match ask.layout {
+        Layout::Slots => ((PIECE / slot).max(1) * slot, slot, 1),
         // The kernel cuts blocks as frames need; this size has only to divide them.
-        Layout::Blocks => (BLOCK.max(slot.saturating_mul(2)).next_multiple_of(PAGE), PAGE),
+        Layout::Blocks => (BLOCK.max(slot.saturating_mul(2)).next_multiple_of(PAGE), PAGE, LEAST_BLOCKS),
     };
-    let blocks = (ask.entries as usize).saturating_mul(slot).div_ceil(block).max(2);
+    let blocks = (ask.entries as usize).saturating_mul(slot).div_ceil(block).max(least);
     if ask.entries == 0 || blocks.saturating_mul(block) > MOST_BYTES {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }

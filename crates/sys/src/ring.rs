@@ -122,6 +122,12 @@ impl Consumer {
         if filled > self.size { 0 } else { filled.min(want) }
     }
 
+    /// Filled entries that were seen and whose slots were not taken.
+    #[inline(always)]
+    pub fn waiting(&self) -> u32 {
+        self.seen.wrapping_sub(self.next).min(self.size)
+    }
+
     /// The slot of the next entry, which [`ready`](Consumer::ready) has shown to be filled, and moves on. The other side may not fill it
     /// again before [`release`](Consumer::release).
     #[inline(always)]

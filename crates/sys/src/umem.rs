@@ -205,6 +205,11 @@ impl Pool {
         self.free.len()
     }
 
+    /// Chunks that a ring has. Counts them: not for the hot path.
+    pub fn lent(&self) -> usize {
+        self.lent.iter().filter(|lent| **lent).count()
+    }
+
     /// A frame of length 0 at the begin of a free chunk; `None` if every chunk is in use.
     #[inline(always)]
     pub fn take(&mut self) -> Option<Frame> {
@@ -259,13 +264,14 @@ mod tests {
         let other = pool.take().unwrap();
         assert!(pool.take().is_none());
         let at = pool.lend(frame);
+        assert_eq!((pool.available(), pool.lent()), (0, 1));
         assert!(pool.redeem(at ^ 2048, 3).is_none(), "the other chunk is held, not lent");
         let frame = pool.redeem(at, 3).unwrap();
         assert_eq!(umem.bytes(&frame), b"abc");
         assert!(pool.redeem(at, 3).is_none(), "only once");
         pool.give(frame);
         pool.give(other);
-        assert_eq!(pool.available(), 2);
+        assert_eq!((pool.available(), pool.lent()), (2, 0));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::Failure;
 
+mod bounce;
 mod check;
 mod completions;
 mod demo;
@@ -13,6 +14,7 @@ mod paths;
 mod ping;
 mod runs;
 mod serve;
+mod stream;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.
@@ -41,6 +43,10 @@ pub enum Verb {
     Demo(demo::Demo),
     /// Prove the instrument: its own cost, and known delays that it must report
     Check(check::Check),
+    /// Send every frame that arrives on an interface back, and count them
+    Bounce(Box<bounce::Bounce>),
+    /// Frames per second sent, received and bounced without loss, per packet io and frame size
+    Stream(Box<stream::Stream>),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -58,6 +64,8 @@ impl Verb {
             Verb::Runs(runs) => runs.run(),
             Verb::Demo(demo) => demo.run(),
             Verb::Check(check) => check.run(),
+            Verb::Bounce(bounce) => bounce.run(),
+            Verb::Stream(stream) => stream.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
 use hairpin_iopath::job::Job;
-use hairpin_lab::ping::{self, Plan, Target, Watcher};
+use hairpin_lab::ping::{self, Plan, Watcher};
+use hairpin_record::progress::Progress;
 use hairpin_record::run::{Row, Run};
-use hairpin_record::stream::Progress;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::Failure;
-use crate::flags::{Where, Work};
+use crate::flags::{Mirror, Where, Work};
 use crate::output::{Format, Output, keep, print};
 use crate::verbs::Cli;
 
@@ -23,6 +23,8 @@ use crate::verbs::Cli;
 pub struct Ping {
     #[command(flatten)]
     to: Where,
+    #[command(flatten)]
+    mirror: Mirror,
     /// The key that `hairpin serve` printed, in a file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -45,9 +47,8 @@ impl Ping {
     /// Measures, prints, stores.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        let target = self.to.target(self.key_file)?;
-        let plain_peer = matches!(target, Target::Echo { .. });
-        let rows = self.work.jobs(duration_was_given(), plain_peer, self.raw.is_some())?;
+        let target = self.to.target(self.key_file, self.mirror)?;
+        let rows = self.work.jobs(duration_was_given(), target.kind(), self.raw.is_some())?;
         let shown = self.output.shown();
         let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, command: std::env::args().collect() };
         let mut watcher = Teller::new(self.output.form() == Format::JsonStream);

@@ -59,3 +59,75 @@ fn fold(mut sum: u64) -> u16 {
     }
     sum as u16
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An IPv6 or IPv4 frame whose checksum field holds the pseudo-header's sum, as the kernel leaves it.
+    fn partial(tags: usize, version: u16, protocol: u8, payload: &[u8]) -> (Vec<u8>, usize) {
+        let field = if protocol == UDP { 6 } else { 16 };
+        let mut transport = vec![0x11; if protocol == UDP { 8 } else { 20 }];
+        transport[field..field + 2].fill(0);
+        transport.extend(payload);
+        let addresses = if version == IPV4 { vec![0xc6; 8] } else { vec![0x20; 32] };
+        let pseudo = sum(&addresses) + u64::from(protocol) + transport.len() as u64;
+        transport[field..field + 2].copy_from_slice(&fold(pseudo).to_be_bytes());
+        let mut network = vec![0; if version == IPV4 { 12 } else { 8 }];
+        network[0] = if version == IPV4 { 0x45 } else { 0x60 };
+        network[if version == IPV4 { 9 } else { 6 }] = protocol;
+        let frame = [&[2; 12][..], &[0x81, 0, 0, 5].repeat(tags), &version.to_be_bytes(), &network, &addresses].concat();
+        let start = frame.len();
+        ([frame, transport].concat(), start)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_finished_sums_up(
+            tags in 0..3_usize,
+            version in prop::sample::select(vec![IPV4, IPV6]),
+            protocol in prop::sample::select(vec![UDP, TCP]),
+            payload: Vec<u8>,
+        ) {
+            let (mut frame, start) = partial(tags, version, protocol, &payload);
+            let addresses = if version == IPV4 { &frame[start - 8..start] } else { &frame[start - 32..start] };
+            let pseudo = sum(addresses) + u64::from(protocol) + (frame.len() - start) as u64;
+            finish(&mut frame);
+            prop_assert_eq!(fold(pseudo + sum(&frame[start..])), 0xffff);
+        }
+
+        #[test]
+        fn no_frame_is_written_where_there_is_no_checksum(mut frame: Vec<u8>) {
+            let (before, places) = (frame.clone(), places(&frame));
+            finish(&mut frame);
+            let changed: Vec<_> = (0..frame.len()).filter(|at| frame[*at] != before[*at]).collect();
+            match places {
+                Some((start, field)) => prop_assert!(changed.iter().all(|at| [start + field, start + field + 1].contains(at))),
+                None => prop_assert!(changed.is_empty()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_udp_sum_of_zero_becomes_the_other_zero() {
+        let (mut frame, start) = partial(0, IPV4, UDP, &[0, 0]);
+        finish(&mut frame);
+        // With the sum as payload all else adds up to ones.
+        let sum = [frame[start + 6], frame[start + 7]];
+        let (mut frame, _) = partial(0, IPV4, UDP, &sum);
+        finish(&mut frame);
+        assert_eq!(frame[start + 6..start + 8], [0xff, 0xff]);
+    }
+
+    #[test]
+    fn every_cut_of_a_frame_is_survived() {
+        for version in [IPV4, IPV6] {
+            let (frame, _) = partial(1, version, TCP, b"payload");
+            for len in 0..frame.len() {
+                finish(&mut frame[..len].to_vec());
+            }
+        }
+    }
+}

@@ -1,10 +1,10 @@
 //! The kernel's filter for each [`Filter`], as a classic BPF program.
 //!
 //! ```text
-//!   outgoing? ──yes──▶ none      UDP: a tag? ──▶ none      ethertype: the tag's own, or what follows the addresses
-//!       │ no                     IPv4: 20-byte header or more, protocol 17, no fragment, port
-//!       ▼                        IPv6: next header 17, port
-//!   the filter's question
+//!   outgoing? ──yes──▶ none      ethertype: what follows the addresses, or the tag's own
+//!       │ no                     UDP:  a tag? ──▶ none
+//!       ▼                              IPv4: header of 20 bytes or more, protocol 17, no fragment ─┐
+//!   the filter's question              IPv6: next header 17 ───────────────────────────────────────┴▶ lengths agree, port
 //! ```
 //! The kernel has taken an outer VLAN tag out of the frame before, so that what follows the addresses is the ethertype behind it. A load
 //! beyond the frame's end ends the program and takes nothing.
@@ -15,19 +15,39 @@ use hairpin_sys::packet_socket::Instruction;
 
 use crate::filter::Filter;
 
+// A is the accumulator, X the index register; "stored" is in one of sixteen scratch words.
+/// A = a word, a half word, a byte of the frame.
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
-/// Loads a half word behind the index register.
+/// A = a half word at X + operand.
 const LOAD_HALF_INDEXED: u16 = 0x48;
-/// Index register = four times the low four bits of a byte: the length of an IPv4 header.
-const LOAD_HEADER_LENGTH: u16 = 0xb1;
+const LOAD_FRAME_LENGTH: u16 = 0x80;
+const LOAD_STORED: u16 = 0x60;
+const STORE: u16 = 0x02;
+/// X = the operand.
+const INDEX: u16 = 0x01;
+const INDEX_STORED: u16 = 0x61;
+/// X = four times the low four bits of a byte: the length of an IPv4 header.
+const INDEX_HEADER_LENGTH: u16 = 0xb1;
+const SUBTRACT: u16 = 0x14;
+const SUBTRACT_INDEX: u16 = 0x1c;
+const JUMP: u16 = 0x05;
 const IF_EQUAL: u16 = 0x15;
 const IF_ABOVE: u16 = 0x25;
 const IF_NOT_BELOW: u16 = 0x35;
 const IF_ANY_BIT: u16 = 0x45;
-const JUMP: u16 = 0x05;
+const IF_ABOVE_INDEX: u16 = 0x2d;
+const IF_NOT_BELOW_INDEX: u16 = 0x3d;
 const RETURN: u16 = 0x06;
+
+// Scratch words, in bytes.
+/// What follows the IP header, as that says.
+const PAYLOAD: u32 = 0;
+/// What follows the IP header in the frame.
+const PRESENT: u32 = 1;
+/// What the UDP header says.
+const DATAGRAM: u32 = 2;
 
 /// Where the kernel keeps what it knows beside the frame's bytes (`SKF_AD_OFF`).
 const BESIDE: u32 = 0xffff_f000;
@@ -72,7 +92,7 @@ impl Program {
         let distance = |at: usize, to: To| match to {
             To::Next => 0,
             To::Skip(count) => count,
-            // Programs here have some twenty instructions.
+            // Programs here have some fifty instructions.
             To::None => (none - at - 1) as u8,
         };
         let placed = self.0.iter().enumerate().map(|(at, &(instruction, [holds, fails]))| Instruction {
@@ -105,7 +125,7 @@ pub(super) fn program(filter: Filter) -> Vec<Instruction> {
                 .plain(LOAD_BYTE, TAG_PRESENT)
                 .compare(IF_EQUAL, 0, To::Next, To::None)
                 .plain(LOAD_HALF, ETHERTYPE_AT)
-                .compare(IF_EQUAL, IPV6, To::Skip(11), To::Next)
+                .compare(IF_EQUAL, IPV6, To::Skip(14), To::Next)
                 .compare(IF_EQUAL, IPV4, To::Next, To::None)
                 // Version 4 and a header of at least five words, in one byte.
                 .plain(LOAD_BYTE, NETWORK_AT)
@@ -116,15 +136,38 @@ pub(super) fn program(filter: Filter) -> Vec<Instruction> {
                 // More fragments, or an offset.
                 .plain(LOAD_HALF, NETWORK_AT + 6)
                 .compare(IF_ANY_BIT, 0x3fff, To::None, To::Next)
-                .plain(LOAD_HEADER_LENGTH, NETWORK_AT)
-                .plain(LOAD_HALF_INDEXED, NETWORK_AT + 2)
-                // Over the next header of IPv6, to the port's comparison.
-                .plain(JUMP, 3)
+                .plain(INDEX_HEADER_LENGTH, NETWORK_AT)
+                .plain(LOAD_HALF, NETWORK_AT + 2)
+                .compare(IF_NOT_BELOW_INDEX, 0, To::Next, To::None)
+                .plain(SUBTRACT_INDEX, 0)
+                .plain(STORE, PAYLOAD)
+                .plain(JUMP, 8)
+                // IPv6.
+                .plain(LOAD_BYTE, NETWORK_AT)
+                .compare(IF_NOT_BELOW, 0x60, To::Next, To::None)
+                .compare(IF_ABOVE, 0x6f, To::None, To::Next)
                 .plain(LOAD_BYTE, NETWORK_AT + 6)
                 .compare(IF_EQUAL, UDP, To::Next, To::None)
-                .plain(LOAD_HALF, NETWORK_AT + 40 + 2)
+                .plain(LOAD_HALF, NETWORK_AT + 4)
+                .plain(STORE, PAYLOAD)
+                .plain(INDEX, 40)
+                // Both: the index is the header's length.
+                .plain(LOAD_FRAME_LENGTH, 0)
+                .plain(SUBTRACT_INDEX, 0)
+                .plain(SUBTRACT, NETWORK_AT)
+                .plain(STORE, PRESENT)
+                .plain(LOAD_HALF_INDEXED, NETWORK_AT + 4)
+                .plain(STORE, DATAGRAM)
+                .plain(LOAD_HALF_INDEXED, NETWORK_AT + 2)
                 .compare(IF_NOT_BELOW, u32::from(first), To::Next, To::None)
-                .compare(IF_ABOVE, u32::from(last), To::None, To::Next);
+                .compare(IF_ABOVE, u32::from(last), To::None, To::Next)
+                // The datagram lies in the packet, and the packet in the frame.
+                .plain(INDEX_STORED, PAYLOAD)
+                .plain(LOAD_STORED, PRESENT)
+                .compare(IF_NOT_BELOW_INDEX, 0, To::Next, To::None)
+                .plain(LOAD_STORED, DATAGRAM)
+                .compare(IF_NOT_BELOW, 8, To::Next, To::None)
+                .compare(IF_ABOVE_INDEX, 0, To::None, To::Next);
         }
     }
     program.finish()

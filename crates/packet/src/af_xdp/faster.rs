@@ -45,9 +45,14 @@ const ETHERTYPE: u16 = 0x88b5;
 const ENDS: [&str; 2] = ["hp-trial-a", "hp-trial-b"];
 
 /// The faster mode for that interface. A trial is made once for each process and driver.
-pub(super) fn of(link: &LinkFacts) -> Choice {
+pub(super) fn of(link: &LinkFacts, queues: u32) -> Choice {
     static VETH: OnceLock<Choice> = OnceLock::new();
     match link.kind.as_deref() {
+        // drivers/net/veth.c, veth_xmit(): without NAPI at the other end it records no receive queue.
+        Some("veth") if queues > 1 => Choice {
+            mode: Mode::Native,
+            why: "over veth only native mode keeps several queues apart: in generic mode the kernel takes queue 1's frames for queue 0's".into(),
+        },
         Some("veth") => VETH.get_or_init(try_veth).clone(),
         _ => Choice {
             mode: Mode::Native,

@@ -15,11 +15,21 @@ pub struct Queue {
     socket: Socket,
     granted: Granted,
     counters: Counters,
+    /// Looks at the RX ring since the last kick for receiving.
+    looks: u32,
+    /// Such kicks since the kernel was last asked.
+    unasked: u32,
 }
+
+/// Whoever looks so often between two kicks spins.
+const SPINNING: u32 = 16;
+/// In copy mode the kernel has nothing to do when it is told to receive, and only says whether the interface still is there. For a receiver
+/// that spins one kick of so many asks it, so that it is not blind for a system call every few hundred nanoseconds.
+const ASK_EVERY: u32 = 256;
 
 impl Queue {
     pub(super) fn new(socket: Socket, granted: Granted) -> Queue {
-        Queue { socket, granted, counters: Counters::default() }
+        Queue { socket, granted, counters: Counters::default(), looks: 0, unasked: 0 }
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -44,6 +54,7 @@ impl PacketIo for Queue {
 
     #[inline(always)]
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        self.looks = self.looks.saturating_add(1);
         let before = into.len();
         let counters = &mut self.counters;
         self.socket.receive(most.min(u32::MAX as usize) as u32, |frame| {
@@ -73,7 +84,10 @@ impl PacketIo for Queue {
                 Ok(if kicked.busy { Kicked::Busy } else { Kicked::Done })
             }
             Kick::Receive => {
-                if self.granted.busy_poll || self.socket.receive_needs_wakeup() {
+                let spins = std::mem::take(&mut self.looks) >= SPINNING;
+                self.unasked += 1;
+                if !spins || self.unasked >= ASK_EVERY || self.granted.busy_poll || self.socket.receive_needs_wakeup() {
+                    self.unasked = 0;
                     self.socket.kick_receive()?;
                 }
                 Ok(Kicked::Done)

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::wait::PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -60,7 +61,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         })
     }
 
-    /// Receives what is there, at least one frame and at most `most` (and the hold limit), into `into`, after what is in it already. The
+    /// Receives what is there, at least one frame and at most `most` (and 64, and the hold limit), into `into`, after what is in it. The
     /// batch is whatever has gathered since the last call: as the rate grows it grows, and no frame waits for others. `timeout` as in
     /// [`recv`](Ring::recv). Reserve `into` beforehand so that nothing is allocated.
     ///
@@ -142,11 +143,12 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
             }
             if now >= awake_until {
                 let left = (until != Ticks::NEVER).then(|| Duration::from_nanos(self.clock.to_ns(until.since(now)).max(1)));
-                let limit = if core.busy { Some(left.map_or(RETRY, |left| left.min(RETRY))) } else { left };
-                match sleep(&core.io, limit)? {
+                let longest = if core.busy { RETRY } else { PATIENCE };
+                match sleep(&core.io, left.map_or(longest, |left| left.min(longest)))? {
                     None => return Ok(Received::Interrupted),
-                    // The kick says what it is; a descriptor that goes on saying so without a reason is looked at again and again.
-                    Some(said) if said.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) => {
+                    // The kick says what it is; a descriptor that goes on saying so without a reason is looked at again and again. That of an
+                    // AF_XDP socket whose interface is gone says nothing at all, so a sleep that ends without a word asks too.
+                    Some(said) if said.is_empty() || said.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) => {
                         core.io.kick(Kick::Receive)?;
                     }
                     Some(_) => {}
@@ -163,11 +165,11 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
 }
 
 /// Sleeps until something is to be said of the descriptor or the limit has passed, and returns what. `None` if a signal came.
-fn sleep<P: PacketIo>(io: &P, limit: Option<Duration>) -> io::Result<Option<PollFlags>> {
+fn sleep<P: PacketIo>(io: &P, limit: Duration) -> io::Result<Option<PollFlags>> {
     let descriptor = io.waitable();
     let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
-    let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) });
-    match poll(&mut fds, limit.as_ref()) {
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    match poll(&mut fds, Some(&limit)) {
         Ok(_) => Ok(Some(fds[0].revents())),
         Err(Errno::INTR) => Ok(None),
         Err(errno) => Err(errno.into()),

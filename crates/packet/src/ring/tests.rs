@@ -6,8 +6,12 @@ use hairpin_sys::clock::{FakeClock, MonotonicRaw};
 use proptest::prelude::*;
 
 use super::*;
+use crate::bounce::{Bounce, BounceConfig};
 use crate::device::Config;
+use crate::fault::{Fault, Faults};
 use crate::memory::{MemoryIo, pair};
+use crate::pcap::PcapOut;
+use crate::tracer::Tracer;
 
 fn rings<C: Clock>(chunks: u32, entries: u32, clock: C, config: RingConfig) -> (Ring<MemoryIo, C>, Ring<MemoryIo, C>) {
     let (one, other) = pair(&Config { ring_entries: entries, chunks, ..Config::default() }).unwrap();
@@ -236,6 +240,60 @@ fn adaptive_kicks_each_rare_frame_at_once_and_counts_what_was_late() {
         drop(got(other.recv(0)));
     }
     assert_eq!((one.counters().kicks, one.counters().over_bound), (100, 0));
+}
+
+#[test]
+fn a_ring_goes_to_another_thread_and_is_never_shared() {
+    fn send<T: Send>(_: &T) {}
+    let (one, _) = rings(8, 4, FakeClock::default(), RingConfig::default());
+    send(&one);
+    // Not Sync: `told` would be ambiguous, and this no program, if it were.
+    trait Shared<A> {
+        fn told(&self) {}
+    }
+    struct IfSync;
+    impl<T> Shared<()> for T {}
+    impl<T: Sync> Shared<IfSync> for T {}
+    one.told();
+}
+
+#[test]
+fn frames_pass_without_an_allocation() {
+    for coalesce in [Coalesce::Off, Coalesce::ADAPTIVE, Coalesce::Every(NonZeroU32::new(3).unwrap())] {
+        let clock = FakeClock::stepping(30);
+        let config = RingConfig { coalesce, ..RingConfig::default() };
+        let (one, other) = pair(&Config { ring_entries: 64, chunks: 256, ..Config::default() }).unwrap();
+        let one = Tracer::new(Fault::new(one, clock.clone(), Faults::default()).unwrap(), clock.clone(), 64);
+        let one = Ring::new(one, clock.clone(), config);
+        let other = Ring::new(PcapOut::new(other, std::io::sink()).unwrap(), clock.clone(), config);
+        let (mut sender, mut scratch, mut leases) = (one.sender(), Vec::with_capacity(64), Vec::with_capacity(64));
+        let mut bounce = Bounce::new(BounceConfig { repeats: Some(9), verify: true, ..BounceConfig::default() }).unwrap();
+        let mut frames = 0;
+        let mut round_trips = |count: u32| {
+            for n in 0..count {
+                let number = n.to_be_bytes();
+                sent(sender.inject_vectored(&[IoSlice::new(&[2; 14]), IoSlice::new(&number)]));
+                assert!(sender.inject_at(&[2; 60], Duration::from_nanos(100)).unwrap().is_some());
+                let mut slot = sender.reserve(60).unwrap().unwrap();
+                slot.fill(n as u8 & 0xfe);
+                slot.commit().unwrap();
+                one.flush().unwrap();
+                let _ = bounce.turn(&other, &mut scratch, 64, 0).unwrap();
+                other.flush().unwrap();
+                if let Received::Got(batch) = one.recv_batch(&mut leases, 2, 0).unwrap() {
+                    frames += batch;
+                }
+                leases.clear();
+                while let Received::Got(_) = one.recv(0).unwrap() {
+                    frames += 1;
+                }
+            }
+        };
+        round_trips(100);
+        let allocated = allocation_counter::measure(|| round_trips(1_000));
+        assert_eq!(allocated.count_total, 0, "{coalesce:?}");
+        assert!(frames > 1_000, "{frames}");
+    }
 }
 
 proptest! {

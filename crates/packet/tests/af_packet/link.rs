@@ -133,7 +133,11 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> Outcome<bool>) -> Outco
 }
 
 /// A process beside the test that does one thing and then waits to be killed.
-pub struct Helper(Child);
+pub struct Helper {
+    child: Child,
+    /// A process that it has started itself.
+    pub started: Option<u32>,
+}
 
 impl Helper {
     /// Starts it and waits until it has done its thing.
@@ -142,34 +146,53 @@ impl Helper {
             Command::new(env::current_exe()?).args(["helper", name]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
-        let helper = Helper(child);
-        if line.trim() == "ready" { Ok(helper) } else { Err(format!("helper {name}: {line}").into()) }
+        let mut helper = Helper { child, started: None };
+        match line.trim().split_once(' ') {
+            Some(("ready", started)) => {
+                helper.started = started.parse().ok();
+                Ok(helper)
+            }
+            _ => Err(format!("helper {name}: {line}").into()),
+        }
     }
 
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
         // SIGKILL: it never gets to clean up, which is what is under test.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 /// What a helper does.
 pub fn help(name: &str) -> Outcome {
     let mut held = None;
+    let mut started = String::from("nothing");
     match name {
-        // In the test's namespaces: a promiscuous interface.
-        "hold" => held = Some(open(B, &small(Filter::All))?),
+        // In the test's namespaces: a promiscuous interface, and a process that outlives this one.
+        "hold" => {
+            held = Some(open(B, &small(Filter::All))?);
+            let child = Command::new(env::current_exe()?)
+                .args(["helper", "linger"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()?;
+            started = child.id().to_string();
+        }
+        "linger" => {
+            sleep(PATIENCE);
+            return Ok(());
+        }
         // In a network namespace of its own, which takes a veth along when it goes.
         "peer" => drop(netns::enter_new(false)?),
         _ => return Err("no such helper".into()),
     }
-    println!("ready");
+    println!("ready {started}");
     // Ends with its parent, whose end of the pipe closes.
     std::io::stdin().lines().for_each(drop);
     drop(held);

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::Outcome;
-use crate::frames::{OURS, UDP, ethernet, ipv4, ipv6, tagged};
+use crate::frames::{OURS, UDP, ethernet, ipv4, ipv6, tagged, with};
 use crate::link::{A, B, Helper, arrivals, eventually, is_promiscuous, open, pair, queue, receive, send, set, set_up, small};
 
 /// A test's name and what it does.
@@ -32,6 +32,7 @@ pub const ALL: &[Test] = &[
     ("checksums left to the device are finished", checksums_are_finished),
     ("loopback", loopback),
     ("two rings get every frame once", two_rings_get_every_frame_once),
+    ("frames without a flow share one ring", frames_without_a_flow_share_one_ring),
     ("a ring that is gone gets nothing", a_ring_that_is_gone_gets_nothing),
     ("an application that holds every frame", an_application_that_holds_every_frame),
     ("frames longer than the MTU are refused and counted", frames_longer_than_the_mtu),
@@ -140,8 +141,10 @@ fn through(filter: Filter, frames: &[(bool, Vec<u8>)]) -> Outcome {
         let (_b, mut b) = open(B, &Config { favour, ..small(filter) })?;
         let all: Vec<_> = frames.iter().map(|(_, frame)| frame.clone()).collect();
         send(&mut a, &all)?;
-        let expected: Vec<_> = frames.iter().filter(|(taken, _)| *taken).map(|(_, frame)| frame.clone()).collect();
-        equal(format_args!("{filter} {favour:?}"), receive(&mut b, expected.len()), expected)?;
+        let expected: Vec<_> = (0..frames.len()).filter(|at| frames[*at].0).collect();
+        let found = receive(&mut b, expected.len());
+        let found: Vec<_> = found.iter().map(|frame| all.iter().position(|sent| sent == frame).unwrap_or(usize::MAX)).collect();
+        equal(format_args!("{filter} {favour:?}: which of the frames arrived"), found, expected)?;
     }
     Ok(())
 }
@@ -166,16 +169,17 @@ fn the_filter_of_an_ethertype() -> Outcome {
 }
 
 fn the_filter_of_a_udp_port() -> Outcome {
-    let mut short = ipv4(5, UDP, 0, 7);
-    short.truncate(14 + 20 + 3);
-    let mut version = ipv4(5, UDP, 0, 7);
-    version[14] = 0x65;
+    let (four, six) = (ipv4(5, UDP, 0, 7), ipv6(UDP, 7));
+    let padded = |frame: &Vec<u8>| [&frame[..], &[0; 9]].concat();
+    let cut = |frame: &Vec<u8>, bytes| frame[..frame.len() - bytes].to_vec();
     let frames = [
-        (true, ipv4(5, UDP, 0, 7)),
+        (true, four.clone()),
+        (true, six.clone()),
         (true, ipv4(5, UDP, 0x4000, 8)),
         (true, ipv4(15, UDP, 0, 9)),
-        (true, ipv6(UDP, 7)),
         (true, ipv6(UDP, 9)),
+        (true, padded(&four)),
+        (true, padded(&six)),
         (false, ipv4(5, UDP, 0, 6)),
         (false, ipv4(5, UDP, 0, 10)),
         (false, ipv6(UDP, 6)),
@@ -189,10 +193,25 @@ fn the_filter_of_a_udp_port() -> Outcome {
         // Hop-by-hop options, a fragment header.
         (false, ipv6(0, 7)),
         (false, ipv6(44, 7)),
+        // Four words of header, another version.
         (false, ipv4(4, UDP, 0, 7)),
-        (false, version),
-        (false, short),
-        (false, tagged(&ipv4(5, UDP, 0, 7), 0x8100, 5)),
+        (false, with(four.clone(), 14, 0x6500)),
+        (false, with(six.clone(), 14, 0x4000)),
+        // Shorter than the IP header says, in and before the datagram; a total that is less than the header.
+        (false, cut(&four, 1)),
+        (false, cut(&six, 1)),
+        (false, cut(&four, 15)),
+        (false, cut(&six, 15)),
+        (false, with(four.clone(), 16, 19)),
+        // A datagram that is longer than the packet, the longest that goes, and lengths below a UDP header's.
+        (false, with(four.clone(), 38, 19)),
+        (false, with(six.clone(), 58, 19)),
+        (true, with(four.clone(), 38, 8)),
+        (false, with(four.clone(), 38, 7)),
+        (false, with(six.clone(), 58, 7)),
+        (false, with(four.clone(), 16, 27)),
+        (false, tagged(&four, 0x8100, 5)),
+        (false, tagged(&six, 0x8100, 5)),
         (false, ethernet(OURS, 60)),
     ];
     through(Filter::Udp { first: 7, last: 9 }, &frames)
@@ -305,6 +324,17 @@ fn two_rings_get_every_frame_once() -> Outcome {
         equal("queues", (one.granted().queue, other.granted().queue, other.granted().queues), (0, 1, 2))?;
     }
     Ok(())
+}
+
+fn frames_without_a_flow_share_one_ring() -> Outcome {
+    let (_a, mut a) = open(A, &ours(Favour::Delay))?;
+    let mut device = AfPacket::open(B, &Config { rings: 2, ..ours(Favour::Delay) })?;
+    let mut rings = [device.ring(0)?, device.ring(1)?];
+    device.start()?;
+    let sent: Vec<_> = (60..80).map(|size| ethernet(OURS, size)).collect();
+    send(&mut a, &sent)?;
+    let found: Vec<_> = rings.iter_mut().map(|io| receive(io, 0)).filter(|found| !found.is_empty()).collect();
+    equal("the rings that got any", found, vec![sent])
 }
 
 fn a_ring_that_is_gone_gets_nothing() -> Outcome {
@@ -473,8 +503,10 @@ fn promiscuous_only_while_open() -> Outcome {
     }
     let helper = Helper::start("hold")?;
     equal("while another process has it open", is_promiscuous(B)?, true)?;
+    let lingers = format!("/proc/{}/exe", helper.started.ok_or("no process started")?);
     drop(helper);
-    eventually("no promiscuous interface is left", || Ok(!is_promiscuous(B)?))
+    eventually("no promiscuous interface is left", || Ok(!is_promiscuous(B)?))?;
+    equal("the killed process's child is alive", std::fs::read_link(lingers).is_ok(), true)
 }
 
 fn what_cannot_be_opened() -> Outcome {
@@ -492,9 +524,10 @@ fn what_cannot_be_opened() -> Outcome {
 
 /// Before any namespace is entered: a user who may do nothing.
 pub fn opening_without_the_right_names_it() -> Outcome {
-    let mut device = AfPacket::open("lo", &small(Filter::All))?;
-    match device.ring(0) {
-        Err(OpenError::Capability { capabilities: "CAP_NET_RAW", .. }) => Ok(()),
+    match AfPacket::open("lo", &small(Filter::All)) {
+        Err(error @ OpenError::Capability { capabilities: "CAP_NET_RAW", .. }) => {
+            equal("what to do", error.to_string().contains("unshare -Urn"), true)
+        }
         Err(other) => Err(format!("another error: {other}").into()),
         Ok(_) => Err("opened without CAP_NET_RAW".into()),
     }

@@ -19,7 +19,7 @@ pub struct End {
     pub io: Box<dyn PacketIo>,
     batch: Vec<Frame>,
     arrivals: Vec<Arrival>,
-    /// Free chunks when nothing is on its way.
+    /// Chunks that the device has to receive into when nothing is on its way.
     at_rest: usize,
 }
 
@@ -35,7 +35,7 @@ impl End {
         // The first look hands the device what it needs to receive.
         let mut arrivals = Vec::new();
         io.rx_batch(&mut arrivals, 0);
-        let at_rest = io.pool().available();
+        let at_rest = io.pool().lent();
         End { io, batch: Vec::new(), arrivals, at_rest }
     }
 
@@ -151,19 +151,22 @@ impl End {
         self.io.rx_batch(into, most)
     }
 
-    /// Every chunk is where it was when the end was new.
+    /// Every chunk is free or with the device, and the device has no more of them than when the end was new.
     pub fn chunks_are_home(&mut self) -> Outcome {
         let due = Instant::now() + PATIENCE;
         loop {
             // What was sent comes back, and what the device needs is handed to it.
             self.push();
             self.io.rx_batch(&mut self.arrivals, 0);
-            let available = self.io.pool().available();
-            if available == self.at_rest {
+            let pool = self.io.pool();
+            let (chunks, free, lent) = (pool.chunks(), pool.available(), pool.lent());
+            if free + lent == chunks && lent <= self.at_rest {
                 return Ok(());
             }
             if Instant::now() > due {
-                return Err(format!("{available} chunks are free; at the start {} were", self.at_rest).into());
+                return Err(
+                    format!("of {chunks} chunks {free} are free and {lent} with the device, which had {}", self.at_rest).into()
+                );
             }
             self.io.kick(Kick::Send)?;
         }

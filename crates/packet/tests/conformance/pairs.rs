@@ -3,9 +3,11 @@
 use std::any::Any;
 
 use hairpin_packet::af_packet::AfPacket;
+use hairpin_packet::af_xdp::AfXdp;
 use hairpin_packet::device::{BackEnd, Config, Favour, OpenError};
 use hairpin_packet::fault::{Fault, Faults};
 use hairpin_packet::filter::Filter;
+use hairpin_packet::granted::Mode;
 use hairpin_packet::io::PacketIo;
 use hairpin_packet::memory::{MemoryIo, pair};
 use hairpin_packet::pcap::{PcapFile, PcapIn, PcapOut};
@@ -49,6 +51,8 @@ pub const PAIRS: &[Maker] = &[
     ("memory behind a fault injector that is often busy", || {
         memory(|io| faults(io, Faults { busy: 0.3, seed: 5, ..Faults::default() }))
     }),
+    ("AF_XDP native over veth", || veth::<AfXdp>(Config { mode: Some(Mode::Native), ..config() })),
+    ("AF_XDP generic over veth", || veth::<AfXdp>(Config { mode: Some(Mode::Generic), ..config() })),
     ("AF_PACKET V2 over veth", || veth::<AfPacket>(config())),
     ("AF_PACKET V3 over veth", || veth::<AfPacket>(Config { favour: Favour::Rate, ..config() })),
 ];

@@ -76,6 +76,23 @@ impl Area {
     }
 }
 
+#[cfg(test)]
+impl Area {
+    /// Memory that a test fills in the kernel's place.
+    fn private(bytes: usize) -> Area {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
+        let begin = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, prot, flags) }.unwrap();
+        Area { begin: NonNull::new(begin.cast()).unwrap(), bytes }
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.bytes);
+        // SAFETY: the range lies in the mapping by the line above, and no reference into it is alive.
+        unsafe { self.begin.as_ptr().add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+    }
+}
+
 impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: mapped with this length; no reference into it outlives self.
@@ -274,5 +291,212 @@ impl Ring {
             hash: (head.hash != 0).then_some(head.hash),
             checksum_missing: head.status & libc::TP_STATUS_CSUMNOTREADY != 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLOT: usize = 2048;
+    const COUNT: usize = 4;
+    const USER: u32 = libc::TP_STATUS_USER;
+
+    fn ring(layout: Layout) -> (Ring, Pool) {
+        (Ring::new(Area::private(SLOT * COUNT), layout, SLOT, COUNT), Pool::new(2, 2048).unwrap())
+    }
+
+    /// Header fields that say something of the frame.
+    #[derive(Clone, Copy, Debug)]
+    struct Says {
+        status: u32,
+        len: u32,
+        captured: u32,
+        mac: u16,
+    }
+
+    impl Says {
+        fn slot(self) -> [u8; 32] {
+            let mut raw = [0; 32];
+            raw[..4].copy_from_slice(&self.status.to_ne_bytes());
+            raw[4..8].copy_from_slice(&self.len.to_ne_bytes());
+            raw[8..12].copy_from_slice(&self.captured.to_ne_bytes());
+            raw[12..14].copy_from_slice(&self.mac.to_ne_bytes());
+            raw
+        }
+
+        fn in_block(self, forward: u32) -> [u8; 48] {
+            let mut raw = [0; 48];
+            raw[..4].copy_from_slice(&forward.to_ne_bytes());
+            raw[12..16].copy_from_slice(&self.captured.to_ne_bytes());
+            raw[16..20].copy_from_slice(&self.len.to_ne_bytes());
+            raw[20..24].copy_from_slice(&self.status.to_ne_bytes());
+            raw[24..26].copy_from_slice(&self.mac.to_ne_bytes());
+            raw
+        }
+    }
+
+    fn block_head(count: u32, first: u32) -> [u8; BLOCK_HEAD] {
+        let mut raw = [0; BLOCK_HEAD];
+        raw[8..12].copy_from_slice(&USER.to_ne_bytes());
+        raw[12..16].copy_from_slice(&count.to_ne_bytes());
+        raw[16..20].copy_from_slice(&first.to_ne_bytes());
+        raw
+    }
+
+    fn good(len: u32) -> Says {
+        Says { status: USER, len, captured: len, mac: 66 }
+    }
+
+    fn fault(step: Step) -> Fault {
+        match step {
+            Step::Fault(fault) => fault,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn bytes(step: Step, pool: &mut Pool) -> Vec<u8> {
+        let Step::Frame(received) = step else { panic!("{step:?}") };
+        let bytes = pool.umem().bytes(&received.frame).to_vec();
+        pool.give(received.frame);
+        bytes
+    }
+
+    #[test]
+    fn slots_go_round_and_are_handed_back() {
+        let (mut ring, mut pool) = ring(Layout::Slots);
+        for turn in 0..3 * COUNT + 1 {
+            let at = turn % COUNT * SLOT;
+            assert!(matches!(ring.step(&mut pool), Step::Empty));
+            ring.area.write(at + 66, &[turn as u8; 60]);
+            ring.area.write(at, &good(60).slot());
+            assert_eq!(bytes(ring.step(&mut pool), &mut pool), [turn as u8; 60]);
+            assert_eq!(ring.area.word(at).load(Ordering::Relaxed), libc::TP_STATUS_KERNEL);
+        }
+    }
+
+    #[test]
+    fn a_frame_waits_in_its_slot_for_a_chunk() {
+        let (mut ring, mut pool) = ring(Layout::Slots);
+        let held: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        ring.area.write(0, &good(60).slot());
+        assert!(matches!(ring.step(&mut pool), Step::NoChunk));
+        assert_eq!(ring.area.word(0).load(Ordering::Relaxed), USER);
+        held.into_iter().for_each(|frame| pool.give(frame));
+        assert_eq!(bytes(ring.step(&mut pool), &mut pool).len(), 60);
+    }
+
+    #[test]
+    fn places_outside_of_a_slot_are_invalid_and_what_does_not_fit_is_too_long() {
+        let (mut ring, mut pool) = ring(Layout::Slots);
+        let room = SLOT as u32;
+        let invalid = [
+            Says { mac: 0, ..good(60) },
+            Says { mac: 31, ..good(60) },
+            Says { mac: u16::MAX, ..good(60) },
+            Says { captured: room - 65, ..good(room) },
+            Says { captured: u32::MAX, ..good(u32::MAX) },
+        ];
+        let long = [Says { captured: room - 66, ..good(room) }, Says { len: 61, ..good(60) }, Says { len: u32::MAX, ..good(60) }];
+        let cases = invalid.map(|says| (says, Fault::Invalid)).into_iter().chain(long.map(|says| (says, Fault::TooLong)));
+        for (turn, (says, expected)) in cases.enumerate() {
+            ring.area.write(turn % COUNT * SLOT, &says.slot());
+            assert_eq!(fault(ring.step(&mut pool)), expected, "{says:?}");
+            assert_eq!(pool.available(), 2);
+        }
+    }
+
+    #[test]
+    fn a_tag_goes_back_to_its_place_if_there_is_room_for_it() {
+        let (mut ring, mut pool) = ring(Layout::Slots);
+        let mut raw = Says { status: USER | libc::TP_STATUS_VLAN_VALID, ..good(20) }.slot();
+        raw[24..26].copy_from_slice(&0xe123_u16.to_ne_bytes());
+        ring.area.write(66, &(0..20).collect::<Vec<u8>>());
+        ring.area.write(0, &raw);
+        let expected = [&(0..12).collect::<Vec<u8>>()[..], &[0x81, 0, 0xe1, 0x23], &(12..20).collect::<Vec<u8>>()].concat();
+        assert_eq!(bytes(ring.step(&mut pool), &mut pool), expected);
+        // No two MAC addresses: no place for a tag.
+        ring.area.write(SLOT, &Says { status: USER | libc::TP_STATUS_VLAN_VALID, ..good(11) }.slot());
+        assert_eq!(bytes(ring.step(&mut pool), &mut pool).len(), 11);
+    }
+
+    #[test]
+    fn blocks_are_handed_back_when_their_last_frame_is_read() {
+        let (mut ring, mut pool) = ring(Layout::Blocks);
+        for turn in 0..2 * COUNT + 1 {
+            let at = turn % COUNT * SLOT;
+            assert!(matches!(ring.step(&mut pool), Step::Empty));
+            for (place, forward) in [(48, 200), (248, 300), (548, 0)] {
+                ring.area.write(at + place, &good(60).in_block(forward));
+                ring.area.write(at + place + 66, &[place as u8; 60]);
+            }
+            ring.area.write(at, &block_head(3, 48));
+            for place in [48_u32, 248, 548] {
+                assert_eq!(ring.area.word(at + 8).load(Ordering::Relaxed), USER);
+                assert_eq!(bytes(ring.step(&mut pool), &mut pool), [place as u8; 60]);
+            }
+            assert_eq!(ring.area.word(at + 8).load(Ordering::Relaxed), libc::TP_STATUS_KERNEL);
+        }
+    }
+
+    #[test]
+    fn a_block_whose_frames_lead_nowhere_is_handed_back() {
+        for forward in [0, 1, 47, SLOT as u32, u32::MAX] {
+            let (mut ring, mut pool) = ring(Layout::Blocks);
+            ring.area.write(48, &good(60).in_block(forward));
+            ring.area.write(0, &block_head(u32::MAX, 48));
+            assert_eq!(bytes(ring.step(&mut pool), &mut pool).len(), 60);
+            assert_eq!(fault(ring.step(&mut pool)), Fault::Invalid, "{forward}");
+            assert!(matches!(ring.step(&mut pool), Step::Empty));
+            assert_eq!(ring.area.word(8).load(Ordering::Relaxed), libc::TP_STATUS_KERNEL);
+        }
+    }
+
+    /// Values near each limit, and any.
+    fn place() -> impl Strategy<Value = u32> {
+        prop_oneof![0..200_u32, (SLOT as u32 - 100)..(SLOT as u32 + 100), any::<u32>()]
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_leads_out_of_its_slot(status: u32, len in place(), captured in place(), mac in place()) {
+            let (mut ring, mut pool) = ring(Layout::Slots);
+            ring.area.write(0, &Says { status: status | USER, len, captured, mac: mac as u16 }.slot());
+            let step = ring.step(&mut pool);
+            if let Step::Frame(received) = step {
+                prop_assert!(u32::from(mac as u16) + captured <= SLOT as u32 && received.frame.len() <= 2048);
+                pool.give(received.frame);
+            }
+            prop_assert_eq!(pool.available(), 2);
+            prop_assert!(matches!(ring.step(&mut pool), Step::Empty));
+        }
+
+        #[test]
+        fn no_header_leads_out_of_its_block_and_every_block_ends(
+            count: u32,
+            first in place(),
+            frames in prop::collection::vec((0..SLOT - 48, place(), place(), place(), place()), 0..40),
+        ) {
+            let (mut ring, mut pool) = ring(Layout::Blocks);
+            for (at, len, captured, mac, forward) in frames {
+                let says = Says { status: len, len, captured, mac: mac as u16 };
+                ring.area.write(at / 8 * 8, &says.in_block(forward));
+            }
+            ring.area.write(0, &block_head(count, first));
+            let mut steps = 0;
+            loop {
+                match ring.step(&mut pool) {
+                    Step::Frame(received) => pool.give(received.frame),
+                    Step::Fault(_) => {}
+                    Step::Empty => break,
+                    Step::NoChunk => prop_assert!(false, "there are chunks"),
+                }
+                steps += 1;
+                prop_assert!(steps <= SLOT / 48 + 1);
+            }
+            prop_assert_eq!(pool.available(), 2);
+        }
     }
 }
