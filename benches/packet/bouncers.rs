@@ -14,10 +14,7 @@ use crate::veth::Veth;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Bouncer {
     /// `hairpin bounce --io SPEC --flush FLUSH`.
-    Hairpin {
-        io: &'static str,
-        flush: String,
-    },
+    Hairpin { io: &'static str, flush: String },
     /// `dpdk-testpmd --vdev net_af_xdp`, copy mode, macswap.
     Testpmd,
     /// `xdp-bench tx`: XDP_TX in the driver, no user space.

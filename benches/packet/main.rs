@@ -152,8 +152,10 @@ fn main() -> ExitCode {
 fn bench(options: &Options) -> Result<bool, Stop> {
     let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
     let full = options.cells.is_empty() && options.pairs.is_none();
-    let cells: Vec<Cell> =
-        cells().into_iter().filter(|cell| options.cells.is_empty() || options.cells.iter().any(|name| name == cell.name)).collect();
+    let cells: Vec<Cell> = cells()
+        .into_iter()
+        .filter(|cell| options.cells.is_empty() || options.cells.iter().any(|name| name == cell.name))
+        .collect();
     if cells.is_empty() {
         return Err(Stop::Failed(format!("no cell is called {}; one is rtt-xdp", options.cells.join(","))));
     }
@@ -289,7 +291,10 @@ fn curve(yard: &Yard<'_>) -> Vec<(u32, f64)> {
         Ok(runs[1])
     };
     let batches = [1, 2, 4, 8, 16, 32, 64];
-    batches.into_iter().filter_map(|batch| Some((batch, middle(batch).map_err(|why| eprintln!("batch {batch}: {why}")).ok()?))).collect()
+    batches
+        .into_iter()
+        .filter_map(|batch| Some((batch, middle(batch).map_err(|why| eprintln!("batch {batch}: {why}")).ok()?)))
+        .collect()
 }
 
 /// `runs/DATE-HOST/packet` in the repository.

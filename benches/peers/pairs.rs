@@ -126,7 +126,8 @@ pub(crate) mod tests {
 
     /// An attempt with these figures in ns.
     pub(crate) fn attempt(cell: &str, states: [State; 2], before: u64, other: f64, after: u64) -> Attempt {
-        let run = |p50_ns: u64, state| Hairpin { p50_ns: p50_ns as f64, transactions: 50_000, state, core_rtt_ns: vec![120, 130] };
+        let run =
+            |p50_ns: u64, state| Hairpin { p50_ns: p50_ns as f64, transactions: 50_000, state, core_rtt_ns: vec![120, 130] };
         Attempt {
             cell: cell.to_owned(),
             at: "2026-11-20T12:00:00Z".to_owned(),
