@@ -56,6 +56,10 @@ pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result
             }
         }
         next = (low + high) / 2.0;
+        if low > 0.0 {
+            // The rate is near what got through, however far the sender can go beyond.
+            next = next.min(2.0 * low);
+        }
     }
     Ok(())
 }
