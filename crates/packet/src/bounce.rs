@@ -6,7 +6,7 @@
 //! ```
 //! Broadcast, multicast and frames outside the filter are never sent back. Two bouncers that face each other would pass one frame to and fro
 //! for ever; as frames may not be marked (with [`Rewrite::None`] they are to come back unmodified), each remembers what it sent back, and an
-//! identical frame that keeps coming is dropped, which ends it: see [`repeats`].
+//! identical frame that keeps coming is dropped, which ends it: see `bounce/repeats.rs`.
 
 mod repeats;
 mod rewrite;
