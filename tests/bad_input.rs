@@ -244,7 +244,7 @@ fn a_raw_file_that_cannot_be_written() {
 #[test]
 fn bounce_says_what_its_flags_take() {
     let home = Home::new();
-    home.hairpin("bounce").fails(2, &["-i <IF>"]);
+    home.hairpin("bounce").fails(2, &["--interface <IF>"]);
     for (args, parts) in [
         ("-i nowhere0", &["there is no interface \"nowhere0\"", "there are: ", "lo"][..]),
         ("-i lo -o nowhere0", &["there is no interface \"nowhere0\""]),
@@ -267,14 +267,15 @@ fn bounce_says_what_its_flags_take() {
 fn stream_says_what_its_flags_take() {
     let home = Home::new();
     for (args, parts) in [
-        ("", &["--link", "-i <IF>"][..]),
+        ("", &["--link", "--interface <IF>"][..]),
         ("--link loopback", &["no frames on a wire", "--link veth"]),
         ("--link veth -i lo", &["cannot be used with"]),
-        ("--link veth --to 02:00:00:00:00:01", &["cannot be used with"]),
+        ("--link veth --dst-mac 02:00:00:00:00:01", &["cannot be used with"]),
         ("-i lo", &["--direction inject, receive or bounce"]),
         ("-i lo --direction inject,bounce", &["--direction inject, receive or bounce"]),
-        ("-i lo --direction inject", &["--to MAC"]),
-        ("-i lo --direction inject --to ff:ff:ff:ff:ff:ff", &["is no Ethernet address of one host"]),
+        ("-i lo --direction inject", &["--dst-mac MAC"]),
+        ("-i lo --direction inject --dst-mac ff:ff:ff:ff:ff:ff", &["is a group address"]),
+        ("-i lo --direction inject --dst-mac 2:0", &["is no Ethernet address"]),
         ("--link veth --direction sideways", &["sideways", "inject, receive, bounce"]),
         ("--link veth --io xdp/dpdk", &["no packet io \"dpdk\""]),
         ("--link veth --pace 0", &["is no rate"]),
@@ -287,5 +288,5 @@ fn stream_says_what_its_flags_take() {
     ] {
         home.hairpin(&format!("stream {args}")).fails(2, parts);
     }
-    home.hairpin("stream -i nowhere0 --direction receive").fails(1, &["nowhere0"]);
+    home.hairpin("stream -i nowhere0 --direction receive").fails(2, &["there is no interface \"nowhere0\"", "lo"]);
 }

@@ -141,7 +141,8 @@ fn between_two_interfaces() {
         let mut receive = home.start("stream -i b0 --direction receive --io packet:block --json");
         receive.until("received 0/s");
         let to = text(MAC_B);
-        let inject = home.json(&format!("stream -i a0 --direction inject --to {to} --io packet --pace 1000 --duration 500ms"));
+        let inject =
+            home.json(&format!("stream -i a0 --direction inject --dst-mac {to} --io packet --pace 1000 --duration 500ms"));
         thread::sleep(Duration::from_millis(200));
         receive.signal("INT");
         let done = receive.done();
@@ -155,7 +156,7 @@ fn between_two_interfaces() {
         let mut bounce = home.start("bounce -i b0 --io packet");
         bounce.until("Ctrl-C ends it");
         thread::sleep(Duration::from_millis(100));
-        let back = home.json(&format!("stream -i a0 --direction bounce --to {to} --io packet --duration 50ms"));
+        let back = home.json(&format!("stream -i a0 --direction bounce --dst-mac {to} --io packet --duration 50ms"));
         sound(&rows(&back)[0]);
         assert!(back["resolution"].is_f64(), "{back}");
     });

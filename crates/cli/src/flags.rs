@@ -11,6 +11,7 @@ use hairpin_iopath::spec::Spec;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::Target;
 use hairpin_lab::session::key::Key;
+use hairpin_sys::netlink::Netlink;
 use hairpin_units::{Nanos, Quantile, list, parse_duration};
 
 use crate::exit::{Failure, say};
@@ -210,6 +211,16 @@ fn flows(spec: &Spec, asked: u32, port: LocalPort) -> u32 {
     }
 }
 
+/// Refuses an interface that is not there before a worker looks for it.
+pub fn interface_exists(name: &str) -> Result<(), Failure> {
+    let links = Netlink::open().and_then(|netlink| netlink.links()).map_err(Failure::failed)?;
+    if links.iter().any(|link| link.name == name) {
+        return Ok(());
+    }
+    let known: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    Err(Failure::usage(format_args!("there is no interface \"{name}\"; there are: {}", known.join(", "))))
+}
+
 /// A number that nobody else knows: it proves that a message belongs to a session.
 pub fn cookie() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
@@ -289,7 +300,8 @@ fn rewrite(text: &str) -> Result<Rewrite, String> {
     }
 }
 
-fn mac(text: &str) -> Result<[u8; 6], String> {
+/// Reads `02:00:00:00:00:02`.
+pub fn mac(text: &str) -> Result<[u8; 6], String> {
     let digits = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
     let bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| digits(byte)));
     let bytes = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());

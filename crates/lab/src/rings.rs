@@ -60,6 +60,9 @@ pub(crate) struct Open {
     pub(crate) passed_over: Vec<String>,
 }
 
+/// Rings, what was granted them, and what was granted the second interface.
+type OneOpen = (Box<dyn Opened>, Rings, Option<Rings>);
+
 /// Opens the first choice that opens. `patience` is how long to wait for a queue that somebody has: the kernel gives one back a moment after
 /// its socket was closed.
 pub(crate) fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
@@ -103,7 +106,7 @@ struct Device<B: BackEnd> {
 }
 
 impl<B: BackEnd + 'static> Device<B> {
-    fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<(Box<dyn Opened>, Rings, Option<Rings>), OpenError> {
+    fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<OneOpen, OpenError> {
         let mut device = B::open(&ask.interface, config)?;
         let queues = ask.queue..ask.queue + ask.queues;
         let mut rings: Vec<B::Io> = queues.map(|queue| device.ring(queue)).collect::<Result<_, _>>()?;

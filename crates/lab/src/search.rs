@@ -56,6 +56,10 @@ pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result
             }
         }
         next = (low + high) / 2.0;
+        if low > 0.0 {
+            // The rate is near what got through, however far the sender can go beyond.
+            next = next.min(2.0 * low);
+        }
     }
     Ok(())
 }
@@ -94,7 +98,7 @@ mod tests {
             let found = find(1e6, carries);
             let best = found.lossless.unwrap().offered_per_s;
             assert!(best <= carries && best >= carries * (1.0 - RESOLUTION) - 1.0, "{best} of {carries}");
-            assert!(found.steps.len() <= 12, "{:?}", found.steps);
+            assert!(found.steps.len() <= 20, "{:?}", found.steps);
             assert_eq!(found.flat.unwrap().offered_per_s, 1e6);
         }
     }

@@ -137,7 +137,7 @@ fn heading(stream: &Stream) -> Vec<String> {
     let search = stream.resolution.map(|share| {
         format!(
             "Without loss: the highest rate offered at which every frame arrived, searched for to {} % of itself.",
-            percent(share)
+            (share * 1e4).round() / 100.0
         )
     });
     let columns = "frame: bytes without FCS; Mbit/s: on the wire, with 24 bytes of preamble, FCS and gap per frame; lost: share of what was \

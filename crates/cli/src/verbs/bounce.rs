@@ -11,10 +11,10 @@ use hairpin_packet::filter::Filter;
 use hairpin_record::bounce::BounceSecond;
 use hairpin_record::frames::Rings;
 use hairpin_sys::host::RealHost;
-use hairpin_sys::netlink::Netlink;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
+use crate::flags::interface_exists;
 use crate::output::{colour, print};
 use crate::verbs::ping::signals;
 
@@ -22,10 +22,10 @@ use crate::verbs::ping::signals;
 #[derive(Debug, Args)]
 pub struct Bounce {
     /// The interface
-    #[arg(short = 'i', value_name = "IF")]
+    #[arg(short = 'i', long, value_name = "IF")]
     interface: String,
     /// Send out of this interface instead, on its queue 0
-    #[arg(short = 'o', value_name = "IF2")]
+    #[arg(short = 'o', long, value_name = "IF2")]
     output: Option<String>,
     /// How to receive and send.
     #[arg(
@@ -74,7 +74,7 @@ impl Bounce {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         for interface in [Some(&self.interface), self.output.as_ref()].into_iter().flatten() {
-            exists(interface)?;
+            interface_exists(interface)?;
         }
         if !self.yes {
             self.refuse_to_cut_off()?;
@@ -114,16 +114,6 @@ impl Bounce {
             None => Ok(()),
         }
     }
-}
-
-/// Refuses an interface that is not there before a worker looks for it.
-fn exists(name: &str) -> Result<(), Failure> {
-    let links = Netlink::open().and_then(|netlink| netlink.links()).map_err(Failure::failed)?;
-    if links.iter().any(|link| link.name == name) {
-        return Ok(());
-    }
-    let known: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-    Err(Failure::usage(format_args!("there is no interface \"{name}\"; there are: {}", known.join(", "))))
 }
 
 fn options() -> hairpin_report::Options {
