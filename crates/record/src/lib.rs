@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod fit;
+pub mod floor;
 pub mod histogram;
 pub mod recorder;
 pub mod run;
