@@ -52,6 +52,25 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("runs show", &["RUN", "--json", "--csv", "--markdown", "--format", "--percentiles", "--hrt"]),
     ("demo", &[]),
     ("check", &["--json"]),
+    (
+        "floor",
+        &[
+            "--rate",
+            "--cable",
+            "--nic",
+            "--hop",
+            "--fec",
+            "--pcie",
+            "--vlan",
+            "--frame",
+            "--sizes",
+            "--compare",
+            "--explain",
+            "--fit",
+            "--json",
+            "--format",
+        ],
+    ),
     ("completions", &["bash", "zsh", "fish"]),
 ];
 

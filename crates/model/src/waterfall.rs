@@ -309,8 +309,7 @@ fn crossing(
     }
     let Some(slot) = link.pcie else {
         notes.push(format!(
-            "no PCIe link is declared, so what {} bytes take on it other than the published {at} is not counted (--pcie gen3x8)",
-            frame.len
+            "a frame of other than the published {at} bytes also takes another time on PCIe; no PCIe link is declared, so that is not counted (--pcie gen3x8)"
         ));
         return Ok(None);
     };

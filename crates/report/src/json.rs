@@ -1,4 +1,4 @@
-//! Records as JSON: `hairpin.run/1` whole or on one line, `hairpin.progress/1` on one line.
+//! Records as JSON: `hairpin.run/1` whole or on one line, `hairpin.progress/1` on one line, any other whole.
 
 use hairpin_record::run::Run;
 use hairpin_record::stream::Progress;
@@ -19,4 +19,9 @@ pub fn json_line(run: &Run) -> String {
 /// One line per second of a `--json-stream`.
 pub fn progress_line(progress: &Progress) -> String {
     serde_json::to_string(progress).expect(ALWAYS) + "\n"
+}
+
+/// Any other record, a field per line.
+pub fn document<T: serde::Serialize>(record: &T) -> String {
+    serde_json::to_string_pretty(record).expect(ALWAYS) + "\n"
 }

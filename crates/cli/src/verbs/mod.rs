@@ -9,6 +9,7 @@ use crate::exit::Failure;
 mod check;
 mod completions;
 mod demo;
+mod floor;
 mod paths;
 mod ping;
 mod runs;
@@ -41,6 +42,8 @@ pub enum Verb {
     Demo(demo::Demo),
     /// Prove the instrument: its own cost, and known delays that it must report
     Check(check::Check),
+    /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
+    Floor(Box<floor::Floor>),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -58,6 +61,7 @@ impl Verb {
             Verb::Runs(runs) => runs.run(),
             Verb::Demo(demo) => demo.run(),
             Verb::Check(check) => check.run(),
+            Verb::Floor(floor) => floor.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }
