@@ -106,6 +106,24 @@ fn a_run_is_fitted() {
 }
 
 #[test]
+fn a_measurement_stands_beside_its_floor() {
+    let home = Home::new();
+    let quick = "ping --link loopback --path udp:spin --count 200 --warmup 1ms --no-store";
+    let run = home.json(&format!("{quick} --size 18 --rate 10G --cable twinax:3m --nic niq"));
+    let floor = &run["results"][0]["floor"];
+    assert_eq!((floor["total_ns"].as_f64(), floor["rtt"]["ns"].as_f64()), (Some(1989.0), Some(3978.0)));
+    let text = home.hairpin(&format!("{quick} --size 18 --nic niq"));
+    assert!(text.out.contains("floor 3978 ns (niq, 10Gbit/s, twinax:3m)"), "{}", text.out);
+    // Not declared: nothing in the record. Declared and not known: said.
+    assert_eq!(home.json(quick)["results"][0]["floor"], Value::Null);
+    let unknown = home.json(&format!("{quick} --floor"));
+    assert_eq!(unknown["results"][0]["floor"], Value::Null);
+    let said = unknown["results"][0]["warnings"].as_array().unwrap().iter().find(|note| note["code"] == "no-floor").unwrap();
+    assert!(said["message"].as_str().unwrap().contains("nothing tells the rate"), "{said}");
+    home.hairpin(&format!("{quick} --nic x710")).fails(2, &["there is no NIC design"]);
+}
+
+#[test]
 fn bad_input_is_told() {
     let home = Home::new();
     for (args, parts) in [

@@ -7,6 +7,7 @@
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
 //!   check     the instrument itself: its cost, and a delay that it did not make
 //!   row       both sides' reports become one row, with warnings
+//!   floor     what physics and the declared hardware allow, beside each row
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
@@ -14,6 +15,7 @@
 
 pub mod check;
 pub mod demo;
+pub mod floor;
 pub mod link;
 pub mod message;
 pub mod ping;

@@ -36,6 +36,14 @@ pub struct Pcie {
 #[error("\"{0}\" is no PCIe link: write genGxLANES with generation 1 to 6 and 1, 2, 4, 8, 16 or 32 lanes, such as gen3x8")]
 pub struct ParsePcieError(pub String);
 
+impl Pcie {
+    /// From what a host says of a device: 10^9 transfers per second of a lane, and lanes. `None` if that is no PCIe link.
+    pub fn negotiated(gt_per_s: f64, lanes: u64) -> Option<Pcie> {
+        let generation = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0].iter().position(|rate| *rate == gt_per_s)? as u8 + 1;
+        WIDTHS.contains(&lanes).then_some(Pcie { generation, lanes })
+    }
+}
+
 impl FromStr for Pcie {
     type Err = ParsePcieError;
 
@@ -138,6 +146,11 @@ mod tests {
             assert_eq!(text.parse::<Pcie>(), Err(ParsePcieError(text.into())));
         }
         assert_eq!(pcie("gen3x8").to_string(), "gen3x8");
+        assert_eq!(
+            [(2.5, 1), (8.0, 8), (64.0, 16)].map(|(gt, lanes)| Pcie::negotiated(gt, lanes).unwrap().to_string()),
+            ["gen1x1", "gen3x8", "gen6x16"]
+        );
+        assert_eq!([(3.0, 8), (8.0, 3), (f64::NAN, 8)].map(|(gt, lanes)| Pcie::negotiated(gt, lanes)), [None; 3]);
     }
 
     #[test]

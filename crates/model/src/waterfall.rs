@@ -155,12 +155,36 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
         total_low_ns: total.low_ns,
         total_high_ns: total.high_ns,
         rtt,
-        transactions_per_s: [rtt.high_ns, rtt.low_ns].map(|rtt| 1e9 / rtt.as_ns_f64()),
+        transactions_per_s: per_second(rtt),
         line_rate_frames_per_s: frames_per_second(frame, rate),
         stages,
         published: design.row.filter(|_| unchanged),
         notes,
     })
+}
+
+/// The floor of a request and a reply of other sizes: the stages are those of the request, the RTT is one way of each.
+///
+/// # Errors
+/// As [`floor`], of either.
+pub fn round_trip(nic: &dyn NicModel, request: Size, reply: Size, link: &Link) -> Result<Floor, NoFloor> {
+    let mut there = floor(nic, Some(request), link)?;
+    if request != reply {
+        let back = floor(nic, Some(reply), link)?;
+        there.rtt = there.one_way() + back.one_way();
+        there.transactions_per_s = per_second(there.rtt);
+        there.notes.push(format!(
+            "the stages are those of the request; the reply is of {} bytes, and its own one way is in the RTT",
+            back.size_bytes
+        ));
+        there.notes.extend(back.notes.into_iter().filter(|note| !there.notes.contains(note)).collect::<Vec<_>>());
+    }
+    Ok(there)
+}
+
+/// Round trips one after another, at the upper and at the lower end.
+fn per_second(rtt: Span) -> [f64; 2] {
+    [rtt.high_ns, rtt.low_ns].map(|rtt| 1e9 / rtt.as_ns_f64())
 }
 
 /// A size in what the design counts, if it carries it.

@@ -3,7 +3,7 @@
 use hairpin_model::compare::compare;
 use hairpin_model::nic::{NicModel, built_in, find};
 use hairpin_model::nic_file::parse;
-use hairpin_model::waterfall::{Link, NoFloor, Size, floor};
+use hairpin_model::waterfall::{Link, NoFloor, Size, floor, round_trip};
 use hairpin_record::floor::{Class, Counts, Floor, Span};
 use hairpin_units::{BitRate, Picos};
 use proptest::prelude::*;
@@ -217,6 +217,16 @@ fn frames_and_payloads_are_told_apart() {
     assert_eq!(size("niq", Size::Payload(22)), Ok((64, 64)));
     assert_eq!(size("sniffer10g", Size::Payload(64)), Ok((64, 78)));
     assert_eq!(size("sniffer10g", Size::Frame(78)), Ok((64, 78)));
+}
+
+#[test]
+fn request_and_reply_of_other_sizes() {
+    let both = round_trip(nic("niq"), Size::Frame(60), Size::Frame(64), &Link::default()).unwrap();
+    assert_eq!((both.total_ns, both.rtt), (Some(Picos::from_ns(1989)), Span::point(Picos::from_ns(1989 + 3059))));
+    assert_eq!(both.transactions_per_s.map(f64::round), [198_098.0; 2]);
+    assert!(both.notes.iter().any(|note| note.contains("reply is of 64 bytes")), "{:?}", both.notes);
+    let one = round_trip(nic("niq"), Size::Frame(60), Size::Frame(60), &Link::default());
+    assert_eq!(one, floor(nic("niq"), Some(Size::Frame(60)), &Link::default()));
 }
 
 #[test]

@@ -108,6 +108,11 @@ pub enum Warning {
         /// The period in microseconds.
         period_us: i64,
     },
+    /// A floor was declared that cannot be said.
+    NoFloor {
+        /// Why not.
+        why: String,
+    },
     /// The server's own worker ended before it could say what it saw.
     ServerUnknown {
         /// Why.
@@ -133,6 +138,7 @@ impl Warning {
             Warning::Stopped { .. } => "stopped",
             Warning::TuplesUsedUp { .. } => "tuples-used-up",
             Warning::RealtimeThrottling { .. } => "realtime-throttling",
+            Warning::NoFloor { .. } => "no-floor",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -185,6 +191,7 @@ impl Warning {
             Warning::RealtimeThrottling { runtime_us, period_us } => format!(
                 "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
             ),
+            Warning::NoFloor { why } => format!("there is no floor beside these figures: {why}"),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hairpin_record::floor::{Class, Comparison, Counts, Floor, Sizes, Span, Stage};
+use hairpin_record::run::Row;
 use hairpin_units::{BitRate, Picos};
 
 use crate::Options;
@@ -29,6 +30,24 @@ pub fn floor(floor: &Floor, explain: bool, options: &Options) -> String {
     }
     lines.extend(notes(&floor.notes));
     lines.join("\n") + "\n"
+}
+
+/// A measured row beside its floor: RTT, floor, gap.
+pub(crate) fn gap(row: &Row, floor: &Floor) -> String {
+    let link = [Some(BitRate(floor.rate_bit_per_s).to_string()), floor.cable.as_deref().map(clean)];
+    let declared = format!("{}, {}", clean(&floor.nic), link.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    let Some(p50) = row.rtt_ns.p50 else {
+        return format!("floor {} ns ({declared}); there is no RTT p50 to hold against it", figure(floor.rtt));
+    };
+    let rtt = Span::point(Picos::from_ns(i64::try_from(p50).unwrap_or(i64::MAX / 1000)));
+    let beyond = rtt.less(floor.rtt);
+    let words = if beyond.high_ns < Picos::ZERO {
+        "the RTT is below the floor: this link is not the declared one".into()
+    } else {
+        let times = floor.rtt.ns.map_or(String::new(), |ns| format!(", {} times the floor", ratio(p50 as f64 / ns.as_ns_f64())));
+        format!("gap {} ns{times}", figure(beyond))
+    };
+    format!("RTT p50 {} ns, floor {} ns ({declared}), {words}", figure(rtt), figure(floor.rtt))
 }
 
 /// What was declared.

@@ -150,3 +150,19 @@ fn fits_of_known_runs() {
     let flat = measured(&[("memory", &SIZES)], |n| 200 + n % 3);
     assert_snapshot!(fits(floor_fit(&of_run(&flat, "20261120-115007-4c1f", None), &Options::default())));
 }
+
+#[test]
+fn a_measured_row_beside_its_floor() {
+    let mut run = measured(&[("udp:spin/spin", &[18, 64]), ("tcp:spin/spin", &[18])], |n| 5000 + n);
+    let ten = link("10G", "twinax:3m", &[]);
+    run.results[0].floor = Some(Box::new(at("niq", Some(Size::Payload(18)), &ten)));
+    run.results[1].floor = Some(Box::new(at("niq", Some(Size::Payload(64)), &ten)));
+    let text = fits(hairpin_report::table(&run, &Options::default()));
+    assert_snapshot!(text[text.find("Floor").unwrap()..].to_owned());
+    // Between the ends of an interval there is no single gap.
+    run.results.truncate(1);
+    run.results[0].floor = Some(Box::new(at("dna-82599", None, &Link::default())));
+    assert!(hairpin_report::table(&run, &Options::default()).contains("floor 134.4..5000 ns"));
+    run.results[0].rtt_ns.p50 = None;
+    assert!(hairpin_report::table(&run, &Options::default()).contains("there is no RTT p50"));
+}

@@ -29,9 +29,13 @@ pub struct Declared {
     /// Cable and length: coax, twisted-pair, optical, twinax or vf=FACTOR, such as twinax:3m
     #[arg(long, value_name = "TYPE:LENGTH")]
     pub cable: Option<Cable>,
-    /// NIC design at both ends: niq, dma, sniffer10g, dna-82599, sun-fire-6800, none (the wire alone) or FILE.toml
-    #[arg(long, value_name = "NIC", default_value = "none")]
-    pub nic: Nic,
+    /// NIC design at both ends.
+    #[arg(
+        long,
+        value_name = "NIC",
+        help = "NIC design at both ends: niq, dma, sniffer10g, dna-82599, sun-fire-6800, none (the wire alone, the default) or FILE.toml"
+    )]
+    pub nic: Option<Nic>,
     /// A switch on the way, repeatable: cut-through:LATENCY or store-and-forward:LATENCY, and the cable behind it, such as cut-through:300ns,twinax:2m
     #[arg(long = "hop", value_name = "HOP")]
     pub hops: Vec<Hop>,
@@ -56,6 +60,16 @@ pub enum Switch {
 }
 
 impl Declared {
+    /// True if any of it was declared.
+    pub fn is_any(&self) -> bool {
+        self.nic.is_some() || self.link() != Link::default()
+    }
+
+    /// The design; the wire alone if none was declared.
+    pub fn nic(&self) -> Result<Nic, Failure> {
+        self.nic.clone().map_or_else(|| "none".parse().map_err(Failure::usage), Ok)
+    }
+
     /// The link as the model takes it.
     pub fn link(&self) -> Link {
         let fec = match self.fec {
@@ -138,8 +152,8 @@ impl Floor {
     }
 
     fn plain(&self, options: &Options) -> Result<String, Failure> {
-        let floors: Result<Vec<Record>, Failure> =
-            self.asked().into_iter().map(|size| self.floor(&self.declared.nic, size)).collect();
+        let nic = self.declared.nic()?;
+        let floors: Result<Vec<Record>, Failure> = self.asked().into_iter().map(|size| self.floor(&nic, size)).collect();
         let sizes = floor::Sizes { schema: floor::SIZES_SCHEMA.into(), floors: floors? };
         if self.format.is_some() {
             say(format_args!("{}; from published and derived figures, nothing was measured", hairpin_report::PINGPONG_LABEL));
@@ -156,7 +170,7 @@ impl Floor {
 
     fn compared(&self, other: &Nic, options: &Options) -> Result<String, Failure> {
         let [size] = self.asked()[..] else { return Err(Failure::usage("--compare takes one size")) };
-        let comparison = compare(self.floor(&self.declared.nic, size)?, self.floor(other, size)?);
+        let comparison = compare(self.floor(&self.declared.nic()?, size)?, self.floor(other, size)?);
         Ok(if self.json { document(&comparison) } else { floor_comparison(&comparison, options) })
     }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
 use hairpin_iopath::job::Job;
+use hairpin_lab::floor;
 use hairpin_lab::ping::{self, Plan, Target, Watcher};
 use hairpin_record::run::{Row, Run};
 use hairpin_record::stream::Progress;
@@ -17,6 +18,7 @@ use crate::exit::Failure;
 use crate::flags::{Where, Work};
 use crate::output::{Format, Output, keep, print};
 use crate::verbs::Cli;
+use crate::verbs::floor::Declared;
 
 /// Measure round trips
 #[derive(Debug, Args)]
@@ -31,6 +33,11 @@ pub struct Ping {
     ipv6: bool,
     #[command(flatten)]
     work: Work,
+    /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
+    #[arg(long)]
+    floor: bool,
+    #[command(flatten)]
+    declared: Declared,
     /// Write every sample to this Parquet file
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
@@ -49,7 +56,10 @@ impl Ping {
         let plain_peer = matches!(target, Target::Echo { .. });
         let rows = self.work.jobs(duration_was_given(), plain_peer, self.raw.is_some())?;
         let shown = self.output.shown();
-        let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, command: std::env::args().collect() };
+        let floor = (self.floor || self.declared.is_any())
+            .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
+            .transpose()?;
+        let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: std::env::args().collect() };
         let mut watcher = Teller::new(self.output.form() == Format::JsonStream);
         let run = ping::run(&plan, &signals, &mut watcher)?;
         watcher.clear();
