@@ -60,6 +60,9 @@ setup_need() { setup_has "$1" || setup_packages="$setup_packages $2"; }
 # A compiler without libc's start files is as good as none, so try to link.
 echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null || setup_packages="$setup_packages gcc libc6-dev"
 setup_need pkg-config pkg-config
+# libbpf comes with libbpf-sys and is linked against these two.
+[ -e /usr/include/libelf.h ] || setup_packages="$setup_packages libelf-dev"
+[ -e /usr/include/zlib.h ] || setup_packages="$setup_packages zlib1g-dev"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || setup_packages="$setup_packages ca-certificates" # for cargo
 case "${HAIRPIN_FOR:-demo}" in
 test | bench)
@@ -70,6 +73,10 @@ test | bench)
     setup_need ps procps
     ;;
 esac
+# Where clang cannot be had the tests count a skip: a build does not need it.
+if [ "${HAIRPIN_FOR:-demo}" = test ] && ! { setup_has clang && setup_has llvm-objcopy; }; then
+    setup_apt clang llvm || setup_say "no clang: the BPF objects are not compared with their sources"
+fi
 if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need sockperf sockperf
     setup_need qperf qperf

@@ -54,6 +54,18 @@ tool() {
 }
 
 tool fmt cargo fmt --all --check
+# The checked-in BPF objects are what their sources compile to.
+if command -v clang >/dev/null 2>&1 || [ "${CI:-}" = true ]; then
+    check scripts/bpf.sh --check
+else
+    step scripts/bpf.sh --check
+    skip="BPF objects: SKIPPED: no clang here; install clang and llvm to compare them with their sources"
+    echo "$skip"
+    skips="$skips$skip
+"
+    skipped=$((skipped + 1))
+fi
+
 tool clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 # The output goes to the terminal and to a file that is summed up below; the status is its last line, as sh has no pipefail.

@@ -2,6 +2,8 @@
 
 use std::io;
 
+pub use hairpin_sys::packet_socket::Spread;
+
 use crate::filter::Filter;
 use crate::granted::{Granted, Mode};
 use crate::io::PacketIo;
@@ -25,6 +27,13 @@ pub struct Config {
     pub longest_frame: Option<usize>,
     /// What the rings are tuned for.
     pub favour: Favour,
+    /// Frames for other MAC addresses too, as long as the device is open. [`Filter::All`] always asks for it.
+    pub promiscuous: bool,
+    /// Rings that share the interface's frames where that is the library's choice (AF_PACKET); where it is the device's (AF_XDP) there is
+    /// one for each queue.
+    pub rings: u32,
+    /// What shares the frames out to those rings.
+    pub spread: Spread,
 }
 
 /// Delay or rate, where a back end has to choose.
@@ -48,6 +57,9 @@ impl Default for Config {
             chunks: 8192,
             longest_frame: None,
             favour: Favour::Delay,
+            promiscuous: false,
+            rings: 1,
+            spread: Spread::Hash,
         }
     }
 }

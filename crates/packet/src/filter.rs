@@ -3,6 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hairpin_wire::ethernet;
+use hairpin_wire::ipv4::Ipv4;
+use hairpin_wire::ipv6::Ipv6;
+use hairpin_wire::udp::{self, Udp};
+
+/// Ethertype of an outer tag (IEEE 802.1ad).
+const SERVICE_VLAN: u16 = 0x88a8;
+
 /// The frames that a ring takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
@@ -11,7 +19,7 @@ pub enum Filter {
     All,
     /// Frames of this ethertype, with or without one VLAN tag.
     Ethertype(u16),
-    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port from the first to the last; no fragments.
+    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port from the first to the last; no fragments, no VLAN tag.
     Udp {
         /// The first port.
         first: u16,
@@ -59,9 +67,94 @@ impl fmt::Display for Filter {
     }
 }
 
+impl Filter {
+    /// True if the ring takes this frame, whatever its bytes.
+    #[inline]
+    pub fn takes(&self, frame: &[u8]) -> bool {
+        match *self {
+            Filter::All => true,
+            Filter::Ethertype(wanted) => ethertype(frame) == Some(wanted) || tagged(frame) == Some(wanted),
+            Filter::Udp { first, last } => udp_port(frame).is_some_and(|port| (first..=last).contains(&port)),
+        }
+    }
+}
+
+/// The number that follows the two MAC addresses.
+fn ethertype(frame: &[u8]) -> Option<u16> {
+    word(frame, 12)
+}
+
+/// The ethertype behind one VLAN tag (IEEE 802.1Q or 802.1ad).
+fn tagged(frame: &[u8]) -> Option<u16> {
+    matches!(ethertype(frame)?, ethernet::VLAN | SERVICE_VLAN).then(|| word(frame, 16))?
+}
+
+/// Two bytes in network order.
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The destination port, if the frame is an untagged, whole UDP datagram without IPv6 extension headers.
+fn udp_port(frame: &[u8]) -> Option<u16> {
+    let packet = frame.get(ethernet::LEN..)?;
+    let segment = match ethertype(frame)? {
+        ethernet::IPV4 => {
+            let ip = Ipv4::parse(packet)?;
+            (ip.protocol() == udp::PROTOCOL && !ip.is_fragment()).then(|| ip.payload())?
+        }
+        ethernet::IPV6 => {
+            let ip = Ipv6::parse(packet)?;
+            (ip.next_header() == udp::PROTOCOL).then(|| ip.payload())?
+        }
+        _ => return None,
+    };
+    Some(Udp::parse(segment)?.destination())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A frame of UDP from port 1 to port 7 over IPv4, with this flags-and-offset word, behind `tags` VLAN tags.
+    fn udp4(fragment: u16, tags: usize) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        for _ in 0..tags {
+            frame.extend([0x81, 0, 0, 5]);
+        }
+        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0]);
+        frame.extend(fragment.to_be_bytes());
+        frame.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 7, 0, 8, 0, 0]);
+        frame
+    }
+
+    #[test]
+    fn udp_is_taken_by_port_untagged_and_never_a_fragment() {
+        let filter = Filter::Udp { first: 7, last: 8 };
+        assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0x4000, 0)));
+        assert!(!filter.takes(&udp4(0, 1)) && !filter.takes(&udp4(0x2000, 0)) && !filter.takes(&udp4(9, 0)));
+        assert!(!Filter::Udp { first: 8, last: 9 }.takes(&udp4(0, 0)));
+        for len in 0..udp4(0, 0).len() {
+            assert!(!filter.takes(&udp4(0, 0)[..len]), "{len}");
+        }
+        let mut other = udp4(0, 0);
+        other[23] = 6;
+        assert!(!filter.takes(&other));
+        let mut frame = vec![2; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 17, 64]);
+        frame.extend([1; 32]);
+        frame.extend([0, 1, 0, 7, 0, 8, 0, 0]);
+        assert!(filter.takes(&frame));
+        frame[20] = 44;
+        assert!(!filter.takes(&frame), "an extension header");
+    }
+
+    #[test]
+    fn ethertypes_are_found_with_and_without_a_tag() {
+        let filter = Filter::Ethertype(0x0800);
+        assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0, 1)) && !filter.takes(&udp4(0, 2)));
+        assert!(Filter::Ethertype(0x8100).takes(&udp4(0, 1)));
+        assert!(!filter.takes(&[0; 13]) && Filter::All.takes(&[]));
+    }
 
     #[test]
     fn filters_parse_and_print() {

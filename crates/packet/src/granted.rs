@@ -15,6 +15,8 @@ pub struct Granted {
     pub queues: u32,
     /// Where the XDP program runs; `None` for back ends without one.
     pub mode: Option<Mode>,
+    /// Why it runs there, where that was not asked for but chosen.
+    pub mode_why: Option<String>,
     /// True if the device writes straight into the application's memory.
     pub zero_copy: bool,
     /// True if the kernel says when it has to be told of work, so that other kicks cost nothing.

@@ -37,18 +37,58 @@ pub trait PacketIo: Send {
     /// goes back to the pool. Never enters the kernel: nothing leaves before a [`kick`](PacketIo::kick).
     fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize;
 
-    /// Tells the kernel or the other side that there is work, if it has to be told. After `Ok` what was in the TX ring is on its way, or
-    /// stays in the ring and counts as `tx_busy` until a later kick.
+    /// Tells the kernel or the other side that there is work, if it has to be told. [`Kicked::Busy`]: something stayed in the TX ring, is
+    /// counted as `tx_busy`, and leaves with a later kick.
     ///
     /// # Errors
     /// What the kernel said: ENETDOWN where the interface went down, ENXIO or ENODEV where it is gone.
-    fn kick(&mut self, what: Kick) -> io::Result<()>;
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked>;
 
-    /// Readable when a frame has arrived.
+    /// Readable when a frame has arrived; in error when [`Kick::Receive`] returns one. Ask for it anew before each wait: some back ends signal only while somebody waits.
     fn waitable(&self) -> BorrowedFd<'_>;
 
     /// Everything counted since the queue pair was opened.
     fn counters(&mut self) -> Counters;
+}
+
+/// A back end that is chosen at run time is a `Box<dyn PacketIo>`.
+impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
+    fn granted(&self) -> &Granted {
+        (**self).granted()
+    }
+
+    #[inline]
+    fn pool(&mut self) -> &mut Pool {
+        (**self).pool()
+    }
+
+    #[inline]
+    fn umem(&self) -> &Arc<Umem> {
+        (**self).umem()
+    }
+
+    #[inline]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        (**self).rx_batch(into, most)
+    }
+
+    #[inline]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        (**self).tx_batch(frames)
+    }
+
+    #[inline]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        (**self).kick(what)
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        (**self).waitable()
+    }
+
+    fn counters(&mut self) -> Counters {
+        (**self).counters()
+    }
 }
 
 /// What a kick is for.
@@ -58,6 +98,15 @@ pub enum Kick {
     Send,
     /// Let the kernel poll the device for received frames (busy polling, or a driver that asked to be woken).
     Receive,
+}
+
+/// What became of a kick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kicked {
+    /// Everything that was in the TX ring is on its way; always the answer to [`Kick::Receive`].
+    Done,
+    /// The device was busy: something is still in the TX ring. Kick again.
+    Busy,
 }
 
 /// A frame that has arrived, and what is known of it. Its queue is the queue pair's own: [`Granted::queue`].

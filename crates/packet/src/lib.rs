@@ -11,7 +11,17 @@
 
 #![forbid(unsafe_code)]
 
+pub use hairpin_sys::{clock, umem};
+
+pub mod af_packet;
+pub mod af_xdp;
+pub mod bounce;
 pub mod device;
+pub mod fault;
 pub mod filter;
 pub mod granted;
 pub mod io;
+pub mod memory;
+pub mod pcap;
+pub mod ring;
+pub mod tracer;

@@ -4,22 +4,27 @@
 //!   time        clock                   TSC and the kernel's clocks, related to each other
 //!   waiting     wait                    block, poll, epoll, spin, busy-poll, adaptive: once, over file descriptors
 //!   sockets     socket, fdpass          options, TCP_INFO, descriptors over a UNIX socket
+//!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings
 //!   host        host                    /proc and /sys behind a trait, with a fake
 //! ```
 
+pub mod bpf;
 pub mod clock;
 pub mod ethtool;
 pub mod fdpass;
 pub mod host;
 pub mod netlink;
 pub mod netns;
+pub mod packet_socket;
 pub mod process;
+pub mod ring;
 pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod thread;
 pub mod umem;
 pub mod wait;
+pub mod xsk;

@@ -211,6 +211,29 @@ pub fn set_sysctl(name: &str, value: &str) -> Result<(), SysctlError> {
     Err(SysctlError::Kept { name, value, kept: kept.trim().to_owned() })
 }
 
+/// Runs `work` on a thread of its own in a new, unnamed network namespace, and waits for it. The namespace goes with the thread and with
+/// what it opened; this process stays where it is, and so does /sys.
+///
+/// # Errors
+/// The kernel refuses the namespace: it takes CAP_SYS_ADMIN.
+///
+/// # Panics
+/// If `work` does.
+pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            unshare(UnshareFlags::NEWNET).map_err(|e| refused("make a network namespace", e, false))?;
+            Ok(work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The number by which the kernel finds the calling thread's namespaces, as in [`VethConfig::peer_pid`](crate::netlink::VethConfig::peer_pid).
+pub fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
+}
+
 fn unshare_network(user_namespace: bool) -> Result<Entered, NamespaceError> {
     unshare(UnshareFlags::NEWNET | UnshareFlags::NEWNS).map_err(|e| refused("make a network namespace", e, user_namespace))?;
     ENTERED.store(true, Ordering::Relaxed);

@@ -14,6 +14,12 @@ pub struct IntOption {
     name: i32,
 }
 
+impl IntOption {
+    pub(crate) const fn new(level: i32, name: i32) -> IntOption {
+        IntOption { level, name }
+    }
+}
+
 const fn option(level: i32, name: i32) -> IntOption {
     IntOption { level, name }
 }

@@ -1,0 +1,297 @@
+//! AF_PACKET: packets on any Linux interface with CAP_NET_RAW alone, over a receive ring that is shared with the kernel.
+//!
+//! ```text
+//!   device ──▶ kernel's stack (goes on as ever)
+//!      └─copy─▶ ring of slots (delay) or blocks (rate) ──rx_batch: copy──▶ Frame of the pool
+//!   device ◀──kick: send(2), sendmmsg(2)───── queue of frames ◀──tx_batch── Frame of the pool
+//! ```
+//! The frames are copies: the kernel's own stack sees each of them too. A slot is copied out and handed back at once, so however long the
+//! application holds a frame, it holds memory of its pool only.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
+use hairpin_sys::packet_socket::{self, Ask, Fault, Gate, Layout, OPEN_STEP, PacketSocket, PacketSocketError, Step};
+use hairpin_sys::umem::{Frame, MAX_CHUNK, MIN_CHUNK, Pool, Umem};
+
+use rustix::io::Errno;
+
+use crate::device::{BackEnd, Config, Favour, OpenError};
+use crate::filter::Filter;
+use crate::granted::{Feature, Granted, Refused, TimeSource};
+use crate::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
+
+mod checksum;
+mod program;
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
+/// An interface with one or several packet sockets on it.
+pub struct AfPacket {
+    config: Config,
+    link: LinkFacts,
+    granted: Granted,
+    /// The gates of the rings handed out; `None`: not yet.
+    gates: Vec<Option<Gate>>,
+    group: Option<u16>,
+    started: bool,
+}
+
+/// One packet socket: a receive ring and a queue of frames to send.
+pub struct Io {
+    socket: PacketSocket,
+    pool: Pool,
+    umem: Arc<Umem>,
+    queue: VecDeque<Frame>,
+    granted: Granted,
+    counters: Counters,
+}
+
+impl BackEnd for AfPacket {
+    type Io = Io;
+
+    fn open(interface: &str, config: &Config) -> Result<AfPacket, OpenError> {
+        let link = facts(interface)?;
+        if !link.up {
+            return Err(OpenError::Down(interface.into()));
+        }
+        if config.rings == 0 || config.ring_entries == 0 || config.chunks == 0 {
+            return Err(OpenError::Config("rings, ring entries and chunks are at least one each".into()));
+        }
+        packet_socket::permitted().map_err(|error| refusal(interface.into(), error))?;
+        let longest = (link.mtu as usize + ETHERNET).min(MAX_CHUNK).min(config.longest_frame.unwrap_or(MAX_CHUNK));
+        let granted = Granted {
+            back_end: "af_packet",
+            interface: interface.into(),
+            queue: 0,
+            queues: config.rings,
+            mode: None,
+            mode_why: None,
+            zero_copy: false,
+            need_wakeup: false,
+            busy_poll: false,
+            multi_buffer: false,
+            rx_time: Some(TimeSource::Software),
+            longest_frame: longest,
+            refused: refused(config),
+        };
+        let gates = vec![None; config.rings as usize];
+        Ok(AfPacket { config: config.clone(), link, granted, gates, group: None, started: false })
+    }
+
+    fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    fn ring(&mut self, queue: u32) -> Result<Io, OpenError> {
+        let interface = || self.granted.interface.clone();
+        let last = self.config.rings - 1;
+        let gate = self.gates.get(queue as usize).ok_or_else(|| OpenError::NoQueue { interface: interface(), queue, last })?;
+        if gate.is_some() {
+            return Err(OpenError::QueueTaken { interface: interface(), queue });
+        }
+        let chunk = self.granted.longest_frame.next_power_of_two().clamp(MIN_CHUNK, MAX_CHUNK);
+        let pool = Pool::new(self.config.chunks, chunk)?;
+        let ask = Ask {
+            interface: self.link.index,
+            layout: match self.config.favour {
+                Favour::Delay => Layout::Slots,
+                Favour::Rate => Layout::Blocks,
+            },
+            entries: self.config.ring_entries,
+            longest: self.granted.longest_frame,
+            promiscuous: self.config.promiscuous || self.config.filter == Filter::All,
+        };
+        let socket = PacketSocket::open(&ask).map_err(|error| refusal(interface(), error))?;
+        if self.config.rings > 1 {
+            let group = socket.join(self.group, self.config.spread).map_err(|error| refusal(interface(), error))?;
+            self.group = Some(group);
+        }
+        let gate = socket.gate();
+        if self.started {
+            let opened = gate.open(&program::program(self.config.filter));
+            opened.map_err(|source| step("attach the filter", interface(), source))?;
+        }
+        self.gates[queue as usize] = Some(gate);
+        Ok(Io {
+            socket,
+            umem: pool.umem().clone(),
+            pool,
+            queue: VecDeque::with_capacity(self.config.ring_entries as usize),
+            granted: Granted { queue, ..self.granted.clone() },
+            counters: Counters::default(),
+        })
+    }
+
+    fn start(&mut self) -> Result<(), OpenError> {
+        let program = program::program(self.config.filter);
+        self.each_gate("attach the filter", |gate| gate.open(&program))?;
+        self.started = true;
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), OpenError> {
+        self.started = false;
+        self.each_gate("close the filter", Gate::close)
+    }
+}
+
+impl AfPacket {
+    fn each_gate(&self, what: &'static str, act: impl Fn(&Gate) -> io::Result<()>) -> Result<(), OpenError> {
+        let failed = |source| step(what, self.granted.interface.clone(), source);
+        self.gates.iter().flatten().try_for_each(|gate| act(gate).map_err(failed))
+    }
+}
+
+impl PacketIo for Io {
+    fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    fn umem(&self) -> &Arc<Umem> {
+        &self.umem
+    }
+
+    #[inline]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        let before = into.len();
+        for _ in 0..most {
+            match self.socket.step(&mut self.pool) {
+                Step::Frame(mut received) => {
+                    self.counters.rx_frames += 1;
+                    self.counters.rx_bytes += received.frame.len() as u64;
+                    if received.checksum_missing {
+                        checksum::finish(self.umem.bytes_mut(&mut received.frame));
+                    }
+                    let time = received.time_ns.map(Arrived::Software);
+                    into.push(Arrival { frame: received.frame, time, hash: received.hash });
+                }
+                Step::Fault(Fault::TooLong) => self.counters.rx_too_long += 1,
+                Step::Fault(Fault::Invalid) => self.counters.rx_invalid += 1,
+                // Without a chunk the frame waits in the ring; what comes when that is full is counted there.
+                Step::Empty | Step::NoChunk => break,
+            }
+        }
+        into.len() - before
+    }
+
+    #[inline]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        let count = frames.len().min(self.queue.capacity() - self.queue.len());
+        self.counters.tx_frames += count as u64;
+        self.counters.tx_bytes += frames[..count].iter().map(|frame| frame.len() as u64).sum::<u64>();
+        self.queue.extend(frames.drain(..count));
+        count
+    }
+
+    #[inline]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        match what {
+            Kick::Send => self.send(),
+            // The kernel fills the ring untold; all there is to learn is whether it goes on doing so.
+            Kick::Receive => self.socket.take_error().map(|()| Kicked::Done),
+        }
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn counters(&mut self) -> Counters {
+        // Fails on a bad descriptor only, and this one is open.
+        self.counters.rx_ring_full += u64::from(self.socket.take_drops().unwrap_or(0));
+        self.counters
+    }
+}
+
+impl Io {
+    /// Sends what is queued. A frame leaves the queue once the kernel has copied or refused it.
+    #[inline]
+    fn send(&mut self) -> io::Result<Kicked> {
+        while let Some(first) = self.queue.front() {
+            let sent = if self.queue.len() == 1 {
+                self.socket.send(self.umem.bytes(first)).map(|()| 1)
+            } else {
+                self.socket.send_many(self.queue.iter().map(|frame| self.umem.bytes(frame)))
+            };
+            let done = match sent {
+                Ok(count) => count,
+                Err(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                    Some(Errno::MSGSIZE | Errno::INVAL) => {
+                        self.counters.tx_invalid += 1;
+                        1
+                    }
+                    Some(Errno::AGAIN | Errno::NOBUFS) => {
+                        self.counters.tx_busy += 1;
+                        return Ok(Kicked::Busy);
+                    }
+                    _ => return Err(error),
+                },
+            };
+            for frame in self.queue.drain(..done) {
+                self.pool.give(frame);
+            }
+        }
+        Ok(Kicked::Done)
+    }
+}
+
+fn facts(interface: &str) -> Result<LinkFacts, OpenError> {
+    Netlink::open().and_then(|netlink| netlink.link(interface)).map_err(|error| match error {
+        NetlinkError::Refused { source, .. } if is(&source, Errno::NODEV) => OpenError::NoInterface(interface.into()),
+        other => step("read the interface", interface.into(), io::Error::other(other)),
+    })
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+fn step(what: &str, interface: String, source: io::Error) -> OpenError {
+    OpenError::Step { what: what.into(), interface, source }
+}
+
+fn refusal(interface: String, error: PacketSocketError) -> OpenError {
+    if error.step == OPEN_STEP && is(&error.source, Errno::PERM) {
+        return OpenError::Capability {
+            what: "a packet socket",
+            interface,
+            capabilities: "CAP_NET_RAW",
+            remedy: "run as root, give the program the capability (setcap cap_net_raw+ep), or work in a namespace of your own (unshare -Urn)",
+        };
+    }
+    if is(&error.source, Errno::NODEV) {
+        return OpenError::NoInterface(interface);
+    }
+    if is(&error.source, Errno::PFNOSUPPORT) {
+        return OpenError::Config(format!(
+            "{interface} carries no Ethernet frames: use an Ethernet interface, or a kernel socket's path"
+        ));
+    }
+    step(error.step, interface, error.source)
+}
+
+/// What AF_PACKET never grants, where it was asked for.
+fn refused(config: &Config) -> Vec<Refused> {
+    let mut refused = vec![Refused {
+        feature: Feature::HardwareTime,
+        why: "the kernel's own stamp is taken; AF_PACKET does not turn the device's stamps on".into(),
+    }];
+    let mut not = |asked: bool, feature, why: &str| {
+        if asked {
+            refused.push(Refused { feature, why: why.into() });
+        }
+    };
+    not(config.zero_copy, Feature::ZeroCopy, "AF_PACKET copies every frame from the kernel's memory and back");
+    not(config.mode.is_some(), Feature::Native, "AF_PACKET runs no XDP program");
+    not(config.busy_poll_us.is_some(), Feature::BusyPoll, "the kernel does not poll devices for packet sockets");
+    refused
+}

@@ -1,0 +1,144 @@
+//! The XDP program that takes the wanted frames to the rings: `bpf/xsk.bpf.c`, compiled beforehand.
+
+use std::os::fd::BorrowedFd;
+
+use hairpin_sys::bpf::{BpfError, Object, XdpLink, XdpMode};
+
+use crate::filter::Filter;
+use crate::granted::Mode;
+
+/// What `scripts/bpf.sh` made of `bpf/xsk.bpf.c`.
+static OBJECT: &[u8] = include_bytes!("../../bpf/xsk.bpf.o");
+/// The program's name.
+const PROGRAM: &str = "hairpin_xsk";
+/// The XSKMAP: queue → socket.
+const SOCKETS: &str = "sockets";
+
+/// The program in the kernel, with its filter and its table of sockets.
+pub(super) struct Program(Object);
+
+impl Program {
+    pub(super) fn load(filter: Filter, queues: u32) -> Result<Program, BpfError> {
+        Object::load(OBJECT, &constants(filter), (SOCKETS, queues)).map(Program)
+    }
+
+    pub(super) fn attach(&self, interface: u32, mode: Mode) -> Result<XdpLink, BpfError> {
+        let mode = match mode {
+            Mode::Native => XdpMode::Native,
+            Mode::Generic => XdpMode::Generic,
+        };
+        self.0.attach_xdp(PROGRAM, interface, mode)
+    }
+
+    pub(super) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.0.set_socket(SOCKETS, queue, socket)
+    }
+
+    /// Whether frames go to the rings.
+    pub(super) fn run(&self, running: bool) -> Result<(), BpfError> {
+        self.0.set_variables(&u32::from(running).to_ne_bytes())
+    }
+
+    /// Whether the program would take this frame, were a socket there.
+    #[cfg(test)]
+    fn takes(&self, frame: &[u8]) -> Result<bool, BpfError> {
+        self.0.try_xdp(PROGRAM, frame).map(|verdict| verdict != 2)
+    }
+}
+
+/// `struct wanted` of the program: kind, and two numbers in host order.
+fn constants(filter: Filter) -> [u8; 8] {
+    let (kind, first, last): (u32, u16, u16) = match filter {
+        Filter::All => (0, 0, 0),
+        Filter::Ethertype(number) => (1, number, 0),
+        Filter::Udp { first, last } => (2, first, last),
+    };
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&kind.to_ne_bytes());
+    bytes[4..6].copy_from_slice(&first.to_ne_bytes());
+    bytes[6..].copy_from_slice(&last.to_ne_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::os::fd::AsFd;
+
+    use hairpin_sys::netlink::Netlink;
+    use hairpin_sys::netns;
+    use hairpin_sys::umem::Pool;
+    use hairpin_sys::xsk::{Options, Socket};
+
+    use super::*;
+
+    const FILTERS: [&str; 4] = ["all", "ethertype:0x0800", "udp:7-9", "udp:8"];
+
+    /// Frames that are nearly right: UDP over IPv4 or IPv6, each with some bytes changed and cut somewhere.
+    fn frames() -> Vec<Vec<u8>> {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = move || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random
+        };
+        let mut frames = Vec::new();
+        for turn in 0..4000 {
+            let mut frame = vec![2; 12];
+            if turn % 5 == 0 {
+                frame.extend([[0x81, 0], [0x88, 0xa8]][turn / 5 % 2]);
+                frame.extend([0, 5]);
+            }
+            if turn % 2 == 0 {
+                frame.extend([8, 0, 0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            } else {
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 16, 17, 64]);
+                frame.extend([1; 32]);
+            }
+            frame.extend([0, 1, 0, 8, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+            if turn % 3 != 0 {
+                for _ in 0..1 + next() % 2 {
+                    // Low bytes are what lengths, versions and ports turn on.
+                    let at = 12 + next() as usize % (frame.len() - 12);
+                    frame[at] = if next() % 2 == 0 { next() as u8 } else { frame[at].wrapping_add(1) };
+                }
+            }
+            if turn % 4 == 0 {
+                frame.truncate(14 + next() as usize % (frame.len() - 13));
+            }
+            frames.push(frame);
+        }
+        frames
+    }
+
+    #[test]
+    fn the_program_takes_what_the_filter_takes_whatever_the_bytes() {
+        let done = netns::apart(|| -> Result<(), Box<dyn Error + Send + Sync>> {
+            Netlink::open()?.set_up("lo")?;
+            // Nothing is attached: the kernel runs the program over one frame after the other, as if they came on queue 0 of loopback.
+            let socket = Socket::open(Pool::new(8, 2048)?, 1, 0, Options { entries: 4, zero_copy: false, few_chunks: false })?;
+            for text in FILTERS {
+                let filter: Filter = text.parse()?;
+                let program = Program::load(filter, 1)?;
+                let frames = frames();
+                let taken = |frame: &Vec<u8>| program.takes(frame).expect("a run of the program");
+                program.set_socket(0, socket.as_fd())?;
+                assert!(!frames.iter().any(taken), "{text}: nothing before it is switched on");
+                program.run(true)?;
+                let mut count = 0;
+                for frame in &frames {
+                    assert_eq!(taken(frame), filter.takes(frame), "{text}: {frame:02x?}");
+                    count += usize::from(taken(frame));
+                }
+                assert!(count > 100, "{text}: {count} of {} frames are taken", frames.len());
+            }
+            Ok(())
+        });
+        match done {
+            Ok(done) => done.unwrap(),
+            Err(error) if std::env::var("HAIRPIN_MUST_RUN").as_deref() == Ok("1") => panic!("{error}"),
+            Err(error) => println!("the XDP program and its filter: SKIPPED: {error}"),
+        }
+    }
+}

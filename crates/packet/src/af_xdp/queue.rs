@@ -1,0 +1,116 @@
+//! One queue of an interface as a [`PacketIo`].
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use hairpin_sys::umem::{Frame, Pool, Umem};
+use hairpin_sys::xsk::Socket;
+
+use crate::granted::Granted;
+use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+
+/// One queue: its AF_XDP socket, four rings and memory.
+pub struct Queue {
+    socket: Socket,
+    granted: Granted,
+    counters: Counters,
+    /// Looks at the RX ring since the last kick for receiving.
+    looks: u32,
+    /// Such kicks since the kernel was last asked.
+    unasked: u32,
+}
+
+/// Whoever looks so often between two kicks spins.
+const SPINNING: u32 = 16;
+/// In copy mode the kernel has nothing to do when it is told to receive, and only says whether the interface still is there. For a receiver
+/// that spins one kick of so many asks it, so that it is not blind for a system call every few hundred nanoseconds.
+const ASK_EVERY: u32 = 256;
+
+impl Queue {
+    pub(super) fn new(socket: Socket, granted: Granted) -> Queue {
+        Queue { socket, granted, counters: Counters::default(), looks: 0, unasked: 0 }
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl PacketIo for Queue {
+    fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    #[inline(always)]
+    fn pool(&mut self) -> &mut Pool {
+        self.socket.pool()
+    }
+
+    #[inline(always)]
+    fn umem(&self) -> &Arc<Umem> {
+        self.socket.umem()
+    }
+
+    #[inline(always)]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        self.looks = self.looks.saturating_add(1);
+        let before = into.len();
+        let counters = &mut self.counters;
+        self.socket.receive(most.min(u32::MAX as usize) as u32, |frame| {
+            counters.rx_bytes += frame.len() as u64;
+            into.push(Arrival { frame, time: None, hash: None });
+        });
+        let came = into.len() - before;
+        counters.rx_frames += came as u64;
+        came
+    }
+
+    #[inline(always)]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        let (sent, bytes) = self.socket.send(frames);
+        self.counters.tx_frames += sent as u64;
+        self.counters.tx_bytes += bytes;
+        sent
+    }
+
+    #[inline(always)]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        match what {
+            Kick::Send => {
+                let kicked = self.socket.kick_send()?;
+                self.counters.tx_dropped += u64::from(kicked.dropped);
+                self.counters.tx_busy += u64::from(kicked.busy);
+                Ok(if kicked.busy { Kicked::Busy } else { Kicked::Done })
+            }
+            Kick::Receive => {
+                let spins = std::mem::take(&mut self.looks) >= SPINNING;
+                self.unasked += 1;
+                if !spins || self.unasked >= ASK_EVERY || self.granted.busy_poll || self.socket.receive_needs_wakeup() {
+                    self.unasked = 0;
+                    self.socket.kick_receive()?;
+                }
+                Ok(Kicked::Done)
+            }
+        }
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn counters(&mut self) -> Counters {
+        // It fails only for a socket that is none.
+        let kernel = self.socket.statistics().unwrap_or_default();
+        // In copy mode each miss of the fill ring is a frame, counted among the dropped ones too; with zero-copy it is only a look.
+        let no_chunk = if self.granted.zero_copy { 0 } else { kernel.fill_empty.min(kernel.rx_dropped) };
+        Counters {
+            rx_ring_full: kernel.rx_ring_full,
+            rx_no_chunk: no_chunk,
+            rx_dropped: kernel.rx_dropped - no_chunk,
+            rx_invalid: kernel.rx_invalid + self.socket.invalid(),
+            tx_invalid: kernel.tx_invalid,
+            ..self.counters
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Sends frames back as they come: the engine behind `hairpin bounce`.
+//!
+//! ```text
+//!   Lease ─▶ short? group? filter? repeated? ─▶ verify ─▶ rewrite ─▶ sent back in place, or copied out of another ring
+//!                 ╰──────┴───────┴────────┴── dropped, each counted apart
+//! ```
+//! Broadcast, multicast and frames outside the filter are never sent back. Two bouncers that face each other would pass one frame to and fro
+//! for ever; as frames may not be marked (with [`Rewrite::None`] they are to come back unmodified), each remembers what it sent back, and an
+//! identical frame that keeps coming is dropped, which ends it: see `bounce/repeats.rs`.
+
+mod repeats;
+mod rewrite;
+
+use std::io;
+
+use hairpin_sys::clock::Clock;
+use hairpin_wire::ethernet::{self, Ethernet};
+use hairpin_wire::framing;
+
+use crate::filter::Filter;
+use crate::io::PacketIo;
+use crate::ring::{Injected, Lease, Received, Ring, SendError};
+pub use repeats::REPEATS;
+use repeats::Repeats;
+pub use rewrite::{NotARewrite, Rewrite};
+
+/// What is sent back, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BounceConfig {
+    /// The frames that are sent back; checked here even if the ring takes no others.
+    pub filter: Filter,
+    /// What is changed in them.
+    pub rewrite: Rewrite,
+    /// Counts frames whose IPv4 or UDP checksum is wrong; they are sent back all the same.
+    pub verify: bool,
+    /// How often an identical frame is sent back in quick succession; `None`: without limit, and nothing ends a storm.
+    pub repeats: Option<u32>,
+}
+
+impl Default for BounceConfig {
+    fn default() -> BounceConfig {
+        BounceConfig { filter: Filter::All, rewrite: Rewrite::None, verify: false, repeats: Some(REPEATS) }
+    }
+}
+
+/// Frames and bytes since the start, or over a second (see [`Bounced::since`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounced {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Their bytes, without FCS.
+    pub rx_bytes: u64,
+    /// Frames sent back.
+    pub tx_frames: u64,
+    /// Their bytes, without FCS.
+    pub tx_bytes: u64,
+    /// What they take on the wire: 24 bytes a frame of preamble, gap and FCS, and padding, counted.
+    pub tx_wire_bytes: u64,
+    /// Dropped: shorter than an Ethernet header.
+    pub short: u64,
+    /// Dropped: to (or, which cannot be, from) a broadcast or multicast address.
+    pub group: u64,
+    /// Dropped: outside the filter.
+    pub filtered: u64,
+    /// Dropped: an identical frame came too often (see [`BounceConfig::repeats`]).
+    pub repeated: u64,
+    /// Dropped: the ring to send from was full.
+    pub full: u64,
+    /// Dropped: longer than the other interface takes.
+    pub too_long: u64,
+    /// Of those received, how many had a wrong IPv4 or UDP checksum; 0 unless asked for.
+    pub wrong_checksum: u64,
+}
+
+impl Bounced {
+    /// Frames received and not sent back, of whatever cause.
+    pub fn dropped(&self) -> u64 {
+        self.short + self.group + self.filtered + self.repeated + self.full + self.too_long
+    }
+
+    /// What came between `earlier` and here; counters may have passed their wrap in between.
+    #[must_use]
+    pub fn since(&self, earlier: &Bounced) -> Bounced {
+        Bounced {
+            rx_frames: self.rx_frames.wrapping_sub(earlier.rx_frames),
+            rx_bytes: self.rx_bytes.wrapping_sub(earlier.rx_bytes),
+            tx_frames: self.tx_frames.wrapping_sub(earlier.tx_frames),
+            tx_bytes: self.tx_bytes.wrapping_sub(earlier.tx_bytes),
+            tx_wire_bytes: self.tx_wire_bytes.wrapping_sub(earlier.tx_wire_bytes),
+            short: self.short.wrapping_sub(earlier.short),
+            group: self.group.wrapping_sub(earlier.group),
+            filtered: self.filtered.wrapping_sub(earlier.filtered),
+            repeated: self.repeated.wrapping_sub(earlier.repeated),
+            full: self.full.wrapping_sub(earlier.full),
+            too_long: self.too_long.wrapping_sub(earlier.too_long),
+            wrong_checksum: self.wrong_checksum.wrapping_sub(earlier.wrong_checksum),
+        }
+    }
+}
+
+/// Sends frames back. One for each ring that it receives from.
+#[derive(Debug)]
+pub struct Bounce {
+    config: BounceConfig,
+    repeats: Option<Repeats>,
+    counters: Bounced,
+}
+
+impl Bounce {
+    /// A bouncer that has seen nothing yet.
+    ///
+    /// # Errors
+    /// If the kernel gives no random key.
+    pub fn new(config: BounceConfig) -> io::Result<Bounce> {
+        let repeats = config.repeats.map(Repeats::new).transpose()?;
+        Ok(Bounce { config, repeats, counters: Bounced::default() })
+    }
+
+    /// Everything counted so far.
+    pub fn counters(&self) -> Bounced {
+        self.counters
+    }
+
+    /// To be called once a second: frames that came often are forgotten bit by bit.
+    pub fn second(&mut self) {
+        if let Some(repeats) = &mut self.repeats {
+            repeats.second();
+        }
+    }
+
+    /// Receives what is there, at most `most` frames, and sends it back out of the same ring, in place. `timeout` as in [`Ring::recv`].
+    /// `scratch` is empty between calls; reserve room for `most`.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    #[inline]
+    pub fn turn<'r, P: PacketIo, C: Clock>(
+        &mut self,
+        ring: &'r Ring<P, C>,
+        scratch: &mut Vec<Lease<'r, P, C>>,
+        most: usize,
+        timeout: i32,
+    ) -> io::Result<Received<usize>> {
+        let received = ring.recv_batch(scratch, most, timeout)?;
+        for mut lease in scratch.drain(..) {
+            if !self.passes(&mut lease) {
+                continue;
+            }
+            let len = lease.len();
+            let refused = match lease.send_back()? {
+                None => None,
+                // What is in the ring leaves, and that may make room.
+                Some(lease) => {
+                    ring.flush()?;
+                    lease.send_back()?
+                }
+            };
+            self.sent(len, refused.is_none());
+        }
+        Ok(received)
+    }
+
+    /// As [`turn`](Bounce::turn), but sends a copy out of another ring, on another interface. That one is flushed when nothing more is there.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn turn_into<'r, P: PacketIo, Q: PacketIo, C: Clock>(
+        &mut self,
+        ring: &'r Ring<P, C>,
+        out: &Ring<Q, C>,
+        scratch: &mut Vec<Lease<'r, P, C>>,
+        most: usize,
+        timeout: i32,
+    ) -> io::Result<Received<usize>> {
+        let mut received = ring.recv_batch(scratch, most, 0)?;
+        if received == Received::WouldBlock {
+            // Frames do not wait in the one ring for those that come in the other.
+            out.flush()?;
+            if timeout != 0 {
+                received = ring.recv_batch(scratch, most, timeout)?;
+            }
+        }
+        let sender = out.sender();
+        for mut lease in scratch.drain(..) {
+            if !self.passes(&mut lease) {
+                continue;
+            }
+            let mut injected = sender.inject(&lease);
+            if let Ok(Injected::Full) = injected {
+                out.flush()?;
+                injected = sender.inject(&lease);
+            }
+            match injected {
+                Ok(injected) => self.sent(lease.len(), injected == Injected::Sent),
+                Err(SendError::TooLong { .. }) => self.counters.too_long = self.counters.too_long.wrapping_add(1),
+                Err(SendError::Kick(error)) => return Err(error),
+            }
+        }
+        Ok(received)
+    }
+
+    /// Counts a frame, decides whether it goes back and rewrites it if so.
+    #[inline]
+    pub fn passes(&mut self, frame: &mut [u8]) -> bool {
+        let counters = &mut self.counters;
+        counters.rx_frames = counters.rx_frames.wrapping_add(1);
+        counters.rx_bytes = counters.rx_bytes.wrapping_add(frame.len() as u64);
+        let cause = match Ethernet::parse(frame) {
+            None => &mut counters.short,
+            // A group is never a sender, and might become the receiver here.
+            Some(ethernet) if ethernet::is_group(ethernet.destination()) || ethernet::is_group(ethernet.source()) => {
+                &mut counters.group
+            }
+            Some(_) if !self.config.filter.takes(frame) => &mut counters.filtered,
+            Some(_) if self.repeats.as_mut().is_some_and(|repeats| repeats.too_often(frame)) => &mut counters.repeated,
+            Some(_) => {
+                if self.config.verify && !rewrite::checksums_are_right(frame) {
+                    counters.wrong_checksum = counters.wrong_checksum.wrapping_add(1);
+                }
+                self.config.rewrite.apply(frame);
+                return true;
+            }
+        };
+        *cause = cause.wrapping_add(1);
+        false
+    }
+
+    #[inline]
+    fn sent(&mut self, len: usize, sent: bool) {
+        let counters = &mut self.counters;
+        if sent {
+            let len = len as u64;
+            counters.tx_frames = counters.tx_frames.wrapping_add(1);
+            counters.tx_bytes = counters.tx_bytes.wrapping_add(len.max(framing::MIN_FRAME_WITHOUT_FCS));
+            counters.tx_wire_bytes = counters.tx_wire_bytes.wrapping_add(framing::wire_bytes(len));
+        } else {
+            counters.full = counters.full.wrapping_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! A device round a device that loses, delays, reorders, doubles and corrupts what arrives, as often as asked and the same each time.
+//!
+//! ```text
+//!   device ──▶ lost? ─▶ corrupted? ─▶ doubled? ─▶ held until its time, or until later ones have passed ──▶ application
+//! ```
+//! For tests: frames that are sent pass untouched, only a kick may be answered with "busy".
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::umem::{Frame, Pool, Umem};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::granted::Granted;
+use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+
+/// Frames held back at once; as long as there are so many, nothing more is received.
+const HELD: usize = 256;
+/// The longest that a frame is held for later ones to pass it.
+const OVERTAKE: Duration = Duration::from_millis(1);
+
+/// What goes wrong, each as a share of frames from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// Where the sequence of faults starts; the same seed gives the same faults.
+    pub seed: u64,
+    /// Frames lost.
+    pub loss: f64,
+    /// Frames with one bit changed.
+    pub corruption: f64,
+    /// Frames that arrive twice.
+    pub duplication: f64,
+    /// Frames that one to three later ones pass.
+    pub reordering: f64,
+    /// How much later every frame arrives.
+    pub delay: Duration,
+    /// Kicks that send nothing and say "busy".
+    pub busy: f64,
+}
+
+/// A device that makes [`Faults`] in what another receives.
+#[derive(Debug)]
+pub struct Fault<P, C> {
+    io: P,
+    clock: C,
+    faults: Faults,
+    random: u64,
+    delay: u64,
+    overtake: u64,
+    arrived: Vec<Arrival>,
+    held: VecDeque<Held>,
+    /// Always readable: while frames are held, nobody may sleep on the device below.
+    awake: OwnedFd,
+    made: Made,
+}
+
+#[derive(Debug)]
+struct Held {
+    arrival: Arrival,
+    due: Ticks,
+    /// Later frames that have to pass it first.
+    behind: u64,
+    /// When it goes even if none passes.
+    at_last: Ticks,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    lost: u64,
+    lost_bytes: u64,
+    doubled: u64,
+    doubled_bytes: u64,
+    busy: u64,
+}
+
+impl<P: PacketIo, C: Clock> Fault<P, C> {
+    /// Puts faults into what `io` receives.
+    ///
+    /// # Errors
+    /// What the kernel said when it gave no eventfd.
+    pub fn new(io: P, clock: C, faults: Faults) -> io::Result<Fault<P, C>> {
+        let ticks = |duration: Duration| clock.to_ticks(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+        Ok(Fault {
+            io,
+            faults,
+            random: faults.seed,
+            delay: ticks(faults.delay),
+            overtake: ticks(OVERTAKE),
+            clock,
+            arrived: Vec::with_capacity(HELD),
+            held: VecDeque::with_capacity(2 * HELD),
+            awake: eventfd(1, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+            made: Made::default(),
+        })
+    }
+
+    /// The device below; what is held back goes to its pool.
+    pub fn into_inner(mut self) -> P {
+        for held in self.held.drain(..) {
+            self.io.pool().give(held.arrival.frame);
+        }
+        self.io
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn happens(&mut self, share: f64) -> bool {
+        // Without a draw for what is not asked: the same seed then means the same faults of the other kinds.
+        share > 0.0 && (self.next() as f64) < share * (u64::MAX as f64)
+    }
+
+    fn pass(&mut self, mut arrival: Arrival, now: Ticks) {
+        let len = arrival.frame.len();
+        if self.happens(self.faults.loss) {
+            self.made.lost = self.made.lost.wrapping_add(1);
+            self.made.lost_bytes = self.made.lost_bytes.wrapping_add(len as u64);
+            self.io.pool().give(arrival.frame);
+            return;
+        }
+        if len > 0 && self.happens(self.faults.corruption) {
+            let bit = self.next() as usize % (8 * len);
+            self.io.umem().bytes_mut(&mut arrival.frame)[bit / 8] ^= 1 << (bit % 8);
+        }
+        let twin = if self.happens(self.faults.duplication) { self.double(&arrival) } else { None };
+        self.hold(arrival, now);
+        if let Some(twin) = twin {
+            self.hold(twin, now);
+        }
+    }
+
+    /// A second frame with the same bytes, if a chunk is free.
+    fn double(&mut self, arrival: &Arrival) -> Option<Arrival> {
+        let mut frame = self.io.pool().take()?;
+        frame.set_len(arrival.frame.len());
+        let umem = self.io.umem();
+        umem.bytes_mut(&mut frame).copy_from_slice(umem.bytes(&arrival.frame));
+        self.made.doubled = self.made.doubled.wrapping_add(1);
+        self.made.doubled_bytes = self.made.doubled_bytes.wrapping_add(frame.len() as u64);
+        Some(Arrival { frame, ..*arrival })
+    }
+
+    fn hold(&mut self, arrival: Arrival, now: Ticks) {
+        for held in &mut self.held {
+            held.behind = held.behind.saturating_sub(1);
+        }
+        let behind = if self.happens(self.faults.reordering) { 1 + self.next() % 3 } else { 0 };
+        let due = now.plus(self.delay);
+        self.held.push_back(Held { arrival, due, behind, at_last: due.plus(self.overtake) });
+    }
+}
+
+impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
+    fn granted(&self) -> &Granted {
+        self.io.granted()
+    }
+
+    fn pool(&mut self) -> &mut Pool {
+        self.io.pool()
+    }
+
+    fn umem(&self) -> &Arc<Umem> {
+        self.io.umem()
+    }
+
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        let room = HELD.saturating_sub(self.held.len());
+        let mut arrived = std::mem::take(&mut self.arrived);
+        self.io.rx_batch(&mut arrived, most.min(room));
+        let now = self.clock.now();
+        for arrival in arrived.drain(..) {
+            self.pass(arrival, now);
+        }
+        self.arrived = arrived;
+        let (mut received, mut at) = (0, 0);
+        while received < most && at < self.held.len() {
+            let held = &self.held[at];
+            if now < held.due || (held.behind > 0 && now < held.at_last) {
+                at += 1;
+            } else if let Some(held) = self.held.remove(at) {
+                into.push(held.arrival);
+                received += 1;
+            }
+        }
+        received
+    }
+
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        self.io.tx_batch(frames)
+    }
+
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        if what == Kick::Send && self.happens(self.faults.busy) {
+            self.made.busy = self.made.busy.wrapping_add(1);
+            return Ok(Kicked::Busy);
+        }
+        self.io.kick(what)
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        if self.held.is_empty() { self.io.waitable() } else { self.awake.as_fd() }
+    }
+
+    /// What was lost here counts as `rx_dropped`; what was doubled counts as received.
+    fn counters(&mut self) -> Counters {
+        let below = self.io.counters();
+        Counters {
+            rx_frames: below.rx_frames.wrapping_sub(self.made.lost).wrapping_add(self.made.doubled),
+            rx_bytes: below.rx_bytes.wrapping_sub(self.made.lost_bytes).wrapping_add(self.made.doubled_bytes),
+            rx_dropped: below.rx_dropped.wrapping_add(self.made.lost),
+            tx_busy: below.tx_busy.wrapping_add(self.made.busy),
+            ..below
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Config;
+    use crate::memory::{MemoryIo, pair};
+    use crate::ring::{Injected, Received, Ring, RingConfig, Wait};
+    use hairpin_sys::clock::{FakeClock, MonotonicRaw};
+
+    const FRAMES: u16 = 2_000;
+
+    /// The first two bytes of what arrives of so many frames with rising numbers; the rest of each frame is checked.
+    fn arrivals(faults: Faults, clock: FakeClock) -> (Vec<u16>, Counters) {
+        let (one, other) = pair(&Config { chunks: 512, ring_entries: 64, ..Config::default() }).unwrap();
+        let one = Ring::new(one, clock.clone(), RingConfig::default());
+        let other = Ring::new(Fault::new(other, clock.clone(), faults).unwrap(), clock.clone(), RingConfig::default());
+        let mut got = Vec::new();
+        let mut look = |ring: &Ring<Fault<MemoryIo, FakeClock>, FakeClock>| {
+            while let Received::Got(lease) = ring.recv(0).unwrap() {
+                got.push(u16::from_be_bytes([lease[0], lease[1]]));
+            }
+        };
+        for n in 0..FRAMES {
+            assert_eq!(one.sender().inject(&n.to_be_bytes()).unwrap(), Injected::Sent);
+            look(&other);
+            clock.advance(100);
+        }
+        clock.advance(10_000_000);
+        look(&other);
+        assert_eq!(other.with_io(|io| (io.held.len(), io.pool().available())), (0, 512));
+        (got, other.counters().io)
+    }
+
+    #[test]
+    fn without_faults_nothing_changes() {
+        let (got, counters) = arrivals(Faults::default(), FakeClock::default());
+        assert_eq!(got, (0..FRAMES).collect::<Vec<_>>());
+        assert_eq!((counters.rx_frames, counters.lost()), (u64::from(FRAMES), 0));
+    }
+
+    #[test]
+    fn faults_come_as_often_as_asked_and_the_same_each_time() {
+        let clock = FakeClock::default;
+        let (got, counters) = arrivals(Faults { loss: 0.1, seed: 1, ..Faults::default() }, clock());
+        assert_eq!(got.len() as u64, counters.rx_frames);
+        assert_eq!(counters.rx_dropped + counters.rx_frames, u64::from(FRAMES));
+        assert!((150..250).contains(&counters.rx_dropped) && got.is_sorted(), "{counters:?}");
+        assert_eq!(arrivals(Faults { loss: 0.1, seed: 1, ..Faults::default() }, clock()).0, got);
+        assert_ne!(arrivals(Faults { loss: 0.1, seed: 2, ..Faults::default() }, clock()).0, got);
+        assert!(arrivals(Faults { loss: 1.0, ..Faults::default() }, clock()).0.is_empty());
+
+        let (mut got, counters) = arrivals(Faults { duplication: 0.1, seed: 1, ..Faults::default() }, clock());
+        assert!(got.is_sorted() && (2_150..2_250).contains(&got.len()), "{}", got.len());
+        assert_eq!(counters.rx_frames, got.len() as u64);
+        got.dedup();
+        assert_eq!(got.len(), usize::from(FRAMES));
+
+        let (mut got, _) = arrivals(Faults { reordering: 0.1, seed: 1, ..Faults::default() }, clock());
+        let displaced = got.iter().enumerate().map(|(at, n)| at.abs_diff(usize::from(*n))).filter(|d| *d > 0);
+        let (count, furthest) = displaced.fold((0, 0), |(count, most), d| (count + 1, most.max(d)));
+        assert!((300..800).contains(&count) && furthest <= 6, "{count} {furthest}");
+        got.sort_unstable();
+        assert_eq!(got, (0..FRAMES).collect::<Vec<_>>());
+
+        let (got, _) = arrivals(Faults { corruption: 0.5, seed: 1, ..Faults::default() }, clock());
+        let changed = got.iter().enumerate().filter(|(at, n)| *at != usize::from(**n)).count();
+        // Half of the frames, one bit of 60 bytes, of which two are looked at.
+        assert_eq!(got.len(), usize::from(FRAMES));
+        assert!((15..60).contains(&changed), "{changed}");
+    }
+
+    #[test]
+    fn a_delayed_frame_comes_when_it_is_due_and_wakes_a_sleeper() {
+        let (one, other) = pair(&Config { chunks: 64, ring_entries: 8, ..Config::default() }).unwrap();
+        let faults = Faults { delay: Duration::from_millis(2), ..Faults::default() };
+        let one = Ring::new(one, MonotonicRaw, RingConfig::default());
+        let config = RingConfig { wait: Wait::Block, ..RingConfig::default() };
+        let other = Ring::new(Fault::new(other, MonotonicRaw, faults).unwrap(), MonotonicRaw, config);
+        assert_eq!(one.sender().inject(&[1; 60]).unwrap(), Injected::Sent);
+        assert!(matches!(other.recv(0), Ok(Received::WouldBlock)));
+        let start = MonotonicRaw.now();
+        assert!(matches!(other.recv(1_000), Ok(Received::Got(_))));
+        assert!((1_000_000..900_000_000).contains(&MonotonicRaw.now().since(start)));
+        assert_eq!(one.sender().inject(&[1; 60]).unwrap(), Injected::Sent);
+        assert!(matches!(other.recv(0), Ok(Received::WouldBlock)));
+        assert_eq!(other.into_io().into_inner().pool().available(), 64);
+    }
+
+    #[test]
+    fn frames_that_a_busy_device_kept_leave_with_a_later_call() {
+        let (one, other) = pair(&Config { chunks: 256, ring_entries: 128, ..Config::default() }).unwrap();
+        let faults = Faults { busy: 0.7, seed: 3, ..Faults::default() };
+        let one = Ring::new(Fault::new(one, MonotonicRaw, faults).unwrap(), MonotonicRaw, RingConfig::default());
+        let other = Ring::new(other, MonotonicRaw, RingConfig { hold: Some(128), ..RingConfig::default() });
+        for n in 0..100 {
+            assert_eq!(one.sender().inject(&[n; 60]).unwrap(), Injected::Sent);
+        }
+        assert!(matches!(one.recv(5), Ok(Received::Expired)));
+        let mut leases = Vec::new();
+        while let Received::Got(_) = other.recv_batch(&mut leases, 64, 0).unwrap() {}
+        assert_eq!(leases.iter().map(|lease| lease[0]).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+        assert!(one.counters().io.tx_busy > 20);
+    }
+}

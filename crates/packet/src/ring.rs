@@ -1,0 +1,302 @@
+//! A queue pair as applications use it: receive into leases, send through a separate handle.
+//!
+//! ```text
+//!                      ┌─────────────────── Ring ───────────────────┐
+//!   recv, recv_batch ◀─┤ Lease ◀── RX ring ◀───────────────────────┤◀─ device
+//!     │ dropped: the chunk goes back                                │
+//!     │ send_back: the chunk goes out again ──┐                     │
+//!   Sender: inject, reserve … commit ─────────┴▶ batch ─ kick ─▶ TX ring ─▶ device
+//!                      └────────────────────────────────────────────┘
+//! ```
+//! One thread drives a ring: it is `Send` and not `Sync`. Leases and senders borrow it shared, so that both can be held at once. Every call
+//! of `recv`, `recv_batch`, `reserve`, `inject`, `inject_at`, `commit`, `send_back` and `flush` kicks what is due; `recv` and `recv_batch`
+//! kick everything before they wait.
+
+mod coalesce;
+mod receive;
+mod send;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::umem::{Frame, Umem};
+use hairpin_units::Nanos;
+
+use crate::granted::Granted;
+use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use coalesce::Estimate;
+pub use coalesce::{Coalesce, MAX_DELAY, MOST};
+pub use receive::{Lease, Received};
+pub use send::{Injected, SendError, Sender, Slot};
+
+/// The shortest frame that leaves, in bytes without FCS; shorter ones are padded with zeros.
+pub const SHORTEST: usize = hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS as usize;
+
+/// What the thread does until a frame is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Looks at the ring again and again.
+    #[default]
+    Spin,
+    /// Looks at the ring, and lets the kernel poll the device while it is empty.
+    BusyPoll,
+    /// Sleeps in poll(2).
+    Block,
+    /// Spins for so long, then sleeps in poll(2).
+    Adaptive {
+        /// How long.
+        spin: Duration,
+    },
+}
+
+/// How a ring is driven.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingConfig {
+    /// What a receive does until a frame is there.
+    pub wait: Wait,
+    /// When sent frames are kicked.
+    pub coalesce: Coalesce,
+    /// The most leases and reserved slots held at once; `None`: a quarter of the chunks, so that the device always has chunks to fill.
+    pub hold: Option<u32>,
+}
+
+/// What a ring has counted beyond its queue pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingCounters {
+    /// What the queue pair counted.
+    pub io: Counters,
+    /// Kicks for sending.
+    pub kicks: u64,
+    /// Receives and reserves refused because the hold limit was reached.
+    pub hold_limit: u64,
+    /// Batches whose first frame waited longer than the bound of [`Coalesce::Adaptive`], because the thread did not call.
+    pub over_bound: u64,
+    /// The longest that a first frame waited for its kick, under [`Coalesce::Adaptive`].
+    pub longest_wait: Nanos,
+}
+
+/// One queue pair, driven by one thread.
+#[derive(Debug)]
+pub struct Ring<P, C> {
+    core: RefCell<Core<P>>,
+    clock: C,
+    umem: Arc<Umem>,
+    wait: Wait,
+    held: Cell<u32>,
+    hold: u32,
+    longest: usize,
+    queue: u32,
+}
+
+#[derive(Debug)]
+struct Core<P> {
+    io: P,
+    /// What one look at the RX ring brought; empty between calls.
+    inbox: Vec<Arrival>,
+    /// Committed and not yet in the TX ring.
+    batch: Vec<Frame>,
+    /// The most frames in `batch`.
+    most: usize,
+    /// How many frames make a batch, or what decides it.
+    when: When,
+    /// Something stayed in the TX ring: kick again.
+    busy: bool,
+    empty_looks: u32,
+    kicks: u64,
+    hold_limit: u64,
+    over_bound: u64,
+    longest_wait: u64,
+}
+
+#[derive(Debug)]
+enum When {
+    Full(usize),
+    Estimated(Estimate),
+}
+
+impl<P: PacketIo, C: Clock> Ring<P, C> {
+    /// Drives `io`. `clock` is read for time limits, pacing and adaptive coalescing, else never.
+    pub fn new(mut io: P, clock: C, config: RingConfig) -> Ring<P, C> {
+        let umem = io.umem().clone();
+        let (longest, queue) = (io.granted().longest_frame.min(umem.chunk_bytes()), io.granted().queue);
+        let when = match config.coalesce {
+            Coalesce::Off => When::Full(1),
+            Coalesce::Every(frames) => When::Full(frames.get() as usize),
+            Coalesce::Adaptive { max_delay } => When::Estimated(Estimate::new(max_delay, &clock)),
+        };
+        let most = match when {
+            When::Full(frames) => frames.max(MOST as usize),
+            When::Estimated(_) => MOST as usize,
+        };
+        let hold = config.hold.unwrap_or((io.pool().chunks() / 4).max(1) as u32);
+        let core = Core {
+            io,
+            inbox: Vec::with_capacity(MOST as usize),
+            // A slot that was reserved is committed whether the batch is full or not.
+            batch: Vec::with_capacity(most + hold as usize),
+            most,
+            when,
+            busy: false,
+            empty_looks: 0,
+            kicks: 0,
+            hold_limit: 0,
+            over_bound: 0,
+            longest_wait: 0,
+        };
+        Ring { core: RefCell::new(core), clock, umem, wait: config.wait, held: Cell::new(0), hold, longest, queue }
+    }
+
+    /// A handle to send with. Each has a pace of its own.
+    pub fn sender(&self) -> Sender<'_, P, C> {
+        Sender::new(self)
+    }
+
+    /// Kicks everything that was committed.
+    ///
+    /// # Errors
+    /// What the kernel said: ENETDOWN where the interface went down, ENXIO or ENODEV where it is gone.
+    pub fn flush(&self) -> io::Result<()> {
+        self.core.borrow_mut().flush(&self.clock)
+    }
+
+    /// What the queue pair was granted.
+    pub fn granted(&self) -> Granted {
+        self.core.borrow().io.granted().clone()
+    }
+
+    /// Everything counted so far.
+    pub fn counters(&self) -> RingCounters {
+        let core = &mut *self.core.borrow_mut();
+        RingCounters {
+            io: core.io.counters(),
+            kicks: core.kicks,
+            hold_limit: core.hold_limit,
+            over_bound: core.over_bound,
+            longest_wait: Nanos(self.clock.to_ns(core.longest_wait)),
+        }
+    }
+
+    /// Leases and reserved slots held now.
+    pub fn held(&self) -> u32 {
+        self.held.get()
+    }
+
+    /// Asks the device itself, such as a [`Tracer`](crate::tracer::Tracer) for its stamps.
+    pub fn with_io<T>(&self, ask: impl FnOnce(&mut P) -> T) -> T {
+        ask(&mut self.core.borrow_mut().io)
+    }
+
+    /// Ends driving and returns the queue pair; what was committed and not kicked goes back to its pool.
+    pub fn into_io(self) -> P {
+        let mut core = self.core.into_inner();
+        for frame in core.batch.drain(..) {
+            core.io.pool().give(frame);
+        }
+        core.io
+    }
+
+    /// Takes a chunk back from a lease or a slot.
+    #[inline]
+    fn give(&self, frame: Frame) {
+        self.core.borrow_mut().io.pool().give(frame);
+        self.held.set(self.held.get() - 1);
+    }
+}
+
+impl<P: PacketIo> Core<P> {
+    /// Kicks what is due: what stayed in the TX ring, and a batch whose time has come.
+    #[inline(always)]
+    fn flush_due<C: Clock>(&mut self, clock: &C) -> io::Result<()> {
+        let due = match &mut self.when {
+            When::Estimated(estimate) if estimate.waiting() => estimate.due(clock.now()),
+            _ => false,
+        };
+        if due || self.busy { self.flush(clock) } else { Ok(()) }
+    }
+
+    /// Moves the batch into the TX ring, as far as it fits, and kicks.
+    #[inline]
+    fn flush<C: Clock>(&mut self, clock: &C) -> io::Result<()> {
+        if self.batch.is_empty() && !self.busy {
+            return Ok(());
+        }
+        let before = self.seen(clock);
+        self.flush_since(before, clock)
+    }
+
+    /// As [`flush`](Core::flush), entered at `before`.
+    #[inline(always)]
+    fn flush_since<C: Clock>(&mut self, before: Ticks, clock: &C) -> io::Result<()> {
+        // Until the kick has succeeded.
+        self.busy = true;
+        loop {
+            let moved = self.io.tx_batch(&mut self.batch);
+            self.kicks = self.kicks.wrapping_add(1);
+            let kicked = self.io.kick(Kick::Send)?;
+            if self.batch.is_empty() {
+                self.busy = kicked == Kicked::Busy;
+                break;
+            }
+            if moved == 0 || kicked == Kicked::Busy {
+                break;
+            }
+        }
+        if let When::Estimated(estimate) = &mut self.when {
+            let waited = estimate.kicked(before, clock.now());
+            self.longest_wait = self.longest_wait.max(waited);
+            self.over_bound += u64::from(waited > estimate.max_delay());
+        }
+        Ok(())
+    }
+
+    /// The time, for adaptive coalescing; no clock is read where nobody asks.
+    #[inline(always)]
+    fn seen<C: Clock>(&self, clock: &C) -> Ticks {
+        match self.when {
+            When::Estimated(_) => clock.now(),
+            When::Full(_) => Ticks::default(),
+        }
+    }
+
+    /// True if the batch takes one more frame.
+    #[inline(always)]
+    fn has_room<C: Clock>(&mut self, clock: &C) -> io::Result<bool> {
+        if self.batch.len() >= self.most {
+            self.flush(clock)?;
+        }
+        Ok(self.batch.len() < self.most)
+    }
+
+    /// A free chunk, if the batch takes one more frame.
+    #[inline(always)]
+    fn room<C: Clock>(&mut self, clock: &C) -> io::Result<Option<Frame>> {
+        if !self.has_room(clock)? {
+            return Ok(None);
+        }
+        if let Some(frame) = self.io.pool().take() {
+            return Ok(Some(frame));
+        }
+        // What was sent comes back when the TX ring is looked at.
+        self.flush(clock)?;
+        self.io.tx_batch(&mut self.batch);
+        Ok(self.io.pool().take())
+    }
+
+    /// Puts a frame into the batch and kicks if it is time.
+    #[inline(always)]
+    fn commit<C: Clock>(&mut self, frame: Frame, clock: &C) -> io::Result<()> {
+        self.batch.push(frame);
+        let seen = self.seen(clock);
+        let kick = match &mut self.when {
+            When::Full(frames) => self.batch.len() >= *frames,
+            When::Estimated(estimate) => estimate.committed(seen),
+        };
+        if kick || self.busy { self.flush_since(seen, clock) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

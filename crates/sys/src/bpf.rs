@@ -1,0 +1,218 @@
+//! BPF objects compiled beforehand: loading, their constants and maps, and XDP programs on an interface.
+//!
+//! ```text
+//!   object's bytes ─ open ─▶ constants (.rodata), sizes of maps ─ load ─▶ programs and maps in the kernel
+//!                                                                          └ attach (BPF_LINK_CREATE) ─▶ XdpLink: detaches when dropped
+//! ```
+//! A link and not a netlink attachment, because a link goes with its last descriptor: a process that is killed leaves no program
+//! behind. All descriptors are close-on-exec.
+//!
+//! Sources: bpf(2), the kernel's `include/uapi/linux/{bpf,if_link}.h`, `net/core/dev.c`; libbpf.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
+
+use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
+
+/// Why a BPF object is not in the kernel.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {step}: {source}{}", if .log.is_empty() { String::new() } else { format!("; libbpf: {}", .log.trim_end()) })]
+pub struct BpfError {
+    /// What was tried.
+    pub step: String,
+    /// What the kernel or libbpf said.
+    #[source]
+    pub source: io::Error,
+    /// What libbpf logged, the verifier's words included.
+    pub log: String,
+}
+
+/// libbpf logs through one callback for the whole process.
+static LOG: Mutex<String> = Mutex::new(String::new());
+/// One loader at a time, so that a log belongs to its error.
+static LOADING: Mutex<()> = Mutex::new(());
+
+/// Runs `work` with libbpf's log caught; an error carries it.
+fn logged<T>(step: &str, work: impl FnOnce() -> Result<T, libbpf_rs::Error>) -> Result<T, BpfError> {
+    let _one = LOADING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let log = || LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    log().clear();
+    let before = libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+        LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push_str(&text);
+    })));
+    let done = work();
+    libbpf_rs::set_print(before);
+    done.map_err(|error| BpfError { step: step.to_owned(), source: errno(&error), log: std::mem::take(&mut *log()) })
+}
+
+/// libbpf-rs keeps the kernel's errno to itself and tells its kind.
+fn errno(error: &libbpf_rs::Error) -> io::Error {
+    match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => io::Error::from_raw_os_error(libc::EPERM),
+        libbpf_rs::ErrorKind::NotFound => io::Error::from_raw_os_error(libc::ENOENT),
+        _ => io::Error::other(format!("{error:#}")),
+    }
+}
+
+/// A loaded object.
+#[derive(Debug)]
+pub struct Object(libbpf_rs::Object);
+
+impl Object {
+    /// Loads an object from its bytes with its constants set to `constants` (which has the layout of its `.rodata`), and its map
+    /// `sized.0` with room for `sized.1` entries.
+    ///
+    /// # Errors
+    /// EPERM without CAP_BPF and CAP_NET_ADMIN; what the verifier refused is in the log.
+    pub fn load(bytes: &[u8], constants: &[u8], sized: (&str, u32)) -> Result<Object, BpfError> {
+        logged("load the BPF program", || {
+            let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;
+            for mut map in open.maps_mut() {
+                let name = map.name().to_string_lossy().into_owned();
+                if name.ends_with(".rodata") {
+                    map.set_initial_value(constants)?;
+                } else if name == sized.0 {
+                    map.set_max_entries(sized.1)?;
+                }
+            }
+            open.load()
+        })
+        .map(Object)
+    }
+
+    /// Puts a socket into the map `name` at `key` (an XSKMAP takes its queue's number).
+    ///
+    /// # Errors
+    /// There is no such map, or what bpf(2) says.
+    pub fn set_socket(&self, name: &str, key: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
+        self.update(name, &key.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
+    }
+
+    /// Sets the object's variables, all of them (`.bss`).
+    ///
+    /// # Errors
+    /// There are none, or what bpf(2) says.
+    pub fn set_variables(&self, bytes: &[u8]) -> Result<(), BpfError> {
+        self.update(".bss", &0_u32.to_ne_bytes(), bytes)
+    }
+
+    fn update(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
+        logged(&format!("update the BPF map {name}"), || {
+            let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(name));
+            let map = map.ok_or_else(|| libbpf_rs::Error::from(io::Error::from_raw_os_error(libc::ENOENT)))?;
+            map.update(key, value, MapFlags::ANY).context("update")
+        })
+    }
+
+    /// Attaches the XDP program `name` to the interface with index `interface`.
+    ///
+    /// # Errors
+    /// There is no such program, or what bpf(2) says: EBUSY if another program is there, EOPNOTSUPP if the driver has no native XDP.
+    pub fn attach_xdp(&self, name: &str, interface: u32, mode: XdpMode) -> Result<XdpLink, BpfError> {
+        let failed = |source| BpfError { step: format!("attach the XDP program ({mode:?})"), source, log: String::new() };
+        let program = self.0.progs().find(|program| program.name() == name);
+        let program = program.ok_or_else(|| failed(io::Error::from_raw_os_error(libc::ENOENT)))?;
+        XdpLink::create(program.as_fd(), interface, mode).map_err(failed)
+    }
+
+    /// Runs the XDP program `name` once over `frame`, as if it had come to the interface with index 1, and returns its verdict
+    /// (`XDP_PASS` is 2, `XDP_REDIRECT` 4).
+    ///
+    /// # Errors
+    /// There is no such program, or what bpf(2) says: EINVAL for fewer than 14 bytes.
+    pub fn try_xdp(&self, name: &str, frame: &[u8]) -> Result<u32, BpfError> {
+        logged("run the XDP program", || {
+            let program = self.0.progs_mut().find(|program| program.name() == name);
+            let program = program.ok_or_else(|| libbpf_rs::Error::from(io::Error::from_raw_os_error(libc::ENOENT)))?;
+            let input = libbpf_rs::ProgramInput { data_in: Some(frame), ..Default::default() };
+            Ok(program.test_run(input)?.return_value)
+        })
+    }
+}
+
+/// Where an XDP program runs (`XDP_FLAGS_*` of `linux/if_link.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver.
+    Native,
+    /// In the stack.
+    Generic,
+}
+
+/// An attached XDP program; it is detached when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct XdpLink {
+    _fd: OwnedFd,
+}
+
+/// The head of `union bpf_attr` for BPF_LINK_CREATE.
+#[repr(C)]
+struct LinkCreate {
+    prog_fd: u32,
+    target_ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+const _: () = assert!(size_of::<LinkCreate>() == 16);
+/// `BPF_LINK_CREATE` of `enum bpf_cmd`.
+const BPF_LINK_CREATE: libc::c_long = 28;
+/// `BPF_XDP` of `enum bpf_attach_type`.
+const BPF_XDP: u32 = 37;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+impl XdpLink {
+    fn create(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<XdpLink> {
+        let flags = match mode {
+            XdpMode::Native => XDP_FLAGS_DRV_MODE,
+            XdpMode::Generic => XDP_FLAGS_SKB_MODE,
+        };
+        let attributes =
+            LinkCreate { prog_fd: program.as_raw_fd() as u32, target_ifindex: interface, attach_type: BPF_XDP, flags };
+        // SAFETY: the kernel reads the attributes, whose size it is told.
+        let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_LINK_CREATE, &raw const attributes, size_of::<LinkCreate>()) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor that nobody else has; the kernel makes it close-on-exec.
+        Ok(XdpLink { _fd: unsafe { OwnedFd::from_raw_fd(fd as RawFd) } })
+    }
+}
+
+/// What an interface says of XDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpState {
+    /// The id of the program in the driver, if one is there.
+    pub native: Option<u32>,
+    /// The id of the program in the stack, if one is there.
+    pub generic: Option<u32>,
+    /// What the driver offers; 0 if the kernel does not tell (before Linux 6.3) or the driver has nothing.
+    features: u64,
+}
+
+/// `NETDEV_XDP_ACT_XSK_ZEROCOPY` of `linux/netdev.h`.
+const NETDEV_XDP_ACT_XSK_ZEROCOPY: u64 = 1 << 3;
+
+impl XdpState {
+    /// Reads it of the interface with index `interface`.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), or the exchange with the kernel failed.
+    pub fn of(interface: u32) -> Result<XdpState, BpfError> {
+        logged("read the interface's XDP programs", || {
+            // The descriptor is for attaching, which is not done through this.
+            let stdin = io::stdin();
+            let query = libbpf_rs::Xdp::new(stdin.as_fd()).query(interface.cast_signed(), libbpf_rs::XdpFlags::NONE)?;
+            let id = |id| (id != 0).then_some(id);
+            Ok(XdpState { native: id(query.drv_prog_id), generic: id(query.skb_prog_id), features: query.feature_flags })
+        })
+    }
+
+    /// Whether the driver offers to write straight into an application's memory; `None` if the kernel does not tell.
+    pub fn offers_zero_copy(&self) -> Option<bool> {
+        (self.features != 0).then_some(self.features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0)
+    }
+}

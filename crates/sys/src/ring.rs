@@ -1,0 +1,322 @@
+//! Index functions of a single-producer, single-consumer ring whose other side is the kernel or another thread.
+//!
+//! ```text
+//!              consumer index          producer index
+//!                   │                       │
+//!    ┌────┬────┬────▼────┬────┬────┬────┬───▼┬────┐     both run freely through u32 and wrap;
+//!    │free│free│ filled  │    │    │    │free│free│     an entry's slot is its index & (size − 1);
+//!    └────┴────┴─────────┴────┴────┴────┴────┴────┘     filled = producer − consumer, free = size − filled
+//!
+//!    Producer: room → write the slots → submit (store-release)    sees the consumer's index (load-acquire)
+//!    Consumer: ready → read the slots → release (store-release)   sees the producer's index (load-acquire)
+//! ```
+//! Each side keeps its own index and the last one that it saw of the other, so that the other's cache line is touched only when what was
+//! seen is used up. An index that no correct other side could write counts as "nothing": the ring then stands still, and nothing
+//! outside of it is ever touched.
+//!
+//! Sources: the kernel's `net/xdp/xsk_queue.h`, `Documentation/networking/af_xdp.rst`.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A 32-bit index in memory that both sides see.
+pub trait Index {
+    /// Loads with acquire ordering: what the other side wrote before it stored the index is seen.
+    fn acquire(&self) -> u32;
+    /// Loads an index that only this side writes.
+    fn relaxed(&self) -> u32;
+    /// Stores with release ordering: what this side did before is seen by who acquires the index.
+    fn release(&self, value: u32);
+}
+
+impl Index for AtomicU32 {
+    #[inline(always)]
+    fn acquire(&self) -> u32 {
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn relaxed(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn release(&self, value: u32) {
+        self.store(value, Ordering::Release);
+    }
+}
+
+/// The filling side of a ring.
+#[derive(Debug)]
+pub struct Producer {
+    size: u32,
+    next: u32,
+    seen: u32,
+}
+
+impl Producer {
+    /// Goes on where the ring stands. `size` is a power of two.
+    pub fn new(size: u32, producer: &impl Index, consumer: &impl Index) -> Producer {
+        debug_assert!(size.is_power_of_two());
+        Producer { size, next: producer.relaxed(), seen: consumer.acquire() }
+    }
+
+    /// How many of `want` entries are free. Looks at the consumer's index only if what was seen of it is not enough.
+    #[inline(always)]
+    pub fn room(&mut self, want: u32, consumer: &impl Index) -> u32 {
+        let free = self.size.wrapping_sub(self.next.wrapping_sub(self.seen));
+        if free >= want && free <= self.size {
+            return want;
+        }
+        self.seen = consumer.acquire();
+        let filled = self.next.wrapping_sub(self.seen);
+        if filled > self.size { 0 } else { (self.size - filled).min(want) }
+    }
+
+    /// The slot of the next entry, which [`room`](Producer::room) has shown to be free, and moves on. Nobody sees it before
+    /// [`submit`](Producer::submit).
+    #[inline(always)]
+    pub fn slot(&mut self) -> usize {
+        let slot = self.next & (self.size - 1);
+        self.next = self.next.wrapping_add(1);
+        slot as usize
+    }
+
+    /// Shows the other side all entries whose slots were taken.
+    #[inline(always)]
+    pub fn submit(&self, producer: &impl Index) {
+        producer.release(self.next);
+    }
+
+    /// Entries that the other side has not taken yet, submitted or not.
+    #[inline(always)]
+    pub fn filled(&mut self, consumer: &impl Index) -> u32 {
+        self.seen = consumer.acquire();
+        self.next.wrapping_sub(self.seen).min(self.size)
+    }
+}
+
+/// The emptying side of a ring.
+#[derive(Debug)]
+pub struct Consumer {
+    size: u32,
+    next: u32,
+    seen: u32,
+}
+
+impl Consumer {
+    /// Goes on where the ring stands. `size` is a power of two.
+    pub fn new(size: u32, producer: &impl Index, consumer: &impl Index) -> Consumer {
+        debug_assert!(size.is_power_of_two());
+        Consumer { size, next: consumer.relaxed(), seen: producer.acquire() }
+    }
+
+    /// How many of `want` entries are filled. Looks at the producer's index only if what was seen of it is not enough.
+    #[inline(always)]
+    pub fn ready(&mut self, want: u32, producer: &impl Index) -> u32 {
+        let filled = self.seen.wrapping_sub(self.next);
+        if filled >= want && filled <= self.size {
+            return want;
+        }
+        self.seen = producer.acquire();
+        let filled = self.seen.wrapping_sub(self.next);
+        if filled > self.size { 0 } else { filled.min(want) }
+    }
+
+    /// Filled entries that were seen and whose slots were not taken.
+    #[inline(always)]
+    pub fn waiting(&self) -> u32 {
+        self.seen.wrapping_sub(self.next).min(self.size)
+    }
+
+    /// The slot of the next entry, which [`ready`](Consumer::ready) has shown to be filled, and moves on. The other side may not fill it
+    /// again before [`release`](Consumer::release).
+    #[inline(always)]
+    pub fn slot(&mut self) -> usize {
+        let slot = self.next & (self.size - 1);
+        self.next = self.next.wrapping_add(1);
+        slot as usize
+    }
+
+    /// Gives the other side back all entries whose slots were taken.
+    #[inline(always)]
+    pub fn release(&self, consumer: &impl Index) {
+        consumer.release(self.next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Indices near the wrap, and at the beginning.
+    const STARTS: [u32; 4] = [0, 1, u32::MAX - 2, u32::MAX];
+
+    impl Index for loom::sync::atomic::AtomicU32 {
+        fn acquire(&self) -> u32 {
+            self.load(Ordering::Acquire)
+        }
+
+        fn relaxed(&self) -> u32 {
+            self.load(Ordering::Relaxed)
+        }
+
+        fn release(&self, value: u32) {
+            self.store(value, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn a_ring_takes_its_size_and_gives_it_back_in_order_across_the_wrap() {
+        for start in STARTS {
+            let (producer, consumer) = (AtomicU32::new(start), AtomicU32::new(start));
+            let (mut fill, mut drain) = (Producer::new(4, &producer, &consumer), Consumer::new(4, &producer, &consumer));
+            let mut slots = [0; 4];
+            let (mut sent, mut received) = (0, 0);
+            for turn in 0..20 {
+                let room = fill.room(turn % 6, &consumer);
+                assert!(room <= 4);
+                for _ in 0..room {
+                    slots[fill.slot()] = sent;
+                    sent += 1;
+                }
+                assert_eq!(
+                    drain.ready(1, &producer),
+                    u32::from(sent > received && drain.seen != drain.next),
+                    "not before submit"
+                );
+                fill.submit(&producer);
+                assert_eq!(fill.filled(&consumer), sent - received);
+                for _ in 0..drain.ready(3, &producer) {
+                    assert_eq!(slots[drain.slot()], received);
+                    received += 1;
+                }
+                drain.release(&consumer);
+            }
+            assert!(received > 20, "{received}");
+        }
+    }
+
+    #[test]
+    fn a_full_ring_has_no_room_and_an_empty_one_nothing_ready() {
+        for start in STARTS {
+            let (producer, consumer) = (AtomicU32::new(start), AtomicU32::new(start));
+            let (mut fill, mut drain) = (Producer::new(2, &producer, &consumer), Consumer::new(2, &producer, &consumer));
+            assert_eq!((fill.room(9, &consumer), drain.ready(9, &producer)), (2, 0));
+            fill.slot();
+            fill.slot();
+            fill.submit(&producer);
+            assert_eq!((fill.room(1, &consumer), drain.ready(9, &producer)), (0, 2));
+        }
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_stops_the_ring() {
+        for nonsense in [5_u32, 1000, u32::MAX / 2] {
+            let (producer, consumer) = (AtomicU32::new(0), AtomicU32::new(0));
+            let (mut fill, mut drain) = (Producer::new(4, &producer, &consumer), Consumer::new(4, &producer, &consumer));
+            consumer.store(nonsense, Ordering::Relaxed);
+            assert_eq!(fill.room(5, &consumer), 0, "consumed more than was filled: {nonsense}");
+            producer.store(nonsense, Ordering::Relaxed);
+            assert_eq!(drain.ready(5, &producer), 0, "filled more than fits: {nonsense}");
+        }
+    }
+
+    /// What both sides of a modelled ring share: loom reports an access to a slot that the indices do not order.
+    struct Model {
+        producer: loom::sync::atomic::AtomicU32,
+        consumer: loom::sync::atomic::AtomicU32,
+        slots: [loom::cell::UnsafeCell<u32>; 2],
+    }
+
+    impl Model {
+        fn at(start: u32) -> loom::sync::Arc<Model> {
+            loom::sync::Arc::new(Model {
+                producer: loom::sync::atomic::AtomicU32::new(start),
+                consumer: loom::sync::atomic::AtomicU32::new(start),
+                slots: [loom::cell::UnsafeCell::new(0), loom::cell::UnsafeCell::new(0)],
+            })
+        }
+
+        fn put(&self, slot: usize, value: u32) {
+            // SAFETY: loom checks exactly this, that nobody else is at the slot now.
+            self.slots[slot].with_mut(|at| unsafe { *at = value });
+        }
+
+        fn get(&self, slot: usize) -> u32 {
+            // SAFETY: as in put().
+            self.slots[slot].with(|at| unsafe { *at })
+        }
+    }
+
+    /// Looks that each side of a model takes while the other runs. A side that waited for the other would make the model endless.
+    const LOOKS: u32 = 3;
+
+    /// Our producer; the kernel's consumer as `net/xdp/xsk_queue.h` has it: acquire the producer's index, read, release its own.
+    #[test]
+    fn the_kernel_sees_what_our_producer_wrote() {
+        fn kernel(model: &Model, start: u32, mut next: u32, looks: u32) -> u32 {
+            for _ in 0..looks {
+                if model.producer.load(Ordering::Acquire) != next {
+                    assert_eq!(model.get((next & 1) as usize), next.wrapping_sub(start));
+                    next = next.wrapping_add(1);
+                    model.consumer.store(next, Ordering::Release);
+                }
+            }
+            next
+        }
+        for start in STARTS {
+            loom::model(move || {
+                let model = Model::at(start);
+                let other = model.clone();
+                let thread = loom::thread::spawn(move || kernel(&other, start, start, LOOKS));
+                let mut ours = Producer::new(2, &model.producer, &model.consumer);
+                let mut sent = 0;
+                for _ in 0..LOOKS {
+                    for _ in 0..ours.room(2, &model.consumer) {
+                        model.put(ours.slot(), sent);
+                        sent += 1;
+                    }
+                    ours.submit(&model.producer);
+                }
+                let next = thread.join().unwrap();
+                assert_eq!(kernel(&model, start, next, 2), start.wrapping_add(sent), "everything arrived");
+            });
+        }
+    }
+
+    /// Our consumer; the kernel's producer: acquire the consumer's index, write, release its own.
+    #[test]
+    fn our_consumer_sees_what_the_kernel_wrote() {
+        for start in STARTS {
+            loom::model(move || {
+                let model = Model::at(start);
+                let other = model.clone();
+                let thread = loom::thread::spawn(move || {
+                    let mut next = start;
+                    for _ in 0..LOOKS {
+                        if next.wrapping_sub(other.consumer.load(Ordering::Acquire)) < 2 {
+                            other.put((next & 1) as usize, next.wrapping_sub(start));
+                            next = next.wrapping_add(1);
+                            other.producer.store(next, Ordering::Release);
+                        }
+                    }
+                    next
+                });
+                let mut ours = Consumer::new(2, &model.producer, &model.consumer);
+                let mut received = 0;
+                let mut drain = || {
+                    for _ in 0..ours.ready(2, &model.producer) {
+                        assert_eq!(model.get(ours.slot()), received);
+                        received += 1;
+                    }
+                    ours.release(&model.consumer);
+                };
+                drain();
+                drain();
+                let next = thread.join().unwrap();
+                drain();
+                assert_eq!(next, start.wrapping_add(received), "everything was received");
+            });
+        }
+    }
+}

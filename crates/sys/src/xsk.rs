@@ -1,0 +1,435 @@
+//! AF_XDP on one queue: packet memory registered with the kernel, four rings, and two sockets that share them.
+//!
+//! ```text
+//!                 fill ring     free chunks to receive into        RX ring      frames that came
+//!   Pool ─ lend ─────────────▶ kernel ─────────────────────────────────────────▶ redeem ─▶ Frame
+//!   Frame ─ lend ────────────▶ kernel ─────────────────────────────────────────▶ redeem ─▶ Pool
+//!                 TX ring       frames to send                     completion ring  chunks that are sent
+//! ```
+//! Receiving and sending have a socket each, because the core that sends to this queue works in the receiving socket's cache lines while this
+//! core works in the sending one's. With one socket for both a native round trip over veth took 3.1 us instead of 2.7.
+//!
+//! Every chunk that a ring holds was lent by the pool, and what a ring hands back becomes a frame only if it was lent. The socket is closed
+//! before the memory goes, and the kernel keeps the memory's pages until it has let go of them itself.
+//!
+//! Sources: the kernel's `include/uapi/linux/if_xdp.h`, `net/xdp/xsk.c`, `Documentation/networking/af_xdp.rst`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions, XdpOptionsFlags, XdpUmemReg,
+    XdpUmemRegFlags,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+
+use crate::ring::{Consumer, Producer};
+use crate::socket;
+use crate::umem::{Frame, Pool, Umem};
+
+mod map;
+
+use map::Map;
+
+/// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17): frames that one system call sends in copy mode, 32 unless set.
+const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
+/// What the kernel sends in one call in copy mode, unless told otherwise (`TX_BATCH_SIZE`).
+const TX_BATCH_SIZE: u32 = 32;
+/// Bytes that the kernel keeps free in front of each received frame (`XDP_PACKET_HEADROOM`).
+pub const HEADROOM: usize = 256;
+/// Frames that a kick with busy polling handles at most.
+const BUSY_POLL_BUDGET: i32 = 64;
+/// The largest chunk that AF_XDP takes: a page.
+pub const LARGEST_CHUNK: usize = 4096;
+
+const _: () = assert!(size_of::<XdpDesc>() == 16);
+const _: () = assert!(size_of::<XdpUmemReg>() == 32);
+
+/// Which step of making a socket failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {step}: {source}")]
+pub struct XskError {
+    /// What was tried.
+    pub step: &'static str,
+    /// What the kernel said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// What a socket is asked to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Entries of the RX and TX ring, a power of two. The fill and the completion ring have as many.
+    pub entries: u32,
+    /// The device writes straight into the packet memory; else the kernel copies.
+    pub zero_copy: bool,
+    /// Only so many chunks go round as the frames that come at once need, so that their cache lines stay near; a burst beyond what came before
+    /// may then lose frames.
+    pub few_chunks: bool,
+}
+
+/// What the kernel counted since the socket was made (`struct xdp_statistics`), in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Dropped because the fill ring was empty, the frame was too long, or for another reason.
+    pub rx_dropped: u64,
+    /// Entries of the fill ring that were invalid.
+    pub rx_invalid: u64,
+    /// Entries of the TX ring that were invalid.
+    pub tx_invalid: u64,
+    /// Dropped because the RX ring was full.
+    pub rx_ring_full: u64,
+    /// Times that the fill ring was empty when a chunk was wanted; in copy mode a frame dropped each, counted in `rx_dropped` too.
+    pub fill_empty: u64,
+}
+
+/// What a kick did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kicked {
+    /// Frames that the device or its queue refused and that are lost.
+    pub dropped: u32,
+    /// True if frames stayed in the TX ring because the device or the socket's memory was busy.
+    pub busy: bool,
+}
+
+/// The sockets of a queue, with the memory's pool. Driven by one thread at a time.
+#[derive(Debug)]
+pub struct Socket {
+    // The order matters: fields are dropped from the first to the last. The socket lives as long as its descriptor and its mapped rings do,
+    // and it has to go before the memory.
+    /// Receives; has the fill and the completion ring too.
+    fd: OwnedFd,
+    /// Sends.
+    tx_fd: OwnedFd,
+    rx: Map<XdpDesc>,
+    tx: Map<XdpDesc>,
+    fill: Map<u64>,
+    completion: Map<u64>,
+    received: Consumer,
+    sending: Producer,
+    filling: Producer,
+    sent: Consumer,
+    entries: u32,
+    /// Entries of the fill ring that are to be filled.
+    level: u32,
+    /// How many of those are not.
+    missing: u32,
+    /// Frames in the TX ring or with the device.
+    in_flight: u32,
+    invalid: u64,
+    zero_copy: bool,
+    pool: Pool,
+}
+
+impl Socket {
+    /// Registers the pool's memory and makes the four rings; nothing is bound yet.
+    ///
+    /// # Errors
+    /// EPERM without CAP_NET_RAW, ENOBUFS if the memory may not be locked (RLIMIT_MEMLOCK), EINVAL for a chunk larger than a page.
+    fn unbound(pool: Pool, entries: u32, level: u32) -> Result<Socket, XskError> {
+        let at = |step| move |source: rustix::io::Errno| XskError { step, source: source.into() };
+        let socket = || socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
+        let fd = socket().map_err(at("make an AF_XDP socket"))?;
+        let tx_fd = socket().map_err(at("make an AF_XDP socket"))?;
+        let umem = pool.umem();
+        let memory = XdpUmemReg {
+            addr: umem.address(),
+            len: umem.len() as u64,
+            chunk_size: umem.chunk_bytes() as u32,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        sockopt::set_xdp_umem_reg(&fd, memory).map_err(at("register the packet memory"))?;
+        sockopt::set_xdp_umem_fill_ring_size(&fd, entries).map_err(at("make the fill ring"))?;
+        sockopt::set_xdp_umem_completion_ring_size(&fd, entries).map_err(at("make the completion ring"))?;
+        sockopt::set_xdp_rx_ring_size(&fd, entries).map_err(at("make the RX ring"))?;
+        sockopt::set_xdp_tx_ring_size(&tx_fd, entries).map_err(at("make the TX ring"))?;
+        let offsets = sockopt::xdp_mmap_offsets(&fd).map_err(at("read the rings' offsets"))?;
+        let mapped = |source| XskError { step: "map the rings", source };
+        let rx = Map::new(&fd, &offsets.rx, entries, XDP_PGOFF_RX_RING).map_err(mapped)?;
+        let tx = Map::new(&tx_fd, &offsets.tx, entries, XDP_PGOFF_TX_RING).map_err(mapped)?;
+        let fill = Map::new(&fd, &offsets.fr, entries, XDP_UMEM_PGOFF_FILL_RING).map_err(mapped)?;
+        let completion = Map::new(&fd, &offsets.cr, entries, XDP_UMEM_PGOFF_COMPLETION_RING).map_err(mapped)?;
+        // Older kernels send 32 at a time, which kick() knows how to live with.
+        let budget = socket::IntOption::new(libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET);
+        if entries > TX_BATCH_SIZE {
+            let _ = socket::set(&tx_fd, budget, entries as i32);
+        }
+        Ok(Socket {
+            received: Consumer::new(entries, rx.producer(), rx.consumer()),
+            sending: Producer::new(entries, tx.producer(), tx.consumer()),
+            filling: Producer::new(entries, fill.producer(), fill.consumer()),
+            sent: Consumer::new(entries, completion.producer(), completion.consumer()),
+            fd,
+            tx_fd,
+            rx,
+            tx,
+            fill,
+            completion,
+            entries,
+            level,
+            missing: level,
+            in_flight: 0,
+            invalid: 0,
+            zero_copy: false,
+            pool,
+        })
+    }
+
+    /// Makes the sockets and binds them to queue `queue` of the interface with index `interface`.
+    ///
+    /// # Errors
+    /// As the steps say; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was asked for and the driver has none,
+    /// ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue.
+    pub fn open(pool: Pool, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
+        // A driver with zero-copy fills its own ring from this one, so it gets all.
+        let level = if options.zero_copy || !options.few_chunks { options.entries } else { FEW.min(options.entries) };
+        let mut socket = Socket::unbound(pool, options.entries, level)?;
+        // Only a driver that sends by itself can say that it need not be told; copy mode sends in the system call.
+        let flags = if options.zero_copy {
+            SocketAddrXdpFlags::XDP_ZEROCOPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
+        } else {
+            SocketAddrXdpFlags::XDP_COPY
+        };
+        bind(&socket.fd, &SocketAddrXdp::new(flags, interface, queue))
+            .map_err(|source| XskError { step: "bind to the queue", source: source.into() })?;
+        let shared = SocketAddrXdpWithSharedUmem {
+            addr: SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue),
+            shared_umem_fd: socket.fd.as_fd(),
+        };
+        bind(&socket.tx_fd, &shared)
+            .map_err(|source| XskError { step: "bind the sending socket to the queue", source: source.into() })?;
+        let granted = sockopt::xdp_options(&socket.fd)
+            .map_err(|source| XskError { step: "read what was granted", source: source.into() })?;
+        socket.zero_copy = granted.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY);
+        socket.refill();
+        Ok(socket)
+    }
+
+    /// Has the kernel poll the device for up to `usecs` in each kick, and keep its interrupts off meanwhile.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP if the socket knows no NAPI context to poll, which it gets from a bind with zero-copy (before Linux 6.14 from the first frame
+    /// too, which is not waited for here); EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
+    pub fn busy_poll(&self, usecs: u32) -> io::Result<()> {
+        if socket::get(&self.fd, socket::SO_INCOMING_NAPI_ID)? == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        for fd in [&self.fd, &self.tx_fd] {
+            socket::set(fd, socket::SO_PREFER_BUSY_POLL, 1)?;
+            socket::set(fd, socket::SO_BUSY_POLL, usecs.min(i32::MAX as u32).cast_signed())?;
+            socket::set(fd, socket::SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET)?;
+        }
+        Ok(())
+    }
+
+    /// True if the device writes straight into the packet memory.
+    pub fn zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    /// The memory.
+    pub fn umem(&self) -> &Arc<Umem> {
+        self.pool.umem()
+    }
+
+    /// The free chunks; what was sent is fetched back if there is none.
+    #[inline(always)]
+    pub fn pool(&mut self) -> &mut Pool {
+        if self.pool.available() == 0 {
+            self.reclaim();
+        }
+        &mut self.pool
+    }
+
+    /// Entries of the ring that came back broken.
+    pub fn invalid(&self) -> u64 {
+        self.invalid
+    }
+
+    /// Hands up to `most` received frames to `take` and returns how many entries of the RX ring were used; gives the kernel chunks to receive into.
+    #[inline(always)]
+    pub fn receive(&mut self, most: u32, mut take: impl FnMut(Frame)) -> u32 {
+        let ready = self.received.ready(most, self.rx.producer());
+        if ready > 0 {
+            for _ in 0..ready {
+                let entry = self.rx.read(self.received.slot());
+                match self.pool.redeem(entry.addr, entry.len) {
+                    Some(frame) => take(frame),
+                    None => self.invalid += 1,
+                }
+            }
+            self.received.release(self.rx.consumer());
+            self.missing += ready;
+            if ready + self.received.waiting() > self.level / 4 && self.level < self.entries {
+                self.missing += self.level;
+                self.level *= 2;
+            }
+        }
+        // One store for many entries; the kernel meanwhile has the rest of the ring.
+        if self.missing >= REFILL {
+            self.refill();
+        }
+        ready
+    }
+
+    /// Fills the fill ring from the pool, as far as chunks are there.
+    #[inline(always)]
+    fn refill(&mut self) {
+        if self.pool.available() < self.missing as usize {
+            self.reclaim();
+        }
+        let want = self.missing.min(self.pool.available() as u32);
+        if want == 0 {
+            return;
+        }
+        let room = self.filling.room(want, self.fill.consumer());
+        for _ in 0..room {
+            // There are `want` chunks at least.
+            let Some(frame) = self.pool.take() else { break };
+            let at = self.pool.lend(frame);
+            self.fill.write(self.filling.slot(), at);
+        }
+        self.filling.submit(self.fill.producer());
+        self.missing -= room;
+    }
+
+    /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns how many, and their bytes.
+    #[inline(always)]
+    pub fn send(&mut self, frames: &mut Vec<Frame>) -> (usize, u64) {
+        self.reclaim();
+        // The completion ring has to have room for all that the kernel may complete.
+        let want = (frames.len() as u32).min(self.entries - self.in_flight);
+        let room = self.sending.room(want, self.tx.consumer());
+        let mut bytes = 0;
+        for frame in frames.drain(..room as usize) {
+            let len = frame.len() as u32;
+            bytes += u64::from(len);
+            let addr = self.pool.lend(frame);
+            self.tx.write(self.sending.slot(), XdpDesc { addr, len, options: XdpDescOptions::empty() });
+        }
+        self.sending.submit(self.tx.producer());
+        self.in_flight += room;
+        (room as usize, bytes)
+    }
+
+    /// Gives what was sent back to the pool.
+    #[inline(always)]
+    fn reclaim(&mut self) {
+        if self.in_flight == 0 {
+            return;
+        }
+        let done = self.sent.ready(self.in_flight, self.completion.producer());
+        if done == 0 {
+            return;
+        }
+        for _ in 0..done {
+            let at = self.completion.read(self.sent.slot());
+            match self.pool.redeem(at, 0) {
+                Some(frame) => self.pool.give(frame),
+                None => self.invalid += 1,
+            }
+        }
+        self.sent.release(self.completion.consumer());
+        self.in_flight -= done;
+    }
+
+    /// Has the kernel send what is in the TX ring, with as many system calls as it takes; none if there is nothing, or if the kernel did not ask.
+    ///
+    /// # Errors
+    /// ENETDOWN if the interface is down, ENXIO if it is gone.
+    #[inline(always)]
+    pub fn kick_send(&mut self) -> io::Result<Kicked> {
+        let mut kicked = Kicked::default();
+        if self.zero_copy && !self.tx.needs_wakeup() {
+            return Ok(kicked);
+        }
+        let mut waiting = self.sending.filled(self.tx.consumer());
+        while waiting > 0 {
+            // SAFETY: no memory is passed.
+            let done =
+                unsafe { libc::sendto(self.tx_fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+            let left = self.sending.filled(self.tx.consumer());
+            if done < 0 {
+                let error = io::Error::last_os_error();
+                match error.raw_os_error() {
+                    // EAGAIN: its batch is full, or the device's queue is; EBUSY: a frame was refused and is lost (`__xsk_generic_xmit`).
+                    Some(libc::EBUSY) if left < waiting => kicked.dropped += 1,
+                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => {}
+                    _ => return Err(error),
+                }
+            }
+            if self.zero_copy {
+                return Ok(kicked);
+            }
+            if left == waiting {
+                kicked.busy = true;
+                return Ok(kicked);
+            }
+            waiting = left;
+        }
+        Ok(kicked)
+    }
+
+    /// Lets the kernel poll the device for received frames.
+    ///
+    /// # Errors
+    /// ENETDOWN if the interface is down, ENXIO if it is gone.
+    #[inline(always)]
+    pub fn kick_receive(&mut self) -> io::Result<()> {
+        // SAFETY: no memory is passed.
+        let done = unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+        if done < 0 {
+            let error = io::Error::last_os_error();
+            if !matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR)) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the driver asked to be woken before it receives on.
+    #[inline(always)]
+    pub fn receive_needs_wakeup(&self) -> bool {
+        self.zero_copy && self.fill.needs_wakeup()
+    }
+
+    /// What the kernel counted.
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    pub fn statistics(&self) -> io::Result<Statistics> {
+        let (counted, sending) = (sockopt::xdp_statistics(&self.fd)?, sockopt::xdp_statistics(&self.tx_fd)?);
+        Ok(Statistics {
+            rx_dropped: counted.rx_dropped,
+            rx_invalid: counted.rx_invalid_descs,
+            tx_invalid: sending.tx_invalid_descs,
+            rx_ring_full: counted.rx_ring_full.unwrap_or(0),
+            fill_empty: counted.rx_fill_ring_empty_descs.unwrap_or(0),
+        })
+    }
+}
+
+/// Chunks in the fill ring to begin with where few are to go round. Over veth, spinning, 2048 chunks cost 0.3 us of 2.6 us a round trip (their
+/// lines fall out of the second-level cache, all 2048 bytes apart), 512 cost 0.1 us, 32 and 256 the same.
+const FEW: u32 = 256;
+/// Entries that are missing in the fill ring before it is filled again.
+const REFILL: u32 = 16;
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

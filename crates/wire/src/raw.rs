@@ -1,0 +1,118 @@
+//! Hairpin's own framing below IP: what `l3=off` and a reflector's frames carry behind the Ethernet header.
+//!
+//! ```text
+//!  byte  0    2       3    4      6        8        16
+//!        |"HP"|version|hops|flow 2|length 2|cookie 8|payload, length bytes|padding …      all little endian
+//! ```
+//! The length is there because Ethernet pads short frames. `hops` counts who has sent the frame on: 0 leaves a client, every server or
+//! bouncer that knows this framing adds one and leaves alone what has reached [`MOST_HOPS`], so that two of them facing each other do not
+//! send a frame to and fro for ever.
+
+/// The ethertype: IEEE 802, Local Experimental Ethertype 1, which no router forwards.
+pub const ETHERTYPE: u16 = 0x88b5;
+/// Bytes of the header.
+pub const LEN: usize = 16;
+/// A frame that has been sent on so often is not sent on again.
+pub const MOST_HOPS: u8 = 2;
+
+const MAGIC: [u8; 2] = *b"HP";
+const VERSION: u8 = 1;
+/// Where the hops lie.
+const HOPS: usize = 3;
+
+/// The header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// How often it has been sent on.
+    pub hops: u8,
+    /// Which flow of the session it belongs to.
+    pub flow: u16,
+    /// Whose frame it is.
+    pub cookie: u64,
+}
+
+impl Header {
+    /// As on the wire, before a payload of so many bytes; `None` if that is more than the length holds.
+    #[inline]
+    pub fn encode(&self, payload: usize) -> Option<[u8; LEN]> {
+        let length = u16::try_from(payload).ok()?.to_le_bytes();
+        let mut bytes = [0; LEN];
+        bytes[..2].copy_from_slice(&MAGIC);
+        bytes[2] = VERSION;
+        bytes[HOPS] = self.hops;
+        bytes[4..6].copy_from_slice(&self.flow.to_le_bytes());
+        bytes[6..8].copy_from_slice(&length);
+        bytes[8..].copy_from_slice(&self.cookie.to_le_bytes());
+        Some(bytes)
+    }
+
+    /// Reads the header and the payload behind it from an Ethernet payload; `None` if it is none of this framing, or cut short.
+    #[inline]
+    pub fn decode(bytes: &[u8]) -> Option<(Header, &[u8])> {
+        let (head, rest) = bytes.split_first_chunk::<LEN>()?;
+        let [m0, m1, version, hops, f0, f1, l0, l1, cookie @ ..] = *head;
+        if [m0, m1] != MAGIC || version != VERSION {
+            return None;
+        }
+        let payload = rest.get(..usize::from(u16::from_le_bytes([l0, l1])))?;
+        Some((Header { hops, flow: u16::from_le_bytes([f0, f1]), cookie: u64::from_le_bytes(cookie) }, payload))
+    }
+}
+
+/// Counts one hop more in an Ethernet payload; `false` if it may not be sent on: it has reached [`MOST_HOPS`], or is none of this framing.
+#[inline]
+pub fn hop(bytes: &mut [u8]) -> bool {
+    match Header::decode(bytes) {
+        Some((header, _)) if header.hops < MOST_HOPS => {
+            bytes[HOPS] = header.hops + 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn layout_is_fixed() {
+        let header = Header { hops: 1, flow: 0x0302, cookie: 0x1817_1615_1413_1211 };
+        let bytes = [b'H', b'P', 1, 1, 2, 3, 0x22, 0x11, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18];
+        assert_eq!(header.encode(0x1122), Some(bytes));
+        assert_eq!(header.encode(65_536), None);
+    }
+
+    #[test]
+    fn a_frame_is_sent_on_so_often_and_no_more() {
+        let mut bytes = Header { hops: 0, flow: 0, cookie: 7 }.encode(0).unwrap();
+        let sent_on = (0..10).take_while(|_| hop(&mut bytes)).count();
+        assert_eq!(sent_on, usize::from(MOST_HOPS));
+        assert!(!hop(&mut [0; 60]), "none of this framing");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(hops: u8, flow: u16, cookie: u64, payload in prop::collection::vec(any::<u8>(), 0..64), padding in 0usize..46) {
+            let header = Header { hops, flow, cookie };
+            let mut bytes = header.encode(payload.len()).unwrap().to_vec();
+            bytes.extend(&payload);
+            let whole = bytes.len();
+            bytes.extend(vec![0xee; padding]);
+            prop_assert_eq!(Header::decode(&bytes), Some((header, &payload[..])));
+            prop_assert_eq!(Header::decode(&bytes[..whole - 1]), None, "cut short");
+        }
+
+        #[test]
+        fn any_bytes_are_a_header_or_none(mut bytes in prop::collection::vec(any::<u8>(), 0..64), ours: bool) {
+            if ours && bytes.len() >= LEN {
+                bytes[..3].copy_from_slice(&[b'H', b'P', 1]);
+            }
+            if let Some((_, payload)) = Header::decode(&bytes) {
+                prop_assert!(LEN + payload.len() <= bytes.len());
+            }
+            hop(&mut bytes);
+        }
+    }
+}
