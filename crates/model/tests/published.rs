@@ -296,6 +296,18 @@ fn every_design_has_a_name_of_its_own_and_stages_with_sources() {
 
 proptest! {
     #[test]
+    fn no_file_makes_the_model_panic(which in 0usize..2, at in 0.0f64..1.0, cut in 0usize..30, put in "[-0-9a-z=\"\\[\\]{}.,\n ]{0,12}", size in 0u64..10_000) {
+        let text = [include_str!("../data/nic/niq.toml"), include_str!("../data/nic/sun-fire-6800.toml")][which];
+        let from = (0..=(text.len() as f64 * at) as usize).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        let to = (from + cut..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
+        let text = format!("{}{put}{}", &text[..from], &text[to..]);
+        match parse(&text) {
+            Ok(nic) => drop(floor(&nic, Some(Size::Payload(size)), &Link::default())),
+            Err(error) => prop_assert!(error.line >= 1 && error.line <= text.lines().count() + 1 && !error.message.is_empty()),
+        }
+    }
+
+    #[test]
     fn stages_add_up_and_a_longer_frame_is_never_quicker(
         which in 0usize..5, size in 1u64..9_000, more in 1u64..150, rate in prop::sample::select(vec!["1G", "10G", "25G", "100G", "800G"]),
         tagged: bool, metres in 0u32..1000,
