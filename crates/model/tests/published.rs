@@ -285,6 +285,14 @@ fn what_is_no_floor_is_told() {
 }
 
 #[test]
+fn every_design_is_described() {
+    let page = include_str!("../../../docs/model.md");
+    for nic in built_in() {
+        assert!(page.contains(&format!("\n### {}\n", nic.name())), "docs/model.md has no section {}", nic.name());
+    }
+}
+
+#[test]
 fn every_design_has_a_name_of_its_own_and_stages_with_sources() {
     let names: Vec<&str> = built_in().into_iter().map(|nic| nic.name()).collect();
     assert_eq!(names, ["niq", "dma", "sniffer10g", "dna-82599", "sun-fire-6800", "none"]);

@@ -39,7 +39,8 @@ pub(crate) fn gap(row: &Row, floor: &Floor) -> String {
     let Some(p50) = row.rtt_ns.p50 else {
         return format!("floor {} ns ({declared}); there is no RTT p50 to hold against it", figure(floor.rtt));
     };
-    let rtt = Span::point(Picos::from_ns(i64::try_from(p50).unwrap_or(i64::MAX / 1000)));
+    // A record from elsewhere may claim any time.
+    let rtt = Span::point(Picos::from_ns(p50.min(Picos::MAX.0 as u64 / 1000) as i64));
     let beyond = rtt.less(floor.rtt);
     let words = if beyond.high_ns < Picos::ZERO {
         "the RTT is below the floor: this link is not the declared one".into()

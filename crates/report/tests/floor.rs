@@ -50,6 +50,17 @@ fn waterfall_of_the_published_frame() {
 }
 
 #[test]
+fn the_page_shows_what_the_command_prints() {
+    let page = include_str!("../../../docs/verbs/floor.md");
+    let niq = at("niq", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
+    assert!(page.contains(&floor(&niq, false, &Options::default())));
+    let both =
+        floor_comparison(&compare(at("niq", None, &Link::default()), at("dma", None, &Link::default())), &Options::default());
+    let table = &both[both.find("stage ").unwrap()..both.find("\nnote: ").unwrap()];
+    assert!(page.contains(table), "{table}");
+}
+
+#[test]
 fn waterfall_elsewhere_with_hops() {
     let far = link("40G", "optical:30m", &["cut-through:300ns,twinax:2m", "store-and-forward:1us"]);
     assert_snapshot!(fits(floor(&at("niq", Some(Size::Frame(1514)), &far), false, &Options::default())));

@@ -85,8 +85,6 @@ impl Declared {
 /// What physics and the declared hardware allow
 #[derive(Debug, Args)]
 pub struct Floor {
-    #[command(flatten)]
-    declared: Declared,
     /// Bytes of the frame without FCS, one or several; the design's published size if not given, else 60
     #[arg(long, value_name = "LIST", value_parser = lengths, conflicts_with = "sizes")]
     frame: Option<Lengths>,
@@ -108,6 +106,8 @@ pub struct Floor {
     /// pingpong: a line per size, as snf_pingpong prints it, in half round trips
     #[arg(long, group = "form", value_enum, conflicts_with_all = ["compare", "explain", "fit"])]
     format: Option<Format>,
+    #[command(flatten)]
+    declared: Declared,
 }
 
 /// A form of output.

@@ -36,14 +36,14 @@ pub struct Ping {
     /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
     #[arg(long)]
     floor: bool,
-    #[command(flatten)]
-    declared: Declared,
     /// Write every sample to this Parquet file
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
     /// Do not keep the run in the store
     #[arg(long)]
     no_store: bool,
+    #[command(flatten)]
+    declared: Declared,
     #[command(flatten)]
     output: Output,
 }
