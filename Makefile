@@ -1,13 +1,14 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo test bench-peers
+.PHONY: help demo test bench-peers bench-packet
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo         build, then run every path that this host supports and print one table (about a minute once built)'
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
 	@echo 'make bench-peers  hairpin against sockperf, interleaved; the record goes to runs/'
+	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'
 
 demo:
 	@. ./scripts/setup.sh && cargo build --package hairpin-cli --bin hairpin && exec "$${CARGO_TARGET_DIR:-target}/debug/hairpin" demo
@@ -17,3 +18,6 @@ test:
 
 bench-peers:
 	@HAIRPIN_FOR=bench; . ./scripts/setup.sh && cargo bench --package hairpin-cli --bench peers --profile dev
+
+bench-packet:
+	@scripts/bench-packet.sh

@@ -3,7 +3,7 @@
 #
 #     HAIRPIN_FOR=test; . scripts/setup.sh
 #
-# HAIRPIN_FOR is demo (default), test or bench. Packages are installed as root directly, otherwise through `sudo -n`; where
+# HAIRPIN_FOR is demo (default), test, bench or bench-packet. Packages are installed as root directly, otherwise through `sudo -n`; where
 # neither is possible one line says what to install, and the shell ends with status 1. A second run only looks (well under 1 s).
 
 PATH="$PATH:/usr/sbin:/sbin"
@@ -65,7 +65,7 @@ setup_need pkg-config pkg-config
 [ -e /usr/include/zlib.h ] || setup_packages="$setup_packages zlib1g-dev"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || setup_packages="$setup_packages ca-certificates" # for cargo
 case "${HAIRPIN_FOR:-demo}" in
-test | bench)
+test | bench | bench-packet)
     setup_need ip iproute2
     setup_need ethtool ethtool
     setup_need strace strace
@@ -81,6 +81,15 @@ if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need sockperf sockperf
     setup_need qperf qperf
     setup_need iperf iperf
+fi
+if [ "${HAIRPIN_FOR:-demo}" = bench-packet ]; then
+    setup_need sockperf sockperf
+    setup_need dpdk-testpmd dpdk-dev
+    setup_need xdp-bench xdp-tools
+    # testpmd's driver for AF_XDP and its memory pool are packages of their own, named after DPDK's ABI.
+    if ! ls /usr/lib/*/dpdk/pmds-*/librte_net_af_xdp.so* >/dev/null 2>&1; then
+        setup_packages="$setup_packages $(apt-cache pkgnames 2>/dev/null | grep -E '^librte-(net-af-xdp|mempool|mempool-ring)-?[0-9]+$' | tr '\n' ' ')"
+    fi
 fi
 if [ -n "$setup_packages" ]; then
     # shellcheck disable=SC2086 # a list of packages

@@ -17,7 +17,11 @@ const QUICK: &str = "--count 20 --warmup 1ms";
 fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
     let home = Home::new();
     for (spec, parts) in [
-        ("tpc", &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, unix, unix-dgram, pipe, eventfd, memory"][..]),
+        (
+            "tpc",
+            &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, packet, xdp, unix, unix-dgram, pipe, eventfd, memory"]
+                [..],
+        ),
         (
             "tcp:spni",
             &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
@@ -235,4 +239,54 @@ fn a_raw_file_that_cannot_be_written() {
     let home = Home::new();
     let done = home.hairpin(&format!("ping --link loopback --path udp --raw nowhere/x.parquet {QUICK}"));
     done.fails(1, &["nowhere/x.parquet"]);
+}
+
+#[test]
+fn bounce_says_what_its_flags_take() {
+    let home = Home::new();
+    home.hairpin("bounce").fails(2, &["--interface <IF>"]);
+    for (args, parts) in [
+        ("-i nowhere0", &["there is no interface \"nowhere0\"", "there are: ", "lo"][..]),
+        ("-i lo -o nowhere0", &["there is no interface \"nowhere0\""]),
+        ("-i lo --filter tcp:80", &["is no filter", "udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all"]),
+        ("-i lo --rewrite mac", &["is no rewrite", "none, macs, all"]),
+        ("-i lo --flush 0", &["is no flush", "each, adaptive, or a number of frames"]),
+        ("-i lo --repeats 0", &["is no limit", "off"]),
+        ("-i lo --io dpdk", &["no packet io \"dpdk\"", "xdp, packet"]),
+        ("-i lo --io packet:epoll", &["no wait policy of packet", "spin, busy-poll, block, adaptive"]),
+        ("-i lo --io packet:mode=native", &["packet has no option \"mode\"", "favour, usecs"]),
+        ("-i lo --cpu 4095", &["CPU 4095 does not exist or is not allowed", "--cpu N"]),
+        ("-i lo --duration 5parsecs", &["--duration"]),
+        ("-i lo --json --json-stream", &["cannot be used with"]),
+    ] {
+        home.hairpin(&format!("bounce {args}")).fails(2, parts);
+    }
+}
+
+#[test]
+fn stream_says_what_its_flags_take() {
+    let home = Home::new();
+    for (args, parts) in [
+        ("", &["--link", "--interface <IF>"][..]),
+        ("--link loopback", &["no frames on a wire", "--link veth"]),
+        ("--link veth -i lo", &["cannot be used with"]),
+        ("--link veth --dst-mac 02:00:00:00:00:01", &["cannot be used with"]),
+        ("-i lo", &["--direction inject, receive or bounce"]),
+        ("-i lo --direction inject,bounce", &["--direction inject, receive or bounce"]),
+        ("-i lo --direction inject", &["--dst-mac MAC"]),
+        ("-i lo --direction inject --dst-mac ff:ff:ff:ff:ff:ff", &["is a group address"]),
+        ("-i lo --direction inject --dst-mac 2:0", &["is no Ethernet address"]),
+        ("--link veth --direction sideways", &["sideways", "inject, receive, bounce"]),
+        ("--link veth --io xdp/dpdk", &["no packet io \"dpdk\""]),
+        ("--link veth --pace 0", &["is no rate"]),
+        ("--link veth --queues 0", &["--queues"]),
+        ("--link veth --sizes 1..", &["--sizes"]),
+        ("--link veth --cpu 0", &["CLIENT,SERVER"]),
+        ("--link veth --cpu 0,4095", &["CPU 4095 does not exist or is not allowed"]),
+        ("--link veth --queues 64 --io packet:block", &["sleeps until a frame is there", "64 CPUs", "use :spin"]),
+        ("--link veth --json --csv", &["cannot be used with"]),
+    ] {
+        home.hairpin(&format!("stream {args}")).fails(2, parts);
+    }
+    home.hairpin("stream -i nowhere0 --direction receive").fails(2, &["there is no interface \"nowhere0\"", "lo"]);
 }

@@ -126,7 +126,7 @@ fn man_pages_are_made_for_each_verb() {
 #[test]
 fn each_path_is_listed() {
     let home = Home::new();
-    let names = ["tcp", "tcp-crr", "udp", "unix", "unix-dgram", "pipe", "eventfd", "memory"];
+    let names = ["tcp", "tcp-crr", "udp", "packet", "xdp", "unix", "unix-dgram", "pipe", "eventfd", "memory"];
     let text = home.hairpin("paths");
     let json = home.hairpin("paths --json").json();
     for name in names {
@@ -136,7 +136,14 @@ fn each_path_is_listed() {
     let listed: Vec<_> = json["paths"].as_array().unwrap().iter().map(|path| path["path"].as_str().unwrap()).collect();
     assert_eq!(listed, names);
     for path in json["paths"].as_array().unwrap() {
-        assert_eq!(path["support"], "yes", "over loopback: {path}");
+        // Loopback has one queue; packet sockets need CAP_NET_RAW.
+        let (support, why) = match path["path"].as_str() {
+            Some("xdp") => ("no", "--link veth"),
+            Some("packet") if !support::root() => ("no", "CAP_NET_RAW"),
+            _ => ("yes", ""),
+        };
+        assert_eq!(path["support"], support, "over loopback: {path}");
+        assert!(path["why"].as_str().unwrap_or_default().contains(why), "over loopback: {path}");
     }
     let veth = home.hairpin("paths --link veth --json").json();
     let pipe = veth["paths"].as_array().unwrap().iter().find(|path| path["path"] == "pipe").unwrap();

@@ -34,8 +34,13 @@ impl Tool {
 
     /// The command of a cell. The counted time is like sockperf's.
     pub(crate) fn command(&self, cell: Cell) -> Command {
+        self.ping(&cell.link.to_string(), &cell.path(), cell.size)
+    }
+
+    /// The command of a path spec over a link, with payloads of `size` bytes.
+    pub(crate) fn ping(&self, link: &str, path: &str, size: u32) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["ping", "--link", &cell.link.to_string(), "--path", &cell.path(), "--size", &cell.size.to_string()]);
+        command.args(["ping", "--link", link, "--path", path, "--size", &size.to_string()]);
         command.args(["--duration", "0.25s", "--warmup", "0.05s", "--json", "--no-store"]);
         command.args(["--cpu", &format!("{},{}", self.cpus[0], self.cpus[1])]);
         command
@@ -43,7 +48,12 @@ impl Tool {
 
     /// Measures `cell` once: the figures for the pair, and the whole record.
     pub(crate) fn measure(&self, cell: Cell) -> Result<(Hairpin, Run), String> {
-        let record = parse(&run(&mut self.command(cell), Duration::from_secs(20))?)?;
+        self.measured(&mut self.command(cell))
+    }
+
+    /// Runs one such command: the figures for a pair, and the whole record.
+    pub(crate) fn measured(&self, command: &mut Command) -> Result<(Hairpin, Run), String> {
+        let record = parse(&run(command, Duration::from_secs(20))?)?;
         Ok((figures(&record, self.split_ns)?, record))
     }
 
@@ -108,7 +118,7 @@ fn parse(text: &str) -> Result<Run, String> {
 fn figures(record: &Run, split_ns: u64) -> Result<Hairpin, String> {
     let row = record.results.first().ok_or("hairpin's record has no result")?;
     Ok(Hairpin {
-        p50_ns: row.rtt_ns.p50.ok_or("hairpin's record has no median")?,
+        p50_ns: row.rtt_ns.p50.ok_or("hairpin's record has no median")? as f64,
         transactions: row.transactions,
         state: pairs::state(&row.blocks, split_ns),
         core_rtt_ns: row.blocks.iter().filter_map(|block| block.core_rtt_ns).collect(),
@@ -147,7 +157,7 @@ mod tests {
         let record = parse(RECORD).unwrap();
         let got = figures(&record, 250).unwrap();
         let row = &record.results[0];
-        assert_eq!(Some(got.p50_ns), row.rtt_ns.p50);
+        assert_eq!(Some(got.p50_ns), row.rtt_ns.p50.map(|ns| ns as f64));
         assert_eq!(got.transactions, row.transactions);
         assert_eq!(got.state, pairs::state(&row.blocks, 250));
         assert_eq!(figures(&record, 0).unwrap().state, if got.core_rtt_ns.is_empty() { State::Unknown } else { State::Far });

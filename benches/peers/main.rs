@@ -12,9 +12,7 @@
 // Cargo sets `test` for benchmarks, and without its harness no test is called here: `tests.rs` runs them.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
-use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Instant, SystemTime};
@@ -28,14 +26,15 @@ use serde_json::json;
 use cells::{Cell, Link};
 use children::words;
 use hairpin::Tool;
-use pairs::{Attempt, Hairpin};
-use sockperf::Place;
+use measure::{Journal, Stop, Wanted, check, exit_code};
+use sockperf::{Place, Ready};
 use table::{at_most, ratio_bounds};
 use veth::Veth;
 
 mod cells;
 mod children;
 mod hairpin;
+mod measure;
 mod others;
 mod output;
 mod pairs;
@@ -45,12 +44,6 @@ mod veth;
 
 /// Seconds that an attempt takes, for the estimate.
 const SECONDS_PER_ATTEMPT: f64 = 1.8;
-
-/// sockperf pairs that are started together.
-const TOGETHER: usize = 4;
-
-/// Failures in a row that end a cell.
-const PATIENCE: usize = 5;
 
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench peers --profile dev --`.
 #[derive(Parser)]
@@ -90,81 +83,13 @@ struct Options {
     bench: bool,
 }
 
-/// Why the benchmark ends before its end.
-enum Stop {
-    /// Ctrl-C or SIGTERM.
-    Interrupted,
-    /// Something is not here.
-    Missing(String),
-    Failed(String),
-}
-
-impl From<String> for Stop {
-    fn from(why: String) -> Stop {
-        Stop::Failed(why)
-    }
-}
-
 fn main() -> ExitCode {
     let options = Options::parse();
     if !options.bench {
         println!("peers: a benchmark of half an hour; run it with `make bench-peers`");
         return ExitCode::SUCCESS;
     }
-    match bench(&options) {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(3),
-        Err(Stop::Interrupted) => {
-            eprintln!("interrupted; go on with --resume");
-            ExitCode::from(130)
-        }
-        Err(Stop::Missing(why)) => {
-            eprintln!("{why}");
-            ExitCode::from(4)
-        }
-        Err(Stop::Failed(why)) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// The attempts so far, in memory and as lines of a file.
-struct Journal {
-    file: File,
-    attempts: Vec<Attempt>,
-}
-
-impl Journal {
-    /// Opens `path`: with `resume` what it holds of this `build` counts, without it it begins anew.
-    fn open(path: &Path, build: &str, resume: bool) -> Result<Journal, String> {
-        let told = |e: std::io::Error| format!("{}: {e}", path.display());
-        let mut attempts: Vec<Attempt> = Vec::new();
-        if resume && path.exists() {
-            for line in BufReader::new(File::open(path).map_err(told)?).lines() {
-                // A line cut short by a kill is no attempt.
-                let attempt: Option<Attempt> = serde_json::from_str(&line.map_err(told)?).ok();
-                attempts.extend(attempt.filter(|attempt| attempt.build == build));
-            }
-        }
-        let file = OpenOptions::new().create(true).write(true).truncate(true).open(path).map_err(told)?;
-        let mut journal = Journal { file, attempts: Vec::new() };
-        attempts.into_iter().try_for_each(|attempt| journal.add(attempt))?;
-        Ok(journal)
-    }
-
-    fn add(&mut self, attempt: Attempt) -> Result<(), String> {
-        let line = serde_json::to_string(&attempt).map_err(|e| e.to_string())?;
-        writeln!(self.file, "{line}").map_err(|e| format!("cannot write the record: {e}"))?;
-        self.attempts.push(attempt);
-        Ok(())
-    }
-
-    /// Pairs kept and attempts made of `cell`.
-    fn count(&self, cell: Cell) -> (usize, usize) {
-        let own = || self.attempts.iter().filter(|attempt| attempt.cell == cell.to_string());
-        (own().filter(|attempt| attempt.is_kept()).count(), own().count())
-    }
+    exit_code(bench(&options))
 }
 
 /// Measures; true if a bound is missed.
@@ -198,16 +123,23 @@ fn bench(options: &Options) -> Result<bool, Stop> {
         cells.retain(|cell| cell.link != Link::Veth);
     }
 
-    let missing: usize = cells.iter().map(|&cell| wanted.saturating_sub(journal.count(cell).0)).sum();
+    let missing: usize = cells.iter().map(|&cell| wanted.saturating_sub(journal.count(&cell.to_string()).0)).sum();
     let minutes = missing as f64 * SECONDS_PER_ATTEMPT / 60.0;
     eprintln!("{} cells, {missing} pairs to measure: {minutes:.0} minutes if none is dropped", cells.len());
     let mut place = Place { cpus, veth: veth.as_ref(), ports: 21_000.. };
-    let mut sample = None;
+    let mut sample: Option<Run> = None;
     let begin = Instant::now();
     for (index, &cell) in cells.iter().enumerate() {
-        let before = journal.count(cell).1;
-        measure_cell(cell, &tool, &build, &mut place, &mut journal, (wanted, most), &signals, &mut sample)?;
-        let (kept, tried) = journal.count(cell);
+        let before = journal.count(&cell.to_string()).1;
+        let enough = Wanted { cell: cell.to_string(), build: &build, pairs: wanted, attempts: most };
+        let once = || {
+            let (found, run) = tool.measure(cell)?;
+            sample.get_or_insert(run);
+            Ok(found)
+        };
+        let measured = |ready: Ready| Ok(ready.measure()?.p50_ns);
+        measure::pairs(&enough, &mut journal, &signals, once, |many| place.ready(cell, many), measured)?;
+        let (kept, tried) = journal.count(&cell.to_string());
         let gone = begin.elapsed().as_secs() / 60;
         eprintln!(
             "[{:>2}/{}] {cell}: {kept} pairs kept of {tried} ({} new), {gone} min gone",
@@ -272,88 +204,6 @@ fn bench(options: &Options) -> Result<bool, Stop> {
     match not_here {
         Some(why) if !missed => Err(Stop::Missing(why)),
         _ => Ok(missed),
-    }
-}
-
-/// Measures pairs of `cell` until `limits.0` are kept, `limits.1` were tried, or too many failed in a row.
-#[allow(clippy::too_many_arguments)] // one call, and each is a part of its own
-fn measure_cell(
-    cell: Cell,
-    tool: &Tool,
-    build: &str,
-    place: &mut Place<'_>,
-    journal: &mut Journal,
-    limits: (usize, usize),
-    signals: &Signals,
-    sample: &mut Option<Run>,
-) -> Result<(), Stop> {
-    let mut ready = VecDeque::new();
-    let mut failures = 0;
-    // The last run of a dropped pair is the first of the next; kept pairs share none.
-    let mut carried: Option<Hairpin> = None;
-    loop {
-        let (kept, tried) = journal.count(cell);
-        if kept >= limits.0 || tried >= limits.1 || failures >= PATIENCE {
-            return Ok(());
-        }
-        check(signals)?;
-        let mut attempt = Attempt {
-            cell: cell.to_string(),
-            at: rfc3339(SystemTime::now()),
-            build: build.to_owned(),
-            hairpin: Vec::new(),
-            sockperf_p50_ns: None,
-            error: None,
-        };
-        // With one left for this attempt, the next ones sleep their 2 s while it runs.
-        let wanted = (limits.0 - kept).min(TOGETHER);
-        let prepared = if ready.len() <= 1 && ready.len() < wanted {
-            place.ready(cell, wanted).map(|more| ready.extend(more))
-        } else {
-            Ok(())
-        };
-        let mut hairpin = || -> Result<Hairpin, String> {
-            let (found, run) = tool.measure(cell)?;
-            sample.get_or_insert(run);
-            Ok(found)
-        };
-        let steps = || -> Result<(), String> {
-            prepared?;
-            let before = match carried.take() {
-                Some(before) => before,
-                None => hairpin()?,
-            };
-            let usable = before.state.is_one();
-            attempt.hairpin.push(before);
-            if usable {
-                let other = ready.pop_front().ok_or("no sockperf is ready")?;
-                attempt.sockperf_p50_ns = Some(other.measure()?.p50_ns);
-                attempt.hairpin.push(hairpin()?);
-            }
-            Ok(())
-        };
-        match steps() {
-            Ok(()) => failures = 0,
-            Err(why) => {
-                check(signals)?;
-                eprintln!("{cell}: {why}");
-                attempt.error = Some(why);
-                failures += 1;
-            }
-        }
-        if !attempt.is_kept() && attempt.hairpin.len() == 2 {
-            carried = attempt.hairpin.last().filter(|after| after.state.is_one()).cloned();
-        }
-        journal.add(attempt)?;
-    }
-}
-
-/// Ends the benchmark if somebody asked for that.
-fn check(signals: &Signals) -> Result<(), Stop> {
-    match signals.next() {
-        Ok(None) => Ok(()),
-        Ok(Some(_)) => Err(Stop::Interrupted),
-        Err(e) => Err(Stop::Failed(format!("signals: {e}"))),
     }
 }
 

@@ -21,8 +21,8 @@ pub(crate) enum State {
 /// One run of hairpin: its median and the state of the cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Hairpin {
-    /// Median RTT.
-    pub(crate) p50_ns: u64,
+    /// Median RTT in ns; where a cell is about a rate, ns per frame.
+    pub(crate) p50_ns: f64,
     /// Round trips.
     pub(crate) transactions: u64,
     pub(crate) state: State,
@@ -38,11 +38,11 @@ pub(crate) struct Attempt {
     pub(crate) at: String,
     /// Which build of hairpin ran, so that a resumed record does not mix two.
     pub(crate) build: String,
-    /// hairpin before and after sockperf; those that ran.
+    /// hairpin before and after the other; those that ran.
     pub(crate) hairpin: Vec<Hairpin>,
-    /// sockperf's median RTT, if it came to that.
+    /// The other's figure of the same kind, if it came to that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) sockperf_p50_ns: Option<f64>,
+    pub(crate) other_p50_ns: Option<f64>,
     /// Why there are figures missing, if something failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
@@ -67,11 +67,11 @@ impl State {
 }
 
 impl Attempt {
-    /// Medians of hairpin before, sockperf, hairpin after, if all ran in one state.
+    /// Medians of hairpin before, the other, hairpin after, if all ran in one state.
     fn kept(&self) -> Option<(State, f64, f64, f64)> {
         let [before, after] = self.hairpin.as_slice() else { return None };
         let kept = self.error.is_none() && before.state.is_one() && before.state == after.state;
-        kept.then_some((before.state, before.p50_ns as f64, self.sockperf_p50_ns?, after.p50_ns as f64))
+        kept.then_some((before.state, before.p50_ns, self.other_p50_ns?, after.p50_ns))
     }
 
     /// True if this attempt counts as a pair.
@@ -88,10 +88,10 @@ pub(crate) struct Findings {
     pub(crate) near: usize,
     /// Geometric mean of the medians.
     pub(crate) hairpin_ns: f64,
-    pub(crate) sockperf_ns: f64,
-    /// hairpin / sockperf.
+    pub(crate) other_ns: f64,
+    /// hairpin / the other.
     pub(crate) ratio: LogMean,
-    /// One sockperf run / the next of the same state.
+    /// One run of the other / the next of the same state.
     pub(crate) itself: Option<LogMean>,
     /// The spread of a single such ratio.
     pub(crate) itself_sd: Option<f64>,
@@ -113,7 +113,7 @@ pub(crate) fn findings(attempts: &[&Attempt]) -> Result<Findings, NoMean> {
         pairs: kept.len(),
         near: kept.iter().filter(|pair| pair.0 == State::Near).count(),
         hairpin_ns: mean(|(_, before, _, after)| f64::midpoint(before.ln(), after.ln())),
-        sockperf_ns: mean(|(_, _, other, _)| other.ln()),
+        other_ns: mean(|(_, _, other, _)| other.ln()),
         ratio,
         itself: LogMean::of(&itself).ok(),
         itself_sd: standard_deviation(&itself).ok(),
@@ -126,13 +126,14 @@ pub(crate) mod tests {
 
     /// An attempt with these figures in ns.
     pub(crate) fn attempt(cell: &str, states: [State; 2], before: u64, other: f64, after: u64) -> Attempt {
-        let run = |p50_ns, state| Hairpin { p50_ns, transactions: 50_000, state, core_rtt_ns: vec![120, 130] };
+        let run =
+            |p50_ns: u64, state| Hairpin { p50_ns: p50_ns as f64, transactions: 50_000, state, core_rtt_ns: vec![120, 130] };
         Attempt {
             cell: cell.to_owned(),
             at: "2026-11-20T12:00:00Z".to_owned(),
             build: "b".to_owned(),
             hairpin: vec![run(before, states[0]), run(after, states[1])],
-            sockperf_p50_ns: Some(other),
+            other_p50_ns: Some(other),
             error: None,
         }
     }
@@ -161,11 +162,11 @@ pub(crate) mod tests {
             assert!(!attempt("c", states, 1, 1.0, 1).is_kept());
         }
         assert!(!Attempt { error: Some("no".to_owned()), ..attempt("c", [Near, Near], 1, 1.0, 1) }.is_kept());
-        assert!(!Attempt { sockperf_p50_ns: None, ..attempt("c", [Near, Near], 1, 1.0, 1) }.is_kept());
+        assert!(!Attempt { other_p50_ns: None, ..attempt("c", [Near, Near], 1, 1.0, 1) }.is_kept());
     }
 
     #[test]
-    fn a_ratio_is_of_both_runs_around_and_sockperf_is_held_against_its_like_neighbour() {
+    fn a_ratio_is_of_both_runs_around_and_the_other_is_held_against_its_like_neighbour() {
         use State::{Far, Near};
         // 4000 and 9000 have the geometric mean 6000.
         let made = [

@@ -92,7 +92,7 @@ impl Line {
             self.cell,
             format!("{}/{}", found.pairs, self.attempts),
             us(found.hairpin_ns),
-            us(found.sockperf_ns),
+            us(found.other_ns),
             ratio.ratio,
             ratio.low,
             ratio.high,
@@ -110,7 +110,7 @@ impl Line {
             pairs: found.pairs,
             pairs_near: found.near,
             hairpin_p50_ns: found.hairpin_ns,
-            sockperf_p50_ns: found.sockperf_ns,
+            sockperf_p50_ns: found.other_ns,
             ratio: found.ratio.interval(CONFIDENCE),
             sockperf_itself: found.itself.map(|itself| itself.interval(CONFIDENCE)),
             sockperf_itself_sd: found.itself_sd,
@@ -293,7 +293,7 @@ mod tests {
             2
         ]);
         for attempt in made.iter_mut().filter(|attempt| attempt.cell.contains("block")) {
-            attempt.sockperf_p50_ns = attempt.sockperf_p50_ns.map(|ns| ns * 20.0);
+            attempt.other_p50_ns = attempt.other_p50_ns.map(|ns| ns * 20.0);
         }
         let (lines, mut bounds) = judged(&made, 40);
         bounds.push(at_most("RSS after 10^9 transactions", &Ok(9.1), 64.0, "MiB"));

@@ -7,6 +7,7 @@
 mod cells;
 mod children;
 mod hairpin;
+mod measure;
 mod others;
 mod output;
 mod pairs;

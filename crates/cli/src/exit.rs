@@ -31,6 +31,16 @@ impl Failure {
         Failure { message: message.to_string(), code: USAGE }
     }
 
+    /// Whatever it asks of the user.
+    pub fn blamed(message: impl Display, blame: Blame) -> Failure {
+        let code = match blame {
+            Blame::Failed => FAILED,
+            Blame::Usage => USAGE,
+            Blame::Missing => MISSING,
+        };
+        Failure { message: message.to_string(), code }
+    }
+
     /// Says so on stderr and gives the code.
     pub fn report(self) -> ExitCode {
         say(format_args!("hairpin: {}", self.message));
@@ -40,12 +50,7 @@ impl Failure {
 
 impl From<PingError> for Failure {
     fn from(error: PingError) -> Failure {
-        let code = match error.blame() {
-            Blame::Failed => FAILED,
-            Blame::Usage => USAGE,
-            Blame::Missing => MISSING,
-        };
-        Failure { message: error.to_string(), code }
+        Failure::blamed(&error, error.blame())
     }
 }
 

@@ -5,11 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
-use hairpin_iopath::job::{Job, LocalPort, Schedule, Sides};
+use hairpin_iopath::job::{Job, LocalPort, Reflector, Rewrite, Schedule, Sides};
+use hairpin_iopath::path::LinkKind;
 use hairpin_iopath::spec::Spec;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::Target;
 use hairpin_lab::session::key::Key;
+use hairpin_sys::netlink::Netlink;
 use hairpin_units::{Nanos, Quantile, list, parse_duration};
 
 use crate::exit::{Failure, say};
@@ -34,13 +36,34 @@ pub struct Where {
     /// A plain TCP or UDP echo service; its side stays unknown
     #[arg(long, value_name = "HOST:PORT")]
     pub echo: Option<HostPort>,
+    /// Whatever returns Ethernet frames on interface -i: a bouncing host, a looped cable; its side stays unknown
+    #[arg(long, requires = "interface")]
+    pub reflector: bool,
+}
+
+/// What a reflector is reached by, and what it does.
+#[derive(Debug, Args)]
+pub struct Mirror {
+    /// The interface on which --reflector is
+    #[arg(short = 'i', long, value_name = "IF", requires = "reflector")]
+    pub interface: Option<String>,
+    /// What the reflector does to a frame: nothing, or exchange its Ethernet addresses
+    #[arg(long, value_name = "none|macs", value_parser = rewrite, requires = "reflector")]
+    pub rewrite: Option<Rewrite>,
+    /// The Ethernet address that frames are sent to; the interface's own if not given
+    #[arg(long, value_name = "MAC", value_parser = mac, requires = "reflector")]
+    pub dst_mac: Option<[u8; 6]>,
 }
 
 impl Where {
     /// With the key of a remote server's session.
-    pub fn target(self, key_file: Option<PathBuf>) -> Result<Target, Failure> {
+    pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror) -> Result<Target, Failure> {
         if key_file.is_some() && self.host.is_none() {
             return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
+        }
+        if let (true, Some(interface)) = (self.reflector, mirror.interface) {
+            let rewrite = mirror.rewrite.unwrap_or_default();
+            return Ok(Target::Reflector(Reflector { interface, destination: mirror.dst_mac, rewrite }));
         }
         match (self.host, self.link, self.echo) {
             (Some(HostPort { host, port }), ..) => {
@@ -50,7 +73,9 @@ impl Where {
             (None, Some(link), _) => Ok(Target::Link(link)),
             (None, None, Some(HostPort { host, port: Some(port) })) => Ok(Target::Echo { host, port }),
             (None, None, Some(_)) => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
-            (None, None, None) => Err(Failure::usage("say where to: HOST, --link loopback, --link veth or --echo HOST:PORT")),
+            (None, None, None) => {
+                Err(Failure::usage("say where to: HOST, --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector"))
+            }
         }
     }
 }
@@ -130,12 +155,16 @@ pub struct Work {
 
 impl Work {
     /// One job per path and size, in that order. `timed` says whether --duration was given.
-    pub fn jobs(&self, timed: bool, plain_peer: bool, raw: bool) -> Result<Vec<Job>, Failure> {
+    pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {
         let mut specs = self.paths.clone();
         if specs.is_empty() {
-            for name in ["tcp", "udp"] {
+            let names: &[&str] = if to == LinkKind::Reflector { &["packet"] } else { &["tcp", "udp"] };
+            for name in names {
                 specs.push(name.parse().map_err(Failure::usage)?);
             }
+        }
+        if to == LinkKind::Reflector {
+            specs = specs.into_iter().map(Spec::towards_reflector).collect();
         }
         let sizes = match (&self.sizes, self.request, self.reply) {
             (Some(Sizes(sizes)), ..) => sizes.iter().map(|size| (*size, *size)).collect(),
@@ -165,7 +194,7 @@ impl Work {
                     local_port,
                     verify: self.verify,
                     cookie,
-                    plain_peer,
+                    plain_peer: matches!(to, LinkKind::Echo | LinkKind::Reflector),
                     raw,
                 });
             }
@@ -180,6 +209,16 @@ fn flows(spec: &Spec, asked: u32, port: LocalPort) -> u32 {
         LocalPort::Rotate(count) if asked == 1 && spec.client.path.name() != "tcp-crr" => count.into(),
         _ => asked,
     }
+}
+
+/// Refuses an interface that is not there before a worker looks for it.
+pub fn interface_exists(name: &str) -> Result<(), Failure> {
+    let links = Netlink::open().and_then(|netlink| netlink.links()).map_err(Failure::failed)?;
+    if links.iter().any(|link| link.name == name) {
+        return Ok(());
+    }
+    let known: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    Err(Failure::usage(format_args!("there is no interface \"{name}\"; there are: {}", known.join(", "))))
 }
 
 /// A number that nobody else knows: it proves that a message belongs to a session.
@@ -224,7 +263,8 @@ impl std::str::FromStr for HostPort {
 #[derive(Clone, Debug)]
 pub struct Sizes(pub Vec<u32>);
 
-fn sizes(text: &str) -> Result<Sizes, String> {
+/// Reads `64,1514` and `64..1024x2`.
+pub fn sizes(text: &str) -> Result<Sizes, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     let sizes: Result<Vec<u32>, _> = numbers.into_iter().map(u32::try_from).collect();
     sizes.map(Sizes).map_err(|_| "no path carries so much: 1 byte to 64 KiB".into())
@@ -245,10 +285,27 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("\"{text}\" is no rate: 0.0001 to 10000000 requests per second"))
 }
 
-fn cpus(text: &str) -> Result<Sides<Option<u32>>, String> {
+/// Reads `2,3`.
+pub fn cpus(text: &str) -> Result<Sides<Option<u32>>, String> {
     let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
     pair.map(|(client, server)| Sides { client: Some(client), server: Some(server) })
         .ok_or_else(|| format!("\"{text}\" is no pair of CPUs: write CLIENT,SERVER, such as 0,1"))
+}
+
+fn rewrite(text: &str) -> Result<Rewrite, String> {
+    match text {
+        "none" => Ok(Rewrite::None),
+        "macs" => Ok(Rewrite::Macs),
+        _ => Err(format!("\"{text}\" is nothing that a reflector does: write none or macs")),
+    }
+}
+
+/// Reads `02:00:00:00:00:02`.
+pub fn mac(text: &str) -> Result<[u8; 6], String> {
+    let digits = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| digits(byte)));
+    let bytes = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| format!("\"{text}\" is no Ethernet address: write six bytes such as 02:00:00:00:00:01"))
 }
 
 fn schedule(text: &str) -> Result<Schedule, String> {
@@ -299,6 +356,12 @@ mod tests {
         assert!(schedule("fifo:0").is_err() && schedule("rr").is_err());
         assert_eq!(local_port("rotate:8"), Ok(LocalPort::Rotate(8)));
         assert!(local_port("rotate:1").is_err() && local_port("0").is_err());
+        assert_eq!(mac("02:00:00:00:0a:Ff"), Ok([2, 0, 0, 0, 10, 255]));
+        for text in ["", "02:00", "02:00:00:00:00:001", "+2:00:00:00:00:01", "0g:00:00:00:00:01", "1:2:3:4:5:6"] {
+            assert!(mac(text).is_err(), "{text}");
+        }
+        assert_eq!((rewrite("macs"), rewrite("none")), (Ok(Rewrite::Macs), Ok(Rewrite::None)));
+        assert!(rewrite("all").is_err());
         assert!(rate("0").is_err() && rate("-1").is_err() && rate("nan").is_err());
     }
 }

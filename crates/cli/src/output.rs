@@ -56,6 +56,50 @@ pub enum Format {
     Pingpong,
 }
 
+/// How a record is shown that is no run.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Table {
+    /// The whole record as JSON; the same as --format json
+    #[arg(long, group = "table_form")]
+    pub json: bool,
+    /// A line per row, units in the header
+    #[arg(long, group = "table_form")]
+    pub csv: bool,
+    /// A table for issues and pull requests
+    #[arg(long, group = "table_form")]
+    pub markdown: bool,
+    /// The form of the output
+    #[arg(long, group = "table_form", value_enum)]
+    pub format: Option<TableFormat>,
+}
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableFormat {
+    /// For a terminal of 80 columns.
+    Table,
+    /// The whole record, indented.
+    Json,
+    /// A line per row.
+    Csv,
+    /// For issues and pull requests.
+    #[value(alias = "md")]
+    Markdown,
+}
+
+impl Table {
+    /// The form that was asked for.
+    pub fn form(&self) -> TableFormat {
+        match self {
+            Table { json: true, .. } => TableFormat::Json,
+            Table { csv: true, .. } => TableFormat::Csv,
+            Table { markdown: true, .. } => TableFormat::Markdown,
+            Table { format, .. } => format.unwrap_or(TableFormat::Table),
+        }
+    }
+}
+
 impl Output {
     /// The form that was asked for.
     pub fn form(&self) -> Format {

@@ -1,5 +1,6 @@
 //! What both sides of a row are asked to do: made by the verb, carried by the session, read by the paths.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use hairpin_record::run::Side;
@@ -10,6 +11,7 @@ use hairpin_wire::probe;
 use serde::{Deserialize, Serialize};
 
 use crate::inet::FIRST_ROTATED;
+use crate::option::Options;
 use crate::path::{IoPath, Speaks};
 use crate::spec::Spec;
 
@@ -48,7 +50,7 @@ pub struct Job {
     pub verify: bool,
     /// Proves that a message belongs to this session; in every payload of 16 bytes and more.
     pub cookie: u64,
-    /// The peer is a plain echo service: no session, no proof of address.
+    /// The peer is a plain echo service or a reflector: no session, no proof of address.
     pub plain_peer: bool,
     /// Keep every sample for `--raw`.
     pub raw: bool,
@@ -105,6 +107,40 @@ pub enum Address {
     Inet(SocketAddr),
     /// The name of an abstract UNIX socket in this network namespace.
     Local(String),
+    /// No server: whatever returns Ethernet frames.
+    Reflector(Reflector),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Inet(address) => write!(f, "the address {address}"),
+            Address::Local(name) => write!(f, "the local socket {name}"),
+            Address::Reflector(reflector) => write!(f, "a reflector on {}", reflector.interface),
+        }
+    }
+}
+
+/// Something that returns Ethernet frames: a bouncing host, a looped cable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reflector {
+    /// The interface that it is reached by.
+    pub interface: String,
+    /// Whom frames are sent to; `None`: this interface's own address.
+    pub destination: Option<[u8; 6]>,
+    /// What it does to a frame.
+    pub rewrite: Rewrite,
+}
+
+/// `--rewrite none|macs`: what a reflector does to a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rewrite {
+    /// Nothing: it comes back as it went.
+    #[default]
+    None,
+    /// Its Ethernet addresses come back exchanged.
+    Macs,
 }
 
 /// Where the server's side is to listen.
@@ -196,6 +232,41 @@ pub enum JobError {
         /// Flows asked for.
         flows: u32,
     },
+    /// More threads than a queue's one.
+    #[error("{path} has one queue and so one thread, not {threads}: use --threads 1, with as many --flows as you like")]
+    OneThread {
+        /// The path.
+        path: &'static str,
+        /// What was asked.
+        threads: u32,
+    },
+    /// A payload that does not fit into one packet of the link.
+    #[error(
+        "{path} carries payloads of 1 to {limit} bytes over an MTU of {mtu}, not a {which} of {size}: use smaller payloads or a larger MTU"
+    )]
+    Mtu {
+        /// The path.
+        path: &'static str,
+        /// The link's MTU in bytes.
+        mtu: u32,
+        /// `request` or `reply`.
+        which: &'static str,
+        /// What was asked.
+        size: u32,
+        /// The largest that goes.
+        limit: u32,
+    },
+    /// A reply of another length over frames without IP.
+    #[error("without IP a server answers with as many bytes as came: a request of {request} bytes has no reply of {reply}")]
+    RawSize {
+        /// Payload of a request in bytes.
+        request: u32,
+        /// Payload of a reply in bytes.
+        reply: u32,
+    },
+    /// A path that a reflector does not return.
+    #[error("a reflector returns Ethernet frames: use --path packet or --path xdp, not {0}")]
+    NoReflector(&'static str),
     /// A policy that waits on one flow, and a thread with several.
     #[error(
         "{policy} on the {side} waits on one flow per thread, and there are {flows} for --threads {threads}: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows"
@@ -245,7 +316,7 @@ pub enum JobError {
     #[error("an echo service speaks TCP or UDP, not {0}")]
     NoEcho(&'static str),
     /// A reply that an echo service does not send.
-    #[error("an echo service returns what it gets: a request of {request} bytes has no reply of {reply}")]
+    #[error("an echo service or reflector returns what it gets: a request of {request} bytes has no reply of {reply}")]
     EchoSize {
         /// Payload of a request in bytes.
         request: u32,
@@ -268,8 +339,11 @@ impl Job {
         self.check_flows()?;
         self.check_ports()?;
         let path = self.spec.client.path;
-        if self.plain_peer && matches!(path.speaks(), Speaks::Local(_)) {
+        if self.plain_peer && matches!(path.speaks(&Options::default()), Speaks::Local(_)) {
             return Err(JobError::NoEcho(path.name()));
+        }
+        if !self.plain_peer && self.spec.client.speaks() == Speaks::Raw && self.request != self.reply {
+            return Err(JobError::RawSize { request: self.request, reply: self.reply });
         }
         if self.plain_peer && self.request != self.reply {
             return Err(JobError::EchoSize { request: self.request, reply: self.reply });
@@ -323,12 +397,34 @@ impl Job {
         }
     }
 
+    /// Refuses payloads that do not fit into one packet of a link with this MTU, for paths that do not cut them up.
+    ///
+    /// # Errors
+    /// The first size that does not go.
+    pub fn check_mtu(&self, ipv6: bool, mtu: u32) -> Result<(), JobError> {
+        for side in [&self.spec.client, &self.spec.server] {
+            let Some(headers) = side.path.headers_in_mtu(&side.options, ipv6) else { continue };
+            let limit = mtu.saturating_sub(headers);
+            for (which, size) in [("request", self.request), ("reply", self.reply)] {
+                if size > limit {
+                    return Err(JobError::Mtu { path: side.path.name(), mtu, which, size, limit });
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_flows(&self) -> Result<(), JobError> {
         let (flows, threads) = (self.flows, self.threads);
         for path in [self.spec.client.path, self.spec.server.path] {
             let limit = path.max_flows().min(MOST_FLOWS);
             if !(1..=limit).contains(&flows) {
                 return Err(JobError::Flows { path: path.name(), flows, limit });
+            }
+        }
+        for path in [self.spec.client.path, self.spec.server.path] {
+            if threads > path.max_threads() {
+                return Err(JobError::OneThread { path: path.name(), threads });
             }
         }
         if threads > flows {
@@ -338,7 +434,7 @@ impl Job {
             return Err(JobError::InFlight { flows, outstanding: self.outstanding });
         }
         for (side, spec) in [(Side::Client, &self.spec.client), (Side::Server, &self.spec.server)] {
-            if flows > threads && !spec.policy.takes_many() {
+            if flows > threads && !spec.policy.takes_many() && !spec.path.waits_on_all() {
                 return Err(JobError::OneFlow { policy: spec.policy, side, threads, flows });
             }
         }
@@ -347,10 +443,12 @@ impl Job {
 
     fn check_ports(&self) -> Result<(), JobError> {
         let path = self.spec.client.path;
-        let per_transaction = path.speaks() == Speaks::TcpPerTransaction;
+        let per_transaction = self.spec.client.speaks() == Speaks::TcpPerTransaction;
         let (first, count) = match self.local_port {
             LocalPort::Any => return Ok(()),
-            _ if matches!(path.speaks(), Speaks::Local(_)) => return Err(JobError::NoPorts(path.name())),
+            _ if matches!(self.spec.client.speaks(), Speaks::Local(_) | Speaks::Raw) => {
+                return Err(JobError::NoPorts(path.name()));
+            }
             LocalPort::Fixed(first) => (first, self.flows),
             LocalPort::Rotate(0) => return Err(JobError::Zero("local-port rotate:N")),
             LocalPort::Rotate(ports) if !per_transaction && self.flows != 1 && self.flows != u32::from(ports) => {
@@ -474,11 +572,30 @@ mod tests {
     }
 
     #[test]
+    fn rings() {
+        assert_eq!(text("packet:block", |job| (job.flows, job.outstanding) = (4, 2)), "goes", "every policy waits on all flows");
+        assert!(text("xdp:spin", |job| (job.flows, job.threads) = (2, 2)).contains("xdp has one queue and so one thread, not 2"));
+        assert_eq!(
+            text("xdp:l3=off", |job| job.reply = 65),
+            "without IP a server answers with as many bytes as came: a request of 64 bytes has no reply of 65"
+        );
+        assert!(text("packet:l3=off", |job| job.local_port = LocalPort::Fixed(7)).contains("has no ports"));
+        let mut job = job("udp/xdp");
+        (job.request, job.reply) = (1472, 1473);
+        assert_eq!(
+            job.check_mtu(false, 1500).unwrap_err().to_string(),
+            "xdp carries payloads of 1 to 1472 bytes over an MTU of 1500, not a reply of 1473: use smaller payloads or a larger MTU"
+        );
+        assert_eq!((job.check_mtu(false, 1501), job.check_mtu(true, 1521)), (Ok(()), Ok(())));
+        assert!(job.check_mtu(true, 1520).is_err() && job.check_mtu(false, 20).is_err());
+    }
+
+    #[test]
     fn echo_services() {
         assert_eq!(text("pipe", |job| job.plain_peer = true), "an echo service speaks TCP or UDP, not pipe");
         assert_eq!(
             text("udp", |job| (job.plain_peer, job.reply) = (true, 65)),
-            "an echo service returns what it gets: a request of 64 bytes has no reply of 65"
+            "an echo service or reflector returns what it gets: a request of 64 bytes has no reply of 65"
         );
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   spec ──▶ job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
-//!                     └ inet, stream, rendezvous: what several paths share      └ measure: threads, clock, pace and policy as types
+//!                     └ inet, stream, ring, rendezvous: shared by several     └ measure: threads, clock, pace and policy as types
 //! ```
 //! A path is a file in `paths/`, a line in [`path::IO_PATHS`] and a page in docs/paths/.
 
@@ -13,6 +13,7 @@ pub mod echo;
 pub mod endpoint;
 pub mod fake;
 mod flows;
+mod frames;
 mod inet;
 pub mod job;
 pub mod measure;
@@ -21,5 +22,6 @@ pub mod pace;
 pub mod path;
 pub mod paths;
 mod rendezvous;
+mod ring;
 pub mod spec;
 mod stream;

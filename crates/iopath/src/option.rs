@@ -107,6 +107,30 @@ pub const CLOSES: OptionDef = OptionDef {
     default: "client",
     doc: "which side closes each connection first and so keeps it in TIME_WAIT",
 };
+/// Whether frames have an IP header.
+pub const L3: OptionDef = OptionDef {
+    name: "l3",
+    values: ON_OFF,
+    default: "on",
+    doc: "off: frames of ethertype 88B5 instead of UDP over IP, to a peer on the same link; both sides alike",
+};
+/// The queue of the device.
+pub const QUEUE: OptionDef =
+    OptionDef { name: "queue", values: Values::Number(0, 4095), default: "0", doc: "the queue of the device, both ways" };
+/// Where the XDP program runs.
+pub const MODE: OptionDef = OptionDef {
+    name: "mode",
+    values: Values::Words(&["native", "generic"]),
+    default: "faster",
+    doc: "where the XDP program runs, required as given; else the faster one, found by measuring at open",
+};
+/// Zero-copy.
+pub const ZERO_COPY: OptionDef = OptionDef {
+    name: "zero-copy",
+    values: ON_OFF,
+    default: "granted",
+    doc: "on: required; off: copies even where the driver could do without; else whatever is granted",
+};
 /// How long `busy-poll` and `adaptive` poll before they sleep.
 pub const USECS: OptionDef = OptionDef {
     name: "usecs",

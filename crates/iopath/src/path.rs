@@ -3,10 +3,12 @@
 use std::fmt;
 use std::io;
 
+use hairpin_packet::device::OpenError;
+use hairpin_packet::granted::NotGranted;
 use hairpin_sys::wait::Policy;
 
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::OptionDef;
+use crate::option::{OptionDef, Options};
 use crate::paths;
 
 /// Every path. An item is its file in `paths/`, its line here, and its page in docs/paths/.
@@ -14,6 +16,8 @@ pub const IO_PATHS: &[&dyn IoPath] = &[
     &paths::tcp::Tcp,
     &paths::tcp_crr::TcpCrr,
     &paths::udp::Udp,
+    &paths::packet::Packet,
+    &paths::xdp::Xdp,
     &paths::unix::Unix,
     &paths::unix_dgram::UnixDgram,
     &paths::pipe::Pipe,
@@ -27,14 +31,18 @@ pub trait IoPath: Sync {
     fn name(&self) -> &'static str;
     /// One line for `hairpin paths`.
     fn summary(&self) -> &'static str;
-    /// What goes over it; two sides mix only if they speak the same.
-    fn speaks(&self) -> Speaks;
+    /// What goes over it with these options; two sides mix only if they speak the same.
+    fn speaks(&self, options: &Options) -> Speaks;
     /// The wait policies it takes; the first is its default.
     fn policies(&self) -> &'static [Policy];
     /// The options it takes.
     fn options(&self) -> &'static [&'static OptionDef];
     /// The largest payload in bytes.
     fn payload_limit(&self, ipv6: bool) -> u32;
+    /// Bytes of headers that share a link's MTU with the payload, where a message must fit into one packet.
+    fn headers_in_mtu(&self, _options: &Options, _ipv6: bool) -> Option<u32> {
+        None
+    }
     /// The one payload in bytes that it carries, if there is no choice.
     fn fixed_payload(&self) -> Option<u32> {
         None
@@ -46,6 +54,18 @@ pub trait IoPath: Sync {
     /// The most flows of a run.
     fn max_flows(&self) -> u32 {
         u32::MAX
+    }
+    /// The most measuring threads of a side.
+    fn max_threads(&self) -> u32 {
+        u32::MAX
+    }
+    /// True if all flows of a thread arrive at one place, so that every policy can wait on any number of them.
+    fn waits_on_all(&self) -> bool {
+        false
+    }
+    /// What this process may not do that the path needs over such a link, and what to do about it; found by reading only.
+    fn lacks(&self, _link: LinkKind) -> Option<&'static str> {
+        None
     }
     /// Whether it works over such a link, found by reading only.
     fn probe(&self, link: LinkKind) -> Support;
@@ -75,6 +95,8 @@ pub enum Speaks {
     TcpPerTransaction,
     /// UDP datagrams.
     Udp,
+    /// Ethernet frames of Hairpin's own framing.
+    Raw,
     /// Something that only processes of one host share; the name of the path, since no two of them mix.
     Local(&'static str),
 }
@@ -84,6 +106,7 @@ impl fmt::Display for Speaks {
         f.pad(match self {
             Speaks::Tcp | Speaks::TcpPerTransaction => "tcp",
             Speaks::Udp => "udp",
+            Speaks::Raw => "raw",
             Speaks::Local(_) => "local",
         })
     }
@@ -100,6 +123,8 @@ pub enum LinkKind {
     Veth,
     /// A plain echo service.
     Echo,
+    /// Whatever returns Ethernet frames.
+    Reflector,
 }
 
 impl LinkKind {
@@ -139,6 +164,18 @@ pub enum PathError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A device cannot be opened, or not as required.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What was asked for by name is not there.
+    #[error(transparent)]
+    NotGranted(#[from] NotGranted),
+    /// What the kernel knows of the way could not be read.
+    #[error(transparent)]
+    Netlink(#[from] hairpin_sys::netlink::NetlinkError),
+    /// A size, or a way, that the path cannot take; found out at open.
+    #[error("{0}")]
+    Way(String),
     /// The policy cannot wait on these flows.
     #[error(transparent)]
     Wait(#[from] hairpin_sys::wait::WaitError),
@@ -154,6 +191,17 @@ pub enum PathError {
 }
 
 impl PathError {
+    /// True if a capability or a device is missing, so that nothing but another host or user helps.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            PathError::Open(OpenError::Capability { .. }) | PathError::NotGranted(_) => true,
+            PathError::Step { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
+            }
+            _ => false,
+        }
+    }
+
     /// For `map_err`: names the step that failed.
     pub(crate) fn at<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> PathError {
         move |source| PathError::Step { what: what.into(), source: source.into() }
@@ -164,8 +212,6 @@ impl PathError {
 pub(crate) fn needs_inet(address: &crate::job::Address) -> Result<std::net::SocketAddr, PathError> {
     match address {
         crate::job::Address::Inet(address) => Ok(*address),
-        crate::job::Address::Local(name) => {
-            Err(PathError::Peer(format!("the server announced the local socket {name}, not an address")))
-        }
+        other => Err(PathError::Peer(format!("the server announced {other}, not an address"))),
     }
 }

@@ -76,9 +76,7 @@ fn is_ours(client: &UnixStream, cookie: u64) -> bool {
 pub(crate) fn take_over(run: &ClientRun<'_>, count: usize) -> Result<Vec<OwnedFd>, PathError> {
     let name = match &run.peer {
         Address::Local(name) => name,
-        Address::Inet(address) => {
-            return Err(PathError::Peer(format!("the server announced the address {address}, not a local socket")));
-        }
+        other => return Err(PathError::Peer(format!("the server announced {other}, not a local socket"))),
     };
     let mut server = address(name)
         .and_then(|address| UnixStream::connect_addr(&address))

@@ -12,8 +12,8 @@ use std::str::FromStr;
 use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
-use crate::option::{DEFAULT_USECS, OptionDef, Options, USECS, ValueError};
-use crate::path::{IO_PATHS, IoPath, by_name};
+use crate::option::{DEFAULT_USECS, L3, OptionDef, Options, USECS, ValueError};
+use crate::path::{IO_PATHS, IoPath, Speaks, by_name};
 
 /// The path of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,29 @@ pub struct SideSpec {
 }
 
 impl SideSpec {
+    /// What goes over it.
+    pub fn speaks(&self) -> Speaks {
+        self.path.speaks(&self.options)
+    }
+
+    /// The path, and what its options make it speak where that is not what it speaks without.
+    fn in_words(&self) -> String {
+        let (name, speaks) = (self.path.name(), self.speaks());
+        match speaks == self.path.speaks(&Options::default()) {
+            true => name.into(),
+            false => format!("{name} with l3=off"),
+        }
+    }
+
+    /// The same without IP, if the path can.
+    fn below_ip(mut self) -> SideSpec {
+        if self.path.options().iter().any(|def| def.name == L3.name) && self.options.get(&L3).is_none() {
+            // "off" is one of its values, and it has none yet.
+            let _ = self.options.add(&L3, "off");
+        }
+        self
+    }
+
     /// How long `busy-poll` and `adaptive` poll, in microseconds.
     pub fn usecs(&self) -> u32 {
         self.options.number(&USECS).unwrap_or(DEFAULT_USECS)
@@ -99,13 +122,21 @@ pub enum SpecError {
     #[error("{client} and {server} do not speak the same, so they cannot be the two sides of one path")]
     Mixed {
         /// The client's path.
-        client: &'static str,
+        client: String,
         /// The server's.
-        server: &'static str,
+        server: String,
     },
     /// Nothing, or more than two sides.
     #[error("\"{0}\" is no path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
     Form(String),
+}
+
+impl Spec {
+    /// The client's side towards a reflector, which has no other: without IP, if the path can.
+    pub fn towards_reflector(self) -> Spec {
+        let client = self.client.below_ip();
+        Spec { server: client.clone(), client }
+    }
 }
 
 impl FromStr for Spec {
@@ -123,8 +154,8 @@ impl FromStr for Spec {
             None => client.clone(),
             Some(second) => server_side(second, &client)?,
         };
-        if client.path.speaks() != server.path.speaks() {
-            return Err(SpecError::Mixed { client: client.path.name(), server: server.path.name() });
+        if client.speaks() != server.speaks() {
+            return Err(SpecError::Mixed { client: client.in_words(), server: server.in_words() });
         }
         Ok(Spec { client, server })
     }

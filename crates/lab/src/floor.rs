@@ -7,6 +7,8 @@
 //! ```
 
 use hairpin_iopath::job::Job;
+use hairpin_iopath::path::Speaks;
+use hairpin_iopath::spec::SideSpec;
 use hairpin_model::nic::{Nic, Transfer};
 use hairpin_model::pcie::Pcie;
 use hairpin_model::waterfall::{Link, Size, round_trip};
@@ -48,7 +50,7 @@ impl Declared {
     /// Why there is none, in words.
     pub(crate) fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
         let mut notes = Vec::new();
-        let headers = headers(&job.spec.client.path.speaks().to_string(), known, &mut notes)?;
+        let headers = headers(&job.spec.client, known, &mut notes)?;
         let (request, reply) = (u64::from(job.request), u64::from(job.reply));
         if let Some(mtu) = known.mtu.filter(|mtu| request.max(reply) + headers - ETHERNET_HEADER > *mtu) {
             return Err(format!("a payload of {} bytes does not fit one frame of this link (MTU {mtu})", request.max(reply)));
@@ -95,11 +97,15 @@ impl Declared {
 }
 
 /// What a path puts before the payload in a frame.
-fn headers(speaks: &str, known: Known<'_>, notes: &mut Vec<String>) -> Result<u64, String> {
+fn headers(side: &SideSpec, known: Known<'_>, notes: &mut Vec<String>) -> Result<u64, String> {
     let ip = if known.ipv6 { IPV6_HEADER } else { IPV4_HEADER };
-    match speaks {
-        "udp" => Ok(ETHERNET_HEADER + ip + UDP_HEADER),
-        "tcp" => {
+    // A path that makes its own frames knows its headers.
+    if let Some(headers) = side.path.headers_in_mtu(&side.options, known.ipv6) {
+        return Ok(ETHERNET_HEADER + u64::from(headers));
+    }
+    match side.path.speaks(&side.options) {
+        Speaks::Udp => Ok(ETHERNET_HEADER + ip + UDP_HEADER),
+        Speaks::Tcp | Speaks::TcpPerTransaction => {
             let options = match known.client.facts.get("tcp_timestamps").and_then(Value::as_u64) {
                 Some(0) => 0,
                 Some(_) => TCP_TIMESTAMPS,
@@ -110,8 +116,8 @@ fn headers(speaks: &str, known: Known<'_>, notes: &mut Vec<String>) -> Result<u6
             };
             Ok(ETHERNET_HEADER + ip + TCP_HEADER + options)
         }
-        "raw" => Ok(ETHERNET_HEADER),
-        _ => Err("this path never leaves the host, so no wire bounds it".into()),
+        Speaks::Raw => Ok(ETHERNET_HEADER),
+        Speaks::Local(_) => Err("this path never leaves the host, so no wire bounds it".into()),
     }
 }
 
@@ -148,6 +154,8 @@ mod tests {
             ("udp", 1, true, 14 + 40 + 8 + 100),
             ("tcp", 1, false, 14 + 20 + 20 + 12 + 100),
             ("tcp", 0, false, 14 + 20 + 20 + 100),
+            ("packet", 1, false, 14 + 20 + 8 + 100),
+            ("xdp", 1, true, 14 + 40 + 8 + 100),
         ] {
             let client = facts(&[("tcp_timestamps", json!(stamps))]);
             let floor = none.of(&sized(spec, 100, 100), Known { ipv6, ..known(&client) }).unwrap();

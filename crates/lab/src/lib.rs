@@ -5,6 +5,8 @@
 //!   link      another host, loopback, a veth pair        demo   what `hairpin demo` measures
 //!   worker    the process in which a side is measured    side   how its parent sees it    server   whoever answers
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
+//!   stream    frames a second without loss, found by search      bounce    every frame sent back
+//!   rings     the packet rings that a worker holds       io         how they are asked for
 //!   check     the instrument itself: its cost, and a delay that it did not make
 //!   row       both sides' reports become one row, with warnings
 //!   floor     what physics and the declared hardware allow, beside each row
@@ -13,18 +15,24 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounce;
 pub mod check;
 pub mod demo;
 pub mod floor;
+pub mod io;
 pub mod link;
 pub mod message;
 pub mod ping;
 pub mod raw;
+mod rings;
 mod row;
+mod search;
 pub mod serve;
 mod server;
 pub mod session;
 pub mod side;
 mod stage;
 pub mod store;
+pub mod stream;
+
 pub mod worker;

@@ -140,7 +140,35 @@ impl VethSpec {
         if self.mtu.is_none_or(|mtu| mtu >= 1280) {
             addresses.push((IpAddr::from(v6), 64));
         }
-        End { interface: interface.into(), addresses, gro: self.gro, tso: self.tso, rate: self.rate, timestamps: self.timestamps }
+        let VethSpec { gro, tso, rate, timestamps, .. } = *self;
+        End { interface: interface.into(), addresses, gro, tso, rate, timestamps, quiet: false }
+    }
+
+    /// An end without addresses on which the kernel sends nothing of its own, so that every frame counted is ours.
+    fn quiet_end(&self, interface: &str) -> End {
+        End { addresses: Vec::new(), quiet: true, ..self.end(interface, 0) }
+    }
+}
+
+impl VethSpec {
+    /// Puts both workers into namespaces of their own with nothing but numbered frames between them.
+    pub fn set_up_quiet(&self, client: &mut WorkerSide, server: &mut WorkerSide) -> Result<(), SideError> {
+        self.join(client, server, [self.quiet_end(CLIENT_END), self.quiet_end(SERVER_END)])
+    }
+
+    /// Namespaces first, then the pair in one request, then each end.
+    fn join(&self, client: &mut WorkerSide, server: &mut WorkerSide, ends: [End; 2]) -> Result<(), SideError> {
+        let (first, second) = match netns::can_make() {
+            netns::Support::Privileged => (Namespace::New, Namespace::New),
+            _ => (Namespace::NewUser, Namespace::JoinUser(server.pid())),
+        };
+        entered(server.order(&Order::Enter(first))?)?;
+        entered(client.order(&Order::Enter(second))?)?;
+        server.order(&Order::MakePair { mtu: self.mtu, queues: self.queues, peer_pid: client.pid() })?;
+        let [clients, servers] = ends;
+        server.order(&Order::SetUp(servers))?;
+        client.order(&Order::SetUp(clients))?;
+        Ok(())
     }
 }
 
@@ -194,16 +222,7 @@ impl LinkSpec {
     /// Puts both workers where they belong. For veth: namespaces first, then the pair in one request, then each end.
     pub fn set_up(&self, client: &mut WorkerSide, server: &mut WorkerSide) -> Result<(), SideError> {
         let LinkSpec::Veth(veth) = self else { return Ok(()) };
-        let (first, second) = match netns::can_make() {
-            netns::Support::Privileged => (Namespace::New, Namespace::New),
-            _ => (Namespace::NewUser, Namespace::JoinUser(server.pid())),
-        };
-        entered(server.order(&Order::Enter(first))?)?;
-        entered(client.order(&Order::Enter(second))?)?;
-        server.order(&Order::MakePair { mtu: veth.mtu, queues: veth.queues, peer_pid: client.pid() })?;
-        server.order(&Order::SetUp(veth.end(SERVER_END, 2)))?;
-        client.order(&Order::SetUp(veth.end(CLIENT_END, 1)))?;
-        Ok(())
+        veth.join(client, server, [veth.end(CLIENT_END, 1), veth.end(SERVER_END, 2)])
     }
 }
 

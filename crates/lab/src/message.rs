@@ -13,11 +13,19 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_record::bounce::Bounced;
+use hairpin_record::frames::Rings;
+use hairpin_record::progress::Progress;
 use hairpin_record::run::{ClockFacts, CpuSide, FlowFacts, Granted, HostFacts, Quantiles, Row, TcpSide};
-use hairpin_record::stream::Progress;
 use hairpin_record::warning::Note;
-use hairpin_units::BitRate;
+use hairpin_units::{BitRate, Nanos};
 use serde::{Deserialize, Serialize};
+
+use crate::io::IoSpec;
+
+mod packets;
+
+pub use packets::{AskRings, BounceReport, BounceWork, Count, InterfaceFacts, Send, StreamCounts, StreamReport, Work};
 
 /// What a verb tells its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +79,14 @@ pub enum Order {
     },
     /// The flows are open: measure now.
     Go,
+    /// Open the rings of an interface, and keep them until the next order of this kind; `None` closes them.
+    Rings(Option<Box<AskRings>>),
+    /// Send numbered frames, count them, or both, on the open rings.
+    Stream(Box<Work>),
+    /// Bounce what comes to the open rings until stopped.
+    Bounce(Box<BounceWork>),
+    /// Read an interface's address and counters.
+    Interface(String),
     /// No more rows: finish the raw file.
     End,
 }
@@ -101,6 +117,8 @@ pub struct End {
     pub rate: Option<BitRate>,
     /// net.ipv4.tcp_timestamps.
     pub timestamps: Option<bool>,
+    /// No IPv6 on it, so that the kernel sends nothing of its own.
+    pub quiet: bool,
 }
 
 /// What a client asks of `hairpin serve`.
@@ -148,6 +166,32 @@ pub enum Answer {
     Client(Box<ClientReport>),
     /// What the server's side saw.
     Server(Box<ServerReport>),
+    /// The rings are open: how, and what was granted. `passed_over` says why an earlier choice did not open.
+    Rings {
+        /// The choice that opened.
+        io: IoSpec,
+        /// What was granted.
+        rings: Rings,
+        /// The same of the second interface.
+        output: Option<Rings>,
+        /// `io: why not`, of every choice before.
+        passed_over: Vec<String>,
+    },
+    /// What was sent and counted until now, about once a second.
+    Streaming(StreamCounts),
+    /// What was sent and counted.
+    Streamed(Box<StreamReport>),
+    /// What was bounced until now, about once a second.
+    Bouncing {
+        /// Since the start.
+        at: Nanos,
+        /// The counts.
+        frames: Bounced,
+    },
+    /// What was bounced.
+    Bounced(Box<BounceReport>),
+    /// An interface.
+    Interface(InterfaceFacts),
     /// It could not be done; nothing was measured.
     Failed(Failure),
 }

@@ -4,11 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use hairpin_iopath::job::{Job, JobError};
-use hairpin_iopath::path::{LinkKind, Support};
+use hairpin_iopath::job::{Job, JobError, Reflector};
+use hairpin_iopath::path::{LinkKind, Speaks, Support};
+use hairpin_record::progress::Progress;
 use hairpin_record::run::{self, Row, Run};
-use hairpin_record::stream::Progress;
 use hairpin_record::warning::Warning;
+use hairpin_sys::netlink::Netlink;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_units::Quantile;
@@ -42,6 +43,9 @@ pub struct Plan {
     pub command: Vec<String>,
 }
 
+/// MTU of a veth pair where none is asked for (ether_setup of the kernel).
+const VETH_MTU: u32 = 1500;
+
 /// Where to.
 #[derive(Debug)]
 pub enum Target {
@@ -63,6 +67,8 @@ pub enum Target {
         /// Its port.
         port: u16,
     },
+    /// Whatever returns Ethernet frames.
+    Reflector(Reflector),
 }
 
 impl Target {
@@ -72,6 +78,18 @@ impl Target {
             Target::Link(link) => link.kind(),
             Target::Host { .. } => LinkKind::Host,
             Target::Echo { .. } => LinkKind::Echo,
+            Target::Reflector(_) => LinkKind::Reflector,
+        }
+    }
+
+    /// The MTU in bytes, where it is known before anything starts.
+    fn mtu(&self) -> Option<u32> {
+        let of = |name: &str| Some(Netlink::open().ok()?.link(name).ok()?.mtu);
+        match self {
+            Target::Link(LinkSpec::Veth(veth)) => Some(veth.mtu.unwrap_or(VETH_MTU)),
+            Target::Link(LinkSpec::Loopback) => of("lo"),
+            Target::Reflector(reflector) => of(&reflector.interface),
+            Target::Host { .. } | Target::Echo { .. } => None,
         }
     }
 }
@@ -107,6 +125,14 @@ pub enum PingError {
         /// The path spec.
         path: String,
         /// Why not.
+        why: String,
+    },
+    /// The path needs what this process may not do.
+    #[error("{path}: {why}")]
+    Lacking {
+        /// The path spec.
+        path: String,
+        /// What is missing, and what to do.
         why: String,
     },
     /// A CPU that this process may not use.
@@ -165,6 +191,7 @@ impl PingError {
     pub fn blame(&self) -> Blame {
         match self {
             PingError::Job { .. } | PingError::Unsupported { .. } | PingError::Cpu { .. } => Blame::Usage,
+            PingError::Lacking { .. } => Blame::Missing,
             PingError::Side(side) if side.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
@@ -177,6 +204,7 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
     let ipv6 = match &plan.target {
         Target::Link(_) => plan.ipv6,
         Target::Host { host, .. } | Target::Echo { host, .. } => host.contains(':'),
+        Target::Reflector(_) => false,
     };
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     for job in &plan.rows {
@@ -187,10 +215,27 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
             return Err(PingError::Cpu { cpu, allowed });
         }
         let path = || job.spec.to_string();
-        job.check(ipv6).map_err(|source| PingError::Job { path: path(), source })?;
-        for side in [&job.spec.client, &job.spec.server] {
-            if let Support::No(why) = side.path.probe(plan.target.kind()) {
-                return Err(PingError::Unsupported { path: path(), why });
+        let bad = |source| PingError::Job { path: path(), source };
+        job.check(ipv6).map_err(bad)?;
+        plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
+        let name = job.spec.client.path.name();
+        match (plan.target.kind(), job.spec.client.speaks()) {
+            (LinkKind::Reflector, Speaks::Raw) => {}
+            (LinkKind::Reflector, _) => return Err(bad(JobError::NoReflector(name))),
+            (LinkKind::Echo, Speaks::Raw) => return Err(bad(JobError::NoEcho(name))),
+            _ => {}
+        }
+        let kind = plan.target.kind();
+        // What a remote server can do is its own affair.
+        let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
+        for side in [&job.spec.client].into_iter().chain(server) {
+            if let Support::No(why) = side.path.probe(kind) {
+                let lacking = side.path.lacks(kind) == Some(&why);
+                return Err(if lacking {
+                    PingError::Lacking { path: path(), why }
+                } else {
+                    PingError::Unsupported { path: path(), why }
+                });
             }
         }
     }

@@ -119,7 +119,7 @@ fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
 }
 
 /// `whole` is the time over which the CPU's was taken.
-fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<Warning>) {
+pub(crate) fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<Warning>) {
     // To within the step of /proc/stat.
     if let Some(took) = cpu.foreign_ns.map(|took| Nanos(took).min(whole))
         && took > FOREIGN_LEAST

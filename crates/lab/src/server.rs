@@ -1,4 +1,4 @@
-//! The server's side as the verb sees it: its own worker, a remote `hairpin serve`, or a plain echo service that says nothing.
+//! The server's side as the verb sees it: its own worker, a remote `hairpin serve`, or an echo service or reflector that says nothing.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,8 +35,8 @@ pub(crate) enum Server {
         /// Its address as seen from here.
         address: IpAddr,
     },
-    /// A plain echo service.
-    Echo(SocketAddr),
+    /// A plain echo service or a reflector, which says nothing.
+    Silent(Address),
 }
 
 /// What a server said in mid-run.
@@ -54,7 +54,7 @@ impl Server {
     /// The facts of its host, if it can tell.
     pub(crate) fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, PingError> {
         let answer = match self {
-            Server::Echo(_) => return Ok(None),
+            Server::Silent(_) => return Ok(None),
             Server::Worker { side, .. } => {
                 let interface = Some(interface.to_owned());
                 side.order(&Order::Facts { interface, cpu: job.cpus.server, threads: job.threads, server: true })?
@@ -74,7 +74,7 @@ impl Server {
     /// Has it listen for a row; returns where.
     pub(crate) fn plan(&mut self, job: &Job) -> Result<Address, PingError> {
         let answer = match self {
-            Server::Echo(address) => return Ok(Address::Inet(*address)),
+            Server::Silent(address) => return Ok(address.clone()),
             Server::Worker { side, listen } => {
                 side.clear_stop();
                 side.send(&Order::Plan { job: Box::new(job.clone()), listen: *listen })?;
@@ -115,7 +115,7 @@ impl Server {
         match self {
             Server::Worker { side, .. } => Some(side.as_fd()),
             Server::Remote { channel, .. } => Some(channel.as_fd()),
-            Server::Echo(_) => None,
+            Server::Silent(_) => None,
         }
     }
 
@@ -124,7 +124,7 @@ impl Server {
         let said = match self {
             Server::Worker { side, .. } => side.try_answer(),
             Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::from),
-            Server::Echo(_) => Ok(None),
+            Server::Silent(_) => Ok(None),
         };
         match said {
             Ok(None) => Heard::Nothing,
@@ -135,10 +135,10 @@ impl Server {
         }
     }
 
-    /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo`.
+    /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo` and `--reflector`.
     pub(crate) fn finish(&mut self) -> Option<Result<ServerReport, String>> {
         let told = match self {
-            Server::Echo(_) => return None,
+            Server::Silent(_) => return None,
             Server::Worker { side, .. } => {
                 side.stop();
                 Ok(())
@@ -170,7 +170,8 @@ impl Server {
         match self {
             Server::Worker { listen, .. } => listen.address.is_ipv6(),
             Server::Remote { address, .. } => address.is_ipv6(),
-            Server::Echo(address) => address.is_ipv6(),
+            Server::Silent(Address::Inet(address)) => address.is_ipv6(),
+            Server::Silent(_) => false,
         }
     }
 

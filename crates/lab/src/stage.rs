@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite};
 use hairpin_record::run::{ClockFacts, Hosts, Link};
 use hairpin_sys::shared::Shared;
 use hairpin_sys::signal::Signals;
@@ -75,7 +75,11 @@ impl Stage {
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
                 let interface = local_address_towards(address).and_then(interface_of);
-                Stage { client: WorkerSide::start(None)?, server: Server::Echo(address), interface }
+                Stage { client: WorkerSide::start(None)?, server: Server::Silent(Address::Inet(address)), interface }
+            }
+            Target::Reflector(reflector) => {
+                let server = Server::Silent(Address::Reflector(reflector.clone()));
+                Stage { client: WorkerSide::start(None)?, server, interface: Some(reflector.interface.clone()) }
             }
         };
         if let Some(path) = &plan.raw {
@@ -113,6 +117,7 @@ impl Stage {
             Target::Link(link) => link.record(mtu),
             Target::Host { host, port, .. } => other("host", host, *port),
             Target::Echo { host, port } => other("echo", host, *port),
+            Target::Reflector(reflector) => reflector_link(reflector, mtu),
         }
     }
 
@@ -306,6 +311,21 @@ impl Watch {
 
     fn stop(&mut self, now: Instant) {
         self.stopped.get_or_insert(now);
+    }
+}
+
+/// A reflector as it stands in the record: what it does to frames, and whom they are sent to where that was given.
+fn reflector_link(reflector: &Reflector, mtu: Option<u64>) -> Link {
+    let rewrite = match reflector.rewrite {
+        Rewrite::None => "none",
+        Rewrite::Macs => "macs",
+    };
+    Link {
+        kind: "reflector".into(),
+        interface: Some(reflector.interface.clone()),
+        mtu,
+        peer: reflector.destination.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")),
+        options: [("rewrite".to_owned(), rewrite.to_owned())].into(),
     }
 }
 

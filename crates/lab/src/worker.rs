@@ -13,9 +13,9 @@ use hairpin_iopath::drive::Counts;
 use hairpin_iopath::job::{Address, Job, Listen};
 use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, Observer, ServerFound, ServerRun, cpu_of};
 use hairpin_iopath::path::PathError;
+use hairpin_record::progress::{self, Progress};
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Row, Side};
-use hairpin_record::stream::{self, Progress};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Quality, Tsc};
 use hairpin_sys::ethtool::Ethtool;
@@ -29,8 +29,12 @@ use hairpin_tune::activity::CoreActivity;
 use hairpin_units::{Bytes, Nanos};
 
 use crate::link::{CLIENT_END, SERVER_END};
-use crate::message::{Answer, ClientReport, End, Failure, Namespace, Order, ServerReport};
+use crate::message::{
+    Answer, AskRings, BounceReport, BounceWork, ClientReport, End, Failure, InterfaceFacts, Namespace, Order, ServerReport,
+    StreamReport, Work,
+};
 use crate::raw::{RawRow, RawWriter};
+use crate::rings::{self, Open, Opened};
 use crate::session::channel::{Channel, RecvError};
 
 /// The hidden verb under which a program starts itself as a worker.
@@ -46,6 +50,8 @@ pub const NEIGHBOUR_FD: RawFd = 5;
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// How often a run says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// The kernel gives a queue back within this after its socket was closed.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// The parent says `Go` at once.
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
@@ -71,6 +77,7 @@ struct Worker {
     no_tsc: Option<Warning>,
     sysfs: Option<String>,
     raw: Option<RawWriter>,
+    rings: Option<Box<dyn Opened>>,
 }
 
 impl Worker {
@@ -88,6 +95,7 @@ impl Worker {
             no_tsc,
             sysfs: None,
             raw: None,
+            rings: None,
         })
     }
 
@@ -122,6 +130,10 @@ impl Worker {
             Order::Plan { job, listen } => self.answer_requests(&job, listen),
             Order::Row { job, peer, index } => self.measure(&job, peer, index),
             Order::Go => Ok(Answer::Done),
+            Order::Rings(ask) => self.open_rings(ask.as_deref()),
+            Order::Stream(work) => self.stream(&work),
+            Order::Bounce(work) => self.bounce(&work),
+            Order::Interface(name) => interface(&name).map(Answer::Interface).map_err(failed),
             Order::End => match self.raw.take() {
                 Some(raw) => raw.finish().map(|()| Answer::Done).map_err(failed),
                 None => Ok(Answer::Done),
@@ -158,6 +170,43 @@ impl Worker {
             AnyClock::Raw(clock) => clock_facts(&clock),
         };
         Answer::Facts { facts, clock }
+    }
+
+    fn open_rings(&mut self, ask: Option<&AskRings>) -> Result<Answer, Failure> {
+        // A queue has one owner: what is open goes first.
+        let had = self.rings.take().is_some();
+        let Some(ask) = ask else { return Ok(Answer::Done) };
+        let patience = if had { GIVEN_BACK_WITHIN } else { Duration::ZERO };
+        let Open { io, opened, rings, output, passed_over } = rings::open(ask, patience)?;
+        self.rings = Some(opened);
+        Ok(Answer::Rings { io, rings, output, passed_over })
+    }
+
+    fn bounce(&mut self, work: &BounceWork) -> Result<Answer, Failure> {
+        let rings = self.rings.as_mut().ok_or_else(|| failed("no rings are open"))?;
+        let channel = &mut self.channel;
+        channel.send(&Answer::Ready(None)).map_err(failed)?;
+        let (meter, start) = (Meter::start(&work.cpus), Instant::now());
+        let since = || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let ran = rings.bounce(work, self.clock, &self.stop, &mut |frames| {
+            // A parent that is gone takes this process with it; there is nobody to tell.
+            let _ = channel.send(&Answer::Bouncing { at: since(), frames: *frames });
+        });
+        let (duration, cpu) = (since(), meter.cpu(ran.counts.received));
+        Ok(Answer::Bounced(Box::new(BounceReport { duration, frames: ran.counts, cpu, error: ran.error })))
+    }
+
+    fn stream(&mut self, work: &Work) -> Result<Answer, Failure> {
+        let rings = self.rings.as_mut().ok_or_else(|| failed("no rings are open"))?;
+        let channel = &mut self.channel;
+        channel.send(&Answer::Ready(None)).map_err(failed)?;
+        let meter = Meter::start(&work.cpus);
+        let ran = rings.stream(work, self.clock, &self.stop, &mut |counts| {
+            // A parent that is gone takes this process with it; there is nobody to tell.
+            let _ = channel.send(&Answer::Streaming(*counts));
+        });
+        let cpu = meter.cpu(ran.counts.sent.max(ran.counts.came));
+        Ok(Answer::Streamed(Box::new(StreamReport { counts: ran.counts, lost: ran.lost, cpu, error: ran.error })))
     }
 
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
@@ -277,13 +326,7 @@ fn failed(error: impl ToString) -> Failure {
 }
 
 fn path_failure(error: PathError) -> Failure {
-    let missing = match &error {
-        PathError::Step { source, .. } => {
-            matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported)
-        }
-        _ => false,
-    };
-    Failure { message: error.to_string(), missing }
+    Failure { message: error.to_string(), missing: error.is_missing() }
 }
 
 fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
@@ -316,10 +359,25 @@ fn set_up(end: &End) -> Result<(), String> {
         let tbf = Tbf { rate, burst, limit: Bytes((rate.0 / 8 / 20).max(burst.0)) };
         netlink.add_tbf(&end.interface, &tbf).map_err(|error| error.to_string())?;
     }
+    if end.quiet {
+        // A kernel without IPv6 has no such sysctl, and nothing to keep quiet.
+        let _ = netns::set_sysctl(&format!("net.ipv6.conf.{}.disable_ipv6", end.interface), "1");
+    }
     for (address, prefix) in &end.addresses {
         netlink.add_address(&end.interface, *address, *prefix).map_err(|error| error.to_string())?;
     }
     netlink.set_up(&end.interface).map_err(|error| error.to_string())
+}
+
+/// An interface's address, and the frames that the kernel counted on it (/proc/net/dev, which is that of this process's namespace).
+fn interface(name: &str) -> Result<InterfaceFacts, String> {
+    let link = Netlink::open().and_then(|netlink| netlink.link(name)).map_err(|error| error.to_string())?;
+    let text = RealHost.read("/proc/self/net/dev").map_err(|error| format!("cannot read /proc/self/net/dev: {error}"))?;
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'));
+    // The second field is the received frames.
+    let rx_frames = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    let rx_frames = rx_frames.ok_or_else(|| format!("/proc/self/net/dev says nothing of {name}"))?;
+    Ok(InterfaceFacts { mac: link.mac, mtu: link.mtu, rx_frames })
 }
 
 /// Tells the parent how a side gets on.
@@ -386,7 +444,7 @@ impl Observer for Teller<'_> {
         *told = Instant::now();
         let measured = Nanos(recorder.measured_ns());
         let progress = Progress {
-            schema: stream::SCHEMA.into(),
+            schema: progress::SCHEMA.into(),
             path: self.job.spec.to_string(),
             request_bytes: self.job.request.into(),
             at_ns: measured.0,

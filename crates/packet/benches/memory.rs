@@ -2,8 +2,8 @@
 //!
 //!     cargo bench -p hairpin-packet --bench memory --profile dev
 //!
-//! And what the bouncer does with a frame between receiving and sending it. Prints the median of blocks, and exits 3 if it is over the bound with the default, no coalescing, and 64 bytes. Adaptive coalescing adds
-//! the clock readings of two sends.
+//! And what the bouncer does with a frame between receiving and sending it. Prints the median of blocks, and exits 3 if it is over the bound with
+//! the default, no coalescing, and 64 bytes. Adaptive coalescing adds the clock readings of two sends.
 
 #![forbid(unsafe_code)]
 

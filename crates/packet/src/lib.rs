@@ -24,4 +24,5 @@ pub mod io;
 pub mod memory;
 pub mod pcap;
 pub mod ring;
+pub mod stream;
 pub mod tracer;

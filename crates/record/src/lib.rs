@@ -8,10 +8,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounce;
 pub mod check;
 pub mod fit;
 pub mod floor;
+pub mod frames;
 pub mod histogram;
+pub mod progress;
 pub mod recorder;
 pub mod run;
 pub mod statistics;

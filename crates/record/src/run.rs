@@ -64,7 +64,7 @@ pub struct HostFacts {
 /// What lies between the two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
-    /// `host` (a remote server), `loopback`, `veth` or `echo` (a plain echo service).
+    /// `host` (a remote server), `loopback`, `veth`, `echo` (a plain echo service) or `reflector` (whatever returns Ethernet frames).
     pub kind: String,
     /// The client's interface, where known.
     pub interface: Option<String>,

@@ -1,30 +1,136 @@
-//! The schema `hairpin.progress/1`: one line per second of `--json-stream`, before the final line, which is the whole run.
+//! The schema `hairpin.stream/1`: how many frames a second go through, with and without loss.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::run::Quantiles;
+use crate::frames::{Lost, Rings};
+use crate::run::{ClockFacts, Cpu, Hosts, Link};
+use crate::warning::Note;
 
 /// The name of this schema.
-pub const SCHEMA: &str = "hairpin.progress/1";
+pub const SCHEMA: &str = "hairpin.stream/1";
 
-/// What a row has found since its start.
+/// One row per way to move frames, direction and frame size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Progress {
-    /// Always `hairpin.progress/1`.
+pub struct Stream {
+    /// Always `hairpin.stream/1`.
     pub schema: String,
-    /// The row's path spec in canonical form.
-    pub path: String,
-    /// Payload of a request.
-    pub request_bytes: u64,
-    /// Since the start of measuring.
-    pub at_ns: u64,
-    /// Requests answered so far.
-    pub transactions: u64,
-    /// Requests lost so far.
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When it started, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended it early; what was measured until then is here.
+    pub interrupted: bool,
+    /// Why it failed part way, if it did.
+    pub error: Option<String>,
+    /// Facts of both sides; `client` is this one.
+    pub hosts: Hosts,
+    /// What lies between the two sides.
+    pub link: Link,
+    /// The clock behind rates and durations on the client.
+    pub clock: ClockFacts,
+    /// The search for the rate without loss ends when it is known to this share of itself; `null` where nothing is searched.
+    pub resolution: Option<f64>,
+    /// One row per way, direction and size, in the order measured.
+    pub results: Vec<StreamRow>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Frames that the client sends; the other side's kernel counts and discards them.
+    Inject,
+    /// Frames that the server receives; the client sends them.
+    Receive,
+    /// Frames that come back to the client; the server bounces them.
+    Bounce,
+}
+
+impl std::fmt::Display for Direction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Direction::Inject => "inject",
+            Direction::Receive => "receive",
+            Direction::Bounce => "bounce",
+        })
+    }
+}
+
+/// What went through in one direction with frames of one size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamRow {
+    /// How both sides send and receive: client, then server, such as `xdp:spin/packet:block`.
+    pub io: String,
+    /// What is counted.
+    pub direction: Direction,
+    /// Bytes of every frame, Ethernet header included, FCS not; `null` where they are the sender's choice.
+    pub frame_bytes: Option<u64>,
+    /// Queues of each side.
+    pub queues: u32,
+    /// The highest offered rate at which nothing was lost; `null` where none was found, or none was searched.
+    pub lossless: Option<Trial>,
+    /// As fast as the sender can; or at `--pace`; or, where another host sends, at its rate.
+    pub offered: Trial,
+    /// Every trial of the search, in the order made.
+    pub search: Vec<Step>,
+    /// What the client's rings were granted; `null` where it has none.
+    pub client: Option<Rings>,
+    /// What the server's rings were granted; `null` where it has none or is another host.
+    pub server: Option<Rings>,
+    /// Every way in which these figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// One rate offered for a while.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trial {
+    /// The rate asked of the sender in frames/s; `null` for as fast as it can.
+    pub asked_per_s: Option<f64>,
+    /// From the first frame to the last.
+    pub duration_ns: u64,
+    /// Frames that the sender handed to its ring; where another host sends, the span of the numbers seen.
+    pub offered: u64,
+    /// Frames that arrived where they are counted, each once; `null` where nobody counts.
+    pub delivered: Option<u64>,
+    /// offered / duration.
+    pub offered_per_s: f64,
+    /// delivered / duration.
+    pub delivered_per_s: Option<f64>,
+    /// Bit rate on the wire of what was delivered (offered, where nobody counts), with 24 bytes of preamble, FCS and gap per frame.
+    pub wire_bits_per_s: f64,
+    /// Frames offered and not delivered.
     pub lost: u64,
-    /// transactions / measured time so far.
-    pub transactions_per_s: f64,
-    /// RTT since the start of measuring.
-    pub rtt_ns: Quantiles,
+    /// Where rings of either side counted losses.
+    pub lost_by_cause: Lost,
+    /// Lost where no ring counted it: in a queue of the kernel, or on the way.
+    pub lost_elsewhere: u64,
+    /// Frames that arrived a second time.
+    pub duplicates: u64,
+    /// Frames overtaken by a later one of the same queue.
+    pub reordered: u64,
+    /// Frames with our ethertype that were not this stream's.
+    pub foreign: u64,
+    /// CPU time of both sides; `per_transaction_ns` is per frame that the side sent or received, whichever is more.
+    pub cpu: Cpu,
+}
+
+impl Trial {
+    /// Lost / offered.
+    pub fn lost_share(&self) -> f64 {
+        if self.offered == 0 { 0.0 } else { self.lost as f64 / self.offered as f64 }
+    }
+}
+
+/// One step of the search for the rate without loss.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// The rate asked for; `null` for as fast as the sender can.
+    pub asked_per_s: Option<f64>,
+    /// The rate that came about.
+    pub offered_per_s: f64,
+    /// Frames lost.
+    pub lost: u64,
 }

@@ -34,6 +34,13 @@ pub enum Warning {
         /// Out of how much time.
         of: Nanos,
     },
+    /// Other processes ran on the core of a verb that has one side only.
+    BusyCore {
+        /// For how long.
+        took: Nanos,
+        /// Out of how much time.
+        of: Nanos,
+    },
     /// A worker was pushed off its core.
     InvoluntarySwitches {
         /// Whose worker.
@@ -113,6 +120,25 @@ pub enum Warning {
         /// Why not.
         why: String,
     },
+    /// No rate was found at which nothing is lost.
+    AlwaysLoss {
+        /// The lowest rate tried, in frames/s.
+        least_per_s: f64,
+    },
+    /// Frames came to a ring that were not of the session.
+    StrayFrames {
+        /// Whose ring.
+        side: Side,
+        /// How many.
+        count: u64,
+    },
+    /// A ring lost frames.
+    RingLoss {
+        /// Whose ring.
+        side: Side,
+        /// How many.
+        lost: u64,
+    },
     /// The server's own worker ended before it could say what it saw.
     ServerUnknown {
         /// Why.
@@ -125,7 +151,7 @@ impl Warning {
     pub fn code(&self) -> &'static str {
         match self {
             Warning::TooFewSamples { .. } => "too-few-samples",
-            Warning::ForeignTime { .. } => "foreign-time",
+            Warning::ForeignTime { .. } | Warning::BusyCore { .. } => "foreign-time",
             Warning::InvoluntarySwitches { .. } => "involuntary-switches",
             Warning::SharedCore { .. } => "shared-core",
             Warning::DeepIdle { .. } => "deep-idle",
@@ -139,6 +165,9 @@ impl Warning {
             Warning::TuplesUsedUp { .. } => "tuples-used-up",
             Warning::RealtimeThrottling { .. } => "realtime-throttling",
             Warning::NoFloor { .. } => "no-floor",
+            Warning::AlwaysLoss { .. } => "always-loss",
+            Warning::StrayFrames { .. } => "stray-frames",
+            Warning::RingLoss { .. } => "ring-loss",
             Warning::ServerUnknown { .. } => "server-unknown",
         }
     }
@@ -152,6 +181,9 @@ impl Warning {
             Warning::ForeignTime { side, took, of } => format!(
                 "other processes took {took} of {of} on the {side}'s core; end them, or choose another core with --cpu CLIENT,SERVER"
             ),
+            Warning::BusyCore { took, of } => {
+                format!("other processes took {took} of {of} on its core; end them, or choose another core with --cpu N")
+            }
             Warning::InvoluntarySwitches { side, count } => format!(
                 "the {side} was pushed off its core {count} times, so the tail holds the scheduler's time; use a quiet core (--cpu) or --sched fifo:1"
             ),
@@ -192,6 +224,15 @@ impl Warning {
                 "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
             ),
             Warning::NoFloor { why } => format!("there is no floor beside these figures: {why}"),
+            Warning::AlwaysLoss { least_per_s } => format!(
+                "frames were lost at every rate tried, down to {least_per_s:.0}/s; something else on these cores or in the queue loses them: use quiet cores (--cpu), and compare with a fixed --pace"
+            ),
+            Warning::StrayFrames { side, count } => format!(
+                "{count} frames came to the {side}'s ring that were not this session's, or damaged, and were ignored; somebody else sends to its ports: choose others with --local-port or --data-ports"
+            ),
+            Warning::RingLoss { side, lost } => format!(
+                "the {side}'s ring lost {lost} frames, because it was full or had no free chunk; use fewer --outstanding or --flows, or a lower --pace"
+            ),
             Warning::ServerUnknown { why } => {
                 format!("the server's side is missing ({why}); look at its own log, and run again")
             }

@@ -5,11 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
+use hairpin_record::bounce::{self, Bounce, BounceSecond};
 use hairpin_record::check::{self, Check};
 use hairpin_record::floor::{self, Comparison, FitReport, Floor, Sizes};
 use hairpin_record::histogram::Decoded;
+use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
-use hairpin_record::stream::{self, Progress};
+use hairpin_record::stream::{self, Stream};
 use hairpin_units::Quantile;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -19,12 +21,15 @@ const EXAMPLE: &str = include_str!("data/run-1.json");
 #[test]
 fn published_schemas_are_those_of_the_code() {
     published::<Run>(run::SCHEMA, "hairpin.run-1.json");
-    published::<Progress>(stream::SCHEMA, "hairpin.progress-1.json");
+    published::<Progress>(progress::SCHEMA, "hairpin.progress-1.json");
     published::<Check>(check::SCHEMA, "hairpin.check-1.json");
     published::<Floor>(floor::SCHEMA, "hairpin.floor-1.json");
     published::<Comparison>(floor::COMPARISON_SCHEMA, "hairpin.floor-comparison-1.json");
     published::<Sizes>(floor::SIZES_SCHEMA, "hairpin.floor-sizes-1.json");
     published::<FitReport>(floor::FIT_SCHEMA, "hairpin.floor-fit-1.json");
+    published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
+    published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
+    published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
 }
 
 fn published<T: JsonSchema>(name: &str, file: &str) {

@@ -19,7 +19,7 @@ pub fn csv(run: &Run, options: &Options) -> String {
     lines.join("\n") + "\n"
 }
 
-fn line(values: &[String]) -> String {
+pub(crate) fn line(values: &[String]) -> String {
     values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(",")
 }
 
@@ -27,7 +27,7 @@ fn quote(value: &str) -> String {
     if value.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", value.replace('"', "\"\"")) } else { value.into() }
 }
 
-fn or_empty<T: ToString>(value: Option<T>) -> String {
+pub(crate) fn or_empty<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 

@@ -26,6 +26,26 @@ pub(crate) fn rate(per_s: f64) -> String {
     }
 }
 
+/// A figure with four significant digits at most, whole from 1,000 on.
+pub(crate) fn decimals(x: f64) -> String {
+    match x {
+        x if x >= 999.95 || x == 0.0 => format!("{x:.0}"),
+        x if x >= 99.995 => format!("{x:.1}"),
+        x if x >= 9.9995 => format!("{x:.2}"),
+        x => format!("{x:.3}"),
+    }
+}
+
+/// A share in percent: three significant digits, and never 0 for what is not.
+pub(crate) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        x if x <= 0.0 => "0".into(),
+        x if x < 0.01 => "<0.01".into(),
+        x if x < 9.995 => format!("{x:.2}"),
+        x => format!("{x:.1}"),
+    }
+}
+
 /// An asked rate, as short as it is exact.
 pub(crate) fn pace(per_s: f64) -> String {
     format!("{per_s}/s")
@@ -57,6 +77,12 @@ mod tests {
     fn times_keep_four_digits() {
         let shown: Vec<String> = [0.0, 52.0, 4_951.0, 2_475.5, 9_999.6, 14_703.0, 143_312.0, 999_960.0, 5e9].map(us).into();
         assert_eq!(shown, ["0.000", "0.052", "4.951", "2.475", "10.00", "14.70", "143.3", "1000", "5000000"]);
+    }
+
+    #[test]
+    fn bit_rates_and_shares() {
+        assert_eq!([0.0, 0.6721, 12.345, 545.9, 12_345.6].map(decimals), ["0", "0.672", "12.35", "545.9", "12346"]);
+        assert_eq!([0.0, 1e-9, 0.0123, 0.5, 1.0].map(percent), ["0", "<0.01", "1.23", "50.0", "100.0"]);
     }
 
     #[test]

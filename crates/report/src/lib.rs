@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod bounce;
 mod check;
 mod columns;
 mod csv;
@@ -26,24 +27,29 @@ mod notes;
 mod paths;
 mod pingpong;
 pub mod prose;
+mod rings;
 mod runs;
 mod sentences;
+mod stream;
 mod style;
 mod table;
 
 use hairpin_units::Quantile;
 
+pub use bounce::{bounce, bounce_heading, bounce_line};
 pub use check::{check, check_json};
 pub use csv::csv;
 pub use demo::demo;
 pub use fit::floor_fit;
 pub use floor::{floor, floor_comparison, floor_pingpong, floor_sizes};
-pub use json::{document, json, json_line, progress_line};
+pub use json::{json, json_line, progress_line};
 pub use label::short as short_path;
 pub use markdown::markdown;
 pub use paths::{PathRow, Support, paths};
 pub use pingpong::{PINGPONG_LABEL, pingpong};
+pub use rings::words as rings_words;
 pub use runs::{RunRow, runs};
+pub use stream::{stream, stream_csv, stream_markdown, stream_trial};
 pub use table::table;
 
 /// How a text is to look.

@@ -8,7 +8,7 @@ use crate::columns::{CpuOf, RTT, times, titles, turnaround};
 use crate::figure::{payload, rate, us_or_blank};
 use crate::grid::Grid;
 use crate::label::{self, Name};
-use crate::notes::{Kind, ending, sections};
+use crate::notes::{Kind, Section, ending, sections};
 use crate::prose::clean;
 use crate::table::{context, unreadable};
 
@@ -41,17 +41,23 @@ pub fn markdown(run: &Run, options: &Options) -> String {
         text.extend(lines(&heads, 1, rows.into_iter()));
     }
     for section in sections(&rows).into_iter().chain(unreadable(&rows, options)).chain(ending(run)) {
-        text.extend([String::new(), format!("**{}**", section.heading), String::new()]);
-        for (i, item) in section.items.iter().enumerate() {
-            let mark = if section.kind == Kind::Warning { format!("{}.", i + 1) } else { "-".into() };
-            text.push(format!("{mark} {}", escape(item)));
-        }
+        text.extend(list(&section));
     }
     text.join("\n") + "\n"
 }
 
+/// A headed list.
+pub(crate) fn list(section: &Section) -> Vec<String> {
+    let mut text = vec![String::new(), format!("**{}**", section.heading), String::new()];
+    for (i, item) in section.items.iter().enumerate() {
+        let mark = if section.kind == Kind::Warning { format!("{}.", i + 1) } else { "-".into() };
+        text.push(format!("{mark} {}", escape(item)));
+    }
+    text
+}
+
 /// Head, rule and rows; the first `left` columns are aligned left.
-fn lines(heads: &[String], left: usize, rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
+pub(crate) fn lines(heads: &[String], left: usize, rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
     let line = |cells: &[String]| format!("| {} |", cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(" | "));
     let rule: Vec<&str> = (0..heads.len()).map(|i| if i < left { ":---" } else { "---:" }).collect();
     let mut lines = vec![line(heads), format!("| {} |", rule.join(" | "))];
@@ -60,7 +66,7 @@ fn lines(heads: &[String], left: usize, rows: impl Iterator<Item = Vec<String>>)
 }
 
 /// Keeps a text from being read as markup.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in clean(text).chars() {
         if matches!(c, '\\' | '|' | '`' | '*' | '_' | '<' | '[' | ']' | '#') {

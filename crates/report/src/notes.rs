@@ -1,6 +1,7 @@
 //! What stands below a table: losses, what was not granted, warnings; alike messages of several rows become one.
 
 use hairpin_record::run::{Row, Run};
+use hairpin_record::warning::Note;
 
 use crate::floor::gap;
 use crate::label::{Name, join};
@@ -38,7 +39,7 @@ pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
         Section { heading: "Floor", kind: Kind::Plain, items: merged(&names, &rows, against_floor) },
         Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
         Section { heading: "Asked for, not granted", kind: Kind::Plain, items: merged(&names, &rows, granted) },
-        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows) },
+        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row| &row.warnings) },
     ]
     .into_iter()
     .filter(|section| !section.items.is_empty())
@@ -47,11 +48,16 @@ pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
 
 /// How the run ended, if not as asked.
 pub(crate) fn ending(run: &Run) -> Option<Section> {
+    ended(run.error.as_deref(), run.interrupted)
+}
+
+/// As [`ending`], for any record.
+pub(crate) fn ended(error: Option<&str>, interrupted: bool) -> Option<Section> {
     let mut items = Vec::new();
-    if let Some(error) = &run.error {
+    if let Some(error) = error {
         items.push(format!("the run failed part way: {error}; the figures are what was measured until then"));
     }
-    if run.interrupted {
+    if interrupted {
         items.push("the run was ended early by the user; the figures are what was measured until then".into());
     }
     (!items.is_empty()).then_some(Section { heading: "Incomplete", kind: Kind::Error, items })
@@ -76,7 +82,7 @@ pub(crate) fn lines(sections: &[Section], colour: bool) -> Vec<String> {
 }
 
 /// Asks every row for its messages and lists each once, after the names of its rows.
-fn merged(names: &[Name], rows: &[&Row], messages: impl Fn(&Row) -> Vec<String>) -> Vec<String> {
+pub(crate) fn merged<R>(names: &[Name], rows: &[&R], messages: impl Fn(&R) -> Vec<String>) -> Vec<String> {
     let mut found: Vec<(String, Vec<usize>)> = Vec::new();
     for (i, row) in rows.iter().enumerate() {
         for message in messages(row) {
@@ -136,16 +142,17 @@ fn granted(row: &Row) -> Vec<String> {
         .collect()
 }
 
-fn warnings(names: &[Name], rows: &[&Row]) -> Vec<String> {
+/// Every warning of the rows, those of one code together.
+pub(crate) fn warnings<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note]) -> Vec<String> {
     let mut codes: Vec<&str> = Vec::new();
-    for note in rows.iter().flat_map(|row| &row.warnings) {
+    for note in rows.iter().flat_map(|row| notes(row)) {
         if !codes.contains(&note.code.as_str()) {
             codes.push(&note.code);
         }
     }
     let mut items = Vec::new();
     for code in codes {
-        let of = |row: &Row| row.warnings.iter().filter(|note| note.code == code).map(|note| note.message.clone()).collect();
+        let of = |row: &R| notes(row).iter().filter(|note| note.code == code).map(|note| note.message.clone()).collect();
         let mut alike = merged(names, rows, of);
         let more = alike.len().saturating_sub(SHOWN_PER_CODE);
         alike.truncate(SHOWN_PER_CODE);

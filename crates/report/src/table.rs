@@ -1,6 +1,6 @@
 //! The terminal's table: one row per result, what the columns mean above, what may mislead below.
 
-use hairpin_record::run::{Row, Run};
+use hairpin_record::run::{Link, Row, Run};
 
 use crate::Options;
 use crate::accounts::accounts;
@@ -27,22 +27,22 @@ pub fn table(run: &Run, options: &Options) -> String {
 
 /// Tool, time, link, hosts and clock in a sentence.
 pub(crate) fn context(run: &Run) -> String {
-    let link = &run.link;
-    let mut parts = vec![run.tool.clone(), run.started.clone(), link_words(run)];
-    parts.extend(link.mtu.map(|mtu| format!("MTU {mtu}")));
-    parts.extend(link.options.iter().map(|(name, value)| format!("{name}={value}")));
+    let mut parts = vec![run.tool.clone(), run.started.clone()];
+    parts.extend(link_words(&run.link));
     let server = run.hosts.server.as_ref().map_or("a server that tells nothing of itself", |host| host.hostname.as_str());
     parts.push(format!("{} -> {server}", run.hosts.client.hostname));
     parts.push(format!("clock {}, {:.1} ns of every RTT", run.clock.source, run.clock.cost_ns));
     parts.join(", ")
 }
 
-/// Kind, interface and peer.
-fn link_words(run: &Run) -> String {
-    let link = &run.link;
+/// Kind, interface and peer; MTU; options.
+pub(crate) fn link_words(link: &Link) -> Vec<String> {
     let interface = link.interface.as_ref().map_or(String::new(), |name| format!(" {name}"));
     let peer = link.peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));
-    format!("{}{interface}{peer}", link.kind)
+    let mut parts = vec![format!("{}{interface}{peer}", link.kind)];
+    parts.extend(link.mtu.map(|mtu| format!("MTU {mtu}")));
+    parts.extend(link.options.iter().map(|(name, value)| format!("{name}={value}")));
+    parts
 }
 
 /// The heading that says what the columns are, and the table. With `links`, the link of each row takes the place of its payload.

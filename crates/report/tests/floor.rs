@@ -9,7 +9,7 @@ use hairpin_model::nic_file::parse;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::floor::{Floor, SIZES_SCHEMA, Sizes};
 use hairpin_record::run::{Quantiles, Row, Run};
-use hairpin_report::{Options, document, floor, floor_comparison, floor_fit, floor_pingpong, floor_sizes};
+use hairpin_report::{Options, floor, floor_comparison, floor_fit, floor_pingpong, floor_sizes, json};
 use insta::assert_snapshot;
 
 fn link(rate: &str, cable: &str, hops: &[&str]) -> Link {
@@ -132,10 +132,10 @@ elapsed = 1880280 us, 9.40 per HRT (min:7.07, max:20.99), size 2048
 #[test]
 fn json_has_total_and_stages_in_decimal_nanoseconds() {
     let record = at("none", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
-    assert_snapshot!(document(&record));
-    assert_eq!(serde_json::from_str::<Floor>(&document(&record)).unwrap(), record);
+    assert_snapshot!(json(&record));
+    assert_eq!(serde_json::from_str::<Floor>(&json(&record)).unwrap(), record);
     let interval = at("dna-82599", None, &Link::default());
-    assert_eq!(serde_json::from_str::<Floor>(&document(&interval)).unwrap(), interval);
+    assert_eq!(serde_json::from_str::<Floor>(&json(&interval)).unwrap(), interval);
 }
 
 /// A run over sizes whose RTTs follow a rule to the nanosecond.

@@ -2,10 +2,13 @@
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
 
+use hairpin_record::bounce::{self, Bounce, BounceSecond, Bounced, Kept};
 use hairpin_record::check::{self, Check, Delay, Verdict};
+use hairpin_record::frames::{self, Lost, Refused, Rings};
 use hairpin_record::histogram::Times;
-use hairpin_record::run::{CpuSide, Origin, Quantiles, Row, Run, Tcp, TcpSide};
-use hairpin_record::stream::{self, Progress};
+use hairpin_record::progress::{self, Progress};
+use hairpin_record::run::{Cpu, CpuSide, Origin, Quantiles, Row, Run, Tcp, TcpSide};
+use hairpin_record::stream::{self, Direction, Step, Stream, StreamRow, Trial};
 use hairpin_record::warning::Warning;
 use hairpin_report::{Options, PathRow, RunRow, Support};
 use hairpin_units::{Nanos, Quantile};
@@ -247,7 +250,7 @@ fn json_reads_back_as_the_run() {
     assert_eq!(line.trim_end().lines().count(), 1);
     assert_eq!(serde_json::from_str::<Run>(&line).unwrap(), run);
     let progress = Progress {
-        schema: stream::SCHEMA.into(),
+        schema: progress::SCHEMA.into(),
         path: "udp:spin/udp:spin".into(),
         request_bytes: 64,
         at_ns: 1_000_000_000,
@@ -410,4 +413,190 @@ fn check_of_a_clock_that_runs_wrong() {
     assert_snapshot!(hairpin_report::check(&check, &Options::default()));
     let read: Check = serde_json::from_str(&hairpin_report::check_json(&check)).unwrap();
     assert_eq!(read, check);
+}
+
+fn rings(interface: &str, mode: Option<&str>) -> Rings {
+    let refused = mode.map(|_| Refused { feature: "zero-copy".into(), why: "the driver veth has none".into() });
+    Rings {
+        back_end: if mode.is_some() { "af_xdp" } else { "af_packet" }.into(),
+        interface: interface.into(),
+        queues: vec![0],
+        mode: mode.map(String::from),
+        longest_frame_bytes: 1514,
+        refused: refused.into_iter().collect(),
+        ..Rings::default()
+    }
+}
+
+fn bounced() -> Bounced {
+    let kept = Kept { group: 3, repeated: 12, ..Kept::default() };
+    let lost = Lost { rx_ring_full: 1024, ..Lost::default() };
+    Bounced {
+        received: 8_123_452,
+        received_bytes: 487_407_120,
+        sent: 8_123_435,
+        sent_bytes: 487_406_100,
+        sent_wire_bytes: 8_123_435 * 84,
+        kept,
+        wrong_checksum: 0,
+        tx_ring_full: 2,
+        lost,
+    }
+}
+
+fn bounce_of(frames: Bounced) -> Bounce {
+    let duration_ns = 10_003_000_000;
+    Bounce {
+        schema: bounce::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        command: vec!["hairpin".into(), "bounce".into(), "-i".into(), "veth0".into()],
+        started: "2026-03-02T09:41:07Z".into(),
+        error: None,
+        host: example().hosts.client,
+        io: "xdp:spin".into(),
+        filter: "ethertype:0x88b5".into(),
+        rewrite: "macs".into(),
+        flush: "adaptive".into(),
+        repeats: Some(64),
+        verify: false,
+        input: rings("veth0", Some("generic")),
+        output: None,
+        duration_ns,
+        frames,
+        frames_per_s: frames::per_s(frames.sent, duration_ns),
+        wire_bits_per_s: frames::per_s(8 * frames.sent_wire_bytes, duration_ns),
+        cpu: CpuSide { per_transaction_ns: Some(1211.4), ..CpuSide::default() },
+        warnings: Vec::new(),
+    }
+}
+
+fn second(at_s: u64, frames: Bounced) -> BounceSecond {
+    BounceSecond {
+        schema: bounce::SECOND_SCHEMA.into(),
+        at_ns: at_s * 1_000_000_000,
+        duration_ns: 1_000_000_000,
+        frames,
+        frames_per_s: frames::per_s(frames.sent, 1_000_000_000),
+        wire_bits_per_s: frames::per_s(8 * frames.sent_wire_bytes, 1_000_000_000),
+    }
+}
+
+#[test]
+fn bounce_second_by_second_and_in_all() {
+    let quiet =
+        Bounced { received: 12, received_bytes: 720, sent: 12, sent_bytes: 720, sent_wire_bytes: 12 * 84, ..Bounced::default() };
+    let mut text = hairpin_report::bounce_heading(&Options::default());
+    for (at, frames) in [(1, Bounced::default()), (2, quiet), (3, bounced())] {
+        text += &hairpin_report::bounce_line(&second(at, frames));
+    }
+    text += "\n";
+    text += &hairpin_report::bounce(&bounce_of(bounced()), &Options::default());
+    assert_snapshot!(fits(&text));
+    assert_snapshot!(hairpin_report::progress_line(&second(3, bounced())));
+}
+
+#[test]
+fn bounce_between_two_interfaces_that_ends_by_itself() {
+    let mut bounce = bounce_of(bounced());
+    bounce.output = Some(rings("eth7", None));
+    (bounce.verify, bounce.repeats) = (true, None);
+    bounce.frames.wrong_checksum = 5;
+    bounce.error = Some("veth0 went down".into());
+    bounce.warnings.push(Warning::NoTsc { why: "the hypervisor hides it".into() }.note());
+    let text = hairpin_report::bounce(&bounce, &Options::default());
+    assert_snapshot!(fits(&text));
+    assert_eq!(serde_json::from_str::<Bounce>(&hairpin_report::json(&bounce)).unwrap(), bounce);
+}
+
+fn trial(asked_per_s: Option<f64>, per_s: u64, lost: u64) -> Trial {
+    let (offered, bytes) = (per_s / 2, 60 * per_s / 2);
+    let cpu = |ns| CpuSide { per_transaction_ns: Some(ns), ..CpuSide::default() };
+    Trial {
+        asked_per_s,
+        duration_ns: 500_000_000,
+        offered,
+        delivered: Some(offered - lost),
+        offered_per_s: per_s as f64,
+        delivered_per_s: Some((per_s - 2 * lost) as f64),
+        wire_bits_per_s: frames::wire_bits_per_s(offered, bytes, 500_000_000),
+        lost,
+        lost_by_cause: Lost { rx_ring_full: lost / 2, ..Lost::default() },
+        lost_elsewhere: lost - lost / 2,
+        cpu: Cpu { client: cpu(612.0), server: Some(cpu(598.4)) },
+        ..Trial::default()
+    }
+}
+
+fn streamed(io: &str, direction: Direction, lossless: Option<u64>, flat: u64, lost: u64) -> StreamRow {
+    let mode = io.starts_with("xdp").then_some("generic");
+    StreamRow {
+        io: io.into(),
+        direction,
+        frame_bytes: Some(64),
+        queues: 1,
+        lossless: lossless.map(|per_s| trial(Some(per_s as f64), per_s, 0)),
+        offered: trial(None, flat, lost),
+        search: vec![Step { asked_per_s: None, offered_per_s: flat as f64, lost }],
+        client: Some(rings("hairpin0", mode)),
+        server: (direction != Direction::Inject).then(|| rings("hairpin1", mode)),
+        warnings: Vec::new(),
+    }
+}
+
+fn stream_of(results: Vec<StreamRow>) -> Stream {
+    let Run { tool, started, hosts, link, clock, .. } = over("veth", Vec::new());
+    let (interrupted, error) = (false, None);
+    let command = ["hairpin", "stream", "--link", "veth"].map(String::from).into();
+    Stream {
+        schema: stream::SCHEMA.into(),
+        tool,
+        command,
+        started,
+        interrupted,
+        error,
+        hosts,
+        link,
+        clock,
+        resolution: Some(0.02),
+        results,
+    }
+}
+
+fn streams() -> Stream {
+    let mut none = streamed("packet:spin/packet:block", Direction::Bounce, None, 198_000, 91_000);
+    none.offered.duplicates = 4;
+    none.warnings.push(Warning::SharedCore { cpu: 1 }.note());
+    stream_of(vec![
+        streamed("xdp:spin/xdp:spin", Direction::Inject, Some(1_204_112), 1_204_112, 0),
+        streamed("xdp:spin/xdp:spin", Direction::Receive, Some(811_000), 1_180_034, 31_205),
+        none,
+    ])
+}
+
+#[test]
+fn stream_in_a_table() {
+    assert_snapshot!(fits(&hairpin_report::stream(&streams(), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::stream(&stream_of(Vec::new()), &Options::default())));
+}
+
+#[test]
+fn stream_towards_another_host_knows_one_side() {
+    let mut row = streamed("packet:spin", Direction::Receive, None, 500_000, 12);
+    (row.client, row.frame_bytes) = (None, None);
+    row.offered.cpu.server = None;
+    let mut stream = stream_of(vec![row]);
+    stream.resolution = None;
+    stream.interrupted = true;
+    stream.hosts.server = None;
+    assert_snapshot!(fits(&hairpin_report::stream(&stream, &Options::default())));
+}
+
+#[test]
+fn stream_for_pages_and_scripts() {
+    let stream = streams();
+    assert_snapshot!(hairpin_report::stream_markdown(&stream));
+    assert_snapshot!(hairpin_report::stream_csv(&stream));
+    assert_eq!(serde_json::from_str::<Stream>(&hairpin_report::json(&stream)).unwrap(), stream);
+    let row = &stream.results[1];
+    assert_snapshot!(hairpin_report::stream_trial(&row.io, row.direction, row.frame_bytes, &row.search[0]));
 }

@@ -8,10 +8,11 @@
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings
-//!   host        host                    /proc and /sys behind a trait, with a fake
+//!   host        host, capability        /proc and /sys behind a trait, with a fake; what this process may
 //! ```
 
 pub mod bpf;
+pub mod capability;
 pub mod clock;
 pub mod ethtool;
 pub mod fdpass;

@@ -1,4 +1,5 @@
-//! A small rtnetlink client: makes a veth pair across two namespaces, sets links up, gives addresses and a rate, reads links.
+//! A small rtnetlink client: makes a veth pair across two namespaces, sets links up, gives addresses and a rate, reads links, routes and
+//! neighbours.
 //!
 //! ```text
 //!   first worker's namespace                      second worker's namespace
@@ -11,44 +12,34 @@
 //!
 //! Neither end is ever in the namespace that the processes came from, so a killed process leaves nothing there.
 //!
-//! Sources: rtnetlink(7), `include/uapi/linux/{rtnetlink,if_link,veth,pkt_sched}.h`, `net/sched/sch_tbf.c`.
+//! Sources: rtnetlink(7), `include/uapi/linux/{rtnetlink,if_link,veth}.h`.
 //! The crate `neli` encodes and decodes; its router is not used, because it starts a thread, and a process that is to enter
 //! a namespace or to measure must have one only.
+
+mod qdisc;
+mod route;
 
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
 
-use hairpin_units::{BitRate, Bytes};
 use neli::consts::nl::{NlmF, Nlmsg, NlmsgerrAttr};
-use neli::consts::rtnl::{Ifa, IfaF, Iff, Ifla, IflaInfo, RtAddrFamily, RtScope, Rtm, Tca};
+use neli::consts::rtnl::{Ifa, IfaF, Iff, Ifla, IflaInfo, RtAddrFamily, RtScope, Rtm};
 use neli::consts::socket::NlFamily;
 use neli::err::{BuilderError, SocketError};
 use neli::nl::{NlPayload, NlmsghdrBuilder};
-use neli::rtnl::{Ifaddrmsg, IfaddrmsgBuilder, Ifinfomsg, IfinfomsgBuilder, Rtattr, RtattrBuilder, Tcmsg, TcmsgBuilder};
+use neli::rtnl::{Ifaddrmsg, IfaddrmsgBuilder, Ifinfomsg, IfinfomsgBuilder, Rtattr, RtattrBuilder};
 use neli::socket::synchronous::NlSocketHandle;
 use neli::types::{Buffer, GenlBuffer, RtBuffer};
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 
+pub use self::qdisc::{RootQdisc, Tbf};
+pub use self::route::Route;
+
 /// The peer's description inside `IFLA_INFO_DATA` of a veth (`enum` in `linux/veth.h`).
 const VETH_INFO_PEER: u16 = 1;
-/// Attributes inside `TCA_OPTIONS` of a tbf (`enum` in `linux/pkt_sched.h`).
-const TCA_TBF_PARMS: u16 = 1;
-const TCA_TBF_RATE64: u16 = 4;
-const TCA_TBF_BURST: u16 = 6;
-/// `tc_ratespec.linklayer` for Ethernet: the kernel then reckons packet times itself and wants no rate table.
-const TC_LINKLAYER_ETHERNET: u8 = 1;
-/// Parent of a qdisc that stands at a device's root.
-const TC_H_ROOT: u32 = 0xffff_ffff;
-/// The handle `1:` that [`Netlink::add_tbf`] gives.
-const TBF_HANDLE: u32 = 0x0001_0000;
-/// Length of `struct tc_tbf_qopt`: two rate specifications of 12 bytes, then limit, buffer and mtu.
-const TBF_QOPT_LEN: usize = 36;
-/// Where `tc_ratespec.rate`, in bytes per second, lies in `struct tc_tbf_qopt`.
-const TBF_RATE_AT: usize = 8;
-
 /// What the kernel or the netlink socket refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
@@ -92,26 +83,6 @@ pub struct VethConfig {
     pub queues: Option<u32>,
     /// A process, as this process's /proc numbers it, in whose network namespace the peer's end is made.
     pub peer_pid: u32,
-}
-
-/// A token bucket at the root of a link: `rate` on average, `burst` at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tbf {
-    /// Rate of Ethernet frames, without preamble, FCS and gap.
-    pub rate: BitRate,
-    /// Bucket size; not below the MTU plus 14, or full-sized frames are dropped. 4 GiB at most.
-    pub burst: Bytes,
-    /// Bytes that may wait; what comes beyond is dropped. 4 GiB at most.
-    pub limit: Bytes,
-}
-
-/// A qdisc at a link's root, as the kernel reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootQdisc {
-    /// The kernel's name, such as `noqueue`, `fq_codel`, `mq` or `tbf`.
-    pub kind: String,
-    /// The rate, for a `tbf`.
-    pub rate: Option<BitRate>,
 }
 
 /// One network interface of a namespace.
@@ -182,7 +153,7 @@ impl Netlink {
     pub fn create_veth(&self, config: &VethConfig) -> Result<(), NetlinkError> {
         let asked = Asked { operation: "create veth", interface: &config.name };
         let message = veth_request(config).map_err(|reason| asked.exchange(reason))?;
-        self.request(&asked, Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, message).map(drop)
+        self.request(&asked, Rtm::Newlink, NlmF::CREATE | NlmF::EXCL, message, |_| ()).map(drop)
     }
 
     /// Sets the link `name` up.
@@ -192,7 +163,7 @@ impl Netlink {
     pub fn set_up(&self, name: &str) -> Result<(), NetlinkError> {
         let asked = Asked { operation: "set up", interface: name };
         let message = link_by_name(name, true).map_err(|reason| asked.exchange(reason))?;
-        self.request(&asked, Rtm::Setlink, NlmF::empty(), message).map(drop)
+        self.request(&asked, Rtm::Setlink, NlmF::empty(), message, |_| ()).map(drop)
     }
 
     /// Gives the link `name` the address `address`/`prefix`. An IPv6 address is usable at once: no duplicate address detection.
@@ -204,32 +175,7 @@ impl Netlink {
         let asked = Asked { operation: "add an address to", interface: name };
         let index = self.link(name)?.index;
         let message = address_request(index, address, prefix).map_err(|reason| asked.exchange(reason))?;
-        self.request(&asked, Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, message).map(drop)
-    }
-
-    /// Puts a token bucket at the root of the link `name`, so that it sends at `tbf.rate` on average.
-    ///
-    /// # Errors
-    /// There is no such link (ENODEV), the kernel has no tbf (ENOENT), the burst is 0 or the link has another root qdisc
-    /// (EINVAL, EEXIST), or this process lacks CAP_NET_ADMIN (EPERM).
-    pub fn add_tbf(&self, name: &str, tbf: &Tbf) -> Result<(), NetlinkError> {
-        let asked = Asked { operation: "add a tbf to", interface: name };
-        let index = self.link(name)?.index;
-        let message = tbf_request(index, tbf).map_err(|reason| asked.exchange(reason))?;
-        self.request(&asked, Rtm::Newqdisc, NlmF::CREATE | NlmF::EXCL, message).map(drop)
-    }
-
-    /// Reads the qdisc at the root of the link `name`; `None` if the kernel shows none.
-    ///
-    /// # Errors
-    /// There is no such link (ENODEV).
-    pub fn root_qdisc(&self, name: &str) -> Result<Option<RootQdisc>, NetlinkError> {
-        let asked = Asked { operation: "read the qdisc of", interface: name };
-        let index = self.link(name)?.index;
-        let message = qdisc_message(index, 0, 0, RtBuffer::new()).map_err(|reason| asked.exchange(reason))?;
-        let all = self.request(&asked, Rtm::Getqdisc, NlmF::DUMP, message)?;
-        let root = all.iter().find(|q| i64::from(*q.tcm_ifindex()) == i64::from(index) && *q.tcm_parent() == TC_H_ROOT);
-        Ok(root.map(root_qdisc_of))
+        self.request(&asked, Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, message, |_| ()).map(drop)
     }
 
     /// Reads the link `name` of this socket's namespace.
@@ -239,8 +185,8 @@ impl Netlink {
     pub fn link(&self, name: &str) -> Result<LinkFacts, NetlinkError> {
         let asked = Asked { operation: "read link", interface: name };
         let message = link_by_name(name, false).map_err(|reason| asked.exchange(reason))?;
-        let answer = self.request(&asked, Rtm::Getlink, NlmF::empty(), message)?;
-        answer.first().and_then(link_facts).ok_or_else(|| asked.exchange("the answer holds no link"))
+        let answer = self.request(&asked, Rtm::Getlink, NlmF::empty(), message, link_facts)?;
+        answer.into_iter().flatten().next().ok_or_else(|| asked.exchange("the answer holds no link"))
     }
 
     /// Reads all links of this socket's namespace, by index.
@@ -250,15 +196,23 @@ impl Netlink {
     pub fn links(&self) -> Result<Vec<LinkFacts>, NetlinkError> {
         let asked = Asked { operation: "list", interface: "all links" };
         let message = IfinfomsgBuilder::default().ifi_family(RtAddrFamily::Unspecified).build().map_err(|e| asked.exchange(e))?;
-        let mut links: Vec<_> = self.request(&asked, Rtm::Getlink, NlmF::DUMP, message)?.iter().filter_map(link_facts).collect();
+        let answer = self.request(&asked, Rtm::Getlink, NlmF::DUMP, message, link_facts)?;
+        let mut links: Vec<_> = answer.into_iter().flatten().collect();
         links.sort_by_key(|link| link.index);
         Ok(links)
     }
 
-    /// Sends one request and collects the answer's messages up to its acknowledgement (or a dump's end).
-    fn request<P>(&self, asked: &Asked<'_>, kind: Rtm, flags: NlmF, message: P) -> Result<Vec<P>, NetlinkError>
+    /// Sends one request and collects what `read` makes of the answer's messages, up to its acknowledgement (or a dump's end).
+    fn request<P, R>(
+        &self,
+        asked: &Asked<'_>,
+        kind: Rtm,
+        flags: NlmF,
+        message: P,
+        read: impl Fn(&P) -> R,
+    ) -> Result<Vec<R>, NetlinkError>
     where
-        P: Size + ToBytes + FromBytesWithInput<Input = usize> + Clone + Debug,
+        P: Size + ToBytes + FromBytesWithInput<Input = usize> + Debug,
     {
         let sequence = self.sequence.get().wrapping_add(1);
         self.sequence.set(sequence);
@@ -288,7 +242,7 @@ impl Netlink {
                     NlPayload::Ack(_) | NlPayload::DumpExtAck(_) => return Ok(collected),
                     NlPayload::Empty | NlPayload::Payload(_) if done => return Ok(collected),
                     NlPayload::Empty => {}
-                    NlPayload::Payload(payload) => collected.push(payload.clone()),
+                    NlPayload::Payload(payload) => collected.push(read(payload)),
                 }
             }
         }
@@ -361,40 +315,6 @@ fn address_request(index: u32, address: IpAddr, prefix: u8) -> Result<Ifaddrmsg,
     Ok(message.ifa_scope(RtScope::Universe).ifa_index(index).rtattrs(attributes).build()?)
 }
 
-fn qdisc_message(index: u32, handle: u32, parent: u32, attributes: RtBuffer<Tca, Buffer>) -> Result<Tcmsg, BuilderError> {
-    // The kernel's field is a signed integer; an index that it gave fits.
-    let message = TcmsgBuilder::default().tcm_family(0).tcm_ifindex(index.cast_signed()).tcm_info(0);
-    Ok(message.tcm_handle(handle).tcm_parent(parent).rtattrs(attributes).build()?)
-}
-
-fn tbf_request(index: u32, tbf: &Tbf) -> Result<Tcmsg, BuilderError> {
-    let bytes_per_s = tbf.rate.0 / 8;
-    let burst = u32::try_from(tbf.burst.0).unwrap_or(u32::MAX);
-    let limit = u32::try_from(tbf.limit.0).unwrap_or(u32::MAX);
-    let mut options: RtBuffer<u16, Buffer> = RtBuffer::new();
-    options.push(attribute(TCA_TBF_PARMS, Buffer::from(tbf_qopt(bytes_per_s, limit).to_vec()))?);
-    // In bytes, so that the kernel works out the time itself; `tc_tbf_qopt.buffer` would want it in scheduler ticks.
-    options.push(attribute(TCA_TBF_BURST, burst)?);
-    if u32::try_from(bytes_per_s).is_err() {
-        options.push(attribute(TCA_TBF_RATE64, bytes_per_s)?);
-    }
-    let mut attributes = RtBuffer::new();
-    attributes.push(attribute(Tca::Kind, text("tbf"))?);
-    attributes.push(attribute(Tca::Options, options)?);
-    qdisc_message(index, TBF_HANDLE, TC_H_ROOT, attributes)
-}
-
-/// `struct tc_tbf_qopt`: rate { cell_log u8, linklayer u8, overhead u16, cell_align i16, mpu u16, rate u32 }, peakrate { the
-/// same }, limit u32, buffer u32, mtu u32. Peak rate, buffer and mtu stay 0: no peak rate, and the burst comes in
-/// `TCA_TBF_BURST`. From 4 GB/s on the rate is the largest that fits, and `TCA_TBF_RATE64` holds the true one.
-fn tbf_qopt(bytes_per_s: u64, limit: u32) -> [u8; TBF_QOPT_LEN] {
-    let mut qopt = [0; TBF_QOPT_LEN];
-    qopt[1] = TC_LINKLAYER_ETHERNET;
-    qopt[TBF_RATE_AT..12].copy_from_slice(&u32::try_from(bytes_per_s).unwrap_or(u32::MAX).to_ne_bytes());
-    qopt[24..28].copy_from_slice(&limit.to_ne_bytes());
-    qopt
-}
-
 fn link_facts(message: &Ifinfomsg) -> Option<LinkFacts> {
     let attributes = message.rtattrs().get_attr_handle();
     let number = |kind| attributes.get_attr_payload_as::<u32>(kind).ok();
@@ -410,20 +330,6 @@ fn link_facts(message: &Ifinfomsg) -> Option<LinkFacts> {
         mac: attributes.get_attribute(Ifla::Address).and_then(|a| a.rta_payload().as_ref().try_into().ok()),
         kind: kind.and_then(|info| info.get_attribute(IflaInfo::Kind).map(|a| until_nul(a.rta_payload().as_ref()))),
     })
-}
-
-fn root_qdisc_of(message: &Tcmsg) -> RootQdisc {
-    let attributes = message.rtattrs().get_attr_handle();
-    let kind = attributes.get_attribute(Tca::Kind).map(|a| until_nul(a.rta_payload().as_ref())).unwrap_or_default();
-    let rate = attributes.get_nested_attributes::<u16>(Tca::Options).ok().filter(|_| kind == "tbf").and_then(|options| {
-        let rate64 = options.get_attr_payload_as::<u64>(TCA_TBF_RATE64).ok();
-        let rate32 = || {
-            let qopt = options.get_attribute(TCA_TBF_PARMS)?.rta_payload().as_ref().get(TBF_RATE_AT..12)?.try_into().ok()?;
-            Some(u64::from(u32::from_ne_bytes(qopt)))
-        };
-        rate64.or_else(rate32).map(|bytes_per_s| BitRate(bytes_per_s.saturating_mul(8)))
-    });
-    RootQdisc { kind, rate }
 }
 
 fn until_nul(bytes: &[u8]) -> String {
@@ -465,19 +371,6 @@ mod tests {
         assert!(find(&wire, &pid).unwrap() > peer);
         let mtu = [&8_u16.to_ne_bytes()[..], &4_u16.to_ne_bytes(), &9000_u32.to_ne_bytes()].concat();
         assert_eq!(wire.windows(8).filter(|window| *window == mtu).count(), 2, "both ends carry the MTU");
-    }
-
-    #[test]
-    fn a_rate_beyond_32_bits_of_bytes_per_second_goes_into_rate64() {
-        let tbf = |rate| Tbf { rate: BitRate(rate), burst: Bytes(3000), limit: Bytes(100_000) };
-        let rate64 = |bytes: u64| [&12_u16.to_ne_bytes()[..], &TCA_TBF_RATE64.to_ne_bytes(), &bytes.to_ne_bytes()].concat();
-        let slow = wire(&tbf_request(2, &tbf(1_000_000_000)).unwrap());
-        assert!(find(&slow, &tbf_qopt(125_000_000, 100_000)).is_some());
-        assert!(find(&slow, &rate64(125_000_000)).is_none());
-        let fast = wire(&tbf_request(2, &tbf(100_000_000_000)).unwrap());
-        assert!(find(&fast, &tbf_qopt(12_500_000_000, 100_000)).is_some());
-        assert!(find(&fast, &rate64(12_500_000_000)).is_some());
-        assert_eq!(tbf_qopt(12_500_000_000, 0)[8..12], u32::MAX.to_ne_bytes());
     }
 
     #[test]

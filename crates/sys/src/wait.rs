@@ -305,6 +305,25 @@ pub fn with_wait<'fd, C: Clock + 'fd, V: WithWait>(
     })
 }
 
+/// Runs `visitor` with the policy of a thread that receives from a ring, which wakes it by one descriptor and needs no system call while
+/// something is there: `spin`; `adaptive`, and `busy-poll` likewise, the kernel's polling being the attempt's own affair; else poll(2).
+pub fn with_ring_wait<'fd, C: Clock + 'fd, V: WithWait>(
+    policy: Policy,
+    usecs: u32,
+    clock: C,
+    ring: BorrowedFd<'fd>,
+    visitor: V,
+) -> V::Out {
+    let spin = Spin { clock: clock.clone(), count: 1, next: 0 };
+    let ticks = clock.to_ticks(u64::from(usecs) * 1000);
+    let poll = Poll { clock, fds: vec![PollFd::from_borrowed_fd(ring, PollFlags::IN)], next: 1 };
+    match policy {
+        Policy::Spin => visitor.run(spin),
+        Policy::Adaptive | Policy::BusyPoll => visitor.run(Adaptive { spin, ticks, poll }),
+        Policy::Block | Policy::Poll | Policy::Epoll => visitor.run(poll),
+    }
+}
+
 fn new_epoll<C>(clock: C, fds: &[BorrowedFd<'_>]) -> io::Result<Epoll<C>> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (at, fd) in fds.iter().enumerate() {
@@ -399,6 +418,20 @@ mod tests {
             let (ours, _theirs) = UnixDatagram::pair().unwrap();
             let waited = with_wait(policy, 100, MonotonicRaw, &[ours.as_fd()], GiveUp).unwrap();
             assert!(waited >= 3_000_000, "{policy} gave up after {waited} ns");
+        }
+    }
+
+    #[test]
+    fn a_ring_is_waited_on_by_every_policy() {
+        for policy in Policy::ALL {
+            let (ours, theirs) = UnixDatagram::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            theirs.send(&[1]).unwrap();
+            theirs.send(&[2]).unwrap();
+            let sockets = [ours];
+            let receive = ReceiveAll { sockets: &sockets, count: 2 };
+            assert_eq!(with_ring_wait(policy, 50, MonotonicRaw, sockets[0].as_fd(), receive), [(0, 1), (0, 2)], "{policy}");
+            assert!(with_ring_wait(policy, 50, MonotonicRaw, sockets[0].as_fd(), GiveUp) >= 3_000_000, "{policy}");
         }
     }
 

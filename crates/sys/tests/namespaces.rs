@@ -46,6 +46,7 @@ type Test = (&'static str, fn(As) -> Outcome);
 
 const TESTS: &[Test] = &[
     ("a pair carries datagrams over IPv4 and IPv6", a_pair_carries_datagrams),
+    ("a route names interface and source, a neighbour its MAC", a_route_names_interface_and_source),
     ("mtu and queues are as asked at both ends", mtu_and_queues_are_as_asked),
     ("gro and tso follow and are read back", gro_and_tso_follow),
     ("a rate is reported and kept", a_rate_is_reported_and_kept),
@@ -107,6 +108,28 @@ fn a_pair_carries_datagrams(who: As) -> Outcome {
     }
     // Netlink and ethtool have started none: a measuring process has one thread.
     equal("threads", first.ask("list /proc/self/task")?, first.pid().to_string())
+}
+
+fn a_route_names_interface_and_source(who: As) -> Outcome {
+    let (mut first, mut second) = linked(who, 1500, 1)?;
+    let theirs = second.ask(&format!("mac {SECOND}"))?;
+    for (ours, peer, far) in [("198.18.0.1", "198.18.0.2", "203.0.113.9"), ("2001:2::1", "2001:2::2", "2001:db8::9")] {
+        equal("route", first.ask(&format!("route {peer}"))?, format!("{FIRST} via - from {ours}"))?;
+        equal("route to oneself", first.ask(&format!("route {ours}"))?, format!("lo via - from {ours}"))?;
+        contains(&first.ask(&format!("route {far}")).err().ok_or("there is a route")?, "cannot find the route to")?;
+        equal("neighbour at first", first.ask(&format!("neighbour {FIRST} {peer}"))?.as_str(), "-")?;
+        let (client, server) = if peer.contains(':') {
+            (format!("[{ours}]:0"), format!("[{peer}]:7009"))
+        } else {
+            (format!("{ours}:0"), format!("{peer}:7009"))
+        };
+        second.ask(&format!("bind {server}"))?;
+        first.send(&format!("ping {client} {server}"))?;
+        second.ask("echo")?;
+        first.answer()?;
+        equal("neighbour", first.ask(&format!("neighbour {FIRST} {peer}"))?, theirs.clone())?;
+    }
+    Ok(())
 }
 
 fn mtu_and_queues_are_as_asked(who: As) -> Outcome {
@@ -395,6 +418,16 @@ fn obey(words: &[&str], socket: &mut Option<UdpSocket>) -> Result<String, Box<dy
             let kind = l.kind.as_deref().unwrap_or("-");
             format!("mtu {} tx {} rx {} up {} carrier {} kind {kind}", l.mtu, l.tx_queues, l.rx_queues, l.up, l.carrier)
         }
+        ["mac", name] => shown_mac(Netlink::open()?.link(name)?.mac),
+        ["route", to] => {
+            let route = Netlink::open()?.route_to(to.parse()?)?;
+            let shown = |address: Option<IpAddr>| address.map_or("-".to_owned(), |address| address.to_string());
+            format!("{} via {} from {}", route.link.name, shown(route.gateway), shown(route.source))
+        }
+        ["neighbour", name, address] => {
+            let netlink = Netlink::open()?;
+            shown_mac(netlink.neighbour(netlink.link(name)?.index, address.parse()?)?)
+        }
         ["rate", name, rate, burst, limit] => {
             let tbf = Tbf { rate: BitRate(rate.parse()?), burst: Bytes(burst.parse()?), limit: Bytes(limit.parse()?) };
             Netlink::open()?.add_tbf(name, &tbf).map(|()| done)?
@@ -459,4 +492,8 @@ fn obey(words: &[&str], socket: &mut Option<UdpSocket>) -> Result<String, Box<dy
         }
         _ => return Err(format!("unknown command {words:?}").into()),
     })
+}
+
+fn shown_mac(mac: Option<[u8; 6]>) -> String {
+    mac.map_or("-".to_owned(), |mac| mac.map(|byte| format!("{byte:02x}")).join(":"))
 }

@@ -1,12 +1,14 @@
 //! The internet checksum (RFC 1071): the one's complement of the one's complement sum of 16-bit words.
 //!
-//! The sum does not depend on the byte order in which it is taken, so words are read as the machine reads them, four bytes at a time into lanes
-//! of eight: nothing can overflow within 16 GiB, and the compiler makes vector code of it. Folding comes last.
+//! The sum does not depend on the byte order in which it is taken, so bytes are read as the machine reads them, eight at a time: nothing can
+//! overflow within 16 GiB, and the compiler makes vector code of it. Folding comes last.
 
 use std::ops::Add;
 
-/// Bytes that one turn of the loop takes: four lanes of two words.
-const BLOCK: usize = 32;
+/// Words of eight bytes that one turn of the loop takes.
+const LANES: usize = 4;
+/// Their bytes.
+const BLOCK: usize = 8 * LANES;
 
 /// A sum that is not folded yet. Sums of parts that begin at even offsets add up to the sum of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,15 +19,19 @@ impl Sum {
     #[inline]
     pub fn of(bytes: &[u8]) -> Sum {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-        let mut lanes = [0u64; 4];
+        // Sums of whole eight bytes, modulo 2^64, and of their upper halves: the sum of the lower halves is what is left.
+        let (mut wholes, mut uppers) = ([0u64; LANES], [0u64; LANES]);
         for block in blocks {
             let (words, _) = block.as_chunks::<8>();
-            for (lane, word) in lanes.iter_mut().zip(words) {
+            for ((whole, upper), word) in wholes.iter_mut().zip(&mut uppers).zip(words) {
                 let word = u64::from_ne_bytes(*word);
-                *lane += (word & 0xffff_ffff) + (word >> 32);
+                *whole = whole.wrapping_add(word);
+                *upper += word >> 32;
             }
         }
-        let mut sum: u64 = lanes.iter().sum();
+        let upper: u64 = uppers.iter().sum();
+        let whole = wholes.iter().fold(0u64, |sum, whole| sum.wrapping_add(*whole));
+        let mut sum = whole.wrapping_sub(upper << 32) + upper;
         let (words, rest) = rest.as_chunks::<4>();
         for word in words {
             sum += u64::from(u32::from_ne_bytes(*word));

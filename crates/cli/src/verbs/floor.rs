@@ -13,7 +13,7 @@ use hairpin_model::pcie::Pcie;
 use hairpin_model::phy::Fec;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::floor::{self, Floor as Record};
-use hairpin_report::{Options, document, floor_comparison, floor_fit, floor_pingpong, floor_sizes};
+use hairpin_report::{Options, floor_comparison, floor_fit, floor_pingpong, floor_sizes};
 use hairpin_units::{BitRate, list};
 
 use crate::exit::{Failure, say};
@@ -160,9 +160,9 @@ impl Floor {
             return Ok(floor_pingpong(&sizes));
         }
         Ok(match &sizes.floors[..] {
-            [one] if self.json => document(one),
+            [one] if self.json => hairpin_report::json(one),
             [one] => hairpin_report::floor(one, self.explain, options),
-            _ if self.json => document(&sizes),
+            _ if self.json => hairpin_report::json(&sizes),
             _ if self.explain => return Err(Failure::usage("--explain takes one size")),
             _ => floor_sizes(&sizes, options),
         })
@@ -171,13 +171,13 @@ impl Floor {
     fn compared(&self, other: &Nic, options: &Options) -> Result<String, Failure> {
         let [size] = self.asked()[..] else { return Err(Failure::usage("--compare takes one size")) };
         let comparison = compare(self.floor(&self.declared.nic()?, size)?, self.floor(other, size)?);
-        Ok(if self.json { document(&comparison) } else { floor_comparison(&comparison, options) })
+        Ok(if self.json { hairpin_report::json(&comparison) } else { floor_comparison(&comparison, options) })
     }
 
     fn fitted(&self, run: &str, options: &Options) -> Result<String, Failure> {
         let found = open_store()?.resolve(run).map_err(Failure::failed)?;
         let record = store::load(&found.file).map_err(Failure::failed)?;
         let report = of_run(&record, run, self.declared.rate);
-        Ok(if self.json { document(&report) } else { floor_fit(&report, options) })
+        Ok(if self.json { hairpin_report::json(&report) } else { floor_fit(&report, options) })
     }
 }

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::Failure;
 
+mod bounce;
 mod check;
 mod completions;
 mod demo;
@@ -14,6 +15,7 @@ mod paths;
 mod ping;
 mod runs;
 mod serve;
+mod stream;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.
@@ -44,6 +46,10 @@ pub enum Verb {
     Check(check::Check),
     /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
     Floor(Box<floor::Floor>),
+    /// Send every frame that arrives on an interface back, and count them
+    Bounce(Box<bounce::Bounce>),
+    /// Frames per second sent, received and bounced without loss, per packet io and frame size
+    Stream(Box<stream::Stream>),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -62,6 +68,8 @@ impl Verb {
             Verb::Demo(demo) => demo.run(),
             Verb::Check(check) => check.run(),
             Verb::Floor(floor) => floor.run(),
+            Verb::Bounce(bounce) => bounce.run(),
+            Verb::Stream(stream) => stream.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

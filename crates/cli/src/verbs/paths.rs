@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use hairpin_iopath::option::Options;
 use hairpin_iopath::path::{IO_PATHS, Support};
 use hairpin_lab::link::LinkSpec;
 use hairpin_report::PathRow;
@@ -29,7 +30,7 @@ impl Paths {
             .iter()
             .map(|path| PathRow {
                 path: path.name().into(),
-                speaks: path.speaks().to_string(),
+                speaks: path.speaks(&Options::default()).to_string(),
                 policies: path.policies().iter().map(|policy| policy.name().to_owned()).collect(),
                 options: path.options().iter().map(|option| option.name.to_owned()).collect(),
                 support: match path.probe(self.link.kind()) {

@@ -8,14 +8,14 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
 use hairpin_iopath::job::Job;
 use hairpin_lab::floor;
-use hairpin_lab::ping::{self, Plan, Target, Watcher};
+use hairpin_lab::ping::{self, Plan, Watcher};
+use hairpin_record::progress::Progress;
 use hairpin_record::run::{Row, Run};
-use hairpin_record::stream::Progress;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::Failure;
-use crate::flags::{Where, Work};
+use crate::flags::{Mirror, Where, Work};
 use crate::output::{Format, Output, keep, print};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
@@ -25,6 +25,8 @@ use crate::verbs::floor::Declared;
 pub struct Ping {
     #[command(flatten)]
     to: Where,
+    #[command(flatten)]
+    mirror: Mirror,
     /// The key that `hairpin serve` printed, in a file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -52,9 +54,8 @@ impl Ping {
     /// Measures, prints, stores.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        let target = self.to.target(self.key_file)?;
-        let plain_peer = matches!(target, Target::Echo { .. });
-        let rows = self.work.jobs(duration_was_given(), plain_peer, self.raw.is_some())?;
+        let target = self.to.target(self.key_file, self.mirror)?;
+        let rows = self.work.jobs(duration_was_given(), target.kind(), self.raw.is_some())?;
         let shown = self.output.shown();
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))

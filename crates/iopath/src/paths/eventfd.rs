@@ -9,7 +9,7 @@ use rustix::io::{read, write};
 
 use crate::flows::Carrier;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef};
+use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::paths::unix::LOCAL_POLICIES;
 use crate::rendezvous;
@@ -32,7 +32,7 @@ impl IoPath for Eventfd {
         "eight bytes through two eventfd counters: the cost of waking the other side"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::Local("eventfd")
     }
 

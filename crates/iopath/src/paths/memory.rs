@@ -10,7 +10,7 @@ use hairpin_sys::wait::Policy;
 use crate::echo::echo;
 use crate::endpoint::{Endpoint, Marks, NoMarks, Reply};
 use crate::measure::{AnyClock, ClientRun, ServerRun, drive_paced};
-use crate::option::OptionDef;
+use crate::option::{OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::rendezvous;
 use crate::stream::closed;
@@ -30,7 +30,7 @@ impl IoPath for Memory {
         "one cache line between the two cores: the floor of every path"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::Local("memory")
     }
 

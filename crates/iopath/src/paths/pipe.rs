@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use crate::flows::Carrier;
 use crate::job::Job;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef};
+use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::paths::unix::LOCAL_POLICIES;
 use crate::rendezvous;
@@ -35,7 +35,7 @@ impl IoPath for Pipe {
         "request and reply over two pipes, one per direction"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::Local("pipe")
     }
 

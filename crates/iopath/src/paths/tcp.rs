@@ -9,7 +9,7 @@ use hairpin_sys::wait::Policy;
 use crate::inet;
 use crate::job::Address;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef};
+use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
 use crate::spec::SideSpec;
 use crate::stream::{QUICKACK_KERNEL, Stream};
@@ -29,7 +29,7 @@ impl IoPath for Tcp {
         "request and reply over one standing TCP connection per flow"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::Tcp
     }
 

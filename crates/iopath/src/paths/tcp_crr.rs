@@ -25,7 +25,7 @@ use crate::echo::echo;
 use crate::inet;
 use crate::job::{Address, Job};
 use crate::measure::{AnyClock, ClientRun, ServerRun, drive_paced};
-use crate::option::{self, OptionDef};
+use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
 use crate::paths::tcp::STREAM_LIMIT;
 
@@ -45,7 +45,7 @@ impl IoPath for TcpCrr {
         "a new TCP connection per transaction: connect, request, reply, close"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::TcpPerTransaction
     }
 

@@ -12,7 +12,7 @@ use crate::flows::Carrier;
 use crate::inet;
 use crate::job::Address;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef};
+use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
 
 /// The path `udp`.
@@ -27,7 +27,7 @@ impl IoPath for Udp {
         "one UDP datagram there, one back, over connected sockets"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::Udp
     }
 

@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef};
+use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::paths::tcp::STREAM_LIMIT;
 use crate::rendezvous;
@@ -30,7 +30,7 @@ impl IoPath for Unix {
         "request and reply over a pair of UNIX stream sockets"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::Local("unix")
     }
 

@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketType, recv, send};
 use crate::flows::Carrier;
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef};
+use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::paths::unix::{LOCAL_POLICIES, pairs};
 use crate::rendezvous;
@@ -32,7 +32,7 @@ impl IoPath for UnixDgram {
         "one datagram there, one back, over a pair of UNIX datagram sockets"
     }
 
-    fn speaks(&self) -> Speaks {
+    fn speaks(&self, _options: &Options) -> Speaks {
         Speaks::Local("unix-dgram")
     }
 

@@ -1,0 +1,329 @@
+//! `make bench-packet`: round trips and bounced frames over the packet rings, held against sockperf and testpmd.
+//!
+//! ```text
+//!   rtt       hairpin, sockperf, hairpin            64-byte frames over veth, spinning: xdp, xdp native, packet
+//!   size      xdp at 1,500 bytes, at 64, at 1,500   what a larger frame costs
+//!   bounce    hairpin, testpmd, hairpin             frames/s sent back, in ns per frame; xdp-bench in the kernel for information
+//!   curve     hairpin with batches of 1 to 64       for information
+//! ```
+//! Every pair is kept only if the distance between the cores was the same before and after (`core_rtt_ns`).
+//!
+//! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
+
+#![forbid(unsafe_code)]
+// The parts shared with the peer benchmark have more than this one needs.
+#![allow(dead_code, unused_imports)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use hairpin_lab::store::rfc3339;
+use hairpin_record::statistics::Ratio;
+use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
+use serde_json::json;
+
+use bouncers::{Bouncer, Yard};
+use cells::Cell as SockperfCell;
+use children::words;
+use hairpin::Tool;
+use measure::{Journal, Stop, Wanted, check, exit_code};
+use pairs::{Hairpin, findings};
+use sockperf::{Place, Ready};
+use veth::Veth;
+
+mod bouncers;
+#[path = "../peers/cells.rs"]
+mod cells;
+#[path = "../peers/children.rs"]
+mod children;
+mod generate;
+#[path = "../peers/hairpin.rs"]
+mod hairpin;
+#[path = "../peers/measure.rs"]
+mod measure;
+#[path = "../peers/output.rs"]
+mod output;
+#[path = "../peers/pairs.rs"]
+mod pairs;
+#[path = "../peers/sockperf.rs"]
+mod sockperf;
+mod table;
+#[path = "../peers/veth.rs"]
+mod veth;
+
+/// Payload in bytes of a 64-byte frame (without FCS) over Ethernet, IPv4 and UDP.
+const SMALL: u32 = 64 - 42;
+/// Payload in bytes of a 1,500-byte frame.
+const LARGE: u32 = 1500 - 42;
+/// Frames under way in a flood.
+const WINDOW: usize = 512;
+/// Confidence of every interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench packet --profile dev --`.
+#[derive(Parser)]
+struct Options {
+    /// Cells to measure; all without it
+    #[arg(long, value_delimiter = ',')]
+    cells: Vec<String>,
+    /// Pairs to keep per cell [default: 30]
+    #[arg(long)]
+    pairs: Option<usize>,
+    /// Go on with today's record if it was made with the same build
+    #[arg(long)]
+    resume: bool,
+    /// The client's CPU and the server's
+    #[arg(long, value_delimiter = ',', num_args = 2, default_value = "0,1")]
+    cpu: Vec<u32>,
+    /// Cache-line round trips below this many ns are of near cores
+    #[arg(long, default_value_t = 250)]
+    split_ns: u64,
+    /// Where the record goes; runs/DATE-HOST/packet, or, if not all is measured, the build's scratch directory
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The hairpin to measure instead of the one just built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
+    hairpin: PathBuf,
+    /// Be the generator of a bounce cell: a load in JSON
+    #[arg(long, hide = true)]
+    generate: Option<String>,
+    /// Given by cargo bench, and not by cargo test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// One comparison: the figure of the first over that of the second.
+struct Cell {
+    name: &'static str,
+    kind: Kind,
+    /// The ratio's bound.
+    most: f64,
+}
+
+enum Kind {
+    /// RTT of a path spec against sockperf's spinning UDP with the same payload.
+    Rtt(&'static str),
+    /// RTT of `xdp:spin` with large frames against small ones.
+    Size,
+    /// Time per frame of one bouncer against another in a flood of 64-byte frames.
+    Flood(Bouncer, Bouncer),
+}
+
+fn bouncing(flush: &str) -> Bouncer {
+    Bouncer::Hairpin { io: "xdp:spin", flush: flush.to_owned() }
+}
+
+/// Every cell with its bound, in the order measured.
+fn cells() -> Vec<Cell> {
+    vec![
+        Cell { name: "rtt-xdp", kind: Kind::Rtt("xdp:spin"), most: 0.38 },
+        Cell { name: "rtt-xdp-native", kind: Kind::Rtt("xdp:spin,mode=native"), most: 0.46 },
+        Cell { name: "rtt-packet", kind: Kind::Rtt("packet:spin"), most: 0.56 },
+        Cell { name: "size-1500-over-64", kind: Kind::Size, most: 1.25 },
+        Cell { name: "bounce-testpmd", kind: Kind::Flood(bouncing("adaptive"), Bouncer::Testpmd), most: 1.0 },
+    ]
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if !options.bench {
+        println!("packet: a benchmark of a quarter of an hour; run it with `make bench-packet`");
+        return ExitCode::SUCCESS;
+    }
+    if let Some(load) = &options.generate {
+        return match serde_json::from_str(load).map_err(|e| e.to_string()).and_then(generate::generate) {
+            Ok(came) => {
+                println!("{}", json!(came));
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                println!("{why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    exit_code(bench(&options))
+}
+
+/// Measures; true if a bound is missed.
+fn bench(options: &Options) -> Result<bool, Stop> {
+    let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
+    let full = options.cells.is_empty() && options.pairs.is_none();
+    let cells: Vec<Cell> = cells()
+        .into_iter()
+        .filter(|cell| options.cells.is_empty() || options.cells.iter().any(|name| name == cell.name))
+        .collect();
+    if cells.is_empty() {
+        return Err(Stop::Failed(format!("no cell is called {}; one is rtt-xdp", options.cells.join(","))));
+    }
+    let wanted = options.pairs.unwrap_or(30);
+    let tool = Tool { program: options.hairpin.clone(), cpus: [options.cpu[0], options.cpu[1]], split_ns: options.split_ns };
+    let build = tool.build()?;
+    let started = rfc3339(SystemTime::now());
+    let directory = match &options.out {
+        Some(directory) => directory.clone(),
+        None if full => record_directory(&started),
+        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("packet"),
+    };
+    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let versions = versions()?;
+    let veth = Veth::new().map_err(|why| Stop::Missing(format!("two network namespaces need root: {why}")))?;
+    let yard = Yard::new(&tool, &veth)?;
+    let mut place = Place { cpus: tool.cpus, veth: Some(&veth), ports: 21_000.. };
+    let mut journal = Journal::open(&directory.join("pairs.jsonl"), &build, options.resume)?;
+    let mut host = None;
+
+    for cell in &cells {
+        let enough = Wanted { cell: cell.name.into(), build: &build, pairs: wanted, attempts: 2 * wanted };
+        match &cell.kind {
+            Kind::Rtt(spec) => {
+                let once = || {
+                    let (found, run) = tool.measured(&mut tool.ping("veth", spec, SMALL))?;
+                    host.get_or_insert(run.hosts.client);
+                    Ok(found)
+                };
+                let sockperf = SockperfCell {
+                    transport: cells::Transport::Udp,
+                    wait: cells::Wait::Spin,
+                    link: cells::Link::Veth,
+                    size: SMALL,
+                };
+                let measured = |ready: Ready| Ok(ready.measure()?.p50_ns);
+                measure::pairs(&enough, &mut journal, &signals, once, |many| place.ready(sockperf, many), measured)?;
+            }
+            Kind::Size => {
+                let of = |size| tool.measured(&mut tool.ping("veth", "xdp:spin", size)).map(|(found, _)| found);
+                measure::pairs(&enough, &mut journal, &signals, || of(LARGE), ready, |()| Ok(of(SMALL)?.p50_ns))?;
+            }
+            Kind::Flood(one, other) => {
+                let flood = |bouncer| flood(&yard, bouncer);
+                measure::pairs(&enough, &mut journal, &signals, || with_state(&tool, || flood(one)), ready, |()| flood(other))?;
+            }
+        }
+        let (kept, tried) = journal.count(cell.name);
+        eprintln!("{}: {kept} pairs kept of {tried}", cell.name);
+    }
+    check(&signals)?;
+    let curve = if full { curve(&yard) } else { Vec::new() };
+    let ceiling = full.then(|| flood(&yard, &Bouncer::XdpBench));
+
+    let lines: Vec<table::Line> = cells
+        .iter()
+        .map(|cell| {
+            let own: Vec<_> = journal.attempts.iter().filter(|attempt| attempt.cell == cell.name).collect();
+            let error = own.iter().rev().find_map(|attempt| attempt.error.clone());
+            let found = findings(&own).map_err(|e| error.unwrap_or_else(|| e.to_string()));
+            table::Line { name: cell.name, tried: own.len(), wanted, most: cell.most, found }
+        })
+        .collect();
+    let text = table::text(&lines, &curve, ceiling.as_ref());
+    let record = json!({
+        "schema": "hairpin.packet-bench/1",
+        "started": started,
+        "ended": rfc3339(SystemTime::now()),
+        "build": build,
+        "host": host,
+        "versions": versions,
+        "cpus": tool.cpus,
+        "split_ns": options.split_ns,
+        "frame_bytes": { "small": 64, "large": 1500 },
+        "window": WINDOW,
+        "commands": {
+            "ping": words(&tool.ping("veth", "xdp:spin", SMALL)),
+            "bounce": words(&yard.command(&bouncing("adaptive"))),
+            "testpmd": words(&yard.command(&Bouncer::Testpmd)),
+            "xdp_bench": words(&yard.command(&Bouncer::XdpBench)),
+        },
+        "cells": lines.iter().filter_map(table::Line::kept).collect::<Vec<_>>(),
+        "ns_per_frame_by_batch": curve.iter().map(|(batch, ns)| json!({ "batch": batch, "ns_per_frame": ns })).collect::<Vec<_>>(),
+        "xdp_bench_ns_per_frame": ceiling.as_ref().and_then(|found| found.as_ref().ok()),
+    });
+    write(&directory.join("table.txt"), &text)?;
+    write(&directory.join("packet.json"), &format!("{record:#}\n"))?;
+    print!("{text}");
+    eprintln!("record: {}", directory.display());
+    Ok(lines.iter().any(table::Line::missed))
+}
+
+/// Nothing has to be made ready: each run of the other starts when it is its turn.
+fn ready(many: usize) -> Result<Vec<()>, String> {
+    Ok(vec![(); many])
+}
+
+/// Time per frame in ns while a window of 64-byte frames goes round; a frame lost is an error.
+fn flood(yard: &Yard<'_>, bouncer: &Bouncer) -> Result<f64, String> {
+    let came = yard.measure(bouncer, yard.load(64, WINDOW, 250))?;
+    match (came.lost, came.frames) {
+        (0, 1..) => Ok(came.seconds * 1e9 / came.frames as f64),
+        (lost, frames) => Err(format!("{lost} frames lost beside {frames} that came back")),
+    }
+}
+
+/// A figure, with the cores' distance before it and after it.
+fn with_state(tool: &Tool, figure: impl FnOnce() -> Result<f64, String>) -> Result<Hairpin, String> {
+    let cores = || -> Result<Vec<u64>, String> {
+        let mut command = tool.ping("loopback", "memory:spin", 8);
+        command.args(["--count", "20000"]);
+        Ok(tool.measured(&mut command)?.0.core_rtt_ns)
+    };
+    let mut core_rtt_ns = cores()?;
+    let p50_ns = figure()?;
+    core_rtt_ns.extend(cores()?);
+    let near = core_rtt_ns.iter().filter(|ns| **ns < tool.split_ns).count();
+    let state = match near {
+        _ if core_rtt_ns.is_empty() => pairs::State::Unknown,
+        0 => pairs::State::Far,
+        all if all == core_rtt_ns.len() => pairs::State::Near,
+        _ => pairs::State::Mixed,
+    };
+    Ok(Hairpin { p50_ns, transactions: 0, state, core_rtt_ns })
+}
+
+/// Time per frame against batch size, the middle of three runs each.
+fn curve(yard: &Yard<'_>) -> Vec<(u32, f64)> {
+    let middle = |batch: u32| -> Result<f64, String> {
+        let bouncer = bouncing(&batch.to_string());
+        let mut runs = [flood(yard, &bouncer)?, flood(yard, &bouncer)?, flood(yard, &bouncer)?];
+        runs.sort_by(f64::total_cmp);
+        Ok(runs[1])
+    };
+    let batches = [1, 2, 4, 8, 16, 32, 64];
+    batches
+        .into_iter()
+        .filter_map(|batch| Some((batch, middle(batch).map_err(|why| eprintln!("batch {batch}: {why}")).ok()?)))
+        .collect()
+}
+
+/// `runs/DATE-HOST/packet` in the repository.
+fn record_directory(started: &str) -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let date = started.split('T').next().unwrap_or(started);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("packet")
+}
+
+/// The version of each tool; all of them must be here.
+fn versions() -> Result<serde_json::Value, Stop> {
+    let first = |tool: &str| -> Result<String, Stop> {
+        let output = Command::new(tool)
+            .arg("--version")
+            .output()
+            .map_err(|e| Stop::Missing(format!("{tool}: {e}; install it: apt-get install sockperf dpdk-dev xdp-tools")))?;
+        let text = [output.stdout, output.stderr].concat();
+        Ok(String::from_utf8_lossy(&text).lines().next().unwrap_or("").trim().to_owned())
+    };
+    let dpdk = children::run(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "dpdk-dev"]), Duration::from_secs(10))
+        .map_err(|why| Stop::Missing(format!("{why}; install DPDK's testpmd: apt-get install dpdk-dev")))?;
+    Ok(json!({ "sockperf": first("sockperf")?, "dpdk": dpdk.trim(), "xdp-bench": first("xdp-bench")? }))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// The interval of a cell.
+fn interval(found: &pairs::Findings) -> Ratio {
+    found.ratio.interval(CONFIDENCE)
+}

@@ -1,0 +1,176 @@
+//! `hairpin bounce`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use hairpin_lab::bounce::lifeline::cut_off;
+use hairpin_lab::bounce::{self, BounceError, Flush, Plan, Watcher};
+use hairpin_lab::io::{BackEndName, IoSpec};
+use hairpin_packet::bounce::{REPEATS, Rewrite};
+use hairpin_packet::filter::Filter;
+use hairpin_record::bounce::BounceSecond;
+use hairpin_record::frames::Rings;
+use hairpin_sys::host::RealHost;
+use hairpin_units::{Nanos, parse_duration};
+
+use crate::exit::{Failure, say};
+use crate::flags::interface_exists;
+use crate::output::{colour, print};
+use crate::verbs::ping::signals;
+
+/// Send every frame back as soon as it arrives
+#[derive(Debug, Args)]
+pub struct Bounce {
+    /// The interface
+    #[arg(short = 'i', long, value_name = "IF")]
+    interface: String,
+    /// Send out of this interface instead, on its queue 0
+    #[arg(short = 'o', long, value_name = "IF2")]
+    output: Option<String>,
+    /// How to receive and send.
+    #[arg(
+        long,
+        value_name = "SPEC",
+        help = "How to receive and send: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; xdp:spin where it opens, else packet:spin, if not given"
+    )]
+    io: Option<IoSpec>,
+    /// The CPU; the first that is allowed if not given
+    #[arg(long, value_name = "N")]
+    cpu: Option<u32>,
+    /// The queue
+    #[arg(long, value_name = "Q", default_value_t = 0)]
+    queue: u32,
+    /// Which frames; all others go where they always went
+    #[arg(long, value_name = "udp:PORT|udp:A-B|ethertype:X|all", default_value = "ethertype:0x88b5")]
+    filter: Filter,
+    /// What is swapped in a frame: nothing, the MAC addresses, or IP addresses and ports as well
+    #[arg(long, value_name = "none|macs|all", default_value = "macs")]
+    rewrite: Rewrite,
+    /// When frames are handed to the kernel: each at once, after N or when no more is there, or as the rate asks for
+    #[arg(long, value_name = "each|N|adaptive", default_value = "adaptive")]
+    flush: Flush,
+    /// How often one and the same frame goes back in quick succession, and how many of them a second: what keeps two bouncers from storming
+    #[arg(long, value_name = "N|off", value_parser = repeats, default_value_t = Repeats(Some(REPEATS)))]
+    repeats: Repeats,
+    /// Count frames with a wrong IPv4 or UDP checksum
+    #[arg(long)]
+    verify: bool,
+    /// End after so long; until Ctrl-C if not given
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Nanos>,
+    /// Bounce even what this host lives on
+    #[arg(long)]
+    yes: bool,
+    /// Only the whole at the end, as JSON (hairpin.bounce/1)
+    #[arg(long, conflicts_with = "json_stream")]
+    json: bool,
+    /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1)
+    #[arg(long)]
+    json_stream: bool,
+}
+
+impl Bounce {
+    /// Bounces until it is ended, and prints the whole.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let signals = signals()?;
+        for interface in [Some(&self.interface), self.output.as_ref()].into_iter().flatten() {
+            interface_exists(interface)?;
+        }
+        if !self.yes {
+            self.refuse_to_cut_off()?;
+        }
+        let mut teller = Teller { json: self.json, json_stream: self.json_stream };
+        let plan = Plan {
+            io: self.io.map_or_else(|| BackEndName::ALL.map(IoSpec::from).into(), |io| vec![io]),
+            interface: self.interface,
+            output: self.output,
+            queue: self.queue,
+            cpu: self.cpu,
+            filter: self.filter,
+            rewrite: self.rewrite,
+            flush: self.flush,
+            verify: self.verify,
+            repeats: self.repeats.0,
+            duration: self.duration,
+            command: std::env::args().collect(),
+        };
+        let bounce = bounce::run(&plan, &signals, &mut teller)?;
+        print(&match (self.json, self.json_stream) {
+            (true, _) => hairpin_report::json(&bounce),
+            (_, true) => hairpin_report::json_line(&bounce),
+            _ => format!("\n{}", hairpin_report::bounce(&bounce, &options())),
+        })?;
+        Ok(bounce.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+    }
+
+    fn refuse_to_cut_off(&self) -> Result<(), Failure> {
+        let addresses = hairpin_lab::bounce::lifeline::addresses_of(&self.interface);
+        let ssh = std::env::var("SSH_CONNECTION").ok();
+        match cut_off(&RealHost, &self.interface, &addresses, self.filter, ssh.as_deref()) {
+            Some(what) => Err(Failure::usage(format_args!(
+                "--filter {} on {} would send back the frames of {what} and cut it off: choose a narrower --filter, such as udp:PORT, or say --yes",
+                self.filter, self.interface
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn options() -> hairpin_report::Options {
+    hairpin_report::Options { colour: colour(), ..Default::default() }
+}
+
+impl From<BounceError> for Failure {
+    fn from(error: BounceError) -> Failure {
+        Failure::blamed(&error, error.blame())
+    }
+}
+
+/// A limit to repeats, or none.
+#[derive(Clone, Copy, Debug)]
+struct Repeats(Option<u32>);
+
+impl std::fmt::Display for Repeats {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(limit) => write!(f, "{limit}"),
+            None => f.write_str("off"),
+        }
+    }
+}
+
+fn repeats(text: &str) -> Result<Repeats, String> {
+    if text == "off" {
+        return Ok(Repeats(None));
+    }
+    let limit = text.parse().ok().filter(|limit| (1..=1_000_000).contains(limit));
+    limit.map(|limit| Repeats(Some(limit))).ok_or_else(|| format!("\"{text}\" is no limit: write 1 to 1000000, or off"))
+}
+
+/// Prints a line a second.
+struct Teller {
+    json: bool,
+    json_stream: bool,
+}
+
+impl Watcher for Teller {
+    fn opened(&mut self, io: &IoSpec, rings: &Rings, passed_over: &[String]) {
+        for why in passed_over {
+            say(format_args!("hairpin: not {why}"));
+        }
+        say(format_args!("hairpin bounces {io} on {}; Ctrl-C ends it", hairpin_report::rings_words(rings)));
+        if !self.json && !self.json_stream {
+            // A reader that is gone is noticed when the whole is printed.
+            let _ = print(&hairpin_report::bounce_heading(&options()));
+        }
+    }
+
+    fn second(&mut self, second: &BounceSecond) {
+        // As above.
+        let _ = match (self.json, self.json_stream) {
+            (true, _) => Ok(()),
+            (_, true) => print(&hairpin_report::progress_line(second)),
+            _ => print(&hairpin_report::bounce_line(second)),
+        };
+    }
+}

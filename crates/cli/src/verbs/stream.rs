@@ -1,0 +1,238 @@
+//! `hairpin stream`.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use clap::Args;
+use hairpin_iopath::job::Sides;
+use hairpin_lab::io::{BackEndName, IoPair};
+use hairpin_lab::link::LinkSpec;
+use hairpin_lab::message::StreamCounts;
+use hairpin_lab::stream::{self, Ask, Plan, StreamError, Target, Watcher};
+use hairpin_record::stream::{Direction, Step};
+use hairpin_units::{Nanos, parse_duration};
+
+use crate::exit::{Failure, say};
+use crate::flags::{Sizes, cookie, cpus, interface_exists, mac, sizes};
+use crate::output::{Table, TableFormat, colour, print};
+use crate::verbs::ping::signals;
+
+/// An Ethernet frame of a 1,500-byte packet, FCS not included.
+const LONGEST: u32 = 1514;
+
+/// Frames per second without loss, per packet io, direction and frame size
+#[derive(Debug, Args)]
+pub struct Stream {
+    #[command(flatten)]
+    to: Where,
+    /// How both sides send and receive.
+    #[arg(
+        long = "io",
+        value_name = "SPEC",
+        help = "How both sides send and receive: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; xdp:spin and packet:spin, as far as they open, if not given"
+    )]
+    io: Vec<IoPair>,
+    /// What is counted; repeatable; all three if not given
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    direction: Vec<What>,
+    /// Frames in bytes without FCS, a row each; 64 and the longest of a 1500-byte MTU (or of the link's own) if not given
+    #[arg(long, value_name = "LIST", value_parser = sizes)]
+    sizes: Option<Sizes>,
+    /// Queues of each side, driven by a thread each as far as there are CPUs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    queues: u32,
+    /// Offer this many frames per second, and search nothing
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pace: Option<f64>,
+    /// Each trial: 500ms if not given; with -i and nothing to search, until Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Nanos>,
+    /// The first CPU of each side, such as 2,3; the first that are allowed if not given
+    #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
+    cpu: Option<Sides<Option<u32>>>,
+    #[command(flatten)]
+    output: Table,
+}
+
+/// Where to: exactly one.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct Where {
+    /// Both ends on this host.
+    #[arg(
+        long,
+        value_name = "LINK",
+        conflicts_with_all = ["interface", "dst_mac"],
+        help = "Both ends on this host: veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=], two network namespaces made for the run"
+    )]
+    link: Option<LinkSpec>,
+    /// An interface of this host, with another host behind it: needs one --direction
+    #[arg(short = 'i', long, value_name = "IF")]
+    interface: Option<String>,
+    /// With -i: the other host's Ethernet address, such as 02:00:00:00:00:02; not needed to receive
+    #[arg(long, value_name = "MAC", value_parser = mac, requires = "interface")]
+    dst_mac: Option<[u8; 6]>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum What {
+    /// Frames that this side sends
+    Inject,
+    /// Frames that the other side receives; with -i, frames that this one receives
+    Receive,
+    /// Frames that the other side bounces and this one gets back
+    Bounce,
+}
+
+impl Stream {
+    /// Measures and prints.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let signals = signals()?;
+        let output = self.output;
+        let format = output.form();
+        let plan = self.plan()?;
+        let mut teller = Teller { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
+        let stream = stream::run(&plan, &signals, &mut teller)?;
+        let options = hairpin_report::Options { colour: colour(), ..Default::default() };
+        print(&match format {
+            TableFormat::Table => hairpin_report::stream(&stream, &options),
+            TableFormat::Json => hairpin_report::json(&stream),
+            TableFormat::Csv => hairpin_report::stream_csv(&stream),
+            TableFormat::Markdown => hairpin_report::stream_markdown(&stream),
+        })?;
+        Ok(stream.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+    }
+
+    fn plan(self) -> Result<Plan, Failure> {
+        let (target, mtu) = match (self.to.link, self.to.interface) {
+            (Some(LinkSpec::Veth(veth)), _) => {
+                let mtu = veth.mtu;
+                (Target::Veth(veth), mtu)
+            }
+            (Some(LinkSpec::Loopback), _) => {
+                return Err(Failure::usage(
+                    "loopback has no frames on a wire: use --link veth, two network namespaces of this host",
+                ));
+            }
+            (None, Some(name)) => {
+                interface_exists(&name)?;
+                (Target::Interface { name, to: self.to.dst_mac }, None)
+            }
+            (None, None) => return Err(Failure::usage("say where to: --link veth, or -i IF with --dst-mac MAC")),
+        };
+        // The lowest bit of the first byte (IEEE 802.3, 3.2.3).
+        if self.to.dst_mac.is_some_and(|mac| mac[0] & 1 == 1) {
+            return Err(Failure::usage(
+                "--dst-mac is a group address: every host on the link would get the frames, and none returns them",
+            ));
+        }
+        let directions = match (&target, self.direction.as_slice()) {
+            (Target::Veth(_), []) => vec![What::Inject, What::Receive, What::Bounce],
+            (Target::Interface { to, .. }, [one]) => {
+                if to.is_none() && *one != What::Receive {
+                    return Err(Failure::usage(
+                        "say where frames go: --dst-mac MAC, the other host's Ethernet address (`ip link` shows it there)",
+                    ));
+                }
+                vec![*one]
+            }
+            (Target::Interface { .. }, _) => {
+                return Err(Failure::usage("with -i say which one: --direction inject, receive or bounce"));
+            }
+            (_, all) => all.to_vec(),
+        };
+        let optional = self.io.is_empty();
+        let io = match (optional, &target) {
+            (false, _) => self.io,
+            (true, Target::Veth(_)) => BackEndName::ALL.map(spin).into(),
+            (true, Target::Interface { .. }) => vec![spin(BackEndName::Packet)],
+        };
+        let longest = mtu.map_or(LONGEST, |mtu| mtu.saturating_add(14));
+        let sizes = match (self.sizes, &target) {
+            (Some(Sizes(sizes)), _) => sizes,
+            (None, Target::Interface { .. }) => vec![64],
+            (None, Target::Veth(_)) => vec![64.min(longest), longest],
+        };
+        let mut rows = Vec::new();
+        for io in &io {
+            for direction in &directions {
+                for bytes in &sizes {
+                    let direction = match direction {
+                        What::Inject => Direction::Inject,
+                        What::Receive => Direction::Receive,
+                        What::Bounce => Direction::Bounce,
+                    };
+                    rows.push(Ask { io: io.clone(), direction, bytes: (*bytes).into(), optional });
+                }
+            }
+        }
+        Ok(Plan {
+            target,
+            rows,
+            queues: self.queues,
+            duration: self.duration,
+            per_s: self.pace,
+            cpus: self.cpu.unwrap_or_default(),
+            cookie: cookie()?,
+            command: std::env::args().collect(),
+        })
+    }
+}
+
+fn spin(back_end: BackEndName) -> IoPair {
+    IoPair::same(back_end.into())
+}
+
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Failure {
+        Failure::blamed(&error, error.blame())
+    }
+}
+
+/// Says on a terminal how far it is, between trials; with -i, once a second on any stderr.
+struct Teller {
+    lines: bool,
+    before: StreamCounts,
+}
+
+impl Watcher for Teller {
+    fn trial(&mut self, ask: &Ask, step: &Step) {
+        if io::stderr().is_terminal() {
+            say(hairpin_report::stream_trial(&ask.io.to_string(), ask.direction, Some(ask.bytes), step));
+        }
+    }
+
+    fn second(&mut self, counts: &StreamCounts) {
+        let before = std::mem::replace(&mut self.before, *counts);
+        if self.lines {
+            let missing = counts.span.saturating_sub(counts.came);
+            let lost = if counts.span == 0 { String::new() } else { format!(", {missing} missing so far") };
+            say(format_args!(
+                "sent {}/s, received {}/s{lost}",
+                counts.sent.saturating_sub(before.sent),
+                counts.came.saturating_sub(before.came)
+            ));
+        }
+    }
+
+    fn skipped(&mut self, ask: &Ask, why: &str) {
+        say(format_args!("skipped: {} {} {} B: {why}", ask.io.client, ask.direction, ask.bytes));
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| (1.0..=1e9).contains(rate));
+    rate.ok_or_else(|| format!("\"{text}\" is no rate: 1 to 1000000000 frames per second"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates() {
+        assert_eq!(rate("1e6"), Ok(1e6));
+        assert!(rate("0").is_err() && rate("fast").is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! The endpoint of the paths that are packet rings: whole frames, built and read in place.
+//!
+//! ```text
+//!   client  send   pool ─▶ chunk: payload filled, headers copied before it, checksum ─▶ TX ring ─ kick ─▶ …
+//!   server  recv   RX ring ─▶ chunk: is it the session's? the payload is borrowed where it lies
+//!           reply  the same chunk: headers of the way back copied over those that came ─▶ TX ring ─ kick ─▶ …
+//!   client  recv   RX ring ─▶ chunk, borrowed; given back to the pool by the next recv
+//! ```
+//! Framing and wait policy are types: IPv4, IPv6 and Hairpin's own framing are three loops, not one with branches. What is not the session's
+//! is counted and given back, never answered.
+
+pub(crate) mod inet;
+pub(crate) mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+
+use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use hairpin_sys::clock::Ticks;
+use hairpin_sys::umem::{Frame, Umem};
+use hairpin_sys::wait::Wait;
+use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
+
+use crate::endpoint::{Endpoint, Marks, Reply};
+
+/// How a session's messages are framed on this side; it sends payloads of one length.
+pub(crate) trait Framing {
+    /// Bytes of all headers.
+    const HEADERS: usize;
+
+    /// The message that a frame carries behind [`HEADERS`](Framing::HEADERS) bytes; `None` if it is not of this session, or damaged.
+    fn read(&self, frame: &[u8]) -> Option<Message>;
+
+    /// True if this side has sent the frame itself: where both sides share a link that returns everything, such as loopback.
+    fn is_own(&self, _frame: &[u8]) -> bool {
+        false
+    }
+
+    /// Writes the headers of `flow` before a payload of `len` bytes that is there already. `intact`: the payload, of this length, came with
+    /// a right checksum in these very bytes, which holds for the way back too.
+    fn write(&self, frame: &mut [u8], flow: u32, len: usize, intact: bool);
+}
+
+/// What was read from a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// The flow.
+    pub(crate) flow: u32,
+    /// Bytes of its payload.
+    pub(crate) len: usize,
+    /// True if its checksum covers the payload and is right.
+    pub(crate) checked: bool,
+}
+
+/// One ring's flows as an [`Endpoint`].
+pub(crate) struct Frames<I, W, F> {
+    io: I,
+    umem: Arc<Umem>,
+    wait: W,
+    framing: F,
+    /// The ring wants a kick whenever nothing has come: the kernel polls for it, or has to be woken.
+    attended: bool,
+    /// A kick has left something in the TX ring.
+    busy: bool,
+    /// The message that `recv` returned last.
+    held: Option<(Frame, Message)>,
+    arrived: Vec<Arrival>,
+    outgoing: Vec<Frame>,
+    strays: u64,
+}
+
+impl<I: PacketIo, W: Wait, F: Framing> Frames<I, W, F> {
+    /// Over a ring that is started.
+    pub(crate) fn new(io: I, wait: W, framing: F, attended: bool) -> Frames<I, W, F> {
+        let umem = io.umem().clone();
+        let (arrived, outgoing) = (Vec::with_capacity(1), Vec::with_capacity(1));
+        Frames { io, umem, wait, framing, attended, busy: false, held: None, arrived, outgoing, strays: 0 }
+    }
+
+    /// Frames that were not of the session, and everything that the ring counted.
+    pub(crate) fn counts(&mut self) -> (u64, Counters) {
+        (self.strays, self.io.counters())
+    }
+
+    /// Makes a frame of `len` bytes of payload ready: long enough, and what pads it out zero.
+    #[inline(always)]
+    fn lay_out<'f>(umem: &'f Umem, frame: &'f mut Frame, len: usize) -> io::Result<&'f mut [u8]> {
+        let whole = F::HEADERS + len;
+        frame.set_len(whole.max(MIN_FRAME_WITHOUT_FCS as usize));
+        let bytes = umem.bytes_mut(frame);
+        match bytes.get_mut(whole..) {
+            Some(padding) => padding.fill(0),
+            // The path has compared the sizes with what the ring was granted.
+            None => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "the payload does not fit into a frame of this ring"));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Hands what is in `outgoing` to the ring; `false`: it is full.
+    #[inline(always)]
+    fn transmit(&mut self) -> io::Result<bool> {
+        let taken = self.io.tx_batch(&mut self.outgoing) == 1;
+        self.busy = self.io.kick(Kick::Send)? == Kicked::Busy;
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self) {
+        if let Some((frame, _)) = self.held.take() {
+            self.io.pool().give(frame);
+        }
+    }
+}
+
+impl<I: PacketIo, W: Wait, F: Framing> Endpoint for Frames<I, W, F> {
+    const LOSSY: bool = true;
+
+    #[inline(always)]
+    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+        let Some(mut frame) = self.io.pool().take() else {
+            // Every chunk is in a ring: a turn of the TX ring brings back those that have left.
+            return self.transmit().map(|_| false);
+        };
+        let bytes = Self::lay_out(&self.umem, &mut frame, len)?;
+        fill(&mut bytes[F::HEADERS..F::HEADERS + len]);
+        self.framing.write(bytes, flow, len, false);
+        self.outgoing.push(frame);
+        let taken = self.transmit()?;
+        if let Some(frame) = self.outgoing.pop() {
+            self.io.pool().give(frame);
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        self.give_back();
+        let Frames { io, umem, wait, framing, attended, busy, held, arrived, strays, .. } = self;
+        let umem = &**umem;
+        wait.wait(until, |_| {
+            if io.rx_batch(arrived, 1) == 0 {
+                if *attended {
+                    io.kick(Kick::Receive)?;
+                }
+                if *busy {
+                    *busy = io.kick(Kick::Send)? == Kicked::Busy;
+                }
+                return Ok(None);
+            }
+            let Some(Arrival { frame, .. }) = arrived.pop() else { return Ok(None) };
+            match framing.read(umem.bytes(&frame)) {
+                Some(message) => {
+                    *held = Some((frame, message));
+                    Ok(Some(()))
+                }
+                None => {
+                    *strays += u64::from(!framing.is_own(umem.bytes(&frame)));
+                    io.pool().give(frame);
+                    Ok(None)
+                }
+            }
+        })?;
+        let message = |(frame, message): &'_ (Frame, Message)| -> Reply<'_> {
+            // read() has found the payload inside the frame.
+            Reply { flow: message.flow, bytes: &umem.bytes(frame)[F::HEADERS..F::HEADERS + message.len] }
+        };
+        Ok(held.as_ref().map(message))
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
+        if let Some((mut frame, message)) = self.held.take() {
+            let bytes = Self::lay_out(&self.umem, &mut frame, len)?;
+            self.framing.write(bytes, flow, len, message.checked && message.len == len);
+            self.outgoing.push(frame);
+        }
+        self.transmit()
+    }
+}

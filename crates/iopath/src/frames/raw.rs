@@ -1,0 +1,95 @@
+//! Hairpin's own framing below IP, for `l3=off` and for reflectors: see [`hairpin_wire::raw`].
+//!
+//! ```text
+//!   |Ethernet 14, type 88B5|magic, version, hops, flow, length, cookie: 16|payload …          all is known before the loop
+//! ```
+
+use hairpin_wire::ethernet::{self, Mac};
+use hairpin_wire::raw;
+
+use super::{Framing, Message};
+
+const HEADERS: usize = ethernet::LEN + raw::LEN;
+
+/// The framing.
+pub(crate) struct Raw {
+    accepts: Accepts,
+    cookie: u64,
+    hops: u8,
+    headers: Vec<[u8; HEADERS]>,
+    /// Bytes of each payload, both ways: nothing is answered with more than came.
+    len: usize,
+}
+
+/// Which frames with the session's cookie are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accepts {
+    /// From this address, sent on so often: a session's requests (0) or replies (1).
+    From(Mac, u8),
+    /// Whatever comes back from a reflector …
+    Any,
+    /// … unless it still has this source address: our own copy, not yet turned round.
+    NotFrom(Mac),
+}
+
+/// What this side sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sends {
+    /// This side's interface.
+    pub(crate) source: Mac,
+    /// Whom it sends to.
+    pub(crate) destination: Mac,
+    /// 0 for requests, 1 for replies.
+    pub(crate) hops: u8,
+    /// The session's cookie.
+    pub(crate) cookie: u64,
+    /// Flows of the session.
+    pub(crate) flows: u16,
+    /// Bytes of each payload.
+    pub(crate) len: usize,
+}
+
+impl Raw {
+    /// `None` if the payload is longer than the length field can say.
+    pub(crate) fn new(sends: Sends, accepts: Accepts) -> Option<Raw> {
+        let frame = ethernet::Header { destination: sends.destination, source: sends.source, ethertype: raw::ETHERTYPE };
+        let header = |flow| {
+            let inner = raw::Header { hops: sends.hops, flow, cookie: sends.cookie }.encode(sends.len)?;
+            let mut headers = [0; HEADERS];
+            headers[..ethernet::LEN].copy_from_slice(&frame.encode());
+            headers[ethernet::LEN..].copy_from_slice(&inner);
+            Some(headers)
+        };
+        let headers = (0..sends.flows).map(header).collect::<Option<_>>()?;
+        Some(Raw { accepts, cookie: sends.cookie, hops: sends.hops, headers, len: sends.len })
+    }
+}
+
+impl Framing for Raw {
+    const HEADERS: usize = HEADERS;
+
+    #[inline(always)]
+    fn read(&self, frame: &[u8]) -> Option<Message> {
+        let (head, rest) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
+        let (header, payload) = raw::Header::decode(rest)?;
+        let source: Mac = std::array::from_fn(|i| head[6 + i]);
+        let accepted = match self.accepts {
+            Accepts::From(peer, hops) => source == peer && header.hops == hops,
+            Accepts::Any => true,
+            Accepts::NotFrom(own) => source != own,
+        };
+        let ours = head[12..] == raw::ETHERTYPE.to_be_bytes() && header.cookie == self.cookie;
+        let known = usize::from(header.flow) < self.headers.len() && payload.len() == self.len;
+        (accepted && ours && known).then_some(Message { flow: header.flow.into(), len: payload.len(), checked: false })
+    }
+
+    fn is_own(&self, frame: &[u8]) -> bool {
+        let own = |(header, _): (raw::Header, &[u8])| header.cookie == self.cookie && header.hops == self.hops;
+        frame.get(ethernet::LEN..).and_then(raw::Header::decode).is_some_and(own)
+    }
+
+    #[inline(always)]
+    fn write(&self, frame: &mut [u8], flow: u32, _len: usize, _intact: bool) {
+        frame[..HEADERS].copy_from_slice(&self.headers[flow as usize]);
+    }
+}

@@ -1,0 +1,473 @@
+//! What `xdp` and `packet` share: sockets that prove the addresses and hold the ports, the way to the peer, the ring, and the loop over it.
+//!
+//! ```text
+//!   kernel sockets: address proof ──▶ placeholders: hold the ports, drop all that the kernel hands them
+//!        │ the kernel now knows the neighbour
+//!        ▼
+//!   route, neighbour, MTU ──▶ device.ring(queue) ──▶ start ──▶ frames (endpoint) ──▶ drive │ echo ──▶ stop
+//! ```
+//! A ring takes frames to the session's ports only, or of Hairpin's own ethertype; a server answers only the address that has proved itself.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use hairpin_packet::device::{BackEnd, Config};
+use hairpin_packet::filter::Filter;
+use hairpin_packet::granted::{Feature, Mode};
+use hairpin_packet::io::{Counters, PacketIo};
+use hairpin_record::run::{FlowFacts, Granted, Side};
+use hairpin_record::warning::Warning;
+use hairpin_sys::clock::Clock;
+use hairpin_sys::netlink::{LinkFacts, Netlink};
+use hairpin_sys::umem::MAX_CHUNK;
+use hairpin_sys::wait::{Policy, Wait, WithWait, with_ring_wait};
+use hairpin_wire::ethernet::{self, Mac};
+use hairpin_wire::{framing, raw};
+use rustix::net::{SendFlags, getpeername, getsockname, send};
+use socket2::{SockFilter, SockRef};
+
+use crate::echo::echo;
+use crate::endpoint::NoMarks;
+use crate::frames::inet::{Flow, Inet, Outer};
+use crate::frames::raw::{Accepts, Raw, Sends};
+use crate::frames::{Frames, Framing};
+use crate::inet;
+use crate::job::{Address, Job, LocalPort, Reflector, Rewrite};
+use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced};
+use crate::option::{self, Options};
+use crate::path::{PathError, Speaks, needs_inet};
+use crate::spec::SideSpec;
+
+/// Entries of a ring: what is in flight twice over, within these bounds.
+const LEAST_ENTRIES: u32 = 64;
+const MOST_ENTRIES: u32 = 4096;
+/// … with chunks of up to 64 KiB.
+const MOST_LARGE: u32 = 256;
+/// How often neighbouring local ports are looked for.
+const TRIES: u32 = 64;
+/// Hops of a session's requests and replies.
+const REQUEST: u8 = 0;
+const REPLY: u8 = 1;
+
+/// The largest payload over any MTU: that of the largest frame.
+pub(crate) fn payload_limit(ipv6: bool) -> u32 {
+    (MAX_CHUNK - ethernet::LEN) as u32 - headers(&Options::default(), ipv6)
+}
+
+/// Bytes of headers inside the MTU.
+pub(crate) fn headers(options: &Options, ipv6: bool) -> u32 {
+    let ip = if ipv6 { framing::IPV6_HEADER } else { framing::IPV4_HEADER };
+    match speaks(options) {
+        Speaks::Raw => raw::LEN as u32,
+        _ => (ip + framing::UDP_HEADER) as u32,
+    }
+}
+
+/// UDP, or with `l3=off` Hairpin's own framing.
+pub(crate) fn speaks(options: &Options) -> Speaks {
+    if options.get(&option::L3) == Some("off") { Speaks::Raw } else { Speaks::Udp }
+}
+
+/// The client's side over a device of this kind.
+pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError> {
+    let side = run.job.spec.client.clone();
+    let job = run.job;
+    if let Address::Reflector(reflector) = run.peer.clone() {
+        return ping_reflector::<B>(run, &side, &reflector);
+    }
+    let peer = needs_inet(&run.peer)?;
+    let ipv6 = peer.ip().to_canonical().is_ipv6();
+    let sockets = connect(job, peer, &mut run.found.side)?;
+    let flows = flows_of(&sockets)?;
+    hold(&sockets)?;
+    let way = Way::to(&flows, &sockets, Duration::from(job.timeout), &side)?;
+    way.check(job, &side, ipv6)?;
+    let ports = flows.iter().map(|flow| flow.own.port());
+    let filter = filter(&side, ports);
+    let (device, io) = open::<B>(&way.link, filter, false, Side::Client, job, ipv6, &mut run.found.side)?;
+    note_flows(&flows, &mut run.found.side);
+    match (speaks(&side.options), ipv6) {
+        (Speaks::Raw, _) => {
+            let sends = way.sends(job, REQUEST, job.request);
+            measure(run, device, io, Raw::new(sends, Accepts::From(way.peer, REPLY)).ok_or_else(too_long)?)
+        }
+        (_, false) => measure(run, device, io, way.inet::<false>(&flows, &side, false, job.request)?),
+        (_, true) => measure(run, device, io, way.inet::<true>(&flows, &side, false, job.request)?),
+    }
+}
+
+/// The server's side over a device of this kind.
+pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathError> {
+    let side = run.job.spec.server.clone();
+    let job = run.job;
+    let proving = for_sockets(job);
+    let socket = inet::listen_udp(&proving, &run.listen, &mut run.found.side)?;
+    let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
+    // The ring is open before the client can know that it is met, so that it need only be started then.
+    let client = run.listen.client.to_canonical();
+    let link = link_to(client)?;
+    let filter = filter(&side, [address.port()].into_iter());
+    let (device, io) = open::<B>(&link, filter, false, Side::Server, job, client.is_ipv6(), &mut run.found.side)?;
+    run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
+    let sockets = inet::accept_udp(&proving, socket, &run.listen, &mut run.found.side)?;
+    let flows = flows_of(&sockets)?;
+    hold(&sockets)?;
+    let way = Way::to(&flows, &sockets, Duration::from(job.timeout), &side)?;
+    way.check(job, &side, client.is_ipv6())?;
+    if way.link.index != link.index {
+        return Err(PathError::Way(format!(
+            "the route to the client changed from {} to {} meanwhile: try again",
+            link.name, way.link.name
+        )));
+    }
+    match (speaks(&side.options), client.is_ipv6()) {
+        (Speaks::Raw, _) => {
+            let sends = way.sends(job, REPLY, job.reply);
+            respond(run, device, io, Raw::new(sends, Accepts::From(way.peer, REQUEST)).ok_or_else(too_long)?)
+        }
+        (_, false) => respond(run, device, io, way.inet::<false>(&flows, &side, true, job.reply)?),
+        (_, true) => respond(run, device, io, way.inet::<true>(&flows, &side, true, job.reply)?),
+    }
+}
+
+/// Frames to whatever returns them; there is no other side to agree with.
+fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflector: &Reflector) -> Result<(), PathError> {
+    let link = Netlink::open()?.link(&reflector.interface)?;
+    let own = mac_of(&link)?;
+    let way = Way { peer: reflector.destination.unwrap_or(own), own, link };
+    if ethernet::is_group(way.peer) {
+        return Err(PathError::Way(
+            "a group address (broadcast, multicast) is never sent back: give the reflector's own with --dst-mac".into(),
+        ));
+    }
+    way.check(run.job, side, false)?;
+    // What comes back as it went is not addressed to this interface.
+    let promiscuous = reflector.rewrite == Rewrite::None && way.peer != own;
+    let (device, io) =
+        open::<B>(&way.link, Filter::Ethertype(raw::ETHERTYPE), promiscuous, Side::Client, run.job, false, &mut run.found.side)?;
+    let accepts = match reflector.rewrite {
+        // One that exchanges the addresses of a frame to ourselves changes nothing.
+        Rewrite::Macs if way.peer != own => Accepts::NotFrom(own),
+        _ => Accepts::Any,
+    };
+    let sends = way.sends(run.job, REQUEST, run.job.request);
+    measure(run, device, io, Raw::new(sends, accepts).ok_or_else(too_long)?)
+}
+
+/// The way to the peer: interface and Ethernet addresses.
+struct Way {
+    link: LinkFacts,
+    own: Mac,
+    peer: Mac,
+}
+
+impl Way {
+    fn to(flows: &[Flow], sockets: &[OwnedFd], patience: Duration, side: &SideSpec) -> Result<Way, PathError> {
+        let (Some(flow), Some(socket)) = (flows.first(), sockets.first()) else {
+            return Err(PathError::Way("there is no flow".into()));
+        };
+        let netlink = Netlink::open()?;
+        let (own_ip, peer_ip) = (flow.own.ip(), flow.peer.ip());
+        let route = netlink.route_to(peer_ip)?;
+        if let Some(gateway) = route.gateway.filter(|_| speaks(&side.options) == Speaks::Raw) {
+            return Err(PathError::Way(format!(
+                "l3=off has no IP header that {gateway}, the router to {peer_ip}, could go by: leave it out, or use a peer on the same link"
+            )));
+        }
+        let own = mac_of(&route.link)?;
+        if own == Mac::default() {
+            // Loopback: all addresses are zero, and nobody is a neighbour.
+            return Ok(Way { link: route.link, own, peer: own });
+        }
+        if peer_ip == own_ip {
+            return Err(PathError::Way(format!("{peer_ip} is this host's own address: use --link loopback")));
+        }
+        let next = route.gateway.unwrap_or(peer_ip);
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(peer) = netlink.neighbour(route.link.index, next)? {
+                return Ok(Way { link: route.link, own, peer });
+            }
+            if Instant::now() >= until {
+                return Err(PathError::Way(format!("{next} does not tell its hardware address on {}", route.link.name)));
+            }
+            // A plain echo service has had nothing from here yet. An empty datagram makes the kernel ask.
+            let _ = send(socket, &[], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Refuses what does not fit into a packet, or does not arrive.
+    fn check(&self, job: &Job, side: &SideSpec, ipv6: bool) -> Result<(), PathError> {
+        fits(job, ipv6, self.link.mtu, &self.link)?;
+        let rings =
+            [&job.spec.client, &job.spec.server].iter().all(|side| side.path.headers_in_mtu(&side.options, ipv6).is_some());
+        let loopback = self.own == Mac::default();
+        if loopback && (!rings || job.plain_peer) && !ipv6 {
+            return Err(PathError::Way(format!(
+                "the kernel takes no packet from a ring to 127.0.0.1 (net.ipv4.conf.lo.route_localnet): use {} on both sides, -6, or --link veth",
+                side.path.name()
+            )));
+        }
+        Ok(())
+    }
+
+    fn inet<const V6: bool>(&self, flows: &[Flow], side: &SideSpec, server: bool, len: u32) -> Result<Inet<V6>, PathError> {
+        let traffic_class = side.options.number(&option::DSCP).unwrap_or(0) as u8 * 4;
+        let outer = Outer { own: self.own, peer: self.peer, traffic_class };
+        Inet::new(outer, flows, server, len as usize)
+            .ok_or_else(|| PathError::Way("the flows do not share one port and one pair of addresses".into()))
+    }
+
+    fn sends(&self, job: &Job, hops: u8, len: u32) -> Sends {
+        // MOST_FLOWS fits.
+        let flows = job.flows as u16;
+        Sends { source: self.own, destination: self.peer, hops, cookie: job.cookie, flows, len: len as usize }
+    }
+}
+
+fn too_long() -> PathError {
+    PathError::Way("the payload is longer than a frame can say".into())
+}
+
+fn mac_of(link: &LinkFacts) -> Result<Mac, PathError> {
+    link.mac
+        .ok_or_else(|| PathError::Way(format!("{} has no Ethernet address, so no Ethernet frames: use --path udp", link.name)))
+}
+
+fn link_to(peer: IpAddr) -> Result<LinkFacts, PathError> {
+    Ok(Netlink::open()?.route_to(peer)?.link)
+}
+
+/// The job for the sockets that prove and hold: nothing is received from them, so they are not to be polled.
+fn for_sockets(job: &Job) -> Job {
+    let mut job = job.clone();
+    (job.spec.client.policy, job.spec.server.policy) = (Policy::Block, Policy::Block);
+    job
+}
+
+/// One socket per flow, proven, on neighbouring ports, so that the ring's filter takes nobody else's.
+fn connect(job: &Job, peer: SocketAddr, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
+    let mut job = for_sockets(job);
+    if job.flows > 1 && job.local_port == LocalPort::Any {
+        job.local_port = LocalPort::Fixed(free_ports(peer, job.flows)?);
+    }
+    (0..job.flows).map(|index| inet::connect_udp(&job, peer, index, found)).collect()
+}
+
+/// The first of so many neighbouring ports that nobody uses.
+fn free_ports(peer: SocketAddr, count: u32) -> Result<u16, PathError> {
+    let bind = |port| {
+        let any = if peer.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
+        std::net::UdpSocket::bind((any, port))
+    };
+    for _ in 0..TRIES {
+        let first = bind(0).map_err(PathError::at("cannot find a local port"))?;
+        let port = first.local_addr().map_err(PathError::at("cannot read a local port"))?.port();
+        let rest = (1..count).map(|index| u16::try_from(u32::from(port) + index).ok().and_then(|port| bind(port).ok()));
+        if rest.collect::<Option<Vec<_>>>().is_some() {
+            return Ok(port);
+        }
+    }
+    Err(PathError::Way(format!("no {count} neighbouring local ports are free: use --local-port, or fewer --flows")))
+}
+
+/// Both addresses of each socket, as they stand in a packet.
+fn flows_of(sockets: &[OwnedFd]) -> Result<Vec<Flow>, PathError> {
+    let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+    let of = |socket: &OwnedFd| -> io::Result<Flow> {
+        let own = SocketAddr::try_from(getsockname(socket)?).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
+        let peer = getpeername(socket)?.ok_or(io::ErrorKind::NotConnected)?;
+        let peer = SocketAddr::try_from(peer).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
+        Ok(Flow { own: plain(own), peer: plain(peer) })
+    };
+    sockets.iter().map(of).collect::<io::Result<_>>().map_err(PathError::at("cannot read a flow's addresses"))
+}
+
+/// From here on the sockets hold their ports, so that the kernel refuses nothing by ICMP, and drop whatever it hands them (socket(7),
+/// SO_ATTACH_FILTER; a filter that returns 0 keeps 0 bytes: BPF_RET | BPF_K).
+fn hold(sockets: &[OwnedFd]) -> Result<(), PathError> {
+    let drop_all = [SockFilter::new(0x06, 0, 0, 0)];
+    let attach = |socket: &OwnedFd| SockRef::from(socket).attach_filter(&drop_all);
+    sockets.iter().try_for_each(attach).map_err(PathError::at("cannot attach a filter to a socket that holds a port"))
+}
+
+fn filter(side: &SideSpec, ports: impl Iterator<Item = u16> + Clone) -> Filter {
+    match speaks(&side.options) {
+        Speaks::Raw => Filter::Ethertype(raw::ETHERTYPE),
+        _ => Filter::Udp { first: ports.clone().min().unwrap_or(0), last: ports.max().unwrap_or(0) },
+    }
+}
+
+/// What the path asks of the device.
+fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts) -> Config {
+    let in_flight = job.flows.saturating_mul(job.outstanding).min(MOST_ENTRIES);
+    let most = if link.mtu > 4000 { MOST_LARGE } else { MOST_ENTRIES };
+    let ring_entries = (2 * in_flight).next_power_of_two().clamp(LEAST_ENTRIES, most);
+    Config {
+        filter,
+        mode: match side.options.get(&option::MODE) {
+            Some("native") => Some(Mode::Native),
+            Some("generic") => Some(Mode::Generic),
+            _ => None,
+        },
+        zero_copy: side.options.get(&option::ZERO_COPY) != Some("off"),
+        busy_poll_us: (side.policy == Policy::BusyPoll).then(|| side.usecs()),
+        ring_entries,
+        // Both rings and the fill ring full, and one in hand.
+        chunks: 4 * ring_entries,
+        ..Config::default()
+    }
+}
+
+/// Opens the queue; it receives nothing before it is started.
+fn open<B: BackEnd>(
+    link: &LinkFacts,
+    filter: Filter,
+    promiscuous: bool,
+    whose: Side,
+    job: &Job,
+    ipv6: bool,
+    found: &mut SideFound,
+) -> Result<(B, B::Io), PathError> {
+    let side = match whose {
+        Side::Client => &job.spec.client,
+        Side::Server => &job.spec.server,
+    };
+    let config = Config { promiscuous, ..config(filter, side, job, link) };
+    let mut device = B::open(&link.name, &config)?;
+    let io = device.ring(side.options.number(&option::QUEUE).unwrap_or(0))?;
+    let granted = io.granted();
+    // What was asked for by name is required; what was left to the device is noted.
+    let required = [
+        (config.mode == Some(Mode::Native), Feature::Native),
+        (side.options.get(&option::ZERO_COPY) == Some("on"), Feature::ZeroCopy),
+    ];
+    for (_, feature) in required.into_iter().filter(|(required, _)| *required) {
+        granted.require(feature)?;
+    }
+    let mtu = granted.longest_frame.saturating_sub(ethernet::LEN).try_into().unwrap_or(u32::MAX);
+    fits(job, ipv6, mtu, link)?;
+    let mut note = |option: &str, asked: Option<String>, got: &str, why: &str| {
+        let asked = asked.unwrap_or_else(|| got.into());
+        found.granted.push(Granted { side: whose, option: option.into(), asked, got: got.into(), why: why.into() });
+    };
+    let why_of = |feature| granted.refused.iter().find(|refused| refused.feature == feature).map_or("", |refused| &refused.why);
+    if let Some(mode) = granted.mode {
+        note("mode", None, &mode.to_string(), granted.mode_why.as_deref().unwrap_or_default());
+        note("zero-copy", None, if granted.zero_copy { "on" } else { "off" }, why_of(Feature::ZeroCopy));
+    }
+    if let Some(usecs) = config.busy_poll_us {
+        let asked = format!("{usecs} us");
+        let got = if granted.busy_poll { asked.clone() } else { "asked, not in force".into() };
+        note("busy-poll", Some(asked), &got, why_of(Feature::BusyPoll));
+        if !granted.busy_poll {
+            found.warnings.push(Warning::BusyPollNotInForce { side: whose });
+        }
+    }
+    Ok((device, io))
+}
+
+fn fits(job: &Job, ipv6: bool, mtu: u32, link: &LinkFacts) -> Result<(), PathError> {
+    job.check_mtu(ipv6, mtu).map_err(|error| PathError::Way(format!("{}: {error}", link.name)))
+}
+
+fn note_flows(flows: &[Flow], found: &mut SideFound) {
+    let facts =
+        |(index, flow): (usize, &Flow)| FlowFacts { flow: index as u32, local_port: flow.own.port(), ..FlowFacts::default() };
+    found.flow_facts.extend(flows.iter().enumerate().map(facts));
+}
+
+/// Measures over a ring that is open: starts it, runs the loop, stops it, and notes what it counted.
+fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
+    let side = run.job.spec.client.clone();
+    let (ring, attended) = (copy_of(&io)?, attended(&io, &side));
+    device.start()?;
+    let outcome = match run.clock {
+        AnyClock::Tsc(clock) => {
+            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Measure { run, clock, io, framing, attended })
+        }
+        AnyClock::Raw(clock) => {
+            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Measure { run, clock, io, framing, attended })
+        }
+    };
+    device.stop()?;
+    outcome
+}
+
+/// Answers over a ring that is open.
+fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
+    let side = run.job.spec.server.clone();
+    let (ring, attended) = (copy_of(&io)?, attended(&io, &side));
+    device.start()?;
+    let outcome = match run.clock {
+        AnyClock::Tsc(clock) => {
+            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Respond { run, clock, io, framing, attended })
+        }
+        AnyClock::Raw(clock) => {
+            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Respond { run, clock, io, framing, attended })
+        }
+    };
+    device.stop()?;
+    outcome
+}
+
+/// The wait borrows a copy, since the ring itself is handed on.
+fn copy_of(io: &impl PacketIo) -> Result<OwnedFd, PathError> {
+    io.waitable().try_clone_to_owned().map_err(PathError::at("cannot duplicate a descriptor to wait on"))
+}
+
+/// True if a ring without news wants a kick: the kernel polls the device then, or asks to be woken.
+fn attended(io: &impl PacketIo, side: &SideSpec) -> bool {
+    side.policy == Policy::BusyPoll || io.granted().need_wakeup
+}
+
+struct Measure<'r, 'a, C, I, F> {
+    run: &'r mut ClientRun<'a>,
+    clock: C,
+    io: I,
+    framing: F,
+    attended: bool,
+}
+
+impl<C: Clock, I: PacketIo, F: Framing> WithWait for Measure<'_, '_, C, I, F> {
+    type Out = Result<(), PathError>;
+
+    fn run<W: Wait>(self, wait: W) -> Self::Out {
+        let mut frames = Frames::new(self.io, wait, self.framing, self.attended);
+        let outcome =
+            self.run.alone(|job, work, between| drive_paced(&mut frames, &self.clock, job, &mut NoMarks, work, between));
+        note_counts(frames.counts(), Side::Client, &mut self.run.found.side);
+        outcome
+    }
+}
+
+struct Respond<'r, 'a, C, I, F> {
+    run: &'r mut ServerRun<'a>,
+    clock: C,
+    io: I,
+    framing: F,
+    attended: bool,
+}
+
+impl<C: Clock, I: PacketIo, F: Framing> WithWait for Respond<'_, '_, C, I, F> {
+    type Out = Result<(), PathError>;
+
+    fn run<W: Wait>(self, wait: W) -> Self::Out {
+        let mut frames = Frames::new(self.io, wait, self.framing, self.attended);
+        let outcome = self.run.alone(|job, attention| echo(&mut frames, &self.clock, job.reply as usize, attention));
+        note_counts(frames.counts(), Side::Server, &mut self.run.found.side);
+        outcome
+    }
+}
+
+fn note_counts((strays, counters): (u64, Counters), side: Side, found: &mut SideFound) {
+    if strays > 0 {
+        found.warnings.push(Warning::StrayFrames { side, count: strays });
+    }
+    if counters.lost() > 0 {
+        found.warnings.push(Warning::RingLoss { side, lost: counters.lost() });
+    }
+}

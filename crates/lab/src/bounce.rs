@@ -1,0 +1,287 @@
+//! A bounce server: every frame that the filter takes goes back, counted once a second, until the user ends it.
+//!
+//! ```text
+//!   verb's process                        worker
+//!   refuses what would cut off the host
+//!   Rings ───────────────────────────────▶ opens the queue (and that of -o)
+//!   Bounce ──────────────────────────────▶ pinned, one thread: receive, rewrite, send back
+//!   a line ◀── Bouncing, once a second ────┘
+//!   Ctrl-C: stop ────────────────────────▶ Bounced: the whole
+//! ```
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::os::fd::AsFd;
+use std::str::FromStr;
+use std::time::{Duration, Instant, SystemTime};
+
+use hairpin_packet::bounce::Rewrite;
+use hairpin_packet::filter::Filter;
+use hairpin_record::bounce::{self, Bounce, BounceSecond, Bounced};
+use hairpin_record::frames::{Rings, per_s};
+use hairpin_record::run::Side;
+use hairpin_record::warning::Warning;
+use hairpin_sys::signal::Signals;
+use hairpin_sys::thread;
+use hairpin_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::io::IoSpec;
+use crate::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Order};
+use crate::ping::Blame;
+use crate::row::busy_core;
+use crate::side::{SideError, WorkerSide};
+use crate::store::rfc3339;
+use crate::stream::{facts, wait};
+
+pub mod lifeline;
+
+/// A worker that was told to stop reports within this.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// A worker that says nothing for so long is given up: it speaks once a second.
+const SILENT: Duration = Duration::from_secs(10);
+
+/// What to bounce, and where.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where frames come in.
+    pub interface: String,
+    /// Where they go out, if not there.
+    pub output: Option<String>,
+    /// How; the first that opens.
+    pub io: Vec<IoSpec>,
+    /// The queue.
+    pub queue: u32,
+    /// The CPU; the first that is allowed if not given.
+    pub cpu: Option<u32>,
+    /// Which frames.
+    pub filter: Filter,
+    /// What is changed in them.
+    pub rewrite: Rewrite,
+    /// When they are handed to the kernel.
+    pub flush: Flush,
+    /// Check checksums.
+    pub verify: bool,
+    /// How often one and the same frame goes back in quick succession.
+    pub repeats: Option<u32>,
+    /// For how long; `None` until the user ends it.
+    pub duration: Option<Nanos>,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// When what is to be sent back is handed to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Flush {
+    /// Each frame at once.
+    Each,
+    /// After so many frames, or when no more is there.
+    Every(NonZeroU32),
+    /// At once at a low rate, in batches as it grows.
+    Adaptive,
+}
+
+/// A text that is no [`Flush`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no flush: write each, adaptive, or a number of frames from 1 to 1024")]
+pub struct NotAFlush(String);
+
+impl FromStr for Flush {
+    type Err = NotAFlush;
+
+    fn from_str(text: &str) -> Result<Flush, NotAFlush> {
+        match text {
+            "each" => Ok(Flush::Each),
+            "adaptive" => Ok(Flush::Adaptive),
+            number => {
+                let frames = number.parse().ok().filter(|frames: &NonZeroU32| frames.get() <= 1024);
+                frames.map(Flush::Every).ok_or_else(|| NotAFlush(text.into()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Flush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Flush::Each => f.write_str("each"),
+            Flush::Every(frames) => write!(f, "{frames}"),
+            Flush::Adaptive => f.write_str("adaptive"),
+        }
+    }
+}
+
+/// Told how it gets on.
+pub trait Watcher {
+    /// The rings are open: how, what was granted, and of every earlier choice why not.
+    fn opened(&mut self, _io: &IoSpec, _rings: &Rings, _passed_over: &[String]) {}
+    /// A second has passed.
+    fn second(&mut self, _second: &BounceSecond) {}
+}
+
+/// Why there was no bouncing.
+#[derive(Debug, thiserror::Error)]
+pub enum BounceError {
+    /// A CPU that this process may not use.
+    #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu N)")]
+    Cpu {
+        /// What was asked for.
+        cpu: u32,
+        /// What there is.
+        allowed: String,
+    },
+    /// The worker failed.
+    #[error(transparent)]
+    Side(#[from] SideError),
+    /// Ctrl-C before it began.
+    #[error("stopped before a frame was bounced")]
+    Interrupted,
+}
+
+impl BounceError {
+    /// Which exit code it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            BounceError::Cpu { .. } => Blame::Usage,
+            BounceError::Side(side) if side.missing() => Blame::Missing,
+            _ => Blame::Failed,
+        }
+    }
+}
+
+/// Bounces until the user or the duration ends it.
+///
+/// # Errors
+/// What keeps it from beginning; what ends it later is in the record.
+pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Bounce, BounceError> {
+    let allowed = thread::allowed_cpus().map_err(SideError::from)?;
+    if let Some(cpu) = plan.cpu.filter(|cpu| !allowed.contains(cpu)) {
+        let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        return Err(BounceError::Cpu { cpu, allowed });
+    }
+    let cpus: Vec<u32> = plan.cpu.or(allowed.first().copied()).into_iter().collect();
+    let started = rfc3339(SystemTime::now());
+    let mut worker = WorkerSide::start(None)?;
+    let (host, _) = facts(&mut worker, &plan.interface, &cpus, false)?;
+    let ask = AskRings {
+        io: plan.io.clone(),
+        interface: plan.interface.clone(),
+        queue: plan.queue,
+        queues: 1,
+        filter: plan.filter.to_string(),
+        longest: None,
+        output: plan.output.clone(),
+    };
+    let (io, input, output) = match worker.order(&Order::Rings(Some(Box::new(ask))))? {
+        Answer::Rings { io, rings, output, passed_over } => {
+            watcher.opened(&io, &rings, &passed_over);
+            (io, rings, output)
+        }
+        other => return Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+    };
+    let work = BounceWork {
+        filter: plan.filter.to_string(),
+        rewrite: plan.rewrite.to_string(),
+        flush: plan.flush,
+        verify: plan.verify,
+        repeats: plan.repeats,
+        duration: plan.duration,
+        cpus,
+    };
+    worker.send(&Order::Bounce(Box::new(work)))?;
+    let report = watch(&mut worker, signals, watcher)?;
+    let mut warnings = Vec::new();
+    busy_core(Side::Server, &report.cpu, report.duration, &mut warnings);
+    let warnings = warnings.into_iter().filter_map(|warning| match warning {
+        Warning::ForeignTime { took, of, .. } => Some(Warning::BusyCore { took, of }.note()),
+        // What a tail would hold is no concern of a rate.
+        _ => None,
+    });
+    let (frames, duration_ns) = (report.frames, report.duration.0);
+    Ok(Bounce {
+        schema: bounce::SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        command: plan.command.clone(),
+        started,
+        error: report.error,
+        host,
+        io: io.to_string(),
+        filter: plan.filter.to_string(),
+        rewrite: plan.rewrite.to_string(),
+        flush: plan.flush.to_string(),
+        repeats: plan.repeats,
+        verify: plan.verify,
+        input,
+        output,
+        duration_ns,
+        frames,
+        frames_per_s: per_s(frames.sent, duration_ns),
+        wire_bits_per_s: per_s(8 * frames.sent_wire_bytes, duration_ns),
+        cpu: report.cpu,
+        warnings: warnings.collect(),
+    })
+}
+
+/// Passes on every second until the worker has reported. Ctrl-C asks it to, a second one does not wait.
+fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn Watcher) -> Result<BounceReport, BounceError> {
+    let (mut before, mut at) = (Bounced::default(), Nanos::ZERO);
+    let mut stopped = None::<Instant>;
+    let mut heard = Instant::now();
+    loop {
+        while let Ok(Some(_)) = signals.next() {
+            if stopped.is_some() {
+                return Err(BounceError::Interrupted);
+            }
+            stopped = Some(Instant::now());
+            worker.stop();
+        }
+        match worker.try_answer()? {
+            Some(Answer::Bouncing { at: now, frames }) => {
+                heard = Instant::now();
+                watcher.second(&second(now, now.0 - at.0, frames.since(before)));
+                (before, at) = (frames, now);
+            }
+            Some(Answer::Bounced(report)) => return Ok(*report),
+            Some(Answer::Ready(_)) => heard = Instant::now(),
+            Some(Answer::Failed(failure)) => return Err(SideError::Failed(failure).into()),
+            Some(other) => return Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+            None => {
+                let late = stopped.is_some_and(|stopped| stopped.elapsed() > STOP_WITHIN) || heard.elapsed() > SILENT;
+                if late {
+                    let message = "the worker process says nothing and was ended; what it counted is lost".into();
+                    return Err(SideError::Failed(Failure { message, missing: false }).into());
+                }
+                if stopped.is_some() {
+                    worker.nudge();
+                }
+                wait(&[worker.as_fd(), signals.as_fd()])?;
+            }
+        }
+    }
+}
+
+fn second(at: Nanos, duration_ns: u64, frames: Bounced) -> BounceSecond {
+    BounceSecond {
+        schema: bounce::SECOND_SCHEMA.into(),
+        at_ns: at.0,
+        duration_ns,
+        frames,
+        frames_per_s: per_s(frames.sent, duration_ns),
+        wire_bits_per_s: per_s(8 * frames.sent_wire_bytes, duration_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_parse_and_print() {
+        for text in ["each", "adaptive", "1", "64", "1024"] {
+            assert_eq!(text.parse::<Flush>().unwrap().to_string(), text);
+        }
+        for text in ["", "0", "1025", "-1", "all"] {
+            assert!(text.parse::<Flush>().unwrap_err().to_string().contains("each, adaptive, or a number"), "{text}");
+        }
+    }
+}

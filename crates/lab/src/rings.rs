@@ -1,0 +1,467 @@
+//! The packet rings that a worker holds: opened once, driven for one trial after the other.
+//!
+//! ```text
+//!   Order::Rings ──▶ open ──▶ Device ─ ring, ring, …     kept in the worker until the next Order::Rings
+//!   Order::Stream ─┐            │ shared out to a thread per CPU
+//!   Order::Bounce ─┴──────────▶ thread: ring, ring      thread: ring, ring
+//! ```
+
+use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use hairpin_iopath::measure::AnyClock;
+use hairpin_packet::af_packet::AfPacket;
+use hairpin_packet::af_xdp::AfXdp;
+use hairpin_packet::bounce::{Bounce, BounceConfig};
+use hairpin_packet::device::{BackEnd, Config, OpenError, Spread};
+use hairpin_packet::filter::Filter;
+use hairpin_packet::granted::{Granted, TimeSource};
+use hairpin_packet::io::{Counters, PacketIo};
+use hairpin_packet::ring::{Coalesce, Received, Ring, RingConfig, Wait};
+use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Outgoing, Totals, Watch};
+use hairpin_record::bounce::{Bounced, Kept};
+use hairpin_record::frames::{Lost, Refused, Rings};
+use hairpin_sys::clock::Clock;
+use hairpin_sys::process;
+use hairpin_sys::shared::Shared;
+use hairpin_sys::thread;
+
+use crate::bounce::Flush;
+use crate::io::{BackEndName, IoSpec};
+use crate::message::{AskRings, BounceWork, Count, Failure, StreamCounts, Work};
+
+/// Rings that are open, whatever their back end.
+pub(crate) trait Opened {
+    /// Sends and counts as ordered; `tell` hears the counts about once a second.
+    fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts>;
+
+    /// Bounces as ordered; `tell` hears the counts about once a second. What is lost is in the counts.
+    fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced>;
+}
+
+/// Whom to tell how it gets on.
+pub(crate) type Tell<'a, T> = &'a mut (dyn FnMut(&T) + Send);
+
+/// What rings did, and why they ended early, if they did.
+#[derive(Debug)]
+pub(crate) struct Ran<T> {
+    pub(crate) counts: T,
+    pub(crate) lost: Lost,
+    pub(crate) error: Option<String>,
+}
+
+/// What an open came to.
+pub(crate) struct Open {
+    pub(crate) io: IoSpec,
+    pub(crate) opened: Box<dyn Opened>,
+    pub(crate) rings: Rings,
+    pub(crate) output: Option<Rings>,
+    pub(crate) passed_over: Vec<String>,
+}
+
+/// Rings, what was granted them, and what was granted the second interface.
+type OneOpen = (Box<dyn Opened>, Rings, Option<Rings>);
+
+/// Opens the first choice that opens. `patience` is how long to wait for a queue that somebody has: the kernel gives one back a moment after
+/// its socket was closed.
+pub(crate) fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
+    let until = Instant::now() + patience;
+    let filter: Filter = ask.filter.parse().map_err(|error| Failure { message: format!("{error}"), missing: false })?;
+    let mut passed_over = Vec::new();
+    let mut missing = false;
+    for io in &ask.io {
+        let config = Config { filter, longest_frame: ask.longest, rings: ask.queues, spread: Spread::Queue, ..io.config() };
+        let opened = loop {
+            let opened = match io.back_end {
+                BackEndName::Packet => Device::<AfPacket>::open(ask, io, &config),
+                BackEndName::Xdp => Device::<AfXdp>::open(ask, io, &config),
+            };
+            match opened {
+                Err(OpenError::QueueTaken { .. }) if Instant::now() < until => std::thread::sleep(AGAIN),
+                opened => break opened,
+            }
+        };
+        match opened {
+            Ok((opened, rings, output)) => return Ok(Open { io: io.clone(), opened, rings, output, passed_over }),
+            Err(error) => {
+                missing |= matches!(error, OpenError::Capability { .. });
+                passed_over.push(format!("{io}: {error}"));
+            }
+        }
+    }
+    Err(Failure { message: passed_over.join("; "), missing })
+}
+
+/// Pause between two attempts.
+const AGAIN: Duration = Duration::from_millis(10);
+
+struct Device<B: BackEnd> {
+    /// Keeps the programs attached and the filters open.
+    _devices: Vec<B>,
+    /// Where `output` is true there are two: frames come in the first and go out of the second.
+    io: Vec<B::Io>,
+    output: bool,
+    wait: Wait,
+}
+
+impl<B: BackEnd + 'static> Device<B> {
+    fn open(ask: &AskRings, io: &IoSpec, config: &Config) -> Result<OneOpen, OpenError> {
+        let mut device = B::open(&ask.interface, config)?;
+        let queues = ask.queue..ask.queue + ask.queues;
+        let mut rings: Vec<B::Io> = queues.map(|queue| device.ring(queue)).collect::<Result<_, _>>()?;
+        let input = facts(&rings.iter().map(PacketIo::granted).collect::<Vec<_>>());
+        let mut devices = vec![device];
+        let mut output = None;
+        if let Some(interface) = &ask.output {
+            // Never started: nothing is to come in there.
+            let mut device = B::open(interface, config)?;
+            let ring = device.ring(0)?;
+            output = Some(facts(&[ring.granted()]));
+            devices.push(device);
+            rings.push(ring);
+        }
+        devices[0].start()?;
+        let opened = Device { _devices: devices, io: rings, output: output.is_some(), wait: io.wait() };
+        Ok((Box::new(opened), input, output))
+    }
+
+    /// Drives all rings, shared out to a thread on each of `cpus`; on this thread if that is one.
+    fn drive<C: Clock, T: Send>(
+        &mut self,
+        cpus: &[u32],
+        clock: &C,
+        coalesce: Coalesce,
+        work: impl Fn(usize, &[Ring<B::Io, C>]) -> Result<T, String> + Sync,
+    ) -> (Vec<T>, Lost, Option<String>) {
+        let before = self.lost();
+        let config = RingConfig { wait: self.wait, coalesce, hold: None };
+        let threads = self.threads(cpus);
+        let mut shares: Vec<Vec<B::Io>> = (0..threads).map(|_| Vec::new()).collect();
+        for (at, io) in std::mem::take(&mut self.io).into_iter().enumerate() {
+            shares[at % threads].push(io);
+        }
+        let on = |thread: usize, share: Vec<B::Io>| {
+            if let Some(Err(error)) = cpus.get(thread).map(|cpu| thread::pin(*cpu)) {
+                return (share, Err(error.to_string()));
+            }
+            let rings: Vec<_> = share.into_iter().map(|io| Ring::new(io, clock.clone(), config)).collect();
+            let done = work(thread, &rings);
+            (rings.into_iter().map(Ring::into_io).collect(), done)
+        };
+        let mut ended = Vec::with_capacity(threads);
+        if threads == 1 {
+            ended.extend(shares.into_iter().map(|share| Some(on(0, share))));
+        } else {
+            std::thread::scope(|scope| {
+                let on = &on;
+                let started: Vec<_> = shares
+                    .into_iter()
+                    .enumerate()
+                    .map(|(thread, share)| {
+                        scope.spawn(move || {
+                            // A file table of its own makes its calls cheaper; where that is refused they are dearer.
+                            let _ = process::unshare_files();
+                            on(thread, share)
+                        })
+                    })
+                    .collect();
+                ended.extend(started.into_iter().map(|thread| thread.join().ok()));
+            });
+        }
+        let (mut done, mut error) = (Vec::new(), None);
+        for thread in ended {
+            match thread {
+                Some((share, result)) => {
+                    self.io.extend(share);
+                    match result {
+                        Ok(counts) => done.push(counts),
+                        Err(why) => error = error.or(Some(why)),
+                    }
+                }
+                None => error = Some("a thread that drives a ring panicked; please report this".into()),
+            }
+        }
+        if !self.output {
+            self.io.sort_by_key(|io| io.granted().queue);
+        }
+        let lost = self.lost().since(before);
+        (done, lost, error)
+    }
+
+    /// A thread for each CPU, as far as there are rings; one where frames go from ring to ring.
+    fn threads(&self, cpus: &[u32]) -> usize {
+        if self.output { 1 } else { cpus.len().min(self.io.len()).max(1) }
+    }
+
+    fn lost(&mut self) -> Lost {
+        self.io.iter_mut().map(|io| lost(io.counters())).fold(Lost::default(), Lost::plus)
+    }
+
+    fn stream_by<C: Clock>(&mut self, work: &Work, clock: &C, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
+        let threads = self.threads(&work.cpus);
+        let (rings, share) = (self.io.len(), self.io.len().div_ceil(threads));
+        let heard = Mutex::new((vec![StreamCounts::default(); threads], tell));
+        let until = work.duration.map(|duration| Instant::now() + Duration::from(duration));
+        let (done, lost, error) = self.drive(&work.cpus, clock, Coalesce::Every(BATCH), |thread, mine| {
+            let flows = work.flows.min(MOST_FLOWS);
+            let incoming = match work.count {
+                Count::Nobody => None,
+                Count::Of(cookie) => Some(Incoming { cookie: Some(cookie), flows }),
+                Count::Anybody => Some(Incoming { cookie: None, flows }),
+            };
+            let outgoing = work.send.as_ref().map(|send| Outgoing {
+                destination: send.destination,
+                source: send.source,
+                cookie: send.cookie,
+                first_flow: (thread * share) as u16,
+                first_sequence: 0,
+                bytes: send.bytes,
+                per_s: send.per_s.map(|per_s| per_s * mine.len() as f64 / rings as f64),
+                duration: send.duration,
+            });
+            let mut watch = Watching { stop, until, thread, heard: &heard };
+            stream::run(mine, clock, outgoing.as_ref(), incoming.as_ref(), &mut watch).map_err(|error| error.to_string())
+        });
+        Ran { counts: sum(&done.iter().map(counts).collect::<Vec<_>>()), lost, error }
+    }
+}
+
+impl<B: BackEnd + 'static> Device<B> {
+    fn bounce_by<C: Clock>(&mut self, work: &BounceWork, clock: &C, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
+        let (Ok(filter), Ok(rewrite)) = (work.filter.parse(), work.rewrite.parse()) else {
+            let error = Some(format!("\"{}\" or \"{}\" is no filter or rewrite", work.filter, work.rewrite));
+            return Ran { counts: Bounced::default(), lost: Lost::default(), error };
+        };
+        let config = BounceConfig { filter, rewrite, verify: work.verify, repeats: work.repeats };
+        let coalesce = match work.flush {
+            Flush::Each => Coalesce::Off,
+            Flush::Every(frames) => Coalesce::Every(frames),
+            Flush::Adaptive => Coalesce::ADAPTIVE,
+        };
+        let threads = self.threads(&work.cpus);
+        let heard = Mutex::new((vec![Bounced::default(); threads], tell));
+        let until = work.duration.map(|duration| Instant::now() + Duration::from(duration));
+        let output = self.output;
+        let (done, lost, error) = self.drive(&work.cpus, clock, coalesce, |thread, rings| {
+            let (rings, out) = if output { rings.split_at(1) } else { (rings, &rings[..0]) };
+            let mut told = Instant::now();
+            let before = rings.iter().chain(out).map(|ring| self::lost(ring.counters().io)).fold(Lost::default(), Lost::plus);
+            bounce(rings, out.first(), config, &mut |counts| {
+                let now = Instant::now();
+                if now.duration_since(told) >= SECOND {
+                    told += SECOND;
+                    let after =
+                        rings.iter().chain(out).map(|ring| self::lost(ring.counters().io)).fold(Lost::default(), Lost::plus);
+                    let counts = Bounced { lost: after.since(before), ..counts() };
+                    if let Ok(mut heard) = heard.lock() {
+                        let (all, tell) = &mut *heard;
+                        all[thread] = counts;
+                        if thread == 0 {
+                            tell(&all.iter().copied().fold(Bounced::default(), Bounced::plus));
+                        }
+                    }
+                    return Turn::Second;
+                }
+                if stop.stop_requested() || until.is_some_and(|until| now >= until) { Turn::Stop } else { Turn::Go }
+            })
+        });
+        let frames = done.iter().map(|(frames, _)| *frames).fold(Bounced::default(), Bounced::plus);
+        let error = error.or(done.into_iter().find_map(|(_, error)| error));
+        Ran { counts: Bounced { lost, ..frames }, lost, error }
+    }
+}
+
+/// How a bouncer goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Go,
+    /// A second has passed.
+    Second,
+    Stop,
+}
+
+/// Frames that a bouncer takes at once.
+const MOST: usize = 64;
+/// A bouncer that sleeps looks after so many milliseconds whether it is to stop.
+const LOOK_MS: i32 = 10;
+/// Watchers hear so often.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Bounces on every ring in turn, out of `out` if there is one, until `go` says stop. An error ends it with what was counted until then.
+fn bounce<P: PacketIo, C: Clock>(
+    rings: &[Ring<P, C>],
+    out: Option<&Ring<P, C>>,
+    config: BounceConfig,
+    go: &mut dyn FnMut(&dyn Fn() -> Bounced) -> Turn,
+) -> Result<(Bounced, Option<String>), String> {
+    let mut bouncers = Vec::with_capacity(rings.len());
+    for _ in rings {
+        bouncers.push(Bounce::new(config).map_err(|error| format!("cannot get a random key: {error}"))?);
+    }
+    let mut scratch = Vec::with_capacity(MOST);
+    // Several rings: none may sleep.
+    let wait = if rings.len() == 1 { LOOK_MS } else { 0 };
+    let mut error = None;
+    'turns: loop {
+        let sum = || bouncers.iter().map(|bouncer| bounced(&bouncer.counters())).fold(Bounced::default(), Bounced::plus);
+        match go(&sum) {
+            Turn::Stop => break,
+            Turn::Second => bouncers.iter_mut().for_each(Bounce::second),
+            Turn::Go => {}
+        }
+        for (ring, bouncer) in rings.iter().zip(&mut bouncers) {
+            let turned = match out {
+                Some(out) => bouncer.turn_into(ring, out, &mut scratch, MOST, wait),
+                None => bouncer.turn(ring, &mut scratch, MOST, wait),
+            };
+            let turned = match turned {
+                // Frames do not wait on one ring for those that come on another.
+                Ok(Received::WouldBlock) => ring.flush(),
+                turned => turned.map(|_| ()),
+            };
+            if let Err(why) = turned {
+                let interface = ring.granted().interface;
+                error = Some(format!("the ring of {interface} failed: {why}; see ip link show {interface}"));
+                break 'turns;
+            }
+        }
+    }
+    let frames = bouncers.iter().map(|bouncer| bounced(&bouncer.counters())).fold(Bounced::default(), Bounced::plus);
+    Ok((frames, error))
+}
+
+fn bounced(counted: &hairpin_packet::bounce::Bounced) -> Bounced {
+    Bounced {
+        received: counted.rx_frames,
+        received_bytes: counted.rx_bytes,
+        sent: counted.tx_frames,
+        sent_bytes: counted.tx_bytes,
+        sent_wire_bytes: counted.tx_wire_bytes,
+        kept: Kept {
+            group: counted.group,
+            filtered: counted.filtered,
+            repeated: counted.repeated,
+            short: counted.short,
+            too_long: counted.too_long,
+        },
+        wrong_checksum: counted.wrong_checksum,
+        tx_ring_full: counted.full,
+        lost: Lost::default(),
+    }
+}
+
+impl<B: BackEnd + 'static> Opened for Device<B> {
+    fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
+        match clock {
+            AnyClock::Tsc(clock) => self.bounce_by(work, &clock, stop, tell),
+            AnyClock::Raw(clock) => self.bounce_by(work, &clock, stop, tell),
+        }
+    }
+
+    fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
+        match clock {
+            AnyClock::Tsc(clock) => self.stream_by(work, &clock, stop, tell),
+            AnyClock::Raw(clock) => self.stream_by(work, &clock, stop, tell),
+        }
+    }
+}
+
+/// Frames of one kick; the loop flushes after each of its own batches, which are no longer.
+const BATCH: NonZeroU32 = NonZeroU32::new(64).unwrap();
+
+/// What every thread has counted, and whom to tell.
+type Heard<'a> = Mutex<(Vec<StreamCounts>, Tell<'a, StreamCounts>)>;
+
+struct Watching<'a, 'b> {
+    stop: &'a Shared,
+    until: Option<Instant>,
+    thread: usize,
+    heard: &'a Heard<'b>,
+}
+
+impl Watch for Watching<'_, '_> {
+    fn stop(&mut self) -> bool {
+        self.stop.stop_requested() || self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn second(&mut self, totals: &Totals) {
+        // Another thread that panicked is found when it is joined.
+        let Ok(mut heard) = self.heard.lock() else { return };
+        let (all, tell) = &mut *heard;
+        all[self.thread] = counts(totals);
+        if self.thread == 0 {
+            tell(&sum(all));
+        }
+    }
+}
+
+fn counts(totals: &Totals) -> StreamCounts {
+    let Totals { sent, came } = totals;
+    StreamCounts {
+        sent: sent.frames,
+        sent_for: sent.duration,
+        came: came.frames,
+        came_bytes: came.bytes,
+        came_for: came.duration,
+        span: came.span,
+        duplicates: came.duplicates,
+        reordered: came.reordered,
+        foreign: came.foreign,
+    }
+}
+
+fn sum(all: &[StreamCounts]) -> StreamCounts {
+    all.iter().fold(StreamCounts::default(), |sum, one| StreamCounts {
+        sent: sum.sent + one.sent,
+        sent_for: sum.sent_for.max(one.sent_for),
+        came: sum.came + one.came,
+        came_bytes: sum.came_bytes + one.came_bytes,
+        came_for: sum.came_for.max(one.came_for),
+        span: sum.span + one.span,
+        duplicates: sum.duplicates + one.duplicates,
+        reordered: sum.reordered + one.reordered,
+        foreign: sum.foreign + one.foreign,
+    })
+}
+
+fn lost(counters: Counters) -> Lost {
+    Lost {
+        rx_ring_full: counters.rx_ring_full,
+        rx_no_chunk: counters.rx_no_chunk,
+        rx_dropped: counters.rx_dropped,
+        rx_too_long: counters.rx_too_long,
+        rx_invalid: counters.rx_invalid,
+        tx_invalid: counters.tx_invalid,
+        tx_dropped: counters.tx_dropped,
+    }
+}
+
+/// What all of an interface's rings were granted; what one of them lacks is not there.
+fn facts(granted: &[&Granted]) -> Rings {
+    let Some(first) = granted.first() else { return Rings::default() };
+    let mut refused: Vec<Refused> = Vec::new();
+    for one in granted.iter().flat_map(|granted| &granted.refused) {
+        let one = Refused { feature: one.feature.to_string(), why: one.why.clone() };
+        if !refused.contains(&one) {
+            refused.push(one);
+        }
+    }
+    let all = |has: fn(&Granted) -> bool| granted.iter().all(|granted| has(granted));
+    Rings {
+        back_end: first.back_end.into(),
+        interface: first.interface.clone(),
+        queues: granted.iter().map(|granted| granted.queue).collect(),
+        mode: first.mode.map(|mode| mode.to_string()),
+        zero_copy: all(|granted| granted.zero_copy),
+        need_wakeup: all(|granted| granted.need_wakeup),
+        busy_poll: all(|granted| granted.busy_poll),
+        multi_buffer: all(|granted| granted.multi_buffer),
+        rx_time: first.rx_time.map(|time| match time {
+            TimeSource::Hardware => "hardware".into(),
+            TimeSource::Software => "software".into(),
+        }),
+        longest_frame_bytes: granted.iter().map(|granted| granted.longest_frame as u64).min().unwrap_or(0),
+        refused,
+    }
+}

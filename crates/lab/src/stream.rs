@@ -1,0 +1,644 @@
+//! Frames per second: one row per way, direction and size, each a search for the rate without loss, or one rate offered.
+//!
+//! ```text
+//!   --link veth                client's worker                    server's worker
+//!     inject                   sends numbered frames ───────────▶ its kernel counts and discards them
+//!     receive                  sends ───────────────────────────▶ counts them on its rings
+//!     bounce                   sends, counts ◀──────────────────▶ bounces
+//!   -i IF                      the same with another host as the other end; to inject and to receive take no search, since neither end
+//!                              knows what the other counts
+//! ```
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant, SystemTime};
+
+use hairpin_iopath::job::Sides;
+use hairpin_packet::bounce::{REPEATS, Rewrite};
+use hairpin_packet::filter::Filter;
+use hairpin_record::frames::{Rings, per_s, wire_bits_per_s};
+use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link, Side};
+use hairpin_record::stream::{self, Direction, Step, Stream, StreamRow, Trial};
+use hairpin_record::warning::Warning;
+use hairpin_sys::signal::Signals;
+use hairpin_sys::thread;
+use hairpin_sys::wait::Policy;
+use hairpin_units::Nanos;
+use hairpin_wire::framing::{ETHERNET_HEADER, MIN_FRAME_WITHOUT_FCS};
+use hairpin_wire::raw::ETHERTYPE;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::bounce::Flush;
+use crate::io::{IoPair, IoSpec};
+use crate::link::{CLIENT_END, LinkSpec, SERVER_END, VethSpec};
+use crate::message::{
+    Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work,
+};
+use crate::ping::Blame;
+use crate::row::busy_core;
+use crate::search::{Found, RESOLUTION, search};
+use crate::server::NUDGE_EVERY;
+use crate::side::{SideError, WorkerSide};
+use crate::store::rfc3339;
+
+/// Each trial of a search where no duration is given.
+pub const TRIAL: Nanos = Nanos::from_millis(500);
+/// What runs until the user ends it.
+const ENDLESS: Nanos = Nanos::from_secs(10 * 365 * 86_400);
+/// A side reports within this after its trial is over.
+const REPORT_WITHIN: Duration = Duration::from_secs(10);
+/// Opening rings may measure which of two modes is the faster.
+const OPEN_WITHIN: Duration = Duration::from_secs(20);
+
+/// What to measure, and where.
+#[derive(Debug)]
+pub struct Plan {
+    /// The other end.
+    pub target: Target,
+    /// One row each.
+    pub rows: Vec<Ask>,
+    /// Queues of each side.
+    pub queues: u32,
+    /// Each trial; `None`: [`TRIAL`] in a search, else until the user ends it.
+    pub duration: Option<Nanos>,
+    /// Offers this rate in frames/s and searches nothing.
+    pub per_s: Option<f64>,
+    /// The first CPU of each side.
+    pub cpus: Sides<Option<u32>>,
+    /// A number that nobody else knows: whose frames they are.
+    pub cookie: u64,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// Where to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Target {
+    /// Two namespaces of our own.
+    Veth(VethSpec),
+    /// An interface of this host, and behind it another host.
+    Interface {
+        /// The interface.
+        name: String,
+        /// The other host's hardware address; not needed to receive.
+        to: Option<[u8; 6]>,
+    },
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// How both sides send and receive.
+    pub io: IoPair,
+    /// What is counted.
+    pub direction: Direction,
+    /// Bytes of every frame, FCS not included.
+    pub bytes: u64,
+    /// Nobody asked for this io by name: where it does not open it is passed over.
+    pub optional: bool,
+}
+
+/// Told how it gets on, between trials or about once a second.
+pub trait Watcher {
+    /// A row begins.
+    fn begins(&mut self, _index: usize, _of: usize, _ask: &Ask) {}
+    /// A trial of it is done.
+    fn trial(&mut self, _ask: &Ask, _step: &Step) {}
+    /// A row without a search goes on.
+    fn second(&mut self, _counts: &StreamCounts) {}
+    /// A row is passed over.
+    fn skipped(&mut self, _ask: &Ask, _why: &str) {}
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// A frame that the interface does not take.
+    #[error("{interface} has an MTU of {mtu} bytes, so frames have {MIN_FRAME_WITHOUT_FCS} to {} bytes without FCS, not {bytes}", mtu + ETHERNET_HEADER)]
+    Size {
+        /// The interface.
+        interface: String,
+        /// Its MTU.
+        mtu: u64,
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// A CPU that this process may not use.
+    #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu CLIENT,SERVER)")]
+    Cpu {
+        /// What was asked for.
+        cpu: u32,
+        /// What there is.
+        allowed: String,
+    },
+    /// Threads that sleep need a ring each.
+    #[error(
+        "{io} sleeps until a frame is there, so {queues} queues of a side need {queues} CPUs, and there are {cpus}: use :spin, or fewer --queues"
+    )]
+    Sleeps {
+        /// The io.
+        io: String,
+        /// Queues of a side.
+        queues: u32,
+        /// CPUs of a side.
+        cpus: usize,
+    },
+    /// An end without a hardware address.
+    #[error("{0} has no Ethernet address, so no frames go there")]
+    NoAddress(String),
+    /// A worker failed.
+    #[error(transparent)]
+    Side(#[from] SideError),
+    /// Rings, with the io that was asked for.
+    #[error("{0}")]
+    Rings(String, bool),
+    /// It stopped part way.
+    #[error("{0}")]
+    Ended(String),
+    /// Ctrl-C before anything was measured.
+    #[error("stopped before anything was measured")]
+    Interrupted,
+}
+
+impl StreamError {
+    /// Which exit code it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            StreamError::Size { .. } | StreamError::Cpu { .. } | StreamError::Sleeps { .. } => Blame::Usage,
+            StreamError::Rings(_, true) => Blame::Missing,
+            StreamError::Side(side) if side.missing() => Blame::Missing,
+            _ => Blame::Failed,
+        }
+    }
+}
+
+/// Measures every row. One that fails part way ends the run: what was measured until then is in the record, with its error.
+///
+/// # Errors
+/// What keeps the first row from being measured.
+pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Stream, StreamError> {
+    let cpus = Cpus::choose(plan)?;
+    let started = rfc3339(SystemTime::now());
+    let mut stage = Stage::set_up(plan, signals, cpus)?;
+    let (hosts, clock) = stage.facts()?;
+    let searched = plan.rows.iter().any(|ask| stage.searches(plan, ask));
+    let mut stream = Stream {
+        schema: stream::SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        command: plan.command.clone(),
+        started,
+        interrupted: false,
+        error: None,
+        hosts,
+        link: stage.link(plan),
+        clock,
+        resolution: searched.then_some(RESOLUTION),
+        results: Vec::new(),
+    };
+    for (index, ask) in plan.rows.iter().enumerate() {
+        watcher.begins(index, plan.rows.len(), ask);
+        let mut found = Found::default();
+        let ended = stage.row(plan, ask, &mut found, watcher);
+        if let Err(StreamError::Rings(why, _)) = &ended
+            && ask.optional
+        {
+            watcher.skipped(ask, why);
+            continue;
+        }
+        stream.results.extend(stage.finish(plan, ask, found));
+        // Ctrl-C is how what has no other end is ended.
+        stream.interrupted |= stage.interrupted && (plan.duration.is_some() || stage.searches(plan, ask));
+        match ended {
+            Ok(()) if !stage.interrupted => {}
+            Err(error) if stream.results.is_empty() => return Err(error),
+            Err(StreamError::Interrupted) | Ok(()) => break,
+            Err(error) => {
+                stream.error = Some(format!("{} {} {} B: {error}", ask.io, ask.direction, ask.bytes));
+                break;
+            }
+        }
+    }
+    Ok(stream)
+}
+
+/// The CPUs of both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cpus {
+    client: Vec<u32>,
+    server: Vec<u32>,
+}
+
+impl Cpus {
+    fn choose(plan: &Plan) -> Result<Cpus, StreamError> {
+        let allowed = thread::allowed_cpus().map_err(SideError::from)?;
+        if let Some(cpu) = [plan.cpus.client, plan.cpus.server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
+            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            return Err(StreamError::Cpu { cpu, allowed });
+        }
+        let two = matches!(plan.target, Target::Veth(_));
+        let chosen = Cpus::of(&allowed, plan.queues, plan.cpus, two);
+        for ask in &plan.rows {
+            for (io, cpus) in [(&ask.io.client, &chosen.client), (&ask.io.server, &chosen.server)] {
+                if (cpus.len() as u32) < plan.queues && !matches!(io.policy, Policy::Spin | Policy::BusyPoll) {
+                    return Err(StreamError::Sleeps { io: io.to_string(), queues: plan.queues, cpus: cpus.len() });
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// A CPU for each queue, as far as they go for both sides; the server's after the client's.
+    fn of(allowed: &[u32], queues: u32, asked: Sides<Option<u32>>, two: bool) -> Cpus {
+        let most = if two { (allowed.len() / 2).max(1) } else { allowed.len() };
+        let threads = most.min(queues as usize);
+        let from = |first: Option<u32>, otherwise: usize| {
+            let at = first.and_then(|first| allowed.iter().position(|cpu| *cpu == first)).unwrap_or(otherwise);
+            (at..at + threads).map(|at| allowed[at % allowed.len()]).collect()
+        };
+        Cpus { client: from(asked.client, 0), server: from(asked.server, threads) }
+    }
+}
+
+/// Both sides, ready for rows.
+struct Stage<'a> {
+    signals: &'a Signals,
+    client: WorkerSide,
+    server: Option<WorkerSide>,
+    interface: String,
+    source: InterfaceFacts,
+    /// Whom frames are sent to.
+    destination: Option<[u8; 6]>,
+    cpus: Cpus,
+    trials: u64,
+    interrupted: bool,
+    rings: Sides<Option<Rings>>,
+}
+
+impl<'a> Stage<'a> {
+    fn set_up(plan: &Plan, signals: &'a Signals, cpus: Cpus) -> Result<Stage<'a>, StreamError> {
+        let mut client = WorkerSide::start(None)?;
+        let (server, interface, destination) = match &plan.target {
+            Target::Veth(veth) => {
+                let mut server = WorkerSide::start(None)?;
+                veth.set_up_quiet(&mut client, &mut server)?;
+                let facts = interface_facts(&mut server, SERVER_END)?;
+                let mac = facts.mac.ok_or_else(|| StreamError::NoAddress(SERVER_END.into()))?;
+                (Some(server), CLIENT_END.to_owned(), Some(mac))
+            }
+            Target::Interface { name, to } => (None, name.clone(), *to),
+        };
+        let source = interface_facts(&mut client, &interface)?;
+        let mtu = u64::from(source.mtu);
+        if let Some(ask) = plan.rows.iter().find(|ask| !(MIN_FRAME_WITHOUT_FCS..=mtu + ETHERNET_HEADER).contains(&ask.bytes)) {
+            return Err(StreamError::Size { interface, mtu, bytes: ask.bytes });
+        }
+        let rings = Sides { client: None, server: None };
+        Ok(Stage { signals, client, server, interface, source, destination, cpus, trials: 0, interrupted: false, rings })
+    }
+
+    fn facts(&mut self) -> Result<(Hosts, ClockFacts), StreamError> {
+        let (client, clock) = facts(&mut self.client, &self.interface, &self.cpus.client, false)?;
+        let server = match &mut self.server {
+            Some(server) => Some(facts(server, SERVER_END, &self.cpus.server, true)?.0),
+            None => None,
+        };
+        Ok((Hosts { client, server }, clock))
+    }
+
+    fn link(&self, plan: &Plan) -> Link {
+        let mtu = Some(u64::from(self.source.mtu));
+        match &plan.target {
+            Target::Veth(veth) => LinkSpec::Veth(veth.clone()).record(mtu),
+            Target::Interface { name, to } => Link {
+                kind: "interface".into(),
+                interface: Some(name.clone()),
+                mtu,
+                peer: to.map(|mac| mac.map(|byte| format!("{byte:02x}")).join(":")),
+                options: Default::default(),
+            },
+        }
+    }
+
+    /// True if what is lost is known on this host, so that a rate without loss can be searched.
+    fn searches(&self, plan: &Plan, ask: &Ask) -> bool {
+        plan.per_s.is_none() && (self.server.is_some() || ask.direction == Direction::Bounce)
+    }
+
+    /// Opens both sides' rings and makes the row's trials.
+    fn row(&mut self, plan: &Plan, ask: &Ask, found: &mut Found, watcher: &mut dyn Watcher) -> Result<(), StreamError> {
+        self.rings = Sides { client: None, server: None };
+        let open = |side: &mut WorkerSide, io: &IoSpec, interface: &str| open(side, io, interface, plan.queues);
+        if let Some(server) = &mut self.server {
+            self.rings.server = match ask.direction {
+                Direction::Inject => {
+                    server.order(&Order::Rings(None))?;
+                    None
+                }
+                Direction::Receive | Direction::Bounce => Some(open(server, &ask.io.server, SERVER_END)?),
+            };
+        }
+        self.rings.client = Some(open(&mut self.client, &ask.io.client, &self.interface)?);
+        if self.searches(plan, ask) {
+            return search(found, |asked| {
+                let trial = self.trial(plan, ask, asked, watcher)?;
+                let step = Step { asked_per_s: asked, offered_per_s: trial.offered_per_s, lost: trial.lost };
+                watcher.trial(ask, &step);
+                Ok(trial)
+            });
+        }
+        let trial = self.trial(plan, ask, plan.per_s, watcher)?;
+        found.steps.push(Step { asked_per_s: plan.per_s, offered_per_s: trial.offered_per_s, lost: trial.lost });
+        found.flat = Some(trial);
+        Ok(())
+    }
+
+    /// The row as far as it was measured.
+    fn finish(&mut self, plan: &Plan, ask: &Ask, found: Found) -> Option<StreamRow> {
+        let offered = found.flat?;
+        let mut warnings = Vec::new();
+        let shown = found.lossless.as_ref().unwrap_or(&offered);
+        for (side, cpu) in [(Side::Client, Some(&shown.cpu.client)), (Side::Server, shown.cpu.server.as_ref())] {
+            if let Some(cpu) = cpu {
+                busy_core(side, cpu, Nanos(shown.duration_ns), &mut warnings);
+            }
+        }
+        // What a tail would hold is no concern of a rate.
+        warnings.retain(|warning| matches!(warning, Warning::ForeignTime { .. }));
+        let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
+        warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu }));
+        if found.lossless.is_none() && self.searches(plan, ask) && !self.interrupted {
+            let least = found.steps.iter().filter_map(|step| step.asked_per_s).fold(f64::INFINITY, f64::min);
+            warnings.push(Warning::AlwaysLoss { least_per_s: least });
+        }
+        let sends = self.server.is_some() || ask.direction != Direction::Receive;
+        Some(StreamRow {
+            io: if self.server.is_some() { ask.io.to_string() } else { ask.io.client.to_string() },
+            direction: ask.direction,
+            frame_bytes: sends.then_some(ask.bytes),
+            queues: plan.queues,
+            lossless: found.lossless,
+            offered,
+            search: found.steps,
+            client: self.rings.client.take(),
+            server: self.rings.server.take(),
+            warnings: warnings.iter().map(Warning::note).collect(),
+        })
+    }
+
+    fn trial(&mut self, plan: &Plan, ask: &Ask, asked: Option<f64>, watcher: &mut dyn Watcher) -> Result<Trial, StreamError> {
+        if self.interrupted {
+            return Err(StreamError::Interrupted);
+        }
+        self.trials += 1;
+        let cookie = plan.cookie.wrapping_add(self.trials);
+        let local = self.server.is_some();
+        let flows = plan.queues as u16;
+        let duration = plan.duration.or((local || self.searches(plan, ask)).then_some(TRIAL));
+        let sends = local || ask.direction != Direction::Receive;
+        let send = match (sends, self.destination, self.source.mac) {
+            (false, ..) => None,
+            (true, Some(destination), Some(source)) => {
+                let (bytes, duration) = (ask.bytes as usize, duration.unwrap_or(ENDLESS));
+                Some(Send { destination, source, cookie, bytes, per_s: asked, duration })
+            }
+            (true, ..) => return Err(StreamError::NoAddress(self.interface.clone())),
+        };
+        let count = match ask.direction {
+            Direction::Bounce => Count::Of(cookie),
+            Direction::Receive if !local => Count::Anybody,
+            Direction::Inject | Direction::Receive => Count::Nobody,
+        };
+        let flows_heard = if local || ask.direction == Direction::Bounce { flows } else { u16::MAX };
+        let mine =
+            Work { send, count, flows: flows_heard, duration: duration.filter(|_| !sends), cpus: self.cpus.client.clone() };
+        let before = self.far_frames(ask)?;
+        if let Some(order) = self.servers_order(ask, cookie, flows) {
+            let server = self.server.as_mut().ok_or(StreamError::Interrupted)?;
+            server.clear_stop();
+            server.send(&order)?;
+            self.answer(Side::Server, OPEN_WITHIN, watcher)?;
+        }
+        self.client.clear_stop();
+        self.client.send(&Order::Stream(Box::new(mine)))?;
+        self.answer(Side::Client, OPEN_WITHIN, watcher)?;
+        let within = Duration::from(duration.unwrap_or(ENDLESS)) + REPORT_WITHIN;
+        let client = self.report(Side::Client, within, watcher)?;
+        let server = match (ask.direction, &mut self.server) {
+            (Direction::Receive | Direction::Bounce, Some(server)) => {
+                server.stop();
+                Some(self.report(Side::Server, REPORT_WITHIN, watcher)?)
+            }
+            _ => None,
+        };
+        let after = self.far_frames(ask)?;
+        let far = before.zip(after).map(|(before, after)| after.wrapping_sub(before));
+        if let Some(error) = client.error.clone().or(server.as_ref().and_then(|server| server.error.clone())) {
+            return Err(StreamError::Ended(error));
+        }
+        Ok(joined(ask, asked, client, server, far))
+    }
+
+    /// Frames that the other end's kernel has counted, where that is who counts.
+    fn far_frames(&mut self, ask: &Ask) -> Result<Option<u64>, StreamError> {
+        match (&mut self.server, ask.direction) {
+            (Some(server), Direction::Inject) => Ok(Some(interface_facts(server, SERVER_END)?.rx_frames)),
+            _ => Ok(None),
+        }
+    }
+
+    fn servers_order(&self, ask: &Ask, cookie: u64, flows: u16) -> Option<Order> {
+        self.server.as_ref()?;
+        let cpus = self.cpus.server.clone();
+        match ask.direction {
+            Direction::Inject => None,
+            Direction::Receive => {
+                Some(Order::Stream(Box::new(Work { send: None, count: Count::Of(cookie), flows, duration: None, cpus })))
+            }
+            Direction::Bounce => Some(Order::Bounce(Box::new(BounceWork {
+                filter: Filter::Ethertype(ETHERTYPE).to_string(),
+                rewrite: Rewrite::Macs.to_string(),
+                flush: Flush::Adaptive,
+                verify: false,
+                repeats: Some(REPEATS),
+                duration: None,
+                cpus,
+            }))),
+        }
+    }
+
+    fn report(&mut self, side: Side, within: Duration, watcher: &mut dyn Watcher) -> Result<StreamReport, StreamError> {
+        match self.answer(side, within, watcher)? {
+            Answer::Streamed(report) => Ok(*report),
+            Answer::Bounced(report) => {
+                let counts = StreamCounts { came: report.frames.received, ..StreamCounts::default() };
+                Ok(StreamReport { counts, lost: report.frames.lost, cpu: report.cpu, error: report.error })
+            }
+            other => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+        }
+    }
+
+    /// The next answer of a side that ends something. Ctrl-C stops the client, which then reports what it has.
+    fn answer(&mut self, side: Side, within: Duration, watcher: &mut dyn Watcher) -> Result<Answer, StreamError> {
+        let until = Instant::now() + within;
+        loop {
+            while let Ok(Some(_)) = self.signals.next() {
+                if self.interrupted {
+                    return Err(StreamError::Interrupted);
+                }
+                self.interrupted = true;
+                self.client.stop();
+            }
+            let from = match (side, &mut self.server) {
+                (Side::Server, Some(server)) => server,
+                _ => &mut self.client,
+            };
+            match from.try_answer()? {
+                Some(Answer::Streaming(counts)) => watcher.second(&counts),
+                Some(Answer::Bouncing { .. }) => {}
+                Some(Answer::Failed(failure)) => return Err(SideError::Failed(failure).into()),
+                Some(answer) => return Ok(answer),
+                None if Instant::now() >= until => {
+                    let message = format!("the {side}'s worker process says nothing");
+                    return Err(SideError::Failed(Failure { message, missing: false }).into());
+                }
+                None => wait(&[from.as_fd(), self.signals.as_fd()])?,
+            }
+        }
+    }
+}
+
+/// Sleeps until one of them is readable, or a little while.
+pub(crate) fn wait(on: &[std::os::fd::BorrowedFd<'_>]) -> Result<(), SideError> {
+    let mut fds: Vec<PollFd<'_>> = on.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let limit = Timespec { tv_sec: 0, tv_nsec: NUDGE_EVERY.subsec_nanos().into() };
+    match poll(&mut fds, Some(&limit)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(SideError::Prepare(error.into())),
+    }
+}
+
+pub(crate) fn facts(
+    side: &mut WorkerSide,
+    interface: &str,
+    cpus: &[u32],
+    server: bool,
+) -> Result<(HostFacts, ClockFacts), SideError> {
+    let (interface, cpu) = (Some(interface.to_owned()), cpus.first().copied());
+    match side.order(&Order::Facts { interface, cpu, threads: cpus.len() as u32, server })? {
+        Answer::Facts { facts, clock } => Ok((facts, clock)),
+        other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+    }
+}
+
+pub(crate) fn interface_facts(side: &mut WorkerSide, name: &str) -> Result<InterfaceFacts, SideError> {
+    match side.order(&Order::Interface(name.into()))? {
+        Answer::Interface(facts) => Ok(facts),
+        other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+    }
+}
+
+fn open(side: &mut WorkerSide, io: &IoSpec, interface: &str, queues: u32) -> Result<Rings, StreamError> {
+    let filter = Filter::Ethertype(ETHERTYPE).to_string();
+    let ask =
+        AskRings { io: vec![io.clone()], interface: interface.into(), queue: 0, queues, filter, longest: None, output: None };
+    match side.order(&Order::Rings(Some(Box::new(ask)))) {
+        Ok(Answer::Rings { rings, .. }) => Ok(rings),
+        Ok(other) => Err(SideError::OutOfTurn(format!("{other:?}")).into()),
+        Err(SideError::Failed(failure)) => Err(StreamError::Rings(failure.message, failure.missing)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Both sides' reports become one trial. `far` is what the other end's kernel counted.
+fn joined(ask: &Ask, asked: Option<f64>, client: StreamReport, server: Option<StreamReport>, far: Option<u64>) -> Trial {
+    let sent = &client.counts;
+    let counts = match (ask.direction, &server) {
+        (Direction::Receive, Some(server)) => &server.counts,
+        _ => sent,
+    };
+    // Who only receives knows of its sender's frames what their numbers say.
+    let follows = sent.sent_for == Nanos::ZERO && ask.direction == Direction::Receive;
+    let (offered, duration_ns) = if follows { (sent.span, sent.came_for.0) } else { (sent.sent, sent.sent_for.0) };
+    let delivered = match ask.direction {
+        Direction::Inject => far.map(|far| far.min(offered)),
+        Direction::Receive | Direction::Bounce => Some(counts.came),
+    };
+    let mut lost_by_cause = client.lost;
+    if let Some(server) = &server {
+        lost_by_cause = lost_by_cause.plus(server.lost);
+    }
+    let lost = offered.saturating_sub(delivered.unwrap_or(offered.saturating_sub(lost_by_cause.total())));
+    let through = delivered.unwrap_or(offered);
+    let bytes = if follows { sent.came_bytes } else { through * ask.bytes };
+    Trial {
+        asked_per_s: asked,
+        duration_ns,
+        offered,
+        delivered,
+        offered_per_s: per_s(offered, duration_ns),
+        delivered_per_s: delivered.map(|delivered| per_s(delivered, duration_ns)),
+        wire_bits_per_s: wire_bits_per_s(through, bytes, duration_ns),
+        lost,
+        lost_by_cause,
+        lost_elsewhere: lost.saturating_sub(lost_by_cause.total()),
+        duplicates: counts.duplicates,
+        reordered: counts.reordered,
+        foreign: counts.foreign,
+        cpu: hairpin_record::run::Cpu { client: client.cpu, server: server.map(|server| server.cpu) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_record::frames::Lost;
+
+    fn ask(direction: Direction) -> Ask {
+        Ask { io: "packet".parse().unwrap(), direction, bytes: 60, optional: false }
+    }
+
+    fn report(counts: StreamCounts, lost: Lost) -> StreamReport {
+        StreamReport { counts, lost, ..StreamReport::default() }
+    }
+
+    #[test]
+    fn what_did_not_arrive_is_lost_with_its_cause_or_elsewhere() {
+        let sent = StreamCounts { sent: 1000, sent_for: Nanos::from_secs(1), ..StreamCounts::default() };
+        let came = StreamCounts { came: 900, duplicates: 2, reordered: 3, ..StreamCounts::default() };
+        let client = report(sent, Lost { tx_dropped: 10, ..Lost::default() });
+        let server = report(came, Lost { rx_ring_full: 60, ..Lost::default() });
+        let trial = joined(&ask(Direction::Receive), Some(2000.0), client.clone(), Some(server), None);
+        assert_eq!((trial.offered, trial.delivered, trial.lost, trial.lost_elsewhere), (1000, Some(900), 100, 30));
+        assert_eq!((trial.offered_per_s, trial.delivered_per_s), (1000.0, Some(900.0)));
+        assert_eq!((trial.duplicates, trial.reordered, trial.wire_bits_per_s), (2, 3, 900.0 * 84.0 * 8.0));
+
+        let trial = joined(&ask(Direction::Inject), None, client.clone(), None, Some(1002));
+        assert_eq!((trial.delivered, trial.lost), (Some(1000), 0));
+        // Towards another host only this side's own losses are known.
+        let trial = joined(&ask(Direction::Inject), None, client, None, None);
+        assert_eq!((trial.delivered, trial.lost, trial.lost_elsewhere), (None, 10, 0));
+    }
+
+    #[test]
+    fn who_only_receives_knows_the_span_of_the_numbers() {
+        let counts =
+            StreamCounts { came: 90, came_bytes: 5400, span: 100, came_for: Nanos::from_secs(2), ..StreamCounts::default() };
+        let trial = joined(&ask(Direction::Receive), None, report(counts, Lost::default()), None, None);
+        assert_eq!((trial.offered, trial.delivered, trial.lost, trial.lost_elsewhere), (100, Some(90), 10, 10));
+        assert_eq!((trial.offered_per_s, trial.wire_bits_per_s), (50.0, 90.0 * 84.0 * 4.0));
+    }
+
+    #[test]
+    fn both_sides_have_cpus_of_their_own_where_there_are_enough() {
+        let none = Sides { client: None, server: None };
+        let of = |allowed: &[u32], queues, asked, two| {
+            let Cpus { client, server } = Cpus::of(allowed, queues, asked, two);
+            (client, server)
+        };
+        assert_eq!(of(&[0, 1], 1, none, true), (vec![0], vec![1]));
+        assert_eq!(of(&[0, 1], 2, none, true), (vec![0], vec![1]));
+        assert_eq!(of(&[0, 1, 4, 5], 2, none, true), (vec![0, 1], vec![4, 5]));
+        assert_eq!(of(&[3], 2, none, true), (vec![3], vec![3]));
+        assert_eq!(of(&[0, 1, 2], 2, none, false).0, [0, 1]);
+        assert_eq!(of(&[0, 1, 2, 3], 1, Sides { client: Some(2), server: Some(3) }, true), (vec![2], vec![3]));
+    }
+}

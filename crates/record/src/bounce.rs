@@ -1,0 +1,184 @@
+//! The schemas of `hairpin bounce`: `hairpin.bounce/1` for the whole, `hairpin.bounce-second/1` for each second of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::frames::{Lost, Rings};
+use crate::run::{CpuSide, HostFacts};
+use crate::warning::Note;
+
+/// The name of the schema of the whole.
+pub const SCHEMA: &str = "hairpin.bounce/1";
+/// The name of the schema of a second.
+pub const SECOND_SCHEMA: &str = "hairpin.bounce-second/1";
+
+/// A bounce server, from its start to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounce {
+    /// Always `hairpin.bounce/1`.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When it started, RFC 3339 in UTC.
+    pub started: String,
+    /// Why it ended, if neither the user nor `--duration` ended it.
+    pub error: Option<String>,
+    /// Facts of this host.
+    pub host: HostFacts,
+    /// How frames are received and sent: back end and wait policy, such as `xdp:spin`.
+    pub io: String,
+    /// Which frames are taken.
+    pub filter: String,
+    /// What is changed before a frame is sent back: `none`, `macs`, `all`.
+    pub rewrite: String,
+    /// When what is to be sent is handed to the kernel: `each`, a number of frames, `adaptive`.
+    pub flush: String,
+    /// How often one and the same frame is sent back in quick succession; `null` without limit.
+    pub repeats: Option<u32>,
+    /// True if checksums were checked.
+    pub verify: bool,
+    /// Where frames come in.
+    pub input: Rings,
+    /// Where they go out, if not where they came in.
+    pub output: Option<Rings>,
+    /// From the first look at the ring to the last.
+    pub duration_ns: u64,
+    /// What became of the frames.
+    pub frames: Bounced,
+    /// Frames sent back / duration.
+    pub frames_per_s: f64,
+    /// Their bit rate on the wire, with 24 bytes of preamble, FCS and gap per frame.
+    pub wire_bits_per_s: f64,
+    /// CPU time; `per_transaction_ns` is per frame received.
+    pub cpu: CpuSide,
+    /// Every way in which these figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// One second of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BounceSecond {
+    /// Always `hairpin.bounce-second/1`.
+    pub schema: String,
+    /// End of the interval, since the start.
+    pub at_ns: u64,
+    /// Length of the interval.
+    pub duration_ns: u64,
+    /// What became of the interval's frames.
+    pub frames: Bounced,
+    /// Frames sent back / duration.
+    pub frames_per_s: f64,
+    /// Their bit rate on the wire, with 24 bytes of preamble, FCS and gap per frame.
+    pub wire_bits_per_s: f64,
+}
+
+/// What became of the frames that a bounce server received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounced {
+    /// Frames that came to the ring.
+    pub received: u64,
+    /// Their bytes, FCS not included.
+    pub received_bytes: u64,
+    /// Frames sent back.
+    pub sent: u64,
+    /// Their bytes, FCS not included.
+    pub sent_bytes: u64,
+    /// What they take on the wire: 24 bytes of preamble, FCS and gap per frame, and the padding of short ones, counted.
+    pub sent_wire_bytes: u64,
+    /// Frames received and on purpose not sent back, by cause.
+    pub kept: Kept,
+    /// With `--verify`: of the frames received, those with a wrong IPv4 or UDP checksum; they are sent back all the same.
+    pub wrong_checksum: u64,
+    /// Frames that could not be sent back: the ring to send from was full.
+    pub tx_ring_full: u64,
+    /// Frames lost in the rings, by cause; most of them are in no other count.
+    pub lost: Lost,
+}
+
+/// Frames that are not sent back, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Kept {
+    /// To a broadcast or multicast address.
+    pub group: u64,
+    /// Outside the filter.
+    pub filtered: u64,
+    /// One and the same frame, again and again: as when two bouncers face each other.
+    pub repeated: u64,
+    /// Shorter than an Ethernet header.
+    pub short: u64,
+    /// Longer than the other interface takes.
+    pub too_long: u64,
+}
+
+impl Kept {
+    /// Each cause in words, with its count.
+    pub fn causes(&self) -> [(&'static str, u64); 5] {
+        [
+            ("broadcast or multicast", self.group),
+            ("outside the filter", self.filtered),
+            ("repeated too often", self.repeated),
+            ("too short", self.short),
+            ("too long", self.too_long),
+        ]
+    }
+
+    /// Frames not sent back, of whatever cause.
+    pub fn total(&self) -> u64 {
+        self.causes().iter().map(|(_, count)| count).sum()
+    }
+}
+
+impl Bounced {
+    /// Every way in which a frame was lost, in words, with its count.
+    pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.lost.causes().into_iter().chain([("TX ring full", self.tx_ring_full)])
+    }
+
+    /// Cause by cause with another ring's.
+    pub fn plus(self, other: Bounced) -> Bounced {
+        self.with(other, u64::wrapping_add, Lost::plus)
+    }
+
+    /// What happened after `earlier` was read; counters may wrap.
+    pub fn since(self, earlier: Bounced) -> Bounced {
+        self.with(earlier, u64::wrapping_sub, Lost::since)
+    }
+
+    fn with(self, other: Bounced, both: impl Fn(u64, u64) -> u64, lost: impl Fn(Lost, Lost) -> Lost) -> Bounced {
+        let kept = Kept {
+            group: both(self.kept.group, other.kept.group),
+            filtered: both(self.kept.filtered, other.kept.filtered),
+            repeated: both(self.kept.repeated, other.kept.repeated),
+            short: both(self.kept.short, other.kept.short),
+            too_long: both(self.kept.too_long, other.kept.too_long),
+        };
+        Bounced {
+            received: both(self.received, other.received),
+            received_bytes: both(self.received_bytes, other.received_bytes),
+            sent: both(self.sent, other.sent),
+            sent_bytes: both(self.sent_bytes, other.sent_bytes),
+            sent_wire_bytes: both(self.sent_wire_bytes, other.sent_wire_bytes),
+            kept,
+            wrong_checksum: both(self.wrong_checksum, other.wrong_checksum),
+            tx_ring_full: both(self.tx_ring_full, other.tx_ring_full),
+            lost: lost(self.lost, other.lost),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_is_the_difference_of_two_readings_that_may_wrap() {
+        let kept = |group| Kept { group, ..Kept::default() };
+        let near = Bounced { received: u64::MAX, kept: kept(3), tx_ring_full: 1, ..Bounced::default() };
+        let after = Bounced { received: 4, kept: kept(5), tx_ring_full: 2, ..Bounced::default() };
+        let second = after.since(near);
+        assert_eq!((second.received, second.kept.total(), second.losses().map(|(_, n)| n).sum::<u64>()), (5, 2, 1));
+        assert_eq!(near.plus(second), after);
+    }
+}

@@ -1,0 +1,116 @@
+//! Which way a packet goes: the route to an address, and the hardware address of a neighbour.
+//!
+//! Sources: rtnetlink(7), `include/uapi/linux/{rtnetlink,neighbour}.h`, `net/core/neighbour.c` (`neigh_get`).
+
+use std::net::IpAddr;
+
+use neli::consts::nl::NlmF;
+use neli::consts::rtnl::{Nda, Ntf, Nud, RtAddrFamily, RtScope, RtTable, Rta, Rtm, Rtn, Rtprot};
+use neli::err::BuilderError;
+use neli::rtnl::{Ndmsg, NdmsgBuilder, Rtmsg, RtmsgBuilder};
+use neli::types::{Buffer, RtBuffer};
+
+use super::{Asked, LinkFacts, Netlink, NetlinkError, attribute};
+
+/// Where packets to an address leave, as the kernel routes them now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The interface; `lo` for an address of this namespace's own.
+    pub link: LinkFacts,
+    /// The router on the way; `None` if the address is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The address that the kernel would send from.
+    pub source: Option<IpAddr>,
+}
+
+impl Netlink {
+    /// Asks the kernel for the route to `destination`. Nothing is sent.
+    ///
+    /// # Errors
+    /// There is none (ENETUNREACH, EHOSTUNREACH), or it is prohibited (EACCES).
+    pub fn route_to(&self, destination: IpAddr) -> Result<Route, NetlinkError> {
+        let name = destination.to_string();
+        let asked = Asked { operation: "find the route to", interface: &name };
+        let message = route_request(destination).map_err(|reason| asked.exchange(reason))?;
+        let answer = self.request(&asked, Rtm::Getroute, NlmF::empty(), message, |route| {
+            let attributes = route.rtattrs().get_attr_handle();
+            let address = |kind| attributes.get_attribute(kind).and_then(|a| address(a.rta_payload().as_ref()));
+            (attributes.get_attr_payload_as::<u32>(Rta::Oif).ok(), address(Rta::Gateway), address(Rta::Prefsrc))
+        })?;
+        let Some((Some(index), gateway, source)) = answer.into_iter().next() else {
+            return Err(asked.exchange("the answer names no interface"));
+        };
+        let link = self.links()?.into_iter().find(|link| link.index == index);
+        Ok(Route { link: link.ok_or_else(|| asked.exchange("its interface has gone"))?, gateway, source })
+    }
+
+    /// The hardware address that the kernel has for `address` on the link of this index; `None` if it has none, which one datagram to it
+    /// changes.
+    ///
+    /// # Errors
+    /// The exchange with the kernel fails.
+    pub fn neighbour(&self, index: u32, address: IpAddr) -> Result<Option<[u8; 6]>, NetlinkError> {
+        let name = address.to_string();
+        let asked = Asked { operation: "find the neighbour", interface: &name };
+        let message = neighbour_request(index, address).map_err(|reason| asked.exchange(reason))?;
+        let answer = self.request(&asked, Rtm::Getneigh, NlmF::empty(), message, |neighbour: &Ndmsg| {
+            let attributes = neighbour.rtattrs().get_attr_handle();
+            let known = !neighbour.ndm_state().intersects(Nud::INCOMPLETE | Nud::FAILED);
+            let mac = attributes.get_attribute(Nda::Lladdr).and_then(|a| a.rta_payload().as_ref().try_into().ok());
+            mac.filter(|_| known)
+        });
+        match answer {
+            Ok(found) => Ok(found.into_iter().flatten().next()),
+            Err(NetlinkError::Refused { source, .. }) if source.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn parts(address: IpAddr) -> (RtAddrFamily, Vec<u8>) {
+    match address {
+        IpAddr::V4(v4) => (RtAddrFamily::Inet, v4.octets().to_vec()),
+        IpAddr::V6(v6) => (RtAddrFamily::Inet6, v6.octets().to_vec()),
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
+
+fn route_request(destination: IpAddr) -> Result<Rtmsg, BuilderError> {
+    let (family, bytes) = parts(destination);
+    let bits = bytes.len() as u8 * 8;
+    let mut attributes = RtBuffer::new();
+    attributes.push(attribute(Rta::Dst, Buffer::from(bytes))?);
+    let message = RtmsgBuilder::default().rtm_family(family).rtm_dst_len(bits).rtm_src_len(0).rtm_tos(0);
+    let message = message.rtm_table(RtTable::Unspec).rtm_protocol(Rtprot::Unspec).rtm_scope(RtScope::Universe);
+    Ok(message.rtm_type(Rtn::Unspec).rtattrs(attributes).build()?)
+}
+
+fn neighbour_request(index: u32, address: IpAddr) -> Result<Ndmsg, BuilderError> {
+    let (family, bytes) = parts(address);
+    let mut attributes = RtBuffer::new();
+    attributes.push(attribute(Nda::Dst, Buffer::from(bytes))?);
+    // The kernel's field is a signed integer; an index that it gave fits.
+    let message = NdmsgBuilder::default().ndm_family(family).ndm_index(index.cast_signed()).ndm_state(Nud::empty());
+    Ok(message.ndm_flags(Ntf::empty()).ndm_type(Rtn::Unspec).rtattrs(attributes).build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_own_address_is_reached_over_loopback() {
+        let route = Netlink::open().unwrap().route_to([127, 0, 0, 9].into()).unwrap();
+        assert_eq!((route.link.name.as_str(), route.gateway), ("lo", None));
+        assert_eq!(route.source, Some([127, 0, 0, 1].into()));
+    }
+
+    #[test]
+    fn a_neighbour_that_nobody_asked_for_is_unknown() {
+        assert_eq!(Netlink::open().unwrap().neighbour(1, [198, 51, 100, 1].into()).unwrap(), None);
+    }
+}
