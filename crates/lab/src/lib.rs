@@ -9,6 +9,7 @@
 //!   rings     the packet rings that a worker holds       io         how they are asked for
 //!   check     the instrument itself: its cost, and a delay that it did not make
 //!   row       both sides' reports become one row, with warnings
+//!   floor     what physics and the declared hardware allow, beside each row
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
@@ -17,6 +18,7 @@
 pub mod bounce;
 pub mod check;
 pub mod demo;
+pub mod floor;
 pub mod io;
 pub mod link;
 pub mod message;

@@ -8,11 +8,13 @@ use hairpin_iopath::job::{Job, JobError, Reflector};
 use hairpin_iopath::path::{LinkKind, Speaks, Support};
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{self, Row, Run};
+use hairpin_record::warning::Warning;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_units::Quantile;
 
+use crate::floor::{Declared, Known};
 use crate::link::LinkSpec;
 use crate::message::Order;
 use crate::row::{self, Surroundings};
@@ -35,6 +37,8 @@ pub struct Plan {
     pub raw: Option<PathBuf>,
     /// The quantiles that will be shown.
     pub shown: Vec<Quantile>,
+    /// The floor to hold the figures against.
+    pub floor: Option<Declared>,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
@@ -275,7 +279,19 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         run.interrupted |= measured.interrupted;
         run.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
         let around = Surroundings { hosts: &run.hosts, one_host: stage.server.is_here(), shown: &plan.shown };
-        let row = row::join(job, measured.client, measured.server, &mut run.clock, around);
+        let mut row = row::join(job, measured.client, measured.server, &mut run.clock, around);
+        if let Some(declared) = &plan.floor {
+            let known = Known {
+                client: &run.hosts.client,
+                mtu: run.link.mtu,
+                one_host: stage.server.is_here(),
+                ipv6: stage.server.is_ipv6(),
+            };
+            match declared.of(job, known) {
+                Ok(floor) => row.floor = Some(Box::new(floor)),
+                Err(why) => row.warnings.push(Warning::NoFloor { why }.note()),
+            }
+        }
         watcher.ends(&row);
         run.results.push(row);
         if run.interrupted || run.error.is_some() {

@@ -165,6 +165,16 @@ impl Server {
         Err(format!("it did not report within {ANSWER_WITHIN:?}"))
     }
 
+    /// True if requests go out over IPv6.
+    pub(crate) fn is_ipv6(&self) -> bool {
+        match self {
+            Server::Worker { listen, .. } => listen.address.is_ipv6(),
+            Server::Remote { address, .. } => address.is_ipv6(),
+            Server::Silent(Address::Inet(address)) => address.is_ipv6(),
+            Server::Silent(_) => false,
+        }
+    }
+
     /// True if it shares this host with the client.
     pub(crate) fn is_here(&self) -> bool {
         matches!(self, Server::Worker { .. })

@@ -10,6 +10,8 @@
 
 pub mod bounce;
 pub mod check;
+pub mod fit;
+pub mod floor;
 pub mod frames;
 pub mod histogram;
 pub mod progress;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::floor::Floor;
 use crate::warning::Note;
 
 /// The name of this schema.
@@ -191,7 +192,7 @@ pub struct Row {
     /// What was asked of the kernel and what was granted.
     pub granted: Vec<Granted>,
     /// The declared physical floor; `null` where none was declared.
-    pub floor: Option<serde_json::Value>,
+    pub floor: Option<Box<Floor>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }

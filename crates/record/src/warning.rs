@@ -115,6 +115,11 @@ pub enum Warning {
         /// The period in microseconds.
         period_us: i64,
     },
+    /// A floor was declared that cannot be said.
+    NoFloor {
+        /// Why not.
+        why: String,
+    },
     /// No rate was found at which nothing is lost.
     AlwaysLoss {
         /// The lowest rate tried, in frames/s.
@@ -159,6 +164,7 @@ impl Warning {
             Warning::Stopped { .. } => "stopped",
             Warning::TuplesUsedUp { .. } => "tuples-used-up",
             Warning::RealtimeThrottling { .. } => "realtime-throttling",
+            Warning::NoFloor { .. } => "no-floor",
             Warning::AlwaysLoss { .. } => "always-loss",
             Warning::StrayFrames { .. } => "stray-frames",
             Warning::RingLoss { .. } => "ring-loss",
@@ -217,6 +223,7 @@ impl Warning {
             Warning::RealtimeThrottling { runtime_us, period_us } => format!(
                 "a spinning SCHED_FIFO thread is stopped by the kernel after {runtime_us} us in every {period_us} us (sched_rt_runtime_us); the pauses are in the tail: use --sched other to compare"
             ),
+            Warning::NoFloor { why } => format!("there is no floor beside these figures: {why}"),
             Warning::AlwaysLoss { least_per_s } => format!(
                 "frames were lost at every rate tried, down to {least_per_s:.0}/s; something else on these cores or in the queue loses them: use quiet cores (--cpu), and compare with a fixed --pace"
             ),

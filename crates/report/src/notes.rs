@@ -3,6 +3,7 @@
 use hairpin_record::run::{Row, Run};
 use hairpin_record::warning::Note;
 
+use crate::floor::gap;
 use crate::label::{Name, join};
 use crate::prose::{WIDTH, wrap};
 use crate::style::{ERROR, HEADING, WARNING, paint};
@@ -35,6 +36,7 @@ pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
     let rows: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
     [
         Section { heading: "Work", kind: Kind::Plain, items: merged(&names, &rows, work) },
+        Section { heading: "Floor", kind: Kind::Plain, items: merged(&names, &rows, against_floor) },
         Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
         Section { heading: "Asked for, not granted", kind: Kind::Plain, items: merged(&names, &rows, granted) },
         Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row| &row.warnings) },
@@ -105,6 +107,14 @@ fn work(row: &Row) -> Vec<String> {
     }
     let plain = row.threads <= 1 && row.flows <= 1 && row.outstanding <= 1;
     if plain { Vec::new() } else { vec![parts.join(", ")] }
+}
+
+/// RTT, floor and gap, and what is not in the floor.
+fn against_floor(row: &Row) -> Vec<String> {
+    let Some(floor) = &row.floor else { return Vec::new() };
+    let mut items = vec![gap(row, floor)];
+    items.extend(floor.notes.iter().map(|note| format!("of the floor: {note}")));
+    items
 }
 
 fn strays(row: &Row) -> Vec<String> {

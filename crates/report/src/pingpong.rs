@@ -7,6 +7,28 @@ use crate::label::path;
 /// What the lines' HRT is; they have no room to say so themselves.
 pub const PINGPONG_LABEL: &str = "HRT is RTT/2, not one-way";
 
+/// One line's figures; half round trips in ns.
+pub(crate) struct Line {
+    pub(crate) elapsed_us: Option<u64>,
+    pub(crate) mean_ns: Option<f64>,
+    pub(crate) min_ns: Option<f64>,
+    pub(crate) max_ns: Option<f64>,
+    pub(crate) bytes: u64,
+}
+
+/// The line, with `nan` for what there is not, as C prints it.
+pub(crate) fn line(figures: &Line) -> String {
+    let us = |ns: Option<f64>| ns.map_or("nan".into(), |ns| format!("{:.2}", ns / 1e3));
+    format!(
+        "elapsed = {} us, {} per HRT (min:{}, max:{}), size {}\n",
+        figures.elapsed_us.map_or("nan".into(), |us| us.to_string()),
+        us(figures.mean_ns),
+        us(figures.min_ns),
+        us(figures.max_ns),
+        figures.bytes
+    )
+}
+
 /// `elapsed = %d us, %.2f per HRT (min:%.2f, max:%.2f), size %d`, a line per result.
 ///
 /// `elapsed` is the measured time, HRT half the exact mean, minimum and maximum of the RTT in us, `size` the request's payload. A result
@@ -20,16 +42,15 @@ pub fn pingpong(run: &Run) -> String {
             under = path(row);
             text.push_str(&format!("# {under}\n"));
         }
-        let half = |ns: Option<f64>| ns.map_or("nan".into(), |ns| format!("{:.2}", ns / 2e3));
+        let half = |ns: Option<u64>| ns.map(|ns| ns as f64 / 2.0);
         let rtt = &row.rtt_ns;
-        text.push_str(&format!(
-            "elapsed = {} us, {} per HRT (min:{}, max:{}), size {}\n",
-            (row.duration_ns + 500) / 1000,
-            half(rtt.mean),
-            half(rtt.min.map(|ns| ns as f64)),
-            half(rtt.max.map(|ns| ns as f64)),
-            row.request_bytes
-        ));
+        text.push_str(&line(&Line {
+            elapsed_us: Some((row.duration_ns + 500) / 1000),
+            mean_ns: rtt.mean.map(|ns| ns / 2.0),
+            min_ns: half(rtt.min),
+            max_ns: half(rtt.max),
+            bytes: row.request_bytes,
+        }));
     }
     text
 }

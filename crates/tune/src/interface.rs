@@ -62,6 +62,34 @@ pub(crate) static NUMA_NODE: InterfaceFile = InterfaceFile {
     form: number_or_none,
 };
 
+pub(crate) static PCIE_SPEED: InterfaceFile = InterfaceFile {
+    name: "pcie_gt_per_s",
+    summary: "Transfers per second of each PCIe lane of the interface's device, as negotiated, in 10^9",
+    file: "device/current_link_speed",
+    form: transfers,
+};
+
+pub(crate) static PCIE_LANES: InterfaceFile = InterfaceFile {
+    name: "pcie_lanes",
+    summary: "PCIe lanes of the interface's device, as negotiated",
+    file: "device/current_link_width",
+    form: lanes,
+};
+
+/// `8.0 GT/s PCIe`, `8 GT/s` or `Unknown`, as the kernel's pci_speed_string() writes them.
+fn transfers(text: &str) -> Result<Option<Value>, String> {
+    match text.trim().split_once(" GT/s") {
+        Some((number, _)) => number.parse::<f64>().map(|number| Some(number.into())).map_err(|_| format!("{text:?} is no speed")),
+        None if text.starts_with("Unknown") => Ok(None),
+        None => Err(format!("{text:?} is no speed")),
+    }
+}
+
+/// 0 and 255 stand for an unknown width.
+fn lanes(text: &str) -> Result<Option<Value>, String> {
+    Ok(number(text)?.filter(|lanes| *lanes != 0 && *lanes != 255))
+}
+
 fn duplex(text: &str) -> Result<Option<Value>, String> {
     match text.trim() {
         known @ ("full" | "half") => Ok(Some(known.into())),
@@ -208,6 +236,29 @@ mod tests {
         assert_eq!(DUPLEX.probe(&host, &ETH0), Reading::Absent);
         let host = host.with_error("/sys/class/net/eth0/speed", libc::EINVAL);
         assert_eq!(SPEED.probe(&host, &ETH0), Reading::Absent);
+    }
+
+    #[test]
+    fn a_pcie_link_is_read_in_each_form() {
+        let directory = tempfile::tempdir().unwrap();
+        for (speed, lanes, is) in [
+            ("8.0 GT/s PCIe\n", "8\n", Some((8.0, 8))),
+            ("2.5 GT/s PCIe\n", "1\n", Some((2.5, 1))),
+            ("16 GT/s\n", "16\n", Some((16.0, 16))),
+            ("Unknown\n", "255\n", None),
+            ("Unknown speed\n", "0\n", None),
+        ] {
+            let host = FakeHost::at(directory.path())
+                .with("/sys/class/net/eth0/device/current_link_speed", speed)
+                .with("/sys/class/net/eth0/device/current_link_width", lanes);
+            let (speed, lanes) = (PCIE_SPEED.probe(&host, &ETH0), PCIE_LANES.probe(&host, &ETH0));
+            match is {
+                Some((gt, n)) => assert_eq!((speed, lanes), (Reading::Is(json!(gt)), Reading::Is(json!(n)))),
+                None => assert_eq!((speed, lanes), (Reading::Absent, Reading::Absent)),
+            }
+        }
+        let host = FakeHost::at(directory.path()).with("/sys/class/net/eth0/device/current_link_speed", "fast\n");
+        assert!(matches!(PCIE_SPEED.probe(&host, &ETH0), Reading::Unread(_)));
     }
 
     #[test]

@@ -130,6 +130,8 @@ pub static KNOBS: &[&dyn Knob] = &[
     &interface::NAPI_DEFER_HARD_IRQS,
     &interface::NAPI_THREADED,
     &interface::NUMA_NODE,
+    &interface::PCIE_SPEED,
+    &interface::PCIE_LANES,
     &interface::QueueCpus::RPS,
     &interface::QueueCpus::XPS,
     &device::RX_RING_ENTRIES,

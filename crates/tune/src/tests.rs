@@ -84,6 +84,8 @@ fn whole(root: &Path) -> FakeHost {
         ("/sys/class/net/eth0/napi_defer_hard_irqs", "2\n"),
         ("/sys/class/net/eth0/threaded", "0\n"),
         ("/sys/class/net/eth0/device/numa_node", "0\n"),
+        ("/sys/class/net/eth0/device/current_link_speed", "16.0 GT/s PCIe\n"),
+        ("/sys/class/net/eth0/device/current_link_width", "16\n"),
         ("/sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000,00000003\n"),
         ("/sys/class/net/eth0/queues/tx-0/xps_cpus", "1\n"),
         ("/sys/class/net/eth0/queues/tx-1/xps_cpus", "2\n"),

@@ -67,16 +67,86 @@ fn four_digits(x: f64) -> String {
     }
 }
 
-/// A modelled time in integer picoseconds, so that 67.2 ns stays exact. In JSON it is decimal nanoseconds.
+/// A modelled time or difference of times in integer picoseconds, so that 67.2 ns stays exact. In JSON it is decimal nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Picos(pub u64);
+pub struct Picos(pub i64);
+
+impl Picos {
+    /// No time at all.
+    pub const ZERO: Picos = Picos(0);
+    /// No modelled time is longer, about 17 minutes: sums of a few thousand of them cannot overflow, and each is exact as decimal ns.
+    pub const MAX: Picos = Picos(1_000_000_000_000_000);
+
+    /// Whole nanoseconds.
+    pub const fn from_ns(ns: i64) -> Picos {
+        Picos(ns * 1000)
+    }
+
+    /// Rounded to the nearest picosecond; `None` beyond [`Picos::MAX`] either way, and for what is no number.
+    pub fn from_ns_f64(ns: f64) -> Option<Picos> {
+        let ps = (ns * 1e3).round();
+        (ps.abs() <= Picos::MAX.0 as f64).then_some(Picos(ps as i64))
+    }
+
+    /// The same time in nanoseconds, the nearest number that a float holds.
+    pub fn as_ns_f64(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+}
+
+impl std::ops::Add for Picos {
+    type Output = Picos;
+
+    fn add(self, other: Picos) -> Picos {
+        Picos(self.0 + other.0)
+    }
+}
+
+impl std::ops::Sub for Picos {
+    type Output = Picos;
+
+    fn sub(self, other: Picos) -> Picos {
+        Picos(self.0 - other.0)
+    }
+}
+
+impl std::iter::Sum for Picos {
+    fn sum<I: Iterator<Item = Picos>>(times: I) -> Picos {
+        times.fold(Picos::ZERO, |sum, time| sum + time)
+    }
+}
+
+impl Serialize for Picos {
+    /// The shortest decimal that reads back as the same picoseconds.
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_f64(self.as_ns_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Picos {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Picos, D::Error> {
+        let ns = f64::deserialize(from)?;
+        Picos::from_ns_f64(ns).ok_or_else(|| serde::de::Error::custom(format!("{ns} ns is no modelled time")))
+    }
+}
+
+impl JsonSchema for Picos {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DecimalNanoseconds".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "number", "description": "Nanoseconds, exact to a picosecond."})
+    }
+}
 
 impl fmt::Display for Picos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ns, rest) = (self.0 / 1000, self.0 % 1000);
+        let (sign, ps) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        let (ns, rest) = (ps / 1000, ps % 1000);
         let text = match rest {
-            0 => format!("{ns} ns"),
-            _ => format!("{} ns", format!("{ns}.{rest:03}").trim_end_matches('0')),
+            0 => format!("{sign}{ns} ns"),
+            _ => format!("{sign}{} ns", format!("{ns}.{rest:03}").trim_end_matches('0')),
         };
         f.pad(&text)
     }
@@ -131,6 +201,18 @@ mod tests {
         assert_eq!(Picos(67_200).to_string(), "67.2 ns");
         assert_eq!(Picos(1_230_400).to_string(), "1230.4 ns");
         assert_eq!(Picos(15_000).to_string(), "15 ns");
+        assert_eq!(Picos(-3_200).to_string(), "-3.2 ns");
+        assert_eq!(Picos(-200).to_string(), "-0.2 ns");
+    }
+
+    #[test]
+    fn picos_are_exact_as_decimal_nanoseconds() {
+        assert_eq!(serde_json::to_string(&[Picos(67_200), Picos(-3_201), Picos(840)]).unwrap(), "[67.2,-3.201,0.84]");
+        for ps in [0, 1, 67_200, 1_230_400, 999_999_999_999_999, Picos::MAX.0, -Picos::MAX.0] {
+            let text = serde_json::to_string(&Picos(ps)).unwrap();
+            assert_eq!(serde_json::from_str::<Picos>(&text).unwrap(), Picos(ps), "{text}");
+        }
+        assert!(serde_json::from_str::<Picos>("1e300").is_err());
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub const FCS: u64 = 4;
 pub const PREAMBLE_AND_SFD: u64 = 8;
 /// Silence between two frames.
 pub const INTERFRAME_GAP: u64 = 12;
+/// What one IEEE 802.1Q tag adds to a frame.
+pub const VLAN_TAG: u64 = 4;
 /// Shorter frames (without FCS) are padded to this.
 pub const MIN_FRAME_WITHOUT_FCS: u64 = 60;
 
@@ -21,6 +23,8 @@ pub const MIN_FRAME_WITHOUT_FCS: u64 = 60;
 pub const IPV4_HEADER: u64 = 20;
 /// Header of IPv6 without extensions.
 pub const IPV6_HEADER: u64 = 40;
+/// Header of TCP without options.
+pub const TCP_HEADER: u64 = 20;
 /// Header of UDP.
 pub const UDP_HEADER: u64 = 8;
 

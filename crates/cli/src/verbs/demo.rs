@@ -36,7 +36,8 @@ impl Demo {
         for part in demo.parts {
             let command = std::env::args().collect();
             let shown = percentiles.clone();
-            let plan = Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, command };
+            let plan =
+                Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, floor: None, command };
             let mut watcher = Teller::new(false);
             let run = ping::run(&plan, &signals, &mut watcher)?;
             watcher.clear();

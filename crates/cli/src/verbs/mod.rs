@@ -10,6 +10,7 @@ mod bounce;
 mod check;
 mod completions;
 mod demo;
+mod floor;
 mod paths;
 mod ping;
 mod runs;
@@ -43,6 +44,8 @@ pub enum Verb {
     Demo(demo::Demo),
     /// Prove the instrument: its own cost, and known delays that it must report
     Check(check::Check),
+    /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
+    Floor(Box<floor::Floor>),
     /// Send every frame that arrives on an interface back, and count them
     Bounce(Box<bounce::Bounce>),
     /// Frames per second sent, received and bounced without loss, per packet io and frame size
@@ -64,6 +67,7 @@ impl Verb {
             Verb::Runs(runs) => runs.run(),
             Verb::Demo(demo) => demo.run(),
             Verb::Check(check) => check.run(),
+            Verb::Floor(floor) => floor.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
             Verb::Completions(completions) => completions.run(),

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
 use hairpin_iopath::job::Job;
+use hairpin_lab::floor;
 use hairpin_lab::ping::{self, Plan, Watcher};
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Row, Run};
@@ -17,6 +18,7 @@ use crate::exit::Failure;
 use crate::flags::{Mirror, Where, Work};
 use crate::output::{Format, Output, keep, print};
 use crate::verbs::Cli;
+use crate::verbs::floor::Declared;
 
 /// Measure round trips
 #[derive(Debug, Args)]
@@ -33,12 +35,17 @@ pub struct Ping {
     ipv6: bool,
     #[command(flatten)]
     work: Work,
+    /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
+    #[arg(long)]
+    floor: bool,
     /// Write every sample to this Parquet file
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
     /// Do not keep the run in the store
     #[arg(long)]
     no_store: bool,
+    #[command(flatten)]
+    declared: Declared,
     #[command(flatten)]
     output: Output,
 }
@@ -50,7 +57,10 @@ impl Ping {
         let target = self.to.target(self.key_file, self.mirror)?;
         let rows = self.work.jobs(duration_was_given(), target.kind(), self.raw.is_some())?;
         let shown = self.output.shown();
-        let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, command: std::env::args().collect() };
+        let floor = (self.floor || self.declared.is_any())
+            .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
+            .transpose()?;
+        let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: std::env::args().collect() };
         let mut watcher = Teller::new(self.output.form() == Format::JsonStream);
         let run = ping::run(&plan, &signals, &mut watcher)?;
         watcher.clear();

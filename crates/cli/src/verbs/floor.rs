@@ -1,0 +1,183 @@
+//! `hairpin floor`.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use hairpin_lab::store;
+use hairpin_model::cable::Cable;
+use hairpin_model::compare::compare;
+use hairpin_model::fit::of_run;
+use hairpin_model::hop::Hop;
+use hairpin_model::nic::Nic;
+use hairpin_model::pcie::Pcie;
+use hairpin_model::phy::Fec;
+use hairpin_model::waterfall::{self, Link, Size};
+use hairpin_record::floor::{self, Floor as Record};
+use hairpin_report::{Options, floor_comparison, floor_fit, floor_pingpong, floor_sizes};
+use hairpin_units::{BitRate, list};
+
+use crate::exit::{Failure, say};
+use crate::output::{colour, open_store, print};
+
+/// What lies between two NICs, as it is declared.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Declared link")]
+pub struct Declared {
+    /// Rate of the link, 10M to 800G; the published one of the NIC design if not given
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<BitRate>,
+    /// Cable and length: coax, twisted-pair, optical, twinax or vf=FACTOR, such as twinax:3m
+    #[arg(long, value_name = "TYPE:LENGTH")]
+    pub cable: Option<Cable>,
+    /// NIC design at both ends.
+    #[arg(
+        long,
+        value_name = "NIC",
+        help = "NIC design at both ends: niq, dma, sniffer10g, dna-82599, sun-fire-6800, none (the wire alone, the default) or FILE.toml"
+    )]
+    pub nic: Option<Nic>,
+    /// A switch on the way, repeatable: cut-through:LATENCY or store-and-forward:LATENCY, and the cable behind it, such as cut-through:300ns,twinax:2m
+    #[arg(long = "hop", value_name = "HOP")]
+    pub hops: Vec<Hop>,
+    /// Forward error correction: on or off; if not given, on at rates where every PHY has it (50G, 200G, 400G, 800G)
+    #[arg(long, value_name = "on|off", value_enum)]
+    pub fec: Option<Switch>,
+    /// PCIe link of both NICs, such as gen3x8
+    #[arg(long, value_name = "genGxLANES")]
+    pub pcie: Option<Pcie>,
+    /// Frames carry a VLAN tag
+    #[arg(long)]
+    pub vlan: bool,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+impl Declared {
+    /// True if any of it was declared.
+    pub fn is_any(&self) -> bool {
+        self.nic.is_some() || self.link() != Link::default()
+    }
+
+    /// The design; the wire alone if none was declared.
+    pub fn nic(&self) -> Result<Nic, Failure> {
+        self.nic.clone().map_or_else(|| "none".parse().map_err(Failure::usage), Ok)
+    }
+
+    /// The link as the model takes it.
+    pub fn link(&self) -> Link {
+        let fec = match self.fec {
+            None => Fec::AsTheRate,
+            Some(Switch::On) => Fec::On,
+            Some(Switch::Off) => Fec::Off,
+        };
+        let (cable, hops) = (self.cable.clone(), self.hops.clone());
+        Link { rate: self.rate, cable, fec, hops, pcie: self.pcie, tagged: self.vlan }
+    }
+}
+
+/// What physics and the declared hardware allow
+#[derive(Debug, Args)]
+pub struct Floor {
+    /// Bytes of the frame without FCS, one or several; the design's published size if not given, else 60
+    #[arg(long, value_name = "LIST", value_parser = lengths, conflicts_with = "sizes")]
+    frame: Option<Lengths>,
+    /// Bytes of payload, one or several: as a published table counts them, else in UDP over IPv4
+    #[arg(long, alias = "size", value_name = "LIST", value_parser = lengths)]
+    sizes: Option<Lengths>,
+    /// A second NIC design, side by side with the first
+    #[arg(long, value_name = "NIC", conflicts_with = "explain")]
+    compare: Option<Nic>,
+    /// A sentence for each stage, with its source
+    #[arg(long)]
+    explain: bool,
+    /// Fit a measured run over its sizes: base time, ns per byte, and the step where a new mechanism starts
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["frame", "sizes", "compare", "explain", "cable", "nic", "hops", "fec", "pcie", "vlan"])]
+    fit: Option<String>,
+    /// As JSON (hairpin.floor/1; several sizes, --compare and --fit have schemas of their own)
+    #[arg(long, group = "form")]
+    json: bool,
+    /// pingpong: a line per size, as snf_pingpong prints it, in half round trips
+    #[arg(long, group = "form", value_enum, conflicts_with_all = ["compare", "explain", "fit"])]
+    format: Option<Format>,
+    #[command(flatten)]
+    declared: Declared,
+}
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// As snf_pingpong.
+    Pingpong,
+}
+
+/// Lengths in bytes.
+#[derive(Clone, Debug)]
+struct Lengths(Vec<u64>);
+
+fn lengths(text: &str) -> Result<Lengths, String> {
+    list::parse(text).map(Lengths).map_err(|error| error.to_string())
+}
+
+impl Floor {
+    /// Prints it. Nothing is measured.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let options = Options { colour: colour(), ..Options::default() };
+        let text = match (&self.fit, &self.compare) {
+            (Some(run), _) => self.fitted(run, &options)?,
+            (None, Some(other)) => self.compared(other, &options)?,
+            (None, None) => self.plain(&options)?,
+        };
+        print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The sizes asked for; one that is the design's own choice if there are none.
+    fn asked(&self) -> Vec<Option<Size>> {
+        match (&self.frame, &self.sizes) {
+            (Some(Lengths(all)), _) => all.iter().map(|n| Some(Size::Frame(*n))).collect(),
+            (_, Some(Lengths(all))) => all.iter().map(|n| Some(Size::Payload(*n))).collect(),
+            (None, None) => vec![None],
+        }
+    }
+
+    fn floor(&self, nic: &Nic, size: Option<Size>) -> Result<Record, Failure> {
+        waterfall::floor(nic.model(), size, &self.declared.link()).map_err(Failure::usage)
+    }
+
+    fn plain(&self, options: &Options) -> Result<String, Failure> {
+        let nic = self.declared.nic()?;
+        let floors: Result<Vec<Record>, Failure> = self.asked().into_iter().map(|size| self.floor(&nic, size)).collect();
+        let sizes = floor::Sizes { schema: floor::SIZES_SCHEMA.into(), floors: floors? };
+        if self.format.is_some() {
+            say(format_args!("{}; from published and derived figures, nothing was measured", hairpin_report::PINGPONG_LABEL));
+            return Ok(floor_pingpong(&sizes));
+        }
+        Ok(match &sizes.floors[..] {
+            [one] if self.json => hairpin_report::json(one),
+            [one] => hairpin_report::floor(one, self.explain, options),
+            _ if self.json => hairpin_report::json(&sizes),
+            _ if self.explain => return Err(Failure::usage("--explain takes one size")),
+            _ => floor_sizes(&sizes, options),
+        })
+    }
+
+    fn compared(&self, other: &Nic, options: &Options) -> Result<String, Failure> {
+        let [size] = self.asked()[..] else { return Err(Failure::usage("--compare takes one size")) };
+        let comparison = compare(self.floor(&self.declared.nic()?, size)?, self.floor(other, size)?);
+        Ok(if self.json { hairpin_report::json(&comparison) } else { floor_comparison(&comparison, options) })
+    }
+
+    fn fitted(&self, run: &str, options: &Options) -> Result<String, Failure> {
+        let found = open_store()?.resolve(run).map_err(Failure::failed)?;
+        let record = store::load(&found.file).map_err(Failure::failed)?;
+        let report = of_run(&record, run, self.declared.rate);
+        Ok(if self.json { hairpin_report::json(&report) } else { floor_fit(&report, options) })
+    }
+}

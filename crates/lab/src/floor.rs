@@ -1,0 +1,196 @@
+//! The declared floor beside a measured row: what was declared, what the host says of its own interface, and what neither tells.
+//!
+//! ```text
+//!   flags ──▶ Declared ─┐
+//!   facts: link speed, PCIe, MTU, TCP timestamps ─┼──▶ frame, link ──▶ model ──▶ Floor, or why there is none
+//!   job: path, payload ─┘
+//! ```
+
+use hairpin_iopath::job::Job;
+use hairpin_iopath::path::Speaks;
+use hairpin_iopath::spec::SideSpec;
+use hairpin_model::nic::{Nic, Transfer};
+use hairpin_model::pcie::Pcie;
+use hairpin_model::waterfall::{Link, Size, round_trip};
+use hairpin_record::floor::{Counts, Floor};
+use hairpin_record::run::HostFacts;
+use hairpin_units::BitRate;
+use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, TCP_HEADER, UDP_HEADER};
+use serde_json::Value;
+
+/// The timestamp option of TCP with its padding (RFC 7323).
+const TCP_TIMESTAMPS: u64 = 12;
+
+/// What the user declared.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// The NIC design at both ends.
+    pub nic: Nic,
+    /// The link.
+    pub link: Link,
+}
+
+/// What is known of the real link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    /// The client's facts.
+    pub(crate) client: &'a HostFacts,
+    /// The client's MTU.
+    pub(crate) mtu: Option<u64>,
+    /// Both ends are on this host, so that its interface says nothing of a wire.
+    pub(crate) one_host: bool,
+    /// IPv6.
+    pub(crate) ipv6: bool,
+}
+
+impl Declared {
+    /// The floor of a job's round trip.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub(crate) fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
+        let mut notes = Vec::new();
+        let headers = headers(&job.spec.client, known, &mut notes)?;
+        let (request, reply) = (u64::from(job.request), u64::from(job.reply));
+        if let Some(mtu) = known.mtu.filter(|mtu| request.max(reply) + headers - ETHERNET_HEADER > *mtu) {
+            return Err(format!("a payload of {} bytes does not fit one frame of this link (MTU {mtu})", request.max(reply)));
+        }
+        let nic = self.nic.model();
+        let size = |payload: u64| match nic.counts() {
+            Counts::Frame => Size::Frame(payload + headers),
+            Counts::Payload => Size::Payload(payload),
+        };
+        let mut link = self.link.clone();
+        if !known.one_host {
+            self.ask(&mut link, known.client, request + headers, &mut notes);
+        }
+        let mut floor = round_trip(nic, size(request), size(reply), &link).map_err(|error| error.to_string())?;
+        floor.notes.splice(..0, notes);
+        Ok(floor)
+    }
+
+    /// Fills in what the host says of its interface and nobody declared.
+    fn ask(&self, link: &mut Link, client: &HostFacts, frame: u64, notes: &mut Vec<String>) {
+        if link.rate.is_none() {
+            let speed = client.facts.get("link_speed_mbit_per_s").and_then(Value::as_u64);
+            link.rate = speed.and_then(|mbit| mbit.checked_mul(1_000_000)).map(BitRate);
+            notes.push(match link.rate {
+                Some(rate) => {
+                    format!("the rate of {rate} is what the client's interface says; cables and switches are as declared")
+                }
+                None => "the client's interface does not say its rate".into(),
+            });
+        }
+        let nic = self.nic.model();
+        let moves = nic.counts() == Counts::Frame && nic.stages(frame).transfer == Transfer::Dma;
+        if link.pcie.is_none() && moves {
+            let speed = client.facts.get("pcie_gt_per_s").and_then(Value::as_f64);
+            let lanes = client.facts.get("pcie_lanes").and_then(Value::as_u64);
+            link.pcie = speed.zip(lanes).and_then(|(speed, lanes)| Pcie::negotiated(speed, lanes));
+            if let Some(pcie) = link.pcie {
+                notes.push(format!(
+                    "the PCIe link, {pcie}, is what the client's interface says; the server's is taken to be alike"
+                ));
+            }
+        }
+    }
+}
+
+/// What a path puts before the payload in a frame.
+fn headers(side: &SideSpec, known: Known<'_>, notes: &mut Vec<String>) -> Result<u64, String> {
+    let ip = if known.ipv6 { IPV6_HEADER } else { IPV4_HEADER };
+    // A path that makes its own frames knows its headers.
+    if let Some(headers) = side.path.headers_in_mtu(&side.options, known.ipv6) {
+        return Ok(ETHERNET_HEADER + u64::from(headers));
+    }
+    match side.path.speaks(&side.options) {
+        Speaks::Udp => Ok(ETHERNET_HEADER + ip + UDP_HEADER),
+        Speaks::Tcp | Speaks::TcpPerTransaction => {
+            let options = match known.client.facts.get("tcp_timestamps").and_then(Value::as_u64) {
+                Some(0) => 0,
+                Some(_) => TCP_TIMESTAMPS,
+                None => {
+                    notes.push("whether TCP carries timestamps is not known; they are not counted".into());
+                    0
+                }
+            };
+            Ok(ETHERNET_HEADER + ip + TCP_HEADER + options)
+        }
+        Speaks::Raw => Ok(ETHERNET_HEADER),
+        Speaks::Local(_) => Err("this path never leaves the host, so no wire bounds it".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_units::Picos;
+    use serde_json::json;
+
+    use super::*;
+    use crate::ping::tests::job;
+
+    fn declared(nic: &str, link: Link) -> Declared {
+        Declared { nic: nic.parse().unwrap(), link }
+    }
+
+    fn facts(facts: &[(&str, Value)]) -> HostFacts {
+        HostFacts { facts: facts.iter().map(|(name, fact)| (name.to_string(), fact.clone())).collect(), ..HostFacts::default() }
+    }
+
+    fn sized(spec: &str, request: u32, reply: u32) -> Job {
+        Job { request, reply, ..job(spec) }
+    }
+
+    fn known(client: &HostFacts) -> Known<'_> {
+        Known { client, mtu: Some(1500), one_host: false, ipv6: false }
+    }
+
+    #[test]
+    fn the_frame_is_that_of_the_path() {
+        let ten = Link { rate: "10G".parse().ok(), ..Link::default() };
+        let none = declared("none", ten);
+        for (spec, stamps, ipv6, frame) in [
+            ("udp", 1, false, 14 + 20 + 8 + 100),
+            ("udp", 1, true, 14 + 40 + 8 + 100),
+            ("tcp", 1, false, 14 + 20 + 20 + 12 + 100),
+            ("tcp", 0, false, 14 + 20 + 20 + 100),
+            ("packet", 1, false, 14 + 20 + 8 + 100),
+            ("xdp", 1, true, 14 + 40 + 8 + 100),
+        ] {
+            let client = facts(&[("tcp_timestamps", json!(stamps))]);
+            let floor = none.of(&sized(spec, 100, 100), Known { ipv6, ..known(&client) }).unwrap();
+            assert_eq!(floor.frame_bytes, frame, "{spec}");
+        }
+        let unread = none.of(&sized("tcp", 100, 100), known(&facts(&[]))).unwrap();
+        assert!(unread.notes[0].contains("timestamps"), "{:?}", unread.notes);
+        // Payload 18 over UDP is the shortest frame.
+        let niq = declared("niq", Link::default());
+        let floor = niq.of(&sized("udp", 18, 22), Known { one_host: true, ..known(&facts(&[])) }).unwrap();
+        assert_eq!((floor.total_ns, floor.rtt.ns), (Some(Picos::from_ns(1989)), Some(Picos::from_ns(1989 + 3059))));
+    }
+
+    #[test]
+    fn the_interface_is_asked_for_what_is_not_declared() {
+        let client = facts(&[("link_speed_mbit_per_s", json!(25_000)), ("pcie_gt_per_s", json!(8.0)), ("pcie_lanes", json!(8))]);
+        let dma = declared("dma", Link::default());
+        let floor = dma.of(&sized("udp", 1000, 1000), known(&client)).unwrap();
+        assert_eq!(floor.rate_bit_per_s, 25_000_000_000);
+        assert!(floor.stages.iter().any(|stage| stage.name == "pcie read, difference" && stage.source.contains("gen3x8")));
+        // Declared beats asked; a link of this host asks nothing, and the published rate stands.
+        let own = declared("dma", Link { rate: "40G".parse().ok(), ..Link::default() });
+        assert_eq!(own.of(&sized("udp", 22, 22), known(&client)).unwrap().rate_bit_per_s, 40_000_000_000);
+        let here = dma.of(&sized("udp", 22, 22), Known { one_host: true, ..known(&client) }).unwrap();
+        assert_eq!(here.rate_bit_per_s, 10_000_000_000);
+        // A design without DMA takes no PCIe link.
+        assert!(declared("sniffer10g", Link::default()).of(&sized("udp", 64, 64), known(&client)).is_ok());
+    }
+
+    #[test]
+    fn what_has_no_floor_says_why() {
+        let none = declared("none", Link::default());
+        let why = |job: &Job| none.of(job, known(&facts(&[]))).unwrap_err();
+        assert!(why(&sized("udp", 64, 64)).contains("nothing tells the rate"));
+        assert!(why(&sized("pipe", 64, 64)).contains("never leaves the host"));
+        assert!(why(&sized("udp", 64, 1473)).contains("does not fit one frame"));
+    }
+}

@@ -1,0 +1,75 @@
+//! What the rows of a measured run say over sizes, path by path.
+
+use hairpin_record::fit::fit;
+use hairpin_record::floor::{FIT_SCHEMA, FitReport, PathFit};
+use hairpin_record::run::{Row, Run};
+use hairpin_units::BitRate;
+
+/// Fits RTT p50 over the mean of request and reply, for each path of the run. `name` is what the run was called, `rate` what ns per byte is to
+/// be held against.
+pub fn of_run(run: &Run, name: &str, rate: Option<BitRate>) -> FitReport {
+    let mut paths: Vec<PathFit> = Vec::new();
+    for row in &run.results {
+        if !paths.iter().any(|path| path.path == row.path) {
+            paths.push(path(&row.path, &run.results));
+        }
+    }
+    FitReport {
+        schema: FIT_SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        run: name.into(),
+        rate_bit_per_s: rate.map(|rate| rate.0),
+        paths,
+    }
+}
+
+fn path(path: &str, rows: &[Row]) -> PathFit {
+    // A paced row idles between requests, so it measures something else than one that runs flat out.
+    let rows = rows.iter().filter(|row| row.path == path && row.pace_per_s.is_none());
+    let bytes = |row: &Row| (row.request_bytes as f64 + row.reply_bytes as f64) / 2.0;
+    let mut points: Vec<(f64, f64)> = rows.filter_map(|row| row.rtt_ns.p50.map(|p50| (bytes(row), p50 as f64))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fitted = fit(&points);
+    PathFit {
+        path: path.into(),
+        fit: fitted.ok(),
+        why: fitted.err().map(|error| error.to_string()),
+        points: points.into_iter().map(|(bytes, ns)| [bytes, ns]).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::run::Quantiles;
+
+    use super::*;
+
+    fn row(path: &str, bytes: u64, p50: Option<u64>) -> Row {
+        Row {
+            path: path.into(),
+            request_bytes: bytes,
+            reply_bytes: bytes,
+            rtt_ns: Quantiles { p50, ..Quantiles::default() },
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn each_path_has_a_fit_or_says_why_not() {
+        let mut run: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
+        run.results = [64, 128, 256, 512].map(|n| row("udp", n, Some(5000 + n))).into();
+        run.results.push(row("tcp", 64, Some(6000)));
+        // No p50, or paced: not a point.
+        run.results.push(row("udp", 1024, None));
+        run.results.push(Row { pace_per_s: Some(10.0), ..row("udp", 1024, Some(90_000)) });
+        // An answer of another size counts with the mean of both.
+        run.results.push(Row { reply_bytes: 3072, ..row("udp", 1024, Some(7048)) });
+        let report = of_run(&run, "latest", "10G".parse().ok());
+        assert_eq!(report.rate_bit_per_s, Some(10_000_000_000));
+        let [udp, tcp] = &report.paths[..] else { panic!("two paths: {report:?}") };
+        assert_eq!(udp.points.last(), Some(&[2048.0, 7048.0]));
+        let line = udp.fit.unwrap().line;
+        assert!((line.base_ns.value - 5000.0).abs() < 1e-6 && (line.ns_per_byte.value - 1.0).abs() < 1e-9, "{line:?}");
+        assert!(tcp.fit.is_none() && tcp.why.as_ref().unwrap().contains("at least 3"), "{tcp:?}");
+    }
+}

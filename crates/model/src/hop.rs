@@ -1,0 +1,98 @@
+//! A switch between the two ends, cut-through or store-and-forward, and the cable behind it.
+//!
+//! Its latency is counted as RFC 1242 section 3.8 defines it: from the first bit in to the first bit out of a bit-forwarding (cut-through)
+//! device, from the last bit in to the first bit out of one that stores and forwards; so the latter adds the frame's own time once more.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hairpin_units::{Nanos, Picos, parse_duration};
+
+use crate::cable::{Cable, ParseCableError};
+
+/// No switch takes longer.
+const MAX_LATENCY: Nanos = Nanos::from_secs(1);
+
+/// One hop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hop {
+    /// How it forwards.
+    pub forwards: Forwards,
+    /// Its latency as RFC 1242 defines it for its kind.
+    pub latency: Picos,
+    /// The cable from it to the next hop or to the receiver; not counted if unknown.
+    pub cable: Option<Cable>,
+}
+
+/// How a hop forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwards {
+    /// It sends a frame on while it still comes in.
+    CutThrough,
+    /// It takes in the whole frame first.
+    StoreAndForward,
+}
+
+impl fmt::Display for Forwards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Forwards::CutThrough => "cut-through",
+            Forwards::StoreAndForward => "store-and-forward",
+        })
+    }
+}
+
+/// Why a text is no hop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseHopError {
+    /// Not of the form KIND:LATENCY[,CABLE].
+    #[error("\"{0}\" is no hop: write cut-through:LATENCY or store-and-forward:LATENCY, such as cut-through:300ns,twinax:2m")]
+    Form(String),
+    /// The latency is none.
+    #[error("\"{0}\" is no latency of a hop: write a number and ns, us or ms, up to 1s")]
+    Latency(String),
+    /// The cable behind it.
+    #[error(transparent)]
+    Cable(#[from] ParseCableError),
+}
+
+impl FromStr for Hop {
+    type Err = ParseHopError;
+
+    fn from_str(text: &str) -> Result<Hop, ParseHopError> {
+        let bad = || ParseHopError::Form(text.into());
+        let (hop, cable) = text.split_once(',').map_or((text, None), |(hop, cable)| (hop, Some(cable)));
+        let (kind, latency) = hop.split_once(':').ok_or_else(bad)?;
+        let forwards = match kind {
+            "cut-through" => Forwards::CutThrough,
+            "store-and-forward" => Forwards::StoreAndForward,
+            _ => return Err(bad()),
+        };
+        // A bare number would be seconds elsewhere; of a switch nobody means that.
+        let unit = latency.ends_with('s');
+        let time = parse_duration(latency).ok().filter(|time| unit && *time <= MAX_LATENCY);
+        let time = time.ok_or_else(|| ParseHopError::Latency(latency.into()))?;
+        Ok(Hop { forwards, latency: Picos::from_ns(time.0 as i64), cable: cable.map(str::parse).transpose()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hops_and_slips() {
+        let hop: Hop = "cut-through:300ns,twinax:2m".parse().unwrap();
+        assert_eq!((hop.forwards, hop.latency), (Forwards::CutThrough, Picos(300_000)));
+        assert_eq!(hop.cable, Some("twinax:2m".parse().unwrap()));
+        let hop: Hop = "store-and-forward:5us".parse().unwrap();
+        assert_eq!((hop.forwards, hop.latency, hop.cable), (Forwards::StoreAndForward, Picos(5_000_000), None));
+        for text in ["", "cut-through", "tunnel:5ns", "300ns"] {
+            assert!(matches!(text.parse::<Hop>(), Err(ParseHopError::Form(_))), "{text}");
+        }
+        for text in ["cut-through:", "cut-through:300", "cut-through:-3ns", "cut-through:2s"] {
+            assert!(matches!(text.parse::<Hop>(), Err(ParseHopError::Latency(_))), "{text}");
+        }
+        assert!(matches!("cut-through:3ns,rope:2m".parse::<Hop>(), Err(ParseHopError::Cable(_))));
+    }
+}

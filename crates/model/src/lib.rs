@@ -1,0 +1,25 @@
+//! What physics and the declared hardware allow: the stages of one frame, each with its time and its source.
+//!
+//! ```text
+//!   data/nic/*.toml, --nic FILE ──▶ nic_file ──▶ nic: NicModel ─┐
+//!                     line (rate, bits), phy (FEC), hop ────────┤
+//!                     cable ◀── published ◀── data/published.toml
+//!                     pcie ─────────────────────────────────────┴──▶ waterfall ──▶ Floor (hairpin.floor/1) ──▶ compare
+//!   a measured run ──▶ fit ──▶ base, ns per byte, step (hairpin.floor-fit/1)
+//! ```
+//! Times are integer picoseconds, so that 67.2 ns stays exact. Every figure says whether it is published, derived from published ones or from
+//! a standard, or assumed, and where it comes from. What nobody declared is said in a note and not counted: a floor is a lower bound.
+
+#![forbid(unsafe_code)]
+
+pub mod cable;
+pub mod compare;
+pub mod fit;
+pub mod hop;
+pub mod line;
+pub mod nic;
+pub mod nic_file;
+pub mod pcie;
+pub mod phy;
+pub mod published;
+pub mod waterfall;

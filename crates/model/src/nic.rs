@@ -1,0 +1,225 @@
+//! NIC designs: the stages of a frame of n bytes on its way out and in, each with a time and a source.
+//!
+//! | name | what it is |
+//! |---|---|
+//! | `niq` | inline up to 60 bytes in one 64-byte line; larger by descriptor and DMA |
+//! | `dma` | descriptor ring, doorbell and DMA |
+//! | `none` | the wire alone |
+//! | `sniffer10g`, `dna-82599`, `sun-fire-6800` | published tables of whole half round trips |
+//!
+//! All but `none` are files in `data/nic/` of the form that users write too ([`crate::nic_file`]).
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
+
+use hairpin_record::floor::{Counts, PublishedRow, Stage};
+use hairpin_units::BitRate;
+
+use crate::cable::Cable;
+use crate::line::Frame;
+use crate::nic_file::{LoadError, NicFile, load, parse};
+
+/// A NIC design: the stages that a frame passes.
+pub trait NicModel: Send + Sync {
+    /// What it is called.
+    fn name(&self) -> &str;
+    /// What it is, in a sentence.
+    fn about(&self) -> &str;
+    /// What its sizes count.
+    fn counts(&self) -> Counts;
+    /// The frame without FCS that a size makes.
+    fn frame_bytes(&self, size: u64) -> u64;
+    /// The size that it is published at, or the first of several.
+    fn published_size(&self) -> Option<u64>;
+    /// The stages of a size, and where they hold as they are. A size beyond the published ones gets the nearest stages.
+    fn stages(&self, size: u64) -> Stages;
+    /// What has to be known to read its figures.
+    fn notes(&self) -> &[String];
+}
+
+/// Stages, and the conditions under which they hold unchanged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stages {
+    /// In the order of the frame's way.
+    pub stages: Vec<Stage>,
+    /// Where they hold; `None` for a design without figures, to which the wire is added in full.
+    pub reference: Option<Reference>,
+    /// How a frame's bytes get into the NIC and out of it.
+    pub transfer: Transfer,
+    /// The row of a published table, where the size is one of its rows.
+    pub row: Option<PublishedRow>,
+}
+
+/// The conditions of published stages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// The frame.
+    pub frame: Frame,
+    /// The link's rate.
+    pub rate: BitRate,
+    /// The cable, if the source tells it.
+    pub cable: Option<Cable>,
+}
+
+/// How a frame's bytes get into a NIC and out of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transfer {
+    /// Not told, or not over PCIe.
+    #[default]
+    Unknown,
+    /// With the command itself: the length of the frame changes nothing.
+    Inline,
+    /// Read from the host's memory and written to it, so a longer frame takes longer on PCIe.
+    Dma,
+}
+
+/// A design by name or from a file, as it is given on a command line.
+#[derive(Clone)]
+pub struct Nic(Arc<dyn NicModel>);
+
+impl Nic {
+    /// The design.
+    pub fn model(&self) -> &dyn NicModel {
+        &*self.0
+    }
+}
+
+impl fmt::Debug for Nic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+/// Why a text is no design.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Not one of ours.
+    #[error("there is no NIC design \"{name}\": choose from {known}, or give a file as FILE.toml", known = names())]
+    Unknown {
+        /// What was given.
+        name: String,
+    },
+    /// The file.
+    #[error(transparent)]
+    File(#[from] LoadError),
+}
+
+fn names() -> String {
+    built_in().iter().map(|nic| nic.name()).collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Nic {
+    type Err = OpenError;
+
+    /// A name, or a file: what ends in `.toml` or has a slash in it.
+    fn from_str(text: &str) -> Result<Nic, OpenError> {
+        if text.ends_with(".toml") || text.contains('/') {
+            return Ok(Nic(Arc::new(load(Path::new(text))?)));
+        }
+        find(text).map(|nic| Nic(Arc::new(nic))).ok_or_else(|| OpenError::Unknown { name: text.into() })
+    }
+}
+
+impl<N: NicModel + ?Sized> NicModel for &N {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn about(&self) -> &str {
+        (**self).about()
+    }
+
+    fn counts(&self) -> Counts {
+        (**self).counts()
+    }
+
+    fn frame_bytes(&self, size: u64) -> u64 {
+        (**self).frame_bytes(size)
+    }
+
+    fn published_size(&self) -> Option<u64> {
+        (**self).published_size()
+    }
+
+    fn stages(&self, size: u64) -> Stages {
+        (**self).stages(size)
+    }
+
+    fn notes(&self) -> &[String] {
+        (**self).notes()
+    }
+}
+
+/// The wire alone: no host, no NIC.
+struct Wire;
+
+impl NicModel for Wire {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn about(&self) -> &str {
+        "the wire alone: serialization, cable and hops; host, NIC, MAC and PHY take no time"
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::Frame
+    }
+
+    fn frame_bytes(&self, size: u64) -> u64 {
+        size
+    }
+
+    fn published_size(&self) -> Option<u64> {
+        None
+    }
+
+    fn stages(&self, _size: u64) -> Stages {
+        Stages::default()
+    }
+
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+}
+
+/// The designs that come with the program, `none` last.
+pub fn built_in() -> Vec<&'static dyn NicModel> {
+    static FILES: LazyLock<Vec<NicFile>> = LazyLock::new(|| {
+        let texts = [
+            include_str!("../data/nic/niq.toml"),
+            include_str!("../data/nic/dma.toml"),
+            include_str!("../data/nic/sniffer10g.toml"),
+            include_str!("../data/nic/dna-82599.toml"),
+            include_str!("../data/nic/sun-fire-6800.toml"),
+        ];
+        // The files are part of the program, and the tests read each.
+        texts.into_iter().map(|text| parse(text).expect("data/nic holds sound files")).collect()
+    });
+    let files = FILES.iter().map(|file| file as &dyn NicModel);
+    files.chain([&Wire as &dyn NicModel]).collect()
+}
+
+/// The design of that name that comes with the program.
+pub fn find(name: &str) -> Option<&'static dyn NicModel> {
+    built_in().into_iter().find(|nic| nic.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_design_is_a_name_or_a_file() {
+        assert_eq!("niq".parse::<Nic>().unwrap().model().name(), "niq");
+        assert_eq!(
+            "x710".parse::<Nic>().unwrap_err().to_string(),
+            "there is no NIC design \"x710\": choose from niq, dma, sniffer10g, dna-82599, sun-fire-6800, none, or give a file as FILE.toml"
+        );
+        assert!(matches!("/nonexistent".parse::<Nic>(), Err(OpenError::File(_))));
+        assert!(matches!("nonexistent.toml".parse::<Nic>(), Err(OpenError::File(_))));
+    }
+}

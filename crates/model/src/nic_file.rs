@@ -1,0 +1,620 @@
+//! A NIC design as a TOML file, the program's own and the users' alike: every figure with its source, refused with line and column otherwise.
+//!
+//! ```toml
+//! name = "mine"
+//! about = "what it is, in a sentence"
+//!
+//! [[design]]              # one for each range of frames, the shorter first
+//! frame = 60              # bytes without FCS that the figures hold for
+//! up_to = 60              # the longest frame of this design; the last one has none
+//! rate = "10G"
+//! cable = "twinax:3m"     # left out if the source does not tell it
+//! transfer = "inline"     # or "dma": longer frames take longer on PCIe; left out if not told
+//!
+//! [[design.out]]          # then [[design.link]] and [[design.in]]
+//! name = "pcie write"
+//! ns = 484                # or interval = [400, 500]
+//! class = "published"     # or "derived", "assumed"
+//! source = "who printed it, and where"
+//! what = "what happens in it"   # may be left out
+//! ```
+//! In place of `[[design]]`, `[table]` holds whole half round trips over sizes; `data/nic/sniffer10g.toml` is one.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use hairpin_record::floor::{Class, Counts, Part, PublishedRow, Span, Stage};
+use hairpin_units::{BitRate, Picos};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+use crate::cable::Cable;
+use crate::line::{Frame, MAX_FRAME, MAX_RATE, MIN_RATE};
+use crate::nic::{NicModel, Reference, Stages, Transfer};
+
+/// No design is a longer file.
+const MAX_FILE: u64 = 1 << 20;
+/// No single stage takes longer: a second.
+const MAX_NS: f64 = 1e9;
+
+/// Why a file holds no design.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("cannot read the NIC design {}: {source}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// It says something that a design does not.
+    #[error("{}:{error}; docs/model.md shows a sound file", file.display())]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// What, and where.
+        error: Invalid,
+    },
+}
+
+/// What is wrong with a text, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+pub struct Invalid {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Reads a design from a file.
+pub fn load(file: &Path) -> Result<NicFile, LoadError> {
+    let read = |source| LoadError::Read { file: file.into(), source };
+    let mut text = String::new();
+    fs::File::open(file).and_then(|open| open.take(MAX_FILE + 1).read_to_string(&mut text)).map_err(read)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(read(io::Error::other(format!("it is longer than {MAX_FILE} bytes"))));
+    }
+    parse(&text).map_err(|error| LoadError::Invalid { file: file.into(), error })
+}
+
+/// Reads a design.
+pub fn parse(text: &str) -> Result<NicFile, Invalid> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        Invalid { line, column, message: error.message().trim().replace('\n', "; ") }
+    })
+}
+
+/// A design as its file says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Raw")]
+pub struct NicFile {
+    name: String,
+    about: String,
+    notes: Vec<String>,
+    body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Body {
+    Designs(Vec<Design>),
+    Table(Table),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: Text,
+    about: Text,
+    #[serde(default)]
+    notes: Vec<Text>,
+    #[serde(default)]
+    design: Vec<Design>,
+    table: Option<Table>,
+}
+
+impl TryFrom<Raw> for NicFile {
+    type Error = String;
+
+    fn try_from(raw: Raw) -> Result<NicFile, String> {
+        let body = match (raw.design, raw.table) {
+            (designs, None) if !designs.is_empty() => {
+                let (last, before) = designs.split_last().ok_or("there is no design")?;
+                let ends: Option<Vec<u64>> = before.iter().map(|design| design.up_to.map(|Length(n)| n)).collect();
+                let ends = ends.ok_or("only the last [[design]] may leave out up_to")?;
+                if last.up_to.is_some() || !ends.is_sorted_by(|a, b| a < b) {
+                    return Err("[[design]]s go from shorter frames to longer ones by up_to, and the last one has none".into());
+                }
+                Body::Designs(designs)
+            }
+            (designs, Some(table)) if designs.is_empty() => Body::Table(table),
+            _ => return Err("a NIC has either [[design]]s or one [table]".into()),
+        };
+        let notes = raw.notes.into_iter().map(|Text(note)| note).collect();
+        Ok(NicFile { name: raw.name.0, about: raw.about.0, notes, body })
+    }
+}
+
+/// The stages of a range of frames.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "RawDesign")]
+struct Design {
+    frame: u64,
+    up_to: Option<Length>,
+    rate: BitRate,
+    cable: Option<Cable>,
+    transfer: Transfer,
+    stages: Vec<Stage>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDesign {
+    frame: Length,
+    up_to: Option<Length>,
+    rate: Rate,
+    cable: Option<Cable>,
+    #[serde(default)]
+    transfer: Transfer,
+    #[serde(default)]
+    out: Vec<OneStage>,
+    #[serde(default)]
+    link: Vec<OneStage>,
+    #[serde(default, rename = "in")]
+    inward: Vec<OneStage>,
+}
+
+impl TryFrom<RawDesign> for Design {
+    type Error = String;
+
+    fn try_from(raw: RawDesign) -> Result<Design, String> {
+        let parts = [(Part::Out, raw.out), (Part::Link, raw.link), (Part::In, raw.inward)];
+        let stages: Vec<Stage> = parts
+            .into_iter()
+            .flat_map(|(part, stages)| stages.into_iter().map(move |OneStage(stage)| Stage { part, ..stage }))
+            .collect();
+        if stages.is_empty() {
+            return Err("a [[design]] has at least one stage: [[design.out]], [[design.link]] or [[design.in]]".into());
+        }
+        let twice = stages.iter().enumerate().find(|(i, stage)| stages[..*i].iter().any(|other| other.name == stage.name));
+        if let Some((_, stage)) = twice {
+            return Err(format!("two stages of one design are called \"{}\"", stage.name));
+        }
+        if raw.up_to.is_some_and(|Length(end)| raw.frame.0 > end) {
+            return Err("frame lies beyond up_to: the figures would hold for no frame of this design".into());
+        }
+        Ok(Design { frame: raw.frame.0, up_to: raw.up_to, rate: raw.rate.0, cable: raw.cable, transfer: raw.transfer, stages })
+    }
+}
+
+/// Whole half round trips over sizes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "RawTable")]
+struct Table {
+    counts: Counts,
+    header: u64,
+    rate: BitRate,
+    cable: Option<Cable>,
+    what: String,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    bytes: u64,
+    time: Span,
+    class: Class,
+    source: String,
+    published: Option<PublishedRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTable {
+    counts: Counts,
+    header: Header,
+    rate: Rate,
+    cable: Option<Cable>,
+    class: Class,
+    source: Text,
+    what: Option<Text>,
+    rows: Vec<RawRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRow {
+    bytes: Length,
+    ns: Option<Ns>,
+    interval: Option<[Ns; 2]>,
+    transactions_per_s: Option<Vec<PerSecond>>,
+    min_ns: Option<Ns>,
+    max_ns: Option<Ns>,
+    elapsed_us: Option<u64>,
+    class: Option<Class>,
+    source: Option<Text>,
+}
+
+impl TryFrom<RawTable> for Table {
+    type Error = String;
+
+    fn try_from(raw: RawTable) -> Result<Table, String> {
+        let RawTable { class, source: Text(source), .. } = raw;
+        let rows: Result<Vec<Row>, String> = raw.rows.into_iter().map(|row| row.with(class, &source)).collect();
+        let rows = rows?;
+        if rows.is_empty() || !rows.is_sorted_by(|a, b| a.bytes < b.bytes) {
+            return Err("the rows of a table go from smaller bytes to larger ones, and there is at least one".into());
+        }
+        let what = raw.what.map_or(String::new(), |Text(what)| what);
+        Ok(Table { counts: raw.counts, header: raw.header.0, rate: raw.rate.0, cable: raw.cable, what, rows })
+    }
+}
+
+impl RawRow {
+    fn with(self, class: Class, source: &str) -> Result<Row, String> {
+        let bytes = self.bytes.0;
+        let time = match (self.ns, self.interval, self.transactions_per_s.as_deref()) {
+            (Some(Ns(ns)), None, None) => Span::point(ns),
+            (None, Some(ends), None) => between(ends)?,
+            (None, None, Some([PerSecond(rate)])) => Span::point(half(*rate)),
+            (None, None, Some([PerSecond(a), PerSecond(b)])) => Span::between(half(*a), half(*b)),
+            _ => return Err(format!("the row of {bytes} bytes needs one of ns, interval and transactions_per_s (one or two)")),
+        };
+        let published = match (self.elapsed_us, self.min_ns, self.max_ns) {
+            (Some(elapsed_us), Some(Ns(min_ns)), Some(Ns(max_ns))) => Some(PublishedRow { elapsed_us, min_ns, max_ns }),
+            (None, None, None) => None,
+            _ => return Err(format!("the row of {bytes} bytes needs all of min_ns, max_ns and elapsed_us, or none")),
+        };
+        let source = self.source.map_or_else(|| source.to_owned(), |Text(source)| source);
+        Ok(Row { bytes, time, class: self.class.unwrap_or(class), source, published })
+    }
+}
+
+/// Half of a round trip at so many a second.
+fn half(per_second: f64) -> Picos {
+    Picos((0.5e12 / per_second).round() as i64)
+}
+
+fn between([Ns(low), Ns(high)]: [Ns; 2]) -> Result<Span, String> {
+    if low > high { Err("an interval goes from its lower end to its upper end".into()) } else { Ok(Span::between(low, high)) }
+}
+
+/// A stage, its part not yet known.
+struct OneStage(Stage);
+
+impl<'de> Deserialize<'de> for OneStage {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<OneStage, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct RawStage {
+            name: Text,
+            ns: Option<Ns>,
+            interval: Option<[Ns; 2]>,
+            class: Class,
+            source: Text,
+            what: Option<Text>,
+        }
+        let raw = RawStage::deserialize(from)?;
+        let time = match (raw.ns, raw.interval) {
+            (Some(Ns(ns)), None) => Span::point(ns),
+            (None, Some(ends)) => between(ends).map_err(de::Error::custom)?,
+            (None, None) => return Err(de::Error::custom("the stage has no figure: give ns, or interval = [LOW, HIGH]")),
+            (Some(_), Some(_)) => return Err(de::Error::custom("the stage has two figures: give either ns or interval")),
+        };
+        let what = raw.what.map_or(String::new(), |Text(what)| what);
+        Ok(OneStage(Stage { name: raw.name.0, part: Part::Whole, time, class: raw.class, source: raw.source.0, what }))
+    }
+}
+
+/// Words: at least one, and not more than a paragraph.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Text(String);
+
+impl TryFrom<String> for Text {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Text, &'static str> {
+        match text.trim() {
+            "" => Err("an empty text says nothing: names, sources and descriptions have words"),
+            long if long.len() > 1000 => Err("the text is longer than 1000 bytes"),
+            trimmed => Ok(Text(trimmed.into())),
+        }
+    }
+}
+
+/// The length of a frame or payload.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "i64")]
+struct Length(u64);
+
+impl TryFrom<i64> for Length {
+    type Error = String;
+
+    fn try_from(bytes: i64) -> Result<Length, String> {
+        let length = u64::try_from(bytes).ok().filter(|bytes| (1..=MAX_FRAME).contains(bytes));
+        length.map(Length).ok_or_else(|| format!("{bytes} is no length of a frame: 1 to {MAX_FRAME} bytes"))
+    }
+}
+
+/// What stands before a payload in a frame.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "i64")]
+struct Header(u64);
+
+impl TryFrom<i64> for Header {
+    type Error = String;
+
+    fn try_from(bytes: i64) -> Result<Header, String> {
+        let length = u64::try_from(bytes).ok().filter(|bytes| *bytes <= 256);
+        length.map(Header).ok_or_else(|| format!("{bytes} is no length of headers: 0 to 256 bytes"))
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct Rate(BitRate);
+
+impl TryFrom<String> for Rate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Rate, String> {
+        let rate: BitRate = text.parse().map_err(|error: hairpin_units::ParseBitRateError| error.to_string())?;
+        let known = (MIN_RATE..=MAX_RATE).contains(&rate);
+        if known { Ok(Rate(rate)) } else { Err(format!("{text} is no rate of Ethernet: 10M to 800G")) }
+    }
+}
+
+/// A time in ns, whole or decimal.
+#[derive(Clone, Copy)]
+struct Ns(Picos);
+
+impl<'de> Deserialize<'de> for Ns {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Ns, D::Error> {
+        let ns = from.deserialize_any(Number)?;
+        let time = Some(ns).filter(|ns| (0.0..=MAX_NS).contains(ns)).and_then(Picos::from_ns_f64);
+        time.map(Ns).ok_or_else(|| de::Error::custom(format!("{ns} ns is no time of a stage: 0 to {MAX_NS} ns")))
+    }
+}
+
+/// Transactions per second.
+#[derive(Clone, Copy)]
+struct PerSecond(f64);
+
+impl<'de> Deserialize<'de> for PerSecond {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<PerSecond, D::Error> {
+        let rate = from.deserialize_any(Number)?;
+        let known = (1.0..=1e9).contains(&rate);
+        if known { Ok(PerSecond(rate)) } else { Err(de::Error::custom(format!("{rate} is no rate: 1 to 1e9 per second"))) }
+    }
+}
+
+struct Number;
+
+impl Visitor<'_> for Number {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<f64, E> {
+        Ok(number as f64)
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<f64, E> {
+        Ok(number)
+    }
+}
+
+impl NicModel for NicFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn about(&self) -> &str {
+        &self.about
+    }
+
+    fn counts(&self) -> Counts {
+        match &self.body {
+            Body::Designs(_) => Counts::Frame,
+            Body::Table(table) => table.counts,
+        }
+    }
+
+    fn frame_bytes(&self, size: u64) -> u64 {
+        match &self.body {
+            Body::Designs(_) => size,
+            Body::Table(table) => size + table.header,
+        }
+    }
+
+    fn published_size(&self) -> Option<u64> {
+        match &self.body {
+            Body::Designs(designs) => designs.first().map(|design| design.frame),
+            Body::Table(table) => table.rows.first().map(|row| row.bytes),
+        }
+    }
+
+    fn stages(&self, size: u64) -> Stages {
+        match &self.body {
+            Body::Designs(designs) => {
+                let serves = |design: &&Design| design.up_to.is_none_or(|Length(end)| size <= end);
+                designs.iter().find(serves).map(Design::stages).unwrap_or_default()
+            }
+            Body::Table(table) => table.stages(size),
+        }
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+impl Design {
+    fn stages(&self) -> Stages {
+        let reference = Reference { frame: Frame::plain(self.frame), rate: self.rate, cable: self.cable.clone() };
+        Stages { stages: self.stages.clone(), reference: Some(reference), transfer: self.transfer, row: None }
+    }
+}
+
+impl Table {
+    fn stages(&self, size: u64) -> Stages {
+        let after = self.rows.partition_point(|row| row.bytes < size);
+        let (at, row) = match (after.checked_sub(1).map(|before| &self.rows[before]), self.rows.get(after)) {
+            // A row of the table.
+            (_, Some(row)) if row.bytes == size => (size, row.clone()),
+            // Between two.
+            (Some(low), Some(high)) => (size, low.towards(high, size)),
+            // Before the first or after the last: that row, and what the wire adds.
+            (Some(end), None) | (None, Some(end)) => (end.bytes, Row { published: None, ..end.clone() }),
+            // Not reached: a table has rows.
+            (None, None) => return Stages::default(),
+        };
+        let stage = Stage {
+            name: "half round trip".into(),
+            part: Part::Whole,
+            time: row.time,
+            class: row.class,
+            source: row.source,
+            what: self.what.clone(),
+        };
+        let reference = Reference { frame: Frame::plain(at + self.header), rate: self.rate, cable: self.cable.clone() };
+        Stages { stages: vec![stage], reference: Some(reference), transfer: Transfer::Unknown, row: row.published }
+    }
+}
+
+impl Row {
+    /// On the straight line to the next row.
+    fn towards(&self, next: &Row, bytes: u64) -> Row {
+        let share = (bytes - self.bytes) as f64 / (next.bytes - self.bytes) as f64;
+        let at = |low: Picos, high: Picos| Picos(low.0 + ((high.0 - low.0) as f64 * share).round() as i64);
+        let ends = (at(self.time.low_ns, next.time.low_ns), at(self.time.high_ns, next.time.high_ns));
+        Row {
+            bytes,
+            time: Span::between(ends.0, ends.1),
+            class: self.class.max(next.class).max(Class::Derived),
+            source: format!("straight line between {} and {} bytes: {}", self.bytes, next.bytes, next.source),
+            published: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = r#"name = "mine"
+about = "a design of mine"
+
+[[design]]
+frame = 60
+rate = "25G"
+cable = "optical:5m"
+
+[[design.out]]
+name = "all of it out"
+ns = 67.2
+class = "assumed"
+source = "a guess of mine"
+
+[[design.in]]
+name = "all of it in"
+interval = [100, 200.5]
+class = "assumed"
+source = "a guess of mine"
+"#;
+
+    fn refused(from: &str, to: &str) -> Invalid {
+        assert!(SOUND.contains(from), "{from}");
+        parse(&SOUND.replacen(from, to, 1)).unwrap_err()
+    }
+
+    #[test]
+    fn a_sound_file_is_read() {
+        let nic = parse(SOUND).unwrap();
+        let stages = nic.stages(1514).stages;
+        assert_eq!(stages[0].time, Span::point(Picos(67_200)));
+        assert_eq!((stages[1].time.ns, stages[1].time.low_ns, stages[1].time.high_ns), (None, Picos(100_000), Picos(200_500)));
+        assert_eq!((stages[0].part, stages[1].part), (Part::Out, Part::In));
+        assert_eq!((nic.published_size(), nic.counts()), (Some(60), Counts::Frame));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_line_and_column() {
+        for (from, to, line, column, words) in [
+            ("ns = 67.2", "nanoseconds = 67.2", 11, 1, "unknown field `nanoseconds`"),
+            ("about =", "aboot =", 2, 1, "unknown field `aboot`"),
+            ("ns = 67.2", "ns = -67.2", 11, 6, "-67.2 ns is no time of a stage"),
+            ("ns = 67.2", "ns = nan", 11, 6, "no time of a stage"),
+            ("ns = 67.2", "ns = \"67\"", 11, 6, "expected a number"),
+            ("ns = 67.2\n", "", 9, 1, "has no figure"),
+            ("source = \"a guess of mine\"\n", "", 9, 1, "missing field `source`"),
+            ("source = \"a guess of mine\"", "source = \" \"", 13, 10, "says nothing"),
+            ("class = \"assumed\"\n", "", 9, 1, "missing field `class`"),
+            ("class = \"assumed\"", "class = \"measured\"", 12, 9, "unknown variant `measured`"),
+            ("interval = [100, 200.5]", "interval = [300, 200.5]", 15, 1, "from its lower end"),
+            ("interval = [100, 200.5]", "interval = [100, 200.5]\nns = 5", 15, 1, "two figures"),
+            ("interval = [100, 200.5]", "interval = [100]", 17, 12, "length 2"),
+            ("frame = 60", "frame = 0", 5, 9, "no length of a frame"),
+            ("frame = 60", "frame = 60\nup_to = 59", 4, 1, "beyond up_to"),
+            ("rate = \"25G\"", "rate = \"900G\"", 6, 8, "10M to 800G"),
+            ("rate = \"25G\"", "rate = \"fast\"", 6, 8, "not a bit rate"),
+            ("optical:5m", "rope:5m", 7, 9, "choose from coax"),
+            ("all of it in", "all of it out", 4, 1, "two stages of one design"),
+            ("[[design]]", "[design", 4, 8, ""),
+        ] {
+            let error = refused(from, to);
+            assert!(error.message.contains(words), "{from} -> {to}: {error}");
+            assert_eq!((error.line, error.column), (line, column), "{from} -> {to}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_holds_designs_in_order_or_a_table() {
+        let design = SOUND.split_once("[[design]]").unwrap().1;
+        let two = |first: &str, second: &str| {
+            let with = |up_to: &str| format!("[[design]]{}", design.replacen("frame = 60", &format!("frame = 60\n{up_to}"), 1));
+            parse(&format!("name = \"a\"\nabout = \"b\"\n{}{}", with(first), with(second)))
+        };
+        assert_eq!(two("up_to = 60", "").unwrap().stages(61).stages.len(), 2);
+        for (first, second) in [("", ""), ("up_to = 60", "up_to = 90"), ("", "up_to = 60")] {
+            assert!(two(first, second).is_err(), "{first} {second}");
+        }
+        assert!(parse("name = \"a\"\nabout = \"b\"\n").unwrap_err().message.contains("either"));
+        assert!(parse("").unwrap_err().message.contains("missing field `name`"));
+        let table = |rows: &str| {
+            parse(&format!(
+                "name = \"a\"\nabout = \"b\"\n[table]\ncounts = \"payload\"\nheader = 14\nrate = \"10G\"\nclass = \"published\"\nsource = \"s\"\nrows = [{rows}]"
+            ))
+        };
+        assert!(table("{ bytes = 1, ns = 5 }").is_ok());
+        for rows in [
+            "",
+            "{ bytes = 1 }",
+            "{ bytes = 1, ns = 5, interval = [1, 2] }",
+            "{ bytes = 2, ns = 5 }, { bytes = 1, ns = 5 }",
+            "{ bytes = 1, ns = 5, min_ns = 4 }",
+            "{ bytes = 1, transactions_per_s = [1, 2, 3] }",
+            "{ bytes = 1, transactions_per_s = [0] }",
+        ] {
+            assert!(table(rows).is_err(), "{rows}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let error = load(Path::new("/nonexistent/nic.toml")).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/nic.toml") && error.contains("No such file"), "{error}");
+        let error = load(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("longer than"), "{error}");
+    }
+}

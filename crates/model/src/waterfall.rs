@@ -1,0 +1,356 @@
+//! The floor of one frame: a design's stages, and what another size, rate, cable or hop adds to them.
+//!
+//! ```text
+//!   at the published frame, rate and cable         elsewhere
+//!   out:  pcie write … phy tx   published          the same
+//!   link: cable                 published          the same
+//!                                                  + cable, difference            derived
+//!                                                  + serialization, difference    derived
+//!                                                  + FEC, hops, cables behind them
+//!   in:   phy rx … pcie reply   published          the same
+//! ```
+//! `none` has no published stages, so the wire is added in full. What was not declared is not counted, and said in a note.
+
+use hairpin_record::floor::{Class, Counts, Floor, Part, SCHEMA, Span, Stage};
+use hairpin_units::{BitRate, Picos};
+
+use hairpin_wire::framing::{ETHERNET_HEADER, INTERFRAME_GAP, IPV4_HEADER, MIN_FRAME_WITHOUT_FCS, UDP_HEADER};
+
+use crate::cable::Cable;
+use crate::hop::{Forwards, Hop};
+use crate::line::{Frame, MAX_FRAME, MAX_RATE, MIN_RATE, frames_per_second, serialization, until_last_bit};
+use crate::nic::{NicModel, Stages, Transfer};
+use crate::pcie::{self, Pcie};
+use crate::phy::{Code, Fec};
+
+/// What lies between the two NICs, as far as it is declared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Link {
+    /// The rate; the published one of the design if none is declared.
+    pub rate: Option<BitRate>,
+    /// The cable; the published one of the design if none is declared.
+    pub cable: Option<Cable>,
+    /// Error correction.
+    pub fec: Fec,
+    /// Switches on the way, in order.
+    pub hops: Vec<Hop>,
+    /// The slot of both NICs.
+    pub pcie: Option<Pcie>,
+    /// Frames carry a VLAN tag.
+    pub tagged: bool,
+}
+
+/// How long a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Bytes of the frame without FCS.
+    Frame(u64),
+    /// Bytes of payload: as a published table counts them, else in UDP over IPv4.
+    Payload(u64),
+}
+
+impl Size {
+    /// In what the design counts; `None` for a frame shorter than the design's headers.
+    fn of(self, nic: &dyn NicModel) -> Option<u64> {
+        match (self, nic.counts()) {
+            (Size::Frame(bytes), Counts::Frame) | (Size::Payload(bytes), Counts::Payload) => Some(bytes),
+            (Size::Payload(bytes), Counts::Frame) => bytes.checked_add(ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER),
+            (Size::Frame(bytes), Counts::Payload) => bytes.checked_sub(nic.frame_bytes(0)),
+        }
+    }
+
+    fn bytes(self) -> u64 {
+        let (Size::Frame(bytes) | Size::Payload(bytes)) = self;
+        bytes
+    }
+}
+
+/// Why there is no floor.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoFloor {
+    /// Nothing tells the rate.
+    #[error("nothing tells the rate of the link: declare it, such as --rate 10G")]
+    NoRate,
+    /// Not a rate of Ethernet.
+    #[error("{0} is no rate of Ethernet here: 10M to 800G")]
+    Rate(BitRate),
+    /// The frame is none.
+    #[error("{asked} bytes of {counts} are nothing that {nic} can carry: a {counts} has {least} to {most} bytes")]
+    Size {
+        /// The design.
+        nic: String,
+        /// What was counted.
+        counts: Counts,
+        /// How many there were.
+        asked: u64,
+        /// The smallest.
+        least: u64,
+        /// The largest.
+        most: u64,
+    },
+    /// FEC was asked for at a rate that has none.
+    #[error("Ethernet has no forward error correction at {0}: leave --fec out")]
+    NoFec(BitRate),
+    /// PCIe was declared for a design that does not tell how frames cross it.
+    #[error("{0} does not tell how a frame crosses PCIe, so a PCIe link changes nothing: leave --pcie out")]
+    NoPcie(String),
+    /// The differences eat up the published stages.
+    #[error(
+        "the figures of {nic} do not reach so far: its stages less what this link is quicker than the published one leave {left}"
+    )]
+    TooFar {
+        /// The design.
+        nic: String,
+        /// What would be left.
+        left: Picos,
+    },
+}
+
+/// The floor of one way with a design at both ends; of the design's published size if none is asked for, else of the shortest frame.
+///
+/// # Errors
+/// What was declared does not exist, or the design does not reach there.
+pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Floor, NoFloor> {
+    let size = match asked {
+        Some(asked) => sized(nic, asked)?,
+        None => nic.published_size().unwrap_or(MIN_FRAME_WITHOUT_FCS),
+    };
+    let frame = Frame { len: nic.frame_bytes(size), tagged: link.tagged };
+    let design = nic.stages(size);
+    let rate = link.rate.or(design.reference.as_ref().map(|at| at.rate)).ok_or(NoFloor::NoRate)?;
+    if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+        return Err(NoFloor::Rate(rate));
+    }
+    let mut notes: Vec<String> = nic.notes().to_vec();
+    let mut between = wire(&design, frame, rate, link, &mut notes);
+    between.extend(fec(rate, link, &mut notes)?);
+    between.extend(hops(frame, rate, link, &mut notes));
+    let unchanged = between.is_empty();
+    let crossing = crossing(nic, &design, frame, link, &mut notes)?;
+    let inward = design.stages.iter().position(|stage| stage.part == Part::In).unwrap_or(design.stages.len());
+    let mut stages = design.stages;
+    stages.splice(inward..inward, between);
+    if let Some([out, back]) = crossing {
+        let first_link = stages.iter().position(|stage| stage.part != Part::Out).unwrap_or(stages.len());
+        stages.insert(first_link, out);
+        stages.push(back);
+    }
+    let total: Span = stages.iter().map(|stage| stage.time).sum();
+    if total.low_ns <= Picos::ZERO {
+        return Err(NoFloor::TooFar { nic: nic.name().into(), left: total.low_ns });
+    }
+    let rtt = total + total;
+    Ok(Floor {
+        schema: SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        nic: nic.name().into(),
+        about: nic.about().into(),
+        counts: nic.counts(),
+        size_bytes: size,
+        frame_bytes: frame.len,
+        wire_bytes: frame.wire_bytes(),
+        rate_bit_per_s: rate.0,
+        cable: link.cable.as_ref().or(design.reference.as_ref().and_then(|at| at.cable.as_ref())).map(Cable::to_string),
+        total_ns: total.ns,
+        total_low_ns: total.low_ns,
+        total_high_ns: total.high_ns,
+        rtt,
+        transactions_per_s: per_second(rtt),
+        line_rate_frames_per_s: frames_per_second(frame, rate),
+        stages,
+        published: design.row.filter(|_| unchanged),
+        notes,
+    })
+}
+
+/// The floor of a request and a reply of other sizes: the stages are those of the request, the RTT is one way of each.
+///
+/// # Errors
+/// As [`floor`], of either.
+pub fn round_trip(nic: &dyn NicModel, request: Size, reply: Size, link: &Link) -> Result<Floor, NoFloor> {
+    let mut there = floor(nic, Some(request), link)?;
+    if request != reply {
+        let back = floor(nic, Some(reply), link)?;
+        there.rtt = there.one_way() + back.one_way();
+        there.transactions_per_s = per_second(there.rtt);
+        there.notes.push(format!(
+            "the stages are those of the request; the reply is of {} bytes, and its own one way is in the RTT",
+            back.size_bytes
+        ));
+        there.notes.extend(back.notes.into_iter().filter(|note| !there.notes.contains(note)).collect::<Vec<_>>());
+    }
+    Ok(there)
+}
+
+/// Round trips one after another, at the upper and at the lower end.
+fn per_second(rtt: Span) -> [f64; 2] {
+    [rtt.high_ns, rtt.low_ns].map(|rtt| 1e9 / rtt.as_ns_f64())
+}
+
+/// A size in what the design counts, if it carries it.
+fn sized(nic: &dyn NicModel, asked: Size) -> Result<u64, NoFloor> {
+    let most = MAX_FRAME - nic.frame_bytes(0);
+    asked.of(nic).filter(|size| (1..=most).contains(size) && asked.bytes() > 0).ok_or_else(|| {
+        // Both ends in what was asked for: what the headers take off or add.
+        let (counts, shift) = match (asked, nic.counts()) {
+            (Size::Frame(_), Counts::Frame) => (Counts::Frame, 0),
+            (Size::Payload(_), Counts::Payload) => (Counts::Payload, 0),
+            (Size::Frame(_), Counts::Payload) => (Counts::Frame, -(nic.frame_bytes(0) as i64)),
+            (Size::Payload(_), Counts::Frame) => (Counts::Payload, (ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER) as i64),
+        };
+        let least = if shift < 0 { 1 - shift } else { 1 };
+        let nic = nic.name().into();
+        NoFloor::Size { nic, counts, asked: asked.bytes(), least: least as u64, most: (most as i64 - shift) as u64 }
+    })
+}
+
+/// A stage that is arithmetic.
+fn derived(name: String, time: Picos, source: String, what: &str) -> Stage {
+    Stage { name, part: Part::Link, time: Span::point(time), class: Class::Derived, source, what: what.into() }
+}
+
+/// Cable and serialization: in full without published stages, else what differs from where they hold.
+fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Vec<Stage> {
+    const CABLE: &str = "The signal travels down the cable.";
+    const SERIALIZATION: &str = "The frame's bits go out one behind the other, with preamble, padding, FCS and gap.";
+    let framing = |frame: Frame, rate| format!("{} bytes at {rate}", frame.wire_bytes());
+    let mut stages = Vec::new();
+    let Some(at) = &design.reference else {
+        let source = format!("{}; IEEE 802.3", framing(frame, rate));
+        stages.push(derived("serialization".into(), serialization(frame, rate), source, SERIALIZATION));
+        match &link.cable {
+            Some(cable) => {
+                notes.extend(cable.misfit());
+                stages.push(derived("cable".into(), cable.propagation(), format!("{cable}: {}", cable.source()), CABLE));
+            }
+            None => notes.push("no cable is declared, so propagation is not counted (--cable twinax:3m)".into()),
+        }
+        return stages;
+    };
+    match (&at.cable, &link.cable) {
+        (Some(published), Some(declared)) if published != declared => {
+            notes.extend(declared.misfit());
+            let source = format!("{declared} instead of {published}: {}", declared.source());
+            let time = declared.propagation() - published.propagation();
+            stages.push(derived(
+                "cable, difference".into(),
+                time,
+                source,
+                "The signal travels down more cable, or less, than in the published figure.",
+            ));
+        }
+        (None, Some(declared)) => notes.push(format!(
+            "the published figures contain a cable that their source does not tell, so {declared} is not counted on top"
+        )),
+        (Some(published), _) => notes.extend(published.misfit()),
+        (None, None) => {}
+    }
+    let time = serialization(frame, rate) - serialization(at.frame, at.rate);
+    if time != Picos::ZERO {
+        let source = format!("{} instead of {}; IEEE 802.3", framing(frame, rate), framing(at.frame, at.rate));
+        let what = "The frame's bits take more time on the line, or less, than those of the published frame.";
+        stages.push(derived("serialization, difference".into(), time, source, what));
+    }
+    stages
+}
+
+/// One codeword for each link on the way.
+fn fec(rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Result<Option<Stage>, NoFloor> {
+    let code = match (link.fec, Code::of(rate)) {
+        (Fec::On, None) => return Err(NoFloor::NoFec(rate)),
+        (Fec::Off, _) | (_, None) => return Ok(None),
+        (Fec::AsTheRate, Some(code)) if !code.always() => {
+            if rate.0 > 10_000_000_000 {
+                notes.push(format!("whether a link of {rate} corrects errors depends on its PHY; it is not counted (--fec on)"));
+            }
+            return Ok(None);
+        }
+        (_, Some(code)) => code,
+    };
+    let links = 1 + link.hops.len() as i64;
+    let what = "A receiver can correct a codeword only when all of it is in.";
+    let source = format!("{} on {links} link(s); decoding itself is not counted", code.clause);
+    Ok(Some(derived("FEC".into(), Picos(code.block().0 * links), source, what)))
+}
+
+/// Switches on the way, and the cables behind them.
+fn hops(frame: Frame, rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Vec<Stage> {
+    let mut stages = Vec::new();
+    for (i, hop) in link.hops.iter().enumerate() {
+        let number = i + 1;
+        let what = match hop.forwards {
+            Forwards::CutThrough => "A switch sends the frame on while it still comes in.",
+            Forwards::StoreAndForward => "A switch looks at the frame once it is all in.",
+        };
+        let declared =
+            derived(format!("hop {number}: {}", hop.forwards), hop.latency, "as declared; RFC 1242 section 3.8".into(), what);
+        stages.push(Stage { class: Class::Assumed, ..declared });
+        if hop.forwards == Forwards::StoreAndForward {
+            let source = format!("{} bytes up to the last bit at {rate}; IEEE 802.3", frame.wire_bytes() - INTERFRAME_GAP);
+            let time = until_last_bit(frame, rate);
+            stages.push(derived(
+                format!("hop {number}: frame in"),
+                time,
+                source,
+                "The switch takes in the whole frame before it sends it on.",
+            ));
+        }
+        match &hop.cable {
+            Some(cable) => {
+                notes.extend(cable.misfit().filter(|misfit| !notes.contains(misfit)));
+                let source = format!("{cable}: {}", cable.source());
+                stages.push(derived(
+                    format!("hop {number}: cable"),
+                    cable.propagation(),
+                    source,
+                    "The signal travels down the cable behind the switch.",
+                ));
+            }
+            None => {
+                notes.push(format!("no cable is declared behind hop {number}, so it is not counted (--hop KIND:LATENCY,CABLE)"))
+            }
+        }
+    }
+    stages
+}
+
+/// What a frame of another length than the published one takes more or less on PCIe, out and in.
+fn crossing(
+    nic: &dyn NicModel,
+    design: &Stages,
+    frame: Frame,
+    link: &Link,
+    notes: &mut Vec<String>,
+) -> Result<Option<[Stage; 2]>, NoFloor> {
+    let at = match (design.transfer, &design.reference) {
+        (Transfer::Dma, Some(at)) => at.frame.len,
+        (Transfer::Inline, _) => return Ok(None),
+        _ if link.pcie.is_some() => return Err(NoFloor::NoPcie(nic.name().into())),
+        _ => return Ok(None),
+    };
+    if frame.len == at {
+        return Ok(None);
+    }
+    let Some(slot) = link.pcie else {
+        notes.push(format!(
+            "a frame of other than the published {at} bytes also takes another time on PCIe; no PCIe link is declared, so that is not counted (--pcie gen3x8)"
+        ));
+        return Ok(None);
+    };
+    let source = format!("{} bytes instead of {at} over {slot}; {}", frame.len, pcie::SOURCE);
+    let stage =
+        |name: &str, part, time, what| Stage { part, class: Class::Assumed, ..derived(name.into(), time, source.clone(), what) };
+    let out = stage(
+        "pcie read, difference",
+        Part::Out,
+        slot.read(frame.len) - slot.read(at),
+        "The NIC fetches more bytes, or fewer, than in the published figure.",
+    );
+    let back = stage(
+        "pcie write, difference",
+        Part::In,
+        slot.posted_write(frame.len) - slot.posted_write(at),
+        "The NIC writes more bytes, or fewer, than in the published figure.",
+    );
+    Ok(Some([out, back]))
+}

@@ -1,0 +1,261 @@
+//! The schemas of `hairpin floor`: the stages of one frame with their sources, two designs side by side, a table of sizes, and a fit of
+//! measured runs.
+//!
+//! Model times are decimal nanoseconds, exact to a picosecond. A stage whose source gives an interval has `ns: null` and both ends.
+
+use hairpin_units::Picos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::fit::Fit;
+
+/// The name of the schema of [`Floor`].
+pub const SCHEMA: &str = "hairpin.floor/1";
+/// The name of the schema of [`Comparison`].
+pub const COMPARISON_SCHEMA: &str = "hairpin.floor-comparison/1";
+/// The name of the schema of [`Sizes`].
+pub const SIZES_SCHEMA: &str = "hairpin.floor-sizes/1";
+/// The name of the schema of [`FitReport`].
+pub const FIT_SCHEMA: &str = "hairpin.floor-fit/1";
+
+/// How a figure came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Printed by its source.
+    Published,
+    /// Arithmetic on published figures or on a standard.
+    Derived,
+    /// Declared by the user or supposed by us; the source says which and why.
+    Assumed,
+}
+
+impl std::fmt::Display for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Class::Published => "published",
+            Class::Derived => "derived",
+            Class::Assumed => "assumed",
+        })
+    }
+}
+
+/// Where on its way a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// From the sending program to the sender's end of the cable.
+    Out,
+    /// Between the two ends.
+    Link,
+    /// From the receiver's end of the cable to the receiving program.
+    In,
+    /// All of the way in one figure.
+    Whole,
+}
+
+/// A time, or the ends between which it lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Span {
+    /// The time where it is a point; `null` where only an interval is known.
+    pub ns: Option<Picos>,
+    /// Lower end; equal to `ns` for a point.
+    pub low_ns: Picos,
+    /// Upper end; equal to `ns` for a point.
+    pub high_ns: Picos,
+}
+
+impl Span {
+    /// A point.
+    pub fn point(time: Picos) -> Span {
+        Span { ns: Some(time), low_ns: time, high_ns: time }
+    }
+
+    /// Between two ends, in either order; a point if they are the same.
+    pub fn between(a: Picos, b: Picos) -> Span {
+        Span { ns: (a == b).then_some(a), low_ns: a.min(b), high_ns: a.max(b) }
+    }
+
+    /// The difference to another, the ends being independent of each other.
+    #[must_use]
+    pub fn less(self, other: Span) -> Span {
+        Span::between(self.low_ns - other.high_ns, self.high_ns - other.low_ns)
+    }
+}
+
+impl std::ops::Add for Span {
+    type Output = Span;
+
+    fn add(self, other: Span) -> Span {
+        Span::between(self.low_ns + other.low_ns, self.high_ns + other.high_ns)
+    }
+}
+
+impl std::iter::Sum for Span {
+    fn sum<I: Iterator<Item = Span>>(spans: I) -> Span {
+        spans.fold(Span::default() + Span::point(Picos::ZERO), |sum, span| sum + span)
+    }
+}
+
+/// One stage of a frame's way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stage {
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub part: Part,
+    /// How long it takes; negative only for a derived difference.
+    #[serde(flatten)]
+    pub time: Span,
+    /// How the figure came to be.
+    pub class: Class,
+    /// Where the figure comes from.
+    pub source: String,
+    /// What happens in it; empty where nobody said.
+    pub what: String,
+}
+
+/// What a design's sizes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Counts {
+    /// Bytes of the frame without FCS.
+    Frame,
+    /// Bytes of payload, as the published table counts them.
+    Payload,
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Counts::Frame => "frame",
+            Counts::Payload => "payload",
+        })
+    }
+}
+
+/// The floor of one frame over one link with one NIC design: one way, and back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Floor {
+    /// Always `hairpin.floor/1`.
+    pub schema: String,
+    /// Name and version of the tool.
+    pub tool: String,
+    /// The NIC design.
+    pub nic: String,
+    /// The design in a sentence.
+    pub about: String,
+    /// What `size_bytes` counts.
+    pub counts: Counts,
+    /// The size asked for.
+    pub size_bytes: u64,
+    /// The frame without FCS and before padding.
+    pub frame_bytes: u64,
+    /// What the frame takes on the wire: padding, FCS, tag, preamble and gap counted.
+    pub wire_bytes: u64,
+    /// The link's rate in bits per second.
+    pub rate_bit_per_s: u64,
+    /// Cable type and length; `null` where none is known.
+    pub cable: Option<String>,
+    /// One way, from end to end; `null` if a stage is an interval.
+    pub total_ns: Option<Picos>,
+    /// Lower end of one way.
+    pub total_low_ns: Picos,
+    /// Upper end of one way.
+    pub total_high_ns: Picos,
+    /// Request and reply of this size, without the server's turn-around.
+    pub rtt: Span,
+    /// Round trips one after another in a second, at the upper and at the lower end of the RTT.
+    pub transactions_per_s: [f64; 2],
+    /// Frames of this size that the rate carries in a second, one behind the other.
+    pub line_rate_frames_per_s: f64,
+    /// The stages in the order of the frame's way; they add up to the total.
+    pub stages: Vec<Stage>,
+    /// The published table's other figures at this size, where size and rate are those of the table.
+    pub published: Option<PublishedRow>,
+    /// What is not known and so not counted, and what in the sources does not fit together.
+    pub notes: Vec<String>,
+}
+
+impl Floor {
+    /// One way.
+    pub fn one_way(&self) -> Span {
+        Span::between(self.total_low_ns, self.total_high_ns)
+    }
+}
+
+/// What a published table prints of a size beside the half round trip's mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PublishedRow {
+    /// How long the run took, in us.
+    pub elapsed_us: u64,
+    /// The shortest half round trip.
+    pub min_ns: Picos,
+    /// The longest half round trip.
+    pub max_ns: Picos,
+}
+
+/// Two floors side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Always `hairpin.floor-comparison/1`.
+    pub schema: String,
+    /// The first.
+    pub first: Floor,
+    /// The second.
+    pub second: Floor,
+    /// One way of the second less one way of the first.
+    pub difference: Span,
+    /// Stage by stage, in the order of the way; they add up to the difference.
+    pub differences: Vec<Difference>,
+}
+
+/// One stage of two designs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// What it is called.
+    pub stage: String,
+    /// In the first; `null` if it has no such stage.
+    pub first: Option<Span>,
+    /// In the second; `null` if it has no such stage.
+    pub second: Option<Span>,
+    /// Second less first, a missing stage being none.
+    pub difference: Span,
+}
+
+/// The floor over several sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sizes {
+    /// Always `hairpin.floor-sizes/1`.
+    pub schema: String,
+    /// One for each size, in the order asked for.
+    pub floors: Vec<Floor>,
+}
+
+/// What measured runs over sizes say: one fit for each path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FitReport {
+    /// Always `hairpin.floor-fit/1`.
+    pub schema: String,
+    /// Name and version of the tool.
+    pub tool: String,
+    /// The run, as it was named.
+    pub run: String,
+    /// The declared rate that ns per byte is held against; `null` if none was declared.
+    pub rate_bit_per_s: Option<u64>,
+    /// One for each path.
+    pub paths: Vec<PathFit>,
+}
+
+/// The fit of one path's rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathFit {
+    /// The path spec.
+    pub path: String,
+    /// RTT p50 over the mean of request and reply; `null` where there is no fit.
+    pub fit: Option<Fit>,
+    /// Why there is no fit.
+    pub why: Option<String>,
+    /// What was fitted: bytes and ns, in the order of bytes.
+    pub points: Vec<[f64; 2]>,
+}

@@ -1,0 +1,180 @@
+//! What a user reads of a floor: the golden is the text itself.
+//!
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test floor` and review the difference.
+
+use hairpin_model::compare::compare;
+use hairpin_model::fit::of_run;
+use hairpin_model::nic::{NicModel, find};
+use hairpin_model::nic_file::parse;
+use hairpin_model::waterfall::{self, Link, Size};
+use hairpin_record::floor::{Floor, SIZES_SCHEMA, Sizes};
+use hairpin_record::run::{Quantiles, Row, Run};
+use hairpin_report::{Options, floor, floor_comparison, floor_fit, floor_pingpong, floor_sizes, json};
+use insta::assert_snapshot;
+
+fn link(rate: &str, cable: &str, hops: &[&str]) -> Link {
+    Link {
+        rate: rate.parse().ok(),
+        cable: cable.parse().ok(),
+        hops: hops.iter().map(|hop| hop.parse().unwrap()).collect(),
+        ..Link::default()
+    }
+}
+
+fn nic(name: &str) -> &'static dyn NicModel {
+    find(name).unwrap()
+}
+
+fn at(name: &str, size: Option<Size>, link: &Link) -> Floor {
+    waterfall::floor(nic(name), size, link).unwrap()
+}
+
+fn sizes(name: &str, sizes: &[Size], link: &Link) -> Sizes {
+    Sizes { schema: SIZES_SCHEMA.into(), floors: sizes.iter().map(|size| at(name, Some(*size), link)).collect() }
+}
+
+fn payloads() -> Vec<Size> {
+    hairpin_units::list::parse("1..2048x2").unwrap().into_iter().map(Size::Payload).collect()
+}
+
+fn fits(text: String) -> String {
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "a line is wider than 80 columns:\n{text}");
+    text
+}
+
+#[test]
+fn waterfall_of_the_published_frame() {
+    let niq = at("niq", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
+    assert_snapshot!(fits(floor(&niq, false, &Options::default())));
+    assert_snapshot!(fits(floor(&niq, true, &Options::default())));
+}
+
+#[test]
+fn the_page_shows_what_the_command_prints() {
+    let page = include_str!("../../../docs/verbs/floor.md");
+    let niq = at("niq", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
+    assert!(page.contains(&floor(&niq, false, &Options::default())));
+    let both =
+        floor_comparison(&compare(at("niq", None, &Link::default()), at("dma", None, &Link::default())), &Options::default());
+    let table = &both[both.find("stage ").unwrap()..both.find("\nnote: ").unwrap()];
+    assert!(page.contains(table), "{table}");
+}
+
+#[test]
+fn waterfall_elsewhere_with_hops() {
+    let far = link("40G", "optical:30m", &["cut-through:300ns,twinax:2m", "store-and-forward:1us"]);
+    assert_snapshot!(fits(floor(&at("niq", Some(Size::Frame(1514)), &far), false, &Options::default())));
+}
+
+#[test]
+fn waterfall_of_the_wire_and_of_an_interval() {
+    assert_snapshot!(fits(floor(&at("none", None, &link("100G", "", &[])), false, &Options::default())));
+    assert_snapshot!(fits(floor(&at("dna-82599", None, &Link::default()), false, &Options::default())));
+    assert_snapshot!(fits(floor(&at("sun-fire-6800", Some(Size::Payload(1000)), &Link::default()), true, &Options::default())));
+}
+
+#[test]
+fn a_hostile_file_neither_steers_the_terminal_nor_breaks_the_width() {
+    let long = "x".repeat(200);
+    let text = format!(
+        "name = \"\\u001b[31mred\"\nabout = \"a\\nb {long}\"\n[[design]]\nframe = 60\nrate = \"10G\"\n[[design.out]]\nname = \"\\u0007 {long}\"\ninterval = [1, 1e9]\nclass = \"assumed\"\nsource = \"{long}\"\n"
+    );
+    let record = waterfall::floor(&parse(&text).unwrap(), None, &Link::default()).unwrap();
+    let text = floor(&record, true, &Options::default());
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    fits(text);
+}
+
+#[test]
+fn table_of_sizes() {
+    let ten = link("10G", "twinax:3m", &[]);
+    assert_snapshot!(fits(floor_sizes(&sizes("niq", &[60, 61, 64, 256, 1514].map(Size::Frame), &ten), &Options::default())));
+    assert_snapshot!(fits(floor_sizes(
+        &sizes("sun-fire-6800", &[4, 1460].map(Size::Payload), &Link::default()),
+        &Options::default()
+    )));
+}
+
+#[test]
+fn two_designs_side_by_side() {
+    let published = compare(at("niq", None, &Link::default()), at("dma", None, &Link::default()));
+    assert_snapshot!(fits(floor_comparison(&published, &Options::default())));
+    let alike = compare(at("niq", Some(Size::Frame(64)), &Link::default()), at("dma", Some(Size::Frame(64)), &Link::default()));
+    assert!(floor_comparison(&alike, &Options::default()).contains("dma takes as long as niq one way"));
+    let interval = compare(at("niq", None, &Link::default()), at("dna-82599", None, &Link::default()));
+    assert_snapshot!(fits(floor_comparison(&interval, &Options::default())));
+}
+
+#[test]
+fn the_published_pingpong_table_line_by_line() {
+    let table = floor_pingpong(&sizes("sniffer10g", &payloads(), &Link::default()));
+    assert_eq!(
+        table,
+        "\
+elapsed = 1034146 us, 5.17 per HRT (min:4.94, max:42.67), size 1
+elapsed = 1033797 us, 5.17 per HRT (min:4.58, max:52.46), size 2
+elapsed = 1033841 us, 5.17 per HRT (min:3.35, max:19.17), size 4
+elapsed = 1036750 us, 5.18 per HRT (min:3.91, max:21.08), size 8
+elapsed = 1038447 us, 5.19 per HRT (min:2.91, max:20.94), size 16
+elapsed = 1040970 us, 5.20 per HRT (min:4.63, max:40.19), size 32
+elapsed = 1047654 us, 5.24 per HRT (min:3.82, max:16.06), size 64
+elapsed = 1075030 us, 5.38 per HRT (min:4.81, max:14.08), size 128
+elapsed = 1121875 us, 5.61 per HRT (min:5.30, max:49.79), size 256
+elapsed = 1207149 us, 6.04 per HRT (min:4.44, max:20.01), size 512
+elapsed = 1441682 us, 7.21 per HRT (min:5.53, max:55.82), size 1024
+elapsed = 1880280 us, 9.40 per HRT (min:7.07, max:20.99), size 2048
+"
+    );
+    let derived = floor_pingpong(&sizes("niq", &[Size::Payload(18)], &Link::default()));
+    assert_eq!(derived, "elapsed = 397800 us, 1.99 per HRT (min:nan, max:nan), size 60\n");
+}
+
+#[test]
+fn json_has_total_and_stages_in_decimal_nanoseconds() {
+    let record = at("none", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
+    assert_snapshot!(json(&record));
+    assert_eq!(serde_json::from_str::<Floor>(&json(&record)).unwrap(), record);
+    let interval = at("dna-82599", None, &Link::default());
+    assert_eq!(serde_json::from_str::<Floor>(&json(&interval)).unwrap(), interval);
+}
+
+/// A run over sizes whose RTTs follow a rule to the nanosecond.
+fn measured(rows: &[(&str, &[u64])], rtt: impl Fn(u64) -> u64) -> Run {
+    let example: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
+    let row = |path: &str, bytes: u64| Row {
+        path: path.into(),
+        request_bytes: bytes,
+        reply_bytes: bytes,
+        rtt_ns: Quantiles { p50: Some(rtt(bytes)), ..Quantiles::default() },
+        ..Row::default()
+    };
+    let results = rows.iter().flat_map(|(path, sizes)| sizes.iter().map(|bytes| row(path, *bytes)).collect::<Vec<_>>()).collect();
+    Run { results, ..example }
+}
+
+#[test]
+fn fits_of_known_runs() {
+    const SIZES: [u64; 10] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1400];
+    let stepped =
+        measured(&[("udp:spin/spin", &SIZES), ("tcp:spin/spin", &[64, 128])], |n| if n < 64 { 3978 } else { 6118 } + 16 * n / 10);
+    assert_snapshot!(fits(floor_fit(&of_run(&stepped, "latest", "10G".parse().ok()), &Options::default())));
+    let flat = measured(&[("memory", &SIZES)], |n| 200 + n % 3);
+    assert_snapshot!(fits(floor_fit(&of_run(&flat, "20261120-115007-4c1f", None), &Options::default())));
+}
+
+#[test]
+fn a_measured_row_beside_its_floor() {
+    let mut run = measured(&[("udp:spin/spin", &[18, 64]), ("tcp:spin/spin", &[18])], |n| 5000 + n);
+    let ten = link("10G", "twinax:3m", &[]);
+    run.results[0].floor = Some(Box::new(at("niq", Some(Size::Payload(18)), &ten)));
+    run.results[1].floor = Some(Box::new(at("niq", Some(Size::Payload(64)), &ten)));
+    let text = fits(hairpin_report::table(&run, &Options::default()));
+    assert_snapshot!(text[text.find("Floor").unwrap()..].to_owned());
+    // Between the ends of an interval there is no single gap.
+    run.results.truncate(1);
+    run.results[0].floor = Some(Box::new(at("dna-82599", None, &Link::default())));
+    let words = |run: &Run| hairpin_report::table(run, &Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&run).contains("floor 134.4..5000 ns"), "{}", words(&run));
+    run.results[0].rtt_ns.p50 = None;
+    assert!(words(&run).contains("there is no RTT p50"), "{}", words(&run));
+}

@@ -1,0 +1,150 @@
+//! `hairpin floor`: the published tables come out of the command, runs are fitted, and bad input is told.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value;
+use support::Home;
+
+#[test]
+fn the_published_budgets() {
+    let home = Home::new();
+    let niq = home.json("floor --rate 10G --cable twinax:3m --nic niq --frame 60");
+    assert_eq!((niq["schema"].as_str(), niq["total_ns"].as_f64()), (Some("hairpin.floor/1"), Some(1989.0)));
+    let sum: f64 = niq["stages"].as_array().unwrap().iter().map(|stage| stage["ns"].as_f64().unwrap()).sum();
+    assert_eq!((sum, niq["rtt"]["ns"].as_f64()), (1989.0, Some(3978.0)));
+    assert_eq!(home.json("floor --rate 10G --cable twinax:3m --nic dma --frame 64")["total_ns"], 3059.0);
+    let both = home.json("floor --nic niq --compare dma");
+    assert_eq!((both["schema"].as_str(), both["difference"]["ns"].as_f64()), (Some("hairpin.floor-comparison/1"), Some(1070.0)));
+    let wire = home.json("floor --rate 10G --frame 60");
+    assert_eq!(
+        (wire["nic"].as_str(), wire["total_ns"].as_f64(), wire["rtt"]["ns"].as_f64()),
+        (Some("none"), Some(67.2), Some(134.4))
+    );
+    let text = home.hairpin("floor --rate 10G --cable twinax:3m --nic niq --frame 60");
+    text.fails(0, &[]);
+    for part in
+        ["pcie write     484  24.3 %  ##########", "one way       1989   100 %", "RTT           3978 ns", "14880952 frames"]
+    {
+        assert!(text.out.contains(part), "{part}:\n{}", text.out);
+    }
+    assert!(home.hairpin("floor --nic niq --explain").out.contains("Source: Flajslik and Rosenblum"));
+    assert!(home.hairpin("floor --nic niq --compare dma").out.contains("+1070"));
+}
+
+#[test]
+fn the_published_pingpong_table() {
+    let home = Home::new();
+    let done = home.hairpin("floor --nic sniffer10g --sizes 1..2048x2 --format pingpong");
+    done.fails(0, &["HRT is RTT/2, not one-way", "nothing was measured"]);
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert_eq!(lines.len(), 12);
+    assert_eq!(lines[0], "elapsed = 1034146 us, 5.17 per HRT (min:4.94, max:42.67), size 1");
+    assert_eq!(lines[11], "elapsed = 1880280 us, 9.40 per HRT (min:7.07, max:20.99), size 2048");
+}
+
+#[test]
+fn several_sizes_are_a_table() {
+    let home = Home::new();
+    let sizes = home.json("floor --nic niq --frame 60,64,1514");
+    assert_eq!(sizes["schema"], "hairpin.floor-sizes/1");
+    let totals: Vec<f64> = sizes["floors"].as_array().unwrap().iter().map(|floor| floor["total_ns"].as_f64().unwrap()).collect();
+    assert_eq!(totals, [1989.0, 3059.0, 4219.0]);
+    let text = home.hairpin("floor --nic niq --sizes 18,22");
+    assert!(text.out.contains("1989") && text.out.contains("3059"), "{}", text.out);
+}
+
+#[test]
+fn hops_and_a_design_of_the_users_own() {
+    let home = Home::new();
+    let with = home.json("floor --rate 10G --cable coax:0m --hop cut-through:300ns,twinax:2m --hop store-and-forward:1us");
+    assert_eq!(with["total_ns"], 67.2 + 300.0 + 10.2 + 1000.0 + 57.6);
+    let sound = "name = \"mine\"\nabout = \"a card\"\n[[design]]\nframe = 60\nrate = \"25G\"\n[[design.out]]\nname = \"all\"\nns = 700.5\nclass = \"assumed\"\nsource = \"a guess\"\n";
+    fs::write(home.file("mine.toml"), sound).unwrap();
+    assert_eq!(home.json("floor --nic mine.toml")["total_ns"], 700.5);
+    for (from, to, parts) in [
+        ("ns = 700.5", "ns = -1", &["mine.toml:8:6: -1 ns is no time"][..]),
+        ("ns = 700.5\n", "", &["mine.toml:6:1: the stage has no figure"]),
+        ("source = \"a guess\"\n", "", &["mine.toml:6:1: missing field `source`"]),
+        ("about", "abuot", &["mine.toml:2:1: unknown field `abuot`"]),
+    ] {
+        fs::write(home.file("mine.toml"), sound.replacen(from, to, 1)).unwrap();
+        home.hairpin("floor --nic mine.toml").fails(2, parts);
+    }
+}
+
+#[test]
+fn a_run_is_fitted() {
+    let home = Home::new();
+    let mut run: Value = serde_json::from_str(include_str!("../crates/record/tests/data/run-1.json")).unwrap();
+    let row = run["results"][0].clone();
+    let rows = [8u64, 16, 32, 48, 64, 128, 256, 512, 1024].map(|bytes| {
+        let mut row = row.clone();
+        row["path"] = "udp:spin/spin".into();
+        (row["request_bytes"], row["reply_bytes"]) = (bytes.into(), bytes.into());
+        row["rtt_ns"]["p50"] = (if bytes < 64 { 4000 } else { 6140 } + 2 * bytes).into();
+        row
+    });
+    run["results"] = rows.to_vec().into();
+    fs::write(home.file("run.json"), run.to_string()).unwrap();
+    let fit = home.json("floor --fit run.json --rate 10G");
+    assert_eq!(fit["schema"], "hairpin.floor-fit/1");
+    let path = &fit["paths"][0];
+    assert_eq!(path["path"], "udp:spin/spin");
+    let near = |value: &Value, want: f64| assert!((value.as_f64().unwrap() - want).abs() < 1e-6, "{value} is not {want}");
+    near(&path["fit"]["line"]["base_ns"]["value"], 4000.0);
+    near(&path["fit"]["above"]["ns_per_byte"]["value"], 2.0);
+    near(&path["fit"]["step"]["jump_ns"]["value"], 2140.0);
+    assert_eq!((&path["fit"]["step"]["after_bytes"], &path["fit"]["step"]["by_bytes"]), (&48.0.into(), &64.0.into()));
+    let text = home.hairpin("floor --fit run.json --rate 10G");
+    text.fails(0, &[]);
+    assert!(text.out.contains("A new mechanism starts above 48 bytes"), "{}", text.out);
+    home.hairpin("floor --fit nothing").fails(1, &["no run"]);
+}
+
+#[test]
+fn a_measurement_stands_beside_its_floor() {
+    let home = Home::new();
+    let quick = "ping --link loopback --path udp:spin --count 200 --warmup 1ms --no-store";
+    let run = home.json(&format!("{quick} --size 18 --rate 10G --cable twinax:3m --nic niq"));
+    let floor = &run["results"][0]["floor"];
+    assert_eq!((floor["total_ns"].as_f64(), floor["rtt"]["ns"].as_f64()), (Some(1989.0), Some(3978.0)));
+    let text = home.hairpin(&format!("{quick} --size 18 --nic niq"));
+    assert!(text.out.contains("floor 3978 ns (niq, 10Gbit/s, twinax:3m)"), "{}", text.out);
+    // Not declared: nothing in the record. Declared and not known: said.
+    assert_eq!(home.json(quick)["results"][0]["floor"], Value::Null);
+    let unknown = home.json(&format!("{quick} --floor"));
+    assert_eq!(unknown["results"][0]["floor"], Value::Null);
+    let said = unknown["results"][0]["warnings"].as_array().unwrap().iter().find(|note| note["code"] == "no-floor").unwrap();
+    assert!(said["message"].as_str().unwrap().contains("nothing tells the rate"), "{said}");
+    home.hairpin(&format!("{quick} --nic x710")).fails(2, &["there is no NIC design"]);
+}
+
+#[test]
+fn bad_input_is_told() {
+    let home = Home::new();
+    for (args, parts) in [
+        ("", &["nothing tells the rate", "--rate 10G"][..]),
+        ("--rate 9M", &["10M to 800G"]),
+        ("--rate fast", &["is not a bit rate"]),
+        ("--rate 10G --cable rope:3m", &["there is no cable \"rope\"", "coax, twisted-pair, optical, twinax"]),
+        ("--rate 10G --cable twinax", &["TYPE:LENGTH"]),
+        ("--nic x710", &["there is no NIC design \"x710\"", "niq, dma, sniffer10g"]),
+        ("--nic nowhere.toml", &["cannot read the NIC design nowhere.toml"]),
+        ("--nic niq --frame 0", &["1 to 9212"]),
+        ("--nic niq --frame 9213", &["1 to 9212"]),
+        ("--nic niq --frame 60 --sizes 18", &["cannot be used with"]),
+        ("--nic niq --frame 60,64 --compare dma", &["--compare takes one size"]),
+        ("--nic niq --frame 60,64 --explain", &["--explain takes one size"]),
+        ("--nic niq --hop tunnel:3ns", &["cut-through:LATENCY"]),
+        ("--nic niq --fec on --rate 1G", &["no forward error correction"]),
+        ("--nic none --rate 10G --pcie gen3x8", &["leave --pcie out"]),
+        ("--nic dma --pcie gen9x8", &["genGxLANES"]),
+        ("--fit latest --nic niq", &["cannot be used with"]),
+    ] {
+        home.hairpin(&format!("floor {args}")).fails(2, parts);
+    }
+}
