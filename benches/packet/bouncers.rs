@@ -77,6 +77,13 @@ impl Yard<'_> {
         client.args(["--bench", "--generate", &serde_json::to_string(&load).map_err(|e| e.to_string())?]);
         let text = run(&mut client, Duration::from_secs(40));
         let ended = end(server);
+        if !matches!(bouncer, Bouncer::Hairpin { .. }) {
+            // libxdp leaves its program on the interface where there is no bpffs; hairpin would refuse to put its own there.
+            run(
+                Command::new("ip").args(["-n", &self.veth.server, "link", "set", "peer1", "xdp", "off"]),
+                Duration::from_secs(10),
+            )?;
+        }
         let text = text.map_err(|why| match &ended {
             Err(server) => format!("{why}; {server}"),
             Ok(_) => why,

@@ -12,7 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use hairpin_packet::af_xdp::AfXdp;
-use hairpin_packet::device::{BackEnd, Config};
+use hairpin_packet::device::{BackEnd, Config, Favour};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::io::{Kick, PacketIo};
 use hairpin_sys::umem::Frame;
@@ -63,7 +63,7 @@ struct Window<P> {
 
 /// Sends `load` through AF_XDP and counts what comes back.
 pub(crate) fn generate(load: Load) -> Result<Came, String> {
-    let config = Config { filter: Filter::Ethertype(ETHERTYPE), ..Config::default() };
+    let config = Config { filter: Filter::Ethertype(ETHERTYPE), favour: Favour::Rate, ..Config::default() };
     let mut device = AfXdp::open(&load.interface, &config).map_err(|e| e.to_string())?;
     let ring = device.ring(0).map_err(|e| e.to_string())?;
     device.start().map_err(|e| e.to_string())?;

@@ -58,8 +58,8 @@ mod veth;
 const SMALL: u32 = 64 - 42;
 /// Payload in bytes of a 1,500-byte frame.
 const LARGE: u32 = 1500 - 42;
-/// Frames under way in a flood.
-const WINDOW: usize = 512;
+/// Frames under way in a flood: fewer than the chunks that a ring favouring delay begins with.
+const WINDOW: usize = 128;
 /// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
 
