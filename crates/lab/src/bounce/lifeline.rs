@@ -7,6 +7,8 @@ use hairpin_sys::host::Host;
 
 /// Ethertypes that a host lives on: IPv4, ARP, IPv6.
 const VITAL: [u16; 3] = [0x0800, 0x0806, 0x86dd];
+/// The flag of a loopback device (`linux/if.h`).
+const IFF_LOOPBACK: u32 = 0x8;
 /// `ESTABLISHED` in /proc/net/tcp (`net/tcp_states.h`).
 const ESTABLISHED: &str = "01";
 
@@ -17,6 +19,12 @@ pub fn cut_off(host: &dyn Host, interface: &str, addresses: &[IpAddr], filter: F
         Filter::All => {}
         Filter::Ethertype(number) if VITAL.contains(&number) => {}
         Filter::Ethertype(_) | Filter::Udp { .. } => return None,
+    }
+    // Its flags are hexadecimal, one of them IFF_LOOPBACK (netdevice(7)).
+    let flags = host.read(&format!("/sys/class/net/{interface}/flags")).unwrap_or_default();
+    let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(0);
+    if flags & IFF_LOOPBACK != 0 {
+        return Some("all that programs of this host say to each other".into());
     }
     // CLIENT'S ADDRESS, PORT, SERVER'S ADDRESS, PORT (sshd(8)).
     let ssh = ssh.and_then(|ssh| ssh.split(' ').nth(2)).and_then(|address| address.parse::<IpAddr>().ok());
@@ -44,9 +52,9 @@ fn default_route(host: &dyn Host, interface: &str) -> bool {
     let v4 = v4.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut v4 = v4.filter(|fields| fields.first() == Some(&interface));
     let v6 = host.read("/proc/self/net/ipv6_route").unwrap_or_default();
-    // Destination, its prefix length, …, the name as the last. The kernel keeps a default route of its own on lo.
+    // Destination, its prefix length, …, the name as the last.
     let v6 = v6.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut v6 = v6.filter(|fields| fields.last() == Some(&interface) && interface != "lo");
+    let mut v6 = v6.filter(|fields| fields.last() == Some(&interface));
     let zero = |field: Option<&&str>| field.is_some_and(|field| field.bytes().all(|digit| digit == b'0'));
     v4.any(|fields| zero(fields.get(1)) && zero(fields.get(7))) || v6.any(|fields| zero(fields.first()) && zero(fields.get(1)))
 }
@@ -96,7 +104,9 @@ mod tests {
         let host = FakeHost::at(dir.path())
             .with("/proc/self/net/route", ROUTE)
             .with("/proc/self/net/ipv6_route", ROUTE6)
-            .with("/proc/self/net/tcp", TCP);
+            .with("/proc/self/net/tcp", TCP)
+            .with("/sys/class/net/eth1/flags", "0x1003\n")
+            .with("/sys/class/net/lo/flags", "0x9\n");
         (dir, host)
     }
 
@@ -108,7 +118,7 @@ mod tests {
         assert_eq!(says("eth2", "192.0.2.1", None).unwrap(), "this host's default route");
         assert_eq!(says("eth1", "10.0.0.1", None).unwrap(), "1 established TCP connections of this host");
         assert_eq!(says("eth1", "10.0.0.3", None), None, "one that only listens");
-        assert_eq!(says("lo", "127.0.0.1", None), None, "the kernel's own default route on lo is none");
+        assert_eq!(says("lo", "127.0.0.1", None).unwrap(), "all that programs of this host say to each other");
         let ssh = Some("192.0.2.9 40000 10.0.0.3 22");
         assert_eq!(says("eth1", "10.0.0.3", ssh).unwrap(), "the ssh connection that this command came over");
     }
