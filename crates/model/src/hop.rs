@@ -45,7 +45,7 @@ impl fmt::Display for Forwards {
 /// Why a text is no hop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseHopError {
-    /// Not of the form KIND:LATENCY[,CABLE].
+    /// Not of the form `KIND:LATENCY[,CABLE]`.
     #[error("\"{0}\" is no hop: write cut-through:LATENCY or store-and-forward:LATENCY, such as cut-through:300ns,twinax:2m")]
     Form(String),
     /// The latency is none.
