@@ -108,6 +108,8 @@ pub(crate) fn text(lines: &[Line], curve: &[(u32, f64)], ceiling: Option<&Result
             let _ = writeln!(text, "xdp-bench tx, in the kernel, for information: {ns:.0} ns per frame");
         }
         Some(Err(why)) => {
+            // The reason stands last, behind the commands.
+            let why = why.rsplit_once("status: ").map_or(why.as_str(), |(_, rest)| rest);
             let _ = writeln!(text, "xdp-bench tx, in the kernel: not measured: {why}");
         }
         None => {}
