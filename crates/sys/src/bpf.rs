@@ -56,17 +56,32 @@ fn errno(error: &libbpf_rs::Error) -> io::Error {
     }
 }
 
+/// What XDP programs are loaded as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Xdp {
+    /// They take frames of several pages (Linux 5.18 and later).
+    pub pages: bool,
+    /// They are for the interface with this index alone, natively, and may ask the device what it knows of a frame (Linux 6.3 and later).
+    pub device: Option<u32>,
+}
+
+/// `linux/bpf.h`.
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// `linux/bpf.h`.
+const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
+
 /// A loaded object.
 #[derive(Debug)]
 pub struct Object(libbpf_rs::Object);
 
 impl Object {
-    /// Loads an object from its bytes with its constants set to `constants` (which has the layout of its `.rodata`), and its map
-    /// `sized.0` with room for `sized.1` entries.
+    /// Loads an object from its bytes with its constants set to `constants` (which has the layout of its `.rodata`), its map `sized.0` with
+    /// room for `sized.1` entries, and its programs as `xdp` says.
     ///
     /// # Errors
-    /// EPERM without CAP_BPF and CAP_NET_ADMIN; what the verifier refused is in the log.
-    pub fn load(bytes: &[u8], constants: &[u8], sized: (&str, u32)) -> Result<Object, BpfError> {
+    /// EPERM without CAP_BPF and CAP_NET_ADMIN; EINVAL where the kernel does not know what was asked for; what the verifier refused is in the
+    /// log.
+    pub fn load(bytes: &[u8], constants: &[u8], sized: (&str, u32), xdp: Xdp) -> Result<Object, BpfError> {
         logged("load the BPF program", || {
             let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;
             for mut map in open.maps_mut() {
@@ -76,6 +91,17 @@ impl Object {
                 } else if name == sized.0 {
                     map.set_max_entries(sized.1)?;
                 }
+            }
+            for mut program in open.progs_mut() {
+                let mut flags = 0;
+                if xdp.pages {
+                    flags |= BPF_F_XDP_HAS_FRAGS;
+                }
+                if let Some(device) = xdp.device {
+                    flags |= BPF_F_XDP_DEV_BOUND_ONLY;
+                    program.set_ifindex(device);
+                }
+                program.set_flags(flags);
             }
             open.load()
         })

@@ -162,9 +162,22 @@ impl Clock for MonotonicRaw {
     }
 }
 
+/// Waits until everything before has ended, loads and store fences included (Intel SDM vol. 2, LFENCE). A [`Clock::start`] that follows has nothing of it
+/// inside, where its own reading of the counter might overtake it. No such wait on other CPUs than x86-64.
+#[inline(always)]
+pub fn settle() {
+    arch::settle();
+}
+
 #[cfg(target_arch = "x86_64")]
 mod arch {
     use core::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
+
+    #[inline(always)]
+    pub(super) fn settle() {
+        // SAFETY: a fence touches no memory; every x86-64 CPU has it.
+        unsafe { _mm_lfence() }
+    }
 
     #[inline(always)]
     pub(super) fn start() -> u64 {
@@ -203,6 +216,7 @@ mod arch {
     }
     pub(super) use start as stop;
     pub(super) use start as now;
+    pub(super) fn settle() {}
     pub(super) fn invariant() -> bool {
         false
     }
@@ -356,11 +370,21 @@ impl fmt::Display for Ticks {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
     fn the_tsc_agrees_with_the_kernel() {
-        let Ok(tsc) = Tsc::calibrate("tsc") else { return };
+        let tsc = match Tsc::calibrate("tsc") {
+            Ok(tsc) => tsc,
+            Err(why) => {
+                // Past the harness, which shows the output of passed tests to nobody.
+                let _ = writeln!(std::io::stderr(), "the_tsc_agrees_with_the_kernel: SKIPPED: {why}");
+                assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{why}");
+                return;
+            }
+        };
         let before = Relation::read(&tsc);
         std::thread::sleep(std::time::Duration::from_millis(20));
         let after = Relation::read(&tsc);

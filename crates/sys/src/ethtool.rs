@@ -159,19 +159,6 @@ impl Ethtool {
         }))
     }
 
-    /// Reads the link's speed in Mbit/s; `None` also while it has none, as without a cable. A veth claims 10,000.
-    ///
-    /// # Errors
-    /// There is no such interface (ENODEV).
-    pub fn link_speed(&self, interface: &str) -> Result<Option<u32>, EthtoolError> {
-        let operation = "read the link speed";
-        // Twice: the first answer only says, as a negative number, how many words the kernel's masks of link modes have.
-        let Some(asked) = self.read(operation, interface, uapi::LinkSettings::with_words(0))? else { return Ok(None) };
-        let words = asked.link_mode_masks_nwords.saturating_neg();
-        let settings = self.read(operation, interface, uapi::LinkSettings::with_words(words))?;
-        Ok(settings.map(|settings| settings.speed).filter(|speed| *speed != 0 && *speed != uapi::SPEED_UNKNOWN))
-    }
-
     /// Reads how the device coalesces interrupts.
     ///
     /// # Errors
@@ -329,13 +316,8 @@ mod uapi {
     pub(super) const GGRO: u32 = 0x2b;
     pub(super) const SGRO: u32 = 0x2c;
     const GCHANNELS: u32 = 0x3c;
-    const GLINKSETTINGS: u32 = 0x4c;
     /// `ETH_FLAG_LRO`, in the answer to `GFLAGS`.
     pub(super) const FLAG_LRO: u32 = 1 << 15;
-    /// `SPEED_UNKNOWN`, -1 as the kernel stores it.
-    pub(super) const SPEED_UNKNOWN: u32 = u32::MAX;
-    /// The most words that a mask of link modes can have: the count is an `i8`.
-    const MASK_WORDS: usize = i8::MAX as usize;
 
     /// `struct ethtool_value`, of all commands that get or set one number.
     #[repr(C)]
@@ -448,55 +430,6 @@ mod uapi {
             Channels { cmd: GCHANNELS, ..Channels::default() }
         }
     }
-
-    /// `struct ethtool_link_settings` with room for three masks of the most words there can be.
-    #[repr(C)]
-    pub(super) struct LinkSettings {
-        cmd: u32,
-        pub(super) speed: u32,
-        duplex: u8,
-        port: u8,
-        phy_address: u8,
-        autoneg: u8,
-        mdio_support: u8,
-        eth_tp_mdix: u8,
-        eth_tp_mdix_ctrl: u8,
-        pub(super) link_mode_masks_nwords: i8,
-        transceiver: u8,
-        master_slave_cfg: u8,
-        master_slave_state: u8,
-        rate_matching: u8,
-        reserved: [u32; 7],
-        link_mode_masks: [u32; 3 * MASK_WORDS],
-    }
-    const _: () = assert!(size_of::<LinkSettings>() == 48 + 3 * 4 * MASK_WORDS);
-    // SAFETY: repr(C), integers; made with GLINKSETTINGS only. The kernel writes 48 bytes and three masks of as many words as it
-    // was told, which an i8 counts.
-    unsafe impl Request for LinkSettings {}
-
-    impl LinkSettings {
-        /// A request that offers room for masks of `words` words.
-        pub(super) fn with_words(words: i8) -> LinkSettings {
-            LinkSettings {
-                cmd: GLINKSETTINGS,
-                speed: 0,
-                duplex: 0,
-                port: 0,
-                phy_address: 0,
-                autoneg: 0,
-                mdio_support: 0,
-                eth_tp_mdix: 0,
-                eth_tp_mdix_ctrl: 0,
-                link_mode_masks_nwords: words,
-                transceiver: 0,
-                master_slave_cfg: 0,
-                master_slave_state: 0,
-                rate_matching: 0,
-                reserved: [0; 7],
-                link_mode_masks: [0; 3 * MASK_WORDS],
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -504,14 +437,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_has_offloads_and_no_driver_coalescing_rings_or_speed() {
+    fn loopback_has_offloads_and_no_driver_coalescing_or_rings() {
         let ethtool = Ethtool::open().unwrap();
         assert!(ethtool.offloads("lo").unwrap().gso.is_some());
         assert_eq!(ethtool.driver_info("lo").unwrap(), None);
         assert_eq!(ethtool.coalesce("lo").unwrap(), None);
         assert_eq!(ethtool.rings("lo").unwrap(), None);
         assert_eq!(ethtool.channels("lo").unwrap(), None);
-        assert_eq!(ethtool.link_speed("lo").unwrap(), None);
     }
 
     #[test]

@@ -28,6 +28,12 @@ pub trait Host {
     /// Those of open(2) and read(2); `InvalidData` if the file is longer than [`MAX_FILE`].
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>>;
 
+    /// The file at `path`, opened to read.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    fn open(&self, path: &str) -> io::Result<File>;
+
     /// The names in the directory at `path`, sorted.
     ///
     /// # Errors
@@ -84,6 +90,10 @@ pub struct RealHost;
 impl Host for RealHost {
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         read_bytes(Path::new(path))
+    }
+
+    fn open(&self, path: &str) -> io::Result<File> {
+        File::open(path)
     }
 
     fn list(&self, path: &str) -> io::Result<Vec<String>> {
@@ -221,6 +231,11 @@ impl Host for FakeHost {
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         self.refused(path)?;
         read_bytes(&self.place(path))
+    }
+
+    fn open(&self, path: &str) -> io::Result<File> {
+        self.refused(path)?;
+        File::open(self.place(path))
     }
 
     fn list(&self, path: &str) -> io::Result<Vec<String>> {

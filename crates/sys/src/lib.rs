@@ -6,11 +6,14 @@
 //!   sockets     socket, fdpass          options, TCP_INFO, descriptors over a UNIX socket
 //!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
+//!               niq                     what the two ports of an emulated NIC share
+//!   devices     bar, pci                a device's lines: write, flush, read anew; PCI devices and their BARs
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
 //!   network     netns, netlink, ethtool namespaces, veth pairs, device settings
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; what this process may
 //! ```
 
+pub mod bar;
 pub mod bpf;
 pub mod capability;
 pub mod clock;
@@ -19,7 +22,9 @@ pub mod fdpass;
 pub mod host;
 pub mod netlink;
 pub mod netns;
+pub mod niq;
 pub mod packet_socket;
+pub mod pci;
 pub mod process;
 pub mod ring;
 pub mod shared;

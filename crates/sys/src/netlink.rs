@@ -16,6 +16,7 @@
 //! The crate `neli` encodes and decodes; its router is not used, because it starts a thread, and a process that is to enter
 //! a namespace or to measure must have one only.
 
+mod netdev;
 mod qdisc;
 mod route;
 
@@ -24,7 +25,7 @@ use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
 
-use neli::consts::nl::{NlmF, Nlmsg, NlmsgerrAttr};
+use neli::consts::nl::{NlType, NlmF, Nlmsg, NlmsgerrAttr};
 use neli::consts::rtnl::{Ifa, IfaF, Iff, Ifla, IflaInfo, RtAddrFamily, RtScope, Rtm};
 use neli::consts::socket::NlFamily;
 use neli::err::{BuilderError, SocketError};
@@ -35,6 +36,7 @@ use neli::types::{Buffer, GenlBuffer, RtBuffer};
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 
+pub use self::netdev::RxMetadata;
 pub use self::qdisc::{RootQdisc, Tbf};
 pub use self::route::Route;
 
@@ -81,6 +83,8 @@ pub struct VethConfig {
     pub mtu: Option<u32>,
     /// Transmit queues and receive queues of both ends, 1 to 4096; what the kernel takes, usually 1 per CPU, if `None`.
     pub queues: Option<u32>,
+    /// Transmit queues of both ends where they are to be others than that.
+    pub tx_queues: Option<u32>,
     /// A process, as this process's /proc numbers it, in whose network namespace the peer's end is made.
     pub peer_pid: u32,
 }
@@ -137,8 +141,12 @@ impl Netlink {
     /// # Errors
     /// The kernel gives no socket.
     pub fn open() -> Result<Netlink, NetlinkError> {
+        Netlink::over(NlFamily::Route)
+    }
+
+    fn over(family: NlFamily) -> Result<Netlink, NetlinkError> {
         let open = || -> Result<NlSocketHandle, SocketError> {
-            let socket = NlSocketHandle::connect(NlFamily::Route, None, Groups::empty())?;
+            let socket = NlSocketHandle::connect(family, None, Groups::empty())?;
             socket.enable_ext_ack(true)?;
             Ok(socket)
         };
@@ -203,15 +211,16 @@ impl Netlink {
     }
 
     /// Sends one request and collects what `read` makes of the answer's messages, up to its acknowledgement (or a dump's end).
-    fn request<P, R>(
+    fn request<T, P, R>(
         &self,
         asked: &Asked<'_>,
-        kind: Rtm,
+        kind: T,
         flags: NlmF,
         message: P,
         read: impl Fn(&P) -> R,
     ) -> Result<Vec<R>, NetlinkError>
     where
+        T: NlType,
         P: Size + ToBytes + FromBytesWithInput<Input = usize> + Debug,
     {
         let sequence = self.sequence.get().wrapping_add(1);
@@ -226,14 +235,14 @@ impl Netlink {
         self.socket.send(&header).map_err(|e| asked.exchange(e))?;
         let mut collected = Vec::new();
         loop {
-            let (batch, _) = self.socket.recv::<Rtm, P>().map_err(|e| asked.exchange(e))?;
+            let (batch, _) = self.socket.recv::<T, P>().map_err(|e| asked.exchange(e))?;
             for answer in batch {
                 let answer = answer.map_err(|e| asked.exchange(e))?;
                 if *answer.nl_seq() != sequence {
                     // What is left of an earlier exchange that failed half way.
                     continue;
                 }
-                let done = u16::from(*answer.nl_type()) == u16::from(Nlmsg::Done);
+                let done = (*answer.nl_type()).into() == u16::from(Nlmsg::Done);
                 match answer.nl_payload() {
                     NlPayload::Err(e) => return Err(asked.refused(*e.error(), extended_ack(e.ext_ack()))),
                     NlPayload::DumpExtAck(e) if *e.error() != 0 => {
@@ -272,8 +281,10 @@ fn end_attributes(name: &str, config: &VethConfig) -> Result<RtBuffer<Ifla, Buff
     if let Some(mtu) = config.mtu {
         attributes.push(attribute(Ifla::Mtu, mtu)?);
     }
-    if let Some(queues) = config.queues {
+    if let Some(queues) = config.tx_queues.or(config.queues) {
         attributes.push(attribute(Ifla::NumTxQueues, queues)?);
+    }
+    if let Some(queues) = config.queues {
         attributes.push(attribute(Ifla::NumRxQueues, queues)?);
     }
     Ok(attributes)
@@ -360,8 +371,14 @@ mod tests {
 
     #[test]
     fn the_peer_of_a_veth_names_its_namespace_in_the_same_request() {
-        let config =
-            VethConfig { name: "hp0".into(), peer_name: "hp1".into(), mtu: Some(9000), queues: Some(2), peer_pid: 0x0102_0304 };
+        let config = VethConfig {
+            name: "hp0".into(),
+            peer_name: "hp1".into(),
+            mtu: Some(9000),
+            queues: Some(2),
+            tx_queues: None,
+            peer_pid: 0x0102_0304,
+        };
         let wire = wire(&veth_request(&config).unwrap());
         let peer = find(&wire, b"hp1\0").unwrap();
         assert!(find(&wire, b"hp0\0").unwrap() < find(&wire, b"veth\0").unwrap());

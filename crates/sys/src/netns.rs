@@ -20,6 +20,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
@@ -237,9 +238,14 @@ pub fn this_thread() -> u32 {
 fn unshare_network(user_namespace: bool) -> Result<Entered, NamespaceError> {
     unshare(UnshareFlags::NEWNET | UnshareFlags::NEWNS).map_err(|e| refused("make a network namespace", e, user_namespace))?;
     ENTERED.store(true, Ordering::Relaxed);
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|e| refused("make the mounts private", e.into(), user_namespace))?;
-    let sysfs = mount_own_sysfs();
+    let sysfs = match mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC) {
+        Ok(()) => mount_own_sysfs(),
+        // What is mounted here would then be seen outside, so nothing is.
+        Err(Errno::INVAL) => {
+            Sysfs::Unread("the root directory is no mount point (a chroot), so /sys shows the outer devices".into())
+        }
+        Err(error) => return Err(refused("make the mounts private", error.into(), user_namespace)),
+    };
     Netlink::open()?.set_up("lo")?;
     Ok(Entered { sysfs })
 }

@@ -6,6 +6,7 @@
 //!   256  ended       core ping: the last ping that is over
 //!   384  line        the `memory` path: 8 bytes of sequence, 56 of payload       (line)
 //!   448  …           the rest of a payload of up to 64 KiB
+//!   then stalls      how often each side's core was seen to stand still, on lines of their own
 //! ```
 //! What another process can write is never seen as `&[u8]`: it is copied word by word through atomics, so that a
 //! hostile or crashed peer can spoil a message but not this process. 128 bytes apart, because adjacent lines are
@@ -36,6 +37,7 @@ struct Area {
     ball: Apart<AtomicU64>,
     ended: Apart<AtomicU32>,
     line: Apart<Line>,
+    stalls: [Apart<AtomicU64>; 2],
 }
 
 /// Seals without which a peer could cut the file short, and reading it would end this process (SIGBUS).
@@ -121,6 +123,18 @@ impl Shared {
         self.area().stop.0.load(Ordering::Acquire) != 0
     }
 
+    /// A core of this side (0 or 1) was seen to stand still.
+    pub fn note_stall(&self, side: usize) {
+        self.area().stalls[side & 1].0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often either side's core was seen to stand still.
+    #[inline]
+    pub fn stalls(&self) -> u64 {
+        let [one, other] = &self.area().stalls;
+        one.0.load(Ordering::Relaxed).wrapping_add(other.0.load(Ordering::Relaxed))
+    }
+
     /// The `memory` path's message.
     #[inline]
     pub fn line(&self) -> &Line {
@@ -163,6 +177,14 @@ mod tests {
         assert!(other.stop_requested());
         drop(one);
         assert!(other.stop_requested());
+    }
+
+    #[test]
+    fn stalls_of_both_sides_add_up() {
+        let shared = Shared::create().unwrap();
+        (0..3).for_each(|_| shared.note_stall(0));
+        shared.note_stall(1);
+        assert_eq!(shared.stalls(), 4);
     }
 
     #[test]

@@ -9,6 +9,9 @@
 //! ```
 //! Bytes can be reached only with the [`Frame`] in hand, and there is never a second one for its chunk: [`Frame`] cannot be cloned, and
 //! what a ring hands back becomes one only if that chunk was lent. This holds whatever the other side writes into a ring.
+//!
+//! A ring that takes no more than a page in one entry gets a longer frame page by page (`Pool::lend_pages`); the frame is back when all of
+//! its pages are.
 
 use std::io;
 use std::ptr::NonNull;
@@ -21,8 +24,13 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 pub const MIN_CHUNK: usize = 2048;
 /// Largest chunk in bytes; AF_XDP takes up to a page, the other back ends more.
 pub const MAX_CHUNK: usize = 65_536;
-/// Most bytes of one area.
+/// What one entry of an AF_XDP ring holds at most, in bytes.
+pub const PAGE: usize = 4096;
+/// Most bytes of one mapping.
 const MOST_BYTES: usize = 1 << 32;
+
+// Each page of a chunk has a bit in Pool::pages.
+const _: () = assert!(MAX_CHUNK / PAGE <= u16::BITS as usize);
 
 /// Why there is no packet memory.
 #[derive(Debug, thiserror::Error)]
@@ -47,11 +55,21 @@ pub enum UmemError {
     },
 }
 
-/// The area. Reached through the frames that its [`Pool`] hands out.
+/// Memory that goes back to the kernel with its last area.
 #[derive(Debug)]
+struct Mapping {
+    begin: NonNull<u8>,
+    bytes: usize,
+}
+
+/// An area of a mapping. Reached through the frames that its [`Pool`] hands out.
+// In a cache line of its own: each look at a frame's bytes reads it.
+#[derive(Debug)]
+#[repr(align(64))]
 pub struct Umem {
     area: NonNull<u8>,
     bytes: usize,
+    mapping: Arc<Mapping>,
     chunk: usize,
     /// log2 of `chunk`: a frame's place costs a shift, not a division.
     shift: u32,
@@ -95,6 +113,11 @@ impl Frame {
         self.len = len.min(self.capacity()) as u32;
     }
 
+    /// Moves the frame's begin behind its bytes, so that those lie in front of it.
+    pub(crate) fn skip(&mut self) {
+        (self.start, self.len) = (self.start + self.len, 0);
+    }
+
     /// Moves the frame's begin to the chunk's and empties it.
     #[inline(always)]
     pub fn clear(&mut self) {
@@ -114,9 +137,25 @@ impl Umem {
         self.bytes
     }
 
-    /// Address of the area, for registering it with the kernel.
-    pub(crate) fn address(&self) -> u64 {
-        self.area.as_ptr() as u64
+    /// Address and bytes of the whole mapping, for registering it with the kernel.
+    pub(crate) fn mapping(&self) -> (u64, u64) {
+        (self.mapping.begin.as_ptr() as u64, self.mapping.bytes as u64)
+    }
+
+    /// Where in its mapping the area begins.
+    pub(crate) fn begins_at(&self) -> u64 {
+        self.area.as_ptr() as u64 - self.mapping.begin.as_ptr() as u64
+    }
+
+    /// The bytes in front of the frame in its chunk.
+    ///
+    /// # Panics
+    /// If the frame is of another area: a mistake of the program.
+    #[inline(always)]
+    pub fn in_front(&self, frame: &Frame) -> &[u8] {
+        let at = self.offset(frame) - frame.start as usize;
+        // SAFETY: as in bytes(): from the chunk's begin to the frame's, both in this area.
+        unsafe { std::slice::from_raw_parts(self.area.as_ptr().add(at), frame.start as usize) }
     }
 
     /// The frame's bytes.
@@ -150,10 +189,34 @@ impl Umem {
     }
 }
 
-impl Drop for Umem {
+// SAFETY: only an address and a length; what lies there is reached through the areas.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Touched, so that no page fault comes later.
+    fn new(bytes: usize) -> Result<Mapping, UmemError> {
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
+        let begin = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::POPULATE,
+            )
+        };
+        let begin = begin.map_err(|errno| UmemError::Map { bytes, source: errno.into() })?;
+        let begin =
+            NonNull::new(begin.cast::<u8>()).ok_or_else(|| UmemError::Map { bytes, source: io::Error::other("no address") })?;
+        Ok(Mapping { begin, bytes })
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in Pool::new with this length; no Frame gives access without a reference to this Umem.
-        let _ = unsafe { munmap(self.area.as_ptr().cast(), self.bytes) };
+        // SAFETY: mapped in new() with this length; no Frame gives access without a reference to an Umem, which holds this.
+        let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -162,31 +225,49 @@ impl Drop for Umem {
 pub struct Pool {
     umem: Arc<Umem>,
     free: Vec<u32>,
+    /// The chunks that a ring has as one.
     lent: Vec<bool>,
+    /// For each chunk which of its pages a ring has, where frames are lent page by page; else empty.
+    pages: Vec<u16>,
+}
+
+/// What a ring handed back of a chunk that it has page by page.
+#[derive(Debug)]
+pub(crate) enum Back {
+    /// The last page: the frame is whole again, and empty.
+    Frame(Frame),
+    /// One of several pages; the others are out still.
+    Page,
+    /// None that was lent.
+    Invalid,
 }
 
 impl Pool {
     /// Maps `count` chunks of `chunk` bytes, touched so that no page fault comes later.
     pub fn new(count: u32, chunk: usize) -> Result<Pool, UmemError> {
+        let bytes = size(count, chunk).ok_or(UmemError::Size { count, chunk })?;
+        Ok(Pool::over(&Arc::new(Mapping::new(bytes)?), 0, count, chunk))
+    }
+
+    /// Maps `count` chunks of `chunk` bytes and, right behind them in the same mapping, `pages` chunks of a [`PAGE`].
+    pub(crate) fn with_pages(count: u32, chunk: usize, pages: u32) -> Result<(Pool, Pool), UmemError> {
+        let (first, second) = (size(count, chunk).filter(|_| chunk >= PAGE), size(pages, PAGE));
+        let (Some(first), Some(second)) = (first, second) else { return Err(UmemError::Size { count, chunk }) };
+        let mapping = Arc::new(Mapping::new(first + second)?);
+        let pool = Pool { pages: vec![0; count as usize], ..Pool::over(&mapping, 0, count, chunk) };
+        Ok((pool, Pool::over(&mapping, first, pages, PAGE)))
+    }
+
+    /// `count` chunks of `chunk` bytes from `begin` on, which the mapping has, and which are in no other pool.
+    fn over(mapping: &Arc<Mapping>, begin: usize, count: u32, chunk: usize) -> Pool {
         static NEXT: AtomicU32 = AtomicU32::new(1);
-        let bytes = (count as usize).checked_mul(chunk).filter(|bytes| (1..=MOST_BYTES).contains(bytes));
-        let (true, Some(bytes)) = (chunk.is_power_of_two() && (MIN_CHUNK..=MAX_CHUNK).contains(&chunk), bytes) else {
-            return Err(UmemError::Size { count, chunk });
-        };
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
-        let area = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::POPULATE,
-            )
-        };
-        let area = area.map_err(|errno| UmemError::Map { bytes, source: errno.into() })?;
-        let area =
-            NonNull::new(area.cast::<u8>()).ok_or_else(|| UmemError::Map { bytes, source: io::Error::other("no address") })?;
-        let umem = Umem { area, bytes, chunk, shift: chunk.trailing_zeros(), id: NEXT.fetch_add(1, Ordering::Relaxed) };
-        Ok(Pool { umem: Arc::new(umem), free: (0..count).rev().collect(), lent: vec![false; count as usize] })
+        let bytes = count as usize * chunk;
+        assert!(begin + bytes <= mapping.bytes, "an area lies in its mapping");
+        // SAFETY: just seen to lie in the mapping.
+        let area = unsafe { mapping.begin.add(begin) };
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let umem = Umem { area, bytes, mapping: mapping.clone(), chunk, shift: chunk.trailing_zeros(), id };
+        Pool { umem: Arc::new(umem), free: (0..count).rev().collect(), lent: vec![false; count as usize], pages: Vec::new() }
     }
 
     /// The area.
@@ -207,7 +288,7 @@ impl Pool {
 
     /// Chunks that a ring has. Counts them: not for the hot path.
     pub fn lent(&self) -> usize {
-        self.lent.iter().filter(|lent| **lent).count()
+        self.lent.iter().filter(|lent| **lent).count() + self.pages.iter().filter(|pages| **pages != 0).count()
     }
 
     /// A frame of length 0 at the begin of a free chunk; `None` if every chunk is in use.
@@ -248,10 +329,58 @@ impl Pool {
         *lent = false;
         Some(Frame { umem: self.umem.id, chunk: chunk as u32, size: size as u32, start, len })
     }
+
+    /// Pages that the frame's bytes lie in, one at least.
+    pub(crate) fn pages_of(frame: &Frame) -> u32 {
+        ((frame.start as usize % PAGE + frame.len as usize).div_ceil(PAGE) as u32).max(1)
+    }
+
+    /// Moves a frame of a pool [`with_pages`](Pool::with_pages) into a ring page by page: `put` gets each part's place in the area, its bytes,
+    /// and whether more follow.
+    pub(crate) fn lend_pages(&mut self, frame: Frame, mut put: impl FnMut(u64, u32, bool)) {
+        let (mut at, mut left, mut pages) = (self.umem.offset(&frame), frame.len as usize, 0);
+        loop {
+            let part = left.min(PAGE - at % PAGE);
+            left -= part;
+            pages |= self.page_of(at);
+            put(at as u64, part as u32, left > 0);
+            at += part;
+            if left == 0 {
+                break;
+            }
+        }
+        self.pages[frame.chunk as usize] = pages;
+    }
+
+    /// What a ring handed back of a frame that was lent page by page, whatever the other side wrote.
+    pub(crate) fn redeem_page(&mut self, at: u64) -> Back {
+        let page = self.page_of(at as usize);
+        let chunk = at >> self.umem.shift;
+        let out = usize::try_from(chunk).ok().and_then(|chunk| self.pages.get_mut(chunk));
+        let Some(out) = out.filter(|out| **out & page != 0) else { return Back::Invalid };
+        *out &= !page;
+        if *out != 0 {
+            return Back::Page;
+        }
+        Back::Frame(Frame { umem: self.umem.id, chunk: chunk as u32, size: self.umem.chunk as u32, start: 0, len: 0 })
+    }
+
+    /// The bit of the page at that place.
+    fn page_of(&self, at: usize) -> u16 {
+        1 << ((at & (self.umem.chunk - 1)) / PAGE)
+    }
+}
+
+/// Bytes of so many chunks; `None` where those sizes do not go.
+fn size(count: u32, chunk: usize) -> Option<usize> {
+    let bytes = (count as usize).checked_mul(chunk).filter(|bytes| (1..=MOST_BYTES).contains(bytes));
+    bytes.filter(|_| chunk.is_power_of_two() && (MIN_CHUNK..=MAX_CHUNK).contains(&chunk))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -286,6 +415,81 @@ mod tests {
         }
         assert_eq!(pool.redeem(2047, 1).unwrap().len(), 1);
         assert_eq!(pool.redeem(2048 + 300, 1500).unwrap().capacity(), 2048 - 300);
+    }
+
+    #[test]
+    fn a_long_frame_is_lent_page_by_page_and_is_back_with_the_last_one() {
+        let (mut pool, pages) = Pool::with_pages(2, 16_384, 3).unwrap();
+        assert_eq!((pool.umem().begins_at(), pages.umem().begins_at()), (0, 32_768));
+        assert_eq!((pool.umem().mapping().1, pages.umem().mapping()), (32_768 + 3 * 4096, pool.umem().mapping()));
+        let held = pool.take().unwrap();
+        let mut frame = pool.take().unwrap();
+        frame.set_len(9000);
+        assert_eq!(Pool::pages_of(&frame), 3);
+        let mut parts = Vec::new();
+        pool.lend_pages(frame, |at, len, more| parts.push((at, len, more)));
+        assert_eq!(parts, [(16_384, 4096, true), (20_480, 4096, true), (24_576, 808, false)]);
+        for never_lent in [0, 28_672, 32_768, u64::MAX] {
+            assert!(matches!(pool.redeem_page(never_lent), Back::Invalid), "{never_lent}");
+        }
+        assert!(matches!(pool.redeem_page(20_480), Back::Page));
+        assert!(matches!(pool.redeem_page(20_480), Back::Invalid), "only once");
+        assert!(matches!(pool.redeem_page(24_576), Back::Page));
+        let Back::Frame(mut frame) = pool.redeem_page(16_384) else { panic!("all three are back") };
+        assert_eq!((frame.len(), frame.capacity(), pool.lent()), (0, 16_384, 0));
+        frame.set_len(0);
+        parts.clear();
+        pool.lend_pages(frame, |at, len, more| parts.push((at, len, more)));
+        assert_eq!(parts, [(16_384, 0, false)], "an empty frame is an entry too");
+        pool.give(held);
+    }
+
+    proptest! {
+        /// Whatever a ring hands back in whatever order: a frame is whole only when each of its pages came, and each page comes once.
+        #[test]
+        fn pages_come_back_once_each(
+            lens in prop::collection::vec(0_usize..=16_384, 3),
+            handed in prop::collection::vec((0_u64..16, 0_u64..4096), 0..60),
+        ) {
+            let (mut pool, _) = Pool::with_pages(4, 16_384, 1).unwrap();
+            let mut out = std::collections::BTreeSet::new();
+            for len in &lens {
+                let mut frame = pool.take().unwrap();
+                frame.set_len(*len);
+                let (mut parts, expected) = (0, Pool::pages_of(&frame));
+                pool.lend_pages(frame, |at, _, _| {
+                    out.insert(at / 4096);
+                    parts += 1;
+                });
+                prop_assert_eq!(parts, expected);
+            }
+            for (page, within) in handed {
+                let was_out = out.remove(&page);
+                match pool.redeem_page(page * 4096 + within) {
+                    Back::Invalid => prop_assert!(!was_out),
+                    Back::Page => prop_assert!(was_out && out.iter().any(|other| other / 4 == page / 4)),
+                    Back::Frame(frame) => {
+                        prop_assert!(was_out && !out.iter().any(|other| other / 4 == page / 4));
+                        pool.give(frame);
+                    }
+                }
+            }
+            let chunks_out: std::collections::BTreeSet<_> = out.iter().map(|page| page / 4).collect();
+            prop_assert_eq!((pool.lent(), pool.available()), (chunks_out.len(), 4 - chunks_out.len()));
+        }
+    }
+
+    #[test]
+    fn what_lies_in_front_of_a_frame_is_its_chunks() {
+        let mut pool = Pool::new(2, 2048).unwrap();
+        let umem = pool.umem().clone();
+        let held = pool.take().unwrap();
+        let mut frame = pool.take().unwrap();
+        frame.set_len(256);
+        umem.bytes_mut(&mut frame).fill(7);
+        let at = pool.lend(frame);
+        let frame = pool.redeem(at + 256, 60).unwrap();
+        assert_eq!((umem.in_front(&frame), umem.in_front(&held).len()), (&[7; 256][..], 0));
     }
 
     #[test]

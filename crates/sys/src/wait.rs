@@ -131,6 +131,13 @@ pub struct Spin<C> {
     next: usize,
 }
 
+impl<C> Spin<C> {
+    /// On one ring.
+    pub fn on_ring(clock: C) -> Spin<C> {
+        Spin { clock, count: 1, next: 0 }
+    }
+}
+
 impl<C: Clock> Wait for Spin<C> {
     #[inline(always)]
     fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
@@ -314,7 +321,7 @@ pub fn with_ring_wait<'fd, C: Clock + 'fd, V: WithWait>(
     ring: BorrowedFd<'fd>,
     visitor: V,
 ) -> V::Out {
-    let spin = Spin { clock: clock.clone(), count: 1, next: 0 };
+    let spin = Spin::on_ring(clock.clone());
     let ticks = clock.to_ticks(u64::from(usecs) * 1000);
     let poll = Poll { clock, fds: vec![PollFd::from_borrowed_fd(ring, PollFlags::IN)], next: 1 };
     match policy {

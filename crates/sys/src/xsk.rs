@@ -7,7 +7,9 @@
 //!                 TX ring       frames to send                     completion ring  chunks that are sent
 //! ```
 //! Receiving and sending have a socket each, because the core that sends to this queue works in the receiving socket's cache lines while this
-//! core works in the sending one's. With one socket for both a native round trip over veth took 3.1 us instead of 2.7.
+//! core works in the sending one's. With one socket for both a native round trip over veth took 3.1 us instead of 2.7. On one queue both
+//! sockets still share the kernel's account of the memory (`struct xsk_buff_pool`); where the sending one has a queue of its own, it has its
+//! own account too, and a generic round trip over veth takes 2.1 us instead of 2.5.
 //!
 //! Every chunk that a ring holds was lent by the pool, and what a ring hands back becomes a frame only if it was lent. The socket is closed
 //! before the memory goes, and the kernel keeps the memory's pages until it has let go of them itself.
@@ -27,11 +29,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, soc
 
 use crate::ring::{Consumer, Producer};
 use crate::socket;
-use crate::umem::{Frame, Pool, Umem};
+use crate::umem::{Frame, PAGE, Pool, Umem, UmemError};
 
 mod map;
+mod pages;
 
 use map::Map;
+use pages::Pages;
 
 /// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17): frames that one system call sends in copy mode, 32 unless set.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
@@ -41,8 +45,10 @@ const TX_BATCH_SIZE: u32 = 32;
 pub const HEADROOM: usize = 256;
 /// Frames that a kick with busy polling handles at most.
 const BUSY_POLL_BUDGET: i32 = 64;
-/// The largest chunk that AF_XDP takes: a page.
-pub const LARGEST_CHUNK: usize = 4096;
+/// The largest chunk that AF_XDP takes in one entry of a ring: a page.
+pub const LARGEST_CHUNK: usize = PAGE;
+/// The longest frame in bytes that arrives in one entry.
+pub const LONGEST_IN_ONE: usize = LARGEST_CHUNK - HEADROOM;
 
 const _: () = assert!(size_of::<XdpDesc>() == 16);
 const _: () = assert!(size_of::<XdpUmemReg>() == 32);
@@ -68,6 +74,36 @@ pub struct Options {
     /// Only so many chunks go round as the frames that come at once need, so that their cache lines stay near; a burst beyond what came before
     /// may then lose frames.
     pub few_chunks: bool,
+    /// The queue to send on, if it is not the one to receive on; not with zero-copy.
+    pub send_on: Option<u32>,
+    /// So many bytes in front of each received frame are zero unless the XDP program writes them; they are at hand with [`Umem::in_front`].
+    pub metadata: usize,
+}
+
+/// The memory that a socket is to have: frames of one chunk each, and where those are longer than a page, pages to receive into.
+#[derive(Debug)]
+pub struct Memory {
+    pool: Pool,
+    pages: Option<Pool>,
+}
+
+impl Memory {
+    /// `chunks` frames of up to `chunk` bytes, which is a page at most.
+    ///
+    /// # Errors
+    /// Sizes that do not go, or no memory.
+    pub fn new(chunks: u32, chunk: usize) -> Result<Memory, UmemError> {
+        Ok(Memory { pool: Pool::new(chunks, chunk)?, pages: None })
+    }
+
+    /// `chunks` frames of several pages each, `chunk` bytes in all, and `pages` pages to receive into.
+    ///
+    /// # Errors
+    /// As [`Memory::new`].
+    pub fn with_pages(chunks: u32, chunk: usize, pages: u32) -> Result<Memory, UmemError> {
+        let (pool, pages) = Pool::with_pages(chunks, chunk, pages)?;
+        Ok(Memory { pool, pages: Some(pages) })
+    }
 }
 
 /// What the kernel counted since the socket was made (`struct xdp_statistics`), in frames.
@@ -119,7 +155,14 @@ pub struct Socket {
     /// Frames in the TX ring or with the device.
     in_flight: u32,
     invalid: u64,
+    // What each call asks stands beside what it reads anyway, in one cache line.
     zero_copy: bool,
+    /// Frames are longer than a page: `pages` is there.
+    paged: bool,
+    /// The fill ring gets pages, or chunks that are cleared in front.
+    cleared: bool,
+    metadata: usize,
+    pages: Option<Box<Pages>>,
     pool: Pool,
 }
 
@@ -128,16 +171,20 @@ impl Socket {
     ///
     /// # Errors
     /// EPERM without CAP_NET_RAW, ENOBUFS if the memory may not be locked (RLIMIT_MEMLOCK), EINVAL for a chunk larger than a page.
-    fn unbound(pool: Pool, entries: u32, level: u32) -> Result<Socket, XskError> {
+    fn unbound(memory: Memory, options: Options) -> Result<Socket, XskError> {
+        let Options { entries, zero_copy, few_chunks, send_on, metadata } = options;
+        // A driver with zero-copy fills its own ring from this one, so it gets all.
+        let level = if zero_copy || !few_chunks { entries } else { FEW.min(entries) };
         let at = |step| move |source: rustix::io::Errno| XskError { step, source: source.into() };
         let socket = || socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
         let fd = socket().map_err(at("make an AF_XDP socket"))?;
         let tx_fd = socket().map_err(at("make an AF_XDP socket"))?;
-        let umem = pool.umem();
+        let Memory { pool, pages } = memory;
+        let (addr, len) = pool.umem().mapping();
         let memory = XdpUmemReg {
-            addr: umem.address(),
-            len: umem.len() as u64,
-            chunk_size: umem.chunk_bytes() as u32,
+            addr,
+            len,
+            chunk_size: pool.umem().chunk_bytes().min(PAGE) as u32,
             headroom: 0,
             flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,
@@ -145,6 +192,12 @@ impl Socket {
         sockopt::set_xdp_umem_reg(&fd, memory).map_err(at("register the packet memory"))?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, entries).map_err(at("make the fill ring"))?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, entries).map_err(at("make the completion ring"))?;
+        // On a queue of its own the sending socket has an account of the memory of its own. The kernel wants a fill ring there too.
+        let completes = if send_on.is_some() { &tx_fd } else { &fd };
+        if send_on.is_some() {
+            sockopt::set_xdp_umem_fill_ring_size(&tx_fd, 1).map_err(at("make the sending socket's fill ring"))?;
+            sockopt::set_xdp_umem_completion_ring_size(&tx_fd, entries).map_err(at("make the completion ring"))?;
+        }
         sockopt::set_xdp_rx_ring_size(&fd, entries).map_err(at("make the RX ring"))?;
         sockopt::set_xdp_tx_ring_size(&tx_fd, entries).map_err(at("make the TX ring"))?;
         let offsets = sockopt::xdp_mmap_offsets(&fd).map_err(at("read the rings' offsets"))?;
@@ -152,7 +205,7 @@ impl Socket {
         let rx = Map::new(&fd, &offsets.rx, entries, XDP_PGOFF_RX_RING).map_err(mapped)?;
         let tx = Map::new(&tx_fd, &offsets.tx, entries, XDP_PGOFF_TX_RING).map_err(mapped)?;
         let fill = Map::new(&fd, &offsets.fr, entries, XDP_UMEM_PGOFF_FILL_RING).map_err(mapped)?;
-        let completion = Map::new(&fd, &offsets.cr, entries, XDP_UMEM_PGOFF_COMPLETION_RING).map_err(mapped)?;
+        let completion = Map::new(completes, &offsets.cr, entries, XDP_UMEM_PGOFF_COMPLETION_RING).map_err(mapped)?;
         // Older kernels send 32 at a time, which kick() knows how to live with.
         let budget = socket::IntOption::new(libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET);
         if entries > TX_BATCH_SIZE {
@@ -175,6 +228,10 @@ impl Socket {
             in_flight: 0,
             invalid: 0,
             zero_copy: false,
+            metadata,
+            paged: pages.is_some(),
+            cleared: metadata > 0 || pages.is_some(),
+            pages: pages.map(|pool| Box::new(Pages::new(pool))),
             pool,
         })
     }
@@ -183,21 +240,21 @@ impl Socket {
     ///
     /// # Errors
     /// As the steps say; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was asked for and the driver has none,
-    /// ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue.
-    pub fn open(pool: Pool, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
-        // A driver with zero-copy fills its own ring from this one, so it gets all.
-        let level = if options.zero_copy || !options.few_chunks { options.entries } else { FEW.min(options.entries) };
-        let mut socket = Socket::unbound(pool, options.entries, level)?;
+    /// ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue, or if frames of several pages were asked for
+    /// and the kernel has none (before Linux 6.6).
+    pub fn open(memory: Memory, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
+        let mut socket = Socket::unbound(memory, options)?;
         // Only a driver that sends by itself can say that it need not be told; copy mode sends in the system call.
-        let flags = if options.zero_copy {
+        let mut flags = if options.zero_copy {
             SocketAddrXdpFlags::XDP_ZEROCOPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
         } else {
             SocketAddrXdpFlags::XDP_COPY
         };
+        flags.set(SocketAddrXdpFlags::XDP_USE_SG, socket.pages.is_some());
         bind(&socket.fd, &SocketAddrXdp::new(flags, interface, queue))
             .map_err(|source| XskError { step: "bind to the queue", source: source.into() })?;
         let shared = SocketAddrXdpWithSharedUmem {
-            addr: SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue),
+            addr: SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, options.send_on.unwrap_or(queue)),
             shared_umem_fd: socket.fd.as_fd(),
         };
         bind(&socket.tx_fd, &shared)
@@ -250,9 +307,17 @@ impl Socket {
         self.invalid
     }
 
-    /// Hands up to `most` received frames to `take` and returns how many entries of the RX ring were used; gives the kernel chunks to receive into.
+    /// Frames that were longer than a chunk, and dropped.
+    pub fn too_long(&self) -> u64 {
+        self.pages.as_ref().map_or(0, |pages| pages.too_long())
+    }
+
+    /// Hands up to `most` received frames to `take`; gives the kernel chunks to receive into.
     #[inline(always)]
-    pub fn receive(&mut self, most: u32, mut take: impl FnMut(Frame)) -> u32 {
+    pub fn receive(&mut self, most: u32, mut take: impl FnMut(Frame)) {
+        if self.paged {
+            return self.gather(most, take);
+        }
         let ready = self.received.ready(most, self.rx.producer());
         if ready > 0 {
             for _ in 0..ready {
@@ -262,23 +327,31 @@ impl Socket {
                     None => self.invalid += 1,
                 }
             }
-            self.received.release(self.rx.consumer());
-            self.missing += ready;
-            if ready + self.received.waiting() > self.level / 4 && self.level < self.entries {
-                self.missing += self.level;
-                self.level *= 2;
-            }
+            self.taken(ready);
         }
         // One store for many entries; the kernel meanwhile has the rest of the ring.
         if self.missing >= REFILL {
             self.refill();
         }
-        ready
+    }
+
+    /// So many entries of the RX ring were emptied.
+    #[inline(always)]
+    fn taken(&mut self, entries: u32) {
+        self.received.release(self.rx.consumer());
+        self.missing += entries;
+        if entries + self.received.waiting() > self.level / 4 && self.level < self.entries {
+            self.missing += self.level;
+            self.level *= 2;
+        }
     }
 
     /// Fills the fill ring from the pool, as far as chunks are there.
     #[inline(always)]
     fn refill(&mut self) {
+        if self.cleared {
+            return self.refill_cleared();
+        }
         if self.pool.available() < self.missing as usize {
             self.reclaim();
         }
@@ -301,6 +374,9 @@ impl Socket {
     #[inline(always)]
     pub fn send(&mut self, frames: &mut Vec<Frame>) -> (usize, u64) {
         self.reclaim();
+        if self.paged {
+            return self.send_pages(frames);
+        }
         // The completion ring has to have room for all that the kernel may complete.
         let want = (frames.len() as u32).min(self.entries - self.in_flight);
         let room = self.sending.room(want, self.tx.consumer());
@@ -325,6 +401,9 @@ impl Socket {
         let done = self.sent.ready(self.in_flight, self.completion.producer());
         if done == 0 {
             return;
+        }
+        if self.paged {
+            return self.reclaim_pages(done);
         }
         for _ in 0..done {
             let at = self.completion.read(self.sent.slot());
@@ -420,6 +499,13 @@ impl Socket {
             fill_empty: counted.rx_fill_ring_empty_descs.unwrap_or(0),
         })
     }
+}
+
+/// Zeroes what is in front of the frame that the kernel will put into this chunk.
+fn clear(umem: &Umem, frame: &mut Frame, bytes: usize) {
+    frame.set_len(HEADROOM);
+    umem.bytes_mut(frame)[HEADROOM - bytes..].fill(0);
+    frame.clear();
 }
 
 /// Chunks in the fill ring to begin with where few are to go round. Over veth, spinning, 2048 chunks cost 0.3 us of 2.6 us a round trip (their

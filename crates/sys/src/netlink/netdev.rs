@@ -1,0 +1,92 @@
+//! What a driver tells an XDP program of a frame, as the kernel's generic netlink family `netdev` says.
+//!
+//! ```text
+//!   CTRL_CMD_GETFAMILY "netdev" ─▶ its number ─▶ NETDEV_CMD_DEV_GET interface ─▶ NETDEV_A_DEV_XDP_RX_METADATA_FEATURES
+//! ```
+//! Sources: `include/uapi/linux/{genetlink,netdev}.h`, `Documentation/netlink/specs/netdev.yaml`.
+
+use neli::FromBytes;
+use neli::consts::nl::{GenlId, NlType, NlmF};
+use neli::consts::socket::NlFamily;
+use neli::err::BuilderError;
+use neli::genl::{AttrTypeBuilder, Genlmsghdr, GenlmsghdrBuilder, NlattrBuilder, NoUserHeader};
+use neli::types::{Buffer, GenlBuffer};
+use neli::{Size, ToBytes};
+
+use super::{Asked, Netlink, NetlinkError, text};
+
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const NETDEV_CMD_DEV_GET: u8 = 1;
+const NETDEV_A_DEV_IFINDEX: u16 = 1;
+const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
+const NETDEV_XDP_RX_METADATA_TIMESTAMP: u64 = 1;
+const NETDEV_XDP_RX_METADATA_HASH: u64 = 2;
+
+type Message = Genlmsghdr<u8, u16>;
+
+/// What a driver tells an XDP program of an arriving frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxMetadata {
+    /// When it arrived, by the device's clock.
+    pub time: bool,
+    /// A hash over its flow.
+    pub hash: bool,
+}
+
+impl RxMetadata {
+    /// Reads it of the interface with index `interface`.
+    ///
+    /// # Errors
+    /// ENOENT where the kernel has no such family or does not tell this (before Linux 6.6), ENODEV where there is no such interface.
+    pub fn of(interface: u32) -> Result<RxMetadata, NetlinkError> {
+        let index = interface.to_string();
+        let asked = Asked { operation: "read the receive metadata of interface", interface: &index };
+        let netlink = Netlink::over(NlFamily::Generic)?;
+        let name = message(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, text("netdev")).map_err(|e| asked.exchange(e))?;
+        let family: u16 = netlink.attribute_of(&asked, GenlId::Ctrl, name, CTRL_ATTR_FAMILY_ID)?;
+        let device = message(NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, interface).map_err(|e| asked.exchange(e))?;
+        let bits: u64 = netlink.attribute_of(&asked, GenlId::from(family), device, NETDEV_A_DEV_XDP_RX_METADATA_FEATURES)?;
+        let has = |bit| bits & bit != 0;
+        Ok(RxMetadata { time: has(NETDEV_XDP_RX_METADATA_TIMESTAMP), hash: has(NETDEV_XDP_RX_METADATA_HASH) })
+    }
+}
+
+impl Netlink {
+    /// One attribute of the answer.
+    fn attribute_of<T: FromBytes>(
+        &self,
+        asked: &Asked<'_>,
+        family: impl NlType,
+        message: Message,
+        kind: u16,
+    ) -> Result<T, NetlinkError> {
+        let read = |answer: &Message| answer.attrs().get_attr_handle().get_attr_payload_as::<T>(kind).ok();
+        let answers = self.request(asked, family, NlmF::empty(), message, read)?;
+        answers.into_iter().flatten().next().ok_or_else(|| asked.refused(-libc::ENOENT, None))
+    }
+}
+
+/// A request with one attribute.
+fn message<P: Size + ToBytes>(command: u8, kind: u16, payload: P) -> Result<Message, BuilderError> {
+    let kind = AttrTypeBuilder::default().nla_type(kind).build()?;
+    let mut attributes: GenlBuffer<u16, Buffer> = GenlBuffer::new();
+    attributes.push(NlattrBuilder::default().nla_type(kind).nla_payload(payload).build()?);
+    Ok(GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(attributes).build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_tells_nothing_and_what_is_not_there_is_an_error() {
+        match RxMetadata::of(1) {
+            Ok(told) => assert_eq!(told, RxMetadata::default()),
+            Err(NetlinkError::Refused { source, .. }) => assert_eq!(source.raw_os_error(), Some(libc::ENOENT), "an older kernel"),
+            Err(other) => panic!("{other}"),
+        }
+        assert!(RxMetadata::of(0x7fff_ffff).is_err());
+    }
+}

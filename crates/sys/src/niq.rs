@@ -1,0 +1,543 @@
+//! The memory that the two ports of an emulated NIC share: a sealed memfd with, for each queue pair, one lane in either direction.
+//!
+//! ```text
+//!   file    ┌ header, one page │ lane 0 │ lane 1 │ lane 2 …          lane 2q: queue q, creator to opener; lane 2q + 1: back
+//!
+//!   lane    ┌ lines ─────── entries × 64 bytes: header 4, frame 60   written by the sender
+//!           │ credits ───── lines and slots that were taken          written by the receiver
+//!           │ armed ──────── the receiver wants to be woken          swapped by both
+//!           │ closed ─────── the sender is gone                      written by the sender
+//!           │ deadlines ─── entries × 8 bytes, if times are emulated written by the sender
+//!           └ slots ──────── frames that are longer than a line      written by the sender
+//! ```
+//! What two sides write lies 128 bytes apart, because adjacent lines are prefetched in pairs. Nothing that the other side can write is ever seen as
+//! `&[u8]`: all of it is atomic words. Places are computed from indices that this process keeps; the header is read once, before anything is
+//! mapped.
+
+mod copy;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::bar::{CoherentBar, LINE, Line, demote, own};
+
+/// The longest frame in bytes that a slot can have room for.
+pub const LONGEST: usize = 9_000;
+/// The fewest lines of a lane.
+pub const LEAST_ENTRIES: u32 = 4;
+/// The most lines of a lane.
+pub const MOST_ENTRIES: u32 = 16_384;
+/// The most queue pairs of a port.
+pub const MOST_QUEUES: u32 = 64;
+/// The most slots of a lane.
+const MOST_SLOTS: u32 = 128;
+/// The most bytes in all: what another process hands over may not fill this machine's memory.
+const MOST_BYTES: usize = 256 << 20;
+
+/// "hairpin!", little endian.
+const MAGIC: u64 = u64::from_le_bytes(*b"hairpin!");
+/// Counted up whenever the layout changes.
+const VERSION: u64 = 1;
+const HEADER: usize = 4096;
+const PAGE: usize = 4096;
+const WORD: usize = size_of::<u64>();
+/// Distance in lines between what different sides write.
+const APART: usize = 2;
+
+/// Seals without which a peer could cut the file short, and reading it would end this process (SIGBUS).
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// Sizes on which both ports agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Queue pairs.
+    pub queues: u32,
+    /// Lines of each lane; a power of two.
+    pub entries: u32,
+    /// Bytes of the longest frame.
+    pub longest: u32,
+    /// True if every frame has a deadline.
+    pub timed: bool,
+}
+
+/// Why there is no shared memory.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// Sizes that do not go.
+    #[error(
+        "an emulated NIC has 1 to {MOST_QUEUES} queue pairs, a power of two from {LEAST_ENTRIES} to {MOST_ENTRIES} lines each way, frames of 60 to {LONGEST} bytes, and 256 MiB in all, not {queues}, {entries} and {longest}", queues = .0.queues, entries = .0.entries, longest = .0.longest
+    )]
+    Layout(Layout),
+    /// Somebody could still cut the file short.
+    #[error(
+        "the shared memory of an emulated NIC is a memfd sealed against shrinking, growing and further seals, and this one is not: take the one that the other port made"
+    )]
+    Unsealed,
+    /// Not this kind of memory at all.
+    #[error("the file is not the shared memory of an emulated NIC: take the descriptor that the other port made")]
+    Foreign,
+    /// Another version of Hairpin.
+    #[error("the other port's shared memory has version {0}, this one's has {VERSION}: start both sides from the same program")]
+    Version(u64),
+    /// The header and the file do not fit together.
+    #[error(
+        "the other port's shared memory does not have the layout that its header names: start both sides from the same program"
+    )]
+    Inconsistent,
+    /// What the kernel said.
+    #[error("cannot {what} the shared memory of an emulated NIC: {source}")]
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Which of the two ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that made the memory.
+    Creator,
+    /// The one that it was handed to.
+    Opener,
+}
+
+/// The memory, mapped; unmapped when the last lane is dropped.
+#[derive(Debug)]
+pub struct Memory {
+    area: NonNull<u8>,
+    layout: Layout,
+    fd: OwnedFd,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and all of its content is reached as atomics.
+unsafe impl Send for Memory {}
+// SAFETY: as above: shared access is through atomics only.
+unsafe impl Sync for Memory {}
+
+impl Layout {
+    /// Frames on their way at once that are longer than a line.
+    pub fn slots(&self) -> u32 {
+        self.entries.min(MOST_SLOTS)
+    }
+
+    /// Bytes of a slot: an odd number of lines, so that slots do not meet in the same sets of a cache.
+    fn slot_bytes(&self) -> usize {
+        ((self.longest as usize).div_ceil(LINE) | 1) * LINE
+    }
+
+    fn lines(&self) -> usize {
+        self.entries as usize
+    }
+
+    fn deadlines_at(&self) -> usize {
+        // Three single words follow the lines.
+        (self.lines() + 3 * APART) * LINE
+    }
+
+    fn slots_at(&self) -> usize {
+        let deadlines = if self.timed { self.lines() * WORD } else { 0 };
+        (self.deadlines_at() + deadlines).next_multiple_of(APART * LINE)
+    }
+
+    fn lane_bytes(&self) -> usize {
+        (self.slots_at() + self.slots() as usize * self.slot_bytes()).next_multiple_of(PAGE)
+    }
+
+    /// Bytes of the file; `None` if these are no sizes to work with.
+    fn bytes(&self) -> Option<usize> {
+        let sound = (1..=MOST_QUEUES).contains(&self.queues)
+            && self.entries.is_power_of_two()
+            && (LEAST_ENTRIES..=MOST_ENTRIES).contains(&self.entries)
+            && (LINE - size_of::<u32>()..=LONGEST).contains(&(self.longest as usize));
+        // At most 128 lanes of less than 3 MiB: nothing overflows.
+        sound.then(|| HEADER + 2 * self.queues as usize * self.lane_bytes()).filter(|bytes| *bytes <= MOST_BYTES)
+    }
+
+    fn header(&self) -> [u64; 6] {
+        [MAGIC, VERSION, self.queues.into(), self.entries.into(), self.longest.into(), self.timed.into()]
+    }
+}
+
+impl Memory {
+    /// Makes the memory, of zeroes (memfd_create(2), close-on-exec, sealed against any change of its size), and touches its pages.
+    ///
+    /// # Errors
+    /// Sizes that do not go; those of memfd_create(2), ftruncate(2), pwrite(2), fcntl(2) and mmap(2).
+    pub fn create(layout: &Layout) -> Result<Arc<Memory>, MemoryError> {
+        let bytes = layout.bytes().ok_or(MemoryError::Layout(*layout))?;
+        let made = || {
+            let fd = memfd_create("hairpin-niq", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+            ftruncate(&fd, bytes as u64)?;
+            let file = File::from(fd);
+            file.write_all_at(&layout.header().map(u64::to_le_bytes).concat(), 0)?;
+            fcntl_add_seals(&file, SEALS)?;
+            Ok(file.into())
+        };
+        Memory::map(made().map_err(|source| MemoryError::Kernel { what: "make", source })?, *layout, bytes)
+    }
+
+    /// Maps the memory that another port made and whose [descriptor](AsFd) came here.
+    ///
+    /// # Errors
+    /// A file that is not sealed, is none of an emulated NIC, has another version, or not the size that its header asks for; those of fcntl(2), fstat(2), pread(2)
+    /// and mmap(2).
+    pub fn open(fd: OwnedFd) -> Result<Arc<Memory>, MemoryError> {
+        // A file without seals at all (a pipe, a file on disk) answers EINVAL.
+        if !fcntl_get_seals(&fd).unwrap_or(SealFlags::empty()).contains(SEALS) {
+            return Err(MemoryError::Unsealed);
+        }
+        let kernel = |source| MemoryError::Kernel { what: "read", source };
+        let file = File::from(fd);
+        let length = file.metadata().map_err(kernel)?.len();
+        if length < HEADER as u64 {
+            return Err(MemoryError::Foreign);
+        }
+        let mut header = [[0; WORD]; 6];
+        file.read_exact_at(header.as_flattened_mut(), 0).map_err(kernel)?;
+        let header = header.map(u64::from_le_bytes);
+        let [magic, version, queues, entries, longest, timed] = header;
+        if magic != MAGIC {
+            return Err(MemoryError::Foreign);
+        }
+        if version != VERSION {
+            return Err(MemoryError::Version(version));
+        }
+        // What does not fit into 32 bits is no size; comparing the header as a whole shows it.
+        let layout = Layout { queues: queues as u32, entries: entries as u32, longest: longest as u32, timed: timed == 1 };
+        match layout.bytes() {
+            Some(bytes) if layout.header() == header && bytes as u64 == length => Memory::map(file.into(), layout, bytes),
+            _ => Err(MemoryError::Inconsistent),
+        }
+    }
+
+    /// Maps a file that has this size for ever.
+    fn map(fd: OwnedFd, layout: Layout, bytes: usize) -> Result<Arc<Memory>, MemoryError> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let area = unsafe { mmap(std::ptr::null_mut(), bytes, prot, MapFlags::SHARED | MapFlags::POPULATE, &fd, 0) };
+        let area =
+            area.map_err(io::Error::from).and_then(|area| NonNull::new(area.cast()).ok_or(io::ErrorKind::OutOfMemory.into()));
+        let area = area.map_err(|source| MemoryError::Kernel { what: "map", source })?;
+        Ok(Arc::new(Memory { area, layout, fd }))
+    }
+
+    /// The sizes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The two lanes of a queue pair as `side` has them: the one that it sends on, the one that it receives from.
+    ///
+    /// # Panics
+    /// If there is no such queue.
+    pub fn lanes(self: &Arc<Memory>, side: Side, queue: u32) -> [Lane; 2] {
+        assert!(queue < self.layout.queues, "no queue {queue}: there are {}", self.layout.queues);
+        let (sends, receives) = match side {
+            Side::Creator => (0, 1),
+            Side::Opener => (1, 0),
+        };
+        [sends, receives].map(|direction| self.lane(2 * queue as usize + direction))
+    }
+
+    fn lane(self: &Arc<Memory>, number: usize) -> Lane {
+        let layout = self.layout;
+        // SAFETY: `number` is below two per queue, so the lane lies inside of the mapping, which is Layout::bytes() long.
+        let begin = unsafe { self.area.add(HEADER + number * layout.lane_bytes()) };
+        Lane { begin, layout, slot_bytes: layout.slot_bytes(), memory: self.clone() }
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let Some(bytes) = self.layout.bytes() else { return };
+        // SAFETY: the mapping was made with this address and size, and every lane into it holds a reference to `self`.
+        let unmapped = unsafe { munmap(self.area.as_ptr().cast(), bytes) };
+        debug_assert_eq!(unmapped, Ok(()));
+    }
+}
+
+/// One direction of a queue pair: what is not a line of it, and the way to its lines.
+#[derive(Debug)]
+pub struct Lane {
+    begin: NonNull<u8>,
+    layout: Layout,
+    slot_bytes: usize,
+    memory: Arc<Memory>,
+}
+
+// SAFETY: the mapping belongs to the process, lives as long as `memory`, and all of its content is reached as atomics.
+unsafe impl Send for Lane {}
+
+impl Lane {
+    /// The line that holds the receiver's credits, as the lines of [`bar`](Lane::bar) are numbered: it follows those of the ring.
+    pub fn credit_line(&self) -> usize {
+        self.layout.lines()
+    }
+
+    /// The lines of the ring and the one of the credits.
+    pub fn bar(&self) -> CoherentBar {
+        // SAFETY: a lane begins with its lines and the credit line; Line is 64 bytes, as a lane's begin (page-aligned) is aligned.
+        unsafe { CoherentBar::new(self.begin.cast::<Line>(), self.layout.lines() + 1, self.memory.clone()) }
+    }
+
+    /// Lines that frames are in.
+    pub fn entries(&self) -> u32 {
+        self.layout.entries
+    }
+
+    /// The word at `offset`, a multiple of 8 inside of the lane.
+    #[inline(always)]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the callers below keep to the layout that the mapping was made for; aligned, because all of its parts are; it stays mapped.
+        unsafe { self.begin.add(offset).cast::<AtomicU64>().as_ref() }
+    }
+
+    fn armed(&self) -> &AtomicU64 {
+        self.word((self.layout.lines() + APART) * LINE)
+    }
+
+    fn closed(&self) -> &AtomicU64 {
+        self.word((self.layout.lines() + 2 * APART) * LINE)
+    }
+
+    /// The receiver, before it sleeps: from here on the sender wakes it. What was sent before is seen by who looks after this.
+    ///
+    /// Both sides swap, so one comes first: if it is this one, the sender sees that it has to wake; else this one sees what was sent.
+    pub fn arm(&self) {
+        self.armed().swap(1, Ordering::AcqRel);
+    }
+
+    /// The receiver: whether nobody has woken it since it armed.
+    pub fn is_armed(&self) -> bool {
+        self.armed().load(Ordering::Relaxed) != 0
+    }
+
+    /// The sender, after it has sent: true if the receiver wants to be woken. Once for each [`arm`](Lane::arm).
+    #[inline(always)]
+    pub fn disarm(&self) -> bool {
+        self.armed().swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// The sender is gone.
+    pub fn close(&self) {
+        self.closed().store(1, Ordering::Release);
+    }
+
+    /// Whether the sender is gone; what it sent before is seen by who looks after this.
+    #[inline(always)]
+    pub fn is_closed(&self) -> bool {
+        self.closed().load(Ordering::Acquire) != 0
+    }
+
+    /// Writes the deadline of the frame with this index (the ring's place is taken from it), before its line.
+    ///
+    /// # Panics
+    /// If the lane has no deadlines.
+    #[inline(always)]
+    pub fn set_deadline(&self, index: u32, ticks: u64) {
+        self.deadline_word(index).store(ticks, Ordering::Relaxed);
+    }
+
+    /// The deadline of the frame with this index, after its line was seen.
+    ///
+    /// # Panics
+    /// If the lane has no deadlines.
+    #[inline(always)]
+    pub fn deadline(&self, index: u32) -> u64 {
+        self.deadline_word(index).load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn deadline_word(&self, index: u32) -> &AtomicU64 {
+        assert!(self.layout.timed, "a lane without deadlines");
+        self.word(self.layout.deadlines_at() + (index & (self.layout.entries - 1)) as usize * WORD)
+    }
+
+    /// Copies a frame into the slot with this index, before its line is written. Longer than the longest frame is cut.
+    #[inline]
+    pub fn write_slot(&self, index: u32, bytes: &[u8]) {
+        copy::into_words(self.slot(index), &bytes[..bytes.len().min(self.layout.longest as usize)]);
+    }
+
+    /// Copies a frame out of the slot with this index, after its line was seen; as many bytes as `into` has and a slot holds.
+    #[inline]
+    pub fn read_slot(&self, index: u32, into: &mut [u8]) {
+        let length = into.len().min(self.layout.longest as usize);
+        copy::out_of_words(self.slot(index), &mut into[..length]);
+    }
+
+    /// Pushes the first `length` bytes of the slot with this index out of this core's cache, towards the other core, which will ask for them. Worth it for
+    /// a frame that goes alone: a batch is sooner there if the caches are left to themselves.
+    #[inline]
+    pub fn push_slot(&self, index: u32, length: usize) {
+        for line in self.slot(index).chunks(LINE / WORD).take(length.div_ceil(LINE)) {
+            demote(line);
+        }
+    }
+
+    /// Brings the first `length` bytes of the slot with this index into this core's cache, as its own, while there is nothing else to do: the frame that is
+    /// written there next then need not wait for the other core to give them up.
+    #[inline]
+    pub fn own_slot(&self, index: u32, length: usize) {
+        for line in self.slot(index).chunks(LINE / WORD).take(length.div_ceil(LINE)) {
+            own(line);
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, index: u32) -> &[AtomicU64] {
+        let number = (index & (self.layout.slots() - 1)) as usize;
+        let first = self.word(self.layout.slots_at() + number * self.slot_bytes);
+        // SAFETY: the slot's words lie behind its first, inside of the lane, and stay mapped; atomics may be written by others meanwhile.
+        unsafe { std::slice::from_raw_parts(first, self.slot_bytes / WORD) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bar::Bar;
+
+    const SMALL: Layout = Layout { queues: 2, entries: 8, longest: 1514, timed: true };
+
+    fn again(memory: &Memory) -> OwnedFd {
+        memory.as_fd().try_clone_to_owned().unwrap()
+    }
+
+    #[test]
+    fn what_one_side_sends_the_other_receives_and_nobody_else() {
+        let one = Memory::create(&SMALL).unwrap();
+        let other = Memory::open(again(&one)).unwrap();
+        assert_eq!(other.layout(), &SMALL);
+        let mut line = [0; LINE];
+        for queue in 0..2 {
+            for (from, from_side, to, to_side) in
+                [(&one, Side::Creator, &other, Side::Opener), (&other, Side::Opener, &one, Side::Creator)]
+            {
+                let [sends, _] = from.lanes(from_side, queue);
+                let mark = 1 + queue as u8 + if from_side == Side::Opener { 10 } else { 0 };
+                for index in 0..8 {
+                    sends.bar().write_line(index, &[mark; LINE]);
+                    sends.set_deadline(index as u32, mark.into());
+                    sends.write_slot(index as u32, &[mark; 1514]);
+                }
+                assert!(!sends.disarm());
+                let [_, receives] = to.lanes(to_side, queue);
+                receives.arm();
+                assert!(receives.is_armed() && sends.disarm() && !sends.disarm() && !receives.is_armed());
+                assert!(!receives.is_closed());
+                sends.close();
+                assert!(receives.is_closed());
+            }
+        }
+        for queue in 0..2 {
+            for (memory, side, mark) in [(&one, Side::Creator, 11), (&other, Side::Opener, 1)] {
+                let [sends, receives] = memory.lanes(side, queue);
+                let mark = mark + queue as u8;
+                for index in 0..8 {
+                    receives.bar().read_line(index, &mut line);
+                    assert_eq!(line, [mark; LINE]);
+                    assert_eq!(receives.deadline(index as u32 + 8), u64::from(mark));
+                    let mut slot = [0; 1600];
+                    receives.read_slot(index as u32 + 8, &mut slot);
+                    assert_eq!((slot[0], slot[1513], slot[1514]), (mark, mark, 0));
+                }
+                assert_eq!(sends.bar().read_u32(sends.credit_line() * LINE), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn slots_hold_every_length() {
+        let memory = Memory::create(&Layout { queues: 1, entries: 4, longest: 9_000, timed: false }).unwrap();
+        let [lane, _] = memory.lanes(Side::Creator, 0);
+        let sent: Vec<u8> = (0..9_100).map(|at| (at * 7 + at / 256) as u8).collect();
+        for length in (0..200).chain(8_990..=9_000) {
+            lane.write_slot(length as u32, &sent[..length]);
+            let mut got = vec![0xaa; length];
+            lane.read_slot(length as u32, &mut got);
+            assert_eq!(got, sent[..length]);
+        }
+        lane.write_slot(3, &sent);
+        let mut got = vec![0xaa; 9_100];
+        lane.read_slot(3, &mut got);
+        assert_eq!((&got[..9_000], &got[9_000..]), (&sent[..9_000], &[0xaa; 100][..]));
+    }
+
+    #[test]
+    fn sizes_are_checked() {
+        for (queues, entries, longest) in [
+            (0, 8, 60),
+            (65, 8, 60),
+            (1, 0, 60),
+            (1, 2, 60),
+            (1, 12, 60),
+            (1, 1 << 15, 60),
+            (1, 8, 59),
+            (1, 8, 9_001),
+            (64, 16_384, 9_000),
+        ] {
+            let error = Memory::create(&Layout { queues, entries, longest, timed: false }).unwrap_err();
+            assert!(matches!(error, MemoryError::Layout(_)), "{queues} {entries} {longest}: {error}");
+        }
+        let error = Memory::create(&Layout { queues: 0, entries: 8, longest: 60, timed: false }).unwrap_err().to_string();
+        assert!(error.ends_with("not 0, 8 and 60"), "{error}");
+    }
+
+    /// A sealed memfd with this header and length.
+    fn forged(header: &[u64], length: u64, seals: SealFlags) -> OwnedFd {
+        let fd = memfd_create("forged", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&fd, length).unwrap();
+        let file = File::from(fd);
+        file.write_all_at(&header.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>(), 0).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file.into()
+    }
+
+    #[test]
+    fn foreign_unsealed_and_inconsistent_memory_is_refused_in_words() {
+        let (header, length) = (SMALL.header(), SMALL.bytes().unwrap() as u64);
+        assert!(Memory::open(forged(&header, length, SEALS)).is_ok());
+        let refusal = |fd: OwnedFd| Memory::open(fd).unwrap_err().to_string();
+        for missing in [SealFlags::SHRINK, SealFlags::GROW, SealFlags::SEAL] {
+            assert!(refusal(forged(&header, length, SEALS.difference(missing))).contains("sealed against"));
+        }
+        assert!(refusal(std::io::pipe().unwrap().0.into()).contains("sealed against"));
+        assert!(refusal(tempfile::tempfile().unwrap().into()).contains("sealed against"));
+        assert!(refusal(forged(&[1, 2, 3], length, SEALS)).contains("not the shared memory"));
+        assert!(refusal(forged(&header, 4095, SEALS)).contains("not the shared memory"));
+        assert!(refusal(forged(&[MAGIC, 2], length, SEALS)).contains("has version 2, this one's has 1"));
+        assert!(refusal(forged(&header, length - 1, SEALS)).contains("does not have the layout"));
+        assert!(refusal(forged(&header, length + 4096, SEALS)).contains("does not have the layout"));
+        for (at, value) in [(2, 0), (2, u64::MAX), (2, 2 | 1 << 32), (3, 12), (3, 0), (3, 1 << 63), (4, 0), (4, 1 << 40), (5, 2)]
+        {
+            let mut header = header;
+            header[at] = value;
+            assert!(refusal(forged(&header, length, SEALS)).contains("does not have the layout"), "{at} {value}");
+        }
+    }
+
+    #[test]
+    fn the_size_is_sealed() {
+        let memory = Memory::create(&SMALL).unwrap();
+        for size in [0, 4096, 1 << 24] {
+            assert_eq!(ftruncate(&memory.fd, size), Err(rustix::io::Errno::PERM));
+        }
+    }
+}
