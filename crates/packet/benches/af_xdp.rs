@@ -4,7 +4,8 @@
 //!   near, CPU 0: tx_batch, kick ─▶ veth ═══ veth ─▶ rx_batch :far, CPU 1
 //!                rx_batch       ◀─               ◀─ tx_batch, kick
 //! ```
-//! Prints the median and p99 of the round trip for each mode and frame size, and the cores' own round trip beside it.
+//! Then the same with both ends on one thread: no cache line crosses between cores, so what is left is the kernel's own work for two frames.
+//! Prints the median and p99 of the round trip for each mode and frame size. Generic mode sends on a queue of its own.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -16,21 +17,26 @@ use hairpin_packet::af_xdp::{AfXdp, Queue};
 use hairpin_packet::device::{BackEnd, Config};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::Mode;
-use hairpin_packet::io::{Kick, PacketIo};
+use hairpin_packet::io::{Arrival, Kick, PacketIo};
 use hairpin_sys::clock::{Clock, Tsc};
 use hairpin_sys::netlink::{Netlink, VethConfig};
+use hairpin_sys::umem::Frame;
 use hairpin_sys::{netns, thread};
+use hairpin_wire::raw::ETHERTYPE;
 
 const NEAR: &str = "hp-near";
 const FAR: &str = "hp-far";
-const ETHERTYPE: u16 = 0x88b5;
 const SIZES: [usize; 2] = [64, 1500];
 const CELL: Duration = Duration::from_millis(300);
 const ROUNDS: usize = 3;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let done = if arguments.first().is_some_and(|a| a == "far") { far(&arguments[1]) } else { near() };
+    let done = match &arguments[..] {
+        [what, mode] if what == "far" => far(mode_of(mode)),
+        [what, mode] if what == "near" => near(mode_of(mode)),
+        _ => rounds(),
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -40,36 +46,73 @@ fn main() -> ExitCode {
     }
 }
 
-fn near() -> Result<(), Box<dyn Error>> {
-    netns::enter_new(false)?;
-    let netlink = Netlink::open()?;
-    let pair = VethConfig { name: NEAR.into(), peer_name: FAR.into(), mtu: None, queues: Some(1), peer_pid: process::id() };
-    netlink.create_veth(&pair)?;
-    netlink.set_up(NEAR)?;
-    netlink.set_up(FAR)?;
-    thread::pin(0)?;
-    let clock = Tsc::calibrate("")?;
+/// A process for each mode and round, whose namespace goes with it.
+fn rounds() -> Result<(), Box<dyn Error>> {
     for _ in 0..ROUNDS {
         for mode in [Mode::Generic, Mode::Native] {
-            let mut other = Command::new(env::current_exe()?)
-                .args(["far", &mode.to_string()])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()?;
-            let (mut device, mut ring) = open(NEAR, mode)?;
-            device.start()?;
-            other.stdout.take().ok_or("no stdout")?.read_exact(&mut [0])?;
-            for size in SIZES {
-                let mut times = ping(&clock, &mut ring, size)?;
-                times.sort_unstable();
-                let at = |share: f64| times[(times.len() as f64 * share) as usize];
-                println!("{mode:8} {size:5} bytes: p50 {} ns, p99 {} ns, {} round trips", at(0.5), at(0.99), times.len());
+            let ended = Command::new(env::current_exe()?).args(["near", &mode.to_string()]).status()?;
+            if !ended.success() {
+                return Err(format!("{mode}: {ended}").into());
             }
-            drop(other.stdin.take());
-            other.wait()?;
         }
     }
     Ok(())
+}
+
+fn mode_of(text: &str) -> Mode {
+    if text == "native" { Mode::Native } else { Mode::Generic }
+}
+
+fn near(mode: Mode) -> Result<(), Box<dyn Error>> {
+    netns::enter_new(false)?;
+    thread::pin(0)?;
+    let clock = Tsc::calibrate("")?;
+    link(mode)?;
+    let mut other = Command::new(env::current_exe()?)
+        .args(["far", &mode.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let (mut device, mut ring) = open(NEAR, mode)?;
+    device.start()?;
+    other.stdout.take().ok_or("no stdout")?.read_exact(&mut [0])?;
+    for size in SIZES {
+        print(mode, "two cores", size, ping(&clock, &mut ring, size, || Ok(()))?);
+    }
+    drop(other.stdin.take());
+    other.wait()?;
+    let (mut far_device, mut far) = open(FAR, mode)?;
+    far_device.start()?;
+    let (mut frames, mut arrivals) = (Vec::with_capacity(64), Vec::with_capacity(64));
+    for size in SIZES {
+        let times = ping(&clock, &mut ring, size, || bounce(&mut far, &mut frames, &mut arrivals).map(|_| ()))?;
+        print(mode, "one core", size, times);
+    }
+    Ok(())
+}
+
+/// A pair for this mode.
+fn link(mode: Mode) -> Result<(), Box<dyn Error>> {
+    let netlink = Netlink::open()?;
+    let pair = VethConfig {
+        name: NEAR.into(),
+        peer_name: FAR.into(),
+        mtu: None,
+        queues: Some(1),
+        // Native mode wants no more transmit queues than the peer has receive queues.
+        tx_queues: Some(if mode == Mode::Generic { 2 } else { 1 }),
+        peer_pid: process::id(),
+    };
+    netlink.create_veth(&pair)?;
+    netlink.set_up(NEAR)?;
+    netlink.set_up(FAR)?;
+    Ok(())
+}
+
+fn print(mode: Mode, cores: &str, size: usize, mut times: Vec<u64>) {
+    times.sort_unstable();
+    let at = |share: f64| times[(times.len() as f64 * share) as usize];
+    println!("{mode:8} {cores:10} {size:5} bytes: p50 {} ns, p99 {} ns, {} round trips", at(0.5), at(0.99), times.len());
 }
 
 fn open(interface: &str, mode: Mode) -> Result<(AfXdp, Queue), Box<dyn Error>> {
@@ -79,7 +122,12 @@ fn open(interface: &str, mode: Mode) -> Result<(AfXdp, Queue), Box<dyn Error>> {
     Ok((device, ring))
 }
 
-fn ping(clock: &Tsc, ring: &mut Queue, size: usize) -> Result<Vec<u64>, Box<dyn Error>> {
+fn ping(
+    clock: &Tsc,
+    ring: &mut Queue,
+    size: usize,
+    mut meanwhile: impl FnMut() -> Result<(), Box<dyn Error>>,
+) -> Result<Vec<u64>, Box<dyn Error>> {
     let mut frame = ring.pool().take().ok_or("no chunk")?;
     frame.set_len(size);
     let umem = ring.umem().clone();
@@ -97,6 +145,7 @@ fn ping(clock: &Tsc, ring: &mut Queue, size: usize) -> Result<Vec<u64>, Box<dyn 
         ring.kick(Kick::Send)?;
         let mut looks = 0_u32;
         while ring.rx_batch(&mut arrivals, 1) == 0 {
+            meanwhile()?;
             looks += 1;
             if looks == 1 << 28 {
                 return Err(format!("a frame got lost: {:?}", ring.counters()).into());
@@ -113,9 +162,9 @@ fn ping(clock: &Tsc, ring: &mut Queue, size: usize) -> Result<Vec<u64>, Box<dyn 
     Ok(times)
 }
 
-fn far(mode: &str) -> Result<(), Box<dyn Error>> {
+fn far(mode: Mode) -> Result<(), Box<dyn Error>> {
     thread::pin(1)?;
-    let (mut device, mut ring) = open(FAR, if mode == "native" { Mode::Native } else { Mode::Generic })?;
+    let (mut device, mut ring) = open(FAR, mode)?;
     device.start()?;
     io::stdout().write_all(b"r")?;
     io::stdout().flush()?;
@@ -123,21 +172,29 @@ fn far(mode: &str) -> Result<(), Box<dyn Error>> {
     let (mut frames, mut arrivals) = (Vec::with_capacity(64), Vec::with_capacity(64));
     let mut idle = 0_u32;
     loop {
-        if ring.rx_batch(&mut arrivals, 64) == 0 {
-            idle += 1;
-            if idle.is_multiple_of(1 << 16) && matches!(io::stdin().read(&mut [0]), Ok(0)) {
-                return Ok(());
-            }
+        if bounce(&mut ring, &mut frames, &mut arrivals)? > 0 {
             continue;
         }
-        frames.extend(arrivals.drain(..).map(|arrival| arrival.frame));
-        let umem = ring.umem().clone();
-        for frame in &mut frames {
-            let bytes = umem.bytes_mut(frame);
-            let (to, from) = bytes.split_at_mut(6);
-            to.swap_with_slice(&mut from[..6]);
+        idle += 1;
+        if idle.is_multiple_of(1 << 16) && matches!(io::stdin().read(&mut [0]), Ok(0)) {
+            return Ok(());
         }
-        ring.tx_batch(&mut frames);
-        ring.kick(Kick::Send)?;
     }
+}
+
+/// Sends back what has come; returns how many frames that were.
+fn bounce(ring: &mut Queue, frames: &mut Vec<Frame>, arrivals: &mut Vec<Arrival>) -> Result<usize, Box<dyn Error>> {
+    let came = ring.rx_batch(arrivals, 64);
+    if came == 0 {
+        return Ok(0);
+    }
+    frames.extend(arrivals.drain(..).map(|arrival| arrival.frame));
+    let umem = ring.umem().clone();
+    for frame in frames.iter_mut() {
+        let (to, from) = umem.bytes_mut(frame).split_at_mut(6);
+        to.swap_with_slice(&mut from[..6]);
+    }
+    ring.tx_batch(frames);
+    ring.kick(Kick::Send)?;
+    Ok(came)
 }

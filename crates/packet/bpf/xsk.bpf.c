@@ -6,6 +6,8 @@
  *               │ no        │ no         │ no
  *               └───────────┴────────────┴──────────────▶ the kernel's stack
  *
+ * With METADATA defined (xsk_metadata.bpf.c) it puts what the device knows of a frame in front of it, on the way to the ring.
+ *
  * The types are this file's own, so that it compiles against no kernel's headers. Formats: IEEE 802.3 and 802.1Q, RFC 791, RFC 8200, RFC 768.
  */
 
@@ -30,6 +32,7 @@ struct xdp_md {
 #define BPF_MAP_TYPE_XSKMAP 17
 
 static long (*const bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
+static u64 (*const bpf_xdp_get_buff_len)(struct xdp_md *ctx) = (void *)188;
 
 struct {
 	int (*type)[BPF_MAP_TYPE_XSKMAP];
@@ -41,7 +44,8 @@ struct {
 /* Filled in before loading, so that the verifier cuts off what is not asked for. crates/packet/src/af_xdp/program.rs has the same layout. */
 enum { ALL = 0, ETHERTYPE = 1, UDP = 2 };
 struct wanted {
-	u32 kind;
+	u16 kind;
+	u16 pages; /* a frame may have several pages, of which the program sees the first */
 	u16 first; /* ethertype, or the first port; both in host order */
 	u16 last;  /* the last port */
 };
@@ -65,7 +69,7 @@ static ALWAYS_INLINE u16 be16(const u8 *at)
 	return (u16)(at[0] << 8 | at[1]);
 }
 
-/* `segment` of `length` bytes, all inside the frame, is a UDP datagram to a wanted port. */
+/* `segment` of `length` bytes, all inside the frame, is a UDP datagram to a wanted port; what can be read of it ends at `end`. */
 static ALWAYS_INLINE int is_wanted_udp(const u8 *segment, u32 length, const u8 *end)
 {
 	if (segment + 8 > end || length < 8)
@@ -78,8 +82,12 @@ static ALWAYS_INLINE int is_wanted_udp(const u8 *segment, u32 length, const u8 *
 }
 
 /* The same as Filter::takes in crates/packet/src/filter.rs; a test holds one against the other. */
-static ALWAYS_INLINE int is_wanted(const u8 *frame, const u8 *end)
+static ALWAYS_INLINE int is_wanted(struct xdp_md *ctx)
 {
+	const u8 *frame = (const u8 *)(u64)ctx->data;
+	/* What can be read ends here; in a frame of several pages more follows. */
+	const u8 *end = (const u8 *)(u64)ctx->data_end;
+
 	if (wanted.kind == ALL)
 		return 1;
 	if (frame + 14 > end)
@@ -93,12 +101,13 @@ static ALWAYS_INLINE int is_wanted(const u8 *frame, const u8 *end)
 		return frame + 18 <= end && be16(frame + 16) == wanted.first;
 	}
 	const u8 *packet = frame + 14;
+	u32 frame_length = wanted.pages ? bpf_xdp_get_buff_len(ctx) : (u32)(end - frame);
 	if (type == ETH_IPV4) {
 		if (packet + 20 > end || packet[0] >> 4 != 4 || packet[9] != IP_UDP || be16(packet + 6) & IPV4_FRAGMENT)
 			return 0;
 		u32 header = (packet[0] & 15) * 4;
 		u32 total = be16(packet + 2);
-		if (header < 20 || header > total || packet + total > end)
+		if (header < 20 || header > total || 14 + total > frame_length)
 			return 0;
 		return is_wanted_udp(packet + header, total - header, end);
 	}
@@ -106,21 +115,57 @@ static ALWAYS_INLINE int is_wanted(const u8 *frame, const u8 *end)
 		if (packet + 40 > end || packet[0] >> 4 != 6 || packet[6] != IP_UDP)
 			return 0;
 		u32 length = be16(packet + 4);
-		if (packet + 40 + length > end)
+		if (14 + 40 + length > frame_length)
 			return 0;
 		return is_wanted_udp(packet + 40, length, end);
 	}
 	return 0;
 }
 
+#ifdef METADATA
+static long (*const bpf_xdp_adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
+/* include/net/xdp.h, as far as it is used. */
+enum xdp_rss_hash_type { XDP_RSS_TYPE_NONE = 0 };
+/* Documentation/networking/xdp-rx-metadata.rst; 0, or why there is none. */
+extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, u64 *timestamp) SEC(".ksyms");
+extern int bpf_xdp_metadata_rx_hash(const struct xdp_md *ctx, u32 *hash, enum xdp_rss_hash_type *type) SEC(".ksyms");
+
+/* Lies right in front of the frame. crates/packet/src/af_xdp/metadata.rs has the same layout. */
+struct metadata {
+	u64 time; /* ns of the device's clock */
+	u32 hash;
+	u32 valid; /* TIME, HASH; zero where this was never written */
+};
+enum { TIME = 1, HASH = 2 };
+_Static_assert(sizeof(struct metadata) == 16, "known to metadata.rs");
+
+static ALWAYS_INLINE void put_metadata(struct xdp_md *ctx)
+{
+	struct metadata known = {};
+	enum xdp_rss_hash_type type = XDP_RSS_TYPE_NONE;
+
+	/* veth says success and zero for a frame that nobody stamped. */
+	if (!bpf_xdp_metadata_rx_timestamp(ctx, &known.time) && known.time)
+		known.valid |= TIME;
+	if (!bpf_xdp_metadata_rx_hash(ctx, &known.hash, &type) && (known.hash || type != XDP_RSS_TYPE_NONE))
+		known.valid |= HASH;
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(known)))
+		return;
+	struct metadata *place = (struct metadata *)(u64)ctx->data_meta;
+	if ((u8 *)(place + 1) > (u8 *)(u64)ctx->data)
+		return;
+	*place = known;
+}
+#endif
+
 SEC("xdp")
 int hairpin_xsk(struct xdp_md *ctx)
 {
-	const u8 *frame = (const u8 *)(u64)ctx->data;
-	const u8 *end = (const u8 *)(u64)ctx->data_end;
-
-	if (!running || !is_wanted(frame, end))
+	if (!running || !is_wanted(ctx))
 		return XDP_PASS;
+#ifdef METADATA
+	put_metadata(ctx);
+#endif
 	/* The flags are the verdict where no socket is. */
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }

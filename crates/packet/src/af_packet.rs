@@ -68,6 +68,7 @@ impl BackEnd for AfPacket {
             back_end: "af_packet",
             interface: interface.into(),
             queue: 0,
+            send_queue: 0,
             queues: config.rings,
             mode: None,
             mode_why: None,
@@ -76,6 +77,8 @@ impl BackEnd for AfPacket {
             busy_poll: false,
             multi_buffer: false,
             rx_time: Some(TimeSource::Software),
+            // TPACKET_V2, the layout for delay, has no place for one.
+            rx_hash: config.favour == Favour::Rate,
             longest_frame: longest,
             refused: refused(config),
         };
@@ -122,7 +125,7 @@ impl BackEnd for AfPacket {
             umem: pool.umem().clone(),
             pool,
             queue: VecDeque::with_capacity(self.config.ring_entries as usize),
-            granted: Granted { queue, ..self.granted.clone() },
+            granted: Granted { queue, send_queue: queue, ..self.granted.clone() },
             counters: Counters::default(),
         })
     }

@@ -10,7 +10,9 @@
 //! The program is attached when the device is opened, so that what is granted is known and not guessed; until [`start`](BackEnd::start) it
 //! passes everything on. It is attached by a link, and goes with the process however that ends.
 
+mod attach;
 mod faster;
+mod metadata;
 mod program;
 mod queue;
 
@@ -19,18 +21,18 @@ use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hairpin_sys::bpf::{BpfError, XdpLink, XdpState};
+use hairpin_sys::bpf::XdpLink;
 use hairpin_sys::ethtool::Ethtool;
-use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError};
+use hairpin_sys::netlink::{LinkFacts, Netlink, NetlinkError, RxMetadata};
 use hairpin_sys::packet_socket::promiscuous;
-use hairpin_sys::umem::{MIN_CHUNK, Pool};
-use hairpin_sys::xsk::{HEADROOM, LARGEST_CHUNK, Options, Socket, XskError};
+use hairpin_sys::umem::{MAX_CHUNK, MIN_CHUNK, UmemError};
+use hairpin_sys::xsk::{HEADROOM, LARGEST_CHUNK, LONGEST_IN_ONE, Memory, Options, Socket, XskError};
 use rustix::io::Errno;
 
 use crate::device::{BackEnd, Config, Favour, OpenError};
 use crate::filter::Filter;
-use crate::granted::{Feature, Granted, Mode, Refused};
-use faster::Choice;
+use crate::granted::{Feature, Granted, Mode, Refused, TimeSource};
+use attach::{Attached, attach, foreign};
 use program::Program;
 pub use queue::Queue;
 
@@ -46,8 +48,9 @@ const RELEASE: Duration = Duration::from_millis(250);
 pub struct AfXdp {
     config: Config,
     link: LinkFacts,
+    tx_queues: u32,
     granted: Granted,
-    chunk: usize,
+    sizes: Sizes,
     offers_zero_copy: Option<bool>,
     program: Program,
     _attached: XdpLink,
@@ -69,35 +72,50 @@ impl BackEnd for AfXdp {
             )));
         }
         let mut refused = Vec::new();
-        let (chunk, longest) = sizes(&link, config, &mut refused)?;
+        let mut sizes = Sizes::of(&link, config);
         let offers_zero_copy = foreign(&link)?.offers_zero_copy();
-        let queues = queues(&link);
-        let program = Program::load(config.filter, queues).map_err(|error| loading(interface, error))?;
-        let (attached, mode, mode_why) = attach(&link, queues, config, &program, &mut refused)?;
+        let (queues, tx_queues) = queues(&link);
+        let Attached { program, link: attached, mode, mode_why, xdp } =
+            attach(&link, queues, config, sizes.pages > 1, &mut refused)?;
+        if sizes.pages > 1 && !xdp.pages {
+            sizes = Sizes::in_one(&link, config, &mut refused)?;
+        }
         if config.busy_poll_us.is_some() && mode == Mode::Generic {
             let why =
                 "generic XDP runs behind the driver's NAPI context, so there is nothing to poll: ask for mode native".into();
             refused.push(Refused { feature: Feature::BusyPoll, why });
         }
-        refused.push(Refused { feature: Feature::HardwareTime, why: "stamps of the device are not read yet".into() });
+        let knows = if xdp.device.is_some() { knows(&link, &mut refused) } else { RxMetadata::default() };
         let granted = Granted {
             back_end: "af_xdp",
             interface: interface.into(),
             queue: 0,
+            send_queue: 0,
             queues,
             mode: Some(mode),
             mode_why,
             zero_copy: false,
             need_wakeup: false,
             busy_poll: false,
-            multi_buffer: false,
-            rx_time: None,
-            longest_frame: longest,
+            multi_buffer: sizes.pages > 1,
+            rx_time: knows.time.then_some(TimeSource::Hardware),
+            rx_hash: knows.hash,
+            longest_frame: sizes.longest,
             refused,
         };
         let hears_all = (config.promiscuous || config.filter == Filter::All).then(|| promiscuous(link.index)).transpose();
         let _promiscuous = hears_all.map_err(|error| socket_refused(interface, error.step, error.source))?;
-        Ok(AfXdp { config: config.clone(), link, granted, chunk, offers_zero_copy, program, _attached: attached, _promiscuous })
+        Ok(AfXdp {
+            config: config.clone(),
+            link,
+            tx_queues,
+            granted,
+            sizes,
+            offers_zero_copy,
+            program,
+            _attached: attached,
+            _promiscuous,
+        })
     }
 
     fn granted(&self) -> &Granted {
@@ -109,8 +127,23 @@ impl BackEnd for AfXdp {
         if queue >= self.granted.queues {
             return Err(OpenError::NoQueue { interface: interface(), queue, last: self.granted.queues - 1 });
         }
-        let mut granted = Granted { queue, ..self.granted.clone() };
-        let socket = self.socket(queue, &mut granted)?;
+        let last = self.granted.queues.max(self.tx_queues) - 1;
+        if let Some(queue) = self.config.send_queue.filter(|queue| *queue > last) {
+            return Err(OpenError::NoQueue { interface: interface(), queue, last });
+        }
+        let mut granted = Granted { queue, send_queue: queue, ..self.granted.clone() };
+        let socket = match self.socket(queue, &mut granted) {
+            // Linux 5.18 to 6.5 has programs for several pages, and no sockets (XDP_USE_SG).
+            Err(OpenError::Step { source, .. }) if self.sizes.pages > 1 && is(&source, Errno::INVAL) => {
+                granted = Granted { queue, send_queue: queue, multi_buffer: false, ..self.granted.clone() };
+                let why = "the kernel's AF_XDP sockets take no frames of several pages (EINVAL): Linux 6.6 and later do";
+                granted.refused.push(Refused { feature: Feature::MultiBuffer, why: why.into() });
+                self.sizes = Sizes::in_one(&self.link, &self.config, &mut granted.refused)?;
+                granted.longest_frame = self.sizes.longest;
+                self.socket(queue, &mut granted)?
+            }
+            opened => opened?,
+        };
         if let Some(usecs) = self.config.busy_poll_us {
             match socket.busy_poll(usecs) {
                 Ok(()) => granted.busy_poll = true,
@@ -120,7 +153,8 @@ impl BackEnd for AfXdp {
         let ring = Queue::new(socket, granted);
         let put = self.program.set_socket(queue, ring.socket());
         put.map_err(|error| step("give the XDP program its socket", interface(), io::Error::other(error)))?;
-        self.granted = Granted { queue: self.granted.queue, ..crate::io::PacketIo::granted(&ring).clone() };
+        let Granted { queue, send_queue, .. } = self.granted;
+        self.granted = Granted { queue, send_queue, ..crate::io::PacketIo::granted(&ring).clone() };
         Ok(ring)
     }
 
@@ -142,13 +176,15 @@ impl AfXdp {
     /// A socket on that queue: with zero-copy if that was asked for and the driver has it.
     fn socket(&self, queue: u32, granted: &mut Granted) -> Result<Socket, OpenError> {
         let interface = || granted.interface.clone();
-        let open = |zero_copy| -> Result<Result<Socket, XskError>, OpenError> {
+        let entries = self.config.ring_entries.max(self.sizes.pages.next_power_of_two());
+        let metadata = if granted.rx_hash || granted.rx_time.is_some() { metadata::BYTES } else { 0 };
+        let open = |zero_copy, send_on| -> Result<Result<Socket, XskError>, OpenError> {
             let give_up = Instant::now() + RELEASE;
             loop {
-                let pool = Pool::new(self.config.chunks, self.chunk)?;
+                let memory = self.sizes.memory(self.config.chunks, entries)?;
                 let few_chunks = self.config.favour == Favour::Delay;
-                let options = Options { entries: self.config.ring_entries, zero_copy, few_chunks };
-                match Socket::open(pool, self.link.index, queue, options) {
+                let options = Options { entries, zero_copy, few_chunks, send_on, metadata };
+                match Socket::open(memory, self.link.index, queue, options) {
                     // A socket that was closed a moment ago gives its queue back only now.
                     Err(error) if taken(&error) && Instant::now() < give_up => sleep(RELEASE / 50),
                     done => return Ok(done),
@@ -158,7 +194,7 @@ impl AfXdp {
         let why = match (self.config.zero_copy, granted.mode) {
             (false, _) => None,
             (true, Some(Mode::Native)) if self.offers_zero_copy == Some(false) => Some("its driver has none".into()),
-            (true, Some(Mode::Native)) => match open(true)? {
+            (true, Some(Mode::Native)) => match open(true, None)? {
                 Ok(socket) => {
                     (granted.zero_copy, granted.need_wakeup) = (true, true);
                     return Ok(socket);
@@ -174,7 +210,24 @@ impl AfXdp {
         }
         let why = "in copy mode the system call itself sends, so there is none to save".into();
         granted.refused.push(Refused { feature: Feature::NeedWakeup, why });
-        open(false)?.map_err(|error| {
+        // In copy mode a queue of its own keeps what sending touches apart from what the core that sends to this queue touches.
+        let asked = self.config.send_queue;
+        let spare = Some(granted.queues + queue).filter(|spare| *spare < self.tx_queues);
+        if let Some(other) = asked.or(spare).filter(|other| *other != queue) {
+            match open(false, Some(other))? {
+                Ok(socket) => {
+                    granted.send_queue = other;
+                    return Ok(socket);
+                }
+                Err(error) if asked.is_some() && taken(&error) => {
+                    return Err(OpenError::QueueTaken { interface: interface(), queue: other });
+                }
+                Err(error) if asked.is_some() => return Err(socket_refused(&interface(), error.step, error.source)),
+                // Somebody has it, or the driver gives none: sending shares the ring's own.
+                Err(_) => {}
+            }
+        }
+        open(false, None)?.map_err(|error| {
             if taken(&error) {
                 OpenError::QueueTaken { interface: interface(), queue }
             } else {
@@ -184,69 +237,66 @@ impl AfXdp {
     }
 }
 
-/// Bytes of a chunk, and of the longest frame.
-fn sizes(link: &LinkFacts, config: &Config, refused: &mut Vec<Refused>) -> Result<(usize, usize), OpenError> {
-    let room = LARGEST_CHUNK - HEADROOM;
-    let possible = link.mtu as usize + ETHERNET;
-    let longest = config.longest_frame.unwrap_or(possible).min(possible);
-    if longest <= room {
-        let chunk = (longest + TAG + HEADROOM).next_power_of_two().clamp(MIN_CHUNK, LARGEST_CHUNK);
-        return Ok((chunk, longest));
-    }
-    let why = format!("one chunk holds frames of up to {room} bytes, and frames over several chunks are not taken apart");
-    if config.longest_frame.is_some() {
-        return Err(OpenError::Config(format!("AF_XDP on {} cannot carry frames of {longest} bytes: {why}", link.name)));
-    }
-    refused.push(Refused { feature: Feature::MultiBuffer, why });
-    Ok((LARGEST_CHUNK, room))
+/// What a frame takes.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Bytes of the longest frame.
+    longest: usize,
+    /// Bytes of a chunk, which holds a frame.
+    chunk: usize,
+    /// Entries of a ring that the longest frame takes.
+    pages: u32,
 }
 
-/// Queues that frames can come on: what is in use, not what the device could have.
-fn queues(link: &LinkFacts) -> u32 {
-    let channels = Ethtool::open().and_then(|ethtool| ethtool.channels(&link.name)).ok().flatten();
-    let used = channels.map(|channels| channels.combined.max(channels.rx)).filter(|used| *used > 0);
-    used.unwrap_or(link.rx_queues).max(1)
-}
-
-/// What the driver offers. Nobody else's program may be there: ours would not be let in, and theirs would not see our frames.
-fn foreign(link: &LinkFacts) -> Result<XdpState, OpenError> {
-    let state = XdpState::of(link.index);
-    let state = state.map_err(|error| step("read the XDP programs", link.name.clone(), io::Error::other(error)))?;
-    let there = state.native.map(|id| (id, Mode::Native)).or(state.generic.map(|id| (id, Mode::Generic)));
-    there.map_or(Ok(state), |(id, mode)| Err(OpenError::ForeignProgram { interface: link.name.clone(), id, mode }))
-}
-
-/// Attaches the program where it was asked to run, or where it runs faster. Returns why it runs there, if that was not asked.
-fn attach(
-    link: &LinkFacts,
-    queues: u32,
-    config: &Config,
-    program: &Program,
-    refused: &mut Vec<Refused>,
-) -> Result<(XdpLink, Mode, Option<String>), OpenError> {
-    let at = |mode| program.attach(link.index, mode);
-    let failed = |mode: Mode, error: BpfError| match Errno::from_io_error(&error.source) {
-        Some(Errno::PERM) => loading(&link.name, error),
-        Some(Errno::BUSY | Errno::EXIST) => foreign(link).err().unwrap_or_else(|| attaching(link, mode, error)),
-        _ => attaching(link, mode, error),
-    };
-    if let Some(mode) = config.mode {
-        return at(mode).map(|attached| (attached, mode, None)).map_err(|error| failed(mode, error));
-    }
-    let Choice { mode, why } = faster::of(link, queues);
-    if mode == Mode::Generic {
-        refused.push(Refused { feature: Feature::Native, why: why.clone() });
-        return at(mode).map(|attached| (attached, mode, Some(why))).map_err(|error| failed(mode, error));
-    }
-    match at(Mode::Native) {
-        Ok(attached) => Ok((attached, Mode::Native, Some(why))),
-        Err(native) => {
-            let why = refusal_of_native(link, &native.source);
-            refused.push(Refused { feature: Feature::Native, why: why.clone() });
-            let attached = at(Mode::Generic).map_err(|error| failed(Mode::Generic, error))?;
-            Ok((attached, Mode::Generic, Some(why)))
+impl Sizes {
+    fn of(link: &LinkFacts, config: &Config) -> Sizes {
+        let possible = (link.mtu as usize + ETHERNET).min(MAX_CHUNK - TAG - metadata::BYTES);
+        let longest = config.longest_frame.unwrap_or(possible).min(possible);
+        if longest <= LONGEST_IN_ONE {
+            let chunk = (longest + TAG + HEADROOM).next_power_of_two().clamp(MIN_CHUNK, LARGEST_CHUNK);
+            return Sizes { longest, chunk, pages: 1 };
         }
+        let chunk = (longest + TAG + metadata::BYTES).next_power_of_two().max(2 * LARGEST_CHUNK);
+        Sizes { longest, chunk, pages: (longest + TAG).div_ceil(LONGEST_IN_ONE) as u32 }
     }
+
+    /// Where frames cannot have several pages, which `refused` has the reason for.
+    fn in_one(link: &LinkFacts, config: &Config, refused: &mut [Refused]) -> Result<Sizes, OpenError> {
+        let reason = refused.iter_mut().rfind(|refused| refused.feature == Feature::MultiBuffer);
+        if let Some(Refused { why, .. }) = reason {
+            why.insert_str(0, &format!("one chunk holds frames of up to {LONGEST_IN_ONE} bytes, and "));
+            if let Some(longest) = config.longest_frame {
+                let name = &link.name;
+                return Err(OpenError::Config(format!("AF_XDP on {name} cannot carry frames of {longest} bytes: {why}")));
+            }
+        }
+        Ok(Sizes { longest: LONGEST_IN_ONE, chunk: LARGEST_CHUNK, pages: 1 })
+    }
+
+    fn memory(self, chunks: u32, entries: u32) -> Result<Memory, UmemError> {
+        if self.pages == 1 { Memory::new(chunks, self.chunk) } else { Memory::with_pages(chunks, self.chunk, entries) }
+    }
+}
+
+/// What the device of a program that asks can tell.
+fn knows(link: &LinkFacts, refused: &mut Vec<Refused>) -> RxMetadata {
+    let told = RxMetadata::of(link.index);
+    let why = match &told {
+        Ok(_) => format!("the driver of {} does not tell it (rx-metadata-features)", link.name),
+        Err(error) => format!("the kernel does not say what the driver of {} tells: {error}", link.name),
+    };
+    let knows = told.unwrap_or_default();
+    let missing = attach::METADATA.into_iter().zip([knows.time, knows.hash]).filter(|(_, known)| !known);
+    refused.extend(missing.map(|(feature, _)| Refused { feature, why: why.clone() }));
+    knows
+}
+
+/// Queues that frames can come on, and queues that they can leave on: what is in use, not what the device could have.
+fn queues(link: &LinkFacts) -> (u32, u32) {
+    let channels = Ethtool::open().and_then(|ethtool| ethtool.channels(&link.name)).ok().flatten();
+    let used = channels.map(|channels| (channels.combined.max(channels.rx), channels.combined.max(channels.tx)));
+    let (rx, tx) = used.filter(|(rx, _)| *rx > 0).unwrap_or((link.rx_queues, 0));
+    (rx.max(1), tx)
 }
 
 fn no_busy_poll(error: &io::Error) -> String {
@@ -256,44 +306,6 @@ fn no_busy_poll(error: &io::Error) -> String {
         }
         _ => format!("the socket's busy-poll options were refused: {error}"),
     }
-}
-
-fn refusal_of_native(link: &LinkFacts, source: &io::Error) -> String {
-    match (Errno::from_io_error(source), link.kind.as_deref()) {
-        (Some(Errno::OPNOTSUPP), _) => format!("the driver of {} has no native XDP (EOPNOTSUPP)", link.name),
-        // drivers/net/veth.c, veth_xdp_set().
-        (Some(Errno::NOSPC), Some("veth")) => {
-            format!(
-                "{} has fewer receive queues than its peer has transmit queues (ENOSPC): ip link add … numrxqueues N",
-                link.name
-            )
-        }
-        (Some(Errno::RANGE), Some("veth")) => {
-            format!("the MTU of the peer of {} is more than native XDP takes (ERANGE): use one of up to 3506 bytes", link.name)
-        }
-        (Some(Errno::NOTCONN), Some("veth")) => format!("{} has no peer (ENOTCONN)", link.name),
-        _ => format!("the driver of {} refused native XDP: {source}", link.name),
-    }
-}
-
-fn attaching(link: &LinkFacts, mode: Mode, error: BpfError) -> OpenError {
-    match mode {
-        Mode::Native => OpenError::Config(format!("native XDP was asked for: {}", refusal_of_native(link, &error.source))),
-        Mode::Generic => step("attach the XDP program", link.name.clone(), error.source),
-    }
-}
-
-fn loading(interface: &str, error: BpfError) -> OpenError {
-    if is(&error.source, Errno::PERM) {
-        return OpenError::Capability {
-            what: "AF_XDP's program",
-            interface: interface.into(),
-            capabilities: "CAP_BPF and CAP_NET_ADMIN",
-            remedy: "run as root, or give the program the capabilities (setcap cap_bpf,cap_net_admin,cap_net_raw,cap_ipc_lock+ep); \
-                     a user namespace does not do, AF_PACKET works there",
-        };
-    }
-    step("load the XDP program", interface.into(), io::Error::other(error))
 }
 
 fn socket_refused(interface: &str, what: &str, source: io::Error) -> OpenError {

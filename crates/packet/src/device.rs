@@ -17,6 +17,13 @@ pub struct Config {
     pub mode: Option<Mode>,
     /// Zero-copy where the driver has it.
     pub zero_copy: bool,
+    /// What the device knows of each arriving frame, where its driver tells it: when it came, and the hash over its flow. For AF_XDP this takes
+    /// native mode.
+    pub metadata: bool,
+    /// The queue that a ring sends on (AF_XDP in copy mode): on one of its own, sending touches nothing that the core touches which sends to this ring.
+    /// `None`: as many queues beyond the receive queues as the ring's own is from the first, if there are so many, else the ring's own. One that is asked for and
+    /// cannot be had is an error.
+    pub send_queue: Option<u32>,
     /// Preferred busy polling for so many microseconds, if any.
     pub busy_poll_us: Option<u32>,
     /// Entries of each ring; a power of two.
@@ -52,6 +59,8 @@ impl Default for Config {
             filter: Filter::All,
             mode: None,
             zero_copy: true,
+            send_queue: None,
+            metadata: false,
             busy_poll_us: None,
             ring_entries: 2048,
             chunks: 8192,

@@ -1,9 +1,9 @@
 //! A device round a device that loses, delays, reorders, doubles and corrupts what arrives, as often as asked and the same each time.
 //!
 //! ```text
-//!   device ──▶ lost? ─▶ corrupted? ─▶ doubled? ─▶ held until its time, or until later ones have passed ──▶ application
+//!   device ──▶ stopped? ─▶ lost? ─▶ wrong FCS? ─▶ corrupted? ─▶ doubled? ─▶ held until its time, or until later ones have passed ──▶ application
 //! ```
-//! For tests: frames that are sent pass untouched, only a kick may be answered with "busy".
+//! For tests: frames that are sent pass untouched; only a kick may be answered with "busy", and the ring may seem full for want of credit.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,8 +30,10 @@ pub struct Faults {
     pub seed: u64,
     /// Frames lost.
     pub loss: f64,
-    /// Frames with one bit changed.
+    /// Frames with one bit changed, which nobody notices.
     pub corruption: f64,
+    /// Frames damaged on the link: their FCS is wrong, so they are counted as `rx_invalid` and not delivered.
+    pub wrong_fcs: f64,
     /// Frames that arrive twice.
     pub duplication: f64,
     /// Frames that one to three later ones pass.
@@ -40,6 +42,10 @@ pub struct Faults {
     pub delay: Duration,
     /// Kicks that send nothing and say "busy".
     pub busy: f64,
+    /// Calls to send that find no credit and take nothing; what was taken before has to be kicked all the same.
+    pub starvation: f64,
+    /// After so many frames this end receives nothing any more, and so returns no credit either.
+    pub stops_after: Option<u64>,
 }
 
 /// A device that makes [`Faults`] in what another receives.
@@ -72,9 +78,13 @@ struct Held {
 struct Made {
     lost: u64,
     lost_bytes: u64,
+    damaged: u64,
+    damaged_bytes: u64,
     doubled: u64,
     doubled_bytes: u64,
     busy: u64,
+    /// Frames taken from the device below.
+    looked_at: u64,
 }
 
 impl<P: PacketIo, C: Clock> Fault<P, C> {
@@ -119,11 +129,24 @@ impl<P: PacketIo, C: Clock> Fault<P, C> {
         share > 0.0 && (self.next() as f64) < share * (u64::MAX as f64)
     }
 
+    /// Frames that may still be received before this end stops.
+    fn left(&self) -> usize {
+        self.faults
+            .stops_after
+            .map_or(usize::MAX, |frames| usize::try_from(frames.saturating_sub(self.made.looked_at)).unwrap_or(usize::MAX))
+    }
+
     fn pass(&mut self, mut arrival: Arrival, now: Ticks) {
         let len = arrival.frame.len();
         if self.happens(self.faults.loss) {
             self.made.lost = self.made.lost.wrapping_add(1);
             self.made.lost_bytes = self.made.lost_bytes.wrapping_add(len as u64);
+            self.io.pool().give(arrival.frame);
+            return;
+        }
+        if self.happens(self.faults.wrong_fcs) {
+            self.made.damaged = self.made.damaged.wrapping_add(1);
+            self.made.damaged_bytes = self.made.damaged_bytes.wrapping_add(len as u64);
             self.io.pool().give(arrival.frame);
             return;
         }
@@ -173,9 +196,10 @@ impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
     }
 
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
-        let room = HELD.saturating_sub(self.held.len());
+        let room = HELD.saturating_sub(self.held.len()).min(self.left());
         let mut arrived = std::mem::take(&mut self.arrived);
         self.io.rx_batch(&mut arrived, most.min(room));
+        self.made.looked_at = self.made.looked_at.wrapping_add(arrived.len() as u64);
         let now = self.clock.now();
         for arrival in arrived.drain(..) {
             self.pass(arrival, now);
@@ -195,7 +219,7 @@ impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
     }
 
     fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
-        self.io.tx_batch(frames)
+        if !frames.is_empty() && self.happens(self.faults.starvation) { 0 } else { self.io.tx_batch(frames) }
     }
 
     fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
@@ -210,13 +234,22 @@ impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
         if self.held.is_empty() { self.io.waitable() } else { self.awake.as_fd() }
     }
 
-    /// What was lost here counts as `rx_dropped`; what was doubled counts as received.
+    /// What was lost here counts as `rx_dropped`, what was damaged as `rx_invalid`; what was doubled counts as received.
     fn counters(&mut self) -> Counters {
         let below = self.io.counters();
         Counters {
-            rx_frames: below.rx_frames.wrapping_sub(self.made.lost).wrapping_add(self.made.doubled),
-            rx_bytes: below.rx_bytes.wrapping_sub(self.made.lost_bytes).wrapping_add(self.made.doubled_bytes),
+            rx_frames: below
+                .rx_frames
+                .wrapping_sub(self.made.lost)
+                .wrapping_sub(self.made.damaged)
+                .wrapping_add(self.made.doubled),
+            rx_bytes: below
+                .rx_bytes
+                .wrapping_sub(self.made.lost_bytes)
+                .wrapping_sub(self.made.damaged_bytes)
+                .wrapping_add(self.made.doubled_bytes),
             rx_dropped: below.rx_dropped.wrapping_add(self.made.lost),
+            rx_invalid: below.rx_invalid.wrapping_add(self.made.damaged),
             tx_busy: below.tx_busy.wrapping_add(self.made.busy),
             ..below
         }
@@ -228,6 +261,7 @@ mod tests {
     use super::*;
     use crate::device::Config;
     use crate::memory::{MemoryIo, pair};
+    use crate::niq;
     use crate::ring::{Injected, Received, Ring, RingConfig, Wait};
     use hairpin_sys::clock::{FakeClock, MonotonicRaw};
 
@@ -273,6 +307,10 @@ mod tests {
         assert_ne!(arrivals(Faults { loss: 0.1, seed: 2, ..Faults::default() }, clock()).0, got);
         assert!(arrivals(Faults { loss: 1.0, ..Faults::default() }, clock()).0.is_empty());
 
+        let (got, counters) = arrivals(Faults { wrong_fcs: 0.1, seed: 1, ..Faults::default() }, clock());
+        assert_eq!((got.len() as u64, got.len() as u64 + counters.rx_invalid), (counters.rx_frames, u64::from(FRAMES)));
+        assert!((150..250).contains(&counters.rx_invalid) && got.is_sorted(), "{counters:?}");
+
         let (mut got, counters) = arrivals(Faults { duplication: 0.1, seed: 1, ..Faults::default() }, clock());
         assert!(got.is_sorted() && (2_150..2_250).contains(&got.len()), "{}", got.len());
         assert_eq!(counters.rx_frames, got.len() as u64);
@@ -308,6 +346,44 @@ mod tests {
         assert_eq!(one.sender().inject(&[1; 60]).unwrap(), Injected::Sent);
         assert!(matches!(other.recv(0), Ok(Received::WouldBlock)));
         assert_eq!(other.into_io().into_inner().pool().available(), 64);
+    }
+
+    #[test]
+    fn a_receiver_that_stops_takes_the_senders_credits() {
+        let config = niq::Config { ring_entries: 16, chunks: 64, ..niq::Config::default() };
+        let (one, other) = niq::pair(&config).unwrap();
+        let faults = Faults { stops_after: Some(70), ..Faults::default() };
+        let other = Fault::new(other, MonotonicRaw, faults).unwrap();
+        let one = Ring::new(one, MonotonicRaw, RingConfig::default());
+        let other = Ring::new(other, MonotonicRaw, RingConfig::default());
+        let (mut got, mut full) = (0u16, 0);
+        for n in 0..200u16 {
+            full += u64::from(one.sender().inject(&n.to_be_bytes()).unwrap() == Injected::Full);
+            while let Received::Got(lease) = other.recv(0).unwrap() {
+                assert_eq!(lease[..2], got.to_be_bytes());
+                got += 1;
+            }
+        }
+        assert_eq!(got, 70);
+        // What it took and what fits into the ring; a quarter of a ring is not returned yet. 64 more wait for a ring with room.
+        let sent = one.counters().io.tx_frames;
+        assert!((70 + 12..=70 + 16).contains(&sent) && full > 0, "{sent} sent, {full} times full");
+        assert!(one.with_io(|io| io.no_credit()) > 0);
+    }
+
+    #[test]
+    fn frames_that_found_no_credit_leave_with_a_later_call() {
+        let (one, other) = niq::pair(&niq::Config { chunks: 256, ..niq::Config::default() }).unwrap();
+        let faults = Faults { starvation: 0.7, seed: 3, ..Faults::default() };
+        let one = Ring::new(Fault::new(one, MonotonicRaw, faults).unwrap(), MonotonicRaw, RingConfig::default());
+        let other = Ring::new(other, MonotonicRaw, RingConfig { hold: Some(128), ..RingConfig::default() });
+        for n in 0..100 {
+            assert_eq!(one.sender().inject(&[n; 60]).unwrap(), Injected::Sent);
+        }
+        assert!(matches!(one.recv(5), Ok(Received::Expired)));
+        let mut leases = Vec::new();
+        while let Received::Got(_) = other.recv_batch(&mut leases, 64, 0).unwrap() {}
+        assert_eq!(leases.iter().map(|lease| lease[0]).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
     }
 
     #[test]

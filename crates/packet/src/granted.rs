@@ -5,12 +5,14 @@ use std::fmt;
 /// What a queue pair is and can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// The back end: `af_xdp`, `af_packet`, `memory`.
+    /// The back end: `af_xdp`, `af_packet`, `memory`, `niq`.
     pub back_end: &'static str,
     /// The interface.
     pub interface: String,
     /// The queue.
     pub queue: u32,
+    /// The queue that it sends on, which may be another.
+    pub send_queue: u32,
     /// Queues of the device.
     pub queues: u32,
     /// Where the XDP program runs; `None` for back ends without one.
@@ -27,6 +29,8 @@ pub struct Granted {
     pub multi_buffer: bool,
     /// Who stamps arriving frames.
     pub rx_time: Option<TimeSource>,
+    /// True if arriving frames come with a hash over their flow.
+    pub rx_hash: bool,
     /// The longest frame in bytes, Ethernet header included, FCS not.
     pub longest_frame: usize,
     /// What was asked and not granted.
@@ -66,6 +70,8 @@ pub enum Feature {
     MultiBuffer,
     /// Stamps of arriving frames by the device.
     HardwareTime,
+    /// A hash over the flow of arriving frames.
+    Hash,
 }
 
 impl fmt::Display for Feature {
@@ -77,6 +83,7 @@ impl fmt::Display for Feature {
             Feature::BusyPoll => "busy polling",
             Feature::MultiBuffer => "multi-buffer frames",
             Feature::HardwareTime => "hardware receive stamps",
+            Feature::Hash => "flow hash",
         })
     }
 }
@@ -123,6 +130,7 @@ impl Granted {
             Feature::BusyPoll => self.busy_poll,
             Feature::MultiBuffer => self.multi_buffer,
             Feature::HardwareTime => self.rx_time == Some(TimeSource::Hardware),
+            Feature::Hash => self.rx_hash,
         }
     }
 

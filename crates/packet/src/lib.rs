@@ -22,6 +22,7 @@ pub mod filter;
 pub mod granted;
 pub mod io;
 pub mod memory;
+pub mod niq;
 pub mod pcap;
 pub mod ring;
 pub mod stream;

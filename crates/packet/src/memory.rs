@@ -119,6 +119,7 @@ fn end(interface: &str, config: &Config, longest: usize, to: Sending, from: Rece
         back_end: "memory",
         interface: interface.into(),
         queue: 0,
+        send_queue: 0,
         queues: 1,
         mode: None,
         mode_why: None,
@@ -127,6 +128,7 @@ fn end(interface: &str, config: &Config, longest: usize, to: Sending, from: Rece
         busy_poll: false,
         multi_buffer: false,
         rx_time: None,
+        rx_hash: false,
         longest_frame: longest,
         refused: refused.map(|(feature, _)| Refused { feature, why: "an in-memory pair has no device".into() }).collect(),
     };

@@ -28,7 +28,7 @@ use hairpin_units::Nanos;
 use crate::granted::Granted;
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 use coalesce::Estimate;
-pub use coalesce::{Coalesce, MAX_DELAY, MOST};
+pub use coalesce::{Coalesce, MAX_DELAY, MOST, STALL};
 pub use receive::{Lease, Received};
 pub use send::{Injected, SendError, Sender, Slot};
 
@@ -72,8 +72,12 @@ pub struct RingCounters {
     pub kicks: u64,
     /// Receives and reserves refused because the hold limit was reached.
     pub hold_limit: u64,
-    /// Batches whose first frame waited longer than the bound of [`Coalesce::Adaptive`], because the thread did not call.
+    /// Batches whose first frame waited longer than the bound of [`Coalesce::Adaptive`] although the thread kept calling.
     pub over_bound: u64,
+    /// Batches that waited longer because for more than [`STALL`] the thread did not call, or its core stood still.
+    pub over_bound_stalled: u64,
+    /// Batches with such a stall, over the bound or not.
+    pub stalled: u64,
     /// The longest that a first frame waited for its kick, under [`Coalesce::Adaptive`].
     pub longest_wait: Nanos,
 }
@@ -108,6 +112,8 @@ struct Core<P> {
     kicks: u64,
     hold_limit: u64,
     over_bound: u64,
+    over_bound_stalled: u64,
+    stalled: u64,
     longest_wait: u64,
 }
 
@@ -144,6 +150,8 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
             kicks: 0,
             hold_limit: 0,
             over_bound: 0,
+            over_bound_stalled: 0,
+            stalled: 0,
             longest_wait: 0,
         };
         Ring { core: RefCell::new(core), clock, umem, wait: config.wait, held: Cell::new(0), hold, longest, queue }
@@ -175,6 +183,8 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
             kicks: core.kicks,
             hold_limit: core.hold_limit,
             over_bound: core.over_bound,
+            over_bound_stalled: core.over_bound_stalled,
+            stalled: core.stalled,
             longest_wait: Nanos(self.clock.to_ns(core.longest_wait)),
         }
     }
@@ -246,8 +256,11 @@ impl<P: PacketIo> Core<P> {
         }
         if let When::Estimated(estimate) = &mut self.when {
             let waited = estimate.kicked(before, clock.now());
-            self.longest_wait = self.longest_wait.max(waited);
-            self.over_bound += u64::from(waited > estimate.max_delay());
+            let over = waited.ticks > estimate.max_delay();
+            self.longest_wait = self.longest_wait.max(waited.ticks);
+            self.over_bound += u64::from(over && !waited.stalled);
+            self.over_bound_stalled += u64::from(over && waited.stalled);
+            self.stalled += u64::from(waited.stalled);
         }
         Ok(())
     }

@@ -163,12 +163,14 @@ pub fn run<P: PacketIo, C: Clock>(
                 Some(_) => rings.iter().try_for_each(Ring::flush).map_err(SendError::from)?,
             }
         }
+        let mut came = false;
         if let Some(counting) = &mut counting {
             // Several rings, or frames to be sent: nothing may sleep.
             let wait = if rings.len() == 1 && outgoing.is_none() { LOOK_MS } else { 0 };
             for ring in rings {
                 let received = ring.recv_batch(&mut leases, BATCH as usize, wait).map_err(StreamError::Receive)?;
                 if let Received::Got(_) = received {
+                    came = true;
                     counting.take(&leases, if wait == 0 { now } else { clock.now() });
                     leases.clear();
                 }
@@ -177,7 +179,8 @@ pub fn run<P: PacketIo, C: Clock>(
         if let Some(ended) = ended {
             let last = counting.as_ref().and_then(|counting| counting.last).map_or(ended, |last| last.max(ended));
             let all = sending.as_ref().zip(counting.as_ref()).is_some_and(|(sent, came)| came.came.frames >= sent.sent.frames);
-            if all || clock.now().since(last) >= quiet {
+            // The time is that of before the look at the rings: a thread that was held up after it has not looked for so long.
+            if all || (!came && now.since(last) >= quiet) {
                 break;
             }
         }

@@ -4,26 +4,21 @@
 //!  byte  0    2       3    4      6        8        16
 //!        |"HP"|version|hops|flow 2|length 2|cookie 8|payload, length bytes|padding …      all little endian
 //! ```
-//! The length is there because Ethernet pads short frames. `hops` counts who has sent the frame on: 0 leaves a client, every server or
-//! bouncer that knows this framing adds one and leaves alone what has reached [`MOST_HOPS`], so that two of them facing each other do not
-//! send a frame to and fro for ever.
+//! The length is there because Ethernet pads short frames. `hops` tells a request (0) from its reply (1): a server answers requests only, so
+//! that two of them facing each other do not send a frame to and fro for ever. A bouncer knows nothing of this header and changes nothing in it.
 
 /// The ethertype: IEEE 802, Local Experimental Ethertype 1, which no router forwards.
 pub const ETHERTYPE: u16 = 0x88b5;
 /// Bytes of the header.
 pub const LEN: usize = 16;
-/// A frame that has been sent on so often is not sent on again.
-pub const MOST_HOPS: u8 = 2;
 
 const MAGIC: [u8; 2] = *b"HP";
 const VERSION: u8 = 1;
-/// Where the hops lie.
-const HOPS: usize = 3;
 
 /// The header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// How often it has been sent on.
+    /// 0 in a request, 1 in its reply.
     pub hops: u8,
     /// Which flow of the session it belongs to.
     pub flow: u16,
@@ -39,7 +34,7 @@ impl Header {
         let mut bytes = [0; LEN];
         bytes[..2].copy_from_slice(&MAGIC);
         bytes[2] = VERSION;
-        bytes[HOPS] = self.hops;
+        bytes[3] = self.hops;
         bytes[4..6].copy_from_slice(&self.flow.to_le_bytes());
         bytes[6..8].copy_from_slice(&length);
         bytes[8..].copy_from_slice(&self.cookie.to_le_bytes());
@@ -59,18 +54,6 @@ impl Header {
     }
 }
 
-/// Counts one hop more in an Ethernet payload; `false` if it may not be sent on: it has reached [`MOST_HOPS`], or is none of this framing.
-#[inline]
-pub fn hop(bytes: &mut [u8]) -> bool {
-    match Header::decode(bytes) {
-        Some((header, _)) if header.hops < MOST_HOPS => {
-            bytes[HOPS] = header.hops + 1;
-            true
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,14 +65,6 @@ mod tests {
         let bytes = [b'H', b'P', 1, 1, 2, 3, 0x22, 0x11, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18];
         assert_eq!(header.encode(0x1122), Some(bytes));
         assert_eq!(header.encode(65_536), None);
-    }
-
-    #[test]
-    fn a_frame_is_sent_on_so_often_and_no_more() {
-        let mut bytes = Header { hops: 0, flow: 0, cookie: 7 }.encode(0).unwrap();
-        let sent_on = (0..10).take_while(|_| hop(&mut bytes)).count();
-        assert_eq!(sent_on, usize::from(MOST_HOPS));
-        assert!(!hop(&mut [0; 60]), "none of this framing");
     }
 
     proptest! {
@@ -112,7 +87,6 @@ mod tests {
             if let Some((_, payload)) = Header::decode(&bytes) {
                 prop_assert!(LEN + payload.len() <= bytes.len());
             }
-            hop(&mut bytes);
         }
     }
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use hairpin_sys::netlink::{LinkFacts, Netlink, VethConfig};
 use hairpin_sys::netns;
 use hairpin_sys::umem::Frame;
+use hairpin_wire::raw::ETHERTYPE;
 
 use super::{AfXdp, Queue};
 use crate::device::{BackEnd, Config, OpenError};
@@ -40,8 +41,6 @@ const MOST: usize = 4096;
 const FEWEST: usize = 16;
 /// After so long without its frame a trial has failed.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The trial's frames: an ethertype for experiments (IEEE 802, local experimental ethertype 1), so that nothing else comes.
-const ETHERTYPE: u16 = 0x88b5;
 const ENDS: [&str; 2] = ["hp-trial-a", "hp-trial-b"];
 
 /// The faster mode for that interface. A trial is made once for each process and driver.
@@ -97,7 +96,14 @@ fn trial(mode: Mode) -> Result<Duration, TrialError> {
     let netlink = Netlink::open()?;
     if netlink.link(ENDS[0]).is_err() {
         let here = netns::this_thread();
-        let pair = VethConfig { name: ENDS[0].into(), peer_name: ENDS[1].into(), mtu: None, queues: Some(1), peer_pid: here };
+        let pair = VethConfig {
+            name: ENDS[0].into(),
+            peer_name: ENDS[1].into(),
+            mtu: None,
+            queues: Some(1),
+            tx_queues: None,
+            peer_pid: here,
+        };
         netlink.create_veth(&pair)?;
         ENDS.iter().try_for_each(|end| netlink.set_up(end))?;
     }

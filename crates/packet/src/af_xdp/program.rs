@@ -2,13 +2,15 @@
 
 use std::os::fd::BorrowedFd;
 
-use hairpin_sys::bpf::{BpfError, Object, XdpLink, XdpMode};
+use hairpin_sys::bpf::{BpfError, Object, Xdp, XdpLink, XdpMode};
 
 use crate::filter::Filter;
 use crate::granted::Mode;
 
 /// What `scripts/bpf.sh` made of `bpf/xsk.bpf.c`.
 static OBJECT: &[u8] = include_bytes!("../../bpf/xsk.bpf.o");
+/// What it made of `bpf/xsk_metadata.bpf.c`: the same with what the device knows in front of each frame.
+static WITH_METADATA: &[u8] = include_bytes!("../../bpf/xsk_metadata.bpf.o");
 /// The program's name.
 const PROGRAM: &str = "hairpin_xsk";
 /// The XSKMAP: queue → socket.
@@ -18,8 +20,10 @@ const SOCKETS: &str = "sockets";
 pub(super) struct Program(Object);
 
 impl Program {
-    pub(super) fn load(filter: Filter, queues: u32) -> Result<Program, BpfError> {
-        Object::load(OBJECT, &constants(filter), (SOCKETS, queues)).map(Program)
+    /// With `xdp.device` it puts that device's metadata in front of each frame.
+    pub(super) fn load(filter: Filter, queues: u32, xdp: Xdp) -> Result<Program, BpfError> {
+        let object = if xdp.device.is_some() { WITH_METADATA } else { OBJECT };
+        Object::load(object, &constants(filter, xdp.pages), (SOCKETS, queues), xdp).map(Program)
     }
 
     pub(super) fn attach(&self, interface: u32, mode: Mode) -> Result<XdpLink, BpfError> {
@@ -46,17 +50,17 @@ impl Program {
     }
 }
 
-/// `struct wanted` of the program: kind, and two numbers in host order.
-fn constants(filter: Filter) -> [u8; 8] {
-    let (kind, first, last): (u32, u16, u16) = match filter {
+/// `struct wanted` of the program: kind, whether frames have several pages, and two numbers in host order.
+fn constants(filter: Filter, pages: bool) -> [u8; 8] {
+    let (kind, first, last): (u16, u16, u16) = match filter {
         Filter::All => (0, 0, 0),
         Filter::Ethertype(number) => (1, number, 0),
         Filter::Udp { first, last } => (2, first, last),
     };
     let mut bytes = [0; 8];
-    bytes[..4].copy_from_slice(&kind.to_ne_bytes());
-    bytes[4..6].copy_from_slice(&first.to_ne_bytes());
-    bytes[6..].copy_from_slice(&last.to_ne_bytes());
+    for (place, number) in bytes.chunks_exact_mut(2).zip([kind, u16::from(pages), first, last]) {
+        place.copy_from_slice(&number.to_ne_bytes());
+    }
     bytes
 }
 
@@ -67,15 +71,14 @@ mod tests {
 
     use hairpin_sys::netlink::Netlink;
     use hairpin_sys::netns;
-    use hairpin_sys::umem::Pool;
-    use hairpin_sys::xsk::{Options, Socket};
+    use hairpin_sys::xsk::{Memory, Options, Socket};
 
     use super::*;
 
     const FILTERS: [&str; 4] = ["all", "ethertype:0x0800", "udp:7-9", "udp:8"];
 
-    /// Frames that are nearly right: UDP over IPv4 or IPv6, each with some bytes changed and cut somewhere.
-    fn frames() -> Vec<Vec<u8>> {
+    /// Frames that are nearly right: UDP over IPv4 or IPv6, each with some bytes changed and cut somewhere; some with so many bytes behind.
+    fn frames(behind: usize) -> Vec<Vec<u8>> {
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = move || {
             random ^= random << 13;
@@ -107,6 +110,9 @@ mod tests {
             if turn % 4 == 0 {
                 frame.truncate(14 + next() as usize % (frame.len() - 13));
             }
+            if turn % 7 == 0 {
+                frame.resize(frame.len() + behind, 0);
+            }
             frames.push(frame);
         }
         frames
@@ -117,21 +123,30 @@ mod tests {
         let done = netns::apart(|| -> Result<(), Box<dyn Error + Send + Sync>> {
             Netlink::open()?.set_up("lo")?;
             // Nothing is attached: the kernel runs the program over one frame after the other, as if they came on queue 0 of loopback.
-            let socket = Socket::open(Pool::new(8, 2048)?, 1, 0, Options { entries: 4, zero_copy: false, few_chunks: false })?;
-            for text in FILTERS {
+            let options = Options { entries: 4, zero_copy: false, few_chunks: false, send_on: None, metadata: 0 };
+            let socket = Socket::open(Memory::new(8, 2048)?, 1, 0, options)?;
+            for (text, pages) in FILTERS.iter().flat_map(|text| [(text, false), (text, true)]) {
                 let filter: Filter = text.parse()?;
-                let program = Program::load(filter, 1)?;
-                let frames = frames();
+                let program = Program::load(filter, 1, Xdp { pages, device: None })?;
+                let mut frames = frames(if pages { 8000 } else { 300 });
+                if pages {
+                    // Its lengths say that it is all there: the program sees the first page only.
+                    let mut whole = vec![2; 12];
+                    whole.extend([8, 0, 0x45, 0, 0x1f, 0x48, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+                    whole.extend([0, 1, 0, 8, 0x1f, 0x34, 0, 0]);
+                    whole.resize(14 + 0x1f48, 9);
+                    frames.extend([whole[..14 + 0x1f47].to_vec(), whole]);
+                }
                 let taken = |frame: &Vec<u8>| program.takes(frame).expect("a run of the program");
                 program.set_socket(0, socket.as_fd())?;
-                assert!(!frames.iter().any(taken), "{text}: nothing before it is switched on");
+                assert!(!frames.iter().any(taken), "{text} {pages}: nothing before it is switched on");
                 program.run(true)?;
                 let mut count = 0;
                 for frame in &frames {
-                    assert_eq!(taken(frame), filter.takes(frame), "{text}: {frame:02x?}");
+                    assert_eq!(taken(frame), filter.takes(frame), "{text} {pages}: {frame:02x?}");
                     count += usize::from(taken(frame));
                 }
-                assert!(count > 100, "{text}: {count} of {} frames are taken", frames.len());
+                assert!(count > 100, "{text} {pages}: {count} of {} frames are taken", frames.len());
             }
             Ok(())
         });

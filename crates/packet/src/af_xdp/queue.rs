@@ -7,14 +7,17 @@ use std::sync::Arc;
 use hairpin_sys::umem::{Frame, Pool, Umem};
 use hairpin_sys::xsk::Socket;
 
+use super::metadata;
 use crate::granted::Granted;
-use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use crate::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
 
 /// One queue: its AF_XDP socket, four rings and memory.
 pub struct Queue {
     socket: Socket,
     granted: Granted,
     counters: Counters,
+    /// The program says what the device knows of a frame.
+    knows: bool,
     /// Looks at the RX ring since the last kick for receiving.
     looks: u32,
     /// Such kicks since the kernel was last asked.
@@ -29,7 +32,30 @@ const ASK_EVERY: u32 = 256;
 
 impl Queue {
     pub(super) fn new(socket: Socket, granted: Granted) -> Queue {
-        Queue { socket, granted, counters: Counters::default(), looks: 0, unasked: 0 }
+        let knows = granted.rx_hash || granted.rx_time.is_some();
+        Queue { socket, granted, counters: Counters::default(), knows, looks: 0, unasked: 0 }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_with_metadata(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        let umem = self.socket.umem().clone();
+        self.take(into, most, |frame| metadata::read(umem.in_front(frame)))
+    }
+
+    #[inline(always)]
+    fn take(&mut self, into: &mut Vec<Arrival>, most: usize, known: impl Fn(&Frame) -> (Option<Arrived>, Option<u32>)) -> usize {
+        self.looks = self.looks.saturating_add(1);
+        let before = into.len();
+        let counters = &mut self.counters;
+        self.socket.receive(most.min(u32::MAX as usize) as u32, |frame| {
+            counters.rx_bytes += frame.len() as u64;
+            let (time, hash) = known(&frame);
+            into.push(Arrival { frame, time, hash });
+        });
+        let came = into.len() - before;
+        counters.rx_frames += came as u64;
+        came
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -54,16 +80,10 @@ impl PacketIo for Queue {
 
     #[inline(always)]
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
-        self.looks = self.looks.saturating_add(1);
-        let before = into.len();
-        let counters = &mut self.counters;
-        self.socket.receive(most.min(u32::MAX as usize) as u32, |frame| {
-            counters.rx_bytes += frame.len() as u64;
-            into.push(Arrival { frame, time: None, hash: None });
-        });
-        let came = into.len() - before;
-        counters.rx_frames += came as u64;
-        came
+        if self.knows {
+            return self.take_with_metadata(into, most);
+        }
+        self.take(into, most, |_| (None, None))
     }
 
     #[inline(always)]
@@ -109,6 +129,7 @@ impl PacketIo for Queue {
             rx_no_chunk: no_chunk,
             rx_dropped: kernel.rx_dropped - no_chunk,
             rx_invalid: kernel.rx_invalid + self.socket.invalid(),
+            rx_too_long: self.socket.too_long(),
             tx_invalid: kernel.tx_invalid,
             ..self.counters
         }

@@ -20,6 +20,10 @@ pub const MOST: u32 = 64;
 /// The bound where none is named: no frame waits longer for its batch.
 pub const MAX_DELAY: Duration = Duration::from_micros(4);
 
+/// A thread that looks at the clock again only after so long did not call meanwhile, or its core stood still: no call of the library but a
+/// kick takes that long, and a kick ends the waiting when it is entered.
+pub const STALL: Duration = Duration::from_micros(2);
+
 /// When committed frames are kicked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coalesce {
@@ -40,6 +44,15 @@ impl Coalesce {
     pub const ADAPTIVE: Coalesce = Coalesce::Adaptive { max_delay: MAX_DELAY };
 }
 
+/// How a batch fared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waited {
+    /// Ticks that its first frame waited.
+    pub(super) ticks: u64,
+    /// Two looks at the clock meanwhile were more than [`STALL`] apart.
+    pub(super) stalled: bool,
+}
+
 /// Averages keep 1/8 of each new value, in eighths of a tick.
 const SHIFT: u32 = 3;
 
@@ -50,8 +63,11 @@ pub(super) struct Estimate {
     /// Frames that wait, and since when the first of them does.
     waiting: u32,
     oldest: Ticks,
-    /// The last call, to foresee the next one.
+    /// The last call, to foresee the next one and to see a stall.
     last_call: Ticks,
+    stall: u64,
+    /// There was one while frames waited.
+    stalled: bool,
     /// End of the last commit or kick, from where the gap to the next commit counts.
     last: Ticks,
     /// Average gap between commits outside kicks, and average length of a kick; in eighths of a tick.
@@ -64,7 +80,9 @@ impl Estimate {
         let max_delay = clock.to_ticks(u64::try_from(max_delay.as_nanos()).unwrap_or(u64::MAX)).min(u64::MAX >> (SHIFT + 2));
         let now = clock.now();
         // As if frames came rarely: the first ones are kicked at once.
-        Estimate { max_delay, waiting: 0, oldest: now, last_call: now, last: now, gap: max_delay << SHIFT, kick: 0 }
+        let stall = clock.to_ticks(STALL.as_nanos() as u64);
+        let gap = max_delay << SHIFT;
+        Estimate { max_delay, waiting: 0, oldest: now, last_call: now, stall, stalled: false, last: now, gap, kick: 0 }
     }
 
     /// A frame that the library has had since `now` waits from here on. True if it is time to kick.
@@ -74,25 +92,42 @@ impl Estimate {
         let gap = now.since(self.last).min(2 * self.max_delay);
         self.gap = self.gap - (self.gap >> SHIFT) + gap;
         self.last = now;
+        let pause = self.look(now);
         if self.waiting == 0 {
             self.oldest = now;
         }
         self.waiting += 1;
-        self.waiting >= self.target() || self.due(now)
+        self.waiting >= self.target() || self.over_at_next(now, pause)
     }
 
     /// True if frames wait and the bound has passed, or will have passed at the next call if calls come as they did.
     #[inline]
     pub(super) fn due(&mut self, now: Ticks) -> bool {
+        let pause = self.look(now);
+        self.waiting > 0 && self.over_at_next(now, pause)
+    }
+
+    /// True if the bound has passed, or will have passed after another such pause.
+    #[inline]
+    fn over_at_next(&self, now: Ticks, pause: u64) -> bool {
+        now.since(self.oldest).saturating_add(pause) > self.max_delay
+    }
+
+    /// What has passed since the last call.
+    #[inline]
+    fn look(&mut self, now: Ticks) -> u64 {
         let pause = now.since(self.last_call);
         self.last_call = now;
-        self.waiting > 0 && now.since(self.oldest).saturating_add(pause) > self.max_delay
+        self.stalled |= self.waiting > 0 && pause > self.stall;
+        pause
     }
 
     /// A kick was entered at `before`, which ended the waiting, and lasted to `after`. Returns how long the first frame had waited.
     #[inline]
-    pub(super) fn kicked(&mut self, before: Ticks, after: Ticks) -> u64 {
-        let waited = if self.waiting == 0 { 0 } else { before.since(self.oldest) };
+    pub(super) fn kicked(&mut self, before: Ticks, after: Ticks) -> Waited {
+        self.look(before);
+        let ticks = if self.waiting == 0 { 0 } else { before.since(self.oldest) };
+        let waited = Waited { ticks, stalled: std::mem::take(&mut self.stalled) };
         self.kick = self.kick - (self.kick >> SHIFT) + after.since(before).min(u64::MAX >> (SHIFT + 2));
         self.waiting = 0;
         // What passed in the kernel says nothing about how fast frames come, nor about how often the library is called.
@@ -149,7 +184,7 @@ mod tests {
 
         fn kick(&mut self, fixed: u64, each: u64) {
             let after = self.now.saturating_add(fixed + each * self.waiting);
-            self.longest = self.longest.max(self.estimate.kicked(Ticks(self.now), Ticks(after)));
+            self.longest = self.longest.max(self.estimate.kicked(Ticks(self.now), Ticks(after)).ticks);
             (self.now, self.waiting) = (after, 0);
             self.kicks += 1;
         }
@@ -196,7 +231,31 @@ mod tests {
         assert!(sender.longest <= BOUND && sender.kicks < 500);
         let mut waits_for_ever = Estimate::new(Duration::MAX, &FakeClock::default());
         assert!(!waits_for_ever.due(Ticks(u64::MAX)));
-        assert_eq!(waits_for_ever.kicked(Ticks(1), Ticks(u64::MAX)), 0);
+        assert_eq!(waits_for_ever.kicked(Ticks(1), Ticks(u64::MAX)), Waited::default());
+    }
+
+    #[test]
+    fn a_stall_is_known_from_a_long_kick_and_from_a_pause_in_which_nothing_waits() {
+        let mut sender = Sender::new(0);
+        let mut kicked = |now: &mut u64, gaps: &[u64], kick: u64| {
+            let first = *now;
+            for gap in gaps {
+                *now += gap;
+                let _ = sender.estimate.committed(Ticks(*now));
+            }
+            let waited = sender.estimate.kicked(Ticks(*now), Ticks(*now + kick));
+            *now += kick;
+            (waited.ticks == *now - kick - first - gaps[0], waited.stalled)
+        };
+        let now = &mut 0;
+        assert_eq!(kicked(now, &[50_000, 40, 40], 90_000), (true, false), "a pause before the first frame");
+        assert_eq!(kicked(now, &[40, 40, 2_000], 40), (true, false), "the kick before");
+        assert_eq!(kicked(now, &[40, 40, 2_001], 40), (true, true));
+        assert_eq!(kicked(now, &[40, 3_000, 40], 40), (true, true));
+        assert_eq!(kicked(now, &[40, 40, 40], 40), (true, false), "not the next batch");
+        // Seen only when it is kicked.
+        let _ = sender.estimate.committed(Ticks(*now + 40));
+        assert!(sender.estimate.kicked(Ticks(*now + 2_500), Ticks(*now + 2_600)).stalled);
     }
 
     proptest! {

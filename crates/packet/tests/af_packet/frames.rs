@@ -1,7 +1,6 @@
 //! Frames as the tests send them.
 
-/// An ethertype for experiments (IEEE 802, local experimental 1).
-pub const OURS: u16 = 0x88b5;
+pub use hairpin_wire::raw::ETHERTYPE as OURS;
 
 pub const UDP: u8 = 17;
 

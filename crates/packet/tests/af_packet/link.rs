@@ -32,7 +32,7 @@ pub fn make() -> Outcome {
 }
 
 pub fn pair(name: &str, peer: &str, peer_pid: u32) -> Outcome {
-    let config = VethConfig { name: name.into(), peer_name: peer.into(), mtu: None, queues: Some(1), peer_pid };
+    let config = VethConfig { name: name.into(), peer_name: peer.into(), mtu: None, queues: Some(1), tx_queues: None, peer_pid };
     Ok(Netlink::open()?.create_veth(&config)?)
 }
 

@@ -12,14 +12,13 @@ use hairpin_packet::granted::Mode;
 use hairpin_packet::io::{Kick, PacketIo};
 use hairpin_sys::netlink::{Netlink, VethConfig};
 use hairpin_sys::umem::Frame;
+pub use hairpin_wire::raw::ETHERTYPE;
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 pub const A: &str = "hp-a";
 pub const B: &str = "hp-b";
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// A local experimental ethertype (IEEE 802): nothing but these tests sends it.
-pub const ETHERTYPE: u16 = 0x88b5;
 /// Longer than a frame takes over veth by far, where none is to come.
 const QUIET: Duration = Duration::from_millis(30);
 
@@ -123,8 +122,14 @@ pub fn numbered(turn: u8, number: u8) -> Vec<u8> {
 
 /// A veth pair with both ends here.
 pub fn pair(queues: u32, mtu: Option<u32>) -> Outcome {
+    pair_with(queues, queues, mtu)
+}
+
+/// The same with other transmit queues.
+pub fn pair_with(queues: u32, tx_queues: u32, mtu: Option<u32>) -> Outcome {
     let netlink = Netlink::open()?;
-    let config = VethConfig { name: A.into(), peer_name: B.into(), mtu, queues: Some(queues), peer_pid: process::id() };
+    let (queues, tx_queues) = (Some(queues), Some(tx_queues));
+    let config = VethConfig { name: A.into(), peer_name: B.into(), mtu, queues, tx_queues, peer_pid: process::id() };
     netlink.create_veth(&config)?;
     [A, B].iter().try_for_each(|end| netlink.set_up(end))?;
     Ok(())

@@ -9,7 +9,9 @@
 //! forbids namespaces or BPF it says so and skips; with HAIRPIN_MUST_RUN=1 that is a failure.
 
 mod end;
+mod metadata;
 mod other;
+mod pages;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
@@ -18,7 +20,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use hairpin_packet::af_xdp::AfXdp;
+use hairpin_packet::af_xdp::{AfXdp, Queue};
 use hairpin_packet::device::{BackEnd, Config, OpenError};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Feature, Mode};
@@ -29,7 +31,7 @@ use hairpin_sys::clock::MonotonicRaw;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::netns;
 
-use end::{A, B, ETHERTYPE, End, Outcome, PATIENCE, config, contains, equal, errno, frame, ip, numbered, open, pair};
+use end::{A, B, ETHERTYPE, End, Outcome, PATIENCE, config, contains, equal, errno, frame, ip, numbered, open, pair, pair_with};
 use other::{Peer, hold, open_and_tell, peer};
 
 type Test = (&'static str, fn() -> Outcome);
@@ -42,6 +44,8 @@ const TESTS: &[Test] = &[
     ("frames of every size cross in both modes", frames_of_every_size_cross),
     ("many frames leave with one kick and none is lost", many_frames_leave_with_one_kick),
     ("each of two queues has its own ring", each_of_two_queues_has_its_own_ring),
+    ("sending has a queue of its own where one is to spare", sending_has_a_queue_of_its_own),
+    ("sending goes on the queue that was asked for", sending_goes_on_the_queue_that_was_asked_for),
     ("the faster mode is found by trying and says so", the_faster_mode_is_found),
     ("nothing comes before start and after stop", nothing_comes_before_start_and_after_stop),
     ("kernel sockets work beside a ring that takes one port", kernel_sockets_work_beside_a_ring),
@@ -55,6 +59,14 @@ const TESTS: &[Test] = &[
     ("an interface that goes down says so and comes back", an_interface_goes_down_and_comes_back),
     ("an interface that is removed says so", an_interface_is_removed),
     ("frames beyond a chunk are counted after a change of the MTU", a_changed_mtu_is_survived),
+    ("frames of several pages cross in both modes", pages::frames_of_several_pages_cross),
+    ("frames of several pages come round in order and none is lost", pages::long_frames_come_round),
+    ("long frames wait for chunks, and those without a page are counted", pages::held_chunks_leave_long_frames_in_the_ring),
+    ("frames beyond several pages are counted after a change of the MTU", pages::frames_beyond_several_pages_are_counted),
+    ("short frames take one chunk over any MTU", pages::short_frames_take_one_chunk_over_any_mtu),
+    ("the hash of a kernel socket's frames comes with them", metadata::the_hash_of_a_kernel_socket_comes),
+    ("metadata comes with frames of any length", metadata::metadata_comes_with_frames_of_any_length),
+    ("metadata that is not there has its reason", metadata::metadata_that_is_not_there_has_its_reason),
     ("a killed process leaves no program, even with a child of its own alive", a_killed_process_leaves_nothing),
 ];
 
@@ -184,6 +196,62 @@ fn each_of_two_queues_has_its_own_ring() -> Outcome {
     Ok(())
 }
 
+fn sending_has_a_queue_of_its_own() -> Outcome {
+    pair_with(1, 2, Some(9000))?;
+    let config = Config { filter: Filter::Ethertype(ETHERTYPE), ..Config::default() };
+    for longest_frame in [Some(1514), None] {
+        let config = Config { longest_frame, ..config.clone() };
+        let (mut a, mut b) = (End::of(A, &config, 1)?, End::of(B, &config, 1)?);
+        for end in [&a, &b] {
+            let granted = end.rings[0].granted();
+            equal("mode and queues", (granted.mode, granted.queue, granted.send_queue), (Some(Mode::Generic), 0, 1))?;
+        }
+        for turn in 0..50_u8 {
+            let frames: Vec<_> = (0..100).map(|i| numbered(turn, i)).collect();
+            a.send(0, &frames)?;
+            equal("order", &b.receive(0, frames.len())?, &frames)?;
+            b.send(0, &frames[..1])?;
+            equal("back", &a.receive(0, 1)?[0], &frames[0])?;
+        }
+        if longest_frame.is_none() {
+            a.send(0, &[frame(9000)])?;
+            equal("a frame of several pages", &b.receive(0, 1)?[0], &frame(9000))?;
+        }
+        for end in [&mut a, &mut b] {
+            equal("lost", end.rings[0].counters().lost(), 0)?;
+        }
+    }
+    // Native mode wants as many receive queues as the peer has transmit queues.
+    [A, B].iter().try_for_each(|end| ip(&["link", "set", end, "mtu", "1500"]))?;
+    let error = AfXdp::open(A, &Config { mode: Some(Mode::Native), ..config }).map(|_| ()).unwrap_err().to_string();
+    contains(&error, "fewer receive queues than its peer has transmit queues")
+}
+
+fn sending_goes_on_the_queue_that_was_asked_for() -> Outcome {
+    pair(2, None)?;
+    // Native veth hands a frame to the receive queue that has the number of its transmit queue.
+    let sends_on = |queue| Config { send_queue: Some(queue), ..config(Mode::Native) };
+    let open = |end: &str, receives, sends| -> Outcome<(AfXdp, Queue)> {
+        let mut device = AfXdp::open(end, &sends_on(sends))?;
+        let ring = device.ring(receives)?;
+        device.start()?;
+        Ok((device, ring))
+    };
+    let ((a, from), (b, to)) = (open(A, 0, 1)?, open(B, 1, 0)?);
+    let (mut a, mut b) = (End { rings: vec![from], device: a }, End { rings: vec![to], device: b });
+    for turn in 0..50 {
+        a.send(0, &[numbered(turn, 1)])?;
+        equal("there", b.receive(0, 1)?, vec![numbered(turn, 1)])?;
+        b.send(0, &[numbered(turn, 2)])?;
+        equal("back", a.receive(0, 1)?, vec![numbered(turn, 2)])?;
+    }
+    equal("send queue", a.rings[0].granted().send_queue, 1)?;
+    equal("lost", (a.rings[0].counters().lost(), b.rings[0].counters().lost()), (0, 0))?;
+    drop((a, b));
+    let refused = open(A, 0, 2).map(|_| ()).unwrap_err().to_string();
+    contains(&refused, "has queues 0 to 1, not 2")
+}
+
 fn the_faster_mode_is_found() -> Outcome {
     pair(1, None)?;
     let config = Config { filter: Filter::Ethertype(ETHERTYPE), ..Config::default() };
@@ -254,7 +322,7 @@ fn kernel_sockets_work_beside_a_ring() -> Outcome {
 }
 
 fn what_is_not_granted_has_its_reason() -> Outcome {
-    pair(1, Some(9000))?;
+    pair(1, None)?;
     let mut a = open(A, Mode::Generic, 1)?;
     let granted = a.rings[0].granted().clone();
     equal(
@@ -262,19 +330,18 @@ fn what_is_not_granted_has_its_reason() -> Outcome {
         (granted.zero_copy, granted.need_wakeup, granted.busy_poll, granted.multi_buffer),
         (false, false, false, false),
     )?;
-    equal("longest", granted.longest_frame, 4096 - 256)?;
+    equal("longest", granted.longest_frame, 1514)?;
     for (feature, why) in [
         (Feature::ZeroCopy, "generic XDP works on the kernel's copy"),
         (Feature::NeedWakeup, "the system call itself sends"),
-        (Feature::MultiBuffer, "frames over several chunks"),
-        (Feature::HardwareTime, "not read"),
+        (Feature::MultiBuffer, "not asked for"),
+        (Feature::HardwareTime, "not asked for"),
+        (Feature::Hash, "not asked for"),
     ] {
         contains(&granted.require(feature).err().ok_or("it is there")?.to_string(), why)?;
     }
     a.send(0, &[frame(60)])?;
     drop(a);
-    ip(&["link", "set", A, "mtu", "1500"])?;
-    ip(&["link", "set", B, "mtu", "1500"])?;
     let native = End::of(A, &Config { busy_poll_us: Some(20), ..config(Mode::Native) }, 1)?;
     contains(&native.rings[0].granted().require(Feature::BusyPoll).unwrap_err().to_string(), "no NAPI context to poll")?;
     contains(
@@ -313,11 +380,6 @@ fn what_does_not_go_is_named() -> Outcome {
     contains(&refusal("hp-none", &config), "there is no interface hp-none")?;
     contains(&refusal(A, &Config { ring_entries: 1000, ..config.clone() }), "a power of two")?;
     contains(&refusal(A, &Config { chunks: 2048, ..config.clone() }), "more chunks")?;
-    contains(&refusal(A, &Config { longest_frame: Some(9000), ..config.clone() }), "cannot carry frames of 9000 bytes")?;
-    contains(
-        &refusal(A, &Config { mode: Some(Mode::Native), ..config.clone() }),
-        "the MTU of the peer of hp-a is more than native XDP takes",
-    )?;
     let mut device = AfXdp::open(A, &config)?;
     contains(&device.ring(2).err().ok_or("a third queue")?.to_string(), "hp-a has queues 0 to 1, not 2")?;
     drop(device);

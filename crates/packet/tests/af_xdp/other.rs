@@ -31,7 +31,8 @@ impl Peer {
         peer.ask("enter")?;
         let netlink = Netlink::open()?;
         let pid = peer.child.id();
-        let config = VethConfig { name: A.into(), peer_name: B.into(), mtu: None, queues: Some(1), peer_pid: pid };
+        let config =
+            VethConfig { name: A.into(), peer_name: B.into(), mtu: None, queues: Some(1), tx_queues: None, peer_pid: pid };
         netlink.create_veth(&config)?;
         netlink.set_up(A)?;
         netlink.add_address(A, "198.18.0.1".parse()?, 24)?;

@@ -1,6 +1,8 @@
 //! The pairs that the suite runs over. Another back end is another line in [`PAIRS`].
 
 use std::any::Any;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 
 use hairpin_packet::af_packet::AfPacket;
 use hairpin_packet::af_xdp::AfXdp;
@@ -10,14 +12,16 @@ use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::Mode;
 use hairpin_packet::io::PacketIo;
 use hairpin_packet::memory::{MemoryIo, pair};
+use hairpin_packet::niq::{self, Delay, Port, Timing};
 use hairpin_packet::pcap::{PcapFile, PcapIn, PcapOut};
 use hairpin_packet::tracer::Tracer;
-use hairpin_sys::clock::MonotonicRaw;
+use hairpin_sys::clock::{MonotonicRaw, Tsc};
+use hairpin_sys::fdpass;
 use hairpin_sys::netlink::{Netlink, VethConfig};
 use hairpin_sys::netns::{self, Support};
+use hairpin_units::Picos;
+pub use hairpin_wire::raw::ETHERTYPE;
 
-/// The tests' own frames (IEEE 802, local experimental ethertype 1); all others stay with the kernel.
-pub const ETHERTYPE: u16 = 0x88b5;
 /// Entries of each ring.
 pub const ENTRIES: u32 = 64;
 const CHUNKS: u32 = 512;
@@ -51,8 +55,28 @@ pub const PAIRS: &[Maker] = &[
     ("memory behind a fault injector that is often busy", || {
         memory(|io| faults(io, Faults { busy: 0.3, seed: 5, ..Faults::default() }))
     }),
+    ("emulated NIC between threads", || emulated(niq_config(), niq::pair)),
+    ("emulated NIC, handed over a socket", || emulated(niq_config(), handed_over)),
+    ("emulated NIC with a latency", || {
+        let clock = Tsc::calibrate("").map_err(|error| NoPair::NotHere(error.to_string()))?;
+        let (out, rest) = (Picos(836_000), Picos(1_153_000));
+        let delay = |len: usize| Delay { out, link: Picos(800 * (len as i64 + 24)), rest };
+        let timing = Timing::new(clock, 9_000, delay).map_err(|error| NoPair::Broken(error.to_string()))?;
+        emulated(niq::Config { timing: Some(timing), ..niq_config() }, niq::pair)
+    }),
+    ("emulated NIC behind a fault injector without faults", || {
+        let (one, other) = niq::pair(&niq_config()).map_err(|error| NoPair::Broken(error.to_string()))?;
+        let round = |io| Box::new(Fault::new(io, MonotonicRaw, Faults::default()).expect("an eventfd"));
+        Ok(Pair { one: round(one), other: round(other), devices: Vec::new() })
+    }),
     ("AF_XDP native over veth", || veth::<AfXdp>(Config { mode: Some(Mode::Native), ..config() })),
     ("AF_XDP generic over veth", || veth::<AfXdp>(Config { mode: Some(Mode::Generic), ..config() })),
+    ("AF_XDP native over veth, frames of several pages", || {
+        veth_of::<AfXdp>(Some(9000), Config { mode: Some(Mode::Native), ..config() })
+    }),
+    ("AF_XDP generic over veth, frames of several pages", || {
+        veth_of::<AfXdp>(Some(9000), Config { mode: Some(Mode::Generic), ..config() })
+    }),
     ("AF_PACKET V2 over veth", || veth::<AfPacket>(config())),
     ("AF_PACKET V3 over veth", || veth::<AfPacket>(Config { favour: Favour::Rate, ..config() })),
 ];
@@ -66,12 +90,40 @@ fn memory(round: impl Fn(MemoryIo) -> Box<dyn PacketIo>) -> Made {
     Ok(Pair { one: round(one), other: round(other), devices: Vec::new() })
 }
 
+fn niq_config() -> niq::Config {
+    niq::Config { filter: Filter::Ethertype(ETHERTYPE), ring_entries: ENTRIES, chunks: CHUNKS, ..niq::Config::default() }
+}
+
+fn emulated(config: niq::Config, make: fn(&niq::Config) -> Result<(Port, Port), niq::PortError>) -> Made {
+    let (one, other) = make(&config).map_err(|error| NoPair::Broken(error.to_string()))?;
+    Ok(Pair { one: Box::new(one), other: Box::new(other), devices: Vec::new() })
+}
+
+/// As between two processes: over a UNIX socket.
+fn handed_over(config: &niq::Config) -> Result<(Port, Port), niq::PortError> {
+    let (here, there) = UnixStream::pair().map_err(niq::PortError::Bell)?;
+    let (mut ones, descriptors) = Port::create(config)?;
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    fdpass::send_fds(&here, &borrowed, 0).map_err(niq::PortError::Bell)?;
+    let (_, received) = fdpass::recv_fds(&there, fdpass::MAX_FDS).map_err(niq::PortError::Bell)?;
+    let mut others = Port::open(received, config)?;
+    Ok((ones.remove(0), others.remove(0)))
+}
+
 fn faults(io: MemoryIo, faults: Faults) -> Box<dyn PacketIo> {
     Box::new(Fault::new(io, MonotonicRaw, faults).expect("an eventfd"))
 }
 
 /// A ring on each end of a veth pair, both in a new network namespace.
 fn veth<B: BackEnd + 'static>(config: Config) -> Made
+where
+    B::Io: 'static,
+{
+    veth_of::<B>(None, config)
+}
+
+/// The same with that MTU.
+fn veth_of<B: BackEnd + 'static>(mtu: Option<u32>, config: Config) -> Made
 where
     B::Io: 'static,
 {
@@ -87,7 +139,7 @@ where
     netns::set_sysctl("net.ipv6.conf.default.disable_ipv6", "1").map_err(|e| broken(&e))?;
     let netlink = Netlink::open().map_err(|e| broken(&e))?;
     let [name, peer_name] = ENDS.map(str::to_owned);
-    let veth = VethConfig { name, peer_name, mtu: None, queues: Some(1), peer_pid: std::process::id() };
+    let veth = VethConfig { name, peer_name, mtu, queues: Some(1), tx_queues: None, peer_pid: std::process::id() };
     netlink.create_veth(&veth).map_err(|e| broken(&e))?;
     let mut made = Vec::new();
     for end in ENDS {

@@ -1,0 +1,421 @@
+//! An emulated low-latency NIC: two ports joined by a link in shared memory, between threads or between processes.
+//!
+//! ```text
+//!   Port                               shared memory, each way                               Port
+//!    chunk ── tx_batch ─▶ ≤ 60 bytes: in the line ──▶ │hdr│frame│hdr│frame│hdr│ … ──▶ rx_batch ─▶ chunk
+//!      └─▶ pool, at once   longer: copied to a slot ─▶ │   slot   │   slot   │ … ──▶ copied ──╯
+//!             kick ─▶ the first line is written ──────▶ seen from here on, or from its deadline on
+//!                  ╰▶ armed? then one byte to the other side's socket
+//! ```
+//! [`pair`] joins two threads of one process. Between processes one side [creates](Port::create) its ports and hands the other the descriptors, which
+//! [opens](Port::open) them: there need be no trust between the two. With a [`Timing`] each frame becomes visible when its
+//! declared NIC and link would have delivered it, queueing included; without one, no clock is ever read.
+
+mod bell;
+mod driver;
+mod timing;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use hairpin_sys::bar::{CoherentBar, LINE};
+use hairpin_sys::niq::{LONGEST, Lane, Layout, Memory, MemoryError, Side};
+use hairpin_sys::umem::{Frame, MIN_CHUNK, Pool, Umem, UmemError};
+use rustix::io::Errno;
+
+use crate::filter::Filter;
+use crate::granted::Granted;
+use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+
+use bell::Bell;
+use driver::{Driver, Found, copy_small};
+pub use driver::{INLINE, Pcie};
+use timing::Link;
+pub use timing::{Delay, Timing, TimingError};
+
+/// What is asked of a port. Queues, ring and longest frame are those of the side that creates; the other side's are not looked at.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Queue pairs, each for a thread of its own.
+    pub queues: u32,
+    /// Lines each way; a power of two from 4 to 16,384.
+    pub ring_entries: u32,
+    /// Bytes of the longest frame, 60 to 9,000.
+    pub longest_frame: usize,
+    /// Chunks of each queue pair's packet memory.
+    pub chunks: u32,
+    /// Which frames are received.
+    pub filter: Filter,
+    /// What is emulated; `None`: shared memory as it is. Both sides need the same.
+    pub timing: Option<Timing>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { queues: 1, ring_entries: 512, longest_frame: LONGEST, chunks: 1024, filter: Filter::All, timing: None }
+    }
+}
+
+/// Why there is no port.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// Sizes that do not go, or what the other side handed over is not what it should be.
+    #[error(transparent)]
+    Shared(#[from] MemoryError),
+    /// No packet memory.
+    #[error(transparent)]
+    Memory(#[from] UmemError),
+    /// One side emulates times and the other does not.
+    #[error("one side of the emulated NIC declares a latency and the other declares none: give both the same --nic")]
+    TimedOnOneSide,
+    /// The times do not cover the longest frame.
+    #[error("times are declared for frames up to {known} bytes, and the emulated NIC takes frames up to {longest}")]
+    Untimed {
+        /// The longest frame with a time.
+        known: usize,
+        /// The longest frame.
+        longest: usize,
+    },
+    /// Too few or too many descriptors.
+    #[error(
+        "an emulated NIC of {queues} queue pairs is handed over as {} descriptors, not {got}: pass on all that the other port made", .queues + 1
+    )]
+    Descriptors {
+        /// Queue pairs.
+        queues: u32,
+        /// Descriptors that came.
+        got: usize,
+    },
+    /// The kernel gave no socket, or what came is none.
+    #[error("cannot wake the other port: {0}")]
+    Bell(#[source] io::Error),
+}
+
+/// One queue pair of a port.
+#[derive(Debug)]
+pub struct Port {
+    driver: Driver<CoherentBar>,
+    sends: Lane,
+    receives: Lane,
+    emulation: Option<Emulation>,
+    bell: Bell,
+    granted: Granted,
+    filter: Filter,
+    pool: Pool,
+    umem: Arc<Umem>,
+    longest: usize,
+    /// Bytes of the large frame that was sent last, until the next slot was made ready.
+    large: Option<usize>,
+    counters: Counters,
+    no_credit: u64,
+}
+
+#[derive(Debug)]
+struct Emulation {
+    timing: Timing,
+    link: Link,
+    near: u64,
+    furthest: u64,
+}
+
+/// What became of a frame's deadline.
+enum Due {
+    /// It has passed, or is so near that it is waited for: this tick.
+    At(u64),
+    /// Later.
+    NotYet,
+    /// No sender could have set it.
+    Never,
+}
+
+/// Two ports of one queue pair in this process, joined.
+///
+/// # Errors
+/// Sizes that do not go; what the kernel said.
+pub fn pair(config: &Config) -> Result<(Port, Port), PortError> {
+    let config = Config { queues: 1, ..config.clone() };
+    let (mut ports, descriptors) = Port::create(&config)?;
+    let mut others = Port::open(descriptors, &config)?;
+    match (ports.pop(), others.pop()) {
+        (Some(one), Some(other)) => Ok((one, other)),
+        _ => Err(PortError::Descriptors { queues: 0, got: 0 }),
+    }
+}
+
+impl Port {
+    /// Makes the shared memory and this side's port of each queue pair. The descriptors are for the other side: the memory first, then one for each
+    /// queue pair. Send them over a UNIX socket and drop them here, so that the other side's end is seen.
+    ///
+    /// # Errors
+    /// Sizes that do not go; what the kernel said.
+    pub fn create(config: &Config) -> Result<(Vec<Port>, Vec<OwnedFd>), PortError> {
+        let layout = Layout {
+            queues: config.queues,
+            entries: config.ring_entries,
+            longest: u32::try_from(config.longest_frame).unwrap_or(u32::MAX),
+            timed: config.timing.is_some(),
+        };
+        let memory = Memory::create(&layout)?;
+        let descriptor = memory.as_fd().try_clone_to_owned().map_err(PortError::Bell)?;
+        let (mut ports, mut descriptors) = (Vec::new(), vec![descriptor]);
+        for queue in 0..layout.queues {
+            let (own, other) = bell::ends().map_err(PortError::Bell)?;
+            ports.push(Port::new(&memory, Side::Creator, queue, own, config)?);
+            descriptors.push(other);
+        }
+        Ok((ports, descriptors))
+    }
+
+    /// The other side's ports, from the descriptors that [`Port::create`] made there. Nothing in what they stand for is trusted.
+    ///
+    /// # Errors
+    /// Memory that is not sealed, is foreign, or of another version or layout; times declared on one side only; too few descriptors; what the kernel said.
+    pub fn open(descriptors: Vec<OwnedFd>, config: &Config) -> Result<Vec<Port>, PortError> {
+        let got = descriptors.len();
+        let mut descriptors = descriptors.into_iter();
+        let memory = Memory::open(descriptors.next().ok_or(PortError::Descriptors { queues: config.queues, got })?)?;
+        let queues = memory.layout().queues;
+        if descriptors.len() != queues as usize {
+            return Err(PortError::Descriptors { queues, got });
+        }
+        let ports = (0..queues).zip(descriptors);
+        ports.map(|(queue, socket)| Port::new(&memory, Side::Opener, queue, socket, config)).collect()
+    }
+
+    fn new(memory: &Arc<Memory>, side: Side, queue: u32, socket: OwnedFd, config: &Config) -> Result<Port, PortError> {
+        let layout = memory.layout();
+        let longest = layout.longest as usize;
+        let emulation = match &config.timing {
+            None if layout.timed => return Err(PortError::TimedOnOneSide),
+            Some(_) if !layout.timed => return Err(PortError::TimedOnOneSide),
+            Some(timing) if timing.longest() < longest => return Err(PortError::Untimed { known: timing.longest(), longest }),
+            timing => timing.clone().map(|timing| Emulation {
+                link: Link::default(),
+                near: timing.near(),
+                furthest: timing.furthest(layout.entries),
+                timing,
+            }),
+        };
+        let pool = Pool::new(config.chunks, longest.next_power_of_two().max(MIN_CHUNK))?;
+        let [sends, receives] = memory.lanes(side, queue);
+        let granted = Granted {
+            back_end: "niq",
+            interface: if side == Side::Creator { "niq-0" } else { "niq-1" }.into(),
+            queue,
+            send_queue: queue,
+            queues: layout.queues,
+            mode: None,
+            mode_why: None,
+            zero_copy: false,
+            need_wakeup: false,
+            busy_poll: false,
+            multi_buffer: false,
+            rx_time: None,
+            rx_hash: false,
+            longest_frame: longest,
+            refused: Vec::new(),
+        };
+        Ok(Port {
+            driver: Driver::new(sends.bar(), receives.bar(), layout.entries, layout.slots()),
+            sends,
+            receives,
+            emulation,
+            bell: Bell::new(socket).map_err(PortError::Bell)?,
+            granted,
+            filter: config.filter,
+            umem: pool.umem().clone(),
+            pool,
+            longest,
+            large: None,
+            counters: Counters::default(),
+            no_credit: 0,
+        })
+    }
+
+    /// Transactions on PCI Express that the frames of this port would have been.
+    pub fn pcie(&self) -> Pcie {
+        self.driver.pcie()
+    }
+
+    /// How often a kick entered the kernel, because the other side slept.
+    pub fn wake_ups(&self) -> u64 {
+        self.bell.rung()
+    }
+
+    /// How often `tx_batch` left frames because the other side had returned no credit for them.
+    pub fn no_credit(&self) -> u64 {
+        self.no_credit
+    }
+
+    /// True if a frame is there, due or not.
+    pub fn has_arrived(&self) -> bool {
+        self.driver.poll(&mut [0; LINE]).is_some()
+    }
+
+    /// Whether the next frame may be seen; if `patient`, a deadline that is near counts as due.
+    #[inline(always)]
+    fn due(&self, emulation: &Emulation, patient: bool) -> Due {
+        let deadline = self.receives.deadline(self.driver.awaited());
+        let left = deadline.saturating_sub(emulation.timing.now());
+        if left > emulation.furthest {
+            Due::Never
+        } else if left == 0 || (patient && left <= emulation.near) {
+            Due::At(deadline)
+        } else {
+            Due::NotYet
+        }
+    }
+
+    /// True if this device could have sent such a frame.
+    #[inline(always)]
+    fn is_sound(&self, found: Found) -> bool {
+        found.len <= if found.large { self.longest } else { INLINE }
+    }
+}
+
+impl PacketIo for Port {
+    fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    #[inline(always)]
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    #[inline(always)]
+    fn umem(&self) -> &Arc<Umem> {
+        &self.umem
+    }
+
+    /// Where times are emulated, a frame whose deadline is less than 1 us away is waited for, so that it is returned in time to the reading of the clock.
+    #[inline(always)]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        let (mut received, mut bytes_received, mut last, mut line) = (0, 0, 0, [0; LINE]);
+        while received < most {
+            let Some(found) = self.driver.poll(&mut line) else { break };
+            let due = self.emulation.as_ref().map_or(Due::At(0), |emulation| self.due(emulation, received == 0));
+            let deadline = match due {
+                Due::At(deadline) if self.is_sound(found) => deadline,
+                Due::NotYet => break,
+                _ => {
+                    self.counters.rx_invalid = self.counters.rx_invalid.wrapping_add(1);
+                    self.driver.take(found);
+                    continue;
+                }
+            };
+            // Without a chunk the frame stays where it is.
+            let Some(mut frame) = self.pool.take() else { break };
+            frame.set_len(found.len);
+            let bytes = self.umem.bytes_mut(&mut frame);
+            if found.large {
+                self.receives.read_slot(self.driver.awaited_slot(), bytes);
+            } else {
+                copy_small(&line, bytes);
+            }
+            let taken = self.filter == Filter::All || self.filter.takes(bytes);
+            self.driver.take(found);
+            if !taken {
+                self.pool.give(frame);
+                continue;
+            }
+            into.push(Arrival { frame, time: None, hash: None });
+            (received, bytes_received) = (received + 1, bytes_received + found.len as u64);
+            self.driver.expect_more();
+            last = deadline;
+        }
+        self.driver.return_credits();
+        self.counters.rx_frames = self.counters.rx_frames.wrapping_add(received as u64);
+        self.counters.rx_bytes = self.counters.rx_bytes.wrapping_add(bytes_received);
+        // All is done but to return them.
+        if let (Some(emulation), true) = (&self.emulation, received > 0) {
+            emulation.timing.wait_for(last);
+        }
+        received
+    }
+
+    #[inline(always)]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        let entered = self.emulation.as_ref().map_or(0, |emulation| emulation.timing.now());
+        let (mut taken, mut sent, mut bytes_sent) = (0, 0, 0);
+        for frame in frames.iter() {
+            let bytes = self.umem.bytes(frame);
+            let large = bytes.len() > INLINE;
+            if bytes.len() > self.longest {
+                self.counters.tx_invalid = self.counters.tx_invalid.wrapping_add(1);
+            } else if self.driver.has_credit(large) {
+                if let Some(Emulation { timing, link, .. }) = &mut self.emulation {
+                    self.sends.set_deadline(self.driver.next(), link.pass(timing, entered, bytes.len()));
+                }
+                if large {
+                    self.sends.write_slot(self.driver.next_slot(), bytes);
+                    if frames.len() == 1 {
+                        self.sends.push_slot(self.driver.next_slot(), bytes.len());
+                    }
+                    self.driver.send_large(bytes.len());
+                    self.large = Some(bytes.len());
+                } else {
+                    self.driver.send_small(bytes);
+                }
+                (sent, bytes_sent) = (sent + 1, bytes_sent + bytes.len() as u64);
+            } else {
+                self.no_credit = self.no_credit.wrapping_add(1);
+                break;
+            }
+            taken += 1;
+        }
+        self.counters.tx_frames = self.counters.tx_frames.wrapping_add(sent);
+        self.counters.tx_bytes = self.counters.tx_bytes.wrapping_add(bytes_sent);
+        for frame in frames.drain(..taken) {
+            self.pool.give(frame);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        match what {
+            Kick::Send if !self.driver.waits() => {}
+            // The other side closes the lane that it sends on.
+            Kick::Send if self.receives.is_closed() => return Err(Errno::NETDOWN.into()),
+            Kick::Send => {
+                self.driver.doorbell();
+                if self.sends.disarm() {
+                    self.bell.ring();
+                }
+                if let Some(length) = self.large.take() {
+                    self.sends.own_slot(self.driver.next_slot(), length);
+                }
+            }
+            Kick::Receive => {
+                let gone = self.receives.is_closed() || self.bell.is_cut();
+                if gone && !self.has_arrived() {
+                    return Err(Errno::NETDOWN.into());
+                }
+            }
+        }
+        Ok(Kicked::Done)
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        if !self.receives.is_armed() {
+            self.bell.empty();
+        }
+        self.receives.arm();
+        self.bell.descriptor(self.has_arrived())
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.counters
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.sends.close();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! When a frame may be seen: the stages of a declared NIC and link, as deadlines of the time-stamp counter.
+//!
+//! ```text
+//!   tx_batch entered                                                                rx_batch returns it
+//!        │── out ──▶│── waits while the link is busy ──▶│────────── rest ──────────▶│
+//!                                                       │─ link ─▶│ the next frame may start
+//! ```
+//! Kept in ticks with a fraction of 16 bits, so that a link's rate stays exact over any number of frames.
+
+use std::sync::Arc;
+
+use hairpin_sys::clock::{Clock, Tsc};
+use hairpin_units::Picos;
+use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
+
+/// Bits behind the point.
+const FRACTION: u32 = 16;
+/// The longest time of a part: a second.
+const MOST: Picos = Picos(1_000_000_000_000);
+/// Waits whose end is watched, the shortest of them in ns, and how much longer each is than the one before, so that no end is foreseen.
+const TRIALS: usize = 255;
+const TRIAL_NS: u64 = 600;
+const LONGER_NS: u64 = 7;
+/// By so much may a deadline be further away than a correct sender can set it, in ns: the processor may read the counter before the line that it
+/// then looks at has come from the other core, and the cores' counters may differ a little.
+const UNORDERED_NS: u64 = 10_000;
+/// A deadline that is this near is waited for, in ns. Shorter than what counts as a stall of a core.
+const NEAR_NS: u64 = 1_000;
+
+/// The parts of one frame's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// From the entry of `tx_batch` to the first bit on the link, if it is free.
+    pub out: Picos,
+    /// How long the frame keeps the link from the next one: its bits on the wire, preamble and gap included.
+    pub link: Picos,
+    /// From the first bit on the link until `rx_batch` may return the frame.
+    pub rest: Picos,
+}
+
+/// Why times cannot be emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a frame of {len} bytes has {delay:?}: each part takes from 0 to a second")]
+pub struct TimingError {
+    /// Bytes of the frame.
+    pub len: usize,
+    /// What it was declared to take.
+    pub delay: Delay,
+}
+
+/// The times of every length, for a port. Both sides of a link take the same.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    clock: Tsc,
+    /// By length, from the shortest frame on.
+    parts: Arc<[Parts]>,
+    /// The longest that a frame can be on its way if `queued` others are before it: `alone + queued × link`, in ticks.
+    alone: u64,
+    link: u64,
+    /// How late a wait for a deadline ends here, in ticks: it is aimed so much before.
+    late: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    out: u64,
+    link: u64,
+    rest: u64,
+}
+
+impl Timing {
+    /// Asks `of` for every length up to `longest`, in bytes without FCS; shorter frames than 60 bytes take as long as those. Where there is no [`Tsc`] to be trusted,
+    /// nothing can be emulated: [`Tsc::calibrate`] says why.
+    ///
+    /// # Errors
+    /// A part below zero or above a second.
+    pub fn new(clock: Tsc, longest: usize, mut of: impl FnMut(usize) -> Delay) -> Result<Timing, TimingError> {
+        let ticks = |part: Picos| (part.0 as f64 * clock.rate() / 1_000.0 * f64::from(1 << FRACTION)).round() as u64;
+        let shortest = MIN_FRAME_WITHOUT_FCS as usize;
+        let parts = (shortest..=longest.max(shortest)).map(|len| {
+            let delay = of(len);
+            let sound = [delay.out, delay.link, delay.rest].iter().all(|part| (Picos(0)..=MOST).contains(part));
+            let parts = Parts { out: ticks(delay.out), link: ticks(delay.link), rest: ticks(delay.rest) };
+            if sound { Ok(parts) } else { Err(TimingError { len, delay }) }
+        });
+        let parts = parts.collect::<Result<Arc<[Parts]>, _>>()?;
+        let most = |part: fn(&Parts) -> u64| parts.iter().map(part).max().unwrap_or(0).div_ceil(1 << FRACTION);
+        let (alone, link) = (most(|parts| parts.out) + most(|parts| parts.rest), most(|parts| parts.link));
+        Ok(Timing { clock, parts, alone, link, late: lateness(clock) })
+    }
+
+    /// The longest frame in bytes that it knows times for.
+    pub fn longest(&self) -> usize {
+        self.parts.len() - 1 + MIN_FRAME_WITHOUT_FCS as usize
+    }
+
+    /// The time-stamp counter.
+    #[inline(always)]
+    pub(super) fn now(&self) -> u64 {
+        self.clock.now().0
+    }
+
+    /// Waits for a deadline; ends within a step or two of the clock of it, before or after.
+    #[inline(always)]
+    pub(super) fn wait_for(&self, deadline: u64) {
+        let aim = deadline.saturating_sub(self.late);
+        while self.now() < aim {}
+    }
+
+    /// What counts as a deadline that is near, in ticks.
+    pub(super) fn near(&self) -> u64 {
+        self.clock.to_ticks(NEAR_NS)
+    }
+
+    /// The furthest deadline in ticks from now that a correct sender with so many lines can set.
+    ///
+    /// At most `entries` frames are on their way; every other one has been received, so it started on the link before now.
+    pub(super) fn furthest(&self, entries: u32) -> u64 {
+        let sent_now = self.alone.saturating_add(self.link.saturating_mul(u64::from(entries) + 1));
+        sent_now.saturating_add(self.clock.to_ticks(UNORDERED_NS))
+    }
+
+    #[inline(always)]
+    fn parts(&self, len: usize) -> Parts {
+        let at = len.saturating_sub(MIN_FRAME_WITHOUT_FCS as usize).min(self.parts.len() - 1);
+        self.parts[at]
+    }
+}
+
+/// How late a wait for a deadline ends, in ticks: reading the counter takes its time, it moves in steps, and the end of a loop is not foreseen.
+fn lateness(clock: Tsc) -> u64 {
+    let now = || clock.now().0;
+    let mut late = [0; TRIALS];
+    let mut reading = [0; TRIALS];
+    for (number, (late, reading)) in late.iter_mut().zip(&mut reading).enumerate() {
+        let start = now();
+        *reading = now() - start;
+        let deadline = start + clock.to_ticks(TRIAL_NS + LONGER_NS * number as u64);
+        while now() < deadline {}
+        *late = now().saturating_sub(deadline);
+    }
+    let middle = |times: &mut [u64; TRIALS]| *times.select_nth_unstable(TRIALS / 2).1;
+    // The last reading came after the wait had ended.
+    middle(&mut late).saturating_sub(middle(&mut reading))
+}
+
+/// The link as its sender sees it.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    /// When it becomes free, in ticks with the fraction.
+    free: u128,
+}
+
+impl Link {
+    /// The deadline in ticks of a frame of `len` bytes whose sending was entered at `entered`, with what went before it.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, timing: &Timing, entered: u64, len: usize) -> u64 {
+        let parts = timing.parts(len);
+        let ready = (u128::from(entered) << FRACTION) + u128::from(parts.out);
+        let start = ready.max(self.free);
+        self.free = start + u128::from(parts.link);
+        let deadline = (start + u128::from(parts.rest) + (1 << (FRACTION - 1))) >> FRACTION;
+        u64::try_from(deadline).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::niq::tests::tsc;
+
+    const PS: i64 = 1_000;
+
+    /// 10G, 20 bytes of preamble and gap, 4 of FCS; 500 ns before the link and 800 after its start.
+    fn ten_gigabit(clock: Tsc) -> Timing {
+        Timing::new(clock, 1514, |len| Delay {
+            out: Picos(500 * PS),
+            link: Picos((len as i64 + 24) * 800),
+            rest: Picos(800 * PS + len as i64),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_frame_alone_takes_what_was_declared_and_a_batch_the_links_rate() {
+        let Some(clock) = tsc() else { return };
+        let timing = ten_gigabit(clock);
+        assert_eq!(timing.longest(), 1514);
+        let ticks = |ns: f64| ns * clock.rate();
+        let mut link = Link::default();
+        // Far apart: no queue. Shorter frames than 60 bytes are padded.
+        for (entered, len, ns) in [(1_000_000, 60, 1_300.06), (3_000_000, 1514, 1_301.514), (5_000_000, 0, 1_300.06)] {
+            let took = (link.pass(&timing, entered, len) - entered) as f64;
+            assert!((took - ticks(ns)).abs() <= 0.51, "{took} ticks, {}", ticks(ns));
+        }
+        // All at once: the n-th waits for n times 67.2 ns, to the tick even after a million of them.
+        for number in 0..1_000_000u32 {
+            let took = (link.pass(&timing, 7_000_000, 60) - 7_000_000) as f64;
+            let due = ticks(1_300.06 + 67.2 * f64::from(number));
+            assert!((took - due).abs() <= 10.0, "frame {number}: {took} ticks, {due}");
+        }
+        // A long one keeps the next for as long as it is on the wire.
+        let (first, second) = (link.pass(&timing, u64::MAX / 2, 1514), link.pass(&timing, u64::MAX / 2, 60));
+        assert!(((second - first) as f64 - ticks(1_230.4 - 1.454)).abs() <= 1.0);
+        // Though the counter was read before the line came.
+        assert!(timing.furthest(64) as f64 >= ticks(1_301.5 + 65.0 * 1_230.4 + 5_000.0));
+    }
+
+    #[test]
+    fn what_no_frame_can_take_is_refused() {
+        let Some(clock) = tsc() else { return };
+        for (out, link, rest) in [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, MOST.0 + 1, 0)] {
+            let delay = Delay { out: Picos(out), link: Picos(link), rest: Picos(rest) };
+            let error = Timing::new(clock, 100, |_| delay).unwrap_err();
+            assert_eq!(error, TimingError { len: 60, delay });
+        }
+        let longest = Delay { out: MOST, link: MOST, rest: MOST };
+        let timing = Timing::new(clock, 100, |_| longest).unwrap();
+        assert!(Link::default().pass(&timing, u64::MAX, 100) == u64::MAX && timing.furthest(1 << 14) < u64::MAX);
+    }
+}
