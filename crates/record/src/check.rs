@@ -1,4 +1,5 @@
-//! The schema `hairpin.check/1`: what the instrument costs, and whether it reports a delay that it did not make.
+//! The schema `hairpin.check/1`: what the instrument costs, whether it reports a delay that it did not make, and whether an emulated NIC keeps its
+//! word.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ pub struct Check {
     pub schema: String,
     /// Name and version of the tool, such as `hairpin 0.1.0`.
     pub tool: String,
-    /// Passed if every delay was reported within the bound.
+    /// Passed if every delay and every latency was reported within its bound.
     pub verdict: Verdict,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a check is too short to tell.
     pub clock: ClockFacts,
@@ -28,6 +29,35 @@ pub struct Check {
     pub bound_ns: u64,
     /// One row per delay, the shortest first.
     pub delays: Vec<Delay>,
+    /// How far a measured RTT over the emulated NIC may lie from the sum of its parts.
+    #[serde(default)]
+    pub latency_bound_ns: u64,
+    /// The emulated NIC at several declared latencies, the shortest first; none where it cannot be measured here.
+    #[serde(default)]
+    pub latencies: Vec<Latency>,
+    /// Why there are none, if there are none.
+    #[serde(default)]
+    pub no_latencies: Option<String>,
+}
+
+/// A declared latency, and the round trip measured over it: 2 × declared + turn-around + own. The figures are those of one round of
+/// interleaved blocks, the one with the middle error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// One way, as declared to the device.
+    pub declared_ns: u64,
+    /// The server's turn-around, p50.
+    pub turnaround_ns: f64,
+    /// What the program itself takes of a round trip, p50: both ends in turn on one core, nothing emulated, and as long a pause each way.
+    pub own_ns: f64,
+    /// What these add up to.
+    pub sum_ns: f64,
+    /// The RTT, p50.
+    pub measured_ns: f64,
+    /// Measured less sum.
+    pub error_ns: f64,
+    /// Passed if the error is within the bound.
+    pub verdict: Verdict,
 }
 
 /// A delay that a device injected, and what the instrument said of it. Every figure is the median over interleaved blocks of the

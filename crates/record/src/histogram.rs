@@ -159,6 +159,11 @@ impl Decoded {
     pub fn count(&self) -> u64 {
         self.0.len()
     }
+
+    /// Every time that was recorded and how often, ascending, to three digits.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|step| (self.0.lowest_equivalent(step.value_iterated_to()), step.count_at_value()))
+    }
 }
 
 /// Unpacks an encoded histogram into its uncompressed form. The deserializer sets aside whatever length that form claims (up to 4 GiB), so
@@ -211,6 +216,14 @@ mod tests {
         for (got, want) in [(q.p50, 5e6), (q.p90, 9e6), (q.p99, 9.9e6), (q.p999, 9.99e6)] {
             assert!((got.unwrap() as f64 / want - 1.0).abs() < 1e-3, "{got:?} {want}");
         }
+    }
+
+    #[test]
+    fn recorded_times_are_counted() {
+        let mut times = Times::new();
+        [7, 7, 900, 5_001].into_iter().for_each(|ns| times.record(ns));
+        let counts: Vec<(u64, u64)> = Decoded::decode(&times.encode()).unwrap().counts().collect();
+        assert_eq!(counts, [(7, 2), (900, 1), (5_000, 1)]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod fit;
 pub mod floor;
 pub mod frames;
 pub mod histogram;
+pub mod pcie;
 pub mod progress;
 pub mod recorder;
 pub mod run;

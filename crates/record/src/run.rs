@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use hairpin_units::Picos;
+
 use crate::floor::Floor;
 use crate::warning::Note;
 
@@ -193,8 +195,57 @@ pub struct Row {
     pub granted: Vec<Granted>,
     /// The declared physical floor; `null` where none was declared.
     pub floor: Option<Box<Floor>>,
+    /// The path `niq` only: what was emulated, and what its driver did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub niq: Option<Box<Niq>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
+}
+
+/// The emulated NIC of a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Niq {
+    /// The NIC design whose latency was emulated; `null`: none, shared memory as it is.
+    pub nic: Option<String>,
+    /// What a request was declared to take one way, in ns; `null` where nothing was emulated.
+    pub request_ns: Option<Picos>,
+    /// The same of a reply.
+    pub reply_ns: Option<Picos>,
+    /// What was taken off the device's time of each way because the design's figure is from program to program: this program's own part, measured before
+    /// the row. `null` where nothing was.
+    #[serde(default)]
+    pub own_ns: Option<f64>,
+    /// What the client's driver did on PCI Express, as a NIC of this design would have it.
+    pub client: Pcie,
+    /// The same of the server's.
+    pub server: Option<Pcie>,
+    /// Transactions that overlap a stall of either core: more than 2 us between two looks at the clock. `null` where nobody watched.
+    pub stalled: Option<u64>,
+    /// Mean RTT of the others.
+    pub rtt_mean_without_stalled_ns: Option<f64>,
+}
+
+/// Transactions on PCI Express of one port: what a driver for such a NIC makes; here the lines lie in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pcie {
+    /// Frames sent.
+    pub frames_sent: u64,
+    /// Frames received.
+    pub frames_received: u64,
+    /// Lines that the CPU wrote to send.
+    pub posted_writes: u64,
+    /// Lines that the CPU read and found a frame in.
+    pub reads: u64,
+    /// Descriptors that the NIC fetched.
+    pub descriptor_fetches: u64,
+    /// Reads of frames' bytes by the NIC.
+    pub dma_reads: u64,
+    /// Writes of frames' bytes by the NIC.
+    pub dma_writes: u64,
+    /// Writes that returned credits.
+    pub credit_writes: u64,
+    /// Reads of the other side's credits.
+    pub credit_reads: u64,
 }
 
 /// Summary of a distribution of times in ns. Quantiles come from the histogram (three digits), min, max and mean are exact.

@@ -9,6 +9,7 @@ use hairpin_record::bounce::{self, Bounce, BounceSecond};
 use hairpin_record::check::{self, Check};
 use hairpin_record::floor::{self, Comparison, FitReport, Floor, Sizes};
 use hairpin_record::histogram::Decoded;
+use hairpin_record::pcie::{self, Primitives, Probe};
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
 use hairpin_record::stream::{self, Stream};
@@ -27,6 +28,8 @@ fn published_schemas_are_those_of_the_code() {
     published::<Comparison>(floor::COMPARISON_SCHEMA, "hairpin.floor-comparison-1.json");
     published::<Sizes>(floor::SIZES_SCHEMA, "hairpin.floor-sizes-1.json");
     published::<FitReport>(floor::FIT_SCHEMA, "hairpin.floor-fit-1.json");
+    published::<Probe>(pcie::SCHEMA, "hairpin.floor-pcie-1.json");
+    published::<Primitives>(pcie::PRIMITIVES_SCHEMA, "hairpin.floor-pcie-primitives-1.json");
     published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
     published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
     published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");

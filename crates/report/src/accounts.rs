@@ -1,10 +1,11 @@
-//! The accounts that some rows have beside their round trips: TCP segments, the parts of a transaction, paced requests.
+//! The accounts that some rows have beside their round trips: TCP segments, the parts of a transaction, paced requests, an emulated NIC.
 
-use hairpin_record::run::{Row, TcpSide};
+use hairpin_record::run::{Niq, Row, TcpSide};
+use hairpin_units::Picos;
 
 use crate::figure::{payload, rate, us_or_blank};
 use crate::grid::{Column, Grid};
-use crate::label::path;
+use crate::label::{paced, path};
 
 /// A table with the sentence that says what it shows.
 pub(crate) struct Account {
@@ -14,7 +15,7 @@ pub(crate) struct Account {
 
 /// Every account that some of these rows have.
 pub(crate) fn accounts(rows: &[&Row]) -> Vec<Account> {
-    [tcp(rows), parts(rows), from_due(rows)].into_iter().flatten().collect()
+    [tcp(rows), parts(rows), from_due(rows), pcie(rows), emulated(rows)].into_iter().flatten().collect()
 }
 
 /// TCP_INFO of both sides; the transaction rate leads, since segments are what it is paid in.
@@ -74,6 +75,58 @@ fn from_due(rows: &[&Row]) -> Option<Account> {
     let columns = [Column::words("path"), Column::figures("payload"), Column::figures("trans/s")].into_iter();
     let columns = columns.chain(["min", "p50", "p90", "p99", "p99.9", "max"].map(Column::figures)).collect();
     account("From the time a paced request was due -> reply in the caller's buffer, in us", columns, lines)
+}
+
+/// `niq`: what a NIC of its design would make the client's PCI Express link carry.
+fn pcie(rows: &[&Row]) -> Option<Account> {
+    let lines = niq(rows).map(|(row, niq)| {
+        let (own, sent, came) = (&niq.client, niq.client.frames_sent, niq.client.frames_received);
+        let per =
+            |count: u64, frames: u64| if frames == 0 { String::new() } else { format!("{:.2}", count as f64 / frames as f64) };
+        let out = [own.posted_writes, own.credit_reads, own.descriptor_fetches, own.dma_reads].map(|count| per(count, sent));
+        let back = [own.reads, own.credit_writes, own.dma_writes].map(|count| per(count, came));
+        [paced(row), payload(row)].into_iter().chain(out).chain(back).collect()
+    });
+    let lines = lines.collect();
+    let mut columns = vec![Column::words("path"), Column::figures("payload")];
+    columns.extend(["write", "credit", "fetch", "DMA"].map(|title| Column::figures(title).under("sent")));
+    columns.extend(["read", "credit", "DMA"].map(|title| Column::figures(title).under("received")));
+    let heading = "PCI Express transactions of the client per frame, as a NIC of this design makes them (counted, emulated)";
+    account(heading, columns, lines).map(|account| Account { grid: Grid { labels: 2, ..account.grid }, ..account })
+}
+
+/// `niq` with a declared latency: what was declared, and what stalls of the host do to the mean.
+fn emulated(rows: &[&Row]) -> Option<Account> {
+    let lines = niq(rows).filter_map(|(row, niq)| Some((row, niq, niq.nic.as_ref()?))).map(|(row, niq, nic)| {
+        let us = |time: Picos| us_or_blank(Some(time.as_ns_f64()));
+        let declared = match (niq.request_ns, niq.reply_ns) {
+            (Some(request), Some(reply)) if request == reply => us(request),
+            (Some(request), Some(reply)) => format!("{}/{}", us(request), us(reply)),
+            _ => String::new(),
+        };
+        let half = |ns: Option<f64>| us_or_blank(ns.map(|ns| ns / 2.0));
+        vec![
+            paced(row),
+            payload(row),
+            crate::prose::clean(nic),
+            declared,
+            half(row.rtt_ns.p50.map(|ns| ns as f64)),
+            half(row.rtt_ns.mean),
+            half(niq.rtt_mean_without_stalled_ns),
+            niq.stalled.map(|count| count.to_string()).unwrap_or_default(),
+        ]
+    });
+    let lines = lines.collect();
+    let mut columns = vec![Column::words("path"), Column::figures("payload"), Column::words("NIC")];
+    columns.push(Column::figures("declared"));
+    columns.extend(["p50", "mean"].map(|title| Column::figures(title).under("RTT/2")));
+    columns.extend(["mean", "left out"].map(|title| Column::figures(title).under("without stalled")));
+    let heading = "Emulated: declared one way and RTT/2, which is not one-way, in us; stalled: transactions that overlap a stall of over 2 us of either core";
+    account(heading, columns, lines)
+}
+
+fn niq<'r>(rows: &'r [&'r Row]) -> impl Iterator<Item = (&'r Row, &'r Niq)> {
+    rows.iter().filter_map(|row| row.niq.as_deref().map(|niq| (*row, niq)))
 }
 
 fn account(heading: &'static str, columns: Vec<Column>, rows: Vec<Vec<String>>) -> Option<Account> {

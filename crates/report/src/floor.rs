@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hairpin_record::floor::{Class, Comparison, Counts, Floor, Sizes, Span, Stage};
-use hairpin_record::run::Row;
+use hairpin_record::run::{Origin, Row};
 use hairpin_units::{BitRate, Picos};
 
 use crate::Options;
@@ -42,7 +42,8 @@ pub(crate) fn gap(row: &Row, floor: &Floor) -> String {
     // A record from elsewhere may claim any time.
     let rtt = Span::point(Picos::from_ns(p50.min(Picos::MAX.0 as u64 / 1000) as i64));
     let beyond = rtt.less(floor.rtt);
-    let words = if beyond.high_ns < Picos::ZERO {
+    // An emulated link is the declared one: below it lies what was taken off for the program's own part and did not take so long.
+    let words = if beyond.high_ns < Picos::ZERO && row.origin != Origin::Emulated {
         "the RTT is below the floor: this link is not the declared one".into()
     } else {
         let times = floor.rtt.ns.map_or(String::new(), |ns| format!(", {} times the floor", ratio(p50 as f64 / ns.as_ns_f64())));

@@ -43,13 +43,19 @@ pub(crate) fn name(row: &Row, link: Option<&str>) -> Name {
     Name { base, size: format!("{} B", payload(row)) }
 }
 
+/// Path, and rate if paced; for tables whose heading tells the origin.
+pub(crate) fn paced(row: &Row) -> String {
+    let text = short(&row.path);
+    match row.pace_per_s {
+        Some(per_s) => format!("{text} @{}", pace(per_s)),
+        None => text,
+    }
+}
+
 /// The cell that leads a row: path, rate if paced, origin unless measured.
 pub(crate) fn path(row: &Row) -> String {
     use hairpin_record::run::Origin;
-    let mut text = short(&row.path);
-    if let Some(per_s) = row.pace_per_s {
-        text = format!("{text} @{}", pace(per_s));
-    }
+    let text = paced(row);
     match row.origin {
         Origin::Measured => text,
         Origin::Emulated => format!("{text} [emulated]"),

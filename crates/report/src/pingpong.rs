@@ -1,8 +1,9 @@
 //! A line per size as the `snf_pingpong` of a published table prints it, so that old and new figures can be laid side by side.
 
-use hairpin_record::run::Run;
+use hairpin_record::run::{Niq, Row, Run};
 
 use crate::label::path;
+use crate::prose::clean;
 
 /// What the lines' HRT is; they have no room to say so themselves.
 pub const PINGPONG_LABEL: &str = "HRT is RTT/2, not one-way";
@@ -29,6 +30,17 @@ pub(crate) fn line(figures: &Line) -> String {
     )
 }
 
+/// A comment before a line of figures that no such NIC gave.
+fn emulated(row: &Row, nic: &str, stalled: Option<u64>, without_ns: Option<f64>) -> String {
+    let mut text = format!("# emulated: {}", clean(nic));
+    if let Some((stalled, without_ns)) = stalled.zip(without_ns) {
+        let us = without_ns / 2e3;
+        text.push_str(&format!("; without the {stalled} of {} that overlap a stall {us:.2} per HRT", row.rtt_ns.count));
+    }
+    text.push('\n');
+    text
+}
+
 /// `elapsed = %d us, %.2f per HRT (min:%.2f, max:%.2f), size %d`, a line per result.
 ///
 /// `elapsed` is the measured time, HRT half the exact mean, minimum and maximum of the RTT in us, `size` the request's payload. A result
@@ -41,6 +53,9 @@ pub fn pingpong(run: &Run) -> String {
         if several && under != path(row) {
             under = path(row);
             text.push_str(&format!("# {under}\n"));
+        }
+        if let Some(Niq { nic: Some(nic), stalled, rtt_mean_without_stalled_ns, .. }) = row.niq.as_deref() {
+            text.push_str(&emulated(row, nic, *stalled, *rtt_mean_without_stalled_ns));
         }
         let half = |ns: Option<u64>| ns.map(|ns| ns as f64 / 2.0);
         let rtt = &row.rtt_ns;

@@ -17,7 +17,7 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Paths that cannot leave the host.
-const LOCAL: [&str; 5] = ["unix", "unix-dgram", "pipe", "eventfd", "memory"];
+const LOCAL: [&str; 6] = ["unix", "unix-dgram", "pipe", "eventfd", "memory", "niq"];
 /// The rates whose cost is told, in 1/s.
 const RATES: [f64; 2] = [10.0, 1000.0];
 const POLICIES: [&str; 6] = ["block", "poll", "epoll", "spin", "busy-poll", "adaptive"];

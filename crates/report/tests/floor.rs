@@ -8,8 +8,14 @@ use hairpin_model::nic::{NicModel, find};
 use hairpin_model::nic_file::parse;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::floor::{Floor, SIZES_SCHEMA, Sizes};
-use hairpin_record::run::{Quantiles, Row, Run};
-use hairpin_report::{Options, floor, floor_comparison, floor_fit, floor_pingpong, floor_sizes, json};
+use hairpin_record::histogram::Times;
+use hairpin_record::pcie::{
+    Device, Implementation, PRIMITIVES_SCHEMA, Primitives, Probe, Published, PublishedRead, Reads, SCHEMA, Stalls, Step,
+};
+use hairpin_record::run::{ClockFacts, Origin, Quantiles, Row, Run};
+use hairpin_report::{
+    Options, floor, floor_comparison, floor_fit, floor_pcie, floor_pcie_primitives, floor_pingpong, floor_sizes, json,
+};
 use insta::assert_snapshot;
 
 fn link(rate: &str, cable: &str, hops: &[&str]) -> Link {
@@ -170,11 +176,127 @@ fn a_measured_row_beside_its_floor() {
     run.results[1].floor = Some(Box::new(at("niq", Some(Size::Payload(64)), &ten)));
     let text = fits(hairpin_report::table(&run, &Options::default()));
     assert_snapshot!(text[text.find("Floor").unwrap()..].to_owned());
+    let words = |run: &Run| hairpin_report::table(run, &Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    // An emulated link is the declared one, whatever came out.
+    run.results[1].origin = Origin::Emulated;
+    assert!(words(&run).contains("gap -") && !words(&run).contains("not the declared one"), "{}", words(&run));
     // Between the ends of an interval there is no single gap.
     run.results.truncate(1);
     run.results[0].floor = Some(Box::new(at("dna-82599", None, &Link::default())));
-    let words = |run: &Run| hairpin_report::table(run, &Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&run).contains("floor 134.4..5000 ns"), "{}", words(&run));
     run.results[0].rtt_ns.p50 = None;
     assert!(words(&run).contains("there is no RTT p50"), "{}", words(&run));
+}
+
+fn clock() -> ClockFacts {
+    ClockFacts { source: "tsc".into(), cost_ns: 20.9, step_ns: 8.7, ticks_per_s: 2.3e9, drift_ppb: None }
+}
+
+/// Made figures: a read takes 820 ns and a little more, one in a thousand stalls.
+fn probed(count: u64) -> Probe {
+    let mut times = Times::new();
+    (0..count).for_each(|n| times.record(if n % 1_000 == 999 { 14_000 } else { 820 + (n * 7 % 13) * (n % 11) }));
+    let row = |cpu: &str, mean, stddev, min, max| PublishedRead { cpu: cpu.into(), mean, stddev, min, max };
+    Probe {
+        schema: SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        origin: Origin::Measured,
+        clock: clock(),
+        device: Device {
+            address: "0000:3b:00.0".into(),
+            vendor: Some("0x8086".into()),
+            device: Some("0x1572".into()),
+            driver: Some("i40e".into()),
+            link_speed: Some("8.0 GT/s PCIe".into()),
+            link_width: Some("8".into()),
+        },
+        bar: 0,
+        bar_bytes: 8 << 20,
+        offset: 8,
+        reads: Reads {
+            own_cost_ns: 20.9,
+            read_ns: times.quantiles(),
+            histogram: times.encode(),
+            stalls: Stalls {
+                over_ns: 2_000,
+                count: count / 1_000,
+                share: (count / 1_000) as f64 / count as f64,
+                mean_without_ns: Some(850.0),
+            },
+            first_value: 0x0008_0040,
+            all_ones: false,
+        },
+        published: Published {
+            label: "read by the device of host memory (initiator inferred)".into(),
+            source: "Flajslik and Rosenblum, \"Low Latency Network Interfaces\", Cache Effects".into(),
+            rows: vec![
+                row("leaves the line alone", 768.0, 1.9, 764.0, 776.0),
+                row("reads the line", 768.0, 2.02, 764.0, 784.0),
+                row("writes the line", 756.0, 8.59, 736.0, 772.0),
+            ],
+        },
+    }
+}
+
+#[test]
+fn a_probed_device() {
+    let probe = probed(20_000);
+    assert_snapshot!(fits(floor_pcie(&probe, &Options::default())));
+    let page = include_str!("../../../docs/verbs/floor.md");
+    assert!(page.contains(&floor_pcie(&probe, &Options::default())));
+    assert_eq!(serde_json::from_str::<Probe>(&json(&probe)).unwrap(), probe);
+}
+
+#[test]
+fn a_device_that_says_nothing_and_few_reads_of_it() {
+    let mut probe = probed(30);
+    probe.device = Device {
+        address: "0000:3b:00.0".into(),
+        vendor: Some("\u{1b}[31m".into()),
+        device: Some("x".into()),
+        ..Device::default()
+    };
+    (probe.reads.first_value, probe.reads.all_ones) = (u32::MAX, true);
+    assert_snapshot!(fits(floor_pcie(&probe, &Options::default())));
+    probe.reads.histogram = "what".into();
+    assert!(fits(floor_pcie(&probe, &Options::default())).contains("no histogram: "));
+}
+
+/// 50 ms is what many hosts wait for a device that does not answer.
+#[test]
+fn a_probe_with_times_far_apart_fits_too() {
+    let mut probe = probed(20_000);
+    let mut times = Times::new();
+    (0..20_000).for_each(|n| times.record(if n % 2 == 0 { 1 } else { 50_000_000 }));
+    (probe.reads.read_ns, probe.reads.histogram) = (times.quantiles(), times.encode());
+    let text = fits(floor_pcie(&probe, &Options::default()));
+    assert_eq!(text.lines().filter(|line| line.ends_with(&"#".repeat(40))).count(), 2, "{text}");
+}
+
+#[test]
+fn the_steps_of_a_driver() {
+    let steps = |times: [(f64, Option<f64>); 5]| {
+        let names = ["write line", "flush", "write line, flush", "read line anew", "read 4 bytes"];
+        let step = |(name, (alone_ns, in_a_row_ns)): (&str, _)| Step { name: name.into(), alone_ns, in_a_row_ns };
+        names.into_iter().zip(times).map(step).collect()
+    };
+    let primitives = Primitives {
+        schema: PRIMITIVES_SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        origin: Origin::Measured,
+        clock: clock(),
+        implementations: vec![
+            Implementation {
+                name: "coherent".into(),
+                about: "plain stores and loads".into(),
+                steps: steps([(3.5, Some(2.1)), (0.0, None), (3.5, Some(2.1)), (4.0, Some(2.5)), (1.7, Some(0.8))]),
+            },
+            Implementation {
+                name: "mapped".into(),
+                about: "streaming stores, sfence, clflush and mfence before a load".into(),
+                steps: steps([(6.1, Some(4.1)), (1.7, None), (5.2, Some(174.3)), (205.2, Some(214.8)), (1.7, Some(0.8))]),
+            },
+        ],
+    };
+    assert_snapshot!(fits(floor_pcie_primitives(&primitives, &Options::default())));
 }

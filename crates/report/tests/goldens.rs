@@ -3,15 +3,15 @@
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
 
 use hairpin_record::bounce::{self, Bounce, BounceSecond, Bounced, Kept};
-use hairpin_record::check::{self, Check, Delay, Verdict};
+use hairpin_record::check::{self, Check, Delay, Latency, Verdict};
 use hairpin_record::frames::{self, Lost, Refused, Rings};
 use hairpin_record::histogram::Times;
 use hairpin_record::progress::{self, Progress};
-use hairpin_record::run::{Cpu, CpuSide, Origin, Quantiles, Row, Run, Tcp, TcpSide};
+use hairpin_record::run::{Cpu, CpuSide, Niq, Origin, Pcie, Quantiles, Row, Run, Tcp, TcpSide};
 use hairpin_record::stream::{self, Direction, Step, Stream, StreamRow, Trial};
 use hairpin_record::warning::Warning;
 use hairpin_report::{Options, PathRow, RunRow, Support};
-use hairpin_units::{Nanos, Quantile};
+use hairpin_units::{Nanos, Picos, Quantile};
 use insta::assert_snapshot;
 
 /// The hand-written example of the record's schema.
@@ -141,6 +141,70 @@ fn table_of_tcp_accounts() {
     };
     let rows = [4, 40, 100, 1024, 1460].iter().flat_map(|bytes| [accounts(*bytes, "off", 1.0), accounts(*bytes, "on", 2.0)]);
     assert_snapshot!(fits(&hairpin_report::table(&run(rows.collect()), &Options::default())));
+}
+
+/// A row of the emulated NIC; a latency of 0 emulates none.
+fn emulated(path: &str, bytes: u64, nic: &str, one_way_ns: i64) -> Row {
+    let mut row = row(&format!("{path}/{path}"), 40_000, 400 + 2 * one_way_ns as u64);
+    (row.request_bytes, row.reply_bytes) = (bytes, bytes);
+    let frames = row.transactions;
+    let dma = if bytes > 18 { frames * bytes.div_ceil(256) } else { 0 };
+    let client = Pcie {
+        frames_sent: frames,
+        frames_received: frames,
+        posted_writes: frames,
+        reads: frames,
+        descriptor_fetches: if bytes > 18 { frames } else { 0 },
+        dma_reads: dma,
+        dma_writes: dma,
+        credit_writes: frames / 16,
+        credit_reads: frames / 64,
+    };
+    let declared = (one_way_ns > 0).then(|| Picos::from_ns(one_way_ns));
+    // Two sides that spin watch for stalls.
+    let watched = declared.filter(|_| path.contains("spin"));
+    row.niq = Some(Box::new(Niq {
+        nic: declared.map(|_| nic.into()),
+        request_ns: declared,
+        reply_ns: declared,
+        own_ns: None,
+        client: client.clone(),
+        server: Some(client),
+        stalled: watched.map(|_| 102),
+        rtt_mean_without_stalled_ns: watched.map(|_| 404.6 + 2.0 * one_way_ns as f64),
+    }));
+    if declared.is_some() {
+        row.origin = Origin::Emulated;
+    }
+    row
+}
+
+#[test]
+fn table_of_an_emulated_nic() {
+    let with = vec![
+        emulated("niq:spin", 18, "niq", 1_989),
+        emulated("niq:spin", 22, "niq", 3_059),
+        emulated("niq:block", 18, "niq", 1_989),
+    ];
+    assert_snapshot!(fits(&hairpin_report::table(&run(with), &Options::default())));
+    let mut large = emulated("niq:spin", 8_958, "a-card-of-their-own", 12_345_678);
+    large.reply_bytes = 18;
+    large.niq.as_mut().unwrap().reply_ns = Some(Picos::from_ns(1_989));
+    let text = hairpin_report::table(&run(vec![paced(large, 1000.0)]), &Options::default());
+    assert_snapshot!(fits(&text));
+    // Nothing declared: nothing emulated but the counts.
+    let text = hairpin_report::table(&run(vec![emulated("niq:spin", 64, "", 0)]), &Options::default());
+    assert!(text.contains("(counted, emulated)") && !text.contains("[emulated]") && !text.contains("declared"), "{text}");
+}
+
+#[test]
+fn pingpong_lines_say_what_is_emulated() {
+    let rows = vec![
+        emulated("niq:spin", 1, "sniffer10g", 5_170),
+        emulated("niq:spin", 2, "sniffer10g", 5_170),
+        emulated("niq:spin", 4, "", 0),
+    ];
+    assert_snapshot!(hairpin_report::pingpong(&run(rows)));
 }
 
 #[test]
@@ -399,7 +463,32 @@ fn checked(errors: [f64; 3]) -> Check {
         own_cost_least_ns: 36.9,
         bound_ns: 30,
         delays,
+        latency_bound_ns: 20,
+        latencies: Vec::new(),
+        no_latencies: Some("it takes two CPUs, and this process is allowed one".into()),
     }
+}
+
+fn latencies(errors: [f64; 2]) -> Vec<Latency> {
+    let of = |(declared_ns, error_ns): (u64, f64)| Latency {
+        declared_ns,
+        turnaround_ns: 13.0,
+        own_ns: 84.7,
+        sum_ns: 2.0 * declared_ns as f64 + 97.7,
+        measured_ns: 2.0 * declared_ns as f64 + 97.7 + error_ns,
+        error_ns,
+        verdict: if error_ns.abs() <= 20.0 { Verdict::Passed } else { Verdict::Failed },
+    };
+    [1_989, 3_059].into_iter().zip(errors).map(of).collect()
+}
+
+#[test]
+fn check_of_known_latencies() {
+    let sound = checked([0.6, -1.25, 12.0]);
+    let passed = Check { latencies: latencies([6.2, -3.1]), no_latencies: None, ..sound.clone() };
+    let failed = Check { latencies: latencies([6.2, 20.1]), verdict: Verdict::Failed, ..passed.clone() };
+    let both = [&passed, &failed].map(|check| hairpin_report::check(check, &Options::default()));
+    assert_snapshot!(both.join("\n"));
 }
 
 #[test]
