@@ -19,8 +19,11 @@ fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
     for (spec, parts) in [
         (
             "tpc",
-            &["no path \"tpc\"", "did you mean tcp?", "tcp, tcp-crr, udp, packet, xdp, unix, unix-dgram, pipe, eventfd, memory"]
-                [..],
+            &[
+                "no path \"tpc\"",
+                "did you mean tcp?",
+                "tcp, tcp-crr, udp, packet, xdp, unix, unix-dgram, pipe, eventfd, memory, niq",
+            ][..],
         ),
         (
             "tcp:spni",
@@ -45,7 +48,7 @@ fn an_unknown_flag_verb_or_link_is_named_with_what_there_is() {
     home.hairpin("pign").fails(2, &["pign", "ping"]);
     home.hairpin("").fails(2, &["Usage"]);
     home.hairpin("ping --link wifi").fails(2, &["there is no link \"wifi\"", "loopback, veth"]);
-    home.hairpin("ping --link veth:mut=1").fails(2, &["veth has no option \"mut\"", "mtu, queues, gro, tso, rate"]);
+    home.hairpin("ping --link veth:mut=1").fails(2, &["veth has no option \"mut\"", "mtu, queues, tx-queues, gro, tso, rate"]);
     home.hairpin("ping --link loopback:mtu=9000").fails(2, &["--link veth:mtu=9000"]);
 }
 

@@ -12,11 +12,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hairpin_wire::raw::ETHERTYPE as OURS;
 use net::{BROADCAST, MAC_A, MAC_B, Net, Wire, apart, frame, ip, veth};
 use serde_json::Value;
 use support::{Done, HAIRPIN, Home, Running, can, namespaces, namespaces_of_nobody, workers_of};
 
-const OURS: u16 = 0x88b5;
 /// Frames that come back are there within this.
 const SOON: Duration = Duration::from_secs(5);
 /// What does not come within this does not come.

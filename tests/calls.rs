@@ -67,20 +67,22 @@ fn spinning_sockets_call_nothing_else() {
 }
 
 #[test]
-fn memory_calls_nothing_at_all() {
-    if !strace("memory_calls_nothing_at_all") {
+fn shared_memory_calls_nothing_at_all() {
+    if !strace("shared_memory_calls_nothing_at_all") {
         return;
     }
     let home = Home::new();
-    let of = |transactions: u32| {
-        let args = format!("ping --link loopback --path memory --size 8 --count {transactions} --warmup 0s --no-store");
-        count(&home, "all", &args)
-    };
-    // What starting, asking the host and ending take is the same for both, but for a poll or two.
-    let (few, many) = (of(1_000), of(100_000));
-    let sum = |calls: &BTreeMap<String, u64>| calls.values().sum::<u64>();
-    assert!(sum(&few) > 50, "strace saw {few:?}");
-    assert!(sum(&many) < sum(&few) + 200, "{few:?}, then {many:?}");
+    for spec in ["memory", "niq:spin", "niq:spin --nic niq"] {
+        let of = |transactions: u32| {
+            let args = format!("ping --link loopback --path {spec} --size 8 --count {transactions} --warmup 0s --no-store");
+            count(&home, "all", &args)
+        };
+        // What starting, asking the host and ending take is the same for both, but for a poll or two.
+        let (few, many) = (of(1_000), of(100_000));
+        let sum = |calls: &BTreeMap<String, u64>| calls.values().sum::<u64>();
+        assert!(sum(&few) > 50, "strace saw {few:?}");
+        assert!(sum(&many) < sum(&few) + 200, "{spec}: {few:?}, then {many:?}");
+    }
 }
 
 #[test]

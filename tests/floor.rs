@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 
 use serde_json::Value;
-use support::Home;
+use support::{Home, can};
 
 #[test]
 fn the_published_budgets() {
@@ -121,6 +121,65 @@ fn a_measurement_stands_beside_its_floor() {
     let said = unknown["results"][0]["warnings"].as_array().unwrap().iter().find(|note| note["code"] == "no-floor").unwrap();
     assert!(said["message"].as_str().unwrap().contains("nothing tells the rate"), "{said}");
     home.hairpin(&format!("{quick} --nic x710")).fails(2, &["there is no NIC design"]);
+}
+
+#[test]
+fn the_steps_of_a_driver_are_measured_over_memory() {
+    let home = Home::new();
+    let found = home.json("floor pcie");
+    assert_eq!((found["schema"].as_str(), found["origin"].as_str()), (Some("hairpin.floor-pcie-primitives/1"), Some("measured")));
+    let ways: Vec<&str> = found["implementations"].as_array().unwrap().iter().map(|way| way["name"].as_str().unwrap()).collect();
+    assert_eq!(ways, ["coherent", "mapped"]);
+    for way in found["implementations"].as_array().unwrap() {
+        let steps = way["steps"].as_array().unwrap();
+        assert_eq!(steps.len(), 5);
+        assert!(steps.iter().all(|step| (0.0..100_000.0).contains(&step["alone_ns"].as_f64().unwrap())), "{way}");
+    }
+    let text = home.hairpin("floor pcie");
+    text.fails(0, &[]);
+    assert!(text.out.contains("nothing crosses PCIe") && text.out.contains("read line anew"), "{}", text.out);
+}
+
+#[test]
+fn a_probe_of_no_device_is_refused() {
+    let home = Home::new();
+    for (args, parts) in [
+        ("--device eth0 --bar 0 --offset 0", &["\"eth0\" is no PCI address", "0000:3b:00.0"][..]),
+        ("--device 3b:00 --bar 0 --offset 0", &["is no PCI address"]),
+        ("--device 0000:00:00.0 --bar 0", &["--offset <X>"]),
+        ("--device 0000:00:00.0 --offset 0", &["--bar <N>"]),
+        ("--bar 0 --offset 0", &["--device <BDF>"]),
+        ("--device 0000:00:00.0 --bar 0 --offset ten", &["write bytes as 8 or 0x8"]),
+        ("--device 0000:00:00.0 --bar 0 --offset -4", &["'-4'"]),
+        ("--device 0000:00:00.0 --bar 256 --offset 0", &["256 is not in 0..=255"]),
+        ("--device 0000:00:00.0 --bar 0 --offset 0 --count 0", &["0 is not in 1..="]),
+    ] {
+        home.hairpin(&format!("floor pcie {args}")).fails(2, parts);
+    }
+    // No machine has a device there; one without PCI says that instead.
+    let nowhere = home.hairpin("floor pcie --device 7fff:fe:1f.7 --bar 0 --offset 0");
+    let pci = std::path::Path::new("/sys/bus/pci/devices").exists();
+    let (code, why) =
+        if pci { (2, "there is no PCI device 7fff:fe:1f.7; there are") } else { (4, "this host shows no PCI devices") };
+    nowhere.fails(code, &[why]);
+}
+
+/// The first device that this host has: nothing of it is read, every case is refused before.
+#[test]
+fn a_probe_of_what_a_device_does_not_have_is_refused() {
+    let home = Home::new();
+    let device = fs::read_dir("/sys/bus/pci/devices").ok().and_then(|mut all| all.next());
+    if !can("a_probe_of_what_a_device_does_not_have_is_refused", device.is_some(), "this host has no PCI device") {
+        return;
+    }
+    let device = device.unwrap();
+    let device = device.unwrap().file_name().into_string().unwrap();
+    home.hairpin(&format!("floor pcie --device {device} --bar 9 --offset 0"))
+        .fails(2, &[&format!("{device} has no BAR 9; it has ")]);
+    for bar in 0..6 {
+        // No BAR, I/O ports, or no such word: usage in each case.
+        home.hairpin(&format!("floor pcie --device {device} --bar {bar} --offset 0x3")).fails(2, &[&device]);
+    }
 }
 
 #[test]

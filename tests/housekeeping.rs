@@ -8,6 +8,21 @@ use std::fs;
 
 use support::Home;
 
+#[test]
+fn every_verb_has_its_page() {
+    let help = Home::new().hairpin("--help").out;
+    let verbs = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A description that is continued stands further to the right.
+    let verbs: Vec<&str> =
+        verbs.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(verbs.contains(&"ping") && verbs.contains(&"completions"), "{help}");
+    for verb in verbs {
+        let page = format!("{}/../../docs/verbs/{verb}.md", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
+        assert!(text.starts_with(&format!("# `hairpin {verb}`")), "{page}");
+    }
+}
+
 const FLAGS: &[(&str, &[&str])] = &[
     (
         "ping",
@@ -126,7 +141,7 @@ fn man_pages_are_made_for_each_verb() {
 #[test]
 fn each_path_is_listed() {
     let home = Home::new();
-    let names = ["tcp", "tcp-crr", "udp", "packet", "xdp", "unix", "unix-dgram", "pipe", "eventfd", "memory"];
+    let names = ["tcp", "tcp-crr", "udp", "packet", "xdp", "unix", "unix-dgram", "pipe", "eventfd", "memory", "niq"];
     let text = home.hairpin("paths");
     let json = home.hairpin("paths --json").json();
     for name in names {

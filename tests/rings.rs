@@ -74,6 +74,36 @@ fn every_mixture_over_veth() {
 }
 
 #[test]
+fn payloads_of_several_pages_arrive_where_the_mtu_takes_them() {
+    if !rings("payloads_of_several_pages_arrive_where_the_mtu_takes_them") {
+        return;
+    }
+    let home = Home::new();
+    let paths = each(&[
+        "xdp:spin,mode=generic",
+        "xdp:spin,mode=native",
+        "xdp:block/udp",
+        "udp:spin/xdp:block",
+        "xdp:spin,mode=native/udp:spin",
+        "udp:spin/xdp:spin,mode=native",
+        "xdp:spin/packet:spin",
+        "xdp:spin,l3=off",
+    ]);
+    let run = home.json(&format!("ping --link veth:mtu=9000 {QUICK}{paths} --sizes 64,3466,3479,4068,8000,8972 --outstanding 4"));
+    complete(&run);
+    assert_eq!(rows(&run).len(), 48);
+    let used =
+        |row: usize| rows(&run)[row]["granted"].as_array().unwrap().iter().filter(|g| g["option"] == "multi-buffer").count();
+    assert_eq!((used(0), used(4)), (0, 2), "only where a frame is longer than a page: {}", rows(&run)[0]);
+    complete(&home.json(&format!("ping --link veth:mtu=9000 -6 {QUICK} --path xdp:spin --size 8952")));
+    complete(
+        &home.json(&format!(
+            "ping --link veth:mtu=9000 {QUICK} --path xdp:spin --request 64 --reply 8972 --flows 4 --outstanding 4"
+        )),
+    );
+}
+
+#[test]
 fn packet_over_loopback_where_the_kernel_takes_its_frames() {
     if !can("packet_over_loopback_where_the_kernel_takes_its_frames", root(), "packet sockets need root") {
         return;

@@ -360,5 +360,6 @@ fn udp_job(request: u32, reply: u32) -> Job {
         cookie: 7,
         plain_peer: false,
         raw: false,
+        emulated: None,
     }
 }

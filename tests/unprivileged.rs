@@ -15,10 +15,10 @@ fn loopback_needs_no_privilege() {
     }
     let home = home_of_nobody();
     let done = home.as_nobody(&format!(
-        "ping --link loopback {QUICK} --json --path tcp --path tcp-crr --path udp --path unix --path unix-dgram --path pipe --path udp:busy-poll"
+        "ping --link loopback {QUICK} --json --path tcp --path tcp-crr --path udp --path unix --path unix-dgram --path pipe --path udp:busy-poll --path niq:spin --path niq:block"
     ));
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert_eq!(rows(&done.json()).len(), 7);
+    assert_eq!(rows(&done.json()).len(), 9);
     assert!(done.err.contains("stored as"), "{done:?}");
     let small = home.as_nobody(&format!("ping --link loopback {QUICK} --size 8 --path eventfd --path memory"));
     assert_eq!(small.code, Some(0), "{small:?}");

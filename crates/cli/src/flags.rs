@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use hairpin_iopath::job::{Job, LocalPort, Reflector, Rewrite, Schedule, Sides};
-use hairpin_iopath::path::LinkKind;
+use hairpin_iopath::path::{LinkKind, Speaks};
 use hairpin_iopath::spec::Spec;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::Target;
@@ -19,9 +19,9 @@ use crate::exit::{Failure, say};
 /// The port of a session, and of `hairpin serve`.
 pub const PORT: u16 = 24_444;
 
-/// Where to: exactly one.
+/// Where to: exactly one; paths that never leave a process's host need none.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 pub struct Where {
     /// A host on which `hairpin serve` runs
     #[arg(value_name = "HOST[:PORT]")]
@@ -56,8 +56,8 @@ pub struct Mirror {
 }
 
 impl Where {
-    /// With the key of a remote server's session.
-    pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror) -> Result<Target, Failure> {
+    /// With the key of a remote server's session. Where all of `paths` are local, there is one place to go.
+    pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror, paths: &[Spec]) -> Result<Target, Failure> {
         if key_file.is_some() && self.host.is_none() {
             return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
         }
@@ -73,11 +73,16 @@ impl Where {
             (None, Some(link), _) => Ok(Target::Link(link)),
             (None, None, Some(HostPort { host, port: Some(port) })) => Ok(Target::Echo { host, port }),
             (None, None, Some(_)) => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
+            (None, None, None) if !paths.is_empty() && paths.iter().all(is_local) => Ok(Target::Link(LinkSpec::Loopback)),
             (None, None, None) => {
                 Err(Failure::usage("say where to: HOST, --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector"))
             }
         }
     }
+}
+
+fn is_local(spec: &Spec) -> bool {
+    matches!(spec.client.speaks(), Speaks::Local(_))
 }
 
 /// Reads a key file, and says if others may read it too.
@@ -196,6 +201,7 @@ impl Work {
                     cookie,
                     plain_peer: matches!(to, LinkKind::Echo | LinkKind::Reflector),
                     raw,
+                    emulated: None,
                 });
             }
         }

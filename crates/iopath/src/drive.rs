@@ -437,6 +437,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         self.counts.reordered += u64::from(self.flight.land(flow, place));
         self.silence = self.silence.max(now.since(self.last_stamp));
         (self.last_reply, self.last_stamp, self.answered) = (now, now, true);
+        self.marks.end(now);
         self.endpoint.received(flow, self.marks)?;
         if now >= self.look_at {
             self.look()?;

@@ -51,12 +51,17 @@ pub enum Mark {
     Replied,
     /// The connection is closed.
     Closed,
+    /// A core that takes part has stood still since the request was sent.
+    Stalled,
 }
 
 /// Takes the stamps of a transaction's parts.
 pub trait Marks {
     /// A transaction begins: its send stamp.
     fn begin(&mut self, sent: Ticks);
+    /// Its reply is there: its receive stamp.
+    #[inline(always)]
+    fn end(&mut self, _received: Ticks) {}
     /// A moment has come.
     fn mark(&mut self, mark: Mark);
     /// Between blocks: fold what was taken; `keep` is false during warm-up.

@@ -54,8 +54,8 @@ pub(crate) struct Message {
     pub(crate) checked: bool,
 }
 
-/// One ring's flows as an [`Endpoint`].
-pub(crate) struct Frames<I, W, F> {
+/// One ring's flows as an [`Endpoint`]; `LOSSY`: the link under it may drop a frame.
+pub(crate) struct Frames<I, W, F, const LOSSY: bool = true> {
     io: I,
     umem: Arc<Umem>,
     wait: W,
@@ -74,9 +74,27 @@ pub(crate) struct Frames<I, W, F> {
 impl<I: PacketIo, W: Wait, F: Framing> Frames<I, W, F> {
     /// Over a ring that is started.
     pub(crate) fn new(io: I, wait: W, framing: F, attended: bool) -> Frames<I, W, F> {
+        Frames::over(io, wait, framing, attended)
+    }
+}
+
+impl<I: PacketIo, W: Wait, F: Framing> Frames<I, W, F, false> {
+    /// Over a ring that loses nothing.
+    pub(crate) fn reliable(io: I, wait: W, framing: F) -> Frames<I, W, F, false> {
+        Frames::over(io, wait, framing, false)
+    }
+}
+
+impl<I: PacketIo, W: Wait, F: Framing, const LOSSY: bool> Frames<I, W, F, LOSSY> {
+    fn over(io: I, wait: W, framing: F, attended: bool) -> Frames<I, W, F, LOSSY> {
         let umem = io.umem().clone();
         let (arrived, outgoing) = (Vec::with_capacity(1), Vec::with_capacity(1));
         Frames { io, umem, wait, framing, attended, busy: false, held: None, arrived, outgoing, strays: 0 }
+    }
+
+    /// The ring.
+    pub(crate) fn io(&self) -> &I {
+        &self.io
     }
 
     /// Frames that were not of the session, and everything that the ring counted.
@@ -116,8 +134,8 @@ impl<I: PacketIo, W: Wait, F: Framing> Frames<I, W, F> {
     }
 }
 
-impl<I: PacketIo, W: Wait, F: Framing> Endpoint for Frames<I, W, F> {
-    const LOSSY: bool = true;
+impl<I: PacketIo, W: Wait, F: Framing, const LOSSY: bool> Endpoint for Frames<I, W, F, LOSSY> {
+    const LOSSY: bool = LOSSY;
 
     #[inline(always)]
     fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {

@@ -11,6 +11,7 @@
 pub mod drive;
 pub mod echo;
 pub mod endpoint;
+pub mod every;
 pub mod fake;
 mod flows;
 mod frames;

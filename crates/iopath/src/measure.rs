@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_record::run::{FlowFacts, Granted, Side, TcpSide};
+use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Tsc};
 use hairpin_sys::process;
@@ -86,6 +86,10 @@ pub struct ClientFound {
     pub error: Option<String>,
     /// Parts of a transaction, timed apart.
     pub parts: BTreeMap<String, Times>,
+    /// Transactions that overlap a stall of either core, where the path watches for those, and their RTTs added up in ns.
+    pub stalled: Option<(u64, u64)>,
+    /// What was taken off an emulated latency of one way in ns, because it is from program to program.
+    pub own_ns: Option<f64>,
     /// Relative change of the clock's rate over the run in parts per 10^9, if it was long enough to tell.
     pub drift_ppb: Option<f64>,
     /// What this side shares with the server's.
@@ -138,6 +142,8 @@ pub struct SideFound {
     pub cpus: Vec<u32>,
     /// System calls beyond send and receive.
     pub extra_calls: u64,
+    /// What the driver of the emulated NIC did on PCI Express.
+    pub pcie: Option<Pcie>,
     /// What was noticed.
     pub warnings: Vec<Warning>,
 }

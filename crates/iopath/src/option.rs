@@ -117,6 +117,13 @@ pub const L3: OptionDef = OptionDef {
 /// The queue of the device.
 pub const QUEUE: OptionDef =
     OptionDef { name: "queue", values: Values::Number(0, 4095), default: "0", doc: "the queue of the device, both ways" };
+/// The queue to send on.
+pub const SEND_QUEUE: OptionDef = OptionDef {
+    name: "send-queue",
+    values: Values::Number(0, 4095),
+    default: "beside",
+    doc: "the queue to send on, in copy mode, required as given; else one beyond the receive queues if there is one, else the same",
+};
 /// Where the XDP program runs.
 pub const MODE: OptionDef = OptionDef {
     name: "mode",

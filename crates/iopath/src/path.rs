@@ -23,6 +23,7 @@ pub const IO_PATHS: &[&dyn IoPath] = &[
     &paths::pipe::Pipe,
     &paths::eventfd::Eventfd,
     &paths::memory::Memory,
+    &paths::niq::Niq,
 ];
 
 /// One way to do a round trip.
@@ -125,13 +126,6 @@ pub enum LinkKind {
     Echo,
     /// Whatever returns Ethernet frames.
     Reflector,
-}
-
-impl LinkKind {
-    /// True if both sides share a network namespace and memory.
-    pub fn shares_namespace(self) -> bool {
-        matches!(self, LinkKind::Loopback)
-    }
 }
 
 /// Whether a path works here.

@@ -23,6 +23,7 @@ use hairpin_sys::clock::Clock;
 use hairpin_sys::netlink::{LinkFacts, Netlink};
 use hairpin_sys::umem::MAX_CHUNK;
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_ring_wait};
+use hairpin_sys::xsk::LONGEST_IN_ONE;
 use hairpin_wire::ethernet::{self, Mac};
 use hairpin_wire::{framing, raw};
 use rustix::net::{SendFlags, getpeername, getsockname, send};
@@ -43,8 +44,12 @@ use crate::spec::SideSpec;
 /// Entries of a ring: what is in flight twice over, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
 const MOST_ENTRIES: u32 = 4096;
-/// … with chunks of up to 64 KiB.
+/// … of frames that take chunks of up to 64 KiB, and several entries each.
 const MOST_LARGE: u32 = 256;
+/// Over a larger MTU a device makes room for what the job needs and no more, so that short frames keep the short way.
+const SHORT_MTU: u32 = 3506;
+/// A frame of what every Ethernet carries.
+const USUAL_FRAME: usize = 1514;
 /// How often neighbouring local ports are looked for.
 const TRIES: u32 = 64;
 /// Hops of a session's requests and replies.
@@ -302,9 +307,13 @@ fn filter(side: &SideSpec, ports: impl Iterator<Item = u16> + Clone) -> Filter {
 }
 
 /// What the path asks of the device.
-fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts) -> Config {
-    let in_flight = job.flows.saturating_mul(job.outstanding).min(MOST_ENTRIES);
-    let most = if link.mtu > 4000 { MOST_LARGE } else { MOST_ENTRIES };
+fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts, ipv6: bool) -> Config {
+    let payload = job.request.max(job.reply);
+    let needed = ethernet::LEN + headers(&side.options, ipv6) as usize + payload as usize;
+    let longest_frame = (link.mtu > SHORT_MTU).then(|| needed.max(USUAL_FRAME));
+    let entries_each = needed.div_ceil(LONGEST_IN_ONE) as u32;
+    let in_flight = job.flows.saturating_mul(job.outstanding).saturating_mul(entries_each).min(MOST_ENTRIES);
+    let most = if entries_each > 1 { MOST_LARGE } else { MOST_ENTRIES };
     let ring_entries = (2 * in_flight).next_power_of_two().clamp(LEAST_ENTRIES, most);
     Config {
         filter,
@@ -314,10 +323,12 @@ fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts) -> Confi
             _ => None,
         },
         zero_copy: side.options.get(&option::ZERO_COPY) != Some("off"),
+        send_queue: side.options.number(&option::SEND_QUEUE),
         busy_poll_us: (side.policy == Policy::BusyPoll).then(|| side.usecs()),
         ring_entries,
         // Both rings and the fill ring full, and one in hand.
         chunks: 4 * ring_entries,
+        longest_frame,
         ..Config::default()
     }
 }
@@ -336,7 +347,7 @@ fn open<B: BackEnd>(
         Side::Client => &job.spec.client,
         Side::Server => &job.spec.server,
     };
-    let config = Config { promiscuous, ..config(filter, side, job, link) };
+    let config = Config { promiscuous, ..config(filter, side, job, link, ipv6) };
     let mut device = B::open(&link.name, &config)?;
     let io = device.ring(side.options.number(&option::QUEUE).unwrap_or(0))?;
     let granted = io.granted();
@@ -357,7 +368,18 @@ fn open<B: BackEnd>(
     let why_of = |feature| granted.refused.iter().find(|refused| refused.feature == feature).map_or("", |refused| &refused.why);
     if let Some(mode) = granted.mode {
         note("mode", None, &mode.to_string(), granted.mode_why.as_deref().unwrap_or_default());
+        if granted.send_queue != granted.queue {
+            note("send-queue", None, &granted.send_queue.to_string(), "");
+        }
         note("zero-copy", None, if granted.zero_copy { "on" } else { "off" }, why_of(Feature::ZeroCopy));
+    }
+    if granted.multi_buffer {
+        note(
+            "multi-buffer",
+            None,
+            "on",
+            "a frame takes several entries of a ring, and one that arrives is put together by a copy",
+        );
     }
     if let Some(usecs) = config.busy_poll_us {
         let asked = format!("{usecs} us");

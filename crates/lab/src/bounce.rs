@@ -30,9 +30,9 @@ use crate::io::IoSpec;
 use crate::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Order};
 use crate::ping::Blame;
 use crate::row::busy_core;
-use crate::side::{SideError, WorkerSide};
+use crate::server::NUDGE_EVERY;
+use crate::side::{SideError, WorkerSide, wait};
 use crate::store::rfc3339;
-use crate::stream::{facts, wait};
 
 pub mod lifeline;
 
@@ -162,7 +162,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     let cpus: Vec<u32> = plan.cpu.or(allowed.first().copied()).into_iter().collect();
     let started = rfc3339(SystemTime::now());
     let mut worker = WorkerSide::start(None)?;
-    let (host, _) = facts(&mut worker, &plan.interface, &cpus, false)?;
+    let (host, _) = worker.facts(Some(&plan.interface), cpus.first().copied(), cpus.len() as u32, false)?;
     let ask = AskRings {
         io: plan.io.clone(),
         interface: plan.interface.clone(),
@@ -254,7 +254,7 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn Watcher) 
                 if stopped.is_some() {
                     worker.nudge();
                 }
-                wait(&[worker.as_fd(), signals.as_fd()])?;
+                wait(&[worker.as_fd(), signals.as_fd()], Some(NUDGE_EVERY)).map_err(SideError::Prepare)?;
             }
         }
     }

@@ -6,20 +6,23 @@
 //!   job: path, payload ─┘
 //! ```
 
-use hairpin_iopath::job::Job;
+use hairpin_iopath::job::{Emulated, FrameTimes, Job};
 use hairpin_iopath::path::Speaks;
 use hairpin_iopath::spec::SideSpec;
 use hairpin_model::nic::{Nic, Transfer};
 use hairpin_model::pcie::Pcie;
-use hairpin_model::waterfall::{Link, Size, round_trip};
-use hairpin_record::floor::{Counts, Floor};
+use hairpin_model::waterfall::{Link, Size, floor, round_trip};
+use hairpin_record::floor::{Counts, Floor, Part};
 use hairpin_record::run::HostFacts;
-use hairpin_units::BitRate;
-use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, TCP_HEADER, UDP_HEADER};
+use hairpin_units::{BitRate, Picos};
+use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, MIN_FRAME_WITHOUT_FCS, TCP_HEADER, UDP_HEADER};
 use serde_json::Value;
 
 /// The timestamp option of TCP with its padding (RFC 7323).
 const TCP_TIMESTAMPS: u64 = 12;
+
+/// What the path `niq` puts before the payload.
+const NIQ_HEADERS: u64 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
 
 /// What the user declared.
 #[derive(Clone, Debug)]
@@ -69,6 +72,29 @@ impl Declared {
         Ok(floor)
     }
 
+    /// What the emulated NIC is to take for a job's frames; `None`: nothing, since nothing with a latency was declared.
+    ///
+    /// # Errors
+    /// Why it cannot, in words.
+    pub(crate) fn emulated(&self, job: &Job) -> Result<Option<Emulated>, String> {
+        let nic = self.nic.model();
+        if nic.name() == "none" && self.link.rate.is_none() && self.link.cable.is_none() {
+            return Ok(None);
+        }
+        let times = |payload: u32| {
+            let payload = u64::from(payload);
+            let size = match nic.counts() {
+                Counts::Frame => Size::Frame((payload + NIQ_HEADERS).max(MIN_FRAME_WITHOUT_FCS)),
+                Counts::Payload => Size::Payload(payload),
+            };
+            let floor = floor(nic, Some(size), &self.link).map_err(|error| error.to_string())?;
+            let whole = floor.stages.iter().any(|stage| stage.part == Part::Whole);
+            Ok::<_, String>((whole, frame_times(&floor)?))
+        };
+        let ((whole, request), (_, reply)) = (times(job.request)?, times(job.reply)?);
+        Ok(Some(Emulated { nic: nic.name().into(), whole, request, reply }))
+    }
+
     /// Fills in what the host says of its interface and nobody declared.
     fn ask(&self, link: &mut Link, client: &HostFacts, frame: u64, notes: &mut Vec<String>) {
         if link.rate.is_none() {
@@ -94,6 +120,19 @@ impl Declared {
             }
         }
     }
+}
+
+/// The stages of a floor as the device keeps them.
+fn frame_times(floor: &Floor) -> Result<FrameTimes, String> {
+    let total = floor.total_ns.ok_or_else(|| {
+        let (nic, low, high) = (&floor.nic, floor.total_low_ns, floor.total_high_ns);
+        format!("{nic} takes {low} to {high} one way, and a device takes one time: give a NIC file with points, not intervals")
+    })?;
+    let out: Picos = floor.stages.iter().filter(|stage| stage.part == Part::Out).filter_map(|stage| stage.time.ns).sum();
+    let bits = i64::try_from(floor.wire_bytes * 8).unwrap_or(i64::MAX);
+    // A rate of Ethernet is at least 10 Mbit/s, so this fits; and it is not zero, since there is a floor.
+    let link_ps = (i128::from(bits) * 1_000_000_000_000 / i128::from(floor.rate_bit_per_s.max(1))) as i64;
+    Ok(FrameTimes { out_ps: out.0, link_ps, rest_ps: total.0 - out.0 })
 }
 
 /// What a path puts before the payload in a frame.

@@ -8,6 +8,7 @@
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
 //!   rings     the packet rings that a worker holds       io         how they are asked for
 //!   check     the instrument itself: its cost, and a delay that it did not make
+//!   pcie      4-byte reads of a device by the CPU, and what the steps of a NIC driver cost
 //!   row       both sides' reports become one row, with warnings
 //!   floor     what physics and the declared hardware allow, beside each row
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
@@ -22,6 +23,7 @@ pub mod floor;
 pub mod io;
 pub mod link;
 pub mod message;
+pub mod pcie;
 pub mod ping;
 pub mod raw;
 mod rings;

@@ -42,6 +42,8 @@ pub struct VethSpec {
     pub mtu: Option<u32>,
     /// Queues of both ends.
     pub queues: Option<u32>,
+    /// Transmit queues of both ends, where they are to be others: AF_XDP sends on one beyond the receive queues.
+    pub tx_queues: Option<u32>,
     /// Generic receive offload of both ends.
     pub gro: Option<bool>,
     /// TCP segmentation offload of both ends.
@@ -62,7 +64,7 @@ pub enum LinkError {
     #[error("loopback takes no options, veth does: --link veth:{0}")]
     Loopback(String),
     /// An option that veth has not.
-    #[error("veth has no option \"{0}\"; there are: mtu, queues, gro, tso, rate, timestamps")]
+    #[error("veth has no option \"{0}\"; there are: mtu, queues, tx-queues, gro, tso, rate, timestamps")]
     Key(String),
     /// A value that the option does not take.
     #[error("veth: {key}={value}: {key} takes {takes}")]
@@ -106,6 +108,7 @@ fn veth(options: &str) -> Result<VethSpec, LinkError> {
         match key {
             "mtu" => spec.mtu = number(68, 65_535, "68..65535")?,
             "queues" => spec.queues = number(1, 4096, "1..4096")?,
+            "tx-queues" => spec.tx_queues = number(1, 4096, "1..4096")?,
             "gro" => spec.gro = switch()?,
             "tso" => spec.tso = switch()?,
             "timestamps" => spec.timestamps = switch()?,
@@ -122,6 +125,7 @@ impl VethSpec {
         [
             ("mtu", self.mtu.map(|mtu| mtu.to_string())),
             ("queues", self.queues.map(|queues| queues.to_string())),
+            ("tx-queues", self.tx_queues.map(|queues| queues.to_string())),
             ("gro", self.gro.map(switch)),
             ("tso", self.tso.map(switch)),
             ("rate", self.rate.map(|rate| rate.to_string())),
@@ -164,7 +168,12 @@ impl VethSpec {
         };
         entered(server.order(&Order::Enter(first))?)?;
         entered(client.order(&Order::Enter(second))?)?;
-        server.order(&Order::MakePair { mtu: self.mtu, queues: self.queues, peer_pid: client.pid() })?;
+        server.order(&Order::MakePair {
+            mtu: self.mtu,
+            queues: self.queues,
+            tx_queues: self.tx_queues,
+            peer_pid: client.pid(),
+        })?;
         let [clients, servers] = ends;
         server.order(&Order::SetUp(servers))?;
         client.order(&Order::SetUp(clients))?;
@@ -240,9 +249,10 @@ mod tests {
     #[test]
     fn links_parse() {
         assert_eq!("loopback".parse(), Ok(LinkSpec::Loopback));
-        let all: LinkSpec = "veth:mtu=9000,queues=2,gro=on,tso=off,rate=1G,timestamps=off".parse().unwrap();
+        let all: LinkSpec = "veth:mtu=9000,queues=2,tx-queues=4,gro=on,tso=off,rate=1G,timestamps=off".parse().unwrap();
         let LinkSpec::Veth(veth) = &all else { panic!("{all:?}") };
-        assert_eq!((veth.mtu, veth.queues, veth.gro, veth.tso), (Some(9000), Some(2), Some(true), Some(false)));
+        assert_eq!((veth.mtu, veth.queues, veth.tx_queues), (Some(9000), Some(2), Some(4)));
+        assert_eq!((veth.gro, veth.tso), (Some(true), Some(false)));
         assert_eq!(veth.rate, Some(BitRate(1_000_000_000)));
         assert_eq!(all.record(None).options["timestamps"], "off");
     }

@@ -16,7 +16,7 @@ use hairpin_iopath::job::{Address, Job, Listen};
 use hairpin_record::bounce::Bounced;
 use hairpin_record::frames::Rings;
 use hairpin_record::progress::Progress;
-use hairpin_record::run::{ClockFacts, CpuSide, FlowFacts, Granted, HostFacts, Quantiles, Row, TcpSide};
+use hairpin_record::run::{ClockFacts, CpuSide, FlowFacts, Granted, HostFacts, Pcie, Quantiles, Row, TcpSide};
 use hairpin_record::warning::Note;
 use hairpin_units::{BitRate, Nanos};
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,8 @@ pub enum Order {
         mtu: Option<u32>,
         /// Queues of both ends.
         queues: Option<u32>,
+        /// Transmit queues, where they are to be others.
+        tx_queues: Option<u32>,
         /// The other worker.
         peer_pid: u32,
     },
@@ -239,6 +241,9 @@ pub struct ServerReport {
     pub flow_facts: Vec<FlowFacts>,
     /// System calls beyond receive and send.
     pub extra_calls: u64,
+    /// What the driver of an emulated NIC did.
+    #[serde(default)]
+    pub pcie: Option<Pcie>,
     /// What it noticed.
     pub warnings: Vec<Note>,
 }

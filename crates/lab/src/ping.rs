@@ -217,6 +217,7 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
         let path = || job.spec.to_string();
         let bad = |source| PingError::Job { path: path(), source };
         job.check(ipv6).map_err(bad)?;
+        emulating(job, plan.floor.as_ref())?;
         plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
         let name = job.spec.client.path.name();
         match (plan.target.kind(), job.spec.client.speaks()) {
@@ -242,6 +243,14 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
     Ok(())
 }
 
+/// The job, with the latency of the declared link where the path emulates one.
+fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, PingError> {
+    let emulates = job.spec.client.path.name() == "niq";
+    let emulated = declared.filter(|_| emulates).map(|declared| declared.emulated(job)).transpose();
+    let emulated = emulated.map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?.flatten();
+    Ok(Job { emulated, ..job.clone() })
+}
+
 /// Measures every row of the plan. A row that fails part way ends the run: what was measured until then is in the record, with its error.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, PingError> {
     check(plan)?;
@@ -262,6 +271,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         results: Vec::new(),
     };
     for (index, job) in plan.rows.iter().enumerate() {
+        let job = &emulating(job, plan.floor.as_ref())?;
         watcher.begins(index, plan.rows.len(), job);
         let measured = match stage.row(job, index, signals, watcher) {
             Ok(measured) => measured,
@@ -333,6 +343,7 @@ pub(crate) mod tests {
             cookie: 1,
             plain_peer: false,
             raw: false,
+            emulated: None,
         }
     }
 }

@@ -56,6 +56,9 @@ fn take_server(row: &mut Row, server: ServerReport) {
     row.turnaround_ns = Some(server.turnaround_ns);
     row.cpu.server = Some(server.cpu);
     row.extra_calls += server.extra_calls;
+    if let Some(niq) = &mut row.niq {
+        niq.server = server.pcie;
+    }
     row.granted.extend(server.granted);
     row.warnings.extend(server.warnings);
     if let Some(tcp) = &mut row.tcp {

@@ -17,13 +17,12 @@ use hairpin_iopath::job::{Job, Listen};
 use hairpin_iopath::path::{LinkKind, Support};
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Answer, Failure, Order, Request};
 use crate::session::channel::Channel;
 use crate::session::handshake::{self, Admission};
 use crate::session::key::Key;
-use crate::side::{SideError, WorkerSide};
+use crate::side::{SideError, WorkerSide, wait};
 use crate::stage::interface_of;
 
 /// Connections that may be shaking hands or measuring at once.
@@ -261,15 +260,6 @@ fn admit(job: &Job, ipv6: bool, in_progress: bool) -> Result<(), String> {
         return Err("this server takes rows of at most a week, with a --timeout of at most an hour; or --forever".into());
     }
     Ok(())
-}
-
-fn wait(fds: &[std::os::fd::BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<()> {
-    let mut fds: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });
-    match poll(&mut fds, limit.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 #[cfg(test)]

@@ -56,8 +56,7 @@ impl Server {
         let answer = match self {
             Server::Silent(_) => return Ok(None),
             Server::Worker { side, .. } => {
-                let interface = Some(interface.to_owned());
-                side.order(&Order::Facts { interface, cpu: job.cpus.server, threads: job.threads, server: true })?
+                return Ok(Some(side.facts(Some(interface), job.cpus.server, job.threads, true)?.0));
             }
             Server::Remote { channel, .. } => {
                 channel.send(&Request::Facts { threads: job.threads }).map_err(SideError::from)?;

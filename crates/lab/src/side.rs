@@ -6,10 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use hairpin_record::run::{ClockFacts, HostFacts};
 use hairpin_sys::process::{self, SpawnError};
 use hairpin_sys::shared::Shared;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::message::{Answer, Failure, Order};
+use crate::message::{Answer, Failure, InterfaceFacts, Order};
 use crate::session::channel::{Channel, RecvError, SendError};
 use crate::worker::{CONTROL_FD, NEIGHBOUR_FD, STOP_FD, VERB, program};
 
@@ -96,6 +98,28 @@ impl WorkerSide {
         Ok(self.channel.try_recv()?)
     }
 
+    /// The facts of its host and its clock: of `interface`, and of the cores that `threads` threads from `cpu` on use.
+    pub(crate) fn facts(
+        &mut self,
+        interface: Option<&str>,
+        cpu: Option<u32>,
+        threads: u32,
+        server: bool,
+    ) -> Result<(HostFacts, ClockFacts), SideError> {
+        match self.order(&Order::Facts { interface: interface.map(Into::into), cpu, threads, server })? {
+            Answer::Facts { facts, clock } => Ok((facts, clock)),
+            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// The address, MTU and counts of an interface in its network namespace.
+    pub(crate) fn interface_facts(&mut self, name: &str) -> Result<InterfaceFacts, SideError> {
+        match self.order(&Order::Interface(name.into()))? {
+            Answer::Interface(facts) => Ok(facts),
+            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
     /// Asks it to end the row it is in. It may sleep in a system call: nudge it until it answers.
     pub fn stop(&mut self) {
         self.stop.request_stop();
@@ -121,5 +145,15 @@ impl WorkerSide {
 impl AsFd for WorkerSide {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+}
+
+/// Sleeps until one of them can be read, a signal comes, or `limit` has passed.
+pub(crate) fn wait(on: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+    let mut fds: Vec<PollFd<'_>> = on.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });
+    match poll(&mut fds, limit.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -16,13 +16,12 @@ use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite};
 use hairpin_record::run::{ClockFacts, Hosts, Link};
 use hairpin_sys::shared::Shared;
 use hairpin_sys::signal::Signals;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::ping::{PingError, Plan, Target, Watcher};
 use crate::server::{Heard, NUDGE_EVERY, Server, without_error};
 use crate::session::handshake;
-use crate::side::{SideError, WorkerSide};
+use crate::side::{SideError, WorkerSide, wait};
 
 /// Both sides, ready for rows.
 pub(crate) struct Stage {
@@ -93,11 +92,7 @@ impl Stage {
 
     pub(crate) fn facts(&mut self, plan: &Plan) -> Result<(Hosts, ClockFacts), PingError> {
         let Some(job) = plan.rows.first() else { return Err(PingError::Interrupted) };
-        let order = Order::Facts { interface: self.interface.clone(), cpu: job.cpus.client, threads: job.threads, server: false };
-        let (client, clock) = match self.client.order(&order)? {
-            Answer::Facts { facts, clock } => (facts, clock),
-            other => return Err(SideError::OutOfTurn(format!("{other:?}")).into()),
-        };
+        let (client, clock) = self.client.facts(self.interface.as_deref(), job.cpus.client, job.threads, false)?;
         let interface = match &plan.target {
             Target::Link(link) => link.server_interface(),
             _ => "",
@@ -259,15 +254,10 @@ impl Stage {
 
     /// Sleeps until someone speaks.
     fn wait(&self, watch: &Watch, signals: &Signals) -> Result<(), RowEnd> {
-        let mut fds = vec![PollFd::new(&self.client, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        let server = self.server.watched().filter(|_| watch.server_said.is_none());
-        fds.extend(server.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let mut fds = vec![self.client.as_fd(), signals.as_fd()];
+        fds.extend(self.server.watched().filter(|_| watch.server_said.is_none()));
         let limit = if watch.stopped.is_some() { NUDGE_EVERY } else { BEAT_EVERY };
-        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
-        match poll(&mut fds, Some(&limit)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(PingError::Side(SideError::Prepare(error.into())).into()),
-        }
+        wait(&fds, Some(limit)).map_err(|error| PingError::Side(SideError::Prepare(error)).into())
     }
 }
 

@@ -9,6 +9,9 @@
 //!                              knows what the other counts
 //! ```
 
+mod cpus;
+mod plan;
+
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,160 +19,34 @@ use hairpin_iopath::job::Sides;
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
 use hairpin_record::frames::{Rings, per_s, wire_bits_per_s};
-use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link, Side};
+use hairpin_record::run::{ClockFacts, Hosts, Link, Side};
 use hairpin_record::stream::{self, Direction, Step, Stream, StreamRow, Trial};
 use hairpin_record::warning::Warning;
 use hairpin_sys::signal::Signals;
-use hairpin_sys::thread;
-use hairpin_sys::wait::Policy;
 use hairpin_units::Nanos;
 use hairpin_wire::framing::{ETHERNET_HEADER, MIN_FRAME_WITHOUT_FCS};
 use hairpin_wire::raw::ETHERTYPE;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use self::cpus::Cpus;
+pub use self::plan::{Ask, Plan, StreamError, TRIAL, Target, Watcher};
 use crate::bounce::Flush;
-use crate::io::{IoPair, IoSpec};
-use crate::link::{CLIENT_END, LinkSpec, SERVER_END, VethSpec};
+use crate::io::IoSpec;
+use crate::link::{CLIENT_END, LinkSpec, SERVER_END};
 use crate::message::{
     Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work,
 };
-use crate::ping::Blame;
 use crate::row::busy_core;
 use crate::search::{Found, RESOLUTION, search};
 use crate::server::NUDGE_EVERY;
-use crate::side::{SideError, WorkerSide};
+use crate::side::{SideError, WorkerSide, wait};
 use crate::store::rfc3339;
 
-/// Each trial of a search where no duration is given.
-pub const TRIAL: Nanos = Nanos::from_millis(500);
 /// What runs until the user ends it.
 const ENDLESS: Nanos = Nanos::from_secs(10 * 365 * 86_400);
 /// A side reports within this after its trial is over.
 const REPORT_WITHIN: Duration = Duration::from_secs(10);
 /// Opening rings may measure which of two modes is the faster.
 const OPEN_WITHIN: Duration = Duration::from_secs(20);
-
-/// What to measure, and where.
-#[derive(Debug)]
-pub struct Plan {
-    /// The other end.
-    pub target: Target,
-    /// One row each.
-    pub rows: Vec<Ask>,
-    /// Queues of each side.
-    pub queues: u32,
-    /// Each trial; `None`: [`TRIAL`] in a search, else until the user ends it.
-    pub duration: Option<Nanos>,
-    /// Offers this rate in frames/s and searches nothing.
-    pub per_s: Option<f64>,
-    /// The first CPU of each side.
-    pub cpus: Sides<Option<u32>>,
-    /// A number that nobody else knows: whose frames they are.
-    pub cookie: u64,
-    /// The command line, for the record.
-    pub command: Vec<String>,
-}
-
-/// Where to.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Target {
-    /// Two namespaces of our own.
-    Veth(VethSpec),
-    /// An interface of this host, and behind it another host.
-    Interface {
-        /// The interface.
-        name: String,
-        /// The other host's hardware address; not needed to receive.
-        to: Option<[u8; 6]>,
-    },
-}
-
-/// One row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
-    /// How both sides send and receive.
-    pub io: IoPair,
-    /// What is counted.
-    pub direction: Direction,
-    /// Bytes of every frame, FCS not included.
-    pub bytes: u64,
-    /// Nobody asked for this io by name: where it does not open it is passed over.
-    pub optional: bool,
-}
-
-/// Told how it gets on, between trials or about once a second.
-pub trait Watcher {
-    /// A row begins.
-    fn begins(&mut self, _index: usize, _of: usize, _ask: &Ask) {}
-    /// A trial of it is done.
-    fn trial(&mut self, _ask: &Ask, _step: &Step) {}
-    /// A row without a search goes on.
-    fn second(&mut self, _counts: &StreamCounts) {}
-    /// A row is passed over.
-    fn skipped(&mut self, _ask: &Ask, _why: &str) {}
-}
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-pub enum StreamError {
-    /// A frame that the interface does not take.
-    #[error("{interface} has an MTU of {mtu} bytes, so frames have {MIN_FRAME_WITHOUT_FCS} to {} bytes without FCS, not {bytes}", mtu + ETHERNET_HEADER)]
-    Size {
-        /// The interface.
-        interface: String,
-        /// Its MTU.
-        mtu: u64,
-        /// What was asked for.
-        bytes: u64,
-    },
-    /// A CPU that this process may not use.
-    #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu CLIENT,SERVER)")]
-    Cpu {
-        /// What was asked for.
-        cpu: u32,
-        /// What there is.
-        allowed: String,
-    },
-    /// Threads that sleep need a ring each.
-    #[error(
-        "{io} sleeps until a frame is there, so {queues} queues of a side need {queues} CPUs, and there are {cpus}: use :spin, or fewer --queues"
-    )]
-    Sleeps {
-        /// The io.
-        io: String,
-        /// Queues of a side.
-        queues: u32,
-        /// CPUs of a side.
-        cpus: usize,
-    },
-    /// An end without a hardware address.
-    #[error("{0} has no Ethernet address, so no frames go there")]
-    NoAddress(String),
-    /// A worker failed.
-    #[error(transparent)]
-    Side(#[from] SideError),
-    /// Rings, with the io that was asked for.
-    #[error("{0}")]
-    Rings(String, bool),
-    /// It stopped part way.
-    #[error("{0}")]
-    Ended(String),
-    /// Ctrl-C before anything was measured.
-    #[error("stopped before anything was measured")]
-    Interrupted,
-}
-
-impl StreamError {
-    /// Which exit code it is.
-    pub fn blame(&self) -> Blame {
-        match self {
-            StreamError::Size { .. } | StreamError::Cpu { .. } | StreamError::Sleeps { .. } => Blame::Usage,
-            StreamError::Rings(_, true) => Blame::Missing,
-            StreamError::Side(side) if side.missing() => Blame::Missing,
-            _ => Blame::Failed,
-        }
-    }
-}
 
 /// Measures every row. One that fails part way ends the run: what was measured until then is in the record, with its error.
 ///
@@ -220,44 +97,6 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     Ok(stream)
 }
 
-/// The CPUs of both sides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Cpus {
-    client: Vec<u32>,
-    server: Vec<u32>,
-}
-
-impl Cpus {
-    fn choose(plan: &Plan) -> Result<Cpus, StreamError> {
-        let allowed = thread::allowed_cpus().map_err(SideError::from)?;
-        if let Some(cpu) = [plan.cpus.client, plan.cpus.server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
-            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-            return Err(StreamError::Cpu { cpu, allowed });
-        }
-        let two = matches!(plan.target, Target::Veth(_));
-        let chosen = Cpus::of(&allowed, plan.queues, plan.cpus, two);
-        for ask in &plan.rows {
-            for (io, cpus) in [(&ask.io.client, &chosen.client), (&ask.io.server, &chosen.server)] {
-                if (cpus.len() as u32) < plan.queues && !matches!(io.policy, Policy::Spin | Policy::BusyPoll) {
-                    return Err(StreamError::Sleeps { io: io.to_string(), queues: plan.queues, cpus: cpus.len() });
-                }
-            }
-        }
-        Ok(chosen)
-    }
-
-    /// A CPU for each queue, as far as they go for both sides; the server's after the client's.
-    fn of(allowed: &[u32], queues: u32, asked: Sides<Option<u32>>, two: bool) -> Cpus {
-        let most = if two { (allowed.len() / 2).max(1) } else { allowed.len() };
-        let threads = most.min(queues as usize);
-        let from = |first: Option<u32>, otherwise: usize| {
-            let at = first.and_then(|first| allowed.iter().position(|cpu| *cpu == first)).unwrap_or(otherwise);
-            (at..at + threads).map(|at| allowed[at % allowed.len()]).collect()
-        };
-        Cpus { client: from(asked.client, 0), server: from(asked.server, threads) }
-    }
-}
-
 /// Both sides, ready for rows.
 struct Stage<'a> {
     signals: &'a Signals,
@@ -280,13 +119,13 @@ impl<'a> Stage<'a> {
             Target::Veth(veth) => {
                 let mut server = WorkerSide::start(None)?;
                 veth.set_up_quiet(&mut client, &mut server)?;
-                let facts = interface_facts(&mut server, SERVER_END)?;
+                let facts = server.interface_facts(SERVER_END)?;
                 let mac = facts.mac.ok_or_else(|| StreamError::NoAddress(SERVER_END.into()))?;
                 (Some(server), CLIENT_END.to_owned(), Some(mac))
             }
             Target::Interface { name, to } => (None, name.clone(), *to),
         };
-        let source = interface_facts(&mut client, &interface)?;
+        let source = client.interface_facts(&interface)?;
         let mtu = u64::from(source.mtu);
         if let Some(ask) = plan.rows.iter().find(|ask| !(MIN_FRAME_WITHOUT_FCS..=mtu + ETHERNET_HEADER).contains(&ask.bytes)) {
             return Err(StreamError::Size { interface, mtu, bytes: ask.bytes });
@@ -296,9 +135,12 @@ impl<'a> Stage<'a> {
     }
 
     fn facts(&mut self) -> Result<(Hosts, ClockFacts), StreamError> {
-        let (client, clock) = facts(&mut self.client, &self.interface, &self.cpus.client, false)?;
+        let (client, clock) =
+            self.client.facts(Some(&self.interface), self.cpus.client.first().copied(), self.cpus.client.len() as u32, false)?;
         let server = match &mut self.server {
-            Some(server) => Some(facts(server, SERVER_END, &self.cpus.server, true)?.0),
+            Some(server) => {
+                Some(server.facts(Some(SERVER_END), self.cpus.server.first().copied(), self.cpus.server.len() as u32, true)?.0)
+            }
             None => None,
         };
         Ok((Hosts { client, server }, clock))
@@ -440,7 +282,7 @@ impl<'a> Stage<'a> {
     /// Frames that the other end's kernel has counted, where that is who counts.
     fn far_frames(&mut self, ask: &Ask) -> Result<Option<u64>, StreamError> {
         match (&mut self.server, ask.direction) {
-            (Some(server), Direction::Inject) => Ok(Some(interface_facts(server, SERVER_END)?.rx_frames)),
+            (Some(server), Direction::Inject) => Ok(Some(server.interface_facts(SERVER_END)?.rx_frames)),
             _ => Ok(None),
         }
     }
@@ -500,39 +342,9 @@ impl<'a> Stage<'a> {
                     let message = format!("the {side}'s worker process says nothing");
                     return Err(SideError::Failed(Failure { message, missing: false }).into());
                 }
-                None => wait(&[from.as_fd(), self.signals.as_fd()])?,
+                None => wait(&[from.as_fd(), self.signals.as_fd()], Some(NUDGE_EVERY)).map_err(SideError::Prepare)?,
             }
         }
-    }
-}
-
-/// Sleeps until one of them is readable, or a little while.
-pub(crate) fn wait(on: &[std::os::fd::BorrowedFd<'_>]) -> Result<(), SideError> {
-    let mut fds: Vec<PollFd<'_>> = on.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let limit = Timespec { tv_sec: 0, tv_nsec: NUDGE_EVERY.subsec_nanos().into() };
-    match poll(&mut fds, Some(&limit)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(SideError::Prepare(error.into())),
-    }
-}
-
-pub(crate) fn facts(
-    side: &mut WorkerSide,
-    interface: &str,
-    cpus: &[u32],
-    server: bool,
-) -> Result<(HostFacts, ClockFacts), SideError> {
-    let (interface, cpu) = (Some(interface.to_owned()), cpus.first().copied());
-    match side.order(&Order::Facts { interface, cpu, threads: cpus.len() as u32, server })? {
-        Answer::Facts { facts, clock } => Ok((facts, clock)),
-        other => Err(SideError::OutOfTurn(format!("{other:?}"))),
-    }
-}
-
-pub(crate) fn interface_facts(side: &mut WorkerSide, name: &str) -> Result<InterfaceFacts, SideError> {
-    match side.order(&Order::Interface(name.into()))? {
-        Answer::Interface(facts) => Ok(facts),
-        other => Err(SideError::OutOfTurn(format!("{other:?}"))),
     }
 }
 
@@ -625,20 +437,5 @@ mod tests {
         let trial = joined(&ask(Direction::Receive), None, report(counts, Lost::default()), None, None);
         assert_eq!((trial.offered, trial.delivered, trial.lost, trial.lost_elsewhere), (100, Some(90), 10, 10));
         assert_eq!((trial.offered_per_s, trial.wire_bits_per_s), (50.0, 90.0 * 84.0 * 4.0));
-    }
-
-    #[test]
-    fn both_sides_have_cpus_of_their_own_where_there_are_enough() {
-        let none = Sides { client: None, server: None };
-        let of = |allowed: &[u32], queues, asked, two| {
-            let Cpus { client, server } = Cpus::of(allowed, queues, asked, two);
-            (client, server)
-        };
-        assert_eq!(of(&[0, 1], 1, none, true), (vec![0], vec![1]));
-        assert_eq!(of(&[0, 1], 2, none, true), (vec![0], vec![1]));
-        assert_eq!(of(&[0, 1, 4, 5], 2, none, true), (vec![0, 1], vec![4, 5]));
-        assert_eq!(of(&[3], 2, none, true), (vec![3], vec![3]));
-        assert_eq!(of(&[0, 1, 2], 2, none, false).0, [0, 1]);
-        assert_eq!(of(&[0, 1, 2, 3], 1, Sides { client: Some(2), server: Some(3) }, true), (vec![2], vec![3]));
     }
 }

@@ -10,12 +10,12 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::drive::Counts;
-use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_iopath::job::{Address, FrameTimes, Job, Listen};
 use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, Observer, ServerFound, ServerRun, cpu_of};
 use hairpin_iopath::path::PathError;
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Row, Side};
+use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Quality, Tsc};
 use hairpin_sys::ethtool::Ethtool;
@@ -26,7 +26,7 @@ use hairpin_sys::process;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::thread;
 use hairpin_tune::activity::CoreActivity;
-use hairpin_units::{Bytes, Nanos};
+use hairpin_units::{Bytes, Nanos, Picos};
 
 use crate::link::{CLIENT_END, SERVER_END};
 use crate::message::{
@@ -114,8 +114,9 @@ impl Worker {
     fn obey(&mut self, order: Order) -> Result<Answer, Failure> {
         match order {
             Order::Enter(namespace) => self.enter(namespace),
-            Order::MakePair { mtu, queues, peer_pid } => {
-                let config = VethConfig { name: SERVER_END.into(), peer_name: CLIENT_END.into(), mtu, queues, peer_pid };
+            Order::MakePair { mtu, queues, tx_queues, peer_pid } => {
+                let config =
+                    VethConfig { name: SERVER_END.into(), peer_name: CLIENT_END.into(), mtu, queues, tx_queues, peer_pid };
                 let made = Netlink::open().and_then(|netlink| netlink.create_veth(&config));
                 made.map(|()| Answer::Done).map_err(|error| Failure { message: error.to_string(), missing: true })
             }
@@ -234,6 +235,7 @@ impl Worker {
             granted: found.side.granted,
             flow_facts: found.side.flow_facts,
             extra_calls: found.side.extra_calls,
+            pcie: found.side.pcie,
             warnings: found.side.warnings.iter().map(Warning::note).collect(),
         })))
     }
@@ -265,6 +267,7 @@ impl Worker {
     fn client_report(&self, job: &Job, found: ClientFound, cpu: CpuSide, error: Option<PathError>) -> ClientReport {
         let mut row = Row {
             path: job.spec.to_string(),
+            origin: if job.emulated.is_some() { Origin::Emulated } else { Origin::Measured },
             request_bytes: job.request.into(),
             reply_bytes: job.reply.into(),
             flows: job.flows,
@@ -296,6 +299,7 @@ impl Worker {
             }
             recorder.finish(&mut row);
         }
+        row.niq = found.side.pcie.map(|client| Box::new(niq(job, client, found.own_ns, found.stalled, &row.rtt_ns)));
         // What a round trip itself takes is no stop.
         let silence = Nanos(found.counts.longest_silence_ns);
         if silence >= STOPPED_AFTER && silence.0 > 2 * row.rtt_ns.p99.or(row.rtt_ns.p50).unwrap_or(0) && row.pace_per_s.is_none()
@@ -310,6 +314,25 @@ impl Worker {
             error: found.error.or(error.map(|error| error.to_string())),
             drift_ppb: found.drift_ppb,
         }
+    }
+}
+
+/// What was emulated, and what the client's driver did.
+fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>, rtt: &Quantiles) -> Niq {
+    let one_way = |times: FrameTimes| Picos(times.one_way_ps());
+    let without = stalled.zip(rtt.mean).and_then(|((count, ns), mean)| {
+        let others = rtt.count.checked_sub(count).filter(|others| *others > 0)?;
+        Some((mean * rtt.count as f64 - ns as f64) / others as f64)
+    });
+    Niq {
+        nic: job.emulated.as_ref().map(|emulated| emulated.nic.clone()),
+        request_ns: job.emulated.as_ref().map(|emulated| one_way(emulated.request)),
+        reply_ns: job.emulated.as_ref().map(|emulated| one_way(emulated.reply)),
+        own_ns,
+        client,
+        server: None,
+        stalled: stalled.map(|(count, _)| count),
+        rtt_mean_without_stalled_ns: without,
     }
 }
 
@@ -329,7 +352,8 @@ fn path_failure(error: PathError) -> Failure {
     Failure { message: error.to_string(), missing: error.is_missing() }
 }
 
-fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
+/// What a record says of a clock; measures it.
+pub(crate) fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
     let quality = Quality::measure(clock);
     let tenth = |ns: f64| (ns * 10.0).round() / 10.0;
     ClockFacts {

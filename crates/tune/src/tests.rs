@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -211,6 +212,10 @@ impl Noting<'_> {
 impl Host for Noting<'_> {
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         self.note(path, self.host.read_bytes(path))
+    }
+
+    fn open(&self, path: &str) -> io::Result<File> {
+        self.note(path, self.host.open(path))
     }
 
     fn list(&self, path: &str) -> io::Result<Vec<String>> {

@@ -81,5 +81,6 @@ fn template() -> Result<Job, Failure> {
         cookie: crate::flags::cookie()?,
         plain_peer: false,
         raw: false,
+        emulated: None,
     })
 }

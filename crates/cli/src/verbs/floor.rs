@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use hairpin_lab::store;
 use hairpin_model::cable::Cable;
 use hairpin_model::compare::compare;
@@ -18,6 +18,7 @@ use hairpin_units::{BitRate, list};
 
 use crate::exit::{Failure, say};
 use crate::output::{colour, open_store, print};
+use crate::verbs::floor_pcie::FloorPcie;
 
 /// What lies between two NICs, as it is declared.
 #[derive(Debug, Args)]
@@ -84,7 +85,10 @@ impl Declared {
 
 /// What physics and the declared hardware allow
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Floor {
+    #[command(subcommand)]
+    probe: Option<Probe>,
     /// Bytes of the frame without FCS, one or several; the design's published size if not given, else 60
     #[arg(long, value_name = "LIST", value_parser = lengths, conflicts_with = "sizes")]
     frame: Option<Lengths>,
@@ -125,9 +129,22 @@ fn lengths(text: &str) -> Result<Lengths, String> {
     list::parse(text).map(Lengths).map_err(|error| error.to_string())
 }
 
+/// A part of the floor that can be measured.
+#[derive(Debug, Subcommand)]
+enum Probe {
+    /// Measure how long the CPU takes to read 4 bytes of a PCI device; without --device, what a NIC driver's steps cost over memory
+    ///
+    /// Nothing is written, but reading a register may have an effect on its device (clear a counter, acknowledge an interrupt): name one that its manual
+    /// calls safe to read.
+    Pcie(FloorPcie),
+}
+
 impl Floor {
-    /// Prints it. Nothing is measured.
+    /// Prints it. Nothing is measured, but by a probe.
     pub fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(Probe::Pcie(probe)) = self.probe {
+            return probe.run();
+        }
         let options = Options { colour: colour(), ..Options::default() };
         let text = match (&self.fit, &self.compare) {
             (Some(run), _) => self.fitted(run, &options)?,

@@ -11,6 +11,7 @@ mod check;
 mod completions;
 mod demo;
 mod floor;
+mod floor_pcie;
 mod paths;
 mod ping;
 mod runs;
@@ -32,7 +33,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Measure round trips: to a host that serves, over a link of this host, or to a plain echo service
+    /// Measure round trips: to a host that serves, over a link of this host, to a plain echo service, or through what returns frames
     Ping(Box<ping::Ping>),
     /// Answer the requests of `hairpin ping` on another host
     Serve(serve::Serve),

@@ -54,7 +54,7 @@ impl Ping {
     /// Measures, prints, stores.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        let target = self.to.target(self.key_file, self.mirror)?;
+        let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
         let rows = self.work.jobs(duration_was_given(), target.kind(), self.raw.is_some())?;
         let shown = self.output.shown();
         let floor = (self.floor || self.declared.is_any())

@@ -31,6 +31,25 @@ pub struct Work {
     pub thread: u32,
 }
 
+impl Work {
+    /// So many transactions of one flow, one at a time, with nothing before and nothing compared; silence never ends it.
+    pub fn short(request: usize, reply: usize, count: u64) -> Work {
+        Work {
+            request,
+            reply,
+            flows: 1,
+            outstanding: 1,
+            duration_ns: None,
+            count: Some(count),
+            warmup_ns: 0,
+            timeout_ns: u64::MAX,
+            cookie: 0,
+            verify: false,
+            thread: 0,
+        }
+    }
+}
+
 /// What surrounds the loop: asked only between blocks and when nothing came.
 pub trait Between {
     /// True if the run is to end now.

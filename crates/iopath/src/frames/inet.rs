@@ -148,6 +148,24 @@ impl<const V6: bool> Framing for Inet<V6> {
     }
 }
 
+/// The same over IPv4 without UDP checksums (RFC 768 allows it), for a link whose own check is enough.
+pub(crate) struct Unsummed(pub(crate) Inet<false>);
+
+impl Framing for Unsummed {
+    const HEADERS: usize = Inet::<false>::HEADERS;
+
+    #[inline(always)]
+    fn read(&self, frame: &[u8]) -> Option<Message> {
+        self.0.read(frame)
+    }
+
+    #[inline(always)]
+    fn write(&self, frame: &mut [u8], flow: u32, _len: usize, _intact: bool) {
+        // The template has zero there: no checksum.
+        frame[..Self::HEADERS].copy_from_slice(&self.0.flows[flow as usize].headers[..Self::HEADERS]);
+    }
+}
+
 fn sum_of(address: IpAddr) -> Sum {
     match address {
         IpAddr::V4(v4) => Sum::of(&v4.octets()),

@@ -2,6 +2,7 @@
 
 pub mod eventfd;
 pub mod memory;
+pub mod niq;
 pub mod packet;
 pub mod pipe;
 pub mod tcp;

@@ -31,7 +31,7 @@ impl IoPath for Xdp {
     }
 
     fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::L3, &option::QUEUE, &option::MODE, &option::ZERO_COPY, &option::DSCP, &option::USECS]
+        &[&option::L3, &option::QUEUE, &option::SEND_QUEUE, &option::MODE, &option::ZERO_COPY, &option::DSCP, &option::USECS]
     }
 
     fn payload_limit(&self, ipv6: bool) -> u32 {

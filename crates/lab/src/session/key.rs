@@ -1,9 +1,9 @@
 //! The key that both sides of a session share: 32 bytes, kept as one line of text in a file.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -51,16 +51,6 @@ pub enum LoadKeyError {
         /// What is wrong.
         source: ParseKeyError,
     },
-}
-
-/// Why a key file could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write the key to {}: {source}; an existing file is never overwritten: name another, or give it as --key-file", path.display())]
-pub struct SaveKeyError {
-    /// The file.
-    pub path: PathBuf,
-    /// What the kernel said.
-    pub source: io::Error,
 }
 
 /// A key as read from a file, and who else may read that file.
@@ -111,16 +101,6 @@ impl Key {
         Ok(Loaded { key, mode })
     }
 
-    /// Writes the key to a file that does not exist yet and that only its owner may read.
-    pub fn save_new(&self, path: &Path) -> Result<(), SaveKeyError> {
-        let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-            writeln!(file, "{}", self.to_text())?;
-            file.sync_all()
-        };
-        write().map_err(|source| SaveKeyError { path: path.into(), source })
-    }
-
     pub(super) fn bytes(&self) -> &[u8; LEN] {
         &self.0
     }
@@ -155,14 +135,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_saved_key_is_loaded_again_and_is_private() {
+    fn a_printed_key_is_loaded_again_and_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         let key = Key::generate().unwrap();
-        key.save_new(&path).unwrap();
+        std::fs::write(&path, key.to_text() + "\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         let loaded = Key::load(&path).unwrap();
         assert_eq!((loaded.key == key, loaded.mode, loaded.others_may_read()), (true, 0o600, false));
-        assert!(key.save_new(&path).unwrap_err().to_string().contains("never overwritten"));
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl<C: Clock> Marks for Parts<'_, C> {
             Mark::Closed if self.taken.len() < self.taken.capacity() => {
                 self.taken.push([self.connected.since(self.began), self.replied.since(self.connected), now.since(self.replied)]);
             }
-            Mark::Closed => {}
+            Mark::Closed | Mark::Stalled => {}
         }
     }
 

@@ -1,0 +1,68 @@
+//! `hairpin floor pcie`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use hairpin_lab::pcie::{Ask, READS, blame, open, primitives, probe};
+use hairpin_report::{Options, floor_pcie, floor_pcie_primitives, json};
+use hairpin_sys::host::RealHost;
+use hairpin_sys::pci::Address;
+
+use crate::exit::{Failure, say};
+use crate::output::{colour, print};
+
+/// At 1 us a read these take 10 seconds.
+const MOST_READS: u64 = 10_000_000;
+
+/// How long the CPU takes to read 4 bytes of a PCI device
+#[derive(Debug, Args)]
+pub struct FloorPcie {
+    /// The device, as lspci -D names it, such as 0000:3b:00.0; without it no device is touched
+    #[arg(long, value_name = "BDF", requires = "bar", requires = "offset")]
+    device: Option<Address>,
+    /// Its base address register, 0 to 5, one of memory
+    #[arg(long, value_name = "N", requires = "device")]
+    bar: Option<u8>,
+    /// Where in the BAR, in bytes, a multiple of 4, such as 0x8; reading some registers has an effect on the device
+    #[arg(long, value_name = "X", requires = "device", value_parser = offset)]
+    offset: Option<u64>,
+    /// Reads
+    #[arg(long, value_name = "N", requires = "device", default_value_t = READS, value_parser = RangedU64ValueParser::<u64>::new().range(1..=MOST_READS))]
+    count: u64,
+    /// As JSON (hairpin.floor-pcie/1; without a device hairpin.floor-pcie-primitives/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Decimal, or hexadecimal after 0x.
+fn offset(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"));
+    let read = digits.map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16));
+    read.map_err(|_| "write bytes as 8 or 0x8".into())
+}
+
+impl FloorPcie {
+    /// Measures, and prints it.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let options = Options { colour: colour(), ..Options::default() };
+        let text = match (self.device, self.bar, self.offset) {
+            (Some(device), Some(bar), Some(offset)) => {
+                let ask = Ask { device, bar, offset, count: self.count };
+                let word = open(&RealHost, ask).map_err(|why| Failure::blamed(&why, blame(&why)))?;
+                say(format_args!(
+                    "hairpin: reads {device}, BAR {bar}, offset {offset:#x}, {} times; reading a register may have an effect on its device",
+                    self.count
+                ));
+                let found = probe(&RealHost, ask, &word);
+                if self.json { json(&found) } else { floor_pcie(&found, &options) }
+            }
+            _ => {
+                let found = primitives().map_err(Failure::failed)?;
+                if self.json { json(&found) } else { floor_pcie_primitives(&found, &options) }
+            }
+        };
+        print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

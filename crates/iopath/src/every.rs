@@ -1,0 +1,51 @@
+//! Every RTT of a short run, for checks of the instrument: a histogram of three digits is too coarse for those.
+
+use std::io;
+
+use hairpin_record::recorder::{Recorder, Sample};
+use hairpin_sys::clock::Clock;
+
+use crate::drive::{Between, Counts, End, Work, drive};
+use crate::endpoint::{Endpoint, NoMarks};
+use crate::pace::Closed;
+
+/// What a short run took.
+#[derive(Debug)]
+pub struct Every {
+    /// Measured time in ns.
+    pub measured_ns: u64,
+    /// Each RTT in ns, in the order of the replies.
+    pub rtts_ns: Vec<u64>,
+}
+
+/// Runs `work`, which has a count.
+///
+/// # Errors
+/// What ended it early.
+pub fn every_rtt<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> io::Result<Every> {
+    let mut kept = Kept(Vec::with_capacity(work.count.unwrap_or(0) as usize));
+    let found = drive(endpoint, clock, Closed, &mut NoMarks, work, &mut kept);
+    match found.end {
+        End::Failed(error) => Err(error),
+        End::Done | End::Stopped => Ok(Every { measured_ns: found.recorder.measured_ns(), rtts_ns: kept.0 }),
+    }
+}
+
+/// The middle one of these times, in their unit; 0 if there are none.
+pub fn median(times: &mut [u64]) -> u64 {
+    let middle = times.len() / 2;
+    if times.is_empty() { 0 } else { *times.select_nth_unstable(middle).1 }
+}
+
+struct Kept(Vec<u64>);
+
+impl Between for Kept {
+    fn stopped(&self) -> bool {
+        false
+    }
+
+    fn block(&mut self, _recorder: &Recorder, _counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        self.0.extend(samples.map(|sample| sample.rtt_ns));
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! `niq`: whole frames between two ports of an emulated NIC in shared memory, with the latency of a declared one if that is asked for.
+//!
+//! ```text
+//!   client  frame ─ tx_batch, kick ─▶ lines in shared memory ─▶ seen at once, or when the declared NIC and link had it there ─▶ server
+//!           ◀──────────────────────── the same the other way ◀──────────────────────────────────────────────────────────── reply
+//! ```
+//! The frames are Ethernet, IPv4 and UDP between two addresses that nobody else has: a payload of 18 bytes is the frame of 60. UDP's checksum is left
+//! out, as the link has one of its own (FCS) and a sum over the payload would be in every figure.
+
+mod proof;
+mod sleep;
+mod stalls;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use hairpin_packet::io::PacketIo;
+use hairpin_packet::niq::{Config, Delay, Port, PortError, Timing};
+use hairpin_record::run::{Pcie, Side};
+use hairpin_record::warning::Warning;
+use hairpin_sys::clock::Clock;
+use hairpin_sys::wait::{Policy, Spin, Wait};
+use hairpin_units::{Nanos, Picos};
+use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER};
+
+use self::sleep::{Interrupting, Sleep};
+use self::stalls::{Stalled, Watch, Watched};
+use crate::drive::Found;
+use crate::echo::{Echoed, echo};
+use crate::endpoint::NoMarks;
+use crate::frames::Frames;
+use crate::frames::inet::{Flow, Inet, Outer, Unsummed};
+use crate::job::{FrameTimes, Job};
+use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced};
+use crate::option::{OptionDef, Options};
+use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
+use crate::rendezvous;
+
+pub use self::proof::{Latency, own_ns, proof};
+
+/// The path `niq`.
+pub struct Niq;
+
+/// Headers of a frame in bytes.
+const HEADERS: usize = (ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER) as usize;
+/// The longest and the shortest frame of the device in bytes, without FCS.
+const LONGEST: usize = 9000;
+const SHORTEST: usize = 60;
+/// Lines of a ring: what is in flight twice over, within these bounds.
+const LEAST_ENTRIES: u32 = 64;
+const MOST_ENTRIES: u32 = 4096;
+
+/// Transactions in which the program's own part is found, and about the time that a frame of a published table is under way.
+const OWN: u64 = 2_000;
+const PAUSE: Nanos = Nanos(5_000);
+/// Who is who on a link of two (RFC 2544 keeps these addresses for such uses).
+const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
+/// The client's first port; flow n has the n-th after it.
+const FIRST_PORT: u16 = 49_152;
+const SERVER_PORT: u16 = 24_444;
+
+impl IoPath for Niq {
+    fn name(&self) -> &'static str {
+        "niq"
+    }
+
+    fn summary(&self) -> &'static str {
+        "an emulated low-latency NIC of two ports in shared memory; --nic and --rate say whose latency it has"
+    }
+
+    fn speaks(&self, _options: &Options) -> Speaks {
+        Speaks::Local("niq")
+    }
+
+    fn policies(&self) -> &'static [Policy] {
+        &[Policy::Spin, Policy::Block]
+    }
+
+    fn options(&self) -> &'static [&'static OptionDef] {
+        &[]
+    }
+
+    fn payload_limit(&self, _ipv6: bool) -> u32 {
+        (LONGEST - HEADERS) as u32
+    }
+
+    fn headers_in_mtu(&self, _options: &Options, _ipv6: bool) -> Option<u32> {
+        Some((IPV4_HEADER + UDP_HEADER) as u32)
+    }
+
+    fn max_threads(&self) -> u32 {
+        1
+    }
+
+    fn waits_on_all(&self) -> bool {
+        true
+    }
+
+    fn probe(&self, link: LinkKind) -> Support {
+        probe_local(link)
+    }
+
+    fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
+        run.found.own_ns = own_part(run.job, run.clock)?;
+        let config = config(run.job, run.clock, run.found.own_ns)?;
+        // The memory, and one descriptor for the one queue pair.
+        let descriptors = rendezvous::take_over(run, 2)?;
+        let port = only(Port::open(descriptors, &config).map_err(refused)?)?;
+        match run.clock {
+            AnyClock::Tsc(clock) => ping_on(run, clock, port),
+            AnyClock::Raw(clock) => ping_on(run, clock, port),
+        }
+    }
+
+    fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
+        let config = config(run.job, run.clock, own_part(run.job, run.clock)?)?;
+        let (ports, descriptors) = Port::create(&config).map_err(refused)?;
+        let port = only(ports)?;
+        let handed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+        rendezvous::hand_over(run, &handed)?;
+        // So that the client's end is seen when its process ends.
+        drop(descriptors);
+        match run.clock {
+            AnyClock::Tsc(clock) => echo_on(run, clock, port),
+            AnyClock::Raw(clock) => echo_on(run, clock, port),
+        }
+    }
+}
+
+fn refused(error: PortError) -> PathError {
+    PathError::Way(error.to_string())
+}
+
+fn only(mut ports: Vec<Port>) -> Result<Port, PathError> {
+    ports.pop().ok_or_else(|| PathError::Peer("the server made no port".into()))
+}
+
+/// Bytes of the frame around a payload, without FCS.
+fn frame_of(payload: u32) -> usize {
+    (HEADERS + payload as usize).max(SHORTEST)
+}
+
+/// Both sides make the same of a job, but for what each has found to be its program's own part of one way.
+fn config(job: &Job, clock: AnyClock, own_ns: Option<f64>) -> Result<Config, PathError> {
+    let in_flight = job.flows.saturating_mul(job.outstanding).min(MOST_ENTRIES);
+    let ring_entries = (2 * in_flight).next_power_of_two().clamp(LEAST_ENTRIES, MOST_ENTRIES);
+    let longest_frame = frame_of(job.request.max(job.reply)).min(LONGEST);
+    let timing = match (&job.emulated, clock) {
+        (None, _) => None,
+        (Some(_), AnyClock::Raw(_)) => {
+            return Err(PathError::Way(
+                "a latency is emulated by the time-stamp counter, which this host does not let programs trust: leave --nic, --rate and --cable out".into(),
+            ));
+        }
+        (Some(emulated), AnyClock::Tsc(clock)) => {
+            let own_ps = (own_ns.unwrap_or(0.0) * 1_000.0) as i64;
+            let times = |len: usize| if len == frame_of(job.request) { emulated.request } else { emulated.reply };
+            let timing = Timing::new(clock, longest_frame, |len| delay(times(len).without(own_ps)));
+            Some(timing.map_err(|error| PathError::Way(format!("{}: {error}", emulated.nic)))?)
+        }
+    };
+    Ok(Config { ring_entries, longest_frame, chunks: 2 * ring_entries, timing, ..Config::default() })
+}
+
+/// This program's own part of one way, in ns, where the emulated figure has it in it: half of what a round trip takes outside of the device.
+fn own_part(job: &Job, clock: AnyClock) -> Result<Option<f64>, PathError> {
+    match (job.emulated.as_ref().is_some_and(|emulated| emulated.whole), clock) {
+        (true, AnyClock::Tsc(clock)) => Ok(Some(own_ns(&clock, job.request, job.reply, PAUSE, OWN)? / 2.0)),
+        // Without the counter nothing is emulated, and config() says so.
+        _ => Ok(None),
+    }
+}
+
+fn delay(times: FrameTimes) -> Delay {
+    Delay { out: Picos(times.out_ps), link: Picos(times.link_ps), rest: Picos(times.rest_ps) }
+}
+
+/// How this side frames the payloads of `len` bytes that it sends.
+fn framing(flows: u32, len: u32, side: Side) -> Result<Unsummed, PathError> {
+    let flows: Vec<Flow> = (0..flows as u16)
+        .map(|flow| {
+            let client = SocketAddr::new(IpAddr::from(ADDRESSES[0]), FIRST_PORT.saturating_add(flow));
+            let server = SocketAddr::new(IpAddr::from(ADDRESSES[1]), SERVER_PORT);
+            match side {
+                Side::Client => Flow { own: client, peer: server },
+                Side::Server => Flow { own: server, peer: client },
+            }
+        })
+        .collect();
+    let [client, server] = [1, 2].map(|last| [2, 0, 0, 0, 0, last]);
+    let (own, peer) = if side == Side::Client { (client, server) } else { (server, client) };
+    let inet = Inet::new(Outer { own, peer, traffic_class: 0 }, &flows, side == Side::Server, len as usize);
+    inet.map(Unsummed).ok_or_else(|| PathError::Way("the flows do not fit the emulated link".into()))
+}
+
+fn ping_on<C: Clock>(run: &mut ClientRun<'_>, clock: C, port: Port) -> Result<(), PathError> {
+    let framing = framing(run.job.flows, run.job.request, Side::Client)?;
+    let spin = Spin::on_ring(clock.clone());
+    match (run.job.spec.client.policy, run.neighbour.filter(|_| run.job.emulated.is_some())) {
+        (Policy::Spin, Some(shared)) => {
+            let watch = Watch::new(&clock, shared, Side::Client);
+            let mut watched = Watched::new(Frames::reliable(port, watch.over(spin), framing), &watch);
+            let mut stalled = Stalled::new(&clock, &watch);
+            let outcome = run.alone(|job, work, between| drive_paced(&mut watched, &clock, job, &mut stalled, work, between));
+            run.found.stalled = Some(stalled.kept());
+            note(&mut watched.frames, Side::Client, &mut run.found.side);
+            outcome
+        }
+        (Policy::Spin, None) => measure(run, &clock, Frames::reliable(port, spin, framing)),
+        _ => {
+            let wait = Sleep::on(&clock, &port)?;
+            measure(run, &clock, Frames::reliable(Interrupting(port), wait, framing))
+        }
+    }
+}
+
+fn echo_on<C: Clock>(run: &mut ServerRun<'_>, clock: C, port: Port) -> Result<(), PathError> {
+    let framing = framing(run.job.flows, run.job.reply, Side::Server)?;
+    let spin = Spin::on_ring(clock.clone());
+    match (run.job.spec.server.policy, run.neighbour.filter(|_| run.job.emulated.is_some())) {
+        (Policy::Spin, Some(shared)) => {
+            let watch = Watch::new(&clock, shared, Side::Server);
+            respond(run, &clock, Frames::reliable(port, watch.over(spin), framing))
+        }
+        (Policy::Spin, None) => respond(run, &clock, Frames::reliable(port, spin, framing)),
+        _ => {
+            let wait = Sleep::on(&clock, &port)?;
+            respond(run, &clock, Frames::reliable(Interrupting(port), wait, framing))
+        }
+    }
+}
+
+fn measure<C: Clock, I: Device, W: Wait>(
+    run: &mut ClientRun<'_>,
+    clock: &C,
+    mut frames: Frames<I, W, Unsummed, false>,
+) -> Result<(), PathError> {
+    let outcome = run.alone(|job, work, between| -> Found { drive_paced(&mut frames, clock, job, &mut NoMarks, work, between) });
+    note(&mut frames, Side::Client, &mut run.found.side);
+    outcome
+}
+
+fn respond<C: Clock, I: Device, W: Wait>(
+    run: &mut ServerRun<'_>,
+    clock: &C,
+    mut frames: Frames<I, W, Unsummed, false>,
+) -> Result<(), PathError> {
+    let outcome = run.alone(|job, attention| -> Echoed { echo(&mut frames, clock, job.reply as usize, attention) });
+    note(&mut frames, Side::Server, &mut run.found.side);
+    outcome
+}
+
+/// Leaves what the port counted.
+fn note<I: Device, W: Wait>(frames: &mut Frames<I, W, Unsummed, false>, side: Side, found: &mut SideFound) {
+    let (strays, counters) = frames.counts();
+    if strays > 0 {
+        found.warnings.push(Warning::StrayFrames { side, count: strays });
+    }
+    if counters.lost() > 0 {
+        found.warnings.push(Warning::RingLoss { side, lost: counters.lost() });
+    }
+    let port = frames.io().port();
+    let pcie = port.pcie();
+    found.extra_calls += port.wake_ups();
+    found.pcie = Some(Pcie {
+        frames_sent: counters.tx_frames,
+        frames_received: counters.rx_frames,
+        posted_writes: pcie.posted_writes,
+        reads: pcie.reads,
+        descriptor_fetches: pcie.descriptor_fetches,
+        dma_reads: pcie.dma_reads,
+        dma_writes: pcie.dma_writes,
+        credit_writes: pcie.credit_writes,
+        credit_reads: pcie.credit_reads,
+    });
+}
+
+/// A ring that is a port.
+trait Device: PacketIo {
+    fn port(&self) -> &Port;
+}
+
+impl Device for Port {
+    fn port(&self) -> &Port {
+        self
+    }
+}

@@ -1,0 +1,264 @@
+//! The path held against latencies that are known: what the program itself takes of a round trip, and round trips over declared latencies.
+//!
+//! ```text
+//!   own     both ends in turn on one core, nothing emulated:  RTT = own + turn-around + device: tx_batch entered, pause, rx_batch left, twice
+//!   proof   an end on each core, one way declared:            RTT = 2 × declared + own + turn-around, if the device keeps its word
+//! ```
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
+
+use hairpin_packet::granted::Granted;
+use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use hairpin_packet::niq::{Config, Delay, Port, Timing, pair};
+use hairpin_record::run::Side;
+use hairpin_sys::clock::{Clock, Ticks, Tsc};
+use hairpin_sys::thread::pin;
+use hairpin_sys::umem::{Frame, Pool, Umem};
+use hairpin_sys::wait::Spin;
+use hairpin_units::{Nanos, Picos};
+
+use super::{frame_of, framing, refused};
+use crate::drive::Work;
+use crate::echo::{Attention, echo};
+use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::every::{every_rtt, median};
+use crate::frames::Frames;
+use crate::frames::inet::Unsummed;
+use crate::path::PathError;
+
+/// Silence that ends a measurement, in ns.
+const TIMEOUT_NS: u64 = 2_000_000_000;
+
+/// The p50 of round trips over a declared latency, in ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latency {
+    /// RTT.
+    pub rtt_ns: f64,
+    /// The server's turn-around in it.
+    pub turnaround_ns: f64,
+}
+
+/// What this program takes of a round trip over the device: its stamps included, the server's turn-around and the device not. p50 in ns of `count`
+/// transactions. After each frame sent it waits for `pause` before it looks: code and data that were not used for some microseconds are slower.
+///
+/// # Errors
+/// No memory.
+pub fn own_ns<C: Clock>(clock: &C, request: u32, reply: u32, pause: Nanos, count: u64) -> Result<f64, PathError> {
+    let longest_frame = frame_of(request.max(reply));
+    let (client, server) = pair(&Config { longest_frame, ..Config::default() }).map_err(refused)?;
+    let pause = clock.to_ticks(pause.0);
+    let device = Device { clock, pause, entered: AtomicU64::new(0), ticks: AtomicU64::new(0) };
+    let mut both = Both {
+        client: Frames::reliable(
+            Stamped { port: client, device: &device },
+            Spin::on_ring(clock.clone()),
+            framing(1, request, Side::Client)?,
+        ),
+        server: Frames::reliable(
+            Stamped { port: server, device: &device },
+            Spin::on_ring(clock.clone()),
+            framing(1, reply, Side::Server)?,
+        ),
+        device: &device,
+        reply: reply as usize,
+        others: Vec::with_capacity(2 * count as usize),
+    };
+    let mut rtts = measure(&mut both, clock, work(request, reply, count))?;
+    let mut others: Vec<u64> = both.others.iter().map(|ticks| clock.to_ns(*ticks)).collect();
+    // Each way's first reading lies outside of what the stamps say, and so it does where the device reads its clock on entry.
+    Ok((median(&mut rtts) as f64 - median(&mut others) as f64).max(0.0))
+}
+
+/// Round trips of `count` transactions between two CPUs over a device that takes `one_way` for each frame.
+///
+/// # Errors
+/// A CPU that is not allowed; no memory; a time that cannot be emulated.
+pub fn proof(clock: Tsc, cpus: [u32; 2], one_way: Picos, size: u32, count: u64) -> Result<Latency, PathError> {
+    let longest_frame = frame_of(size);
+    let delay = |_| Delay { out: Picos(0), link: Picos(0), rest: one_way };
+    let timing = Timing::new(clock, longest_frame, delay).map_err(|error| PathError::Way(error.to_string()))?;
+    let (client, server) = pair(&Config { longest_frame, timing: Some(timing), ..Config::default() }).map_err(refused)?;
+    let (there, back) = (framing(1, size, Side::Client)?, framing(1, size, Side::Server)?);
+    let told = AtomicBool::new(false);
+    let on = |cpu| pin(cpu).map_err(|error| PathError::Thread(error.to_string()));
+    thread::scope(|scope| {
+        let answers = scope.spawn(|| {
+            on(cpus[1])?;
+            let mut frames = Frames::reliable(server, Spin::on_ring(clock), back);
+            Ok::<_, PathError>(echo(&mut frames, &clock, size as usize, &mut Told(&told)))
+        });
+        let asks = scope.spawn(|| {
+            on(cpus[0])?;
+            let mut frames = Frames::reliable(client, Spin::on_ring(clock), there);
+            measure(&mut frames, &clock, work(size, size, count))
+        });
+        let rtts = asks.join();
+        told.store(true, Relaxed);
+        let panicked = |_| PathError::Thread("a measuring thread panicked".into());
+        let echoed = answers.join().map_err(panicked)??;
+        let mut rtts = rtts.map_err(panicked)??;
+        let turnaround_ns = echoed.turnaround.quantile(hairpin_units::Quantile::P50).unwrap_or(0) as f64;
+        Ok(Latency { rtt_ns: median(&mut rtts) as f64, turnaround_ns })
+    })
+}
+
+fn work(request: u32, reply: u32, count: u64) -> Work {
+    Work { warmup_ns: 1_000_000, timeout_ns: TIMEOUT_NS, ..Work::short(request as usize, reply as usize, count) }
+}
+
+/// Every RTT in ns.
+fn measure<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> Result<Vec<u64>, PathError> {
+    let measured = every_rtt(endpoint, clock, work).map_err(PathError::at("cannot measure over the emulated NIC"))?;
+    Ok(measured.rtts_ns)
+}
+
+/// Stops the server's loop.
+struct Told<'a>(&'a AtomicBool);
+
+impl Attention for Told<'_> {
+    fn stopped(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What the device took. Atomics only because a ring may go to another thread; here none does.
+struct Device<'c, C> {
+    clock: &'c C,
+    pause: u64,
+    entered: AtomicU64,
+    /// Of this round trip until now, in ticks.
+    ticks: AtomicU64,
+}
+
+/// A port that is timed from the entry of `tx_batch` until `rx_batch` of the other one returns the frame.
+struct Stamped<'d, 'c, C> {
+    port: Port,
+    device: &'d Device<'c, C>,
+}
+
+impl<C: Clock> PacketIo for Stamped<'_, '_, C> {
+    fn granted(&self) -> &Granted {
+        self.port.granted()
+    }
+
+    #[inline(always)]
+    fn pool(&mut self) -> &mut Pool {
+        self.port.pool()
+    }
+
+    #[inline(always)]
+    fn umem(&self) -> &Arc<Umem> {
+        self.port.umem()
+    }
+
+    #[inline(always)]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        let Device { clock, pause, entered, ticks } = self.device;
+        let entered = entered.load(Relaxed);
+        // Nothing is there yet, so the receiver looks again and again, as it does over a latency: the last look is then as little foreseen.
+        if clock.now().0 < entered + pause {
+            return 0;
+        }
+        let came = self.port.rx_batch(into, most);
+        let took = clock.now().0 - entered;
+        ticks.store(ticks.load(Relaxed) + took, Relaxed);
+        came
+    }
+
+    #[inline(always)]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        self.device.entered.store(self.device.clock.now().0, Relaxed);
+        self.port.tx_batch(frames)
+    }
+
+    #[inline(always)]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        self.port.kick(what)
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        self.port.waitable()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.port.counters()
+    }
+}
+
+/// Both ends in turn on one thread.
+struct Both<'d, 'c, C> {
+    client: Frames<Stamped<'d, 'c, C>, Spin<C>, Unsummed, false>,
+    server: Frames<Stamped<'d, 'c, C>, Spin<C>, Unsummed, false>,
+    device: &'d Device<'c, C>,
+    reply: usize,
+    /// Turn-around and device of each round trip, in ticks; as many as there is room for.
+    others: Vec<u64>,
+}
+
+impl<C: Clock> Endpoint for Both<'_, '_, C> {
+    const LOSSY: bool = false;
+
+    #[inline(always)]
+    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
+        self.device.ticks.store(0, Relaxed);
+        self.client.send(flow, len, fill, marks)
+    }
+
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        let Some(request) = self.server.recv(until)? else { return Ok(None) };
+        let received = self.device.clock.now();
+        let flow = request.flow;
+        let sent = self.device.clock.now();
+        self.server.reply(flow, self.reply)?;
+        // It is there, and nobody would look for it again.
+        let reply = self.client.recv(Ticks::NEVER)?;
+        if self.others.len() < self.others.capacity() {
+            self.others.push(sent.since(received) + self.device.ticks.load(Relaxed));
+        }
+        Ok(reply)
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, _flow: u32, _len: usize) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Display;
+    use std::io::Write;
+
+    use hairpin_sys::thread::allowed_cpus;
+
+    use super::*;
+
+    /// Left out aloud where something is missing; a failure where it must run.
+    fn left_out(why: impl Display) {
+        // Past the harness, which shows the output of passed tests to nobody.
+        let _ = writeln!(io::stderr(), "niq: the proof of a latency: SKIPPED: {why}");
+        assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{why}");
+    }
+
+    #[test]
+    fn the_program_takes_some_time_and_the_device_what_it_was_told() {
+        let clock = match Tsc::calibrate("") {
+            Ok(clock) => clock,
+            Err(why) => return left_out(why),
+        };
+        let own = own_ns(&clock, 18, 22, Nanos(1_000), 2_000).unwrap();
+        assert!((5.0..100_000.0).contains(&own), "{own}");
+        let [client, server, ..] = allowed_cpus().unwrap()[..] else { return left_out("this process is allowed one CPU") };
+        for declared_ns in [500, 20_000] {
+            let found = proof(clock, [client, server], Picos::from_ns(declared_ns), 18, 400).unwrap();
+            // Never sooner; how much later on a machine that does other things too is `hairpin check`'s affair.
+            assert!(found.rtt_ns >= 2.0 * declared_ns as f64, "{declared_ns}: {found:?}");
+        }
+    }
+}

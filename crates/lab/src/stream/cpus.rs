@@ -1,0 +1,70 @@
+//! Which CPUs the threads of both sides are pinned to.
+
+use hairpin_iopath::job::Sides;
+use hairpin_sys::thread;
+use hairpin_sys::wait::Policy;
+
+use super::{Plan, StreamError, Target};
+use crate::side::SideError;
+
+/// The CPUs of both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cpus {
+    pub(super) client: Vec<u32>,
+    pub(super) server: Vec<u32>,
+}
+
+impl Cpus {
+    /// Those asked for, or the first that this process may use.
+    ///
+    /// # Errors
+    /// A CPU that is not allowed, and a policy that sleeps with fewer CPUs than queues.
+    pub(super) fn choose(plan: &Plan) -> Result<Cpus, StreamError> {
+        let allowed = thread::allowed_cpus().map_err(SideError::from)?;
+        if let Some(cpu) = [plan.cpus.client, plan.cpus.server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
+            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            return Err(StreamError::Cpu { cpu, allowed });
+        }
+        let two = matches!(plan.target, Target::Veth(_));
+        let chosen = Cpus::of(&allowed, plan.queues, plan.cpus, two);
+        for ask in &plan.rows {
+            for (io, cpus) in [(&ask.io.client, &chosen.client), (&ask.io.server, &chosen.server)] {
+                if (cpus.len() as u32) < plan.queues && !matches!(io.policy, Policy::Spin | Policy::BusyPoll) {
+                    return Err(StreamError::Sleeps { io: io.to_string(), queues: plan.queues, cpus: cpus.len() });
+                }
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// A CPU for each queue, as far as they go for both sides; the server's after the client's.
+    fn of(allowed: &[u32], queues: u32, asked: Sides<Option<u32>>, two: bool) -> Cpus {
+        let most = if two { (allowed.len() / 2).max(1) } else { allowed.len() };
+        let threads = most.min(queues as usize);
+        let from = |first: Option<u32>, otherwise: usize| {
+            let at = first.and_then(|first| allowed.iter().position(|cpu| *cpu == first)).unwrap_or(otherwise);
+            (at..at + threads).map(|at| allowed[at % allowed.len()]).collect()
+        };
+        Cpus { client: from(asked.client, 0), server: from(asked.server, threads) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_have_cpus_of_their_own_where_there_are_enough() {
+        let none = Sides { client: None, server: None };
+        let of = |allowed: &[u32], queues, asked, two| {
+            let Cpus { client, server } = Cpus::of(allowed, queues, asked, two);
+            (client, server)
+        };
+        assert_eq!(of(&[0, 1], 1, none, true), (vec![0], vec![1]));
+        assert_eq!(of(&[0, 1], 2, none, true), (vec![0], vec![1]));
+        assert_eq!(of(&[0, 1, 4, 5], 2, none, true), (vec![0, 1], vec![4, 5]));
+        assert_eq!(of(&[3], 2, none, true), (vec![3], vec![3]));
+        assert_eq!(of(&[0, 1, 2], 2, none, false).0, [0, 1]);
+        assert_eq!(of(&[0, 1, 2, 3], 1, Sides { client: Some(2), server: Some(3) }, true), (vec![2], vec![3]));
+    }
+}
