@@ -16,10 +16,9 @@ use hairpin_packet::device::{BackEnd, Config, Favour};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::io::{Kick, PacketIo};
 use hairpin_sys::umem::Frame;
+use hairpin_wire::raw::ETHERTYPE;
 use serde::{Deserialize, Serialize};
 
-/// IEEE 802: local experimental ethertype 1.
-pub(crate) const ETHERTYPE: u16 = 0x88b5;
 /// Where in a frame its number lies; bouncers swap nothing behind the Ethernet header of a frame that is no IP.
 const NUMBER_AT: usize = 32;
 /// How long a bouncer may take to begin.

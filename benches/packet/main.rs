@@ -58,6 +58,10 @@ mod veth;
 const SMALL: u32 = 64 - 42;
 /// Payload in bytes of a 1,500-byte frame.
 const LARGE: u32 = 1500 - 42;
+/// A pair on which AF_XDP sends on a queue of its own …
+const APART: &str = "veth:tx-queues=2";
+/// … and how it does so in native mode, where veth keeps the queues apart: each side receives where the other sends.
+const NATIVE: &str = "xdp:spin,mode=native,queue=0,send-queue=1/xdp:spin,mode=native,queue=1,send-queue=0";
 /// Frames under way in a flood: fewer than the chunks that a ring favouring delay begins with.
 const WINDOW: usize = 128;
 /// Confidence of every interval.
@@ -104,9 +108,9 @@ struct Cell {
 }
 
 enum Kind {
-    /// RTT of a path spec against sockperf's spinning UDP with the same payload.
-    Rtt(&'static str),
-    /// RTT of `xdp:spin` with large frames against small ones.
+    /// RTT of a path spec over a link against sockperf's spinning UDP with the same payload.
+    Rtt(&'static str, &'static str),
+    /// RTT of `xdp:spin` with large frames against small ones, where sending has a queue of its own.
     Size,
     /// Time per frame of one bouncer against another in a flood of 64-byte frames.
     Flood(Bouncer, Bouncer),
@@ -119,9 +123,10 @@ fn bouncing(flush: &str) -> Bouncer {
 /// Every cell with its bound, in the order measured.
 fn cells() -> Vec<Cell> {
     vec![
-        Cell { name: "rtt-xdp", kind: Kind::Rtt("xdp:spin"), most: 0.38 },
-        Cell { name: "rtt-xdp-native", kind: Kind::Rtt("xdp:spin,mode=native"), most: 0.46 },
-        Cell { name: "rtt-packet", kind: Kind::Rtt("packet:spin"), most: 0.56 },
+        Cell { name: "rtt-xdp", kind: Kind::Rtt(APART, "xdp:spin"), most: 0.38 },
+        Cell { name: "rtt-xdp-one-queue", kind: Kind::Rtt("veth", "xdp:spin"), most: 0.38 },
+        Cell { name: "rtt-xdp-native", kind: Kind::Rtt("veth:queues=2", NATIVE), most: 0.46 },
+        Cell { name: "rtt-packet", kind: Kind::Rtt("veth", "packet:spin"), most: 0.56 },
         Cell { name: "size-1500-over-64", kind: Kind::Size, most: 1.25 },
         Cell { name: "bounce-testpmd", kind: Kind::Flood(bouncing("adaptive"), Bouncer::Testpmd), most: 1.0 },
     ]
@@ -179,9 +184,9 @@ fn bench(options: &Options) -> Result<bool, Stop> {
     for cell in &cells {
         let enough = Wanted { cell: cell.name.into(), build: &build, pairs: wanted, attempts: 2 * wanted };
         match &cell.kind {
-            Kind::Rtt(spec) => {
+            Kind::Rtt(link, spec) => {
                 let once = || {
-                    let (found, run) = tool.measured(&mut tool.ping("veth", spec, SMALL))?;
+                    let (found, run) = tool.measured(&mut tool.ping(link, spec, SMALL))?;
                     host.get_or_insert(run.hosts.client);
                     Ok(found)
                 };
@@ -195,7 +200,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
                 measure::pairs(&enough, &mut journal, &signals, once, |many| place.ready(sockperf, many), measured)?;
             }
             Kind::Size => {
-                let of = |size| tool.measured(&mut tool.ping("veth", "xdp:spin", size)).map(|(found, _)| found);
+                let of = |size| tool.measured(&mut tool.ping(APART, "xdp:spin", size)).map(|(found, _)| found);
                 measure::pairs(&enough, &mut journal, &signals, || of(LARGE), ready, |()| Ok(of(SMALL)?.p50_ns))?;
             }
             Kind::Flood(one, other) => {
@@ -232,7 +237,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
         "frame_bytes": { "small": 64, "large": 1500 },
         "window": WINDOW,
         "commands": {
-            "ping": words(&tool.ping("veth", "xdp:spin", SMALL)),
+            "ping": words(&tool.ping(APART, "xdp:spin", SMALL)),
             "bounce": words(&yard.command(&bouncing("adaptive"))),
             "testpmd": words(&yard.command(&Bouncer::Testpmd)),
             "xdp_bench": words(&yard.command(&Bouncer::XdpBench)),

@@ -1,0 +1,150 @@
+//! `make bench-niq`, the part over `hairpin ping`: a published table in real time, and polling against interrupts.
+//!
+//! ```text
+//!   what-if   niq:spin --nic sniffer10g, 1 to 2,048 bytes    p50/2 and mean/2 within 1 % of the published mean
+//!   trade     niq and udp, spin and block, twice:            /dev/cpu_dma_latency as it is, and held at 0
+//!             RTT and CPU time per transaction               for information
+//! ```
+//! Exit codes: 0 the bound is met, 1 failed, 3 it is missed, 4 not root.
+
+#![forbid(unsafe_code)]
+// The parts shared with the peer benchmark have more than this one needs.
+#![allow(dead_code)]
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use hairpin_lab::store::rfc3339;
+use hairpin_record::run::Run;
+
+#[path = "../peers/children.rs"]
+mod children;
+mod table;
+
+/// The design whose published table is run.
+const NIC: &str = "sniffer10g";
+/// What is traded against each other; with 18 bytes, the longest payload of a small frame.
+const TRADED: [&str; 4] = ["niq:spin", "niq:block", "udp:spin", "udp:block"];
+/// Held open with a 0 in it, it keeps cores out of idle states.
+const LATENCY: &str = "/dev/cpu_dma_latency";
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench niq --profile dev --`.
+#[derive(Parser)]
+struct Options {
+    /// Measured time of each row, in s
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// The client's CPU and the server's
+    #[arg(long, default_value = "0,1")]
+    cpu: String,
+    /// Where the record goes; runs/DATE-HOST/niq without it
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The hairpin to measure instead of the one just built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
+    hairpin: PathBuf,
+    /// Given by cargo bench, and not by cargo test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+enum Stop {
+    NotRoot(String),
+    Failed(String),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Failed(why)
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if !options.bench {
+        println!("niq: a benchmark of a minute or two; run it with `make bench-niq`");
+        return ExitCode::SUCCESS;
+    }
+    match bench(&options) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(3),
+        Err(Stop::NotRoot(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(4)
+        }
+        Err(Stop::Failed(why)) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures; true if the bound is missed.
+fn bench(options: &Options) -> Result<bool, Stop> {
+    // Before anything is measured, so that nobody waits for a refusal.
+    drop(held_awake()?);
+    let directory = options.out.clone().unwrap_or_else(record_directory);
+    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+
+    let what_if = measure(options, &["--path", "niq:spin", "--nic", NIC, "--sizes", "1..2048x2"], 12)?;
+    let trade = || {
+        let paths = TRADED.iter().flat_map(|path| ["--path", path]);
+        let args: Vec<&str> = paths.chain(["--size", "18"]).collect();
+        measure(options, &args, TRADED.len())
+    };
+    let as_it_is = trade()?;
+    let awake = held_awake()?;
+    let held = trade()?;
+    drop(awake);
+
+    let lines = table::what_if(&what_if)?;
+    let text = table::text(&lines, &[&as_it_is, &held], options.seconds)?;
+    for (name, run) in [("what-if.json", &what_if), ("trade.json", &as_it_is), ("trade-held-awake.json", &held)] {
+        let json = serde_json::to_string_pretty(run).map_err(|e| format!("{name}: {e}"))?;
+        write(&directory.join(name), &format!("{json}\n"))?;
+    }
+    write(&directory.join("table.txt"), &text)?;
+    print!("{text}");
+    eprintln!("record: {}", directory.display());
+    Ok(lines.iter().any(table::Line::missed))
+}
+
+/// Runs `hairpin ping` over loopback: its record, without what is not published of a host.
+fn measure(options: &Options, args: &[&str], rows: usize) -> Result<Run, String> {
+    let mut command = Command::new(&options.hairpin);
+    command.args(["ping", "--link", "loopback", "--json", "--no-store", "--cpu", &options.cpu]).args(args);
+    command.args(["--warmup", "0.1s", "--duration", &format!("{}s", options.seconds)]);
+    let limit = Duration::from_secs_f64(60.0 + 3.0 * options.seconds * rows as f64);
+    let text = children::run(&mut command, limit)?;
+    let mut run: Run = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
+    if let Some(error) = run.error {
+        return Err(format!("hairpin: {error}"));
+    }
+    for host in std::iter::once(&mut run.hosts.client).chain(&mut run.hosts.server) {
+        host.facts.remove("kernel_command_line");
+    }
+    Ok(run)
+}
+
+/// Keeps every core out of its idle states until the file is closed (Documentation/power/pm_qos_interface.rst).
+fn held_awake() -> Result<File, Stop> {
+    let opened =
+        File::options().write(true).open(LATENCY).and_then(|mut file| file.write_all(&0i32.to_ne_bytes()).map(|()| file));
+    opened.map_err(|e| Stop::NotRoot(format!("cannot hold {LATENCY} at 0: {e}; run this as root")))
+}
+
+/// `runs/DATE-HOST/niq` in the repository.
+fn record_directory() -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let now = rfc3339(SystemTime::now());
+    let date = now.split('T').next().unwrap_or(&now);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("niq")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
