@@ -10,6 +10,7 @@
 
 pub mod bounce;
 pub mod check;
+pub mod explain;
 pub mod fit;
 pub mod floor;
 pub mod frames;

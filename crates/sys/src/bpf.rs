@@ -1,4 +1,4 @@
-//! BPF objects compiled beforehand: loading, their constants and maps, and XDP programs on an interface.
+//! BPF objects compiled beforehand: loading, their constants and maps, XDP programs on an interface, and programs on tracepoints.
 //!
 //! ```text
 //!   object's bytes ─ open ─▶ constants (.rodata), sizes of maps ─ load ─▶ programs and maps in the kernel
@@ -9,12 +9,18 @@
 //!
 //! Sources: bpf(2), the kernel's `include/uapi/linux/{bpf,if_link}.h`, `net/core/dev.c`; libbpf.
 
+mod tracing;
+mod variables;
+
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 
 use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
+
+pub use self::tracing::{TraceLink, missing_tracepoints};
+pub use self::variables::Variables;
 
 /// Why a BPF object is not in the kernel.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,223 @@
+//! The schema `hairpin.explain/1`: where the time of a round trip went, stage by stage, and what the slow ones met.
+//!
+//! ```text
+//!   of every traced transaction:   RTT = stages + observer + residual, exactly
+//!   stage      between two neighbouring hooks with a name for what lies between them, less what the hooks themselves took
+//!   observer   what the hooks took: measured by blocks with and without them in turn
+//!   residual   between two neighbouring hooks with no such name
+//! ```
+//! Times are integer nanoseconds unless the field is a mean. Later versions of the schema only add fields.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::floor::Floor;
+use crate::run::{ClockFacts, Granted, Hosts, Link, Origin, Quantiles, Side};
+use crate::warning::Note;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.explain/1";
+
+/// One run of `hairpin explain`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explain {
+    /// Always `hairpin.explain/1`.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When the run started, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended the run early; what was measured until then is here.
+    pub interrupted: bool,
+    /// Why the run failed part way, if it did.
+    pub error: Option<String>,
+    /// Facts of both sides.
+    pub hosts: Hosts,
+    /// What lies between the two sides.
+    pub link: Link,
+    /// The instrument's clock on the client.
+    pub clock: ClockFacts,
+    /// What cannot be seen on this host, and what it would add; of all paths.
+    pub missing: Vec<Missing>,
+    /// One per path, in the order measured.
+    pub results: Vec<Explained>,
+}
+
+/// A hook or a source of stamps that this host does not offer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Missing {
+    /// The hook, such as `sk_data_ready`, or `BPF` for all of them.
+    pub hook: String,
+    /// Why it is not there, and what to do.
+    pub why: String,
+    /// What it would add.
+    pub adds: String,
+}
+
+/// Where the time of one path's round trips went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explained {
+    /// The path spec in canonical form.
+    pub path: String,
+    /// Where the figures come from.
+    pub origin: Origin,
+    /// Payload of a request.
+    pub request_bytes: u64,
+    /// Payload of a reply.
+    pub reply_bytes: u64,
+    /// RTT of the traced transactions: what stages, observer and residual add up to, transaction by transaction.
+    pub rtt_ns: Quantiles,
+    /// RTT in the blocks without any hook: the headline.
+    pub untraced_rtt_ns: Quantiles,
+    /// The stages in the order in which a round trip passes them.
+    pub stages: Vec<Stage>,
+    /// What the hooks took of each traced transaction.
+    pub observer_ns: Quantiles,
+    /// Time between neighbouring hooks that no named mechanism explains.
+    pub residual_ns: Quantiles,
+    /// What one hit of a hook takes, in ns; `null` where none was attached.
+    pub hook_ns: Option<f64>,
+    /// Every hook, how often it was hit on the way of a transaction.
+    pub hooks: Vec<Hook>,
+    /// Transactions whose stamps could not be matched, or that came while another was open.
+    pub unmatched: u64,
+    /// Events that found no room.
+    pub lost_events: u64,
+    /// Traced blocks that count.
+    pub blocks: u64,
+    /// Traced blocks that were rejected, because clocks disagreed by more than 50 ns over them.
+    pub blocks_rejected: u64,
+    /// Typical transactions: those whose RTT lies from p40 to p60.
+    pub typical: Group,
+    /// Slow ones: those above p99.
+    pub slow: Group,
+    /// Causes of the slow ones, the one that took most time first.
+    pub causes: Vec<Cause>,
+    /// What the detectors found; empty where nothing is wrong.
+    pub findings: Vec<Finding>,
+    /// The slowest transactions event by event, slowest first.
+    pub slowest: Vec<Timeline>,
+    /// Asked of the kernel and granted.
+    pub granted: Vec<Granted>,
+    /// The physical floor of the declared link; `null` where none was declared.
+    pub floor: Option<Box<Floor>>,
+    /// Every way in which these figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Client to server.
+    Request,
+    /// Server to client.
+    Reply,
+}
+
+/// The time between two neighbouring hooks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stage {
+    /// Its name; where a hook between two stages is missing both names, joined by ` + `.
+    pub name: String,
+    /// On whose side.
+    pub side: Side,
+    /// On which way; the server's turn-around counts as part of the reply.
+    pub direction: Direction,
+    /// The hook at its start, as the kernel names it; `send call` and `receive returned` are the program's own stamps.
+    pub from: String,
+    /// The hook at its end.
+    pub to: String,
+    /// How long it took, over the transactions that passed it; `count` says how many.
+    pub ns: Quantiles,
+    /// The same as an HDR histogram, V2 compressed, base64.
+    pub histogram: String,
+    /// Mean over all typical transactions (0 for one that did not pass it), so that these add up.
+    pub typical_ns: f64,
+    /// Mean over all slow transactions.
+    pub slow_ns: f64,
+}
+
+/// Transactions of a range of RTTs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Group {
+    /// How many.
+    pub count: u64,
+    /// The shortest RTT in it.
+    pub from_ns: u64,
+    /// The longest.
+    pub to_ns: u64,
+    /// Mean RTT: what the means of stages, observer and residual add up to.
+    pub rtt_ns: f64,
+    /// Mean of the observer's part.
+    pub observer_ns: f64,
+    /// Mean of the residual.
+    pub residual_ns: f64,
+}
+
+/// A hook of the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hook {
+    /// As the kernel names it.
+    pub name: String,
+    /// Stamps on the way of a transaction, both directions together.
+    pub per_transaction: f64,
+}
+
+/// A cause of slow transactions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cause {
+    /// What it was, such as `preempted`.
+    pub cause: String,
+    /// By whom, such as `stress-ng (pid 4711)`; empty where there is nobody.
+    pub who: String,
+    /// Transactions.
+    pub count: u64,
+    /// By how much these took longer than the typical p50, together.
+    pub lost_ns: u64,
+    /// What to do, naming a knob or a path option.
+    pub advice: String,
+}
+
+/// What a detector found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// The detector's name: that of its page.
+    pub detector: String,
+    /// What was seen, with figures.
+    pub seen: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// One transaction, event by event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Timeline {
+    /// Its RTT.
+    pub rtt_ns: u64,
+    /// When its send call was entered, since the start of the first traced block.
+    pub at_ns: u64,
+    /// Its sequence number.
+    pub sequence: u32,
+    /// Its cause; empty where it was not slow.
+    pub cause: String,
+    /// In the order of time.
+    pub events: Vec<Event>,
+}
+
+/// A moment of a transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// Since its send call was entered; negative for what was under way before.
+    pub at_ns: i64,
+    /// The hook or event, as the kernel names it.
+    pub name: String,
+    /// Whose side; `null` for what belongs to neither.
+    pub side: Option<Side>,
+    /// The CPU, where it is known.
+    pub cpu: Option<u32>,
+    /// The rest, such as `swapper/1 → hairpin (4711)`; may be empty.
+    pub detail: String,
+}

@@ -1,0 +1,82 @@
+//! Programs on the kernel's tracepoints, typed by the kernel's BTF (`tp_btf`).
+//!
+//! ```text
+//!   missing_tracepoints ─▶ what this kernel does not have is left out ─▶ Object::load_tracing ─▶ variables (mapped)
+//!                                                                          └ attach ─▶ TraceLink: detaches when dropped
+//! ```
+//! Sources: bpf(2), the kernel's `include/trace/events/`, `kernel/trace/bpf_trace.c`; libbpf.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd;
+
+use libbpf_rs::MapCore as _;
+use libbpf_rs::libbpf_sys;
+
+use super::variables::Variables;
+use super::{BpfError, Object, logged};
+
+/// A program on its tracepoint; it is off when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct TraceLink {
+    _link: libbpf_rs::Link,
+}
+
+/// Of these tracepoints those that this kernel does not have, or whose arguments it does not tell (no BTF).
+pub fn missing_tracepoints<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let there = |name: &str| {
+        let Ok(name) = CString::new(name) else { return false };
+        // SAFETY: the name is a C string, and the kernel's types are read, not kept.
+        let id = unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(name.as_ptr(), libbpf_sys::BPF_TRACE_RAW_TP) };
+        id > 0
+    };
+    let found = logged("read the kernel's types", || Ok(names.iter().copied().filter(|name| !there(name)).collect()));
+    found.unwrap_or_default()
+}
+
+impl Object {
+    /// Loads an object of tracing programs with its constants set to `constants` (the layout of its `.rodata`), all but the programs named in
+    /// `without`.
+    ///
+    /// # Errors
+    /// EPERM without CAP_BPF and CAP_PERFMON, or under kernel lockdown; what the verifier refused is in the log.
+    pub fn load_tracing(bytes: &[u8], constants: &[u8], without: &[&str]) -> Result<Object, BpfError> {
+        logged("load the BPF programs", || {
+            let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;
+            for mut map in open.maps_mut() {
+                if map.name().to_string_lossy().ends_with(".rodata") {
+                    map.set_initial_value(constants)?;
+                }
+            }
+            for mut program in open.progs_mut() {
+                let wanted = !without.iter().any(|name| program.name() == *name);
+                program.set_autoload(wanted);
+            }
+            open.load()
+        })
+        .map(Object)
+    }
+
+    /// Puts the program `name` on its tracepoint.
+    ///
+    /// # Errors
+    /// There is no such program, or what bpf(2) says.
+    pub fn attach_tracing(&self, name: &str) -> Result<TraceLink, BpfError> {
+        logged(&format!("attach the BPF program {name}"), || {
+            let program = self.0.progs_mut().find(|program| program.name() == name);
+            let program = program.ok_or_else(|| libbpf_rs::Error::from(io::Error::from_raw_os_error(libc::ENOENT)))?;
+            program.attach_trace()
+        })
+        .map(|link| TraceLink { _link: link })
+    }
+
+    /// The object's variables (`.bss`).
+    ///
+    /// # Errors
+    /// There are none, or those of mmap(2).
+    pub fn variables(&self) -> io::Result<Variables> {
+        let map = self.0.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let map = map.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the BPF object has no variables"))?;
+        Variables::map(map.as_fd(), map.value_size() as usize)
+    }
+}

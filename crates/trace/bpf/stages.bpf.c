@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Stamps of one flow's round trips at the kernel's tracepoints, joined into one record per request.
+ *
+ *    way 0, the request                                     way 1, the reply
+ *    client's socket sends a packet: a new record           server's socket sends a packet: the same record
+ *      net_dev_queue ─ net_dev_start_xmit ─ netif_rx ─ netif_receive_skb      joined by the packet (skb)
+ *      └─ xdp_redirect (AF_XDP)                                               joined by the CPU
+ *      sk_data_ready of the receiver's socket                                 joined by the socket
+ *      sched_waking ─ sched_wakeup ─ sched_switch to the receiver's thread    joined by the thread
+ *      sock_recv_length of the receiver's socket                              joined by the socket
+ *
+ * A record has four lines of the cache, so that each is written from one CPU as a rule. A request of several packets makes a record for each;
+ * the last one is the one that the reply goes into. Whoever reads takes the records whose stamps lie within a transaction of the program.
+ */
+#include "kernel.h"
+
+/* Records of a block. */
+#define RECORDS 8192
+
+/* The two sockets (SO_COOKIE, never 0), and the threads that receive on them: client, server. */
+const volatile u64 cookies[2];
+const volatile s32 threads[2];
+
+/* A line of the sender's stamps, from its call to the receiver's wake-up. */
+struct sent {
+	u64 queued, started, passed, received, redirected, ready, waking;
+	/* CPU of `queued` or `started`, of `received`, of `ready`: 8 bits each, less 1 none. */
+	u64 cpus;
+};
+
+/* A line of the receiver's. */
+struct got {
+	u64 woken, switched, copied;
+	/* CPU of `switched`, of `copied`. */
+	u64 cpus;
+	u64 unused[4];
+};
+
+struct record {
+	struct sent sent[2];
+	struct got got[2];
+};
+
+struct way {
+	u64 skb;
+	u64 cpu;
+} __attribute__((aligned(LINE)));
+
+/* All that a reader maps; at the start of .bss, because nothing else is in it. */
+struct {
+	/* Records begun. */
+	u64 begun __attribute__((aligned(LINE)));
+	/* Requests that found no room. */
+	u64 lost;
+	/* Packets of the flow that belonged to no open record. */
+	u64 unmatched __attribute__((aligned(LINE)));
+	struct way ways[2];
+	struct record records[RECORDS] __attribute__((aligned(LINE)));
+} shared SEC(".bss") __attribute__((aligned(LINE)));
+
+/* The record that is open. */
+INLINE struct record *open_record(void)
+{
+	u64 last = shared.begun - 1;
+
+	return last < RECORDS ? &shared.records[last] : 0;
+}
+
+INLINE int way_of_sender(const struct sock *sk)
+{
+	u64 cookie;
+
+	if (!sk)
+		return -1;
+	cookie = sk->__sk_common.skc_cookie.counter;
+	if (!cookie)
+		return -1;
+	return cookie == cookies[0] ? 0 : cookie == cookies[1] ? 1 : -1;
+}
+
+/* A packet of the flow leaves its socket: the record that it belongs to. */
+INLINE struct record *begin(int way, const struct sk_buff *skb)
+{
+	/* An acknowledgement of TCP without data (skb_is_tcp_pure_ack of the kernel). */
+	if (skb->truesize == 2)
+		return 0;
+	if (way == 0) {
+		if (shared.begun >= RECORDS) {
+			shared.lost++;
+			return 0;
+		}
+		shared.begun++;
+	}
+	shared.ways[way].skb = (u64)skb;
+	return open_record();
+}
+
+/* The way of a packet that is on it; -1: of none. */
+INLINE int way_of(const struct sk_buff *skb)
+{
+	return (u64)skb == shared.ways[0].skb ? 0 : (u64)skb == shared.ways[1].skb ? 1 : -1;
+}
+
+/* A packet is handed to the stack of its device. */
+SEC("tp_btf/net_dev_queue")
+int net_dev_queue(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	int way = way_of_sender(skb->sk);
+	struct record *record;
+
+	if (way < 0)
+		return 0;
+	record = begin(way, skb);
+	if (record)
+		record->sent[way].queued = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The driver is called. Packets of AF_PACKET past the queue and of AF_XDP are seen here first. */
+SEC("tp_btf/net_dev_start_xmit")
+int net_dev_start_xmit(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	int way = way_of(skb);
+	struct record *record;
+
+	if (way < 0) {
+		way = way_of_sender(skb->sk);
+		if (way < 0)
+			return 0;
+		record = begin(way, skb);
+	} else {
+		record = open_record();
+	}
+	if (record) {
+		record->sent[way].started = bpf_ktime_get_ns();
+		shared.ways[way].cpu = bpf_get_smp_processor_id();
+	}
+	return 0;
+}
+
+/* The receiving device has put the packet into a CPU's backlog. */
+SEC("tp_btf/netif_rx")
+int netif_rx(u64 *ctx)
+{
+	int way = way_of((const struct sk_buff *)ctx[0]);
+	struct record *record = way < 0 ? 0 : open_record();
+
+	if (record)
+		record->sent[way].passed = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The receiver's stack has it, in a soft interrupt. */
+SEC("tp_btf/netif_receive_skb")
+int netif_receive_skb(u64 *ctx)
+{
+	int way = way_of((const struct sk_buff *)ctx[0]);
+	struct record *record = way < 0 ? 0 : open_record();
+
+	if (record) {
+		record->sent[way].received = bpf_ktime_get_ns();
+		shared.ways[way].cpu = bpf_get_smp_processor_id();
+	}
+	return 0;
+}
+
+/* The way of a frame that an XDP program looks at on this CPU: it carries no packet yet. */
+INLINE int way_on(u32 cpu)
+{
+	if (shared.ways[0].skb && shared.ways[0].cpu == cpu)
+		return 0;
+	return shared.ways[1].skb && shared.ways[1].cpu == cpu ? 1 : -1;
+}
+
+/* An XDP program has said where a frame goes. */
+SEC("tp_btf/xdp_redirect")
+int xdp_redirect(void *ctx)
+{
+	int way = way_on(bpf_get_smp_processor_id());
+	struct record *record = way < 0 ? 0 : open_record();
+
+	(void)ctx;
+	if (record)
+		record->sent[way].redirected = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The message is in the receiver's queue, and whoever waits for it is about to be told. */
+SEC("tp_btf/sk_data_ready")
+int sk_data_ready(u64 *ctx)
+{
+	int way = way_of_sender((const struct sock *)ctx[0]);
+	struct record *record;
+
+	/* The server receives requests. */
+	if (way < 0)
+		return 0;
+	way = !way;
+	record = open_record();
+	if (!record || !shared.ways[way].skb) {
+		shared.unmatched++;
+		return 0;
+	}
+	record->sent[way].ready = bpf_ktime_get_ns();
+	shared.ways[way].skb = 0;
+	return 0;
+}
+
+/* The receiver's thread: the way that it waits for; -1: another thread. */
+INLINE int way_to(s32 thread)
+{
+	return !thread ? -1 : thread == threads[1] ? 0 : thread == threads[0] ? 1 : -1;
+}
+
+/* A sleeping thread is to run. */
+SEC("tp_btf/sched_waking")
+int sched_waking(u64 *ctx)
+{
+	int way = way_to(((const struct task_struct *)ctx[0])->pid);
+	struct record *record = way < 0 ? 0 : open_record();
+
+	if (record && record->sent[way].ready && !record->sent[way].waking)
+		record->sent[way].waking = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* It is in the run queue of its CPU. */
+SEC("tp_btf/sched_wakeup")
+int sched_wakeup(u64 *ctx)
+{
+	int way = way_to(((const struct task_struct *)ctx[0])->pid);
+	struct record *record = way < 0 ? 0 : open_record();
+
+	if (record && record->sent[way].waking && !record->got[way].woken)
+		record->got[way].woken = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* It has a CPU. */
+SEC("tp_btf/sched_switch")
+int sched_switch(u64 *ctx)
+{
+	int way = way_to(((const struct task_struct *)ctx[2])->pid);
+	struct record *record = way < 0 ? 0 : open_record();
+
+	if (record && record->got[way].woken && !record->got[way].switched)
+		record->got[way].switched = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A receive call has its message; it fires at every receive, those that find nothing too. */
+SEC("tp_btf/sock_recv_length")
+int sock_recv_length(u64 *ctx)
+{
+	struct record *record;
+	int way;
+
+	if ((s32)ctx[1] <= 0)
+		return 0;
+	way = way_of_sender((const struct sock *)ctx[0]);
+	if (way < 0)
+		return 0;
+	way = !way;
+	record = open_record();
+	if (record)
+		record->got[way].copied = bpf_ktime_get_ns();
+	return 0;
+}
+
+const char LICENSE[] SEC("license") = "Dual BSD/GPL";
