@@ -162,6 +162,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         (self.counts, self.silence) = (Counts::default(), 0);
         let mut recorder = Recorder::new(self.work.duration_ns.map(Nanos), P::PACED, self.work.thread);
         let began = self.clock.now();
+        self.between.begins(began);
         let ends = self.work.duration_ns.map_or(Ticks::NEVER, |ns| began.plus(self.clock.to_ticks(ns)));
         let mut last = Relation::read(self.clock);
         let mut core_rtt = if end.is_none() { self.neighbour() } else { None };
@@ -310,7 +311,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let limits = Limits {
             block: ends.min(start.plus(self.clock.to_ticks(BLOCK_NS))),
             run: ends,
-            budget: left.min(BLOCK_TRANSACTIONS as u64) as usize,
+            budget: left.min(self.work.block.min(BLOCK_TRANSACTIONS) as u64) as usize,
         };
         let result = if P::PACED { self.paced_block(limits) } else { self.closed_block(limits) };
         let end = match result {

@@ -3,7 +3,8 @@
 use std::io;
 
 use hairpin_record::histogram::Times;
-use hairpin_sys::clock::Clock;
+use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_wire::probe;
 
 use crate::endpoint::Endpoint;
 
@@ -14,6 +15,12 @@ const TURN_NS: u64 = 10_000_000;
 pub trait Attention {
     /// True if the run is over. Looked at after every reply: one load of a line that is in the cache.
     fn stopped(&self) -> bool;
+    /// True if each request's stamps are wanted by [`answered`](Attention::answered).
+    fn is_tracing(&self) -> bool {
+        false
+    }
+    /// A request was answered: its sequence number, and when the receive call returned and the send call was entered.
+    fn answered(&mut self, _sequence: u32, _received: Ticks, _sent: Ticks) {}
     /// Answers the client's core if it has called; returns true if it had.
     fn answer_neighbour(&mut self) -> bool {
         false
@@ -56,6 +63,7 @@ fn turns<E: Endpoint, C: Clock>(
         // Unordered stamps: a system call on either side orders them well enough, and fences here would be in every RTT.
         let received = clock.now();
         let flow = request.flow;
+        let sequence = if attention.is_tracing() { Some(probe::sequence(request.bytes)) } else { None };
         endpoint.replying(flow)?;
         let sent = clock.now();
         while !endpoint.reply(flow, reply)? {
@@ -66,6 +74,9 @@ fn turns<E: Endpoint, C: Clock>(
         // After the send, in the shadow of the reply's way; a buffer folded now and then would be a stall in somebody's RTT.
         echoed.turnaround.record(clock.to_ns(sent.since(received)));
         echoed.answered += 1;
+        if let Some(sequence) = sequence {
+            attention.answered(sequence, received, sent);
+        }
         until = sent.plus(turn);
         attention.answer_neighbour();
     }

@@ -15,13 +15,13 @@ use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{Clock, MonotonicRaw, Tsc};
+use hairpin_sys::clock::{Clock, MonotonicRaw, Ticks, Tsc};
 use hairpin_sys::process;
-use hairpin_sys::shared::Shared;
+use hairpin_sys::shared::{Shared, Stamp, Stamps, Told};
 use hairpin_sys::thread;
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
 
-use crate::drive::{Between, Counts, End, Found, Work, drive};
+use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Attention, Echoed, echo};
 use crate::endpoint::{Endpoint, NoMarks};
 use crate::flows::{Carrier, Flows};
@@ -29,6 +29,11 @@ use crate::job::{Address, Job, Listen, Schedule};
 use crate::pace::{Closed, Every};
 use crate::path::PathError;
 use crate::spec::SideSpec;
+use rustix::net::sockopt::socket_cookie;
+
+/// Transactions of a traced block: short, so that blocks with and without a tracer are close in time, and so that what the tracer writes stays in the
+/// cache.
+pub const TRACED_BLOCK: usize = 4_096;
 
 /// The clock of a run, chosen once.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,16 @@ pub enum AnyClock {
     Raw(MonotonicRaw),
 }
 
+impl AnyClock {
+    /// Ticks per ns.
+    pub fn rate(&self) -> f64 {
+        match self {
+            AnyClock::Tsc(clock) => clock.rate(),
+            AnyClock::Raw(clock) => clock.rate(),
+        }
+    }
+}
+
 /// What a run tells whoever ordered it, never inside a measured interval.
 pub trait Observer: Sync {
     /// The side is ready; a server says where it can be met.
@@ -47,6 +62,8 @@ pub trait Observer: Sync {
     fn progress(&self, recorder: &Recorder, counts: &Counts);
     /// Every sample of a block, if the job keeps them all.
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
+    /// A traced run's block is over, and its stamps are left: returns when the next may begin.
+    fn block(&self) -> io::Result<()>;
 }
 
 /// The client's side of a row: what it needs, and what it found.
@@ -61,6 +78,8 @@ pub struct ClientRun<'a> {
     pub stop: &'a Shared,
     /// Shared with the other side, if that is on this host: where the two cores meet.
     pub neighbour: Option<&'a Shared>,
+    /// Where the stamps of each transaction are left, if a tracer wants them.
+    pub stamps: Option<&'a Stamps>,
     /// The CPUs that the process was allowed before any thread was pinned.
     pub allowed: &'a [u32],
     /// Whom to tell.
@@ -108,6 +127,8 @@ pub struct ServerRun<'a> {
     pub stop: &'a Shared,
     /// Shared with the other side, if that is on this host: where the two cores meet.
     pub neighbour: Option<&'a Shared>,
+    /// Where the stamps of each transaction are left, if a tracer wants them.
+    pub stamps: Option<&'a Stamps>,
     /// The CPUs that the process was allowed before any thread was pinned.
     pub allowed: &'a [u32],
     /// Whom to tell.
@@ -152,6 +173,7 @@ impl ClientRun<'_> {
     /// Runs the loop over `flows`, split between the threads, and keeps what it found.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let job = self.job;
+        tell(self.stamps, flows.first().map(Carrier::readable));
         let (longest, policy) = (job.request as usize, job.spec.client.clone());
         match self.clock {
             AnyClock::Tsc(clock) => self.on_threads(clock, flows, |clock, flows, work, between| {
@@ -166,11 +188,21 @@ impl ClientRun<'_> {
     /// Runs the loop over one endpoint that is made on the spot, for paths that are more than descriptors.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, Work, &mut dyn Between) -> Found) -> Result<(), PathError> {
         self.side_ready()?;
-        let work = work(self.job, 0, 1, self.job.flows);
+        let work = work(self.job, 0, 1, self.job.flows, self.stamps);
         self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, self.allowed, &mut self.found.side.granted)?);
         let observer = self.observer;
         let mut between =
-            Surroundings { stop: self.stop, neighbour: self.neighbour, called: 0, raw: self.job.raw, thread: 0, observer };
+            Surroundings {
+            stop: self.stop,
+            neighbour: self.neighbour,
+            called: 0,
+            raw: self.job.raw,
+            thread: 0,
+            observer,
+            stamps: self.stamps,
+            rate: self.clock.rate(),
+            began: Ticks::default(),
+        };
         let found = run(self.job, work, &mut between);
         self.keep(vec![found]);
         Ok(())
@@ -188,12 +220,12 @@ impl ClientRun<'_> {
     ) -> Result<(), PathError> {
         self.side_ready()?;
         let job = self.job;
-        let (stop, neighbour) = (self.stop, self.neighbour);
+        let (stop, neighbour, stamps, rate) = (self.stop, self.neighbour, self.stamps, self.clock.rate());
         let observer = self.observer;
         let results = each_chunk(job, Side::Client, self.allowed, flows, &mut self.found.side, |thread, flows| {
-            let work = work(job, thread, job.threads, flows.len() as u32);
+            let work = work(job, thread, job.threads, flows.len() as u32, stamps);
             let neighbour = neighbour.filter(|_| thread == 0);
-            let mut between = Surroundings { stop, neighbour, called: 0, raw: job.raw, thread, observer };
+            let mut between = Surroundings { stop, neighbour, called: 0, raw: job.raw, thread, observer, stamps, rate, began: Ticks::default() };
             run(&clock, flows, work, &mut between)
         })?;
         self.keep(results);
@@ -230,6 +262,7 @@ impl ClientRun<'_> {
 impl ServerRun<'_> {
     /// Answers over `flows`, split between the threads, until told to stop.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
+        tell(self.stamps, flows.first().map(Carrier::readable));
         match self.clock {
             AnyClock::Tsc(clock) => self.on_threads(clock, flows),
             AnyClock::Raw(clock) => self.on_threads(clock, flows),
@@ -239,16 +272,16 @@ impl ServerRun<'_> {
     /// Answers over one endpoint that is made on the spot.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
         self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, self.allowed, &mut self.found.side.granted)?);
-        let echoed = run(self.job, &mut AtServer { stop: self.stop, neighbour: self.neighbour, seen: 0 });
+        let echoed = run(self.job, &mut AtServer { stop: self.stop, neighbour: self.neighbour, stamps: self.stamps, seen: 0 });
         self.keep(vec![echoed]);
         Ok(())
     }
 
     fn on_threads<C: Clock, F: Carrier + Send>(&mut self, clock: C, flows: &mut [F]) -> Result<(), PathError> {
-        let (job, stop, neighbour) = (self.job, self.stop, self.neighbour);
+        let (job, stop, neighbour, stamps) = (self.job, self.stop, self.neighbour, self.stamps);
         let results = each_chunk(job, Side::Server, self.allowed, flows, &mut self.found.side, |thread, flows| {
             let longest = job.reply as usize;
-            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), seen: 0 };
+            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, seen: 0 };
             over_wait(&clock, flows, &job.spec.server, ServerLoop { clock: &clock, job, at, longest })
         })?;
         self.keep(results);
@@ -263,6 +296,19 @@ impl ServerRun<'_> {
                 self.found.error.get_or_insert(error.to_string());
             }
         }
+    }
+}
+
+/// Tells a tracer this thread and the socket that it sends and receives on.
+pub(crate) fn tell(stamps: Option<&Stamps>, socket: Option<BorrowedFd<'_>>) {
+    let cookie = socket.and_then(|socket| socket_cookie(socket).ok()).unwrap_or(0);
+    tell_sockets(stamps, cookie, cookie);
+}
+
+/// The same where these differ.
+pub(crate) fn tell_sockets(stamps: Option<&Stamps>, sends_on: u64, receives_on: u64) {
+    if let Some(stamps) = stamps {
+        stamps.tell(Told { thread: thread::id(), sends_on, receives_on });
     }
 }
 
@@ -385,7 +431,7 @@ fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: us
     [granted("sched", &asked, outcome), lock]
 }
 
-fn work(job: &Job, thread: u32, threads: u32, flows: u32) -> Work {
+fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps>) -> Work {
     // The first threads take what does not divide evenly.
     let share = |count: u64| count / u64::from(threads) + u64::from(u64::from(thread) < count % u64::from(threads));
     Work {
@@ -400,6 +446,7 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32) -> Work {
         cookie: job.cookie,
         verify: job.verify,
         thread,
+        block: if stamps.is_some() { TRACED_BLOCK } else { BLOCK_TRANSACTIONS },
     }
 }
 
@@ -484,6 +531,7 @@ impl<C: Clock, F: Carrier> OverFlows<F> for ServerLoop<'_, C> {
 pub(crate) struct AtServer<'a> {
     stop: &'a Shared,
     neighbour: Option<&'a Shared>,
+    stamps: Option<&'a Stamps>,
     seen: u32,
 }
 
@@ -491,6 +539,18 @@ impl Attention for AtServer<'_> {
     #[inline(always)]
     fn stopped(&self) -> bool {
         self.stop.stop_requested()
+    }
+
+    #[inline(always)]
+    fn is_tracing(&self) -> bool {
+        self.stamps.is_some()
+    }
+
+    #[inline(always)]
+    fn answered(&mut self, sequence: u32, received: Ticks, sent: Ticks) {
+        if let Some(stamps) = self.stamps {
+            stamps.push(Stamp { sequence, first: received, second: sent });
+        }
     }
 
     #[inline(always)]
@@ -518,6 +578,10 @@ struct Surroundings<'a> {
     raw: bool,
     thread: u32,
     observer: &'a dyn Observer,
+    stamps: Option<&'a Stamps>,
+    /// Of the clock, in ticks per ns.
+    rate: f64,
+    began: Ticks,
 }
 
 impl Between for Surroundings<'_> {
@@ -526,15 +590,27 @@ impl Between for Surroundings<'_> {
     }
 
     fn call_neighbour(&mut self) -> bool {
-        self.neighbour.map(|shared| self.called = shared.call_ping()).is_some()
+        // Untimed transactions would be traced with the others.
+        self.neighbour.filter(|_| self.stamps.is_none()).map(|shared| self.called = shared.call_ping()).is_some()
     }
 
     fn meet_neighbour(&mut self) -> Option<u64> {
         self.neighbour?.measure_ping(self.called, PING_PATIENCE, PING_LENGTH)
     }
 
+    fn begins(&mut self, at: Ticks) {
+        self.began = at;
+    }
+
     fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-        if self.raw {
+        if let Some(stamps) = self.stamps {
+            let after = |ns: u64| self.began.plus((ns as f64 * self.rate).round() as u64);
+            for sample in samples {
+                let (first, second) = (after(sample.sent_ns), after(sample.sent_ns + sample.rtt_ns));
+                stamps.push(Stamp { sequence: sample.sequence, first, second });
+            }
+            self.observer.block()?;
+        } else if self.raw {
             self.observer.raw(self.thread, samples)?;
         }
         if self.thread == 0 {

@@ -161,7 +161,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     }
     let cpus: Vec<u32> = plan.cpu.or(allowed.first().copied()).into_iter().collect();
     let started = rfc3339(SystemTime::now());
-    let mut worker = WorkerSide::start(None)?;
+    let mut worker = WorkerSide::start(None, None)?;
     let (host, _) = worker.facts(Some(&plan.interface), cpus.first().copied(), cpus.len() as u32, false)?;
     let ask = AskRings {
         io: plan.io.clone(),

@@ -19,6 +19,7 @@
 pub mod bounce;
 pub mod check;
 pub mod demo;
+pub mod explain;
 pub mod floor;
 pub mod io;
 pub mod link;

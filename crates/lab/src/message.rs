@@ -164,6 +164,8 @@ pub enum Answer {
     Ready(Option<Address>),
     /// About once a second.
     Progress(Progress),
+    /// A traced block is over; the next begins when told to go.
+    Block,
     /// What the client's side found.
     Client(Box<ClientReport>),
     /// What the server's side saw.

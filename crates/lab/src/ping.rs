@@ -98,6 +98,20 @@ impl Target {
 pub trait Watcher {
     /// A row begins.
     fn begins(&mut self, _index: usize, _of: usize, _job: &Job) {}
+    /// The flows of a row are open on both sides, and nothing is measured yet.
+    ///
+    /// # Errors
+    /// Why the row cannot be measured.
+    fn ready(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+    /// A traced block is over; the next begins when this returns.
+    ///
+    /// # Errors
+    /// Why the row cannot go on.
+    fn block(&mut self) -> Result<(), String> {
+        Ok(())
+    }
     /// A row goes on.
     fn progress(&mut self, _progress: &Progress) {}
     /// A row is done.
@@ -244,7 +258,7 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
 }
 
 /// The job, with the latency of the declared link where the path emulates one.
-fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, PingError> {
+pub(crate) fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, PingError> {
     let emulates = job.spec.client.path.name() == "niq";
     let emulated = declared.filter(|_| emulates).map(|declared| declared.emulated(job)).transpose();
     let emulated = emulated.map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?.flatten();
@@ -255,7 +269,7 @@ fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, PingError> {
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, PingError> {
     check(plan)?;
     let started = rfc3339(SystemTime::now());
-    let mut stage = Stage::set_up(plan)?;
+    let mut stage = Stage::set_up(plan, None)?;
     let (hosts, clock) = stage.facts(plan)?;
     let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
     let mut run = Run {

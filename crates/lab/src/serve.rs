@@ -152,7 +152,7 @@ struct RowState {
 impl<'a> Session<'a> {
     fn new(channel: Channel, client: IpAddr, local: IpAddr, service: &Service, busy: &'a Busy) -> Result<Session<'a>, SideError> {
         let listen = Listen { address: local, ports: service.ports, client };
-        Ok(Session { channel, worker: WorkerSide::start(None)?, listen, busy, heard: Instant::now(), row: None, rows: 0 })
+        Ok(Session { channel, worker: WorkerSide::start(None, None)?, listen, busy, heard: Instant::now(), row: None, rows: 0 })
     }
 
     fn run(&mut self) -> Result<u32, SideError> {

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use hairpin_record::run::{ClockFacts, HostFacts};
 use hairpin_sys::process::{self, SpawnError};
-use hairpin_sys::shared::Shared;
+use hairpin_sys::shared::{Shared, Stamps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Answer, Failure, InterfaceFacts, Order};
 use crate::session::channel::{Channel, RecvError, SendError};
-use crate::worker::{CONTROL_FD, NEIGHBOUR_FD, STOP_FD, VERB, program};
+use crate::worker::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD, VERB, program};
 
 /// How long an order that measures nothing may take.
 const ORDER_WITHIN: Duration = Duration::from_secs(20);
@@ -57,14 +57,16 @@ impl SideError {
 }
 
 impl WorkerSide {
-    /// Starts a worker; with `neighbour` it shares that area with the other side's.
-    pub fn start(neighbour: Option<&Shared>) -> Result<WorkerSide, SideError> {
+    /// Starts a worker; with `neighbour` it shares that area with the other side's, and with `stamps` it leaves the stamps of each transaction there.
+    pub fn start(neighbour: Option<&Shared>, stamps: Option<&Stamps>) -> Result<WorkerSide, SideError> {
         let (ours, theirs) = UnixStream::pair()?;
         let stop = Shared::create()?;
         let mut inherit = vec![(theirs.as_fd(), CONTROL_FD), (stop.as_fd(), STOP_FD)];
         inherit.extend(neighbour.map(|shared| (shared.as_fd(), NEIGHBOUR_FD)));
         let mut args: Vec<OsString> = vec![VERB.into(), std::process::id().to_string().into()];
+        inherit.extend(stamps.map(|stamps| (stamps.as_fd(), STAMPS_FD)));
         args.extend(neighbour.map(|_| OsString::from("neighbour")));
+        args.extend(stamps.map(|_| OsString::from("stamps")));
         let process = process::Worker::spawn(program(), &args, &inherit)?;
         Ok(WorkerSide { process, channel: Channel::plain(ours), stop })
     }

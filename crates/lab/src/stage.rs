@@ -12,9 +12,9 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite};
+use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite, Sides};
 use hairpin_record::run::{ClockFacts, Hosts, Link};
-use hairpin_sys::shared::Shared;
+use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::Signals;
 
 use crate::message::{Answer, ClientReport, Order, ServerReport};
@@ -48,12 +48,13 @@ impl<E: Into<PingError>> From<E> for RowEnd {
 }
 
 impl Stage {
-    pub(crate) fn set_up(plan: &Plan) -> Result<Stage, PingError> {
+    /// Starts the workers; each leaves the stamps of its transactions in its area of `stamps`, if there are some.
+    pub(crate) fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Stage, PingError> {
         let mut stage = match &plan.target {
             Target::Link(link) => {
                 let meeting = Shared::create().map_err(SideError::from)?;
-                let mut client = WorkerSide::start(Some(&meeting))?;
-                let mut server = WorkerSide::start(Some(&meeting))?;
+                let mut client = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.client))?;
+                let mut server = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.server))?;
                 link.set_up(&mut client, &mut server)?;
                 let (client_at, server_at) = link.addresses(plan.ipv6);
                 let listen = Listen { address: server_at, ports: None, client: client_at };
@@ -67,18 +68,18 @@ impl Stage {
                 let channel = handshake::connect(host, *port, key.as_ref())?;
                 let (local, peer) = addresses(&channel).map_err(PingError::Address)?;
                 let server = Server::Remote { channel: Box::new(channel), address: peer };
-                Stage { client: WorkerSide::start(None)?, server, interface: interface_of(local) }
+                Stage { client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?, server, interface: interface_of(local) }
             }
             Target::Echo { host, port } => {
                 let resolve = |source| PingError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
                 let interface = local_address_towards(address).and_then(interface_of);
-                Stage { client: WorkerSide::start(None)?, server: Server::Silent(Address::Inet(address)), interface }
+                Stage { client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?, server: Server::Silent(Address::Inet(address)), interface }
             }
             Target::Reflector(reflector) => {
                 let server = Server::Silent(Address::Reflector(reflector.clone()));
-                Stage { client: WorkerSide::start(None)?, server, interface: Some(reflector.interface.clone()) }
+                Stage { client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?, server, interface: Some(reflector.interface.clone()) }
             }
         };
         if let Some(path) = &plan.raw {
@@ -172,8 +173,13 @@ impl Stage {
             match answer {
                 Answer::Ready(_) => {
                     watch.going = true;
+                    watcher.ready().map_err(|why| PingError::Row { path: watch.path.clone(), why })?;
                     self.client.send(&Order::Go)?;
                     self.server.go();
+                }
+                Answer::Block => {
+                    watcher.block().map_err(|why| PingError::Row { path: watch.path.clone(), why })?;
+                    self.client.send(&Order::Go)?;
                 }
                 Answer::Progress(progress) => watcher.progress(&progress),
                 Answer::Client(mut report) => {

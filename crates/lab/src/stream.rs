@@ -114,10 +114,10 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn set_up(plan: &Plan, signals: &'a Signals, cpus: Cpus) -> Result<Stage<'a>, StreamError> {
-        let mut client = WorkerSide::start(None)?;
+        let mut client = WorkerSide::start(None, None)?;
         let (server, interface, destination) = match &plan.target {
             Target::Veth(veth) => {
-                let mut server = WorkerSide::start(None)?;
+                let mut server = WorkerSide::start(None, None)?;
                 veth.set_up_quiet(&mut client, &mut server)?;
                 let facts = server.interface_facts(SERVER_END)?;
                 let mac = facts.mac.ok_or_else(|| StreamError::NoAddress(SERVER_END.into()))?;

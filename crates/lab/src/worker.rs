@@ -23,7 +23,7 @@ use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
 use hairpin_sys::netns::{self, Sysfs};
 use hairpin_sys::process;
-use hairpin_sys::shared::Shared;
+use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::thread;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::{Bytes, Nanos, Picos};
@@ -43,8 +43,10 @@ pub const VERB: &str = "__worker";
 pub const CONTROL_FD: RawFd = 3;
 /// … the area in which it is told to stop …
 pub const STOP_FD: RawFd = 4;
-/// … and the area it shares with the other side's worker, if there is one.
+/// … the area it shares with the other side's worker, if there is one …
 pub const NEIGHBOUR_FD: RawFd = 5;
+/// … and the one in which it leaves the stamps of each transaction, if a tracer wants them.
+pub const STAMPS_FD: RawFd = 6;
 
 /// A worker waits for its next order as long as its parent lives.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -56,9 +58,9 @@ const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
 /// Runs the worker until its parent closes the socket. `parent` is the pid it was started by, and `neighbour` says whether
-/// [`NEIGHBOUR_FD`] is there. Must be called before any thread exists.
-pub fn main(parent: u32, neighbour: bool) -> ExitCode {
-    match Worker::adopt(parent, neighbour).and_then(Worker::serve) {
+/// [`NEIGHBOUR_FD`] and `stamps` whether [`STAMPS_FD`] is there. Must be called before any thread exists.
+pub fn main(parent: u32, neighbour: bool, stamps: bool) -> ExitCode {
+    match Worker::adopt(parent, neighbour, stamps).and_then(Worker::serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hairpin worker: {error}");
@@ -72,6 +74,7 @@ struct Worker {
     channel: Channel,
     stop: Shared,
     neighbour: Option<Shared>,
+    stamps: Option<Stamps>,
     allowed: Vec<u32>,
     clock: AnyClock,
     no_tsc: Option<Warning>,
@@ -81,7 +84,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn adopt(parent: u32, neighbour: bool) -> io::Result<Worker> {
+    fn adopt(parent: u32, neighbour: bool, stamps: bool) -> io::Result<Worker> {
         die_with(parent)?;
         process::install_nudge_handler()?;
         let (clock, no_tsc) = choose_clock();
@@ -90,6 +93,7 @@ impl Worker {
             channel: Channel::plain(process::adopt_fd(CONTROL_FD)?),
             stop: Shared::open(process::adopt_fd(STOP_FD)?)?,
             neighbour: if neighbour { Some(Shared::open(process::adopt_fd(NEIGHBOUR_FD)?)?) } else { None },
+            stamps: if stamps { Some(Stamps::open(process::adopt_fd(STAMPS_FD)?)?) } else { None },
             allowed: thread::allowed_cpus()?,
             clock,
             no_tsc,
@@ -218,6 +222,7 @@ impl Worker {
             clock: self.clock,
             stop: &self.stop,
             neighbour: self.neighbour.as_ref(),
+            stamps: self.stamps.as_ref(),
             allowed: &self.allowed,
             observer: &teller,
             found: ServerFound::default(),
@@ -249,6 +254,7 @@ impl Worker {
             clock: self.clock,
             stop: &self.stop,
             neighbour: self.neighbour.as_ref(),
+            stamps: self.stamps.as_ref(),
             allowed: &self.allowed,
             observer: &teller,
             found: ClientFound::default(),
@@ -442,22 +448,31 @@ impl<'a> Teller<'a> {
         let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
         channel.send(answer).map_err(io::Error::other)
     }
+
+    fn await_go(&self) -> io::Result<()> {
+        let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
+        match channel.recv(GO_WITHIN).map_err(io::Error::other)? {
+            Order::Go => Ok(()),
+            other => Err(io::Error::other(format!("{other:?} came instead of Go"))),
+        }
+    }
 }
 
 impl Observer for Teller<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
         if self.side == Side::Client {
-            let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
-            match channel.recv(GO_WITHIN).map_err(io::Error::other)? {
-                Order::Go => {}
-                other => return Err(io::Error::other(format!("{other:?} came instead of Go"))),
-            }
+            self.await_go()?;
         }
         if let Ok(mut meter) = self.meter.lock() {
             *meter = Some(Meter::start(&self.cpus));
         }
         Ok(())
+    }
+
+    fn block(&self) -> io::Result<()> {
+        self.send(&Answer::Block)?;
+        self.await_go()
     }
 
     fn progress(&self, recorder: &Recorder, counts: &Counts) {

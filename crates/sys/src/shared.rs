@@ -14,17 +14,16 @@
 
 mod core_ping;
 mod line;
+mod mapped;
+mod stamps;
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-
 pub use line::{Direction, Line};
+use mapped::{Atomics, Mapped};
+pub use stamps::{Stamp, Stamps, Told};
 
 /// One value on cache lines of its own.
 #[repr(C, align(128))]
@@ -40,20 +39,12 @@ struct Area {
     stalls: [Apart<AtomicU64>; 2],
 }
 
-/// Seals without which a peer could cut the file short, and reading it would end this process (SIGBUS).
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+// SAFETY: atomics alone.
+unsafe impl Atomics for Area {}
 
 /// A shared area, mapped; it is unmapped when dropped, and gone when the last process has dropped it.
 #[derive(Debug)]
-pub struct Shared {
-    area: NonNull<Area>,
-    fd: OwnedFd,
-}
-
-// SAFETY: the mapping belongs to the process, not to a thread, and all of its content is atomics.
-unsafe impl Send for Shared {}
-// SAFETY: as above: shared access is through atomics only.
-unsafe impl Sync for Shared {}
+pub struct Shared(Mapped<Area>);
 
 impl Shared {
     /// Makes an area of zeroes (memfd_create(2), close-on-exec, sealed against any change of its size).
@@ -61,10 +52,7 @@ impl Shared {
     /// # Errors
     /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
     pub fn create() -> io::Result<Shared> {
-        let fd = memfd_create("hairpin-shared", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&fd, size_of::<Area>() as u64)?;
-        fcntl_add_seals(&fd, SEALS)?;
-        Shared::map(fd)
+        Mapped::create().map(Shared)
     }
 
     /// Maps the area that another process created and whose [descriptor](AsFd) came here.
@@ -72,39 +60,11 @@ impl Shared {
     /// # Errors
     /// `InvalidData` if the file is not of the size of an area or could still change it; those of fcntl(2) and mmap(2).
     pub fn open(fd: OwnedFd) -> io::Result<Shared> {
-        // A file without seals at all (a pipe, a file on disk) answers EINVAL.
-        let seals = fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
-        let file = File::from(fd);
-        if !seals.contains(SEALS) || file.metadata()?.len() != size_of::<Area>() as u64 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the descriptor is not a shared area of this version of Hairpin: start both sides from the same program",
-            ));
-        }
-        Shared::map(file.into())
-    }
-
-    /// Maps a file that has the size of [`Area`] for ever, and touches its pages.
-    fn map(fd: OwnedFd) -> io::Result<Shared> {
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-        let address = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                size_of::<Area>(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-                &fd,
-                0,
-            )?
-        };
-        let area = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Shared { area, fd })
+        Mapped::open(fd).map(Shared)
     }
 
     fn area(&self) -> &Area {
-        // SAFETY: the mapping is page-aligned, as large as `Area`, lives as long as `self`, and the file behind it is
-        // sealed, so it stays readable. `Area` is atomics alone: every content is valid, and writes by others are allowed.
-        unsafe { self.area.as_ref() }
+        self.0.get()
     }
 
     /// Asks everyone who shares the area to stop.
@@ -144,15 +104,7 @@ impl Shared {
 
 impl AsFd for Shared {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this address and size, and no reference into it outlives `self`.
-        let unmapped = unsafe { munmap(self.area.as_ptr().cast(), size_of::<Area>()) };
-        debug_assert_eq!(unmapped, Ok(()));
+        self.0.as_fd()
     }
 }
 
@@ -160,6 +112,9 @@ impl Drop for Shared {
 mod tests {
     use std::mem::offset_of;
 
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    use super::mapped::SEALS;
     use super::*;
 
     #[test]
@@ -191,7 +146,7 @@ mod tests {
     fn the_size_is_sealed() {
         let shared = Shared::create().unwrap();
         for size in [0, 4096, 1 << 20] {
-            assert_eq!(ftruncate(&shared.fd, size), Err(rustix::io::Errno::PERM));
+            assert_eq!(ftruncate(&shared, size), Err(rustix::io::Errno::PERM));
         }
     }
 

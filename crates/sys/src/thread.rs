@@ -19,6 +19,11 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// The calling thread, as gettid(2) says.
+pub fn id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
 /// The CPU on which the calling thread is now; unless it is pinned, it may be on another when this returns.
 pub fn current_cpu() -> u32 {
     sched_getcpu() as u32

@@ -1,3 +1,16 @@
 //! Where the time of a round trip goes: hooks in the kernel, their stamps joined into stages, and the causes of slow ones.
+//!
+//! ```text
+//!   moment    the moments of one way, the hooks that stamp them, and the names of what lies between
+//!   tracer    BPF programs on and off; a block's records taken out between blocks
+//!   join      records + stamps of both programs ─▶ transactions, each with its intervals in order
+//!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
+//! ```
+//! No program of user space reads anything while a block runs.
 
 #![forbid(unsafe_code)]
+
+pub mod fold;
+pub mod join;
+pub mod moment;
+pub mod tracer;

@@ -10,6 +10,7 @@ mod bounce;
 mod check;
 mod completions;
 mod demo;
+mod explain;
 mod floor;
 mod floor_pcie;
 mod paths;
@@ -45,6 +46,8 @@ pub enum Verb {
     Demo(demo::Demo),
     /// Prove the instrument: its own cost, and known delays that it must report
     Check(check::Check),
+    /// Say where the time of a round trip goes: stages that add up to the RTT, and what the slow ones met
+    Explain(Box<explain::Explain>),
     /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
     Floor(Box<floor::Floor>),
     /// Send every frame that arrives on an interface back, and count them
@@ -68,6 +71,7 @@ impl Verb {
             Verb::Runs(runs) => runs.run(),
             Verb::Demo(demo) => demo.run(),
             Verb::Check(check) => check.run(),
+            Verb::Explain(explain) => explain.run(),
             Verb::Floor(floor) => floor.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),

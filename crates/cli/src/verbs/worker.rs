@@ -12,7 +12,11 @@ pub fn run_if_asked() -> Option<ExitCode> {
     }
     let parent = args.next().and_then(|pid| pid.parse().ok());
     Some(match parent {
-        Some(parent) => worker::main(parent, args.next().is_some()),
+        Some(parent) => {
+            let shared: Vec<String> = args.collect();
+            let has = |name: &str| shared.iter().any(|shared| shared == name);
+            worker::main(parent, has("neighbour"), has("stamps"))
+        }
         None => ExitCode::from(crate::exit::USAGE),
     })
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use hairpin_record::recorder::{Recorder, Sample};
+use hairpin_sys::clock::Ticks;
 
 /// What one thread is to do.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +30,8 @@ pub struct Work {
     pub verify: bool,
     /// Index of this thread.
     pub thread: u32,
+    /// The most transactions of a block, up to [`BLOCK_TRANSACTIONS`](super::BLOCK_TRANSACTIONS).
+    pub block: usize,
 }
 
 impl Work {
@@ -46,6 +49,7 @@ impl Work {
             cookie: 0,
             verify: false,
             thread: 0,
+            block: super::BLOCK_TRANSACTIONS,
         }
     }
 }
@@ -62,6 +66,8 @@ pub trait Between {
     fn meet_neighbour(&mut self) -> Option<u64> {
         None
     }
+    /// Measuring starts: what the times of all samples count from.
+    fn begins(&mut self, _at: Ticks) {}
     /// A block has been folded; `samples` are in ns since the start of measuring.
     fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
 }

@@ -74,6 +74,10 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    fn block(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.say(Said::Ready(address.cloned()));
         Ok(())

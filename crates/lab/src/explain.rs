@@ -1,0 +1,328 @@
+//! `hairpin explain`: a path measured in blocks with and without hooks in turn, and where the time of its round trips went.
+//!
+//! ```text
+//!   phase      without hooks │ with hooks │ without │ with │ …          a quarter of a second each, of blocks of 4,096 transactions at most
+//!   block      the flow runs, and nothing reads
+//!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
+//! ```
+
+use std::time::{Duration, Instant, SystemTime};
+
+use hairpin_iopath::job::{Job, Sides};
+use hairpin_iopath::measure::AnyClock;
+use hairpin_record::explain::{self, Explain, Explained, Missing};
+use hairpin_record::histogram::Times;
+use hairpin_record::warning::Warning;
+use hairpin_sys::clock::{Clock, Relation};
+use hairpin_sys::shared::Stamps;
+use hairpin_sys::signal::Signals;
+use hairpin_trace::fold::Fold;
+use hairpin_trace::join::{self, Span};
+use hairpin_trace::moment::{HOOKS, Moment, Route};
+use hairpin_trace::tracer::{Flow, Tracer};
+
+use crate::floor::Known;
+use crate::ping::{self, PingError, Plan, Watcher};
+use crate::row::{self, Surroundings};
+use crate::side::SideError;
+use crate::stage::{RowEnd, Stage};
+use crate::store::rfc3339;
+use crate::worker::choose_clock;
+
+/// A phase with hooks, and one without, takes so long at least.
+const PHASE: Duration = Duration::from_millis(250);
+/// Transactions that are kept: some 100 bytes each.
+const MOST: usize = 1_000_000;
+/// Transactions of a pause that the client has not settled after.
+const SETTLE: usize = 8;
+
+/// What to explain beyond what a ping would measure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// Four hooks in each direction, not all.
+    pub light: bool,
+    /// So many of the slowest transactions, event by event.
+    pub timelines: usize,
+}
+
+/// Explains every row of the plan.
+///
+/// # Errors
+/// Those of a ping; hooks that cannot be had are none, but said in the record.
+pub fn run(plan: &Plan, how: How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, PingError> {
+    ping::check(plan)?;
+    for job in &plan.rows {
+        route_of(job).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
+    }
+    let started = rfc3339(SystemTime::now());
+    let stamps = Sides { client: area()?, server: area()? };
+    let mut stage = Stage::set_up(plan, Some(&stamps))?;
+    let (hosts, clock) = stage.facts(plan)?;
+    let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
+    let mut found = Explain {
+        schema: explain::SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        command: plan.command.clone(),
+        started,
+        interrupted: false,
+        error: None,
+        hosts,
+        link: stage.link(plan, mtu),
+        clock,
+        missing: Vec::new(),
+        results: Vec::new(),
+    };
+    let clock = choose_clock().0;
+    for (index, job) in plan.rows.iter().enumerate() {
+        let job = &ping::emulating(job, plan.floor.as_ref())?;
+        watcher.begins(index, plan.rows.len(), job);
+        let mut tracing = Tracing::new(job, how, &stamps, clock);
+        let measured = match stage.row(job, index, signals, &mut tracing) {
+            Ok(measured) => measured,
+            Err(RowEnd::Interrupted) if found.results.is_empty() => return Err(PingError::Interrupted),
+            Err(RowEnd::Interrupted) => {
+                found.interrupted = true;
+                break;
+            }
+            Err(RowEnd::Failed(error)) if found.results.is_empty() => return Err(error),
+            Err(RowEnd::Failed(error)) => {
+                found.error = Some(format!("{}: {error}", job.spec));
+                break;
+            }
+        };
+        found.interrupted |= measured.interrupted;
+        found.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
+        let around = Surroundings { hosts: &found.hosts, one_host: true, shown: &plan.shown };
+        let mut row = row::join(job, measured.client, measured.server, &mut found.clock, around);
+        if let Some(declared) = &plan.floor {
+            let known =
+                Known { client: &found.hosts.client, mtu: found.link.mtu, one_host: true, ipv6: stage.server.is_ipv6() };
+            match declared.of(job, known) {
+                Ok(floor) => row.floor = Some(Box::new(floor)),
+                Err(why) => row.warnings.push(Warning::NoFloor { why }.note()),
+            }
+        }
+        tracing.missing.retain(|missing| !found.missing.contains(missing));
+        found.missing.append(&mut tracing.missing);
+        let mut explained = Explained {
+            path: row.path,
+            origin: row.origin,
+            request_bytes: row.request_bytes,
+            reply_bytes: row.reply_bytes,
+            granted: row.granted,
+            floor: row.floor,
+            warnings: row.warnings,
+            ..Explained::default()
+        };
+        tracing.finish(&mut explained);
+        found.results.push(explained);
+        if found.interrupted || found.error.is_some() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn area() -> Result<Stamps, SideError> {
+    Ok(Stamps::create()?)
+}
+
+/// How a job's messages travel.
+fn route_of(job: &Job) -> Result<Route, String> {
+    if (job.flows, job.threads, job.outstanding) != (1, 1, 1) {
+        return Err("explain follows one request at a time: leave out --flows, --threads and --outstanding".into());
+    }
+    let of = |name: &str| match name {
+        "tcp" | "udp" => Ok(Route::Sockets),
+        "packet" => Ok(Route::Packet),
+        "xdp" => Ok(Route::Xdp),
+        "memory" | "niq" => Ok(Route::Memory),
+        other => Err(format!("explain knows no stages of {other}; it knows those of tcp, udp, packet, xdp, niq and memory")),
+    };
+    let (client, server) = (of(job.spec.client.path.name())?, of(job.spec.server.path.name())?);
+    if client == server { Ok(client) } else { Err("explain takes the same path on both sides".into()) }
+}
+
+/// One row, traced.
+struct Tracing<'a> {
+    stamps: &'a Sides<Stamps>,
+    clock: AnyClock,
+    route: Route,
+    how: How,
+    tracer: Option<Tracer>,
+    missing: Vec<Missing>,
+    fold: Fold,
+    untraced: Times,
+    /// RTTs of the phase at hand, and the median of each phase before it.
+    phase: Vec<u64>,
+    medians: Vec<f64>,
+    since: Instant,
+    before: Option<Relation>,
+    drift: Option<f64>,
+    seen: Sides<u64>,
+    unmatched: u64,
+    lost: u64,
+    blocks: u64,
+    rejected: u64,
+}
+
+impl<'a> Tracing<'a> {
+    fn new(job: &Job, how: How, stamps: &'a Sides<Stamps>, clock: AnyClock) -> Tracing<'a> {
+        let route = route_of(job).unwrap_or(Route::Memory);
+        Tracing {
+            stamps,
+            clock,
+            route,
+            how,
+            tracer: None,
+            missing: Vec::new(),
+            fold: Fold::new(route, Vec::new()),
+            untraced: Times::new(),
+            phase: Vec::new(),
+            medians: Vec::new(),
+            since: Instant::now(),
+            before: None,
+            drift: None,
+            seen: Sides { client: stamps.client.count(), server: stamps.server.count() },
+            unmatched: 0,
+            lost: 0,
+            blocks: 0,
+            rejected: 0,
+        }
+    }
+
+    fn relation(&self) -> Relation {
+        match &self.clock {
+            AnyClock::Tsc(clock) => Relation::read(clock),
+            AnyClock::Raw(clock) => Relation::read(clock),
+        }
+    }
+
+    fn to_ns(&self, ticks: u64) -> u64 {
+        match &self.clock {
+            AnyClock::Tsc(clock) => clock.to_ns(ticks),
+            AnyClock::Raw(clock) => clock.to_ns(ticks),
+        }
+    }
+
+    /// Without any hook the programs' own stamps are what is left.
+    fn load(&mut self) {
+        if self.route == Route::Memory {
+            return;
+        }
+        let (client, server) = (self.stamps.client.told(), self.stamps.server.told());
+        let mut absent: Vec<Moment> = Vec::new();
+        match Tracer::load(&Flow { route: self.route, client, server, light: self.how.light }) {
+            Ok(tracer) => {
+                for hook in tracer.missing() {
+                    let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
+                    self.missing.push(Missing { hook: hook.name.into(), why, adds: hook.adds.into() });
+                }
+                absent.extend(HOOKS.iter().filter(|hook| !tracer.hooks().contains(hook)).map(|hook| hook.moment));
+                self.tracer = Some(tracer);
+            }
+            Err(why) => {
+                let adds = "the stages inside the kernel; without it the ways there and back are one stage each".into();
+                self.missing.push(Missing { hook: "BPF".into(), why: why.to_string(), adds });
+                absent.extend(HOOKS.iter().map(|hook| hook.moment));
+            }
+        }
+        self.fold = Fold::new(self.route, absent);
+    }
+
+    /// Whether the block at hand counts as traced: with hooks, or where there are none to be had.
+    fn is_traced(&self) -> bool {
+        self.tracer.as_ref().map_or(!self.medians.len().is_multiple_of(2), Tracer::is_attached)
+    }
+
+    /// The next phase.
+    fn turn(&mut self) -> Result<(), String> {
+        self.phase.sort_unstable();
+        self.medians.push(self.phase.get(self.phase.len() / 2).map_or(0.0, |ns| *ns as f64));
+        self.phase.clear();
+        if let Some(tracer) = &mut self.tracer {
+            if tracer.is_attached() {
+                tracer.detach();
+            } else if self.fold.len() < MOST {
+                tracer.attach().map_err(|error| error.to_string())?;
+            }
+        }
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// What a hook took: by how much phases with hooks were slower than the phases beside them without, over the hooks that a transaction passed.
+    fn hook_ns(&self) -> Option<f64> {
+        self.tracer.as_ref()?;
+        // Phases alternate, and the first is without hooks.
+        let mut more: Vec<f64> =
+            self.medians.windows(3).step_by(2).map(|phases| phases[1] - (phases[0] + phases[2]) / 2.0).collect();
+        if more.is_empty() {
+            more.extend(self.medians.windows(2).map(|phases| phases[1] - phases[0]).take(1));
+        }
+        more.sort_by(f64::total_cmp);
+        let more = more.get(more.len() / 2)?;
+        Some((more / self.fold.hooks_per_transaction().max(1.0)).max(0.0))
+    }
+
+    fn finish(mut self, into: &mut Explained) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.detach();
+        }
+        let hook_ns = self.hook_ns();
+        self.fold.finish(hook_ns.unwrap_or(0.0), into);
+        into.untraced_rtt_ns = self.untraced.quantiles();
+        into.hook_ns = hook_ns;
+        into.unmatched = self.unmatched;
+        into.lost_events = self.lost;
+        into.blocks = self.blocks;
+        into.blocks_rejected = self.rejected;
+    }
+}
+
+impl Watcher for Tracing<'_> {
+    fn ready(&mut self) -> Result<(), String> {
+        self.load();
+        self.since = Instant::now();
+        self.before = Some(self.relation());
+        Ok(())
+    }
+
+    fn block(&mut self) -> Result<(), String> {
+        let after = self.relation();
+        let (client, seen) = self.stamps.client.since(self.seen.client);
+        self.seen.client = seen;
+        let (server, seen) = self.stamps.server.since(self.seen.server);
+        self.seen.server = seen;
+        let rtts = client.iter().skip(SETTLE).map(|stamp| self.to_ns(stamp.second.since(stamp.first)));
+        let rtts: Vec<u64> = rtts.collect();
+        self.phase.extend(&rtts);
+        if self.is_traced() {
+            let taken = self.tracer.as_mut().map(Tracer::take);
+            if let Some(before) = self.before {
+                let span = Span::new(before, after, self.clock.rate());
+                let expected = self.drift.unwrap_or(span.drift());
+                self.drift = Some(expected + (span.drift() - expected) / 8.0);
+                if span.disagreement_ns(expected) > join::TOLERANCE_NS {
+                    self.rejected += 1;
+                } else {
+                    let records = taken.as_ref().map(|taken| &taken.records[..]);
+                    let joined = join::join(&client, &server, records, &span);
+                    joined.transactions.iter().for_each(|transaction| self.fold.add(transaction));
+                    self.unmatched += joined.unmatched;
+                    self.blocks += 1;
+                }
+            }
+            if let Some(taken) = taken {
+                self.lost += taken.lost;
+            }
+        } else {
+            rtts.iter().for_each(|rtt| self.untraced.record(*rtt));
+        }
+        if self.since.elapsed() >= PHASE {
+            self.turn()?;
+        }
+        self.before = Some(self.relation());
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! Transactions into stages: distributions, and the typical ones beside the slow.
+//!
+//! ```text
+//!   a way        Send ──── Queued ──── Started ──── …                    interval = stage + observer
+//!   observer     half of a hook's cost before its stamp, half after it; at most the interval
+//!   residual     an interval of which nothing says what happened
+//!   RTT          = stages + observer + residual, exactly, transaction by transaction
+//! ```
+
+use std::collections::HashMap;
+
+use hairpin_record::explain::{Direction, Explained, Group, Hook, Stage};
+use hairpin_record::histogram::Times;
+use hairpin_record::run::Side;
+
+use crate::join::Transaction;
+use crate::moment::{Moment, Route, TURN_AROUND, stage};
+
+/// An interval's place in a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Between {
+    direction: Direction,
+    from: Moment,
+    to: Moment,
+    slept: bool,
+}
+
+/// The sequence of intervals that a transaction passed; few differ.
+type Shape = Vec<Between>;
+
+/// What is known of a stage of a shape.
+#[derive(Clone, Copy)]
+enum Part {
+    Stage(usize),
+    Residual,
+}
+
+/// One transaction, folded: its shape, and how long each of its intervals took.
+#[derive(Clone, Copy, Debug)]
+struct Folded {
+    shape: u32,
+    first: usize,
+    rtt_ns: u64,
+}
+
+/// All transactions of a path.
+#[derive(Debug)]
+pub struct Fold {
+    route: Route,
+    missing: Vec<Moment>,
+    shapes: Vec<Shape>,
+    known: HashMap<Shape, u32>,
+    folded: Vec<Folded>,
+    intervals: Vec<u32>,
+}
+
+impl Fold {
+    /// For a path of this route; `missing` moments are not stamped on this host.
+    pub fn new(route: Route, missing: Vec<Moment>) -> Fold {
+        Fold { route, missing, shapes: Vec::new(), known: HashMap::new(), folded: Vec::new(), intervals: Vec::new() }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.folded.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.folded.is_empty()
+    }
+
+    /// Takes one in.
+    pub fn add(&mut self, transaction: &Transaction) {
+        let first = self.intervals.len();
+        let mut shape = Shape::new();
+        let mut last = transaction.began();
+        for (direction, way) in [Direction::Request, Direction::Reply].into_iter().zip(&transaction.ways) {
+            let slept = slept(way);
+            for (at, (moment, ns)) in way.iter().enumerate() {
+                // The reply's way begins with the turn-around.
+                let from = if at == 0 { Moment::Returned } else { way[at - 1].0 };
+                if at > 0 || direction == Direction::Reply {
+                    shape.push(Between { direction, from, to: *moment, slept });
+                    self.intervals.push(u32::try_from(ns - last).unwrap_or(u32::MAX));
+                }
+                last = *ns;
+            }
+        }
+        let next = self.shapes.len() as u32;
+        let shape = *self.known.entry(shape).or_insert_with_key(|shape| {
+            self.shapes.push(shape.clone());
+            next
+        });
+        self.folded.push(Folded { shape, first, rtt_ns: transaction.rtt_ns() });
+    }
+
+    /// Stamps of hooks on the way of a transaction, on average: what the observer's cost is divided by.
+    pub fn hooks_per_transaction(&self) -> f64 {
+        let hooks = |shape: &Shape| shape.iter().filter(|between| is_hook(between.to)).count();
+        let all: usize = self.folded.iter().map(|folded| hooks(&self.shapes[folded.shape as usize])).sum();
+        all as f64 / self.folded.len().max(1) as f64
+    }
+
+    /// Writes stages, observer, residual, RTT, hooks and both groups into `into`. A hook takes `hook_ns` of a transaction.
+    pub fn finish(&self, hook_ns: f64, into: &mut Explained) {
+        let mut stages: Vec<Sum> = Vec::new();
+        let parts: Vec<Vec<Part>> = self.shapes.iter().map(|shape| self.parts(shape, &mut stages)).collect();
+        let mut all = Sums::default();
+        let rtts = self.sorted();
+        let groups = [range(&rtts, 0.4, 0.6), range(&rtts, 0.99, 1.0)];
+        let mut sums = [Mean::new(stages.len()), Mean::new(stages.len())];
+        let mut hooks: HashMap<Moment, u64> = HashMap::new();
+        let mut own = vec![0_u64; stages.len()];
+        for folded in &self.folded {
+            let (shape, parts) = (&self.shapes[folded.shape as usize], &parts[folded.shape as usize]);
+            own.fill(0);
+            let (mut observer, mut residual, mut carried) = (0, 0, 0.0);
+            for (at, (between, part)) in shape.iter().zip(parts).enumerate() {
+                let took = u64::from(self.intervals[folded.first + at]);
+                // Whole ns, and no part of one lost: what is left over goes to the next interval.
+                let ends = f64::from(u8::from(is_hook(between.from)) + u8::from(is_hook(between.to)));
+                carried += hook_ns * ends / 2.0;
+                let cost = (carried.floor().max(0.0) as u64).min(took);
+                carried -= cost as f64;
+                observer += cost;
+                match part {
+                    Part::Stage(stage) => own[*stage] += took - cost,
+                    Part::Residual => residual += took - cost,
+                }
+                if is_hook(between.to) {
+                    *hooks.entry(between.to).or_default() += 1;
+                }
+                if let Part::Stage(stage) = part {
+                    stages[*stage].passed = true;
+                }
+            }
+            for (sum, own) in stages.iter_mut().zip(&own) {
+                if std::mem::take(&mut sum.passed) {
+                    sum.times.record(*own);
+                }
+            }
+            all.rtt.record(folded.rtt_ns);
+            all.observer.record(observer);
+            all.residual.record(residual);
+            for ((from, to), mean) in groups.iter().zip(&mut sums) {
+                if (*from..=*to).contains(&folded.rtt_ns) {
+                    mean.add(&own, folded.rtt_ns, observer, residual);
+                }
+            }
+        }
+        let [typical, slow] = sums;
+        into.rtt_ns = all.rtt.quantiles();
+        into.observer_ns = all.observer.quantiles();
+        into.residual_ns = all.residual.quantiles();
+        into.typical = typical.group(groups[0]);
+        into.slow = slow.group(groups[1]);
+        let count = self.folded.len().max(1) as f64;
+        let mut hooks: Vec<(Moment, u64)> = hooks.into_iter().collect();
+        hooks.sort();
+        let hook = |(moment, hits): (Moment, u64)| Hook { name: moment.name().into(), per_transaction: hits as f64 / count };
+        into.hooks = hooks.into_iter().map(hook).collect();
+        let mut order: Vec<usize> = (0..stages.len()).collect();
+        order.sort_by_key(|at| (stages[*at].direction, stages[*at].from.min(stages[*at].to), stages[*at].to));
+        into.stages = order.into_iter().map(|at| stages[at].stage(typical.of(at), slow.of(at))).collect();
+    }
+
+    /// RTTs in ascending order.
+    fn sorted(&self) -> Vec<u64> {
+        let mut rtts: Vec<u64> = self.folded.iter().map(|folded| folded.rtt_ns).collect();
+        rtts.sort_unstable();
+        rtts
+    }
+
+    /// The stages of a shape; new ones are added to `stages`.
+    fn parts(&self, shape: &Shape, stages: &mut Vec<Sum>) -> Vec<Part> {
+        let part = |between: &Between| {
+            let Between { direction, from, to, slept } = *between;
+            let name = match (from, to) {
+                (Moment::Returned, Moment::Send) => Some(TURN_AROUND.to_owned()),
+                _ => stage(self.route, from, to, slept, &self.missing),
+            };
+            let Some(name) = name else { return Part::Residual };
+            let known = stages.iter().position(|sum| (sum.direction, &sum.name) == (direction, &name));
+            Part::Stage(known.unwrap_or_else(|| {
+                stages.push(Sum { name, direction, from, to, times: Times::new(), passed: false });
+                stages.len() - 1
+            }))
+        };
+        shape.iter().map(part).collect()
+    }
+}
+
+/// Whether the receiver of a way slept.
+fn slept(way: &[(Moment, i64)]) -> bool {
+    way.iter().any(|(moment, _)| matches!(moment, Moment::Waking | Moment::Woken | Moment::Switched))
+}
+
+fn is_hook(moment: Moment) -> bool {
+    !matches!(moment, Moment::Send | Moment::Returned)
+}
+
+/// The RTTs at two quantiles: what lies from the one to the other is the group.
+fn range(sorted: &[u64], from: f64, to: f64) -> (u64, u64) {
+    let at = |q: f64| sorted.get(((sorted.len() as f64 * q) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0);
+    (at(from), at(to))
+}
+
+/// A stage over all transactions.
+struct Sum {
+    name: String,
+    direction: Direction,
+    from: Moment,
+    to: Moment,
+    times: Times,
+    /// By the transaction at hand.
+    passed: bool,
+}
+
+impl Sum {
+    fn stage(&self, typical_ns: f64, slow_ns: f64) -> Stage {
+        Stage {
+            name: self.name.clone(),
+            side: side(self.direction, self.from),
+            direction: self.direction,
+            from: self.from.name().into(),
+            to: self.to.name().into(),
+            ns: self.times.quantiles(),
+            histogram: self.times.encode(),
+            typical_ns,
+            slow_ns,
+        }
+    }
+}
+
+/// On whose side a stage lies: the sender's until the packet has left its driver.
+fn side(direction: Direction, from: Moment) -> Side {
+    let sender = from < Moment::Passed;
+    match (direction, sender || from == Moment::Returned) {
+        (Direction::Request, true) | (Direction::Reply, false) => Side::Client,
+        (Direction::Request, false) | (Direction::Reply, true) => Side::Server,
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    rtt: Times,
+    observer: Times,
+    residual: Times,
+}
+
+/// Sums over a group.
+struct Mean {
+    count: u64,
+    stages: Vec<u64>,
+    rtt: u64,
+    observer: u64,
+    residual: u64,
+}
+
+impl Mean {
+    fn new(stages: usize) -> Mean {
+        Mean { count: 0, stages: vec![0; stages], rtt: 0, observer: 0, residual: 0 }
+    }
+
+    fn add(&mut self, own: &[u64], rtt: u64, observer: u64, residual: u64) {
+        self.count += 1;
+        self.stages.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+        self.rtt += rtt;
+        self.observer += observer;
+        self.residual += residual;
+    }
+
+    fn mean(&self, sum: u64) -> f64 {
+        sum as f64 / self.count.max(1) as f64
+    }
+
+    fn of(&self, stage: usize) -> f64 {
+        self.mean(self.stages[stage])
+    }
+
+    fn group(&self, (from_ns, to_ns): (u64, u64)) -> Group {
+        Group {
+            count: self.count,
+            from_ns,
+            to_ns,
+            rtt_ns: self.mean(self.rtt),
+            observer_ns: self.mean(self.observer),
+            residual_ns: self.mean(self.residual),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Stamps of the kernel and of both programs, joined into transactions.
+//!
+//! ```text
+//!   client   sequence, sent, received ──┐ by time: a thread has one request in flight
+//!   records  one per request packet ────┼──▶ transaction: request's way, turn-around, reply's way
+//!   server   sequence, received, sent ──┘ by sequence and time
+//! ```
+//! All stamps are put on the client's time-stamp counter first, by readings of both clocks before and after the block.
+
+use hairpin_sys::clock::Relation;
+use hairpin_sys::shared::Stamp;
+
+use crate::moment::Moment;
+use crate::tracer::Record;
+
+/// Clocks that disagree by more over a block spoil it, in ns.
+pub const TOLERANCE_NS: f64 = 50.0;
+/// Transactions after a pause are not typical.
+const SETTLE: usize = 8;
+
+/// The kernel's clock on the program's, between two readings of both.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    from: Relation,
+    /// Ticks of the program's clock per ns, and ns of the program's clock per ns of CLOCK_MONOTONIC.
+    rate: f64,
+    slope: f64,
+    /// How far CLOCK_MONOTONIC went ahead of the program's clock over the block, in ns.
+    ahead: f64,
+    ns: f64,
+}
+
+impl Span {
+    /// Between two readings; `rate` is that of the program's clock in ticks per ns.
+    pub fn new(from: Relation, to: Relation, rate: f64) -> Span {
+        let ns = to.ticks.since(from.ticks) as f64 / rate;
+        let kernel = (monotonic(&to) - monotonic(&from)) as f64;
+        Span { from, rate, slope: if kernel > 0.0 { ns / kernel } else { 1.0 }, ahead: kernel - ns, ns }
+    }
+
+    /// How much faster CLOCK_MONOTONIC ran: what to expect of the next block.
+    pub fn drift(&self) -> f64 {
+        if self.ns > 0.0 { self.ahead / self.ns } else { 0.0 }
+    }
+
+    /// How far the clocks moved against each other beyond what a drift of `expected` explains, in ns.
+    pub fn disagreement_ns(&self, expected: f64) -> f64 {
+        (self.ahead - expected * self.ns).abs()
+    }
+
+    /// A tick of the program's clock in ns since the first reading.
+    fn of_ticks(&self, ticks: u64) -> i64 {
+        ((ticks as i64 - self.from.ticks.0 as i64) as f64 / self.rate).round() as i64
+    }
+
+    /// A stamp of CLOCK_MONOTONIC on the same scale.
+    fn of_monotonic(&self, ns: u64) -> i64 {
+        ((ns as i64 - monotonic(&self.from)) as f64 * self.slope).round() as i64
+    }
+}
+
+fn monotonic(relation: &Relation) -> i64 {
+    relation.raw_ns as i64 + relation.monotonic_less_raw_ns
+}
+
+/// One transaction: the moments of both ways, in ns since the block's first reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// In the payload.
+    pub sequence: u32,
+    /// Request packets that were seen; more than one where it was parted or sent again.
+    pub packets: usize,
+    /// The request's way and the reply's, each from `Send` to `Returned`.
+    pub ways: [Vec<(Moment, i64)>; 2],
+}
+
+impl Transaction {
+    /// From the client's send call to its receive call's return.
+    pub fn rtt_ns(&self) -> u64 {
+        let at = |way: usize, last: bool| {
+            let moment = if last { self.ways[way].last() } else { self.ways[way].first() };
+            moment.map_or(0, |(_, at)| *at)
+        };
+        u64::try_from(at(1, true) - at(0, false)).unwrap_or(0)
+    }
+
+    /// When its send call was entered.
+    pub fn began(&self) -> i64 {
+        self.ways[0].first().map_or(0, |(_, at)| *at)
+    }
+}
+
+/// A block's transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Joined {
+    /// Those that were matched.
+    pub transactions: Vec<Transaction>,
+    /// Those that were not: no stamp of the server's, or none of the kernel where there should be some.
+    pub unmatched: u64,
+}
+
+/// Joins a block. `records` is `None` where the kernel sees nothing of the path.
+pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, span: &Span) -> Joined {
+    let mut joined = Joined::default();
+    let mut server = server.iter().peekable();
+    let mut records = records.map(|records| records.iter().peekable());
+    for stamp in client.iter().skip(SETTLE) {
+        let answered = loop {
+            match server.peek() {
+                Some(earlier) if earlier.first < stamp.first => {
+                    server.next();
+                }
+                Some(inside) if inside.second <= stamp.second && inside.sequence == stamp.sequence => break server.next(),
+                _ => break None,
+            }
+        };
+        let (sent, received) = (span.of_ticks(stamp.first.0), span.of_ticks(stamp.second.0));
+        let mut packets = 0;
+        let record = records.as_mut().map(|records| {
+            let mut last = None;
+            while let Some(record) = records.peek() {
+                let at = record.ways[0].first().map_or(i64::MIN, |(_, ns)| span.of_monotonic(*ns));
+                if at > received {
+                    break;
+                }
+                if at >= sent - TOLERANCE_NS as i64 {
+                    (last, packets) = (Some(*record), packets + 1);
+                }
+                records.next();
+            }
+            last
+        });
+        let (Some(answered), false) = (answered, record == Some(None)) else {
+            joined.unmatched += 1;
+            continue;
+        };
+        let none = Record::default();
+        let record = record.flatten().unwrap_or(&none);
+        let ends = [(sent, span.of_ticks(answered.first.0)), (span.of_ticks(answered.second.0), received)];
+        let ways = [0, 1].map(|way| in_order(&record.ways[way], ends[way], span));
+        joined.transactions.push(Transaction { sequence: stamp.sequence, packets, ways });
+    }
+    joined
+}
+
+/// The moments of a way between the programs' stamps, in order of time too: one that comes after a later moment has closed a side branch, and is left out.
+fn in_order(stamped: &[(Moment, u64)], (sent, returned): (i64, i64), span: &Span) -> Vec<(Moment, i64)> {
+    let near = TOLERANCE_NS as i64;
+    let mut way = vec![(Moment::Returned, returned)];
+    let mut next = returned;
+    for (moment, ns) in stamped.iter().rev() {
+        // Within the clocks' tolerance of an end it is at that end.
+        let mut at = span.of_monotonic(*ns);
+        if at > returned && at <= returned + near {
+            at = returned;
+        }
+        if at < sent && at >= sent - near {
+            at = sent;
+        }
+        if at <= next && at >= sent {
+            way.push((*moment, at));
+            next = at;
+        }
+    }
+    way.push((Moment::Send, sent));
+    way.reverse();
+    way
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_sys::clock::Ticks;
+
+    use super::*;
+
+    /// The program's clock ticks twice a ns; CLOCK_MONOTONIC is 1,000,000 ns ahead and runs 1 in 100 faster.
+    fn span() -> Span {
+        let relation = |ticks: u64, monotonic: u64| Relation {
+            ticks: Ticks(ticks),
+            raw_ns: 0,
+            monotonic_less_raw_ns: monotonic as i64,
+            realtime_less_raw_ns: 0,
+            width: 0,
+        };
+        Span::new(relation(2_000, 1_000_000), relation(2_000 + 200_000, 1_000_000 + 101_000), 2.0)
+    }
+
+    /// A stamp at these ns since the first reading.
+    fn stamp(sequence: u32, first: u64, second: u64) -> Stamp {
+        Stamp { sequence, first: Ticks(2_000 + 2 * first), second: Ticks(2_000 + 2 * second) }
+    }
+
+    fn monotonic_at(ns: u64) -> u64 {
+        1_000_000 + (ns as f64 * 1.01).round() as u64
+    }
+
+    fn record(request: &[(Moment, u64)], reply: &[(Moment, u64)]) -> Record {
+        Record { ways: [request, reply].map(|way| way.iter().map(|(moment, ns)| (*moment, monotonic_at(*ns))).collect()) }
+    }
+
+    /// Client's stamps after those that settle.
+    fn client(stamps: &[Stamp]) -> Vec<Stamp> {
+        [vec![stamp(0, 0, 1); SETTLE], stamps.to_vec()].concat()
+    }
+
+    #[test]
+    fn stamps_of_three_clocks_become_one_transaction() {
+        let records = [record(&[(Moment::Queued, 1_100), (Moment::Ready, 1_300)], &[(Moment::Queued, 1_550)])];
+        let joined = join(&client(&[stamp(9, 1_000, 2_000)]), &[stamp(9, 1_400, 1_500)], Some(&records), &span());
+        assert_eq!(joined.unmatched, 0);
+        let transaction = &joined.transactions[0];
+        assert_eq!((transaction.rtt_ns(), transaction.packets, transaction.began()), (1_000, 1, 1_000));
+        let request = [(Moment::Send, 1_000), (Moment::Queued, 1_100), (Moment::Ready, 1_300), (Moment::Returned, 1_400)];
+        assert_eq!(transaction.ways[0], request);
+        assert_eq!(transaction.ways[1], [(Moment::Send, 1_500), (Moment::Queued, 1_550), (Moment::Returned, 2_000)]);
+    }
+
+    #[test]
+    fn what_has_no_match_is_counted_and_spoils_no_other() {
+        let both = |n: u64| record(&[(Moment::Queued, n + 100)], &[(Moment::Queued, n + 600)]);
+        let stamps = [stamp(1, 1_000, 2_000), stamp(2, 3_000, 4_000), stamp(3, 5_000, 6_000), stamp(4, 7_000, 8_000)];
+        // No answer's stamps for 2; no record for 3; the first record belongs to nobody; 4 was sent twice.
+        let server = [stamp(1, 1_400, 1_500), stamp(7, 3_400, 3_500), stamp(3, 5_400, 5_500), stamp(4, 7_400, 7_500)];
+        let records = [both(100), both(1_000), both(3_000), both(7_000), both(7_200)];
+        let joined = join(&client(&stamps), &server, Some(&records), &span());
+        let found: Vec<_> = joined.transactions.iter().map(|t| (t.sequence, t.packets)).collect();
+        assert_eq!((found, joined.unmatched), (vec![(1, 1), (4, 2)], 2));
+        assert_eq!(joined.transactions[1].ways[0][1], (Moment::Queued, 7_300));
+        let joined = join(&client(&stamps[..1]), &server, None, &span());
+        assert_eq!(joined.transactions[0].ways[0], [(Moment::Send, 1_000), (Moment::Returned, 1_400)]);
+    }
+
+    #[test]
+    fn a_moment_after_a_later_one_is_a_side_branch() {
+        let way = |stamped: &[(Moment, u64)]| {
+            let stamped: Vec<_> = stamped.iter().map(|(moment, ns)| (*moment, monotonic_at(*ns))).collect();
+            in_order(&stamped, (1_000, 2_000), &span()).into_iter().map(|(moment, _)| moment).collect::<Vec<_>>()
+        };
+        use Moment::{Copied, Queued, Ready, Received, Returned, Send};
+        assert_eq!(way(&[(Received, 1_200), (Ready, 1_500), (Copied, 1_400)]), [Send, Received, Copied, Returned]);
+        assert_eq!(way(&[(Queued, 980), (Copied, 2_030)]), [Send, Queued, Copied, Returned]);
+        assert_eq!(way(&[(Queued, 900), (Copied, 2_100)]), [Send, Returned]);
+    }
+
+    #[test]
+    fn clocks_that_jump_are_seen() {
+        let span = span();
+        assert!((span.drift() - 0.01).abs() < 1e-9 && span.disagreement_ns(0.01) < 1e-6);
+        assert!((span.disagreement_ns(0.0) - 1_000.0).abs() < 1e-6);
+    }
+}

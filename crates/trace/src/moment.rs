@@ -1,0 +1,304 @@
+//! The moments of one way from program to program, and the names of the stages between them.
+//!
+//! ```text
+//!   Send ─ Queued ─ Started ─ Passed ─ Received ───────────────── Ready ┬──────────────────────────── Copied ─ Returned
+//!                                          └─ Redirected (AF_XDP) ─┘    └─ Waking ─ Woken ─ Switched ─┘
+//!                                                                          where the receiver slept
+//! ```
+//! Stages are named by both of their ends. Where a hook is missing on a host, the two stages that it parted are one, with both names.
+
+/// A moment of one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Moment {
+    /// The program's stamp before its send call.
+    Send,
+    /// `net_dev_queue`: the packet is handed to its device's queue.
+    Queued,
+    /// `net_dev_start_xmit`: the driver is called.
+    Started,
+    /// `netif_rx`: the receiving device has put it into a CPU's backlog.
+    Passed,
+    /// `netif_receive_skb`: the receiver's stack has it.
+    Received,
+    /// `xdp_redirect`: an XDP program has said where it goes.
+    Redirected,
+    /// `sk_data_ready`: it is in the socket's queue or ring.
+    Ready,
+    /// `sched_waking`: the sleeping receiver is to run.
+    Waking,
+    /// `sched_wakeup`: it is in a run queue.
+    Woken,
+    /// `sched_switch`: it has a CPU.
+    Switched,
+    /// `sock_recv_length`: its receive call has the message.
+    Copied,
+    /// The program's stamp after its receive call.
+    Returned,
+}
+
+/// A hook: a tracepoint of the kernel, and the BPF program of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// The tracepoint's name.
+    pub name: &'static str,
+    /// What it stamps.
+    pub moment: Moment,
+    /// Where the kernel has it.
+    pub place: &'static str,
+    /// What it adds: the sentence for hosts that lack it.
+    pub adds: &'static str,
+    /// Which paths pass it.
+    pub passes: Passes,
+    /// Part of `--light`.
+    pub light: bool,
+}
+
+/// Which paths pass a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passes {
+    /// All that send packets.
+    All,
+    /// Those over kernel sockets.
+    Sockets,
+    /// `xdp`.
+    Xdp,
+    /// All of them, where the receiver sleeps.
+    Sleepers,
+}
+
+/// Every hook, in the order in which a way passes them.
+pub const HOOKS: &[Hook] = &[
+    Hook {
+        name: "net_dev_queue",
+        moment: Moment::Queued,
+        place: "net/core/dev.c, __dev_queue_xmit",
+        adds: "parts the send call from the queueing discipline",
+        passes: Passes::Sockets,
+        light: false,
+    },
+    Hook {
+        name: "net_dev_start_xmit",
+        moment: Moment::Started,
+        place: "include/linux/netdevice.h, netdev_start_xmit",
+        adds: "says when the driver is called",
+        passes: Passes::All,
+        light: true,
+    },
+    Hook {
+        name: "netif_rx",
+        moment: Moment::Passed,
+        place: "net/core/dev.c, netif_rx_internal",
+        adds: "parts the driver from the soft interrupt",
+        passes: Passes::All,
+        light: false,
+    },
+    Hook {
+        name: "netif_receive_skb",
+        moment: Moment::Received,
+        place: "net/core/dev.c, __netif_receive_skb_core",
+        adds: "says when the receiver's stack has the packet",
+        passes: Passes::All,
+        light: true,
+    },
+    Hook {
+        name: "xdp_redirect",
+        moment: Moment::Redirected,
+        place: "net/core/filter.c, xdp_do_redirect",
+        adds: "parts the XDP program from the copy into the ring",
+        passes: Passes::Xdp,
+        light: false,
+    },
+    Hook {
+        name: "sk_data_ready",
+        moment: Moment::Ready,
+        place: "net/core/sock.c, sock_def_readable",
+        adds: "says when the message is in the socket's queue",
+        passes: Passes::All,
+        light: true,
+    },
+    Hook {
+        name: "sched_waking",
+        moment: Moment::Waking,
+        place: "kernel/sched/core.c, try_to_wake_up",
+        adds: "says when a sleeping receiver is called",
+        passes: Passes::Sleepers,
+        light: false,
+    },
+    Hook {
+        name: "sched_wakeup",
+        moment: Moment::Woken,
+        place: "kernel/sched/core.c, ttwu_do_wakeup",
+        adds: "parts the call to the sleeping core from the wait for its CPU",
+        passes: Passes::Sleepers,
+        light: false,
+    },
+    Hook {
+        name: "sched_switch",
+        moment: Moment::Switched,
+        place: "kernel/sched/core.c, __schedule",
+        adds: "says when the receiver has a CPU",
+        passes: Passes::Sleepers,
+        light: true,
+    },
+    Hook {
+        name: "sock_recv_length",
+        moment: Moment::Copied,
+        place: "net/socket.c, sock_recvmsg",
+        adds: "parts finding and copying the message from the way out of the receive call",
+        passes: Passes::Sockets,
+        light: false,
+    },
+];
+
+/// How a path's messages travel: which moments its ways pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Over kernel sockets.
+    Sockets,
+    /// Over AF_PACKET rings.
+    Packet,
+    /// Over AF_XDP rings.
+    Xdp,
+    /// Over memory of both processes: the kernel sees nothing.
+    Memory,
+}
+
+impl Route {
+    /// Whether its ways pass this hook.
+    pub fn passes(self, hook: &Hook) -> bool {
+        match hook.passes {
+            Passes::All | Passes::Sleepers => self != Route::Memory,
+            Passes::Sockets => self == Route::Sockets,
+            Passes::Xdp => self == Route::Xdp,
+        }
+    }
+}
+
+use Moment::{Copied, Passed, Queued, Ready, Received, Redirected, Returned, Send, Started, Switched, Waking, Woken};
+
+/// What lies between two neighbouring moments.
+const STAGES: &[(Moment, Moment, &str)] = &[
+    (Send, Queued, "send call"),
+    (Queued, Started, "qdisc"),
+    (Started, Passed, "driver"),
+    (Passed, Received, "softirq"),
+    (Received, Ready, "stack"),
+    (Received, Redirected, "xdp program"),
+    (Redirected, Ready, "copy to umem"),
+    (Ready, Waking, "notify"),
+    (Waking, Woken, "wake-up"),
+    (Woken, Switched, "run queue"),
+    (Switched, Copied, "receive"),
+    (Ready, Copied, "receive"),
+    (Copied, Returned, "return"),
+];
+
+/// The same where a path has no queueing discipline, no receive call, or no packets at all.
+const SHORTER: &[(Route, Moment, Moment, &str)] = &[
+    (Route::Packet, Send, Started, "send call"),
+    (Route::Xdp, Send, Started, "send call"),
+    (Route::Packet, Ready, Returned, "receive"),
+    (Route::Packet, Switched, Returned, "receive"),
+    (Route::Xdp, Ready, Returned, "receive"),
+    (Route::Xdp, Switched, Returned, "receive"),
+    (Route::Memory, Send, Returned, "ring"),
+];
+
+/// The server's stamps: receive returned → send entered.
+pub const TURN_AROUND: &str = "turn-around";
+
+/// The name of what lies between two moments of a way, neighbours among those that were stamped. `slept` says that the receiver did; `missing` which hooks this host lacks
+/// or were not asked for. `None`: a moment between them was to be stamped and was not passed, so that nothing says what happened.
+pub fn stage(route: Route, from: Moment, to: Moment, slept: bool, missing: &[Moment]) -> Option<String> {
+    let direct = |a: Moment, b: Moment| {
+        let shorter = SHORTER.iter().find(|(on, from, to, _)| (*on, *from, *to) == (route, a, b)).map(|(.., name)| *name);
+        shorter.or_else(|| STAGES.iter().find(|(from, to, _)| (*from, *to) == (a, b)).map(|(.., name)| *name))
+    };
+    if let Some(name) = direct(from, to) {
+        return Some(name.to_owned());
+    }
+    let mut names: Vec<&str> = Vec::new();
+    let mut at = from;
+    for next in way(route, slept).into_iter().filter(|moment| (from..=to).contains(moment)).skip_while(|moment| *moment <= from) {
+        if next < to && !missing.contains(&next) {
+            return None;
+        }
+        names.push(direct(at, next)?);
+        at = next;
+    }
+    names.dedup();
+    (at == to).then(|| names.join(" + "))
+}
+
+/// The moments of a way, in order.
+pub fn way(route: Route, slept: bool) -> Vec<Moment> {
+    let sleep: &[Moment] = if slept { &[Waking, Woken, Switched] } else { &[] };
+    match route {
+        Route::Sockets => [&[Send, Queued, Started, Passed, Received, Ready][..], sleep, &[Copied, Returned]].concat(),
+        Route::Packet => [&[Send, Started, Passed, Received, Ready][..], sleep, &[Returned]].concat(),
+        Route::Xdp => [&[Send, Started, Passed, Received, Redirected, Ready][..], sleep, &[Returned]].concat(),
+        Route::Memory => vec![Send, Returned],
+    }
+}
+
+impl Moment {
+    /// The hook's name, or the program's own stamp.
+    pub fn name(self) -> &'static str {
+        match self {
+            Moment::Send => "send call",
+            Moment::Returned => "receive returned",
+            other => HOOKS.iter().find(|hook| hook.moment == other).map_or("", |hook| hook.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(route: Route, from: Moment, to: Moment, slept: bool, missing: &[Moment]) -> Option<String> {
+        stage(route, from, to, slept, missing)
+    }
+
+    #[test]
+    fn a_way_with_all_hooks_has_seven_stages_and_ten_where_the_receiver_slept() {
+        for (route, slept, count) in [
+            (Route::Sockets, false, 7),
+            (Route::Sockets, true, 10),
+            (Route::Packet, false, 5),
+            (Route::Xdp, false, 6),
+            (Route::Xdp, true, 9),
+            (Route::Memory, false, 1),
+        ] {
+            let moments = way(route, slept);
+            let names: Vec<_> = moments.windows(2).map(|pair| name(route, pair[0], pair[1], slept, &[]).unwrap()).collect();
+            assert_eq!(names.len(), count, "{names:?}");
+            assert!(names.iter().all(|name| !name.contains('+')), "{names:?}");
+            let mut once = names.clone();
+            once.sort();
+            once.dedup();
+            assert_eq!(once.len(), count, "each name once: {names:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_hook_joins_two_stages_and_one_that_was_not_passed_explains_nothing() {
+        let joint = name(Route::Sockets, Send, Started, false, &[Queued]);
+        assert_eq!(joint.as_deref(), Some("send call + qdisc"));
+        let joint = name(Route::Sockets, Started, Ready, false, &[Passed, Received]);
+        assert_eq!(joint.as_deref(), Some("driver + softirq + stack"));
+        assert_eq!(name(Route::Sockets, Ready, Returned, false, &[Copied]).as_deref(), Some("receive + return"));
+        assert_eq!(name(Route::Sockets, Switched, Returned, true, &[Copied]).as_deref(), Some("receive + return"));
+        assert_eq!(name(Route::Sockets, Ready, Switched, true, &[Woken, Waking]).as_deref(), Some("notify + wake-up + run queue"));
+        assert_eq!(name(Route::Sockets, Received, Copied, false, &[]), None);
+        assert_eq!(name(Route::Sockets, Send, Started, false, &[Passed]), None);
+    }
+
+    #[test]
+    fn hooks_are_in_order_and_named_once() {
+        assert!(HOOKS.windows(2).all(|pair| pair[0].moment < pair[1].moment));
+        for hook in HOOKS {
+            assert_eq!(hook.moment.name(), hook.name);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The BPF programs of one flow: loaded once, put on the tracepoints and taken off between blocks, their records taken out between blocks.
+//!
+//! ```text
+//!   .bss of stages.bpf.c, in words of 64 bits
+//!     0 begun  1 lost          8 unmatched          16, 24 ways          32 records, 32 words each:
+//!                                                                           sent[request] 8 │ sent[reply] 8 │ got[request] 8 │ got[reply] 8
+//! ```
+
+use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints};
+use hairpin_sys::shared::Told;
+
+use crate::moment::{HOOKS, Hook, Moment, Route};
+
+/// The compiled programs.
+static PROGRAMS: &[u8] = include_bytes!("../bpf/stages.bpf.o");
+/// `RECORDS` of stages.bpf.c.
+pub const RECORDS: usize = 8_192;
+const BEGUN: usize = 0;
+const LOST: usize = 1;
+const UNMATCHED: usize = 8;
+const WAYS: usize = 16;
+const FIRST: usize = 32;
+const RECORD: usize = 32;
+/// Where in a record the stamps of a way lie: of `sent`, of `got`.
+const PARTS: [[usize; 2]; 2] = [[0, 16], [8, 24]];
+/// The moments in a part `sent`, and in a part `got`.
+const SENT: [Moment; 7] = [
+    Moment::Queued,
+    Moment::Started,
+    Moment::Passed,
+    Moment::Received,
+    Moment::Redirected,
+    Moment::Ready,
+    Moment::Waking,
+];
+const GOT: [Moment; 3] = [Moment::Woken, Moment::Switched, Moment::Copied];
+
+/// Why nothing can be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum TracerError {
+    /// The kernel does not take the programs.
+    #[error("{0}: tracing takes CAP_BPF and CAP_PERFMON and a kernel with BTF: run as root, and look for kernel lockdown in /sys/kernel/security/lockdown")]
+    Bpf(#[from] BpfError),
+    /// Their variables cannot be mapped.
+    #[error("cannot map the BPF programs' records: {0}")]
+    Map(#[from] std::io::Error),
+}
+
+/// What is to be traced.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// How its messages travel.
+    pub route: Route,
+    /// The client's thread and sockets.
+    pub client: Told,
+    /// The server's.
+    pub server: Told,
+    /// Only the hooks of `--light`.
+    pub light: bool,
+}
+
+/// A request's stamps as the programs left them, in ns of CLOCK_MONOTONIC: of the request's way, of the reply's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The stamps in the order of [`Moment`].
+    pub ways: [Vec<(Moment, u64)>; 2],
+}
+
+/// What the programs left since they were last asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// One per request packet, in order.
+    pub records: Vec<Record>,
+    /// Requests that found no room.
+    pub lost: u64,
+    /// Packets that belonged to no open record.
+    pub unmatched: u64,
+}
+
+/// The programs in the kernel.
+#[derive(Debug)]
+pub struct Tracer {
+    object: Object,
+    variables: Variables,
+    links: Vec<TraceLink>,
+    hooks: Vec<&'static Hook>,
+    missing: Vec<&'static Hook>,
+}
+
+impl Tracer {
+    /// Loads the programs for one flow; hooks that this kernel lacks are left out.
+    ///
+    /// # Errors
+    /// The kernel takes none: no capability, lockdown, no BTF.
+    pub fn load(flow: &Flow) -> Result<Tracer, TracerError> {
+        let names: Vec<&str> = HOOKS.iter().map(|hook| hook.name).collect();
+        let absent = missing_tracepoints(&names);
+        let wanted = |hook: &&Hook| flow.route.passes(hook) && (hook.light || !flow.light);
+        let (missing, hooks): (Vec<&Hook>, Vec<&Hook>) = HOOKS.iter().filter(wanted).partition(|hook| absent.contains(&hook.name));
+        let without: Vec<&str> = names.into_iter().filter(|name| hooks.iter().all(|hook| hook.name != *name)).collect();
+        let object = Object::load_tracing(PROGRAMS, &constants(flow), &without)?;
+        let variables = object.variables()?;
+        Ok(Tracer { object, variables, links: Vec::new(), hooks, missing })
+    }
+
+    /// The hooks that are used.
+    pub fn hooks(&self) -> &[&'static Hook] {
+        &self.hooks
+    }
+
+    /// Hooks that the flow would pass and this kernel lacks.
+    pub fn missing(&self) -> &[&'static Hook] {
+        &self.missing
+    }
+
+    /// Puts every program on its tracepoint. On an error none is.
+    ///
+    /// # Errors
+    /// What bpf(2) says.
+    pub fn attach(&mut self) -> Result<(), TracerError> {
+        let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
+        self.links = links;
+        Ok(())
+    }
+
+    /// Takes them off; the next packets are not seen.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Whether they are on.
+    pub fn is_attached(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// Takes out all records, so that the next block begins with none. While the flow rests.
+    pub fn take(&mut self) -> Taken {
+        let count = (self.variables.get(BEGUN) as usize).min(RECORDS);
+        let mut words = [0; RECORD];
+        let mut record = |at: usize| {
+            self.variables.read(FIRST + at * RECORD, &mut words);
+            Record { ways: PARTS.map(|parts| stamps(&words, parts)) }
+        };
+        let records = (0..count).map(&mut record).collect();
+        let taken = Taken { records, lost: self.variables.get(LOST), unmatched: self.variables.get(UNMATCHED) };
+        self.variables.clear(FIRST, count * RECORD);
+        self.variables.clear(WAYS, FIRST - WAYS);
+        for at in [BEGUN, LOST, UNMATCHED] {
+            self.variables.set(at, 0);
+        }
+        taken
+    }
+}
+
+fn stamps(words: &[u64; RECORD], [sent, got]: [usize; 2]) -> Vec<(Moment, u64)> {
+    let sent = SENT.iter().zip(&words[sent..]);
+    let got = GOT.iter().zip(&words[got..]);
+    sent.chain(got).filter(|(_, ns)| **ns != 0).map(|(moment, ns)| (*moment, *ns)).collect()
+}
+
+/// `.rodata` of stages.bpf.c: senders, receivers and threads of the request's way and of the reply's.
+fn constants(flow: &Flow) -> Vec<u8> {
+    let (client, server) = (flow.client, flow.server);
+    let words = [client.sends_on, server.sends_on, server.receives_on, client.receives_on];
+    let threads = [server.thread, client.thread];
+    let words = words.iter().flat_map(|word| word.to_ne_bytes());
+    words.chain(threads.iter().flat_map(|thread| thread.to_ne_bytes())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_laid_out_as_the_programs_read_them() {
+        let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on };
+        let flow = Flow { route: Route::Sockets, client: told(7, 1, 2), server: told(8, 3, 4), light: false };
+        let bytes = constants(&flow);
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
+        assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 4, 2]);
+        assert_eq!((bytes.len(), bytes[32], bytes[36]), (40, 8, 7));
+    }
+
+    #[test]
+    fn a_records_words_are_its_moments() {
+        let mut words = [0; RECORD];
+        (words[0], words[5], words[8], words[16], words[18], words[24]) = (10, 20, 30, 40, 50, 60);
+        assert_eq!(stamps(&words, PARTS[0]), [(Moment::Queued, 10), (Moment::Ready, 20), (Moment::Woken, 40), (Moment::Copied, 50)]);
+        assert_eq!(stamps(&words, PARTS[1]), [(Moment::Queued, 30), (Moment::Woken, 60)]);
+    }
+}
