@@ -173,7 +173,8 @@ impl ClientRun<'_> {
     /// Runs the loop over `flows`, split between the threads, and keeps what it found.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let job = self.job;
-        tell(self.stamps, flows.first().map(Carrier::readable));
+        let socket = flows.first().map(Carrier::readable);
+        tell(self.stamps, socket, socket);
         let (longest, policy) = (job.request as usize, job.spec.client.clone());
         match self.clock {
             AnyClock::Tsc(clock) => self.on_threads(clock, flows, |clock, flows, work, between| {
@@ -187,6 +188,7 @@ impl ClientRun<'_> {
 
     /// Runs the loop over one endpoint that is made on the spot, for paths that are more than descriptors.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, Work, &mut dyn Between) -> Found) -> Result<(), PathError> {
+        tell_if_untold(self.stamps);
         self.side_ready()?;
         let work = work(self.job, 0, 1, self.job.flows, self.stamps);
         self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, self.allowed, &mut self.found.side.granted)?);
@@ -262,7 +264,8 @@ impl ClientRun<'_> {
 impl ServerRun<'_> {
     /// Answers over `flows`, split between the threads, until told to stop.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
-        tell(self.stamps, flows.first().map(Carrier::readable));
+        let socket = flows.first().map(Carrier::readable);
+        tell(self.stamps, socket, socket);
         match self.clock {
             AnyClock::Tsc(clock) => self.on_threads(clock, flows),
             AnyClock::Raw(clock) => self.on_threads(clock, flows),
@@ -271,6 +274,7 @@ impl ServerRun<'_> {
 
     /// Answers over one endpoint that is made on the spot.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
+        tell_if_untold(self.stamps);
         self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, self.allowed, &mut self.found.side.granted)?);
         let echoed = run(self.job, &mut AtServer { stop: self.stop, neighbour: self.neighbour, stamps: self.stamps, seen: 0 });
         self.keep(vec![echoed]);
@@ -299,16 +303,19 @@ impl ServerRun<'_> {
     }
 }
 
-/// Tells a tracer this thread and the socket that it sends and receives on.
-pub(crate) fn tell(stamps: Option<&Stamps>, socket: Option<BorrowedFd<'_>>) {
-    let cookie = socket.and_then(|socket| socket_cookie(socket).ok()).unwrap_or(0);
-    tell_sockets(stamps, cookie, cookie);
+/// Tells a tracer this thread, and the sockets that it sends and receives on if there are some.
+pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, receives_on: Option<BorrowedFd<'_>>) {
+    // What is no socket, such as a pipe, has no cookie.
+    let cookie = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| socket_cookie(socket).ok()).unwrap_or(0);
+    if let Some(stamps) = stamps {
+        stamps.tell(Told { thread: thread::id(), sends_on: cookie(sends_on), receives_on: cookie(receives_on) });
+    }
 }
 
-/// The same where these differ.
-pub(crate) fn tell_sockets(stamps: Option<&Stamps>, sends_on: u64, receives_on: u64) {
-    if let Some(stamps) = stamps {
-        stamps.tell(Told { thread: thread::id(), sends_on, receives_on });
+/// A path without sockets has a thread at least.
+fn tell_if_untold(stamps: Option<&Stamps>) {
+    if stamps.is_some_and(|stamps| stamps.told().thread == 0) {
+        tell(stamps, None, None);
     }
 }
 

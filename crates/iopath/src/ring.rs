@@ -36,7 +36,7 @@ use crate::frames::raw::{Accepts, Raw, Sends};
 use crate::frames::{Frames, Framing};
 use crate::inet;
 use crate::job::{Address, Job, LocalPort, Reflector, Rewrite};
-use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced};
+use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced, tell};
 use crate::option::{self, Options};
 use crate::path::{PathError, Speaks, needs_inet};
 use crate::spec::SideSpec;
@@ -406,6 +406,7 @@ fn note_flows(flows: &[Flow], found: &mut SideFound) {
 fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
     let side = run.job.spec.client.clone();
     let (ring, attended) = (copy_of(&io)?, attended(&io, &side));
+    tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
     let outcome = match run.clock {
         AnyClock::Tsc(clock) => {
@@ -423,6 +424,7 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
 fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
     let side = run.job.spec.server.clone();
     let (ring, attended) = (copy_of(&io)?, attended(&io, &side));
+    tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
     let outcome = match run.clock {
         AnyClock::Tsc(clock) => {

@@ -6,6 +6,7 @@
 //!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
 //! ```
 
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use hairpin_iopath::job::{Job, Sides};
@@ -14,7 +15,7 @@ use hairpin_record::explain::{self, Explain, Explained, Missing};
 use hairpin_record::histogram::Times;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, Relation};
-use hairpin_sys::shared::Stamps;
+use hairpin_sys::shared::{Stamps, Told};
 use hairpin_sys::signal::Signals;
 use hairpin_trace::fold::Fold;
 use hairpin_trace::join::{self, Span};
@@ -33,6 +34,8 @@ use crate::worker::choose_clock;
 const PHASE: Duration = Duration::from_millis(250);
 /// Transactions that are kept: some 100 bytes each.
 const MOST: usize = 1_000_000;
+/// A server's side that is alive has taken the flow within this.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
 /// Transactions of a pause that the client has not settled after.
 const SETTLE: usize = 8;
 
@@ -205,12 +208,21 @@ impl<'a> Tracing<'a> {
         }
     }
 
+    /// Both threads and their sockets. The server's side takes the flow a moment after the client's has opened it.
+    fn told(&self) -> (Told, Told) {
+        let until = Instant::now() + TOLD_WITHIN;
+        while self.stamps.server.told().thread == 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        (self.stamps.client.told(), self.stamps.server.told())
+    }
+
     /// Without any hook the programs' own stamps are what is left.
     fn load(&mut self) {
         if self.route == Route::Memory {
             return;
         }
-        let (client, server) = (self.stamps.client.told(), self.stamps.server.told());
+        let (client, server) = self.told();
         let mut absent: Vec<Moment> = Vec::new();
         match Tracer::load(&Flow { route: self.route, client, server, light: self.how.light }) {
             Ok(tracer) => {

@@ -23,7 +23,7 @@ use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
 use hairpin_sys::netns::{self, Sysfs};
 use hairpin_sys::process;
-use hairpin_sys::shared::{Shared, Stamps};
+use hairpin_sys::shared::{Shared, Stamps, Told};
 use hairpin_sys::thread;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::{Bytes, Nanos, Picos};
@@ -215,6 +215,7 @@ impl Worker {
     }
 
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
+        self.untell();
         let teller = Teller::new(&mut self.channel, job, Side::Server, &self.allowed, None);
         let mut run = ServerRun {
             job,
@@ -245,7 +246,15 @@ impl Worker {
         })))
     }
 
+    /// What was told of the row before is no longer true.
+    fn untell(&self) {
+        if let Some(stamps) = &self.stamps {
+            stamps.tell(Told::default());
+        }
+    }
+
     fn measure(&mut self, job: &Job, peer: Address, index: u32) -> Result<Answer, Failure> {
+        self.untell();
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let teller = Teller::new(&mut self.channel, job, Side::Client, &self.allowed, raw);
         let mut run = ClientRun {

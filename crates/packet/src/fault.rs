@@ -234,6 +234,10 @@ impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
         if self.held.is_empty() { self.io.waitable() } else { self.awake.as_fd() }
     }
 
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        self.io.sends_on()
+    }
+
     /// What was lost here counts as `rx_dropped`, what was damaged as `rx_invalid`; what was doubled counts as received.
     fn counters(&mut self) -> Counters {
         let below = self.io.counters();

@@ -47,6 +47,11 @@ pub trait PacketIo: Send {
     /// Readable when a frame has arrived; in error when [`Kick::Receive`] returns one. Ask for it anew before each wait: some back ends signal only while somebody waits.
     fn waitable(&self) -> BorrowedFd<'_>;
 
+    /// The socket that frames leave by, where that is not the one to [wait](PacketIo::waitable) on: tracers know a frame by it.
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        self.waitable()
+    }
+
     /// Everything counted since the queue pair was opened.
     fn counters(&mut self) -> Counters;
 }
@@ -84,6 +89,10 @@ impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
 
     fn waitable(&self) -> BorrowedFd<'_> {
         (**self).waitable()
+    }
+
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        (**self).sends_on()
     }
 
     fn counters(&mut self) -> Counters {

@@ -223,6 +223,10 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
         self.io.waitable()
     }
 
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        self.io.sends_on()
+    }
+
     fn counters(&mut self) -> Counters {
         let below = self.io.counters();
         Counters {
@@ -329,6 +333,10 @@ impl<P: PacketIo, W: Write + Send> PacketIo for PcapOut<P, W> {
 
     fn waitable(&self) -> BorrowedFd<'_> {
         self.io.waitable()
+    }
+
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        self.io.sends_on()
     }
 
     fn counters(&mut self) -> Counters {

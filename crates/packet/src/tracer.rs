@@ -144,6 +144,10 @@ impl<P: PacketIo, C: Clock> PacketIo for Tracer<P, C> {
         self.io.waitable()
     }
 
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        self.io.sends_on()
+    }
+
     fn counters(&mut self) -> Counters {
         self.io.counters()
     }

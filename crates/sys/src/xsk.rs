@@ -514,6 +514,13 @@ const FEW: u32 = 256;
 /// Entries that are missing in the fill ring before it is filled again.
 const REFILL: u32 = 16;
 
+impl Socket {
+    /// The socket that frames leave by; [`AsFd`] is the one that they come in by.
+    pub fn sends_on(&self) -> BorrowedFd<'_> {
+        self.tx_fd.as_fd()
+    }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

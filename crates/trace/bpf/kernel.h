@@ -20,6 +20,7 @@ typedef long long s64;
 
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
 
 #define FROM_BTF __attribute__((preserve_access_index))
 

@@ -18,10 +18,19 @@
 /* Records of a block. */
 #define RECORDS 8192
 
-/* The sockets that each way's messages are sent on and received on (SO_COOKIE; 0: none), and the threads that receive. */
-const volatile u64 senders[2];
-const volatile u64 receivers[2];
-const volatile s32 threads[2];
+/* What the loader says: one value, because the compiler orders several as it likes. */
+const volatile struct {
+	/* The sockets that each way's messages are sent on and received on (SO_COOKIE; 0: none). */
+	u64 senders[2];
+	u64 receivers[2];
+	/* The threads that receive. */
+	s32 threads[2];
+	/* Frames go past the device's queue, where no hook is (__dev_direct_xmit): they are known by the thread that sends. */
+	s32 direct;
+	s32 unused;
+} asked;
+
+_Static_assert(sizeof(asked) == 48, "the loader's layout");
 
 /* A line of stamps from the sender's call to the receiver's wake-up, in ns of CLOCK_MONOTONIC; 0: not passed. */
 struct sent {
@@ -83,7 +92,7 @@ INLINE int way_by(const volatile u64 *cookies, const struct sock *sk)
 INLINE struct record *begin(int way, const struct sk_buff *skb)
 {
 	/* An acknowledgement of TCP without data (skb_is_tcp_pure_ack of the kernel). */
-	if (skb->truesize == 2)
+	if (skb && skb->truesize == 2)
 		return 0;
 	if (way == 0) {
 		if (shared.begun >= RECORDS) {
@@ -92,7 +101,7 @@ INLINE struct record *begin(int way, const struct sk_buff *skb)
 		}
 		shared.begun++;
 	}
-	shared.ways[way].skb = (u64)skb;
+	shared.ways[way].skb = skb ? (u64)skb : 1;
 	return open_record();
 }
 
@@ -107,7 +116,7 @@ SEC("tp_btf/net_dev_queue")
 int net_dev_queue(u64 *ctx)
 {
 	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
-	int way = way_by(senders, skb->sk);
+	int way = way_by(asked.senders, skb->sk);
 	struct record *record;
 
 	if (way < 0)
@@ -127,7 +136,7 @@ int net_dev_start_xmit(u64 *ctx)
 	struct record *record;
 
 	if (way < 0) {
-		way = way_by(senders, skb->sk);
+		way = way_by(asked.senders, skb->sk);
 		if (way < 0)
 			return 0;
 		record = begin(way, skb);
@@ -141,13 +150,28 @@ int net_dev_start_xmit(u64 *ctx)
 	return 0;
 }
 
+/* The way whose sender this thread is; -1: of none. */
+INLINE int way_from(void)
+{
+	s32 thread = bpf_get_current_pid_tgid();
+
+	return !thread ? -1 : thread == asked.threads[1] ? 0 : thread == asked.threads[0] ? 1 : -1;
+}
+
 /* The receiving device has put the packet into a CPU's backlog. */
 SEC("tp_btf/netif_rx")
 int netif_rx(u64 *ctx)
 {
 	int way = way_of((const struct sk_buff *)ctx[0]);
-	struct record *record = way < 0 ? 0 : open_record();
+	struct record *record = 0;
 
+	if (way >= 0) {
+		record = open_record();
+	} else if (asked.direct) {
+		way = way_from();
+		if (way >= 0)
+			record = begin(way, (const struct sk_buff *)ctx[0]);
+	}
 	if (record)
 		record->sent[way].passed = bpf_ktime_get_ns();
 	return 0;
@@ -175,14 +199,26 @@ INLINE int way_on(u32 cpu)
 	return shared.ways[1].skb && shared.ways[1].cpu == cpu ? 1 : -1;
 }
 
-/* An XDP program has said where a frame goes. */
+/* An XDP program has said where a frame goes, and it was copied into the ring's memory. */
 SEC("tp_btf/xdp_redirect")
 int xdp_redirect(void *ctx)
 {
 	int way = way_on(bpf_get_smp_processor_id());
-	struct record *record = way < 0 ? 0 : open_record();
+	struct record *record = 0;
 
 	(void)ctx;
+	if (way >= 0) {
+		record = open_record();
+	} else {
+		/* In the driver there is no packet yet, and the sender's call has not returned. In the stack the frame is in the ring by now. */
+		way = way_from();
+		if (way >= 0)
+			record = open_record();
+		if (record && record->sent[way].received)
+			return 0;
+		if (way >= 0)
+			record = begin(way, 0);
+	}
 	if (record)
 		record->sent[way].redirected = bpf_ktime_get_ns();
 	return 0;
@@ -192,7 +228,7 @@ int xdp_redirect(void *ctx)
 SEC("tp_btf/sk_data_ready")
 int sk_data_ready(u64 *ctx)
 {
-	int way = way_by(receivers, (const struct sock *)ctx[0]);
+	int way = way_by(asked.receivers, (const struct sock *)ctx[0]);
 	struct record *record;
 
 	if (way < 0)
@@ -210,7 +246,7 @@ int sk_data_ready(u64 *ctx)
 /* The way whose receiver this thread is; -1: of none. */
 INLINE int way_to(s32 thread)
 {
-	return !thread ? -1 : thread == threads[0] ? 0 : thread == threads[1] ? 1 : -1;
+	return !thread ? -1 : thread == asked.threads[0] ? 0 : thread == asked.threads[1] ? 1 : -1;
 }
 
 /* A sleeping thread is to run. */
@@ -258,7 +294,7 @@ int sock_recv_length(u64 *ctx)
 
 	if ((s32)ctx[1] <= 0)
 		return 0;
-	way = way_by(receivers, (const struct sock *)ctx[0]);
+	way = way_by(asked.receivers, (const struct sock *)ctx[0]);
 	if (way < 0)
 		return 0;
 	record = open_record();

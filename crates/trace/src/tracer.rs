@@ -162,7 +162,9 @@ fn stamps(words: &[u64; RECORD], [sent, got]: [usize; 2]) -> Vec<(Moment, u64)> 
 fn constants(flow: &Flow) -> Vec<u8> {
     let (client, server) = (flow.client, flow.server);
     let words = [client.sends_on, server.sends_on, server.receives_on, client.receives_on];
-    let threads = [server.thread, client.thread];
+    let direct = matches!(flow.route, Route::Packet | Route::Xdp);
+    // A word more, since the programs' own are as long as the longest of them.
+    let threads = [server.thread, client.thread, direct.into(), 0];
     let words = words.iter().flat_map(|word| word.to_ne_bytes());
     words.chain(threads.iter().flat_map(|thread| thread.to_ne_bytes())).collect()
 }
@@ -178,7 +180,7 @@ mod tests {
         let bytes = constants(&flow);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 4, 2]);
-        assert_eq!((bytes.len(), bytes[32], bytes[36]), (40, 8, 7));
+        assert_eq!((bytes.len(), bytes[32], bytes[36], bytes[40]), (48, 8, 7, 0));
     }
 
     #[test]

@@ -119,6 +119,10 @@ impl PacketIo for Queue {
         self.socket.as_fd()
     }
 
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        self.socket.sends_on()
+    }
+
     fn counters(&mut self) -> Counters {
         // It fails only for a socket that is none.
         let kernel = self.socket.statistics().unwrap_or_default();
