@@ -17,6 +17,7 @@ use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Ticks, Tsc};
 use hairpin_sys::process;
+use hairpin_sys::socket::cookie;
 use hairpin_sys::shared::{Shared, Stamp, Stamps, Told};
 use hairpin_sys::thread;
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
@@ -29,7 +30,6 @@ use crate::job::{Address, Job, Listen, Schedule};
 use crate::pace::{Closed, Every};
 use crate::path::PathError;
 use crate::spec::SideSpec;
-use rustix::net::sockopt::socket_cookie;
 
 /// Transactions of a traced block: short, so that blocks with and without a tracer are close in time, and so that what the tracer writes stays in the
 /// cache.
@@ -306,9 +306,9 @@ impl ServerRun<'_> {
 /// Tells a tracer this thread, and the sockets that it sends and receives on if there are some.
 pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, receives_on: Option<BorrowedFd<'_>>) {
     // What is no socket, such as a pipe, has no cookie.
-    let cookie = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| socket_cookie(socket).ok()).unwrap_or(0);
+    let told = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| cookie(&socket).ok()).unwrap_or(0);
     if let Some(stamps) = stamps {
-        stamps.tell(Told { thread: thread::id(), sends_on: cookie(sends_on), receives_on: cookie(receives_on) });
+        stamps.tell(Told { thread: thread::id(), sends_on: told(sends_on), receives_on: told(receives_on) });
     }
 }
 

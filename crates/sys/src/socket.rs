@@ -55,6 +55,14 @@ pub const IPV6_TCLASS: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
 /// IP_BIND_ADDRESS_NO_PORT: the port is chosen by connect, so that ports are shared between destinations.
 pub const IP_BIND_ADDRESS_NO_PORT: IntOption = option(libc::IPPROTO_IP, 24);
 
+/// The socket's cookie (`SO_COOKIE`): a number that no other socket of this boot has.
+///
+/// # Errors
+/// Those of getsockopt(2): ENOTSOCK for what is no socket.
+pub fn cookie(socket: &impl AsFd) -> io::Result<u64> {
+    Ok(rustix::net::sockopt::socket_cookie(socket)?)
+}
+
 /// Sets an option; one system call.
 #[inline]
 pub fn set(fd: impl AsFd, option: IntOption, value: i32) -> io::Result<()> {

@@ -4,12 +4,14 @@
 //!   moment    the moments of one way, the hooks that stamp them, and the names of what lies between
 //!   tracer    BPF programs on and off; a block's records taken out between blocks
 //!   join      records + stamps of both programs ─▶ transactions, each with its intervals in order
+//!   cost      what a hit of a hook takes
 //!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
 //! ```
 //! No program of user space reads anything while a block runs.
 
 #![forbid(unsafe_code)]
 
+pub mod cost;
 pub mod fold;
 pub mod join;
 pub mod moment;
