@@ -17,6 +17,16 @@ pub(crate) fn us_or_blank(ns: Option<f64>) -> String {
     ns.map(us).unwrap_or_default()
 }
 
+/// A mean of a record in us as [`us`]; it may have any sign and size, and takes no more than 8 columns.
+pub(crate) fn us_signed(ns: f64) -> String {
+    let (sign, size) = (if ns < 0.0 { "-" } else { "" }, ns.abs());
+    match size {
+        ns if ns.is_nan() => "?".into(),
+        ns if ns < 1e10 => format!("{sign}{}", us(ns)),
+        ns => format!("{sign}{:.1e}", ns / 1e3),
+    }
+}
+
 /// A rate in 1/s: whole from 100 on, one decimal below, three below 1.
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s {
@@ -53,11 +63,12 @@ pub(crate) fn pace(per_s: f64) -> String {
 
 /// Bytes of the request, and of the reply if they differ.
 pub(crate) fn payload(row: &Row) -> String {
-    if row.request_bytes == row.reply_bytes {
-        row.request_bytes.to_string()
-    } else {
-        format!("{}/{}", row.request_bytes, row.reply_bytes)
-    }
+    payloads(row.request_bytes, row.reply_bytes)
+}
+
+/// As [`payload`], for any record.
+pub(crate) fn payloads(request_bytes: u64, reply_bytes: u64) -> String {
+    if request_bytes == reply_bytes { request_bytes.to_string() } else { format!("{request_bytes}/{reply_bytes}") }
 }
 
 /// A ratio with three significant digits.
@@ -77,6 +88,12 @@ mod tests {
     fn times_keep_four_digits() {
         let shown: Vec<String> = [0.0, 52.0, 4_951.0, 2_475.5, 9_999.6, 14_703.0, 143_312.0, 999_960.0, 5e9].map(us).into();
         assert_eq!(shown, ["0.000", "0.052", "4.951", "2.475", "10.00", "14.70", "143.3", "1000", "5000000"]);
+    }
+
+    #[test]
+    fn means_may_be_anything() {
+        let shown: Vec<String> = [-52.0, 9.9e9, u64::MAX as f64, -1e300, f64::NEG_INFINITY, f64::NAN].map(us_signed).into();
+        assert_eq!(shown, ["-0.052", "9900000", "1.8e16", "-1.0e297", "-inf", "?"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hairpin_record::floor::{Class, Comparison, Counts, Floor, Sizes, Span, Stage};
-use hairpin_record::run::{Origin, Row};
+use hairpin_record::run::Origin;
 use hairpin_units::{BitRate, Picos};
 
 use crate::Options;
@@ -32,18 +32,18 @@ pub fn floor(floor: &Floor, explain: bool, options: &Options) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A measured row beside its floor: RTT, floor, gap.
-pub(crate) fn gap(row: &Row, floor: &Floor) -> String {
+/// An RTT p50 beside its floor: RTT, floor, gap.
+pub(crate) fn gap(p50: Option<u64>, origin: Origin, floor: &Floor) -> String {
     let link = [Some(BitRate(floor.rate_bit_per_s).to_string()), floor.cable.as_deref().map(clean)];
     let declared = format!("{}, {}", clean(&floor.nic), link.into_iter().flatten().collect::<Vec<_>>().join(", "));
-    let Some(p50) = row.rtt_ns.p50 else {
+    let Some(p50) = p50 else {
         return format!("floor {} ns ({declared}); there is no RTT p50 to hold against it", figure(floor.rtt));
     };
     // A record from elsewhere may claim any time.
     let rtt = Span::point(Picos::from_ns(p50.min(Picos::MAX.0 as u64 / 1000) as i64));
     let beyond = rtt.less(floor.rtt);
     // An emulated link is the declared one: below it lies what was taken off for the program's own part and did not take so long.
-    let words = if beyond.high_ns < Picos::ZERO && row.origin != Origin::Emulated {
+    let words = if beyond.high_ns < Picos::ZERO && origin != Origin::Emulated {
         "the RTT is below the floor: this link is not the declared one".into()
     } else {
         let times = floor.rtt.ns.map_or(String::new(), |ns| format!(", {} times the floor", ratio(p50 as f64 / ns.as_ns_f64())));

@@ -31,6 +31,11 @@ impl Column {
         Column { title: title.into(), group: "", left: false }
     }
 
+    /// The title alone.
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
     /// The title with its group, for formats that have no line above the titles.
     pub(crate) fn full_title(&self) -> String {
         if self.group.is_empty() { self.title.clone() } else { format!("{} {}", self.group, self.title) }

@@ -1,6 +1,6 @@
 //! What a row is called in a text.
 
-use hairpin_record::run::Row;
+use hairpin_record::run::{Origin, Row};
 
 use crate::figure::{pace, payload};
 
@@ -54,9 +54,12 @@ pub(crate) fn paced(row: &Row) -> String {
 
 /// The cell that leads a row: path, rate if paced, origin unless measured.
 pub(crate) fn path(row: &Row) -> String {
-    use hairpin_record::run::Origin;
-    let text = paced(row);
-    match row.origin {
+    labelled(paced(row), row.origin)
+}
+
+/// With the origin behind it, unless it is measured.
+pub(crate) fn labelled(text: String, origin: Origin) -> String {
+    match origin {
         Origin::Measured => text,
         Origin::Emulated => format!("{text} [emulated]"),
         Origin::Published => format!("{text} [published]"),

@@ -1,6 +1,7 @@
 //! What stands below a table: losses, what was not granted, warnings; alike messages of several rows become one.
 
-use hairpin_record::run::{Row, Run};
+use hairpin_record::floor::Floor;
+use hairpin_record::run::{Granted, Origin, Row, Run};
 use hairpin_record::warning::Note;
 
 use crate::floor::gap;
@@ -38,7 +39,11 @@ pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
         Section { heading: "Work", kind: Kind::Plain, items: merged(&names, &rows, work) },
         Section { heading: "Floor", kind: Kind::Plain, items: merged(&names, &rows, against_floor) },
         Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
-        Section { heading: "Asked for, not granted", kind: Kind::Plain, items: merged(&names, &rows, granted) },
+        Section {
+            heading: "Asked for, not granted",
+            kind: Kind::Plain,
+            items: merged(&names, &rows, |row| refused(&row.granted)),
+        },
         Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row| &row.warnings) },
     ]
     .into_iter()
@@ -109,10 +114,13 @@ fn work(row: &Row) -> Vec<String> {
     if plain { Vec::new() } else { vec![parts.join(", ")] }
 }
 
-/// RTT, floor and gap, and what is not in the floor.
 fn against_floor(row: &Row) -> Vec<String> {
-    let Some(floor) = &row.floor else { return Vec::new() };
-    let mut items = vec![gap(row, floor)];
+    row.floor.as_ref().map_or(Vec::new(), |floor| beside_floor(row.rtt_ns.p50, row.origin, floor))
+}
+
+/// RTT, floor and gap, and what is not in the floor.
+pub(crate) fn beside_floor(p50: Option<u64>, origin: Origin, floor: &Floor) -> Vec<String> {
+    let mut items = vec![gap(p50, origin, floor)];
     items.extend(floor.notes.iter().map(|note| format!("of the floor: {note}")));
     items
 }
@@ -132,8 +140,9 @@ fn strays(row: &Row) -> Vec<String> {
     vec![format!("{} beside {} answered", parts.join(", "), row.transactions)]
 }
 
-fn granted(row: &Row) -> Vec<String> {
-    let differ = row.granted.iter().filter(|granted| granted.asked != granted.got);
+/// What was asked of the kernel and is not in force.
+pub(crate) fn refused(granted: &[Granted]) -> Vec<String> {
+    let differ = granted.iter().filter(|granted| granted.asked != granted.got);
     differ
         .map(|g| {
             let why = if g.why.is_empty() { String::new() } else { format!(" ({})", g.why) };

@@ -162,7 +162,7 @@ fn blocking(entries: &[Entry<'_>]) -> String {
 ///
 /// `idle_states` is a list of `{name, latency_us, disabled}`, or an object of such lists by CPU where the cores differ; a state that
 /// takes longer to leave than `cpu_dma_latency_us` is not entered.
-fn idle(host: &HostFacts) -> Option<String> {
+pub(crate) fn idle(host: &HostFacts) -> Option<String> {
     let states: Vec<&Value> = match host.facts.get("idle_states")? {
         Value::Array(states) => states.iter().collect(),
         Value::Object(cpus) => cpus.values().filter_map(Value::as_array).flatten().collect(),

@@ -1,6 +1,6 @@
 //! The terminal's table: one row per result, what the columns mean above, what may mislead below.
 
-use hairpin_record::run::{Link, Row, Run};
+use hairpin_record::run::{ClockFacts, Hosts, Link, Row, Run};
 
 use crate::Options;
 use crate::accounts::accounts;
@@ -28,11 +28,17 @@ pub fn table(run: &Run, options: &Options) -> String {
 /// Tool, time, link, hosts and clock in a sentence.
 pub(crate) fn context(run: &Run) -> String {
     let mut parts = vec![run.tool.clone(), run.started.clone()];
-    parts.extend(link_words(&run.link));
-    let server = run.hosts.server.as_ref().map_or("a server that tells nothing of itself", |host| host.hostname.as_str());
-    parts.push(format!("{} -> {server}", run.hosts.client.hostname));
-    parts.push(format!("clock {}, {:.1} ns of every RTT", run.clock.source, run.clock.cost_ns));
+    parts.extend(between(&run.link, &run.hosts, &run.clock));
     parts.join(", ")
+}
+
+/// Link, hosts and clock.
+pub(crate) fn between(link: &Link, hosts: &Hosts, clock: &ClockFacts) -> Vec<String> {
+    let mut parts = link_words(link);
+    let server = hosts.server.as_ref().map_or("a server that tells nothing of itself", |host| host.hostname.as_str());
+    parts.push(format!("{} -> {server}", hosts.client.hostname));
+    parts.push(format!("clock {}, {:.1} ns of every RTT", clock.source, clock.cost_ns));
+    parts
 }
 
 /// Kind, interface and peer; MTU; options.

@@ -1,0 +1,196 @@
+//! Sentences made from the stages: where the typical time is, what the slow ones add, and what takes most of it.
+//!
+//! They are derived from the record alone, and each is left out where what it needs is not there.
+
+use hairpin_record::explain::{Explained, Stage};
+use hairpin_record::run::Hosts;
+
+use crate::Options;
+use crate::figure::{percent, us_signed};
+use crate::notes::{Kind, Section};
+use crate::prose::clean;
+use crate::sentences::idle;
+
+/// Every stage, in the words of its page.
+const STAGES: [(&str, &str); 15] = [
+    ("send call", "the system call, the socket and the protocols on the way down to the device"),
+    ("qdisc", "the queueing discipline"),
+    ("driver", "the driver, and on loopback and veth the wire"),
+    ("softirq", "the receiving CPU's backlog and soft interrupt"),
+    ("stack", "IP, UDP or TCP on the way up to the socket"),
+    ("xdp program", "what comes before the frame is in the ring: driver, soft interrupt, XDP program, copy"),
+    ("copy to umem", "telling the ring's owner of the frame"),
+    ("notify", "finding out who sleeps on the socket"),
+    ("wake-up", "calling the core of a sleeping thread, out of its idle state if it has gone idle"),
+    ("run queue", "a woken thread waiting until its core runs it"),
+    ("receive", "finding the message and copying it, and before it whatever the thread does until it looks"),
+    ("return", "the way out of the receive call"),
+    ("turn-around", "the server's program from receive to send"),
+    ("ring", "the emulated device, or the bare cache lines"),
+    ("outside", "all that lies outside both hosts"),
+];
+/// Stages are named until they make so much of the round trip, but no more than this.
+const MOST: f64 = 0.5;
+const NAMED: usize = 3;
+/// More than this without a name is worth a word.
+const RESIDUAL: f64 = 0.05;
+
+/// The sentences under their heading.
+pub(super) fn lines(result: &Explained, hosts: &Hosts, options: &Options) -> Vec<String> {
+    let items: Vec<String> =
+        [typical(result), sleeping(result, hosts), slow(result), lost(result), unnamed(result)].into_iter().flatten().collect();
+    let section = Section { heading: "What this shows", kind: Kind::Plain, items };
+    if section.items.is_empty() { Vec::new() } else { crate::notes::lines(&[section], options.colour) }
+}
+
+/// Stages by name, both ways together, the longest first.
+fn by_name(stages: &[Stage]) -> Vec<(String, f64)> {
+    let mut names: Vec<(String, f64)> = Vec::new();
+    for stage in stages {
+        let name = clean(&stage.name);
+        match names.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, ns)) => *ns += stage.typical_ns,
+            None => names.push((name, stage.typical_ns)),
+        }
+    }
+    names.sort_by(|a, b| b.1.total_cmp(&a.1));
+    names
+}
+
+/// Those few that make most of the typical round trip.
+fn leading(result: &Explained) -> Option<(f64, Vec<(String, f64)>)> {
+    let whole = result.typical.rtt_ns;
+    if result.typical.count == 0 || !(whole > 0.0 && whole.is_finite()) {
+        return None;
+    }
+    let mut sum = 0.0;
+    let mut named = by_name(&result.stages);
+    named.retain(|(_, ns)| *ns > 0.0);
+    let enough = named.iter().take_while(|(_, ns)| {
+        let more = sum < MOST * whole;
+        sum += ns;
+        more
+    });
+    let count = enough.count().min(NAMED);
+    named.truncate(count);
+    (!named.is_empty()).then_some((whole, named))
+}
+
+/// `Of 56.10 us typical, 40.10 us (71.5 %) are "wake-up" and "run queue": …`
+fn typical(result: &Explained) -> Option<String> {
+    let (whole, named) = leading(result)?;
+    let sum: f64 = named.iter().map(|(_, ns)| ns).sum();
+    let names: Vec<String> = named.iter().map(|(name, _)| quoted(name)).collect();
+    let figures = format!("Of {} us typical, {} us ({} %)", us_signed(whole), us_signed(sum), percent(sum / whole));
+    let meaning: Vec<&str> = named.iter().filter_map(|(name, _)| meaning(name)).collect();
+    let meaning = if meaning.is_empty() { String::new() } else { format!(": {}", meaning.join("; ")) };
+    let verb = if named.len() == 1 { "is" } else { "are" };
+    Some(format!("{figures} {verb} {}, both ways together{meaning}.", and(&names)))
+}
+
+/// Whoever sleeps has to be woken: what does without, and how deep the cores may sleep.
+fn sleeping(result: &Explained, hosts: &Hosts) -> Option<String> {
+    let (_, named) = leading(result)?;
+    named.iter().find(|(name, _)| name.split(" + ").any(|part| ["wake-up", "run queue"].contains(&part)))?;
+    let mut sides = vec![("client", &hosts.client)];
+    sides.extend(hosts.server.as_ref().map(|server| ("server", server)));
+    let states: Vec<(&str, String)> = sides.into_iter().filter_map(|(side, host)| Some((side, idle(host)?))).collect();
+    let deep = match states.as_slice() {
+        [(_, one), (_, other)] if one == other => format!("; the cores may idle as deep as {one}"),
+        [] => "; this host does not tell how deep its idle states are".into(),
+        some => some.iter().map(|(side, state)| format!("; the {side}'s may idle as deep as {state}")).collect(),
+    };
+    Some(format!("A side that spins is never woken, and with /dev/cpu_dma_latency held at 0 a core stays awake{deep}."))
+}
+
+/// What the slow ones take longer, and where.
+fn slow(result: &Explained) -> Option<String> {
+    let (typical, slow) = (&result.typical, &result.slow);
+    if typical.count > 0 && slow.count == 0 {
+        return Some(format!(
+            "{} traced round trips are too few to tell the slow ones apart: a p99 needs 1000.",
+            result.rtt_ns.count
+        ));
+    }
+    let longer = slow.rtt_ns - typical.rtt_ns;
+    if typical.count == 0 || !(longer > 0.0 && longer.is_finite()) {
+        return None;
+    }
+    let mut grew: Vec<(&Stage, f64)> = result.stages.iter().map(|stage| (stage, stage.slow_ns - stage.typical_ns)).collect();
+    grew.retain(|(_, ns)| *ns > 0.0);
+    grew.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let next = grew.get(1).is_some_and(|(_, ns)| *ns >= longer / 5.0);
+    grew.truncate(if next { 2 } else { 1 });
+    let sum: f64 = grew.iter().map(|(_, ns)| ns).sum();
+    let named: Vec<String> =
+        grew.iter().map(|(stage, _)| format!("{} on the {}", quoted(&clean(&stage.name)), stage.side)).collect();
+    let figures = format!("A round trip above p99 takes {} us, {} us longer", us_signed(slow.rtt_ns), us_signed(longer));
+    match percent((sum / longer).min(1e4)) {
+        _ if named.is_empty() => Some(format!("{figures}; no stage grew.")),
+        share => Some(format!("{figures}, {share} % of it in {}.", and(&named))),
+    }
+}
+
+/// The first of the causes.
+fn lost(result: &Explained) -> Option<String> {
+    let cause = result.causes.first()?;
+    let who = if cause.who.is_empty() { String::new() } else { format!(", {}", cause.who) };
+    let all: f64 = result.causes.iter().map(|cause| cause.lost_ns as f64).sum();
+    let share = percent(cause.lost_ns as f64 / all.max(1.0));
+    Some(format!(
+        "Most of the time that the slow ones lose goes to {}{who}: {share} %, {} us in {} round trips.",
+        quoted(&cause.cause),
+        us_signed(cause.lost_ns as f64),
+        cause.count
+    ))
+}
+
+/// More than a little lies between hooks without a name for it.
+fn unnamed(result: &Explained) -> Option<String> {
+    let (ns, whole) = (result.typical.residual_ns, result.typical.rtt_ns);
+    let share = ns / whole;
+    (result.typical.count > 0 && (RESIDUAL..1e4).contains(&share)).then(|| {
+        format!("{} us of the typical round trip ({} %) have no stage: they are the residual.", us_signed(ns), percent(share))
+    })
+}
+
+/// What happens in a stage; of several merged into one nothing is said.
+fn meaning(name: &str) -> Option<&'static str> {
+    STAGES.iter().find(|(stage, _)| *stage == name).map(|(_, meaning)| *meaning)
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
+}
+
+fn and(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        names => names.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stage_has_a_page_and_a_line_in_their_table() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stages");
+        let table = std::fs::read_to_string(format!("{folder}/README.md")).unwrap();
+        for (name, _) in STAGES {
+            let file = format!("{}.md", name.replace(' ', "-"));
+            let page = std::fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
+            assert!(page.starts_with(&format!("# `{name}`\n")), "{file}");
+            assert!(table.contains(&format!("[`{name}`]({file})")), "README.md has no line for {name}");
+        }
+        let pages = std::fs::read_dir(folder).unwrap().count();
+        assert_eq!(pages, STAGES.len() + 1, "a page of no stage");
+    }
+
+    #[test]
+    fn names_in_a_row() {
+        let names = |list: &[&str]| and(&list.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!([names(&[]), names(&["a"]), names(&["a", "b"]), names(&["a", "b", "c"])], ["", "a", "a and b", "a, b and c"]);
+    }
+}
