@@ -20,7 +20,7 @@ use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;
 use hairpin_trace::fold::Fold;
 use hairpin_trace::join::{self, Span};
-use hairpin_trace::moment::{HOOKS, Moment, Route};
+use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
 use hairpin_trace::tracer::{Flow, Tracer};
 
 use crate::floor::Known;
@@ -41,19 +41,28 @@ const TOLD_WITHIN: Duration = Duration::from_secs(1);
 const SETTLE: usize = 8;
 
 /// What to explain beyond what a ping would measure.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct How {
     /// Four hooks in each direction, not all.
     pub light: bool,
+    /// Hooks that are left out.
+    pub without: Vec<&'static Hook>,
     /// So many of the slowest transactions, event by event.
     pub timelines: usize,
+}
+
+impl How {
+    /// The hooks that are wanted.
+    fn hooks(&self) -> Vec<&'static Hook> {
+        HOOKS.iter().filter(|hook| (hook.light || !self.light) && !self.without.contains(hook)).collect()
+    }
 }
 
 /// Explains every row of the plan.
 ///
 /// # Errors
 /// Those of a ping; hooks that cannot be had are none, but said in the record.
-pub fn run(plan: &Plan, how: How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, PingError> {
+pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, PingError> {
     ping::check(plan)?;
     for job in &plan.rows {
         route_of(job).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
@@ -152,7 +161,7 @@ struct Tracing<'a> {
     stamps: &'a Sides<Stamps>,
     clock: AnyClock,
     route: Route,
-    how: How,
+    how: &'a How,
     /// One of the sides sleeps while it waits.
     sleeps: bool,
     tracer: Option<Tracer>,
@@ -173,7 +182,7 @@ struct Tracing<'a> {
 }
 
 impl<'a> Tracing<'a> {
-    fn new(job: &Job, how: How, stamps: &'a Sides<Stamps>, clock: AnyClock) -> Tracing<'a> {
+    fn new(job: &Job, how: &'a How, stamps: &'a Sides<Stamps>, clock: AnyClock) -> Tracing<'a> {
         let route = route_of(job).unwrap_or(Route::Memory);
         Tracing {
             stamps,
@@ -228,13 +237,14 @@ impl<'a> Tracing<'a> {
         }
         let (client, server) = self.told();
         let mut absent: Vec<Moment> = Vec::new();
-        match Tracer::load(&Flow { route: self.route, client, server, light: self.how.light }) {
+        match Tracer::load(&Flow { route: self.route, client, server, hooks: self.how.hooks() }) {
             Ok(tracer) => {
                 for hook in tracer.missing() {
                     let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
                     self.missing.push(Missing { hook: hook.name.into(), why, adds: hook.adds.into() });
                 }
-                absent.extend(HOOKS.iter().filter(|hook| !tracer.hooks().contains(hook)).map(|hook| hook.moment));
+                let used = |hook: &&Hook| tracer.hooks().iter().all(|used| used.name != hook.name);
+                absent.extend(HOOKS.iter().filter(used).map(|hook| hook.moment));
                 self.tracer = Some(tracer);
             }
             Err(why) => {
@@ -270,7 +280,7 @@ impl<'a> Tracing<'a> {
     /// What a hit of a hook took, and where that is known from. A path that sleeps says nothing of a tenth of a microsecond.
     fn hook_ns(&self) -> Option<f64> {
         self.tracer.as_ref()?;
-        if self.sleeps { cost::hit_ns(self.how.light).ok().flatten() } else { self.slower_ns() }
+        if self.sleeps { cost::hit_ns(self.how.hooks()).ok().flatten() } else { self.slower_ns() }
     }
 
     /// By how much phases with hooks were slower than the phases beside them without, over the hooks that a transaction passed.

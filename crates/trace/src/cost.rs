@@ -10,7 +10,7 @@ use std::time::Instant;
 use hairpin_sys::shared::Told;
 use hairpin_sys::socket;
 
-use crate::moment::Route;
+use crate::moment::{Hook, Route};
 use crate::tracer::{Flow, Tracer, TracerError};
 
 /// Blocks with hooks, each between two without.
@@ -33,13 +33,13 @@ pub enum CostError {
 ///
 /// # Errors
 /// The hooks cannot be had, or loopback cannot.
-pub fn hit_ns(light: bool) -> Result<Option<f64>, CostError> {
+pub fn hit_ns(hooks: Vec<&'static Hook>) -> Result<Option<f64>, CostError> {
     let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     from.connect(to.local_addr()?)?;
     to.connect(from.local_addr()?)?;
     let told = |receives_on, sends_on| Told { thread: 0, receives_on, sends_on };
     let (client, server) = (told(0, socket::cookie(&from)?), told(socket::cookie(&to)?, 0));
-    let mut tracer = Tracer::load(&Flow { route: Route::Sockets, client, server, light })?;
+    let mut tracer = Tracer::load(&Flow { route: Route::Sockets, client, server, hooks })?;
     let mut times = vec![0; BLOCK];
     let mut block = || -> io::Result<f64> {
         let mut bytes = [0; 64];

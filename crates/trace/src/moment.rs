@@ -207,6 +207,8 @@ const SHORTER: &[(Route, Moment, Moment, &str)] = &[
     (Route::Packet, Switched, Returned, "receive"),
     (Route::Xdp, Ready, Returned, "receive"),
     (Route::Xdp, Switched, Returned, "receive"),
+    // A device with a NAPI of its own hands its packets over without a backlog.
+    (Route::Sockets, Started, Received, "driver + softirq"),
     (Route::Memory, Send, Returned, "ring"),
 ];
 

@@ -47,7 +47,7 @@ pub enum TracerError {
 }
 
 /// What is to be traced.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Flow {
     /// How its messages travel.
     pub route: Route,
@@ -55,8 +55,8 @@ pub struct Flow {
     pub client: Told,
     /// The server's.
     pub server: Told,
-    /// Only the hooks of `--light`.
-    pub light: bool,
+    /// The hooks that are wanted, as far as its messages pass them.
+    pub hooks: Vec<&'static Hook>,
 }
 
 /// A request's stamps as the programs left them, in ns of CLOCK_MONOTONIC: of the request's way, of the reply's.
@@ -95,8 +95,8 @@ impl Tracer {
     pub fn load(flow: &Flow) -> Result<Tracer, TracerError> {
         let names: Vec<&str> = HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
-        let wanted = |hook: &&Hook| flow.route.passes(hook) && (hook.light || !flow.light);
-        let (missing, hooks): (Vec<&Hook>, Vec<&Hook>) = HOOKS.iter().filter(wanted).partition(|hook| absent.contains(&hook.name));
+        let passed = flow.hooks.iter().copied().filter(|hook| flow.route.passes(hook));
+        let (missing, hooks): (Vec<&Hook>, Vec<&Hook>) = passed.partition(|hook| absent.contains(&hook.name));
         let without: Vec<&str> = names.into_iter().filter(|name| hooks.iter().all(|hook| hook.name != *name)).collect();
         let object = Object::load_tracing(PROGRAMS, &constants(flow), &without)?;
         let variables = object.variables()?;
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn constants_are_laid_out_as_the_programs_read_them() {
         let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on };
-        let flow = Flow { route: Route::Sockets, client: told(7, 1, 2), server: told(8, 3, 4), light: false };
+        let flow = Flow { route: Route::Sockets, client: told(7, 1, 2), server: told(8, 3, 4), hooks: Vec::new() };
         let bytes = constants(&flow);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 4, 2]);

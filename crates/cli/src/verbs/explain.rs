@@ -1,15 +1,19 @@
 //! `hairpin explain`.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::explain::{self, How};
 use hairpin_lab::floor;
 use hairpin_lab::ping::Plan;
+use hairpin_report::Options;
+use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;
 use crate::flags::{Mirror, Where, Work};
-use crate::output::print;
+use crate::output::{colour, print};
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::{Teller, signals};
 
@@ -29,9 +33,15 @@ pub struct Explain {
     /// Print the N slowest transactions event by event
     #[arg(long, value_name = "N", default_value_t = 0)]
     timeline: usize,
+    /// Leave this hook out, such as sock_recv_length; repeatable. The stages that it parts become one
+    #[arg(long, value_name = "HOOK", value_parser = hook)]
+    without: Vec<&'static Hook>,
     /// The whole record as JSON (hairpin.explain/1)
     #[arg(long)]
     json: bool,
+    /// Write the transactions of --timeline to this file as Chrome trace events, which Perfetto opens
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     #[command(flatten)]
     declared: Declared,
 }
@@ -53,9 +63,24 @@ impl Explain {
             floor: floor.transpose()?,
             command: std::env::args().collect(),
         };
-        let how = How { light: self.light, timelines: self.timeline };
-        let found = explain::run(&plan, how, &signals, &mut Teller::new(false))?;
-        print(&(serde_json::to_string_pretty(&found).unwrap_or_default() + "\n"))?;
-        Ok(ExitCode::SUCCESS)
+        let how = How { light: self.light, without: self.without, timelines: self.timeline.max(usize::from(self.perfetto.is_some())) };
+        let found = explain::run(&plan, &how, &signals, &mut Teller::new(false))?;
+        if let Some(file) = &self.perfetto {
+            fs::write(file, hairpin_report::explain_perfetto(&found))
+                .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))?;
+        }
+        let options = Options { colour: colour(), ..Options::default() };
+        let text = if self.json { hairpin_report::explain_json(&found) } else { hairpin_report::explain(&found, self.timeline, &options) };
+        print(&text)?;
+        Ok(match &found.error {
+            Some(error) => Failure::failed(error).report(),
+            None => ExitCode::SUCCESS,
+        })
     }
+}
+
+/// A hook by its name.
+fn hook(text: &str) -> Result<&'static Hook, String> {
+    let names = || HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>().join(", ");
+    HOOKS.iter().find(|hook| hook.name == text).ok_or_else(|| format!("there is no hook \"{text}\"; there are: {}", names()))
 }

@@ -19,7 +19,7 @@ const STAGES: [(&str, &str); 15] = [
     ("softirq", "the receiving CPU's backlog and soft interrupt"),
     ("stack", "IP, UDP or TCP on the way up to the socket"),
     ("xdp program", "what comes before the frame is in the ring: driver, soft interrupt, XDP program, copy"),
-    ("copy to umem", "telling the ring's owner of the frame"),
+    ("ring flush", "telling the ring's owner of the frame"),
     ("notify", "finding out who sleeps on the socket"),
     ("wake-up", "calling the core of a sleeping thread, out of its idle state if it has gone idle"),
     ("run queue", "a woken thread waiting until its core runs it"),
