@@ -17,8 +17,8 @@ use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Ticks, Tsc};
 use hairpin_sys::process;
-use hairpin_sys::socket::cookie;
 use hairpin_sys::shared::{Shared, Stamp, Stamps, Told};
+use hairpin_sys::socket::cookie;
 use hairpin_sys::thread;
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
 
@@ -193,8 +193,7 @@ impl ClientRun<'_> {
         let work = work(self.job, 0, 1, self.job.flows, self.stamps);
         self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, self.allowed, &mut self.found.side.granted)?);
         let observer = self.observer;
-        let mut between =
-            Surroundings {
+        let mut between = Surroundings {
             stop: self.stop,
             neighbour: self.neighbour,
             called: 0,
@@ -227,7 +226,17 @@ impl ClientRun<'_> {
         let results = each_chunk(job, Side::Client, self.allowed, flows, &mut self.found.side, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32, stamps);
             let neighbour = neighbour.filter(|_| thread == 0);
-            let mut between = Surroundings { stop, neighbour, called: 0, raw: job.raw, thread, observer, stamps, rate, began: Ticks::default() };
+            let mut between = Surroundings {
+                stop,
+                neighbour,
+                called: 0,
+                raw: job.raw,
+                thread,
+                observer,
+                stamps,
+                rate,
+                began: Ticks::default(),
+            };
             run(&clock, flows, work, &mut between)
         })?;
         self.keep(results);

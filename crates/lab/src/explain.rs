@@ -63,10 +63,10 @@ impl How {
 /// # Errors
 /// Those of a ping; hooks that cannot be had are none, but said in the record.
 pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, PingError> {
-    ping::check(plan)?;
     for job in &plan.rows {
         route_of(job).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
     }
+    ping::check(plan)?;
     let started = rfc3339(SystemTime::now());
     let stamps = Sides { client: area()?, server: area()? };
     let mut stage = Stage::set_up(plan, Some(&stamps))?;
@@ -108,8 +108,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
         let around = Surroundings { hosts: &found.hosts, one_host: true, shown: &plan.shown };
         let mut row = row::join(job, measured.client, measured.server, &mut found.clock, around);
         if let Some(declared) = &plan.floor {
-            let known =
-                Known { client: &found.hosts.client, mtu: found.link.mtu, one_host: true, ipv6: stage.server.is_ipv6() };
+            let known = Known { client: &found.hosts.client, mtu: found.link.mtu, one_host: true, ipv6: stage.server.is_ipv6() };
             match declared.of(job, known) {
                 Ok(floor) => row.floor = Some(Box::new(floor)),
                 Err(why) => row.warnings.push(Warning::NoFloor { why }.note()),

@@ -68,18 +68,30 @@ impl Stage {
                 let channel = handshake::connect(host, *port, key.as_ref())?;
                 let (local, peer) = addresses(&channel).map_err(PingError::Address)?;
                 let server = Server::Remote { channel: Box::new(channel), address: peer };
-                Stage { client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?, server, interface: interface_of(local) }
+                Stage {
+                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
+                    server,
+                    interface: interface_of(local),
+                }
             }
             Target::Echo { host, port } => {
                 let resolve = |source| PingError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
                 let interface = local_address_towards(address).and_then(interface_of);
-                Stage { client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?, server: Server::Silent(Address::Inet(address)), interface }
+                Stage {
+                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
+                    server: Server::Silent(Address::Inet(address)),
+                    interface,
+                }
             }
             Target::Reflector(reflector) => {
                 let server = Server::Silent(Address::Reflector(reflector.clone()));
-                Stage { client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?, server, interface: Some(reflector.interface.clone()) }
+                Stage {
+                    client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
+                    server,
+                    interface: Some(reflector.interface.clone()),
+                }
             }
         };
         if let Some(path) = &plan.raw {

@@ -298,7 +298,10 @@ mod tests {
         assert_eq!(joint.as_deref(), Some("driver + softirq + stack"));
         assert_eq!(name(Route::Sockets, Ready, Returned, false, &[Copied]).as_deref(), Some("receive + return"));
         assert_eq!(name(Route::Sockets, Switched, Returned, true, &[Copied]).as_deref(), Some("receive + return"));
-        assert_eq!(name(Route::Sockets, Ready, Switched, true, &[Woken, Waking]).as_deref(), Some("notify + wake-up + run queue"));
+        assert_eq!(
+            name(Route::Sockets, Ready, Switched, true, &[Woken, Waking]).as_deref(),
+            Some("notify + wake-up + run queue")
+        );
         assert_eq!(name(Route::Sockets, Queued, Passed, false, &[]), None);
         assert_eq!(name(Route::Sockets, Send, Started, false, &[Passed]), None);
     }

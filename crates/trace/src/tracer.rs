@@ -24,22 +24,15 @@ const RECORD: usize = 32;
 /// Where in a record the stamps of a way lie: of `sent`, of `got`.
 const PARTS: [[usize; 2]; 2] = [[0, 16], [8, 24]];
 /// The moments in a part `sent`, and in a part `got`.
-const SENT: [Moment; 7] = [
-    Moment::Queued,
-    Moment::Started,
-    Moment::Passed,
-    Moment::Received,
-    Moment::Redirected,
-    Moment::Ready,
-    Moment::Waking,
-];
+const SENT: [Moment; 7] =
+    [Moment::Queued, Moment::Started, Moment::Passed, Moment::Received, Moment::Redirected, Moment::Ready, Moment::Waking];
 const GOT: [Moment; 3] = [Moment::Woken, Moment::Switched, Moment::Copied];
 
 /// Why nothing can be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The kernel does not take the programs.
-    #[error("{0}: tracing takes CAP_BPF and CAP_PERFMON and a kernel with BTF: run as root, and look for kernel lockdown in /sys/kernel/security/lockdown")]
+    #[error("cannot {}: {}; hooks take CAP_BPF and CAP_PERFMON (root) and a kernel that describes its types (BTF) and is not locked down", .0.step, .0.source)]
     Bpf(#[from] BpfError),
     /// Their variables cannot be mapped.
     #[error("cannot map the BPF programs' records: {0}")]
@@ -187,7 +180,10 @@ mod tests {
     fn a_records_words_are_its_moments() {
         let mut words = [0; RECORD];
         (words[0], words[5], words[8], words[16], words[18], words[24]) = (10, 20, 30, 40, 50, 60);
-        assert_eq!(stamps(&words, PARTS[0]), [(Moment::Queued, 10), (Moment::Ready, 20), (Moment::Woken, 40), (Moment::Copied, 50)]);
+        assert_eq!(
+            stamps(&words, PARTS[0]),
+            [(Moment::Queued, 10), (Moment::Ready, 20), (Moment::Woken, 40), (Moment::Copied, 50)]
+        );
         assert_eq!(stamps(&words, PARTS[1]), [(Moment::Queued, 30), (Moment::Woken, 60)]);
     }
 }

@@ -53,7 +53,8 @@ impl Explain {
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let target = self.to.target(None, mirror, &self.work.paths)?;
         let rows = self.work.jobs(true, target.kind(), false)?;
-        let floor = self.declared.is_any().then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }));
+        let floor =
+            self.declared.is_any().then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }));
         let plan = Plan {
             target,
             ipv6: self.ipv6,
@@ -63,14 +64,19 @@ impl Explain {
             floor: floor.transpose()?,
             command: std::env::args().collect(),
         };
-        let how = How { light: self.light, without: self.without, timelines: self.timeline.max(usize::from(self.perfetto.is_some())) };
+        let how =
+            How { light: self.light, without: self.without, timelines: self.timeline.max(usize::from(self.perfetto.is_some())) };
         let found = explain::run(&plan, &how, &signals, &mut Teller::new(false))?;
         if let Some(file) = &self.perfetto {
             fs::write(file, hairpin_report::explain_perfetto(&found))
                 .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))?;
         }
         let options = Options { colour: colour(), ..Options::default() };
-        let text = if self.json { hairpin_report::explain_json(&found) } else { hairpin_report::explain(&found, self.timeline, &options) };
+        let text = if self.json {
+            hairpin_report::explain_json(&found)
+        } else {
+            hairpin_report::explain(&found, self.timeline, &options)
+        };
         print(&text)?;
         Ok(match &found.error {
             Some(error) => Failure::failed(error).report(),

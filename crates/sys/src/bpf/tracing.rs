@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::MapCore as _;
 use libbpf_rs::libbpf_sys;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 
 use super::variables::Variables;
 use super::{BpfError, Object, logged};
@@ -32,6 +33,11 @@ pub fn missing_tracepoints<'a>(names: &[&'a str]) -> Vec<&'a str> {
     };
     let found = logged("read the kernel's types", || Ok(names.iter().copied().filter(|name| !there(name)).collect()));
     found.unwrap_or_default()
+}
+
+/// How many programs are on tracepoints on this host, typed or raw, of whomever.
+pub fn tracing_links() -> usize {
+    LinkInfoIter::default().filter(|link| matches!(link.info, LinkTypeInfo::RawTracepoint(_))).count()
 }
 
 impl Object {

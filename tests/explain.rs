@@ -1,0 +1,252 @@
+//! `hairpin explain` from the command line: stages that add up on every path, what is left without a hook, without privilege, and under a flood.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hairpin_sys::bpf::tracing_links;
+use serde_json::Value;
+use support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root};
+
+const SHORT: &str = "--duration 1200ms --warmup 20ms";
+
+fn hooks(name: &str) -> bool {
+    can(name, namespaces(), "BPF programs and namespaces need root")
+}
+
+fn explained(home: &Home, args: &str) -> Value {
+    let record = home.json(&format!("explain {SHORT} {args}"));
+    assert_eq!((&record["schema"], &record["error"]), (&"hairpin.explain/1".into(), &Value::Null));
+    let results = record["results"].as_array().expect("results");
+    results.iter().for_each(adds_up);
+    record
+}
+
+fn first(record: &Value) -> &Value {
+    &record["results"][0]
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Stages, observer and residual of both groups are their RTT, and hardly anything was not matched or lost.
+#[track_caller]
+fn adds_up(result: &Value) {
+    let path = &result["path"];
+    for (group, field) in [("typical", "typical_ns"), ("slow", "slow_ns")] {
+        let of = &result[group];
+        assert!(number(&of["count"]) > 0.0, "{path}: no {group} round trip");
+        let stages: f64 = result["stages"].as_array().expect("stages").iter().map(|stage| number(&stage[field])).sum();
+        let sum = stages + number(&of["observer_ns"]) + number(&of["residual_ns"]);
+        let rtt = number(&of["rtt_ns"]);
+        assert!((sum / rtt - 1.0).abs() < 1e-6, "{path}, {group}: {sum} is not {rtt}");
+    }
+    let count = number(&result["rtt_ns"]["count"]);
+    assert!(number(&result["unmatched"]) <= count / 100.0, "{path}: {} of {count} not matched", result["unmatched"]);
+    assert_eq!(result["lost_events"], 0, "{path}");
+    assert!(number(&result["untraced_rtt_ns"]["count"]) > 0.0, "{path}: nothing without hooks");
+}
+
+/// Names of the stages of a way that at least half of the round trips passed, in order.
+fn usual<'a>(result: &'a Value, direction: &str) -> Vec<&'a str> {
+    let half = number(&result["rtt_ns"]["count"]) / 2.0;
+    let stages = result["stages"].as_array().expect("stages").iter();
+    let usual = stages.filter(|stage| stage["direction"] == direction && number(&stage["ns"]["count"]) >= half);
+    usual.map(|stage| stage["name"].as_str().expect("a name")).collect()
+}
+
+/// The p50 of a stage.
+fn p50(result: &Value, direction: &str, name: &str) -> f64 {
+    let stages = result["stages"].as_array().expect("stages");
+    let stage = stages.iter().find(|stage| stage["direction"] == direction && stage["name"] == name);
+    number(&stage.unwrap_or_else(|| panic!("no {name} in the {direction}: {stages:?}"))["ns"]["p50"])
+}
+
+const TO_QUEUE: [&str; 5] = ["send call", "qdisc", "driver", "softirq", "stack"];
+
+#[test]
+fn kernel_sockets_pass_seven_stages_each_way() {
+    if !hooks("kernel_sockets_pass_seven_stages_each_way") {
+        return;
+    }
+    let home = Home::new();
+    let way = [&TO_QUEUE[..], &["receive", "return"]].concat();
+    for link in ["veth", "loopback"] {
+        let record = explained(&home, &format!("--link {link} --path udp:spin --path tcp:spin"));
+        assert_eq!(record["missing"], Value::Array(Vec::new()));
+        for result in record["results"].as_array().expect("results") {
+            assert_eq!(usual(result, "request"), way, "{link} {}", result["path"]);
+            assert_eq!(usual(result, "reply"), [&["turn-around"][..], &way].concat(), "{link} {}", result["path"]);
+            let (residual, rtt) = (number(&result["residual_ns"]["p50"]), number(&result["rtt_ns"]["p50"]));
+            assert!(residual <= rtt / 20.0, "{link} {}: residual {residual} of {rtt}", result["path"]);
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_sleeps_is_woken_in_stages() {
+    if !hooks("a_receiver_that_sleeps_is_woken_in_stages") {
+        return;
+    }
+    let record = explained(&Home::new(), "--link veth --path udp:block");
+    let way = [&TO_QUEUE[..], &["notify", "wake-up", "run queue", "receive", "return"]].concat();
+    assert_eq!(usual(first(&record), "request"), way);
+    assert_eq!(usual(first(&record), "reply")[1..], way);
+}
+
+#[test]
+fn rings_have_the_stages_that_they_pass() {
+    if !hooks("rings_have_the_stages_that_they_pass") {
+        return;
+    }
+    let home = Home::new();
+    for (path, way) in [
+        ("packet:spin", &["send call + driver", "softirq", "stack", "receive"][..]),
+        ("xdp:spin,mode=generic", &["send call + driver", "softirq", "xdp program", "receive"]),
+        ("xdp:spin,mode=native", &["send call + driver + softirq + xdp program", "ring flush", "receive"]),
+    ] {
+        let record = explained(&home, &format!("--link veth --path {path}"));
+        // A receiver that spins may have the frame before it is told, and then two stages are one.
+        assert_eq!(usual(first(&record), "request").join(" + "), way.join(" + "), "{path}");
+        assert_eq!(usual(first(&record), "reply")[1..].join(" + "), way.join(" + "), "{path}");
+    }
+}
+
+#[test]
+fn an_emulated_way_takes_what_was_declared() {
+    // Published for 64 and for 1,024 bytes, in us of RTT/2, and emulated one way each.
+    let record = explained(&Home::new(), "--path niq --nic sniffer10g --request 64 --reply 1024");
+    let result = first(&record);
+    assert_eq!((&result["origin"], usual(result, "request")), (&"emulated".into(), vec!["ring"]));
+    for (direction, us) in [("request", 5.24), ("reply", 7.21)] {
+        let found = p50(result, direction, "ring") / 1000.0;
+        assert!((found / us - 1.0).abs() <= 0.05, "{direction}: {found} us, declared {us} us");
+    }
+}
+
+#[test]
+fn a_hook_that_is_left_out_makes_one_stage_of_two() {
+    if !hooks("a_hook_that_is_left_out_makes_one_stage_of_two") {
+        return;
+    }
+    let home = Home::new();
+    let record = explained(&home, "--link veth --path udp:spin --without netif_rx --without sock_recv_length");
+    let way = ["send call", "qdisc", "driver + softirq", "stack", "receive + return"];
+    assert_eq!(usual(first(&record), "request"), way);
+    let record = explained(&home, "--link veth --path udp:spin --light");
+    assert_eq!(usual(first(&record), "request"), ["send call + qdisc", "driver + softirq", "stack", "receive + return"]);
+}
+
+#[test]
+fn without_privilege_the_programs_stamps_are_left() {
+    let name = "without_privilege_the_programs_stamps_are_left";
+    if !can(name, root() && namespaces_of_nobody(), "only root can become somebody without privileges") {
+        return;
+    }
+    let home = home_of_nobody();
+    let done = home.as_nobody(&format!("explain {SHORT} --link loopback --path udp:spin --json"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    let missing = &record["missing"][0];
+    assert_eq!(missing["hook"], "BPF");
+    let why = missing["why"].as_str().expect("why");
+    assert!(why.contains("CAP_BPF") && why.lines().count() == 1 && why.len() < 400, "{why}");
+    adds_up(first(&record));
+    assert_eq!(usual(first(&record), "reply").len(), 2, "turn-around, and one stage for the whole way");
+}
+
+#[test]
+fn a_killed_run_leaves_no_program_behind() {
+    if !hooks("a_killed_run_leaves_no_program_behind") {
+        return;
+    }
+    let home = Home::new();
+    let before = tracing_links();
+    let run = home.start("explain --link veth --path udp:spin --duration 30s");
+    let begun = Instant::now();
+    while tracing_links() <= before {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no hook is on: {}", run.err());
+        thread::sleep(Duration::from_millis(5));
+    }
+    run.signal("KILL");
+    drop(run);
+    let begun = Instant::now();
+    // The kernel takes them off after the last descriptor is gone.
+    while tracing_links() > before {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{} hooks are still on", tracing_links() - before);
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    if !can("ctrl_c_keeps_what_was_measured", links(), "this user may not make namespaces here") {
+        return;
+    }
+    let home = Home::new();
+    let run = home.start("explain --link veth --path udp:spin --duration 30s --json");
+    thread::sleep(Duration::from_secs(3));
+    run.signal("INT");
+    let done = run.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    assert_eq!(record["interrupted"], true);
+    adds_up(first(&record));
+}
+
+#[test]
+fn a_flood_of_other_traffic_spoils_nothing() {
+    if !hooks("a_flood_of_other_traffic_spoils_nothing") {
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)), UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
+            let (from, to) = (from.expect("a socket"), to.expect("a socket"));
+            let to = to.local_addr().expect("its address");
+            // Bounded, whatever happens to the run.
+            let begun = Instant::now();
+            while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
+                let _ = from.send_to(&[0; 64], to);
+            }
+        });
+        let record = explained(&Home::new(), "--link loopback --path udp:block");
+        stop.store(true, Ordering::Relaxed);
+        assert!(number(&first(&record)["rtt_ns"]["count"]) > 100.0);
+    });
+}
+
+#[test]
+fn wrong_input_is_refused_in_words() {
+    let home = Home::new();
+    for (args, parts) in [
+        ("--link loopback --path udp --flows 2", &["explain follows one request at a time"][..]),
+        ("--link loopback --path pipe", &["explain knows no stages of pipe", "tcp, udp, packet"]),
+        ("--link loopback --path udp --without nosuch", &["there is no hook \"nosuch\"", "sk_data_ready"]),
+        ("--link loopback --path upd", &["upd", "udp"]),
+        ("", &["say where to"]),
+    ] {
+        home.hairpin(&format!("explain {args}")).fails(2, parts);
+    }
+}
+
+#[test]
+fn slow_ones_are_written_for_perfetto() {
+    if !hooks("slow_ones_are_written_for_perfetto") {
+        return;
+    }
+    let home = Home::new();
+    let file = home.file("trace.json");
+    let done = home.hairpin(&format!("explain {SHORT} --link veth --path udp:block --perfetto {}", file.display()));
+    done.fails(0, &[]);
+    assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("the file")).expect("JSON");
+    assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 10), "{trace}");
+}
