@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   .bss of stages.bpf.c, in words of 64 bits
-//!     0 begun  1 lost          8 unmatched          16, 24 ways          32 records, 32 words each:
-//!                                                                           sent[request] 8 │ sent[reply] 8 │ got[request] 8 │ got[reply] 8
+//!     0 begun  1 lost          8 unmatched          16, 24 ways          32 here, by CPU          2,080 records, 32 words each:
+//!                                                             sent[request] 8 │ sent[reply] 8 │ got[request] 8 │ got[reply] 8
 //! ```
 
 use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints};
@@ -19,7 +19,7 @@ const BEGUN: usize = 0;
 const LOST: usize = 1;
 const UNMATCHED: usize = 8;
 const WAYS: usize = 16;
-const FIRST: usize = 32;
+const FIRST: usize = 32 + 256 * 8;
 const RECORD: usize = 32;
 /// Where in a record the stamps of a way lie: of `sent`, of `got`.
 const PARTS: [[usize; 2]; 2] = [[0, 16], [8, 24]];
