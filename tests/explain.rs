@@ -144,6 +144,27 @@ fn a_hook_that_is_left_out_makes_one_stage_of_two() {
 }
 
 #[test]
+fn two_hosts_leave_the_time_outside_of_both() {
+    if !hooks("two_hosts_leave_the_time_outside_of_both") {
+        return;
+    }
+    let home = Home::new();
+    let (_serve, address) = home.serve("");
+    let record = explained(&home, &format!("{address} --path udp:spin --path tcp:block"));
+    let here = ["send call", "qdisc", "outside"];
+    for (result, there) in record["results"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .zip([&["stack", "receive", "return"][..], &["stack", "notify", "wake-up", "run queue", "receive", "return"]])
+    {
+        assert_eq!(usual(result, "request"), [&here[..], there].concat(), "{}", result["path"]);
+        assert_eq!(usual(result, "reply"), [&["turn-around", "send call", "qdisc"][..], there].concat(), "{}", result["path"]);
+    }
+    home.hairpin(&format!("explain {address} --path xdp")).fails(2, &["to another host explain follows tcp and udp"]);
+}
+
+#[test]
 fn without_privilege_the_programs_stamps_are_left() {
     let name = "without_privilege_the_programs_stamps_are_left";
     if !can(name, root() && namespaces_of_nobody(), "only root can become somebody without privileges") {

@@ -360,6 +360,7 @@ fn udp_job(request: u32, reply: u32) -> Job {
         cookie: 7,
         plain_peer: false,
         raw: false,
+        traced: false,
         emulated: None,
     }
 }

@@ -201,6 +201,7 @@ impl Work {
                     cookie,
                     plain_peer: matches!(to, LinkKind::Echo | LinkKind::Reflector),
                     raw,
+                    traced: false,
                     emulated: None,
                 });
             }

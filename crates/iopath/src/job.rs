@@ -51,6 +51,9 @@ pub struct Job {
     pub plain_peer: bool,
     /// Keep every sample for `--raw`.
     pub raw: bool,
+    /// Leave the stamps of each transaction to a tracer, in blocks that wait for it.
+    #[serde(default)]
+    pub traced: bool,
     /// What the path `niq` is to take for a frame; `None`: shared memory as it is. Other paths do not look at it.
     #[serde(default)]
     pub emulated: Option<Emulated>,

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -317,8 +318,15 @@ pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, re
     // What is no socket, such as a pipe, has no cookie.
     let told = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| cookie(&socket).ok()).unwrap_or(0);
     if let Some(stamps) = stamps {
-        stamps.tell(Told { thread: thread::id(), sends_on: told(sends_on), receives_on: told(receives_on) });
+        let port = receives_on.and_then(local_port).unwrap_or(0);
+        stamps.tell(Told { thread: thread::id(), sends_on: told(sends_on), receives_on: told(receives_on), port });
     }
+}
+
+/// The port of a socket of the internet.
+fn local_port(socket: BorrowedFd<'_>) -> Option<u16> {
+    let address = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
+    Some(address.port())
 }
 
 /// A path without sockets has a thread at least.

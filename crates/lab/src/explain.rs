@@ -6,12 +6,14 @@
 //!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
 //! ```
 
+mod host;
+
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use hairpin_iopath::job::{Job, Sides};
 use hairpin_iopath::measure::AnyClock;
-use hairpin_record::explain::{self, Explain, Explained, Missing};
+use hairpin_record::explain::{self, Direction, Explain, Explained, Missing};
 use hairpin_record::histogram::Times;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, Relation};
@@ -19,12 +21,14 @@ use hairpin_sys::shared::{Stamps, Told};
 use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;
 use hairpin_trace::fold::Fold;
-use hairpin_trace::join::{self, Span};
+use hairpin_trace::halves::{self, Half};
+use hairpin_trace::join::{self, Drift, Span};
 use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
 use hairpin_trace::tracer::{Flow, Tracer};
 
+pub(crate) use self::host::ServersHost;
 use crate::floor::Known;
-use crate::ping::{self, PingError, Plan, Watcher};
+use crate::ping::{self, PingError, Plan, Target, Watcher};
 use crate::row::{self, Surroundings};
 use crate::side::SideError;
 use crate::stage::{RowEnd, Stage};
@@ -37,6 +41,9 @@ const PHASE: Duration = Duration::from_millis(250);
 const MOST: usize = 1_000_000;
 /// A server's side that is alive has taken the flow within this.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
+/// Where there is nobody to ask.
+const NO_SESSION: &str =
+    "explain takes a HOST on which hairpin serve runs, or a --link: an echo service or a reflector leaves no stamps";
 /// Transactions of a pause that the client has not settled after.
 const SETTLE: usize = 8;
 
@@ -63,8 +70,15 @@ impl How {
 /// # Errors
 /// Those of a ping; hooks that cannot be had are none, but said in the record.
 pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, PingError> {
+    let remote = match plan.target {
+        Target::Link(_) => false,
+        Target::Host { .. } => true,
+        Target::Echo { .. } | Target::Reflector(_) => {
+            return Err(PingError::Unsupported { path: "explain".into(), why: NO_SESSION.into() });
+        }
+    };
     for job in &plan.rows {
-        route_of(job).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
+        route_of(job, remote).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
     }
     ping::check(plan)?;
     let started = rfc3339(SystemTime::now());
@@ -87,9 +101,9 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
     };
     let clock = choose_clock().0;
     for (index, job) in plan.rows.iter().enumerate() {
-        let job = &ping::emulating(job, plan.floor.as_ref())?;
+        let job = &Job { traced: true, ..ping::emulating(job, plan.floor.as_ref())? };
         watcher.begins(index, plan.rows.len(), job);
-        let mut tracing = Tracing::new(job, how, &stamps, clock);
+        let mut tracing = Tracing::new(job, route_of(job, remote).unwrap_or(Route::Memory), how, &stamps, clock);
         let measured = match stage.row(job, index, signals, &mut tracing) {
             Ok(measured) => measured,
             Err(RowEnd::Interrupted) if found.results.is_empty() => return Err(PingError::Interrupted),
@@ -105,10 +119,11 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
         };
         found.interrupted |= measured.interrupted;
         found.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
-        let around = Surroundings { hosts: &found.hosts, one_host: true, shown: &plan.shown };
+        let around = Surroundings { hosts: &found.hosts, one_host: !remote, shown: &plan.shown };
         let mut row = row::join(job, measured.client, measured.server, &mut found.clock, around);
         if let Some(declared) = &plan.floor {
-            let known = Known { client: &found.hosts.client, mtu: found.link.mtu, one_host: true, ipv6: stage.server.is_ipv6() };
+            let known =
+                Known { client: &found.hosts.client, mtu: found.link.mtu, one_host: !remote, ipv6: stage.server.is_ipv6() };
             match declared.of(job, known) {
                 Ok(floor) => row.floor = Some(Box::new(floor)),
                 Err(why) => row.warnings.push(Warning::NoFloor { why }.note()),
@@ -140,11 +155,15 @@ fn area() -> Result<Stamps, SideError> {
 }
 
 /// How a job's messages travel.
-fn route_of(job: &Job) -> Result<Route, String> {
+fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     if (job.flows, job.threads, job.outstanding) != (1, 1, 1) {
         return Err("explain follows one request at a time: leave out --flows, --threads and --outstanding".into());
     }
     let of = |name: &str| match name {
+        "tcp" | "udp" if remote => Ok(Route::Remote),
+        _ if remote => {
+            Err("to another host explain follows tcp and udp; its stages of other paths are those of --link veth".into())
+        }
         "tcp" | "udp" => Ok(Route::Sockets),
         "packet" => Ok(Route::Packet),
         "xdp" => Ok(Route::Xdp),
@@ -153,6 +172,14 @@ fn route_of(job: &Job) -> Result<Route, String> {
     };
     let (client, server) = (of(job.spec.client.path.name())?, of(job.spec.server.path.name())?);
     if client == server { Ok(client) } else { Err("explain takes the same path on both sides".into()) }
+}
+
+/// Reads all clocks.
+fn relation(clock: &AnyClock) -> Relation {
+    match clock {
+        AnyClock::Tsc(clock) => Relation::read(clock),
+        AnyClock::Raw(clock) => Relation::read(clock),
+    }
 }
 
 /// One row, traced.
@@ -172,7 +199,7 @@ struct Tracing<'a> {
     medians: Vec<f64>,
     since: Instant,
     before: Option<Relation>,
-    drift: Option<f64>,
+    drift: Drift,
     seen: Sides<u64>,
     unmatched: u64,
     lost: u64,
@@ -181,8 +208,7 @@ struct Tracing<'a> {
 }
 
 impl<'a> Tracing<'a> {
-    fn new(job: &Job, how: &'a How, stamps: &'a Sides<Stamps>, clock: AnyClock) -> Tracing<'a> {
-        let route = route_of(job).unwrap_or(Route::Memory);
+    fn new(job: &Job, route: Route, how: &'a How, stamps: &'a Sides<Stamps>, clock: AnyClock) -> Tracing<'a> {
         Tracing {
             stamps,
             clock,
@@ -197,7 +223,7 @@ impl<'a> Tracing<'a> {
             medians: Vec::new(),
             since: Instant::now(),
             before: None,
-            drift: None,
+            drift: Drift::default(),
             seen: Sides { client: stamps.client.count(), server: stamps.server.count() },
             unmatched: 0,
             lost: 0,
@@ -207,10 +233,7 @@ impl<'a> Tracing<'a> {
     }
 
     fn relation(&self) -> Relation {
-        match &self.clock {
-            AnyClock::Tsc(clock) => Relation::read(clock),
-            AnyClock::Raw(clock) => Relation::read(clock),
-        }
+        relation(&self.clock)
     }
 
     fn to_ns(&self, ticks: u64) -> u64 {
@@ -223,7 +246,7 @@ impl<'a> Tracing<'a> {
     /// Both threads and their sockets. The server's side takes the flow a moment after the client's has opened it.
     fn told(&self) -> (Told, Told) {
         let until = Instant::now() + TOLD_WITHIN;
-        while self.stamps.server.told().thread == 0 && Instant::now() < until {
+        while self.route != Route::Remote && self.stamps.server.told().thread == 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
         (self.stamps.client.told(), self.stamps.server.told())
@@ -236,7 +259,8 @@ impl<'a> Tracing<'a> {
         }
         let (client, server) = self.told();
         let mut absent: Vec<Moment> = Vec::new();
-        match Tracer::load(&Flow { route: self.route, client, server, hooks: self.how.hooks() }) {
+        let comes = (self.route == Route::Remote).then_some(Direction::Reply);
+        match Tracer::load(&Flow { route: self.route, client, server, comes, hooks: self.how.hooks() }) {
             Ok(tracer) => {
                 for hook in tracer.missing() {
                     let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
@@ -318,7 +342,11 @@ impl Watcher for Tracing<'_> {
         Ok(())
     }
 
-    fn block(&mut self) -> Result<(), String> {
+    fn wants_halves(&self) -> bool {
+        self.route == Route::Remote && self.is_traced()
+    }
+
+    fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
         let after = self.relation();
         let (client, seen) = self.stamps.client.since(self.seen.client);
         self.seen.client = seen;
@@ -331,13 +359,14 @@ impl Watcher for Tracing<'_> {
             let taken = self.tracer.as_mut().map(Tracer::take);
             if let Some(before) = self.before {
                 let span = Span::new(before, after, self.clock.rate());
-                let expected = self.drift.unwrap_or(span.drift());
-                self.drift = Some(expected + (span.drift() - expected) / 8.0);
-                if span.disagreement_ns(expected) > join::TOLERANCE_NS {
+                if !self.drift.agrees(&span) {
                     self.rejected += 1;
                 } else {
                     let records = taken.as_ref().map(|taken| &taken.records[..]);
-                    let joined = join::join(&client, &server, records, &span);
+                    let joined = match self.route {
+                        Route::Remote => halves::join(&client, &halves, records.unwrap_or_default(), &span),
+                        _ => join::join(&client, &server, records, &span),
+                    };
                     joined.transactions.iter().for_each(|transaction| self.fold.add(transaction));
                     self.unmatched += joined.unmatched;
                     self.blocks += 1;
@@ -349,10 +378,11 @@ impl Watcher for Tracing<'_> {
         } else {
             rtts.iter().for_each(|rtt| self.untraced.record(*rtt));
         }
-        if self.since.elapsed() >= PHASE {
+        let turns = self.since.elapsed() >= PHASE;
+        if turns {
             self.turn()?;
         }
         self.before = Some(self.relation());
-        Ok(())
+        Ok(turns.then(|| self.is_traced()))
     }
 }

@@ -24,8 +24,10 @@ use serde::{Deserialize, Serialize};
 use crate::io::IoSpec;
 
 mod packets;
+mod traced;
 
 pub use packets::{AskRings, BounceReport, BounceWork, Count, InterfaceFacts, Send, StreamCounts, StreamReport, Work};
+pub use traced::Half;
 
 /// What a verb tells its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,6 +138,10 @@ pub enum Request {
     Plan(Box<Job>),
     /// Measuring begins.
     Go,
+    /// Put the hooks on the tracepoints, or take them off.
+    Hooks(bool),
+    /// A traced block is over: say what you saw of it.
+    Halves,
     /// Still here.
     Beat,
     /// The row is over: say what you saw.
@@ -166,6 +172,8 @@ pub enum Answer {
     Progress(Progress),
     /// A traced block is over; the next begins when told to go.
     Block,
+    /// What the server's host saw of a traced block.
+    Halves(Vec<Half>),
     /// What the client's side found.
     Client(Box<ClientReport>),
     /// What the server's side saw.

@@ -12,6 +12,7 @@ use hairpin_record::warning::Warning;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
+use hairpin_trace::halves::Half;
 use hairpin_units::Quantile;
 
 use crate::floor::{Declared, Known};
@@ -105,12 +106,17 @@ pub trait Watcher {
     fn ready(&mut self) -> Result<(), String> {
         Ok(())
     }
-    /// A traced block is over; the next begins when this returns.
+    /// Whether the block that is over is one of which a remote server's host has seen something.
+    fn wants_halves(&self) -> bool {
+        false
+    }
+    /// A traced block is over, of which a remote server's host saw `halves`; the next begins when this returns. A remote server is to put its hooks on or
+    /// take them off then, if it says so.
     ///
     /// # Errors
     /// Why the row cannot go on.
-    fn block(&mut self) -> Result<(), String> {
-        Ok(())
+    fn block(&mut self, _halves: Vec<Half>) -> Result<Option<bool>, String> {
+        Ok(None)
     }
     /// A row goes on.
     fn progress(&mut self, _progress: &Progress) {}
@@ -357,6 +363,7 @@ pub(crate) mod tests {
             cookie: 1,
             plain_peer: false,
             raw: false,
+            traced: false,
             emulated: None,
         }
     }

@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 
 use hairpin_iopath::job::{Job, Listen};
 use hairpin_iopath::path::{LinkKind, Support};
+use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
 
-use crate::message::{Answer, Failure, Order, Request};
+use crate::explain::ServersHost;
+use crate::message::{Answer, Failure, Half, Order, Request};
 use crate::session::channel::Channel;
 use crate::session::handshake::{self, Admission};
 use crate::session::key::Key;
@@ -142,6 +144,8 @@ struct Session<'a> {
     /// The row in progress: when it must be over, and whether the client has asked for its end.
     row: Option<RowState>,
     rows: u32,
+    /// Traces rows that want it.
+    host: ServersHost,
 }
 
 struct RowState {
@@ -152,7 +156,9 @@ struct RowState {
 impl<'a> Session<'a> {
     fn new(channel: Channel, client: IpAddr, local: IpAddr, service: &Service, busy: &'a Busy) -> Result<Session<'a>, SideError> {
         let listen = Listen { address: local, ports: service.ports, client };
-        Ok(Session { channel, worker: WorkerSide::start(None, None)?, listen, busy, heard: Instant::now(), row: None, rows: 0 })
+        let host = ServersHost::new(Stamps::create()?);
+        let worker = WorkerSide::start(None, Some(host.stamps()))?;
+        Ok(Session { channel, worker, listen, busy, heard: Instant::now(), row: None, rows: 0, host })
     }
 
     fn run(&mut self) -> Result<u32, SideError> {
@@ -199,6 +205,14 @@ impl<'a> Session<'a> {
     fn take(&mut self, request: Request) -> Result<(), SideError> {
         match request {
             Request::Beat | Request::Go => Ok(()),
+            Request::Hooks(on) => {
+                self.host.hooks(on);
+                Ok(self.channel.send(&Answer::Done)?)
+            }
+            Request::Halves => {
+                let halves = self.host.halves().into_iter().map(Half::from).collect();
+                Ok(self.channel.send(&Answer::Halves(halves))?)
+            }
             Request::Facts { threads } => {
                 let threads = threads.clamp(1, 1024);
                 let interface = interface_of(self.listen.address);
@@ -214,6 +228,7 @@ impl<'a> Session<'a> {
                     // An endless row ends with the client's silence.
                     let grace = if endless { Duration::from_secs(366 * 86_400) } else { GRACE + Duration::from(job.timeout) };
                     self.row = Some(RowState { deadline: until + grace, done: false });
+                    self.host.rests();
                     self.worker.clear_stop();
                     self.worker.send(&Order::Plan { job, listen: self.listen })
                 }
@@ -234,8 +249,12 @@ impl<'a> Session<'a> {
             Answer::Server(_) => {
                 self.row = None;
                 self.rows += 1;
+                self.host.rests();
             }
-            Answer::Failed(_) => self.row = None,
+            Answer::Failed(_) => {
+                self.row = None;
+                self.host.rests();
+            }
             _ => {}
         }
         Ok(self.channel.send(&answer)?)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hairpin_iopath::job::{Address, Job, Listen};
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
+use hairpin_trace::halves;
 
 use crate::message::{Answer, Order, Request, ServerReport};
 use crate::ping::PingError;
@@ -99,6 +100,32 @@ impl Server {
     pub(crate) fn go(&mut self) {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Go);
+        }
+    }
+
+    /// Has a remote server put its hooks on, or take them off.
+    pub(crate) fn hooks(&mut self, on: bool) -> Result<(), SideError> {
+        match self {
+            Server::Remote { channel, .. } => {
+                channel.send(&Request::Hooks(on))?;
+                // They are on before the next request is sent.
+                match channel.recv(ANSWER_WITHIN)? {
+                    Answer::Done => Ok(()),
+                    other => Err(SideError::OutOfTurn(format!("{other:?}"))),
+                }
+            }
+            Server::Worker { .. } | Server::Silent(_) => Ok(()),
+        }
+    }
+
+    /// What a remote server's host saw of the block that is over; of a worker's the verb sees everything itself.
+    pub(crate) fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
+        let Server::Remote { channel, .. } = self else { return Ok(Vec::new()) };
+        channel.send(&Request::Halves)?;
+        match channel.recv(ANSWER_WITHIN)? {
+            Answer::Halves(halves) => Ok(halves.into_iter().map(halves::Half::from).collect()),
+            Answer::Failed(failure) => Err(SideError::Failed(failure)),
+            other => Err(SideError::OutOfTurn(format!("{other:?}"))),
         }
     }
 

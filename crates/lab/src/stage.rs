@@ -190,7 +190,11 @@ impl Stage {
                     self.server.go();
                 }
                 Answer::Block => {
-                    watcher.block().map_err(|why| PingError::Row { path: watch.path.clone(), why })?;
+                    let row = |why| PingError::Row { path: watch.path.clone(), why };
+                    let halves = if watcher.wants_halves() { self.server.halves()? } else { Vec::new() };
+                    if let Some(on) = watcher.block(halves).map_err(row)? {
+                        self.server.hooks(on)?;
+                    }
                     self.client.send(&Order::Go)?;
                 }
                 Answer::Progress(progress) => watcher.progress(&progress),

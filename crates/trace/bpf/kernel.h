@@ -20,6 +20,7 @@ typedef long long s64;
 
 static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
 
 #define FROM_BTF __attribute__((preserve_access_index))
@@ -39,6 +40,7 @@ struct sock {
 
 struct sk_buff {
 	struct sock *sk;
+	u8 *data;
 	u32 len;
 	u32 truesize;
 } FROM_BTF;

@@ -27,7 +27,9 @@ const volatile struct {
 	s32 threads[2];
 	/* Frames go past the device's queue, where no hook is (__dev_direct_xmit): they are known by the thread that sends. */
 	s32 direct;
-	s32 unused;
+	/* The other side is on another host: packets that come to this port (network byte order) are on way `comes`. */
+	u16 port;
+	u16 comes;
 } asked;
 
 _Static_assert(sizeof(asked) == 48, "the loader's layout");
@@ -196,13 +198,41 @@ int netif_rx(u64 *ctx)
 	return 0;
 }
 
+/* Whether a packet from another host is for our port: TCP or UDP without fragments or extension headers. */
+INLINE int is_for_us(const struct sk_buff *skb)
+{
+	/* The longest header of IPv4, and both ports. */
+	u8 head[64];
+	u32 ports;
+
+	if (bpf_probe_read_kernel(head, sizeof(head), skb->data))
+		return 0;
+	if (head[0] >> 4 == 4) {
+		ports = (head[0] & 15) * 4;
+		if (head[9] != 6 && head[9] != 17)
+			return 0;
+	} else {
+		ports = 40;
+		if (head[0] >> 4 != 6 || (head[6] != 6 && head[6] != 17))
+			return 0;
+	}
+	return *(u16 *)(head + (ports & 60) + 2) == asked.port;
+}
+
 /* The receiver's stack has it, in a soft interrupt. */
 SEC("tp_btf/netif_receive_skb")
 int netif_receive_skb(u64 *ctx)
 {
-	int way = way_of((const struct sk_buff *)ctx[0]);
-	struct record *record = way < 0 ? 0 : open_record();
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	int way = way_of(skb);
+	struct record *record = 0;
 
+	if (way >= 0) {
+		record = open_record();
+	} else if (asked.port && is_for_us(skb)) {
+		way = asked.comes & 1;
+		record = begin(way, skb);
+	}
 	if (record)
 		record->sent[way].received = bpf_ktime_get_ns();
 	return 0;

@@ -37,9 +37,9 @@ pub fn hit_ns(hooks: Vec<&'static Hook>) -> Result<Option<f64>, CostError> {
     let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     from.connect(to.local_addr()?)?;
     to.connect(from.local_addr()?)?;
-    let told = |receives_on, sends_on| Told { thread: 0, receives_on, sends_on };
+    let told = |receives_on, sends_on| Told { receives_on, sends_on, ..Told::default() };
     let (client, server) = (told(0, socket::cookie(&from)?), told(socket::cookie(&to)?, 0));
-    let mut tracer = Tracer::load(&Flow { route: Route::Sockets, client, server, hooks })?;
+    let mut tracer = Tracer::load(&Flow { route: Route::Sockets, client, server, hooks, comes: None })?;
     let mut times = vec![0; BLOCK];
     let mut block = || -> io::Result<f64> {
         let mut bytes = [0; 64];

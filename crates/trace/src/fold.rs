@@ -23,6 +23,8 @@ struct Between {
     from: Moment,
     to: Moment,
     slept: bool,
+    /// Outside of two hosts: the interval of the reply's way that is in it too.
+    also: Option<(Moment, Moment)>,
 }
 
 /// The sequence of intervals that a transaction passed; few differ.
@@ -80,8 +82,14 @@ impl Fold {
             for (at, (moment, ns)) in way.iter().enumerate() {
                 // The reply's way begins with the turn-around.
                 let from = if at == 0 { Moment::Returned } else { way[at - 1].0 };
-                if at > 0 || direction == Direction::Reply {
-                    shape.push(Between { direction, from, to: *moment, slept });
+                let outside = transaction.is_outside(direction, at);
+                if (at > 0 || direction == Direction::Reply) && !outside {
+                    let crosses = direction == Direction::Request && from <= Moment::Started && *moment >= Moment::Received;
+                    let also = transaction
+                        .home
+                        .filter(|_| crosses)
+                        .map(|home| (transaction.ways[1][home - 1].0, transaction.ways[1][home].0));
+                    shape.push(Between { direction, from, to: *moment, slept, also });
                     self.intervals.push(u32::try_from(ns - last).unwrap_or(u32::MAX));
                 }
                 last = *ns;
@@ -175,12 +183,17 @@ impl Fold {
     /// The stages of a shape; new ones are added to `stages`.
     fn parts(&self, shape: &Shape, stages: &mut Vec<Sum>) -> Vec<Part> {
         let part = |between: &Between| {
-            let Between { direction, from, to, slept } = *between;
+            let Between { direction, from, to, slept, also } = *between;
             let name = match (from, to) {
                 (Moment::Returned, Moment::Send) => Some(TURN_AROUND.to_owned()),
                 _ => stage(self.route, from, to, slept, &self.missing),
             };
-            let Some(name) = name else { return Part::Residual };
+            let Some(mut name) = name else { return Part::Residual };
+            if let Some(also) = also.and_then(|(from, to)| stage(self.route, from, to, false, &self.missing)) {
+                let new: Vec<&str> = also.split(" + ").filter(|part| name.split(" + ").all(|known| known != *part)).collect();
+                let joint: Vec<&str> = std::iter::once(&*name).chain(new).collect();
+                name = joint.join(" + ");
+            }
             let known = stages.iter().position(|sum| (sum.direction, &sum.name) == (direction, &name));
             Part::Stage(known.unwrap_or_else(|| {
                 stages.push(Sum { name, direction, from, to, times: Times::new(), passed: false });

@@ -5,8 +5,10 @@
 //!   records  one per request packet ────┼──▶ transaction: request's way, turn-around, reply's way
 //!   server   sequence, received, sent ──┘ by sequence and time
 //! ```
+//! Between two hosts each joins what it saw into halves ([`halves`](crate::halves)).
 //! All stamps are put on the client's time-stamp counter first, by readings of both clocks before and after the block.
 
+use hairpin_record::explain::Direction;
 use hairpin_sys::clock::Relation;
 use hairpin_sys::shared::Stamp;
 
@@ -16,7 +18,7 @@ use crate::tracer::Record;
 /// Clocks that disagree by more over a block spoil it, in ns.
 pub const TOLERANCE_NS: f64 = 50.0;
 /// Transactions after a pause are not typical.
-const SETTLE: usize = 8;
+pub(crate) const SETTLE: usize = 8;
 
 /// The kernel's clock on the program's, between two readings of both.
 #[derive(Clone, Copy, Debug)]
@@ -38,24 +40,33 @@ impl Span {
         Span { from, rate, slope: if kernel > 0.0 { ns / kernel } else { 1.0 }, ahead: kernel - ns, ns }
     }
 
-    /// How much faster CLOCK_MONOTONIC ran: what to expect of the next block.
-    pub fn drift(&self) -> f64 {
-        if self.ns > 0.0 { self.ahead / self.ns } else { 0.0 }
-    }
-
-    /// How far the clocks moved against each other beyond what a drift of `expected` explains, in ns.
-    pub fn disagreement_ns(&self, expected: f64) -> f64 {
-        (self.ahead - expected * self.ns).abs()
-    }
-
     /// A tick of the program's clock in ns since the first reading.
-    fn of_ticks(&self, ticks: u64) -> i64 {
+    pub(crate) fn of_ticks(&self, ticks: u64) -> i64 {
         ((ticks as i64 - self.from.ticks.0 as i64) as f64 / self.rate).round() as i64
     }
 
     /// A stamp of CLOCK_MONOTONIC on the same scale.
-    fn of_monotonic(&self, ns: u64) -> i64 {
+    pub(crate) fn of_monotonic(&self, ns: u64) -> i64 {
         ((ns as i64 - monotonic(&self.from)) as f64 * self.slope).round() as i64
+    }
+}
+
+/// How the two clocks moved against each other over the blocks until now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drift {
+    ahead: f64,
+    ns: f64,
+}
+
+impl Drift {
+    /// Whether the clocks moved over a block as they did before, to within [`TOLERANCE_NS`]; the block then counts among those. One that is longer than all
+    /// before it says more of the clocks than they do, and is believed.
+    pub fn agrees(&mut self, span: &Span) -> bool {
+        let expected = if self.ns > 0.0 { self.ahead / self.ns * span.ns } else { 0.0 };
+        let agrees = self.ns < span.ns || (span.ahead - expected).abs() <= TOLERANCE_NS;
+        self.ahead += span.ahead;
+        self.ns += span.ns;
+        agrees
     }
 }
 
@@ -72,6 +83,9 @@ pub struct Transaction {
     pub packets: usize,
     /// The request's way and the reply's, each from `Send` to `Returned`.
     pub ways: [Vec<(Moment, i64)>; 2],
+    /// Between two hosts: the first moment of the reply's way on the client's host. The time outside of both hosts is known of both ways together only, and
+    /// stands in the request's way.
+    pub home: Option<usize>,
 }
 
 impl Transaction {
@@ -82,6 +96,11 @@ impl Transaction {
             moment.map_or(0, |(_, at)| *at)
         };
         u64::try_from(at(1, true) - at(0, false)).unwrap_or(0)
+    }
+
+    /// Whether the interval that ends at this moment is outside of both hosts, and accounted for elsewhere.
+    pub fn is_outside(&self, direction: Direction, at: usize) -> bool {
+        direction == Direction::Reply && self.home == Some(at)
     }
 
     /// When its send call was entered.
@@ -138,7 +157,7 @@ pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, span
         let record = record.flatten().unwrap_or(&none);
         let ends = [(sent, span.of_ticks(answered.first.0)), (span.of_ticks(answered.second.0), received)];
         let ways = [0, 1].map(|way| in_order(&record.ways[way], ends[way], span));
-        joined.transactions.push(Transaction { sequence: stamp.sequence, packets, ways });
+        joined.transactions.push(Transaction { sequence: stamp.sequence, packets, ways, home: None });
     }
     joined
 }
@@ -244,8 +263,11 @@ mod tests {
 
     #[test]
     fn clocks_that_jump_are_seen() {
-        let span = span();
-        assert!((span.drift() - 0.01).abs() < 1e-9 && span.disagreement_ns(0.01) < 1e-6);
-        assert!((span.disagreement_ns(0.0) - 1_000.0).abs() < 1e-6);
+        let mut drift = Drift::default();
+        assert!((0..10).all(|_| drift.agrees(&span())), "1 in 100 faster all the time");
+        let jumped = Span { ahead: span().ahead + 60.0, ..span() };
+        assert!(!drift.agrees(&jumped));
+        let short = Span { ahead: span().ahead / 10.0 + 40.0, ns: span().ns / 10.0, ..span() };
+        assert!(drift.agrees(&short));
     }
 }

@@ -60,6 +60,8 @@ pub enum Passes {
     All,
     /// Those over kernel sockets.
     Sockets,
+    /// All between processes of one host.
+    Local,
     /// `xdp`.
     Xdp,
     /// All of them, where the receiver sleeps.
@@ -89,7 +91,7 @@ pub const HOOKS: &[Hook] = &[
         moment: Moment::Passed,
         place: "net/core/dev.c, netif_rx_internal",
         adds: "parts the driver from the soft interrupt",
-        passes: Passes::All,
+        passes: Passes::Local,
         light: false,
     },
     Hook {
@@ -159,6 +161,8 @@ pub enum Route {
     Packet,
     /// Over AF_XDP rings.
     Xdp,
+    /// Over kernel sockets, the other side on another host.
+    Remote,
     /// Over memory of both processes: the kernel sees nothing.
     Memory,
 }
@@ -168,7 +172,8 @@ impl Route {
     pub fn passes(self, hook: &Hook) -> bool {
         match hook.passes {
             Passes::All | Passes::Sleepers => self != Route::Memory,
-            Passes::Sockets => self == Route::Sockets,
+            Passes::Sockets => matches!(self, Route::Sockets | Route::Remote),
+            Passes::Local => matches!(self, Route::Sockets | Route::Packet | Route::Xdp),
             Passes::Xdp => self == Route::Xdp,
         }
     }
@@ -200,6 +205,8 @@ const SHORTER: &[(Route, Moment, Moment, &str)] = &[
     (Route::Xdp, Received, Ready, "xdp program"),
     // A receiver that spins may have the message before its hook is passed.
     (Route::Sockets, Received, Copied, "stack + receive"),
+    (Route::Remote, Received, Copied, "stack + receive"),
+    (Route::Remote, Started, Received, OUTSIDE),
     (Route::Packet, Received, Returned, "stack + receive"),
     (Route::Xdp, Received, Returned, "xdp program + receive"),
     (Route::Xdp, Redirected, Returned, "ring flush + receive"),
@@ -212,6 +219,8 @@ const SHORTER: &[(Route, Moment, Moment, &str)] = &[
     (Route::Memory, Send, Returned, "ring"),
 ];
 
+/// What lies outside of two hosts, both ways together: what the stamps of both, each by its own clock, leave of the RTT.
+pub const OUTSIDE: &str = "outside";
 /// The server's stamps: receive returned → send entered.
 pub const TURN_AROUND: &str = "turn-around";
 
@@ -228,7 +237,8 @@ pub fn stage(route: Route, from: Moment, to: Moment, slept: bool, missing: &[Mom
     let mut names: Vec<&str> = Vec::new();
     let mut at = from;
     for next in way(route, slept).into_iter().filter(|moment| (from..=to).contains(moment)).skip_while(|moment| *moment <= from) {
-        if next < to && !missing.contains(&next) {
+        // Between two hosts what was not stamped is missing: who knows what the other host can see?
+        if next < to && !missing.contains(&next) && route != Route::Remote {
             return None;
         }
         names.push(direct(at, next)?);
@@ -245,11 +255,16 @@ pub fn way(route: Route, slept: bool) -> Vec<Moment> {
         Route::Sockets => [&[Send, Queued, Started, Passed, Received, Ready][..], sleep, &[Copied, Returned]].concat(),
         Route::Packet => [&[Send, Passed, Received, Ready][..], sleep, &[Returned]].concat(),
         Route::Xdp => [&[Send, Passed, Received, Ready][..], sleep, &[Returned]].concat(),
+        Route::Remote => [&[Send, Queued, Started, Received, Ready][..], sleep, &[Copied, Returned]].concat(),
         Route::Memory => vec![Send, Returned],
     }
 }
 
 impl Moment {
+    /// All of them, in order.
+    pub const ALL: [Moment; 12] =
+        [Send, Queued, Started, Passed, Received, Redirected, Ready, Waking, Woken, Switched, Copied, Returned];
+
     /// The hook's name, or the program's own stamp.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,6 +6,7 @@
 //!                                                             sent[request] 8 │ sent[reply] 8 │ got[request] 8 │ got[reply] 8
 //! ```
 
+use hairpin_record::explain::Direction;
 use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints};
 use hairpin_sys::shared::Told;
 
@@ -48,6 +49,8 @@ pub struct Flow {
     pub client: Told,
     /// The server's.
     pub server: Told,
+    /// The way whose packets come from another host, where one side is there: the reply's on the client's host.
+    pub comes: Option<Direction>,
     /// The hooks that are wanted, as far as its messages pass them.
     pub hooks: Vec<&'static Hook>,
 }
@@ -156,10 +159,15 @@ fn constants(flow: &Flow) -> Vec<u8> {
     let (client, server) = (flow.client, flow.server);
     let words = [client.sends_on, server.sends_on, server.receives_on, client.receives_on];
     let direct = matches!(flow.route, Route::Packet | Route::Xdp);
-    // A word more, since the programs' own are as long as the longest of them.
-    let threads = [server.thread, client.thread, direct.into(), 0];
+    let threads = [server.thread, client.thread, direct.into()];
+    let (port, comes) = match flow.comes {
+        Some(Direction::Request) => (server.port, 0_u16),
+        Some(Direction::Reply) => (client.port, 1),
+        None => (0, 0),
+    };
     let words = words.iter().flat_map(|word| word.to_ne_bytes());
-    words.chain(threads.iter().flat_map(|thread| thread.to_ne_bytes())).collect()
+    let bytes = words.chain(threads.iter().flat_map(|thread| thread.to_ne_bytes()));
+    bytes.chain(port.to_be_bytes()).chain(comes.to_ne_bytes()).collect()
 }
 
 #[cfg(test)]
@@ -168,12 +176,13 @@ mod tests {
 
     #[test]
     fn constants_are_laid_out_as_the_programs_read_them() {
-        let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on };
-        let flow = Flow { route: Route::Sockets, client: told(7, 1, 2), server: told(8, 3, 4), hooks: Vec::new() };
+        let told = |thread, sends_on, receives_on, port| Told { thread, sends_on, receives_on, port };
+        let (client, server, comes) = (told(7, 1, 2, 0x1234), told(8, 3, 4, 9), Some(Direction::Reply));
+        let flow = Flow { route: Route::Sockets, client, server, comes, hooks: Vec::new() };
         let bytes = constants(&flow);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 4, 2]);
-        assert_eq!((bytes.len(), bytes[32], bytes[36], bytes[40]), (48, 8, 7, 0));
+        assert_eq!((bytes.len(), bytes[32], bytes[36], bytes[40], &bytes[44..48]), (48, 8, 7, 0, &[0x12, 0x34, 1, 0][..]));
     }
 
     #[test]

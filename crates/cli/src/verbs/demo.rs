@@ -81,6 +81,7 @@ fn template() -> Result<Job, Failure> {
         cookie: crate::flags::cookie()?,
         plain_peer: false,
         raw: false,
+        traced: false,
         emulated: None,
     })
 }

@@ -22,6 +22,9 @@ use crate::verbs::ping::{Teller, signals};
 pub struct Explain {
     #[command(flatten)]
     to: Where,
+    /// The key that `hairpin serve` printed, in a file
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
     /// IPv6 on --link loopback and --link veth
     #[arg(short = '6', long)]
     ipv6: bool,
@@ -51,7 +54,7 @@ impl Explain {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
-        let target = self.to.target(None, mirror, &self.work.paths)?;
+        let target = self.to.target(self.key_file, mirror, &self.work.paths)?;
         let rows = self.work.jobs(true, target.kind(), false)?;
         let floor =
             self.declared.is_any().then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }));

@@ -340,6 +340,7 @@ mod tests {
             cookie: 1,
             plain_peer: false,
             raw: false,
+            traced: false,
             emulated: None,
         }
     }

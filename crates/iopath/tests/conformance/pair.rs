@@ -39,6 +39,7 @@ pub(crate) fn job(spec: &str) -> Job {
         cookie: 0x1234_5678_9abc_def0,
         plain_peer: false,
         raw: false,
+        traced: false,
         emulated: None,
         spec,
     }

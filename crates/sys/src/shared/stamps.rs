@@ -21,7 +21,7 @@ const KEPT: usize = 16_384;
 #[repr(C)]
 struct Area {
     count: Apart<AtomicU64>,
-    told: Apart<[AtomicU64; 3]>,
+    told: Apart<[AtomicU64; 4]>,
     ring: [[AtomicU64; 3]; KEPT],
 }
 
@@ -49,6 +49,8 @@ pub struct Told {
     pub sends_on: u64,
     /// The cookie of the socket that it receives on; 0: none.
     pub receives_on: u64,
+    /// The port that the flow has on this side; 0: none.
+    pub port: u16,
 }
 
 /// The area of one side.
@@ -103,7 +105,8 @@ impl Stamps {
 
     /// Tells what a tracer has to know.
     pub fn tell(&self, told: Told) {
-        let [thread, sends_on, receives_on] = &self.0.get().told.0;
+        let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
+        port.store(told.port.into(), Ordering::Relaxed);
         sends_on.store(told.sends_on, Ordering::Relaxed);
         receives_on.store(told.receives_on, Ordering::Relaxed);
         thread.store(told.thread.into(), Ordering::Release);
@@ -111,11 +114,12 @@ impl Stamps {
 
     /// What was told last.
     pub fn told(&self) -> Told {
-        let [thread, sends_on, receives_on] = &self.0.get().told.0;
+        let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
         Told {
             thread: thread.load(Ordering::Acquire) as u32,
             sends_on: sends_on.load(Ordering::Relaxed),
             receives_on: receives_on.load(Ordering::Relaxed),
+            port: port.load(Ordering::Relaxed) as u16,
         }
     }
 }
@@ -149,7 +153,7 @@ mod tests {
         let writer = Stamps::create().unwrap();
         let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!(reader.told(), Told::default());
-        let told = Told { thread: 4_711, sends_on: 1 << 40, receives_on: 3 };
+        let told = Told { thread: 4_711, sends_on: 1 << 40, receives_on: 3, port: 65_535 };
         writer.tell(told);
         assert_eq!(reader.told(), told);
     }

@@ -1,0 +1,94 @@
+//! The host of a remote server: its stamps and hooks, handed out block by block as times by its own clock.
+
+use hairpin_iopath::measure::AnyClock;
+use hairpin_record::explain::Direction;
+use hairpin_sys::clock::Relation;
+use hairpin_sys::shared::{Stamps, Told};
+use hairpin_trace::halves::{self, Half};
+use hairpin_trace::join::{Drift, Span};
+use hairpin_trace::moment::{HOOKS, Route};
+use hairpin_trace::tracer::{Flow, Tracer};
+
+use crate::worker::choose_clock;
+
+/// What `hairpin serve` sees of the rows of a session that want to be traced.
+pub(crate) struct ServersHost {
+    stamps: Stamps,
+    clock: Option<AnyClock>,
+    tracer: Option<Tracer>,
+    before: Option<Relation>,
+    drift: Drift,
+    seen: u64,
+}
+
+impl ServersHost {
+    /// `stamps` is the area of the session's worker.
+    pub(crate) fn new(stamps: Stamps) -> ServersHost {
+        ServersHost { stamps, clock: None, tracer: None, before: None, drift: Drift::default(), seen: 0 }
+    }
+
+    /// The worker's area.
+    pub(crate) fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    /// A row is over, or begins: nothing is traced.
+    pub(crate) fn rests(&mut self) {
+        self.tracer = None;
+        self.before = None;
+    }
+
+    /// Puts the hooks on, as far as this host offers them, or takes them off. The stamps of the program are there in any case.
+    pub(crate) fn hooks(&mut self, on: bool) {
+        let told = self.stamps.told();
+        if told.thread == 0 {
+            return;
+        }
+        if on && self.tracer.is_none() {
+            let hooks = HOOKS.iter().collect();
+            let flow =
+                Flow { route: Route::Remote, client: Told::default(), server: told, comes: Some(Direction::Request), hooks };
+            self.tracer = Tracer::load(&flow).ok();
+        }
+        if let Some(tracer) = &mut self.tracer {
+            if !on {
+                tracer.detach();
+            } else if tracer.attach().is_err() {
+                self.tracer = None;
+            }
+        }
+        self.begin();
+    }
+
+    /// What was seen since the last time; the flow rests.
+    pub(crate) fn halves(&mut self) -> Vec<Half> {
+        let (clock, after) = (self.clock(), self.relation());
+        let (stamps, seen) = self.stamps.since(self.seen);
+        self.seen = seen;
+        let records = self.tracer.as_mut().map(|tracer| tracer.take().records).unwrap_or_default();
+        let span = self.before.map(|before| Span::new(before, after, clock.rate()));
+        self.before = Some(self.relation());
+        let Some(span) = span else { return Vec::new() };
+        if !self.drift.agrees(&span) {
+            // Without halves the client counts the block's transactions as unmatched.
+            return Vec::new();
+        }
+        halves::halves(&stamps, &records, &span)
+    }
+
+    fn begin(&mut self) {
+        self.seen = self.stamps.count();
+        if let Some(tracer) = &mut self.tracer {
+            tracer.take();
+        }
+        self.before = Some(self.relation());
+    }
+
+    fn clock(&mut self) -> AnyClock {
+        *self.clock.get_or_insert_with(|| choose_clock().0)
+    }
+
+    fn relation(&mut self) -> Relation {
+        super::relation(&self.clock())
+    }
+}
