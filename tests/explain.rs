@@ -179,7 +179,11 @@ fn without_privilege_the_programs_stamps_are_left() {
     let why = missing["why"].as_str().expect("why");
     assert!(why.contains("CAP_BPF") && why.lines().count() == 1 && why.len() < 400, "{why}");
     adds_up(first(&record));
-    assert_eq!(usual(first(&record), "reply").len(), 2, "turn-around, and one stage for the whole way");
+    let way = ["send call", "qdisc", "driver + softirq", "stack + receive + return"];
+    assert_eq!(usual(first(&record), "request"), way, "as the kernel stamps it for the sockets");
+    let done = home.as_nobody(&format!("explain {SHORT} --link loopback --path tcp:spin --json"));
+    adds_up(first(&done.json()));
+    assert_eq!(usual(first(&done.json()), "reply").len(), 2, "turn-around, and one stage for the whole way");
 }
 
 #[test]

@@ -361,6 +361,7 @@ fn udp_job(request: u32, reply: u32) -> Job {
         plain_peer: false,
         raw: false,
         traced: false,
+        socket_stamps: false,
         emulated: None,
     }
 }

@@ -202,6 +202,7 @@ impl Work {
                     plain_peer: matches!(to, LinkKind::Echo | LinkKind::Reflector),
                     raw,
                     traced: false,
+                    socket_stamps: false,
                     emulated: None,
                 });
             }

@@ -54,6 +54,9 @@ pub struct Job {
     /// Leave the stamps of each transaction to a tracer, in blocks that wait for it.
     #[serde(default)]
     pub traced: bool,
+    /// With the kernel's stamps of its packets (`SO_TIMESTAMPING`) while the tracer wants them; `udp` only.
+    #[serde(default)]
+    pub socket_stamps: bool,
     /// What the path `niq` is to take for a frame; `None`: shared memory as it is. Other paths do not look at it.
     #[serde(default)]
     pub emulated: Option<Emulated>,

@@ -24,7 +24,8 @@ use hairpin_trace::fold::Fold;
 use hairpin_trace::halves::{self, Half};
 use hairpin_trace::join::{self, Drift, Span};
 use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
-use hairpin_trace::tracer::{Flow, Tracer};
+use hairpin_trace::packets;
+use hairpin_trace::tracer::{Flow, Record, Tracer};
 
 pub(crate) use self::host::ServersHost;
 use crate::floor::Known;
@@ -41,6 +42,8 @@ const PHASE: Duration = Duration::from_millis(250);
 const MOST: usize = 1_000_000;
 /// A server's side that is alive has taken the flow within this.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
+/// A server's side leaves its stamps of a transaction within this after its reply was received.
+const STAMPED_WITHIN: Duration = Duration::from_millis(1);
 /// Where there is nobody to ask.
 const NO_SESSION: &str =
     "explain takes a HOST on which hairpin serve runs, or a --link: an echo service or a reflector leaves no stamps";
@@ -100,10 +103,13 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
         results: Vec::new(),
     };
     let clock = choose_clock().0;
+    let no_hooks = Tracer::probe().is_err();
     for (index, job) in plan.rows.iter().enumerate() {
-        let job = &Job { traced: true, ..ping::emulating(job, plan.floor.as_ref())? };
+        let route = route_of(job, remote).unwrap_or(Route::Memory);
+        let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.path.name() == "udp";
+        let job = &Job { traced: true, socket_stamps, ..ping::emulating(job, plan.floor.as_ref())? };
         watcher.begins(index, plan.rows.len(), job);
-        let mut tracing = Tracing::new(job, route_of(job, remote).unwrap_or(Route::Memory), how, &stamps, clock);
+        let mut tracing = Tracing::new(job, route, how, &stamps, clock);
         let measured = match stage.row(job, index, signals, &mut tracing) {
             Ok(measured) => measured,
             Err(RowEnd::Interrupted) if found.results.is_empty() => return Err(PingError::Interrupted),
@@ -190,6 +196,8 @@ struct Tracing<'a> {
     how: &'a How,
     /// One of the sides sleeps while it waits.
     sleeps: bool,
+    /// The kernel stamps the sockets' packets.
+    socket_stamps: bool,
     tracer: Option<Tracer>,
     missing: Vec<Missing>,
     fold: Fold,
@@ -201,6 +209,7 @@ struct Tracing<'a> {
     before: Option<Relation>,
     drift: Drift,
     seen: Sides<u64>,
+    seen_packets: Sides<u64>,
     unmatched: u64,
     lost: u64,
     blocks: u64,
@@ -215,6 +224,7 @@ impl<'a> Tracing<'a> {
             route,
             how,
             sleeps: [&job.spec.client, &job.spec.server].iter().any(|side| side.policy.sleeps()),
+            socket_stamps: job.socket_stamps,
             tracer: None,
             missing: Vec::new(),
             fold: Fold::new(route, Vec::new()),
@@ -224,6 +234,10 @@ impl<'a> Tracing<'a> {
             since: Instant::now(),
             before: None,
             drift: Drift::default(),
+            seen_packets: Sides {
+                client: stamps.client.packets_since(u64::MAX).1,
+                server: stamps.server.packets_since(u64::MAX).1,
+            },
             seen: Sides { client: stamps.client.count(), server: stamps.server.count() },
             unmatched: 0,
             lost: 0,
@@ -271,9 +285,15 @@ impl<'a> Tracing<'a> {
                 self.tracer = Some(tracer);
             }
             Err(why) => {
-                let adds = "the stages inside the kernel; without it the ways there and back are one stage each".into();
-                self.missing.push(Missing { hook: "BPF".into(), why: why.to_string(), adds });
-                absent.extend(HOOKS.iter().map(|hook| hook.moment));
+                let adds = match self.socket_stamps {
+                    true => {
+                        "most stages inside the kernel; here it stamps each packet for its socket (SO_TIMESTAMPING) at the queue, the driver and the stack"
+                    }
+                    false => "the stages inside the kernel; without it the ways there and back are one stage each",
+                };
+                self.missing.push(Missing { hook: "BPF".into(), why: why.to_string(), adds: adds.into() });
+                let told = |moment: &Moment| self.socket_stamps && packets::MOMENTS.contains(moment);
+                absent.extend(HOOKS.iter().map(|hook| hook.moment).filter(|moment| !told(moment)));
             }
         }
         self.fold = Fold::new(self.route, absent);
@@ -296,8 +316,22 @@ impl<'a> Tracing<'a> {
                 tracer.attach().map_err(|error| error.to_string())?;
             }
         }
+        if self.socket_stamps {
+            let on = self.is_traced();
+            self.stamps.client.want_packets(on);
+            self.stamps.server.want_packets(on);
+        }
         self.since = Instant::now();
         Ok(())
+    }
+
+    /// The kernel's stamps of the sockets' packets as records, over the block between these readings.
+    fn packets(&mut self, from: &Relation, to: &Relation) -> Option<Vec<Record>> {
+        let (client, seen) = self.stamps.client.packets_since(self.seen_packets.client);
+        self.seen_packets.client = seen;
+        let (server, seen) = self.stamps.server.packets_since(self.seen_packets.server);
+        self.seen_packets.server = seen;
+        packets::records(&client, &server, from, to)
     }
 
     /// What a hit of a hook took, and where that is known from. A path that sleeps says nothing of a tenth of a microsecond.
@@ -347,6 +381,7 @@ impl Watcher for Tracing<'_> {
     }
 
     fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
+        thread::sleep(STAMPED_WITHIN);
         let after = self.relation();
         let (client, seen) = self.stamps.client.since(self.seen.client);
         self.seen.client = seen;
@@ -359,10 +394,11 @@ impl Watcher for Tracing<'_> {
             let taken = self.tracer.as_mut().map(Tracer::take);
             if let Some(before) = self.before {
                 let span = Span::new(before, after, self.clock.rate());
-                if !self.drift.agrees(&span) {
+                let packets = if self.socket_stamps { self.packets(&before, &after) } else { None };
+                if !self.drift.agrees(&span) || (self.socket_stamps && packets.is_none()) {
                     self.rejected += 1;
                 } else {
-                    let records = taken.as_ref().map(|taken| &taken.records[..]);
+                    let records = taken.as_ref().map(|taken| &taken.records[..]).or(packets.as_deref());
                     let joined = match self.route {
                         Route::Remote => halves::join(&client, &halves, records.unwrap_or_default(), &span),
                         _ => join::join(&client, &server, records, &span),

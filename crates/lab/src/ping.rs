@@ -364,6 +364,7 @@ pub(crate) mod tests {
             plain_peer: false,
             raw: false,
             traced: false,
+            socket_stamps: false,
             emulated: None,
         }
     }

@@ -3,7 +3,8 @@
 //! ```text
 //!   time        clock                   TSC and the kernel's clocks, related to each other
 //!   waiting     wait                    block, poll, epoll, spin, busy-poll, adaptive: once, over file descriptors
-//!   sockets     socket, fdpass          options, TCP_INFO, descriptors over a UNIX socket
+//!   sockets     socket, timestamping    options, TCP_INFO, the kernel's stamps of packets
+//!               fdpass                  descriptors over a UNIX socket
 //!   packets     packet_socket           AF_PACKET with a receive ring
 //!   memory      shared, umem            cache lines that two processes share; packet memory cut into chunks
 //!               niq                     what the two ports of an emulated NIC share
@@ -31,6 +32,7 @@ pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod thread;
+pub mod timestamping;
 pub mod umem;
 pub mod wait;
 pub mod xsk;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use line::{Direction, Line};
 use mapped::{Atomics, Mapped};
-pub use stamps::{Stamp, Stamps, Told};
+pub use stamps::{Packet, Stamp, Stamps, Told, Which};
 
 /// One value on cache lines of its own.
 #[repr(C, align(128))]

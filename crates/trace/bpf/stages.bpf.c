@@ -168,6 +168,11 @@ int net_dev_start_xmit(u64 *ctx)
 	}
 	if (record)
 		record->sent[way].started = bpf_ktime_get_ns();
+	/* Here it leaves this host, and its memory may be the next packet's. */
+	if (asked.port && way != asked.comes) {
+		shared.ways[way].skb = 0;
+		here()->skb = 0;
+	}
 	return 0;
 }
 

@@ -39,13 +39,25 @@ pub fn halves(stamps: &[Stamp], records: &[Record], span: &Span) -> Vec<Half> {
         }
         let moments = |way: usize| seen.into_iter().flat_map(move |record| &record.ways[way]);
         let at = |(moment, ns): &(Moment, u64)| (*moment, span.of_monotonic(*ns));
-        let into = moments(0).map(at).filter(|(moment, at)| *moment >= Moment::Received && *at <= received);
-        let into = into.map(|(moment, at)| (moment, (received - at) as u64)).collect();
+        let into = moments(0).map(at).filter(|(moment, _)| *moment >= Moment::Received);
+        let into = until(into.collect(), received).into_iter().map(|(moment, at)| (moment, (received - at) as u64)).collect();
         let out = moments(1).map(at).filter(|(moment, at)| *moment <= Moment::Started && *at >= sent);
-        let out = out.map(|(moment, at)| (moment, (at - sent) as u64)).collect();
+        let out = until(out.collect(), i64::MAX).into_iter().map(|(moment, at)| (moment, (at - sent) as u64)).collect();
         halves.push(Half { sequence: stamp.sequence, turnaround_ns: (sent - received).max(0) as u64, into, out });
     }
     halves
+}
+
+/// Those that come before a moment and before each later one of their way: the others have closed side branches, such as an acknowledgement's.
+fn until(moments: Vec<(Moment, i64)>, end: i64) -> Vec<(Moment, i64)> {
+    let mut kept: Vec<(Moment, i64)> = Vec::with_capacity(moments.len());
+    for (moment, at) in moments.into_iter().rev() {
+        if at <= kept.last().map_or(end, |(_, next)| *next) {
+            kept.push((moment, at));
+        }
+    }
+    kept.reverse();
+    kept
 }
 
 fn first(record: &Record, span: &Span) -> Option<i64> {
@@ -88,9 +100,10 @@ fn whole(
     let moments = |way: usize| seen.into_iter().flat_map(move |record| &record.ways[way]);
     let at = |(moment, ns): &(Moment, u64)| (*moment, span.of_monotonic(*ns));
     let mut request = vec![(Moment::Send, sent)];
-    request.extend(moments(0).map(at).filter(|(moment, at)| *moment <= Moment::Started && *at >= sent));
-    let mut home: Vec<(Moment, i64)> =
-        moments(1).map(at).filter(|(moment, at)| *moment >= Moment::Received && *at <= received).collect();
+    let out = moments(0).map(at).filter(|(moment, at)| *moment <= Moment::Started && *at >= sent);
+    request.extend(until(out.collect(), received));
+    let mut home =
+        until(moments(1).map(at).filter(|(moment, at)| *moment >= Moment::Received && *at >= sent).collect(), received);
     home.push((Moment::Returned, received));
     let left = request.last().map_or(sent, |(_, at)| *at);
     let came = home.first().map_or(received, |(_, at)| *at);
@@ -172,6 +185,12 @@ mod tests {
         let reply = [(Send, 7_500), (Queued, 7_900), (Started, 8_000), (Received, 8_000), (Copied, 8_800), (Returned, 9_000)];
         assert_eq!((&transaction.ways[1][..], transaction.home), (&reply[..], Some(3)));
         assert_eq!(transaction.rtt_ns(), 8_000);
+    }
+
+    #[test]
+    fn what_comes_after_a_later_moment_is_a_side_branch() {
+        let moments = vec![(Received, 500), (Ready, 300), (Copied, 400), (Returned, 900)];
+        assert_eq!(until(moments, 800), [(Ready, 300), (Copied, 400)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!   moment    the moments of one way, the hooks that stamp them, and the names of what lies between
 //!   tracer    BPF programs on and off; a block's records taken out between blocks
 //!   join      records + stamps of both programs ─▶ transactions, each with its intervals in order
+//!   packets   stamps that the kernel takes for a socket, where no hooks can be had
 //!   halves    the same where the two sides are on two hosts
 //!   cost      what a hit of a hook takes
 //!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
@@ -17,4 +18,5 @@ pub mod fold;
 pub mod halves;
 pub mod join;
 pub mod moment;
+pub mod packets;
 pub mod tracer;

@@ -99,6 +99,16 @@ impl Tracer {
         Ok(Tracer { object, variables, links: Vec::new(), hooks, missing })
     }
 
+    /// Why no programs can be loaded here, if so.
+    ///
+    /// # Errors
+    /// That.
+    pub fn probe() -> Result<(), TracerError> {
+        let told = Told::default();
+        let flow = Flow { route: Route::Sockets, client: told, server: told, comes: None, hooks: HOOKS.iter().collect() };
+        Tracer::load(&flow).map(|_| ())
+    }
+
     /// The hooks that are used.
     pub fn hooks(&self) -> &[&'static Hook] {
         &self.hooks

@@ -82,6 +82,7 @@ fn template() -> Result<Job, Failure> {
         plain_peer: false,
         raw: false,
         traced: false,
+        socket_stamps: false,
         emulated: None,
     })
 }

@@ -341,6 +341,7 @@ mod tests {
             plain_peer: false,
             raw: false,
             traced: false,
+            socket_stamps: false,
             emulated: None,
         }
     }

@@ -1,5 +1,7 @@
 //! `udp`: one datagram there, one back, over connected sockets.
 
+mod stamped;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -53,7 +55,10 @@ impl IoPath for Udp {
         for index in 0..run.job.flows {
             flows.push(Datagram { fd: inet::connect_udp(run.job, peer, index, &mut run.found.side)? });
         }
-        run.over(&mut flows)?;
+        match run.stamps.filter(|_| run.job.socket_stamps) {
+            Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
+            None => run.over(&mut flows)?,
+        }
         inet::note_queues(flows.iter().map(|flow| &flow.fd), &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
@@ -64,7 +69,10 @@ impl IoPath for Udp {
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let fds = inet::accept_udp(run.job, socket, &run.listen, &mut run.found.side)?;
         let mut flows: Vec<Datagram> = fds.into_iter().map(|fd| Datagram { fd }).collect();
-        run.over(&mut flows)?;
+        match run.stamps.filter(|_| run.job.socket_stamps) {
+            Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
+            None => run.over(&mut flows)?,
+        }
         inet::note_queues(flows.iter().map(|flow| &flow.fd), &run.job.spec.server, Side::Server, &mut run.found.side);
         // The client's replies are the ones whose queue is recorded.
         run.found.side.flow_facts.clear();

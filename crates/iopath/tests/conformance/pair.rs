@@ -40,6 +40,7 @@ pub(crate) fn job(spec: &str) -> Job {
         plain_peer: false,
         raw: false,
         traced: false,
+        socket_stamps: false,
         emulated: None,
         spec,
     }

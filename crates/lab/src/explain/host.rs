@@ -1,5 +1,7 @@
 //! The host of a remote server: its stamps and hooks, handed out block by block as times by its own clock.
 
+use std::thread;
+
 use hairpin_iopath::measure::AnyClock;
 use hairpin_record::explain::Direction;
 use hairpin_sys::clock::Relation;
@@ -9,6 +11,7 @@ use hairpin_trace::join::{Drift, Span};
 use hairpin_trace::moment::{HOOKS, Route};
 use hairpin_trace::tracer::{Flow, Tracer};
 
+use super::STAMPED_WITHIN;
 use crate::worker::choose_clock;
 
 /// What `hairpin serve` sees of the rows of a session that want to be traced.
@@ -62,6 +65,8 @@ impl ServersHost {
 
     /// What was seen since the last time; the flow rests.
     pub(crate) fn halves(&mut self) -> Vec<Half> {
+        // The program leaves its stamp after the reply, which may be at home already.
+        thread::sleep(STAMPED_WITHIN);
         let (clock, after) = (self.clock(), self.relation());
         let (stamps, seen) = self.stamps.since(self.seen);
         self.seen = seen;

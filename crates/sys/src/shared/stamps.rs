@@ -3,7 +3,10 @@
 //! ```text
 //!     0  count        stamps ever left
 //!   128  told         the thread and the sockets of the flow
-//!   256  ring         the last 16,384 stamps: sequence, two moments
+//!   256  wanted       the reader wants the kernel's stamps of packets too
+//!   384  packets      how many of those were ever left
+//!   512  ring         the last 16,384 stamps: sequence, two moments
+//!   then the last 65,536 stamps of packets: which one, when
 //! ```
 //! One thread writes; whoever reads does so while that thread is known to wait, or takes what is still there.
 
@@ -17,12 +20,17 @@ use crate::clock::Ticks;
 
 /// Stamps that are kept.
 const KEPT: usize = 16_384;
+/// The same of packets: three for each message that is sent and received.
+const PACKETS: usize = 65_536;
 
 #[repr(C)]
 struct Area {
     count: Apart<AtomicU64>,
     told: Apart<[AtomicU64; 4]>,
+    wanted: Apart<AtomicU64>,
+    packets: Apart<AtomicU64>,
     ring: [[AtomicU64; 3]; KEPT],
+    packet_ring: [[AtomicU64; 2]; PACKETS],
 }
 
 // SAFETY: atomics alone.
@@ -38,6 +46,26 @@ pub struct Stamp {
     pub first: Ticks,
     /// The second.
     pub second: Ticks,
+}
+
+/// The kernel's stamp of a packet on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Which stamp.
+    pub which: Which,
+    /// CLOCK_REALTIME in ns.
+    pub realtime_ns: u64,
+}
+
+/// Where the kernel stamps a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// It enters the device's queue.
+    Scheduled,
+    /// The driver has it.
+    Driver,
+    /// The receiver's stack has it.
+    Came,
 }
 
 /// What a tracer has to know of a side.
@@ -103,6 +131,44 @@ impl Stamps {
         ((first..now).map(stamp).collect(), now)
     }
 
+    /// Asks for the kernel's stamps of packets, or no longer.
+    pub fn want_packets(&self, wanted: bool) {
+        self.0.get().wanted.0.store(wanted.into(), Ordering::Release);
+    }
+
+    /// Whether the kernel's stamps of packets are wanted.
+    #[inline]
+    pub fn wants_packets(&self) -> bool {
+        self.0.get().wanted.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Leaves the kernel's stamp of a packet.
+    #[inline]
+    pub fn push_packet(&self, packet: Packet) {
+        let area = self.0.get();
+        let count = area.packets.0.load(Ordering::Relaxed);
+        let [which, at] = &area.packet_ring[count as usize % PACKETS];
+        which.store(packet.which as u64, Ordering::Relaxed);
+        at.store(packet.realtime_ns, Ordering::Relaxed);
+        area.packets.0.store(count.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Stamps of packets left since there were `count`, as far as they are still there, and how many are there now.
+    pub fn packets_since(&self, count: u64) -> (Vec<Packet>, u64) {
+        let now = self.0.get().packets.0.load(Ordering::Acquire);
+        let first = count.max(now.saturating_sub(PACKETS as u64));
+        let packet = |at: u64| {
+            let [which, at] = &self.0.get().packet_ring[at as usize % PACKETS];
+            let which = match which.load(Ordering::Relaxed) {
+                0 => Which::Scheduled,
+                1 => Which::Driver,
+                _ => Which::Came,
+            };
+            Packet { which, realtime_ns: at.load(Ordering::Relaxed) }
+        };
+        ((first..now).map(packet).collect(), now)
+    }
+
     /// Tells what a tracer has to know.
     pub fn tell(&self, told: Told) {
         let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
@@ -146,6 +212,19 @@ mod tests {
         let (found, now) = reader.since(now);
         assert_eq!((found.len(), found[0], now), (KEPT, stamp(20_000 - KEPT as u64), 20_000));
         assert_eq!(reader.since(now), (Vec::new(), now));
+    }
+
+    #[test]
+    fn stamps_of_packets_are_left_where_they_are_wanted() {
+        let writer = Stamps::create().unwrap();
+        let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert!(!writer.wants_packets());
+        reader.want_packets(true);
+        assert!(writer.wants_packets());
+        let packets = [(Which::Scheduled, 1), (Which::Driver, 2), (Which::Came, 3)]
+            .map(|(which, realtime_ns)| Packet { which, realtime_ns });
+        packets.iter().for_each(|packet| writer.push_packet(*packet));
+        assert_eq!(reader.packets_since(1), (packets[1..].to_vec(), 3));
     }
 
     #[test]

@@ -1,0 +1,84 @@
+//! A datagram's way as the kernel stamps it for its socket, where a tracer may put no hooks into the kernel.
+//!
+//! Stamps of what was sent come by the socket's error queue, which is read after the reply: outside of the RTT on the client, inside the turn-around on the
+//! server.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use hairpin_sys::shared::{Packet, Stamps, Which};
+use hairpin_sys::timestamping::{self, Sent};
+use hairpin_sys::wait::or_nothing;
+
+use super::Datagram;
+use crate::flows::Carrier;
+
+/// A connected socket that leaves the kernel's stamps of its packets while they are wanted.
+pub(super) struct Stamped<'a> {
+    plain: Datagram,
+    stamps: &'a Stamps,
+    on: bool,
+}
+
+/// All of them.
+pub(super) fn all(flows: Vec<Datagram>, stamps: &Stamps) -> Vec<Stamped<'_>> {
+    flows.into_iter().map(|plain| Stamped { plain, stamps, on: false }).collect()
+}
+
+impl Stamped<'_> {
+    /// As it is wanted now; changes between blocks only.
+    fn follow(&mut self) -> io::Result<()> {
+        if self.on != self.stamps.wants_packets() {
+            self.on = !self.on;
+            timestamping::switch(&self.plain.fd, self.on)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the stamps of what was sent out of the error queue.
+    fn collect(&mut self) -> io::Result<()> {
+        while self.on {
+            let Some((sent, realtime_ns)) = timestamping::sent(&self.plain.fd)? else { break };
+            let which = match sent {
+                Sent::Scheduled => Which::Scheduled,
+                Sent::Driver => Which::Driver,
+            };
+            self.stamps.push_packet(Packet { which, realtime_ns });
+        }
+        Ok(())
+    }
+}
+
+impl Carrier for Stamped<'_> {
+    const LOSSY: bool = true;
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.plain.readable()
+    }
+
+    fn send(&mut self, message: &[u8]) -> io::Result<bool> {
+        self.plain.send(message)
+    }
+
+    fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>> {
+        if !self.on {
+            return self.plain.recv(buffer, expected);
+        }
+        let Some((len, came)) = or_nothing(timestamping::recv(&self.plain.fd, buffer))? else { return Ok(None) };
+        if let Some(realtime_ns) = came {
+            self.stamps.push_packet(Packet { which: Which::Came, realtime_ns });
+        }
+        Ok(Some(len))
+    }
+
+    fn received(&mut self) -> io::Result<()> {
+        self.collect()?;
+        self.follow()
+    }
+
+    /// The stamps of the last reply; this one's request has come.
+    fn replying(&mut self) -> io::Result<()> {
+        self.collect()?;
+        self.follow()
+    }
+}

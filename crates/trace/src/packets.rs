@@ -1,0 +1,82 @@
+//! The kernel's stamps of a socket's packets as records, where no hooks can be had.
+//!
+//! ```text
+//!   client: scheduled ─ driver          server: scheduled ─ driver
+//!                         └ server: came                       └ client: came
+//! ```
+//! They are CLOCK_REALTIME, which may be set at any time: a block over which it was is none.
+
+use hairpin_record::run::Side;
+use hairpin_sys::clock::Relation;
+use hairpin_sys::shared::{Packet, Which};
+
+use crate::join::TOLERANCE_NS;
+use crate::moment::Moment;
+use crate::tracer::Record;
+
+/// The moments that such stamps tell.
+pub const MOMENTS: [Moment; 3] = [Moment::Queued, Moment::Started, Moment::Received];
+
+/// A block's stamps of both sides as records, one for each request. `None`: CLOCK_REALTIME was set meanwhile.
+pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relation) -> Option<Vec<Record>> {
+    let less = |relation: &Relation| relation.realtime_less_raw_ns - relation.monotonic_less_raw_ns;
+    if (less(to) - less(from)).unsigned_abs() as f64 > TOLERANCE_NS {
+        return None;
+    }
+    let monotonic = |packet: &Packet| packet.realtime_ns.saturating_add_signed(-less(from));
+    let of =
+        |side: Side, packets: &[Packet]| packets.iter().map(|packet| (monotonic(packet), side, packet.which)).collect::<Vec<_>>();
+    let mut all = [of(Side::Client, client), of(Side::Server, server)].concat();
+    all.sort_by_key(|(at, ..)| *at);
+    let mut records: Vec<Record> = Vec::new();
+    for (at, side, which) in all {
+        let (way, moment) = match (side, which) {
+            (Side::Client, Which::Scheduled) => (0, Moment::Queued),
+            (Side::Client, Which::Driver) => (0, Moment::Started),
+            (Side::Server, Which::Came) => (0, Moment::Received),
+            (Side::Server, Which::Scheduled) => (1, Moment::Queued),
+            (Side::Server, Which::Driver) => (1, Moment::Started),
+            (Side::Client, Which::Came) => (1, Moment::Received),
+        };
+        if (way, moment) == (0, Moment::Queued) {
+            records.push(Record::default());
+        }
+        if let Some(record) = records.last_mut() {
+            record.ways[way].push((moment, at));
+        }
+    }
+    Some(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_sys::clock::Ticks;
+
+    use super::*;
+    use Moment::{Queued, Received, Started};
+
+    fn relation(realtime: i64, monotonic: i64) -> Relation {
+        Relation { ticks: Ticks(0), raw_ns: 0, monotonic_less_raw_ns: monotonic, realtime_less_raw_ns: realtime, width: 0 }
+    }
+
+    #[test]
+    fn stamps_of_two_sockets_become_a_record_a_request() {
+        let packets = |stamps: &[(Which, u64)]| -> Vec<Packet> {
+            stamps.iter().map(|(which, at)| Packet { which: *which, realtime_ns: 1_000_000 + at }).collect()
+        };
+        let client = packets(&[
+            (Which::Scheduled, 10),
+            (Which::Driver, 20),
+            (Which::Came, 60),
+            (Which::Scheduled, 110),
+            (Which::Driver, 120),
+        ]);
+        let server = packets(&[(Which::Came, 30), (Which::Scheduled, 40), (Which::Driver, 50), (Which::Came, 130)]);
+        let found = records(&client, &server, &relation(1_000_500, 500), &relation(1_000_540, 520)).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].ways[0], [(Queued, 10), (Started, 20), (Received, 30)]);
+        assert_eq!(found[0].ways[1], [(Queued, 40), (Started, 50), (Received, 60)]);
+        assert_eq!((&found[1].ways[0][..], found[1].ways[1].len()), (&[(Queued, 110), (Started, 120), (Received, 130)][..], 0));
+        assert_eq!(records(&client, &server, &relation(1_000_500, 500), &relation(2_000_500, 500)), None);
+    }
+}
