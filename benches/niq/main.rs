@@ -127,6 +127,7 @@ fn measure(options: &Options, args: &[&str], rows: usize) -> Result<Run, String>
     for host in std::iter::once(&mut run.hosts.client).chain(&mut run.hosts.server) {
         host.facts.remove("kernel_command_line");
     }
+    run.command[0] = "hairpin".into();
     Ok(run)
 }
 
