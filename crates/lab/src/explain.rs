@@ -165,6 +165,11 @@ fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     if (job.flows, job.threads, job.outstanding) != (1, 1, 1) {
         return Err("explain follows one request at a time: leave out --flows, --threads and --outstanding".into());
     }
+    if job.count.is_some() || job.duration.is_some_and(|duration| Duration::from(duration) < 2 * PHASE) {
+        return Err(
+            "explain measures with and without hooks in turn: give it a --duration of 0.5 s or more, and no --count".into()
+        );
+    }
     let of = |name: &str| match name {
         "tcp" | "udp" if remote => Ok(Route::Remote),
         _ if remote => {
