@@ -64,7 +64,7 @@ impl Times {
 
     /// Adds one time; allocates nothing.
     pub fn record(&mut self, ns: u64) {
-        self.hdr.saturating_record(ns.max(1));
+        self.hdr.saturating_record(ns);
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
         self.sum += u128::from(ns);

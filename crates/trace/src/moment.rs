@@ -322,6 +322,16 @@ mod tests {
     }
 
     #[test]
+    fn every_stage_has_its_page() {
+        let names = STAGES.iter().map(|(.., name)| *name).chain(SHORTER.iter().map(|(.., name)| *name)).chain([TURN_AROUND]);
+        for name in names.flat_map(|joint| joint.split(" + ")) {
+            let page = format!("{}/../../docs/stages/{}.md", env!("CARGO_MANIFEST_DIR"), name.replace(' ', "-"));
+            let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{name} has no page: {error}"));
+            assert!(text.starts_with(&format!("# `{name}`")), "{name}: its page is about something else");
+        }
+    }
+
+    #[test]
     fn hooks_are_in_order_and_named_once() {
         assert!(HOOKS.windows(2).all(|pair| pair[0].moment < pair[1].moment));
         for hook in HOOKS {
