@@ -105,7 +105,7 @@ fn bench(options: &Options) -> Result<bool, String> {
     for ((name, _, bound), runs) in CELLS.iter().zip(&mut runs) {
         runs.sort_by_key(|run| one(run).observer_ns.p50);
         let found = one(&runs[runs.len() / 2]);
-        let line = Line::of(found, *bound, *name);
+        let line = Line::of(found, *bound, name);
         missed |= line.missed();
         let _ = writeln!(text, "{line}");
     }

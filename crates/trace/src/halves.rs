@@ -90,13 +90,11 @@ pub fn join(client: &[Stamp], server: &[Half], records: &[Record], span: &Span) 
     joined
 }
 
+/// The request's way and the reply's.
+type Ways = [Vec<(Moment, i64)>; 2];
+
 /// Both ways, and where in the reply's the client's host begins. `None` if the server's half is longer than the RTT leaves room for.
-fn whole(
-    half: &Half,
-    seen: Option<&Record>,
-    (sent, received): (i64, i64),
-    span: &Span,
-) -> Option<([Vec<(Moment, i64)>; 2], usize)> {
+fn whole(half: &Half, seen: Option<&Record>, (sent, received): (i64, i64), span: &Span) -> Option<(Ways, usize)> {
     let moments = |way: usize| seen.into_iter().flat_map(move |record| &record.ways[way]);
     let at = |(moment, ns): &(Moment, u64)| (*moment, span.of_monotonic(*ns));
     let mut request = vec![(Moment::Send, sent)];

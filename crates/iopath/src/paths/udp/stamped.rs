@@ -37,8 +37,10 @@ impl Stamped<'_> {
 
     /// Takes the stamps of what was sent out of the error queue.
     fn collect(&mut self) -> io::Result<()> {
-        while self.on {
-            let Some((sent, realtime_ns)) = timestamping::sent(&self.plain.fd)? else { break };
+        if !self.on {
+            return Ok(());
+        }
+        while let Some((sent, realtime_ns)) = timestamping::sent(&self.plain.fd)? {
             let which = match sent {
                 Sent::Scheduled => Which::Scheduled,
                 Sent::Driver => Which::Driver,
