@@ -28,6 +28,7 @@ fn work() -> Work {
         cookie: 0x1234_5678_9abc_def0,
         verify: false,
         thread: 0,
+        block: BLOCK_TRANSACTIONS,
     }
 }
 

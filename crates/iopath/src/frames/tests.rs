@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use super::inet::{Flow, Inet, Outer};
 use super::raw::{Accepts, Raw, Sends};
 use super::*;
-use crate::drive::{Between, Counts, End, Found, Work, drive};
+use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Attention, Echoed, echo};
 use crate::endpoint::NoMarks;
 use crate::pace::Closed;
@@ -98,6 +98,7 @@ fn work(count: u64, flows: u16, outstanding: u32, request: usize, reply: usize) 
         cookie: COOKIE,
         verify: true,
         thread: 0,
+        block: BLOCK_TRANSACTIONS,
     }
 }
 
