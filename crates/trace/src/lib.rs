@@ -7,6 +7,7 @@
 //!   packets   stamps that the kernel takes for a socket, where no hooks can be had
 //!   halves    the same where the two sides are on two hosts
 //!   cost      what a hit of a hook takes
+//!   events    what happened on the CPUs meanwhile: BPF programs of their own
 //!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
 //! ```
 //! No program of user space reads anything while a block runs.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod events;
 pub mod fold;
 pub mod halves;
 pub mod join;

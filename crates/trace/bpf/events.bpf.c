@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * What happened on the CPUs of both measuring threads: who ran, interrupts, idle states, what the hypervisor took; and what TCP and UDP did to the flow.
+ *
+ *    a CPU's event     32 bytes; what takes time is one event, at its end
+ *    written           by programs on that CPU alone; an interrupt may come between, so a place is taken by one atomic addition
+ *
+ * A packet of the flow is handed on in soft interrupts that its sender raises in its own call, some at each round trip. These read no clock: the stages
+ * say how long they took. Only those that follow a hard interrupt are timed.
+ */
+#include "kernel.h"
+
+/* CPUs that are looked at. */
+#define CPUS 8
+/* Events of a block on a CPU. */
+#define EVENTS 32768
+/* A shorter soft interrupt for packets is no event. */
+#define SHORT_NS 1000
+
+#define SOFTIRQ_TIMER 1
+#define SOFTIRQ_NET_TX 2
+#define SOFTIRQ_NET_RX 3
+/* PWR_EVENT_EXIT of the kernel: the idle state is left. */
+#define AWAKE ((u32)-1)
+
+/* As the reader counts them. */
+enum kind {
+	SWITCHED = 1,
+	INTERRUPT,
+	TIMER,
+	RESCHEDULE,
+	CALL,
+	SOFTIRQ,
+	IDLE,
+	STOLEN,
+	MIGRATED,
+	RETRANSMITTED,
+	ACKNOWLEDGED,
+	OVERFLOWED,
+};
+/* Of a thread that leaves its CPU: it could have gone on. */
+#define RUNNABLE 0x80
+
+/* What the loader says: one value, because the compiler orders several as it likes. */
+const volatile struct {
+	/* The sockets that the client and the server send on, and that they receive on (SO_COOKIE; 0: none). */
+	u64 senders[2];
+	u64 receivers[2];
+	/* Their threads. */
+	s32 threads[2];
+	/* The CPUs that are looked at, filled up with -1. */
+	s32 cpus[CPUS];
+} asked;
+
+_Static_assert(sizeof(asked) == 72, "the loader's layout");
+
+struct event {
+	/* When it was over, in ns of CLOCK_MONOTONIC. */
+	u64 at;
+	/* How long it took in ns, or the thread that left. */
+	u32 first;
+	/* Its number, or the thread that came. */
+	s32 second;
+	/* The name of the thread that left. The last byte, which ends a name, is the kind. */
+	u8 name[16];
+};
+
+struct cpu {
+	/* Events begun, those beyond the room among them. */
+	u64 count;
+	/* When what goes on began; 0: nothing does. */
+	u64 idle_since;
+	u64 interrupt_since;
+	u64 softirq_since;
+	u32 idle_state;
+	u32 softirq;
+	/* A hard interrupt came, and no soft interrupt for packets after it. */
+	u64 interrupted;
+	/* What the hypervisor had taken at the last look. */
+	u64 stolen;
+	u64 unused;
+	struct event events[EVENTS];
+} __attribute__((aligned(LINE)));
+
+_Static_assert(sizeof(struct event) == 32 && __builtin_offsetof(struct cpu, events) == LINE, "the reader's layout");
+
+static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static const void *(*const bpf_get_current_task_btf)(void) = (void *)158;
+/* Whether the running kernel's types have a field (BPF_FIELD_EXISTS of libbpf). */
+#define EXISTS(field) __builtin_preserve_field_info(field, 2)
+
+struct rq {
+	u64 prev_steal_time_rq;
+} FROM_BTF;
+
+struct cfs_rq {
+	struct rq *rq;
+} FROM_BTF;
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} FROM_BTF;
+
+/* A task_struct: what follows ___ is no part of the kernel's name. */
+struct task_struct___queued {
+	struct sched_entity se;
+} FROM_BTF;
+
+/* All that a reader maps. */
+struct cpu seen[CPUS] SEC(".bss") __attribute__((aligned(LINE)));
+
+/* This CPU, if it is one of those. */
+INLINE struct cpu *here(void)
+{
+	s32 cpu = bpf_get_smp_processor_id();
+
+#pragma unroll
+	for (int slot = 0; slot < CPUS; slot++)
+		if (asked.cpus[slot] == cpu)
+			return &seen[slot];
+	return 0;
+}
+
+/* Room for an event. */
+INLINE struct event *place(struct cpu *cpu)
+{
+	u64 at = __sync_fetch_and_add(&cpu->count, 1);
+
+	if (at >= EVENTS)
+		return 0;
+	/* So that the verifier sees the bound where it is used, and the compiler does not see through it. */
+	asm volatile("%0 &= %1" : "+r"(at) : "i"(EVENTS - 1));
+	return &cpu->events[at];
+}
+
+INLINE void note(struct cpu *cpu, enum kind kind, u64 now, u64 took, s32 number)
+{
+	struct event *event = place(cpu);
+
+	if (!event)
+		return;
+	event->at = now;
+	event->first = took > 0xffffffff ? 0xffffffff : took;
+	event->second = number;
+	event->name[15] = kind;
+}
+
+/* What the hypervisor took of this CPU, as the scheduler last read it: when a thread came or went, or at the timer's tick. */
+INLINE void look(struct cpu *cpu, const void *thread)
+{
+	const struct task_struct___queued *task = thread;
+	u64 stolen;
+
+	if (!EXISTS(task->se.cfs_rq) || !EXISTS(task->se.cfs_rq->rq->prev_steal_time_rq))
+		return;
+	stolen = task->se.cfs_rq->rq->prev_steal_time_rq;
+	if (stolen != cpu->stolen && cpu->stolen)
+		note(cpu, STOLEN, bpf_ktime_get_ns(), stolen - cpu->stolen, 0);
+	cpu->stolen = stolen;
+}
+
+SEC("tp_btf/sched_switch")
+int sched_switch(u64 *ctx)
+{
+	const struct task_struct *prev = (const struct task_struct *)ctx[1];
+	const struct task_struct *next = (const struct task_struct *)ctx[2];
+	struct cpu *cpu = here();
+	struct event *event;
+
+	if (!cpu)
+		return 0;
+	look(cpu, prev);
+	event = place(cpu);
+	if (!event)
+		return 0;
+	event->at = bpf_ktime_get_ns();
+	event->first = prev->pid;
+	event->second = next->pid;
+	bpf_probe_read_kernel(event->name, sizeof(event->name), prev->comm);
+	event->name[15] = SWITCHED | (ctx[0] || !(u32)ctx[3] ? RUNNABLE : 0);
+	return 0;
+}
+
+/* A thread of ours is given to another CPU. */
+SEC("tp_btf/sched_migrate_task")
+int sched_migrate_task(u64 *ctx)
+{
+	s32 thread = ((const struct task_struct *)ctx[0])->pid;
+	struct cpu *cpu;
+
+	if (!thread || (thread != asked.threads[0] && thread != asked.threads[1]))
+		return 0;
+	cpu = here();
+	if (cpu)
+		note(cpu, MIGRATED, bpf_ktime_get_ns(), 0, (s32)ctx[1]);
+	return 0;
+}
+
+/* A hard interrupt begins. */
+INLINE int interrupt(void)
+{
+	struct cpu *cpu = here();
+
+	if (cpu)
+		cpu->interrupt_since = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* It is over. */
+INLINE int handled(enum kind kind, s32 number)
+{
+	struct cpu *cpu = here();
+	u64 now, since;
+
+	if (!cpu)
+		return 0;
+	since = cpu->interrupt_since;
+	cpu->interrupt_since = 0;
+	/* These two may bring packets. */
+	if (kind == INTERRUPT || kind == CALL)
+		cpu->interrupted = 1;
+	now = bpf_ktime_get_ns();
+	if (since)
+		note(cpu, kind, now, now - since, number);
+	if (kind == TIMER)
+		look(cpu, bpf_get_current_task_btf());
+	return 0;
+}
+
+#define ENTRY(name)                                                                                                                                  \
+	SEC("tp_btf/" #name)                                                                                                                         \
+	int name(void *ctx)                                                                                                                          \
+	{                                                                                                                                            \
+		(void)ctx;                                                                                                                           \
+		return interrupt();                                                                                                                  \
+	}
+#define EXIT(name, kind)                                                                                                                             \
+	SEC("tp_btf/" #name)                                                                                                                         \
+	int name(u64 *ctx)                                                                                                                           \
+	{                                                                                                                                            \
+		return handled(kind, (s32)ctx[0]);                                                                                                   \
+	}
+
+ENTRY(irq_handler_entry)
+EXIT(irq_handler_exit, INTERRUPT)
+ENTRY(local_timer_entry)
+EXIT(local_timer_exit, TIMER)
+ENTRY(reschedule_entry)
+EXIT(reschedule_exit, RESCHEDULE)
+ENTRY(call_function_entry)
+EXIT(call_function_exit, CALL)
+ENTRY(call_function_single_entry)
+EXIT(call_function_single_exit, CALL)
+
+INLINE int for_packets(u32 softirq)
+{
+	return softirq == SOFTIRQ_NET_RX || softirq == SOFTIRQ_NET_TX;
+}
+
+SEC("tp_btf/softirq_entry")
+int softirq_entry(u64 *ctx)
+{
+	struct cpu *cpu = here();
+	u32 softirq = ctx[0];
+
+	if (!cpu || (for_packets(softirq) && !cpu->interrupted))
+		return 0;
+	cpu->softirq_since = bpf_ktime_get_ns();
+	cpu->softirq = softirq;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int softirq_exit(u64 *ctx)
+{
+	struct cpu *cpu = here();
+	u32 softirq = ctx[0];
+	u64 now, since;
+
+	since = cpu ? cpu->softirq_since : 0;
+	if (LIKELY(!since))
+		return 0;
+	cpu->softirq_since = 0;
+	now = bpf_ktime_get_ns();
+	if (for_packets(softirq)) {
+		cpu->interrupted = 0;
+		if (now - since < SHORT_NS)
+			return 0;
+	}
+	note(cpu, SOFTIRQ, now, now - since, softirq);
+	return 0;
+}
+
+SEC("tp_btf/cpu_idle")
+int cpu_idle(u64 *ctx)
+{
+	u32 state = ctx[0];
+	struct cpu *cpu = here();
+	u64 now;
+
+	if (!cpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (state != AWAKE) {
+		cpu->idle_since = now;
+		cpu->idle_state = state;
+	} else if (cpu->idle_since) {
+		note(cpu, IDLE, now, now - cpu->idle_since, cpu->idle_state);
+		cpu->idle_since = 0;
+	}
+	return 0;
+}
+
+/* The side of `cookies` whose socket this is; -1: of none. */
+INLINE int side_by(const volatile u64 *cookies, const struct sock *sk)
+{
+	u64 cookie = sk ? sk->__sk_common.skc_cookie.counter : 0;
+
+	return !cookie ? -1 : cookie == cookies[0] ? 0 : cookie == cookies[1] ? 1 : -1;
+}
+
+/* Something happened to a side's socket. */
+INLINE int of_side(enum kind kind, int side, u64 more)
+{
+	struct cpu *cpu = side < 0 ? 0 : here();
+
+	if (cpu)
+		note(cpu, kind, bpf_ktime_get_ns(), more, side);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int tcp_retransmit_skb(u64 *ctx)
+{
+	return of_side(RETRANSMITTED, side_by(asked.senders, (const struct sock *)ctx[0]), 0);
+}
+
+/* An acknowledgement of TCP without data; from a timer if it was delayed until that ran out. */
+SEC("tp_btf/net_dev_queue")
+int net_dev_queue(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	struct cpu *cpu;
+	int side;
+
+	/* skb_is_tcp_pure_ack of the kernel */
+	if (LIKELY(skb->truesize != 2))
+		return 0;
+	side = side_by(asked.senders, skb->sk);
+	cpu = side < 0 ? 0 : here();
+	if (cpu)
+		note(cpu, ACKNOWLEDGED, bpf_ktime_get_ns(), cpu->softirq_since && cpu->softirq == SOFTIRQ_TIMER, side);
+	return 0;
+}
+
+SEC("tp_btf/udp_fail_queue_rcv_skb")
+int udp_fail_queue_rcv_skb(u64 *ctx)
+{
+	return of_side(OVERFLOWED, side_by(asked.receivers, (const struct sock *)ctx[1]), 0);
+}
+
+SEC("tp_btf/sock_rcvqueue_full")
+int sock_rcvqueue_full(u64 *ctx)
+{
+	return of_side(OVERFLOWED, side_by(asked.receivers, (const struct sock *)ctx[0]), 0);
+}
+
+const char LICENSE[] SEC("license") = "Dual BSD/GPL";

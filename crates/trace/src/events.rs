@@ -1,0 +1,334 @@
+//! What happened on the CPUs of both measuring threads: BPF programs of their own, on and off with the hooks that stamp.
+//!
+//! ```text
+//!   .bss of events.bpf.c, in words of 64 bits: eight CPUs, each of
+//!     0 count   1 … what goes on   8 events, four words each:   at │ first, second │ name ……… kind
+//! ```
+//! What takes time is one event, at its end. Of other threads nothing is kept but number and name.
+
+use std::collections::HashMap;
+
+use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_tracepoints};
+use hairpin_sys::shared::Told;
+
+use crate::tracer::TracerError;
+
+/// The compiled programs.
+static PROGRAMS: &[u8] = include_bytes!("../bpf/events.bpf.o");
+/// `CPUS` of events.bpf.c.
+pub const CPUS: usize = 8;
+/// `EVENTS` of events.bpf.c.
+const EVENTS: usize = 32_768;
+const FIRST: usize = 8;
+const EVENT: usize = 4;
+const CPU: usize = FIRST + EVENTS * EVENT;
+/// Of a thread that left: it could have gone on.
+const RUNNABLE: u8 = 0x80;
+
+/// A tracepoint, and the BPF program of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventHook {
+    /// The tracepoint's name.
+    pub name: &'static str,
+    /// What it adds: the sentence for hosts that lack it.
+    pub adds: &'static str,
+    /// Only over TCP, or only over UDP.
+    pub only: Option<Protocol>,
+}
+
+/// What a flow's sockets speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+const fn hook(name: &'static str, adds: &'static str) -> EventHook {
+    EventHook { name, adds, only: None }
+}
+
+const fn only(protocol: Protocol, name: &'static str, adds: &'static str) -> EventHook {
+    EventHook { name, adds, only: Some(protocol) }
+}
+
+const TIMER: &str = "names the CPU's own timer among the causes";
+const CALLS: &str = "names calls from other CPUs among the causes";
+const INTERRUPTS: &str = "names hard interrupts among the causes";
+const SOFTIRQS: &str = "names soft interrupts among the causes";
+
+/// Every tracepoint whose events are kept.
+pub const EVENT_HOOKS: &[EventHook] = &[
+    hook("sched_switch", "says who had the CPU while a transaction waited for it"),
+    hook("sched_migrate_task", "says when a thread was given to another CPU"),
+    hook("irq_handler_entry", INTERRUPTS),
+    hook("irq_handler_exit", INTERRUPTS),
+    hook("local_timer_entry", TIMER),
+    hook("local_timer_exit", TIMER),
+    hook("reschedule_entry", CALLS),
+    hook("reschedule_exit", CALLS),
+    hook("call_function_entry", CALLS),
+    hook("call_function_exit", CALLS),
+    hook("call_function_single_entry", CALLS),
+    hook("call_function_single_exit", CALLS),
+    hook("softirq_entry", SOFTIRQS),
+    hook("softirq_exit", SOFTIRQS),
+    hook("cpu_idle", "says which idle state a thread was woken from"),
+    only(Protocol::Tcp, "tcp_retransmit_skb", "names retransmissions among the causes"),
+    only(Protocol::Tcp, "net_dev_queue", "names acknowledgements that were waited for among the causes"),
+    only(Protocol::Udp, "udp_fail_queue_rcv_skb", "counts datagrams that found no room in their receiver's queue"),
+    only(Protocol::Udp, "sock_rcvqueue_full", "counts datagrams that found no room in their receiver's queue"),
+];
+
+/// Something that happened on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Where.
+    pub cpu: u32,
+    /// When it was over, in ns of CLOCK_MONOTONIC.
+    pub at: u64,
+    /// How long it took, in ns; 0 for what has no length.
+    pub took: u64,
+    /// What it was.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The CPU went from one thread to another.
+    Switched {
+        /// The thread that left.
+        from: u32,
+        /// The thread that came.
+        to: u32,
+        /// The one that left could have gone on.
+        runnable: bool,
+    },
+    /// A device's interrupt, by its number.
+    Interrupt(u32),
+    /// The CPU's own timer.
+    Timer,
+    /// A call from another CPU: look who is to run.
+    Reschedule,
+    /// A call from another CPU: do something.
+    Call,
+    /// A soft interrupt, by its number.
+    Softirq(u32),
+    /// The CPU was idle, in this state.
+    Idle(u32),
+    /// The hypervisor ran something else on this CPU, some time before.
+    Stolen,
+    /// A measuring thread was given to this CPU.
+    Migrated(u32),
+    /// A segment of the flow was sent again.
+    Retransmitted(Origin),
+    /// An acknowledgement without data was sent; `late`: when the timer that it waited on ran out.
+    Acknowledged {
+        /// By whom.
+        by: Origin,
+        /// It had been delayed.
+        late: bool,
+    },
+    /// A datagram of the flow found no room in its receiver's queue.
+    Overflowed(Origin),
+}
+
+/// Whose socket it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The client's.
+    Client,
+    /// The server's.
+    Server,
+}
+
+/// What is to be watched.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// What the flow's sockets speak; `None` for what is neither.
+    pub protocol: Option<Protocol>,
+    /// The client's thread and sockets.
+    pub client: Told,
+    /// The server's.
+    pub server: Told,
+    /// The CPUs of their threads, [`CPUS`] at most.
+    pub cpus: Vec<u32>,
+}
+
+/// What happened since the last asking.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// In the order of time, those of all CPUs together.
+    pub events: Vec<Event>,
+    /// Events that found no room.
+    pub lost: u64,
+}
+
+/// The programs in the kernel.
+#[derive(Debug)]
+pub struct Events {
+    object: Object,
+    variables: Variables,
+    links: Vec<TraceLink>,
+    cpus: Vec<u32>,
+    hooks: Vec<&'static EventHook>,
+    missing: Vec<&'static EventHook>,
+    names: HashMap<u32, String>,
+}
+
+impl Events {
+    /// Loads the programs; tracepoints that this kernel lacks are left out.
+    ///
+    /// # Errors
+    /// The kernel takes none: no capability, lockdown, no BTF.
+    pub fn load(watched: &Watched) -> Result<Events, TracerError> {
+        let names: Vec<&str> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
+        let absent = missing_tracepoints(&names);
+        let wanted = |hook: &&EventHook| hook.only.is_none() || hook.only == watched.protocol;
+        let (missing, hooks): (Vec<&EventHook>, Vec<&EventHook>) =
+            EVENT_HOOKS.iter().filter(wanted).partition(|hook| absent.contains(&hook.name));
+        let without: Vec<&str> = names.into_iter().filter(|name| hooks.iter().all(|hook| hook.name != *name)).collect();
+        let object = Object::load_tracing(PROGRAMS, &constants(watched), &without)?;
+        let variables = object.variables()?;
+        let cpus = watched.cpus.iter().copied().take(CPUS).collect();
+        Ok(Events { object, variables, links: Vec::new(), cpus, hooks, missing, names: HashMap::new() })
+    }
+
+    /// The tracepoints that the flow would use and this kernel lacks.
+    pub fn missing(&self) -> &[&'static EventHook] {
+        &self.missing
+    }
+
+    /// Puts every program on its tracepoint. On an error none is.
+    ///
+    /// # Errors
+    /// What bpf(2) says.
+    pub fn attach(&mut self) -> Result<(), TracerError> {
+        let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
+        self.links = links;
+        Ok(())
+    }
+
+    /// Takes them off.
+    pub fn detach(&mut self) {
+        self.links.clear();
+    }
+
+    /// Takes out all events, so that the next block begins with none.
+    pub fn take(&mut self) -> Taken {
+        let mut taken = Taken::default();
+        for (slot, cpu) in self.cpus.iter().enumerate() {
+            let count = self.variables.get(slot * CPU);
+            let kept = (count as usize).min(EVENTS);
+            taken.lost += count - kept as u64;
+            let mut words = [0; EVENT];
+            for at in 0..kept {
+                self.variables.read(slot * CPU + FIRST + at * EVENT, &mut words);
+                taken.events.extend(event(*cpu, &words));
+                if let Some((thread, name)) = name(&words) {
+                    self.names.entry(thread).or_insert(name);
+                }
+            }
+            self.variables.set(slot * CPU, 0);
+        }
+        taken.events.sort_by_key(|event| event.at);
+        taken
+    }
+
+    /// The names of the threads that left one of the CPUs.
+    pub fn names(&self) -> &HashMap<u32, String> {
+        &self.names
+    }
+}
+
+/// Numbers of `enum kind` of events.bpf.c.
+fn event(cpu: u32, words: &[u64; EVENT]) -> Option<Event> {
+    let [at, pair, _, last] = *words;
+    let (first, second, kind) = (pair as u32, (pair >> 32) as u32, (last >> 56) as u8);
+    let origin = if second == 0 { Origin::Client } else { Origin::Server };
+    let what = match kind & !RUNNABLE {
+        1 => What::Switched { from: first, to: second, runnable: kind & RUNNABLE != 0 },
+        2 => What::Interrupt(second),
+        3 => What::Timer,
+        4 => What::Reschedule,
+        5 => What::Call,
+        6 => What::Softirq(second),
+        7 => What::Idle(second),
+        8 => What::Stolen,
+        9 => What::Migrated(second),
+        10 => What::Retransmitted(origin),
+        11 => What::Acknowledged { by: origin, late: first != 0 },
+        12 => What::Overflowed(origin),
+        _ => return None,
+    };
+    let has_length = matches!(kind, 2..=8);
+    Some(Event { cpu, at, took: if has_length { first.into() } else { 0 }, what })
+}
+
+/// The thread that left, and its name.
+fn name(words: &[u64; EVENT]) -> Option<(u32, String)> {
+    let [_, pair, one, other] = *words;
+    ((other >> 56) as u8 & !RUNNABLE == 1).then(|| {
+        let bytes: Vec<u8> =
+            one.to_ne_bytes().into_iter().chain(other.to_ne_bytes()).take(15).take_while(|byte| *byte != 0).collect();
+        (pair as u32, String::from_utf8_lossy(&bytes).into_owned())
+    })
+}
+
+/// `.rodata` of events.bpf.c.
+fn constants(watched: &Watched) -> Vec<u8> {
+    let Watched { client, server, .. } = watched;
+    let words = [client.sends_on, server.sends_on, client.receives_on, server.receives_on];
+    let cpus = watched.cpus.iter().copied().chain(std::iter::repeat(u32::MAX)).take(CPUS);
+    let numbers = [client.thread, server.thread].into_iter().chain(cpus);
+    let words = words.iter().flat_map(|word| word.to_ne_bytes());
+    words.chain(numbers.flat_map(u32::to_ne_bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(at: u64, first: u32, second: u32, name: &str, kind: u8) -> [u64; EVENT] {
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        bytes[15] = kind;
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[at + n]));
+        [at, u64::from(first) | u64::from(second) << 32, word(0), word(8)]
+    }
+
+    #[test]
+    fn words_are_what_happened() {
+        let seen = |first, second, kind| event(3, &words(77, first, second, "", kind)).unwrap();
+        assert_eq!(seen(900, 7, 2), Event { cpu: 3, at: 77, took: 900, what: What::Interrupt(7) });
+        assert_eq!(seen(50_000, 1, 7), Event { cpu: 3, at: 77, took: 50_000, what: What::Idle(1) });
+        assert_eq!(seen(1, 1, 11).what, What::Acknowledged { by: Origin::Server, late: true });
+        assert_eq!((seen(1, 1, 11).took, seen(0, 5, 9).what), (0, What::Migrated(5)));
+        let left = words(77, 4_711, 0, "fifteen-letters", 1 | RUNNABLE);
+        assert_eq!(event(3, &left).unwrap().what, What::Switched { from: 4_711, to: 0, runnable: true });
+        assert_eq!(name(&left), Some((4_711, "fifteen-letters".into())));
+        assert_eq!(name(&words(77, 0, 4_711, "swapper/1", 1)), Some((0, "swapper/1".into())));
+        assert_eq!((event(3, &words(1, 2, 3, "", 0)), name(&words(1, 2, 3, "", 6))), (None, None));
+    }
+
+    #[test]
+    fn constants_are_laid_out_as_the_programs_read_them() {
+        let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on };
+        let watched = Watched { protocol: Some(Protocol::Tcp), client: told(7, 1, 2), server: told(8, 3, 4), cpus: vec![0, 5] };
+        let bytes = constants(&watched);
+        let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
+        let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|n| bytes[32 + 4 * at + n]));
+        assert_eq!([word(0), word(1), word(2), word(3)], [1, 3, 2, 4]);
+        assert_eq!([number(0), number(1), number(2), number(3), number(4), number(9)], [7, 8, 0, 5, u32::MAX, u32::MAX]);
+        assert_eq!(bytes.len(), 72);
+    }
+
+    #[test]
+    fn a_hook_is_listed_once() {
+        let mut names: Vec<_> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+}
