@@ -7,6 +7,7 @@
 //! ```
 
 mod host;
+mod meanwhile;
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,20 +17,23 @@ use hairpin_iopath::measure::AnyClock;
 use hairpin_record::explain::{self, Direction, Explain, Explained, Missing};
 use hairpin_record::histogram::Times;
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{Clock, Relation};
+use hairpin_sys::clock::{Clock, Relation, Ticks};
 use hairpin_sys::shared::{Stamps, Told};
 use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;
+use hairpin_trace::detectors::Paced;
 use hairpin_trace::fold::Fold;
 use hairpin_trace::halves::{self, Half};
 use hairpin_trace::join::{self, Drift, Span};
 use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
 use hairpin_trace::packets;
 use hairpin_trace::tracer::{Flow, Record, Tracer};
+use hairpin_units::Nanos;
 
 pub(crate) use self::host::ServersHost;
+use self::meanwhile::Meanwhile;
 use crate::floor::Known;
-use crate::ping::{self, PingError, Plan, Target, Watcher};
+use crate::ping::{self, NoWatcher, PingError, Plan, Target, Watcher};
 use crate::row::{self, Surroundings};
 use crate::side::SideError;
 use crate::stage::{RowEnd, Stage};
@@ -47,8 +51,8 @@ const STAMPED_WITHIN: Duration = Duration::from_millis(1);
 /// Where there is nobody to ask.
 const NO_SESSION: &str =
     "explain takes a HOST on which hairpin serve runs, or a --link: an echo service or a reflector leaves no stamps";
-/// Transactions of a pause that the client has not settled after.
-const SETTLE: usize = 8;
+/// How long a paced path is run flat out too.
+const CLOSED: Nanos = Nanos::from_millis(300);
 
 /// What to explain beyond what a ping would measure.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +113,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
         let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.path.name() == "udp";
         let job = &Job { traced: true, socket_stamps, ..ping::emulating(job, plan.floor.as_ref())? };
         watcher.begins(index, plan.rows.len(), job);
+        let paced = flat_out(&mut stage, job, index, signals);
         let mut tracing = Tracing::new(job, route, how, &stamps, clock);
         let measured = match stage.row(job, index, signals, &mut tracing) {
             Ok(measured) => measured,
@@ -147,7 +152,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
             warnings: row.warnings,
             ..Explained::default()
         };
-        tracing.finish(&mut explained);
+        tracing.finish(paced, &mut explained);
         found.results.push(explained);
         if found.interrupted || found.error.is_some() {
             break;
@@ -158,6 +163,16 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
 
 fn area() -> Result<Stamps, SideError> {
     Ok(Stamps::create()?)
+}
+
+/// What a paced path takes flat out; a run that fails here fails again, and is told, with its pace.
+fn flat_out(stage: &mut Stage, job: &Job, index: usize, signals: &Signals) -> Option<Paced> {
+    let per_s = job.pace?;
+    let warmup = Nanos::from_millis(50);
+    let closed =
+        Job { pace: None, duration: Some(CLOSED), count: None, warmup, traced: false, socket_stamps: false, ..job.clone() };
+    let measured = stage.row(&closed, index, signals, &mut NoWatcher).ok()?;
+    Some(Paced { per_s, closed_p50_ns: measured.client.row.rtt_ns.p50? })
 }
 
 /// How a job's messages travel.
@@ -204,6 +219,7 @@ struct Tracing<'a> {
     /// The kernel stamps the sockets' packets.
     socket_stamps: bool,
     tracer: Option<Tracer>,
+    meanwhile: Meanwhile,
     missing: Vec<Missing>,
     fold: Fold,
     untraced: Times,
@@ -212,6 +228,8 @@ struct Tracing<'a> {
     medians: Vec<f64>,
     since: Instant,
     before: Option<Relation>,
+    /// When the first traced block began.
+    first: Option<Ticks>,
     drift: Drift,
     seen: Sides<u64>,
     seen_packets: Sides<u64>,
@@ -231,6 +249,7 @@ impl<'a> Tracing<'a> {
             sleeps: [&job.spec.client, &job.spec.server].iter().any(|side| side.policy.sleeps()),
             socket_stamps: job.socket_stamps,
             tracer: None,
+            meanwhile: Meanwhile::new(job, route != Route::Remote),
             missing: Vec::new(),
             fold: Fold::new(route, Vec::new()),
             untraced: Times::new(),
@@ -238,6 +257,7 @@ impl<'a> Tracing<'a> {
             medians: Vec::new(),
             since: Instant::now(),
             before: None,
+            first: None,
             drift: Drift::default(),
             seen_packets: Sides {
                 client: stamps.client.packets_since(u64::MAX).1,
@@ -273,10 +293,10 @@ impl<'a> Tracing<'a> {
 
     /// Without any hook the programs' own stamps are what is left.
     fn load(&mut self) {
-        if self.route == Route::Memory {
-            return;
-        }
         let (client, server) = self.told();
+        if self.route == Route::Memory {
+            return self.load_events(client, server);
+        }
         let mut absent: Vec<Moment> = Vec::new();
         let comes = (self.route == Route::Remote).then_some(Direction::Reply);
         match Tracer::load(&Flow { route: self.route, client, server, comes, hooks: self.how.hooks() }) {
@@ -288,6 +308,7 @@ impl<'a> Tracing<'a> {
                 let used = |hook: &&Hook| tracer.hooks().iter().all(|used| used.name != hook.name);
                 absent.extend(HOOKS.iter().filter(used).map(|hook| hook.moment));
                 self.tracer = Some(tracer);
+                self.load_events(client, server);
             }
             Err(why) => {
                 let adds = match self.socket_stamps {
@@ -302,6 +323,20 @@ impl<'a> Tracing<'a> {
             }
         }
         self.fold = Fold::new(self.route, absent);
+    }
+
+    /// What happens on the cores meanwhile; nothing of it under `--light`.
+    fn load_events(&mut self, client: Told, server: Told) {
+        if self.how.light {
+            return;
+        }
+        match self.meanwhile.load(client, server) {
+            Ok(mut missing) => self.missing.append(&mut missing),
+            Err(why) => {
+                let adds = "the causes of slow round trips".into();
+                self.missing.push(Missing { hook: "BPF events".into(), why: why.to_string(), adds });
+            }
+        }
     }
 
     /// Whether the block at hand counts as traced: with hooks, or where there are none to be had.
@@ -326,6 +361,8 @@ impl<'a> Tracing<'a> {
             self.stamps.client.want_packets(on);
             self.stamps.server.want_packets(on);
         }
+        let on = self.is_traced();
+        self.meanwhile.turn(on).map_err(|error| error.to_string())?;
         self.since = Instant::now();
         Ok(())
     }
@@ -358,7 +395,7 @@ impl<'a> Tracing<'a> {
         Some((more / self.fold.hooks_per_transaction().max(1.0)).max(0.0))
     }
 
-    fn finish(mut self, into: &mut Explained) {
+    fn finish(mut self, paced: Option<Paced>, into: &mut Explained) {
         if let Some(tracer) = &mut self.tracer {
             tracer.detach();
         }
@@ -370,6 +407,7 @@ impl<'a> Tracing<'a> {
         into.lost_events = self.lost;
         into.blocks = self.blocks;
         into.blocks_rejected = self.rejected;
+        self.meanwhile.finish(&self.fold.typical(), self.how.timelines, paced, into);
     }
 }
 
@@ -392,16 +430,19 @@ impl Watcher for Tracing<'_> {
         self.seen.client = seen;
         let (server, seen) = self.stamps.server.since(self.seen.server);
         self.seen.server = seen;
-        let rtts = client.iter().skip(SETTLE).map(|stamp| self.to_ns(stamp.second.since(stamp.first)));
+        let rtts = client.iter().skip(join::settling(client.len())).map(|stamp| self.to_ns(stamp.second.since(stamp.first)));
         let rtts: Vec<u64> = rtts.collect();
         self.phase.extend(&rtts);
         if self.is_traced() {
             let taken = self.tracer.as_mut().map(Tracer::take);
+            let happened = self.meanwhile.take();
             if let Some(before) = self.before {
+                let first = *self.first.get_or_insert(before.ticks);
                 let span = Span::new(before, after, self.clock.rate());
                 let packets = if self.socket_stamps { self.packets(&before, &after) } else { None };
                 if !self.drift.agrees(&span) || (self.socket_stamps && packets.is_none()) {
                     self.rejected += 1;
+                    self.meanwhile.pass(&happened);
                 } else {
                     let records = taken.as_ref().map(|taken| &taken.records[..]).or(packets.as_deref());
                     let joined = match self.route {
@@ -409,13 +450,13 @@ impl Watcher for Tracing<'_> {
                         _ => join::join(&client, &server, records, &span),
                     };
                     joined.transactions.iter().for_each(|transaction| self.fold.add(transaction));
+                    let at_ns = self.to_ns(before.ticks.since(first));
+                    self.meanwhile.add(&joined.transactions, &happened, &span, at_ns);
                     self.unmatched += joined.unmatched;
                     self.blocks += 1;
                 }
             }
-            if let Some(taken) = taken {
-                self.lost += taken.lost;
-            }
+            self.lost += taken.map_or(0, |taken| taken.lost) + happened.lost;
         } else {
             rtts.iter().for_each(|rtt| self.untraced.record(*rtt));
         }

@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn constants_are_laid_out_as_the_programs_read_them() {
-        let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on };
+        let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on, port: 0 };
         let watched = Watched { protocol: Some(Protocol::Tcp), client: told(7, 1, 2), server: told(8, 3, 4), cpus: vec![0, 5] };
         let bytes = constants(&watched);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));

@@ -13,6 +13,7 @@ use hairpin_record::explain::{Direction, Explained, Group, Hook, Stage};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::Side;
 
+use crate::causes::Typical;
 use crate::join::Transaction;
 use crate::moment::{Moment, Route, TURN_AROUND, stage};
 
@@ -171,6 +172,30 @@ impl Fold {
         let mut order: Vec<usize> = (0..stages.len()).collect();
         order.sort_by_key(|at| (stages[*at].direction, stages[*at].from.min(stages[*at].to), stages[*at].to));
         into.stages = order.into_iter().map(|at| stages[at].stage(typical.of(at), slow.of(at))).collect();
+    }
+
+    /// What is typical: the median RTT, and the medians of the intervals of those transactions whose RTT is typical.
+    pub fn typical(&self) -> Typical {
+        let rtts = self.sorted();
+        let (from, to) = range(&rtts, 0.4, 0.6);
+        let mut intervals: HashMap<(Direction, Moment, Moment), Vec<u32>> = HashMap::new();
+        for folded in self.folded.iter().filter(|folded| (from..=to).contains(&folded.rtt_ns)) {
+            for (at, between) in self.shapes[folded.shape as usize].iter().enumerate() {
+                intervals
+                    .entry((between.direction, between.from, between.to))
+                    .or_default()
+                    .push(self.intervals[folded.first + at]);
+            }
+        }
+        let median = |mut all: Vec<u32>| {
+            let middle = all.len() / 2;
+            u64::from(*all.select_nth_unstable(middle).1)
+        };
+        Typical {
+            rtt_ns: range(&rtts, 0.5, 0.5).0,
+            slow_ns: range(&rtts, 0.99, 1.0).0,
+            intervals: intervals.into_iter().map(|(between, all)| (between, median(all))).collect(),
+        }
     }
 
     /// RTTs in ascending order.

@@ -17,8 +17,10 @@ use crate::tracer::Record;
 
 /// Clocks that disagree by more over a block spoil it, in ns.
 pub const TOLERANCE_NS: f64 = 50.0;
-/// Transactions after a pause are not typical.
-pub(crate) const SETTLE: usize = 8;
+/// Transactions after a pause are not typical …
+const SETTLE: usize = 8;
+/// … but where a block has few of them, no more than this part of it is left out.
+const SETTLE_PART: usize = 8;
 
 /// The kernel's clock on the program's, between two readings of both.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +42,18 @@ impl Span {
         Span { from, rate, slope: if kernel > 0.0 { ns / kernel } else { 1.0 }, ahead: kernel - ns, ns }
     }
 
+    /// How long it is, in ns.
+    pub fn length_ns(&self) -> i64 {
+        self.ns.round() as i64
+    }
+
     /// A tick of the program's clock in ns since the first reading.
     pub(crate) fn of_ticks(&self, ticks: u64) -> i64 {
         ((ticks as i64 - self.from.ticks.0 as i64) as f64 / self.rate).round() as i64
     }
 
     /// A stamp of CLOCK_MONOTONIC on the same scale.
-    pub(crate) fn of_monotonic(&self, ns: u64) -> i64 {
+    pub fn of_monotonic(&self, ns: u64) -> i64 {
         ((ns as i64 - monotonic(&self.from)) as f64 * self.slope).round() as i64
     }
 }
@@ -118,12 +125,17 @@ pub struct Joined {
     pub unmatched: u64,
 }
 
+/// Of so many transactions of a block, how many are left out at its start.
+pub fn settling(count: usize) -> usize {
+    SETTLE.min(count / SETTLE_PART)
+}
+
 /// Joins a block. `records` is `None` where the kernel sees nothing of the path.
 pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, span: &Span) -> Joined {
     let mut joined = Joined::default();
     let mut server = server.iter().peekable();
     let mut records = records.map(|records| records.iter().peekable());
-    for stamp in client.iter().skip(SETTLE) {
+    for stamp in client.iter().skip(settling(client.len())) {
         let answered = loop {
             match server.peek() {
                 Some(earlier) if earlier.first < stamp.first => {
@@ -217,15 +229,10 @@ mod tests {
         Record { ways: [request, reply].map(|way| way.iter().map(|(moment, ns)| (*moment, monotonic_at(*ns))).collect()) }
     }
 
-    /// Client's stamps after those that settle.
-    fn client(stamps: &[Stamp]) -> Vec<Stamp> {
-        [vec![stamp(0, 0, 1); SETTLE], stamps.to_vec()].concat()
-    }
-
     #[test]
     fn stamps_of_three_clocks_become_one_transaction() {
         let records = [record(&[(Moment::Queued, 1_100), (Moment::Ready, 1_300)], &[(Moment::Queued, 1_550)])];
-        let joined = join(&client(&[stamp(9, 1_000, 2_000)]), &[stamp(9, 1_400, 1_500)], Some(&records), &span());
+        let joined = join(&[stamp(9, 1_000, 2_000)], &[stamp(9, 1_400, 1_500)], Some(&records), &span());
         assert_eq!(joined.unmatched, 0);
         let transaction = &joined.transactions[0];
         assert_eq!((transaction.rtt_ns(), transaction.packets, transaction.began()), (1_000, 1, 1_000));
@@ -241,12 +248,20 @@ mod tests {
         // No answer's stamps for 2; no record for 3; the first record belongs to nobody; 4 was sent twice.
         let server = [stamp(1, 1_400, 1_500), stamp(7, 3_400, 3_500), stamp(3, 5_400, 5_500), stamp(4, 7_400, 7_500)];
         let records = [both(100), both(1_000), both(3_000), both(7_000), both(7_200)];
-        let joined = join(&client(&stamps), &server, Some(&records), &span());
+        let joined = join(&stamps, &server, Some(&records), &span());
         let found: Vec<_> = joined.transactions.iter().map(|t| (t.sequence, t.packets)).collect();
         assert_eq!((found, joined.unmatched), (vec![(1, 1), (4, 2)], 2));
         assert_eq!(joined.transactions[1].ways[0][1], (Moment::Queued, 7_300));
-        let joined = join(&client(&stamps[..1]), &server, None, &span());
+        let joined = join(&stamps[..1], &server, None, &span());
         assert_eq!(joined.transactions[0].ways[0], [(Moment::Send, 1_000), (Moment::Returned, 1_400)]);
+    }
+
+    #[test]
+    fn the_first_of_a_block_settle_but_never_many_of_few() {
+        assert_eq!([4_096, 64, 63, 16, 7, 0].map(settling), [8, 8, 7, 2, 0, 0]);
+        let stamps: Vec<Stamp> = (0..64).map(|n| stamp(n, 1_000 * u64::from(n), 1_000 * u64::from(n) + 500)).collect();
+        let joined = join(&stamps, &stamps, None, &span());
+        assert_eq!((joined.transactions.len(), joined.transactions[0].sequence), (56, 8));
     }
 
     #[test]

@@ -14,11 +14,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
+pub mod causes;
+pub mod cores;
 pub mod cost;
+pub mod detectors;
 pub mod events;
 pub mod fold;
 pub mod halves;
 pub mod join;
 pub mod moment;
+pub mod names;
 pub mod packets;
+pub mod timeline;
 pub mod tracer;

@@ -1,0 +1,124 @@
+//! What happened on the cores meanwhile: events taken out between blocks, and at the end causes, findings and timelines.
+
+use hairpin_iopath::job::Job;
+use hairpin_iopath::measure::cpu_of;
+use hairpin_iopath::option;
+use hairpin_record::explain::{Explained, Missing};
+use hairpin_record::run::Side;
+use hairpin_sys::host::RealHost;
+use hairpin_sys::shared::Told;
+use hairpin_sys::thread;
+use hairpin_trace::causes::{Causes, Typical, Whose};
+use hairpin_trace::cores::Busy;
+use hairpin_trace::detectors::{Observed, Paced, findings};
+use hairpin_trace::events::{Events, Protocol, Taken, Watched};
+use hairpin_trace::join::{Span, Transaction};
+use hairpin_trace::names::Names;
+use hairpin_trace::timeline::timeline;
+use hairpin_trace::tracer::TracerError;
+
+/// Events of one row.
+pub(super) struct Meanwhile {
+    events: Option<Events>,
+    causes: Causes,
+    protocol: Option<Protocol>,
+    on: bool,
+}
+
+impl Meanwhile {
+    /// Of a job; `here` says that the server is on this host too.
+    pub(super) fn new(job: &Job, here: bool) -> Meanwhile {
+        let allowed = thread::allowed_cpus().unwrap_or_default();
+        let cpu = |side| cpu_of(job, side, 0, &allowed);
+        let nagle = |side: &hairpin_iopath::spec::SideSpec| {
+            side.path.name() == "tcp" && side.options.get(&option::NODELAY) == Some("off")
+        };
+        let whose = Whose {
+            threads: [0; 2],
+            cpus: [Some(cpu(Side::Client)), here.then(|| cpu(Side::Server))],
+            nagle: [nagle(&job.spec.client), nagle(&job.spec.server)],
+        };
+        let protocol = match job.spec.client.path.name() {
+            "tcp" => Some(Protocol::Tcp),
+            "udp" => Some(Protocol::Udp),
+            _ => None,
+        };
+        Meanwhile { events: None, causes: Causes::new(whose), protocol, on: false }
+    }
+
+    /// Loads the programs for these threads and sockets; says what is missing.
+    pub(super) fn load(&mut self, client: Told, server: Told) -> Result<Vec<Missing>, TracerError> {
+        self.causes.whose.threads = [client.thread, server.thread];
+        let mut cpus: Vec<u32> = self.causes.whose.cpus.into_iter().flatten().collect();
+        cpus.dedup();
+        let events = Events::load(&Watched { protocol: self.protocol, client, server, cpus })?;
+        let missing = events.missing().iter().map(|hook| {
+            let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
+            Missing { hook: hook.name.into(), why, adds: hook.adds.into() }
+        });
+        let missing = missing.collect();
+        self.events = Some(events);
+        Ok(missing)
+    }
+
+    /// On or off for the next phase.
+    pub(super) fn turn(&mut self, on: bool) -> Result<(), TracerError> {
+        if let Some(events) = &mut self.events {
+            if !on {
+                events.detach();
+            } else if !self.on {
+                events.attach()?;
+            }
+        }
+        self.on = on;
+        Ok(())
+    }
+
+    /// What happened in the block that is over.
+    pub(super) fn take(&mut self) -> Taken {
+        self.events.as_mut().filter(|_| self.on).map(Events::take).unwrap_or_default()
+    }
+
+    /// A block that counts, `at_ns` after the first one.
+    pub(super) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
+        if self.events.is_some() {
+            self.causes.add(transactions, &taken.events, span, at_ns);
+        }
+    }
+
+    /// One that does not.
+    pub(super) fn pass(&mut self, taken: &Taken) {
+        self.causes.pass(&taken.events);
+    }
+
+    /// Writes causes, findings and the slowest transactions. `into` has the stages and what was granted.
+    pub(super) fn finish(mut self, typical: &Typical, timelines: usize, paced: Option<Paced>, into: &mut Explained) {
+        let whose = self.causes.whose;
+        let cpus: Vec<u32> = whose.cpus.into_iter().flatten().collect();
+        let mut names = Names::read(&RealHost, &cpus);
+        if let Some(events) = self.events.take() {
+            names.threads = events.names().clone();
+            let threads = self.causes.totals.keys().filter_map(|(_, busy)| match busy {
+                Busy::Thread(thread) => Some(*thread),
+                _ => None,
+            });
+            names.learn(&RealHost, threads);
+            into.causes = self.causes.table(typical, &names);
+        }
+        // What was granted and a pace need no event.
+        let observed = Observed {
+            explained: into,
+            whose,
+            names: &names,
+            totals: &self.causes.totals,
+            traced_ns: self.causes.traced_ns,
+            parted: self.causes.parted,
+            late_acks: self.causes.late_acks,
+            overflows: self.causes.overflows,
+            paced,
+        };
+        into.findings = findings(&observed);
+        let slowest = self.causes.slowest(timelines, typical, &names);
+        into.slowest = slowest.into_iter().map(|(slow, causes)| timeline(slow, &causes, &whose, &names)).collect();
+    }
+}

@@ -1,0 +1,57 @@
+//! What to do about what was seen: a sentence, and every name of a setting in it, so that a test can look each up.
+
+/// A setting, by the name under which it is set or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A knob of the host: its page is docs/knobs/NAME.md.
+    Knob(&'static str),
+    /// An option of a path: path, option.
+    Option(&'static str, &'static str),
+    /// A wait policy.
+    Policy(&'static str),
+    /// A flag of `hairpin ping`.
+    Flag(&'static str),
+    /// A key of `--link veth`.
+    Link(&'static str),
+}
+
+impl Name {
+    /// As it stands in a sentence.
+    pub fn text(self) -> &'static str {
+        match self {
+            Name::Knob(name) | Name::Option(_, name) | Name::Policy(name) | Name::Flag(name) | Name::Link(name) => name,
+        }
+    }
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// In words.
+    pub text: &'static str,
+    /// The settings that it names.
+    pub names: &'static [Name],
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::causes::KINDS;
+    use crate::detectors::DETECTORS;
+
+    #[test]
+    fn every_name_stands_in_its_sentence_and_every_word_like_a_name_is_one() {
+        let causes = KINDS.iter().map(|kind| (kind.name, kind.advice));
+        for (of, advice) in causes.chain(DETECTORS.iter().map(|detector| (detector.name(), detector.advice()))) {
+            assert!(!advice.names.is_empty(), "{of}: nothing to set");
+            let words: Vec<&str> =
+                advice.text.split([' ', ',', ';', ':', '(', ')', '.']).map(|word| word.trim_end_matches('=')).collect();
+            let words: Vec<&str> = words.iter().map(|word| word.split_once('=').map_or(*word, |(name, _)| name)).collect();
+            for name in advice.names {
+                assert!(words.contains(&name.text()), "{of}: {:?} is not in: {}", name, advice.text);
+            }
+            for word in words.iter().filter(|word| word.contains('_') || word.starts_with("--")) {
+                assert!(advice.names.iter().any(|name| name.text() == *word), "{of}: {word} is no name that is looked up");
+            }
+        }
+    }
+}

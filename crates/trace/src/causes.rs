@@ -1,0 +1,240 @@
+//! Why slow transactions were slow: of each the events on both cores, and the cause with the time that it explains.
+//!
+//! ```text
+//!   a block's transactions and events ─▶ the slowest so far, each with what went on meanwhile
+//!   at the end: above p99, or slower than 1 ms ─▶ rules ─▶ causes with their parts of the time lost ─▶ one table
+//! ```
+//! The slowest hundredth of the most transactions that are ever kept is kept, so that none above p99 is missing.
+
+mod kinds;
+mod rules;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use hairpin_record::explain::{Cause, Direction};
+
+use crate::cores::{Busy, Cores, During};
+use crate::events::{Event, Origin, What};
+use crate::join::{Span, Transaction};
+use crate::moment::Moment;
+use crate::names::Names;
+pub use kinds::{KINDS, Kind, KindOf};
+
+/// Transactions that are kept with their events.
+const KEPT: usize = 16_384;
+/// Slow in any case, in ns.
+const SLOW_NS: u64 = 1_000_000;
+/// Of one kind of cause so many are named, and the rest counted.
+const NAMED: usize = 3;
+/// A cause is one of a transaction's from this part of its lost time on.
+const COUNTS: f64 = 0.1;
+
+/// What is typical: half of all transactions took less.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Typical {
+    /// RTT.
+    pub rtt_ns: u64,
+    /// The RTT from which on a transaction is slow: p99.
+    pub slow_ns: u64,
+    /// From moment to moment, of transactions whose RTT is typical.
+    pub intervals: HashMap<(Direction, Moment, Moment), u64>,
+}
+
+/// The threads of a flow, and where they run: of the client, of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// Their threads.
+    pub threads: [u32; 2],
+    /// Their CPUs; `None` on another host.
+    pub cpus: [Option<u32>; 2],
+    /// TCP may hold back their small segments (Nagle).
+    pub nagle: [bool; 2],
+}
+
+impl Whose {
+    fn place(&self, side: usize) -> String {
+        match self.cpus[side] {
+            Some(cpu) => format!("CPU {cpu} ({})", rules::SIDES[side]),
+            None => "the other host or the way".into(),
+        }
+    }
+
+    fn known(&self) -> Vec<u32> {
+        let mut cpus: Vec<u32> = self.cpus.into_iter().flatten().collect();
+        cpus.dedup();
+        cpus
+    }
+}
+
+/// A transaction with what went on meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// Its RTT in ns.
+    pub rtt_ns: u64,
+    /// When it began, in ns since the first traced block.
+    pub at_ns: u64,
+    /// Its moments.
+    pub transaction: Transaction,
+    /// What went on.
+    pub during: During,
+}
+
+impl Ord for Slow {
+    fn cmp(&self, other: &Slow) -> std::cmp::Ordering {
+        (self.rtt_ns, self.at_ns).cmp(&(other.rtt_ns, other.at_ns))
+    }
+}
+
+impl PartialOrd for Slow {
+    fn partial_cmp(&self, other: &Slow) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What went on during all transactions of a path.
+#[derive(Debug)]
+pub struct Causes {
+    /// The flow.
+    pub whose: Whose,
+    slowest: BinaryHeap<Reverse<Slow>>,
+    /// Who had each CPU when the last block ended.
+    holders: HashMap<u32, u32>,
+    /// How long each had a CPU in all blocks.
+    pub totals: HashMap<(u32, Busy), u64>,
+    /// How long these blocks were, in ns.
+    pub traced_ns: u64,
+    /// Acknowledgements that went when their timer ran out, by side.
+    pub late_acks: [u64; 2],
+    /// Datagrams that found no room, by receiving side.
+    pub overflows: [u64; 2],
+    /// Requests of more than one packet.
+    pub parted: u64,
+}
+
+impl Causes {
+    /// Of a flow.
+    pub fn new(whose: Whose) -> Causes {
+        Causes {
+            whose,
+            slowest: BinaryHeap::new(),
+            holders: HashMap::new(),
+            totals: HashMap::new(),
+            traced_ns: 0,
+            late_acks: [0; 2],
+            overflows: [0; 2],
+            parted: 0,
+        }
+    }
+
+    /// Takes in a block that began `at_ns` after the first one.
+    pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) {
+        let cores = Cores::new(events, |at| span.of_monotonic(at), &mut self.holders);
+        cores.totals(0, span.length_ns(), &mut self.totals);
+        self.traced_ns += span.length_ns() as u64;
+        self.parted += transactions.iter().filter(|transaction| transaction.packets > 1).count() as u64;
+        for event in events {
+            let side = |origin| usize::from(origin == Origin::Server);
+            match event.what {
+                What::Acknowledged { by, late: true } => self.late_acks[side(by)] += 1,
+                What::Overflowed(at) => self.overflows[side(at)] += 1,
+                _ => {}
+            }
+        }
+        for transaction in transactions {
+            let rtt_ns = transaction.rtt_ns();
+            let full = self.slowest.len() >= KEPT;
+            if full && self.slowest.peek().is_some_and(|Reverse(least)| rtt_ns <= least.rtt_ns) {
+                continue;
+            }
+            let began = transaction.began();
+            let during = cores.during(began, began + rtt_ns as i64, &self.whose.known());
+            let during = during.without_own(&handed_on(transaction));
+            let at_ns = at_ns.saturating_add_signed(began);
+            self.slowest.push(Reverse(Slow { rtt_ns, at_ns, transaction: transaction.clone(), during }));
+            if full {
+                self.slowest.pop();
+            }
+        }
+    }
+
+    /// The events of a block whose transactions cannot be told are of no use, but who had the CPUs at its end is.
+    pub fn pass(&mut self, events: &[Event]) {
+        Cores::new(events, |at| at as i64, &mut self.holders);
+    }
+
+    /// The slowest so many, slowest first, each with its causes, the largest first.
+    pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<(Kind, String, f64)>)> {
+        let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
+        slowest.sort_by(|a, b| b.cmp(a));
+        slowest.truncate(count);
+        slowest.into_iter().map(|slow| (slow, self.of(slow, typical, names))).collect()
+    }
+
+    fn of(&self, slow: &Slow, typical: &Typical, names: &Names) -> Vec<(Kind, String, f64)> {
+        let parts = rules::parts(&slow.transaction, &slow.during, typical, &self.whose, names);
+        let mut parts: Vec<_> = parts.into_iter().map(|((kind, who), ns)| (kind, who, ns)).collect();
+        parts.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+        parts
+    }
+
+    /// The causes of all slow transactions, the one that took most time first.
+    pub fn table(&self, typical: &Typical, names: &Names) -> Vec<Cause> {
+        let mut sums: BTreeMap<(Kind, String), (u64, f64)> = BTreeMap::new();
+        let is_slow = |slow: &&Slow| slow.rtt_ns >= typical.slow_ns || slow.rtt_ns > SLOW_NS;
+        for slow in self.slowest.iter().map(|Reverse(slow)| slow).filter(is_slow) {
+            let parts = self.of(slow, typical, names);
+            let lost: f64 = parts.iter().map(|(.., ns)| ns).sum();
+            for (kind, who, ns) in parts {
+                let sum = sums.entry((kind, who)).or_default();
+                sum.0 += u64::from(ns >= lost * COUNTS);
+                sum.1 += ns;
+            }
+        }
+        // What is nobody's tenth is one of many small delays.
+        let small: f64 = sums.values().filter(|(count, _)| *count == 0).map(|(_, ns)| ns).sum();
+        sums.retain(|_, (count, _)| *count > 0);
+        if small > 0.5 {
+            sums.entry((Kind::Small, String::new())).or_default().1 += small;
+        }
+        let sums = few(sums);
+        let cause = |((kind, who), (count, ns)): ((Kind, String), (u64, f64))| {
+            let of = kind.of();
+            Cause { cause: of.name.into(), who, count, lost_ns: ns.round() as u64, advice: of.advice.text.into() }
+        };
+        let mut causes: Vec<Cause> = sums.into_iter().map(cause).collect();
+        causes.sort_by_key(|cause| Reverse(cause.lost_ns));
+        causes
+    }
+}
+
+/// Who took part in a build or a crowd is not told one by one.
+fn few(sums: BTreeMap<(Kind, String), (u64, f64)>) -> Vec<((Kind, String), (u64, f64))> {
+    let mut sorted: Vec<_> = sums.into_iter().collect();
+    sorted.sort_by(|a, b| a.0.0.cmp(&b.0.0).then(b.1.1.total_cmp(&a.1.1)));
+    let mut named = Vec::new();
+    for of_kind in sorted.chunk_by(|a, b| a.0.0 == b.0.0) {
+        // One more is named, not counted.
+        let count = if of_kind.len() > NAMED + 1 { NAMED } else { of_kind.len() };
+        let (first, rest) = of_kind.split_at(count);
+        named.extend_from_slice(first);
+        if let Some(((kind, _), _)) = rest.first() {
+            let sum = |of: fn(&(u64, f64)) -> f64| rest.iter().map(|(_, sum)| of(sum)).sum::<f64>();
+            let sums = (sum(|sum| sum.0 as f64) as u64, sum(|sum| sum.1));
+            named.push(((*kind, format!("{} others", rest.len())), sums));
+        }
+    }
+    named
+}
+
+/// When a soft interrupt had the transaction's packets.
+fn handed_on(transaction: &Transaction) -> Vec<i64> {
+    let moments = transaction.ways.iter().flatten();
+    moments
+        .filter(|(moment, _)| matches!(moment, Moment::Received | Moment::Redirected | Moment::Ready))
+        .map(|(_, at)| *at)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

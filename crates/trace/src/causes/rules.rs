@@ -1,0 +1,286 @@
+//! What took the time of one slow transaction.
+//!
+//! ```text
+//!   interval     Waking ──────── Switched        on the receiver's CPU
+//!   excess       how long it took, less what it typically takes
+//!   shares       who had that CPU meanwhile, its own thread left out      ─▶ causes, as far as the excess goes
+//!   rest         nobody had: a gap, or, where it is short, many small delays
+//! ```
+//! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too.
+
+use std::collections::HashMap;
+
+use hairpin_record::explain::Direction;
+
+use crate::cores::{Busy, During, Seen};
+use crate::events::{Origin, What};
+use crate::join::Transaction;
+use crate::moment::Moment;
+use crate::names::Names;
+
+use super::kinds::Kind;
+use super::{Typical, Whose};
+
+/// A rest of an interval that is a gap if it takes as long, in ns; what is shorter caches and memory explain.
+const GAP_NS: f64 = 5_000.0;
+/// Of an acknowledgement and what it lets go: not later than this, in ns.
+const SOON_NS: i64 = 100_000;
+
+/// A cause, and by whom.
+pub(super) type Part = (Kind, String);
+
+/// What took the time of `transaction` beyond what is typical: each cause with its part of it. The parts add up to the time lost, to rounding.
+pub(super) fn parts(
+    transaction: &Transaction,
+    during: &During,
+    typical: &Typical,
+    whose: &Whose,
+    names: &Names,
+) -> Vec<(Part, f64)> {
+    let lost = transaction.rtt_ns() as f64 - typical.rtt_ns as f64;
+    if lost <= 0.0 {
+        return Vec::new();
+    }
+    let excesses: Vec<(Interval, f64)> = intervals(transaction).map(|interval| (interval, interval.excess(typical))).collect();
+    let sum: f64 = excesses.iter().map(|(_, excess)| excess).sum();
+    // What was shorter than typical elsewhere makes up for a part of it.
+    let scale = if sum > lost { lost / sum } else { 1.0 };
+    let mut found = Found { parts: Vec::new(), gaps: Vec::new() };
+    for (interval, excess) in excesses {
+        if excess > 0.0 {
+            Rule { transaction, during, whose, names, interval }.apply(excess * scale, &mut found);
+        }
+    }
+    found.settle_gaps(during, whose);
+    let explained: f64 = found.parts.iter().map(|(_, ns)| ns).sum();
+    if lost - explained > 0.5 {
+        found.add(Kind::Small, String::new(), lost - explained);
+    }
+    found.parts
+}
+
+/// From one moment of a transaction to the next.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    direction: Direction,
+    from: (Moment, i64),
+    to: (Moment, i64),
+    /// The two sides are on two hosts.
+    apart: bool,
+}
+
+/// In order; the reply's way begins with the turn-around.
+fn intervals(transaction: &Transaction) -> impl Iterator<Item = Interval> + '_ {
+    let [request, reply] = &transaction.ways;
+    let interval = |direction, from: &(Moment, i64), to: &(Moment, i64)| Interval {
+        direction,
+        from: *from,
+        to: *to,
+        apart: transaction.home.is_some(),
+    };
+    let turn = request.last().zip(reply.first()).map(|(from, to)| interval(Direction::Reply, from, to));
+    let of = |direction, way: &[(Moment, i64)]| {
+        let pairs: Vec<_> = way.windows(2).map(|pair| interval(direction, &pair[0], &pair[1])).collect();
+        pairs
+    };
+    of(Direction::Request, request).into_iter().chain(turn).chain(of(Direction::Reply, reply))
+}
+
+impl Interval {
+    fn excess(&self, typical: &Typical) -> f64 {
+        let usual = typical.intervals.get(&(self.direction, self.from.0, self.to.0)).copied().unwrap_or(0);
+        ((self.to.1 - self.from.1) as f64 - usual as f64).max(0.0)
+    }
+
+    /// Who sends and who receives: 0 is the client, 1 the server.
+    fn sides(&self) -> (usize, usize) {
+        match self.direction {
+            Direction::Request => (0, 1),
+            Direction::Reply => (1, 0),
+        }
+    }
+
+    /// Whose CPU the time passes on.
+    fn on(&self) -> Vec<usize> {
+        let (sender, receiver) = self.sides();
+        let (from, to) = (self.from.0, self.to.0);
+        match () {
+            () if from == Moment::Returned => vec![sender],
+            // Between two hosts a packet is received on its receiver's.
+            () if self.apart && from >= Moment::Passed => vec![receiver],
+            () if to <= Moment::Waking => vec![sender],
+            () if from >= Moment::Ready => vec![receiver],
+            () => vec![sender, receiver],
+        }
+    }
+
+    /// It waits for a CPU that it was promised.
+    fn is_wake_up(&self) -> bool {
+        matches!(self.from.0, Moment::Waking | Moment::Woken) || self.to.0 == Moment::Switched
+    }
+
+    /// A packet waits to be sent.
+    fn is_sending(&self) -> bool {
+        self.from.0 == Moment::Send && self.to.0 <= Moment::Passed
+    }
+
+    /// A packet is on its way through the kernel.
+    fn is_packet(&self) -> bool {
+        self.from.0 >= Moment::Queued && self.from.0 < Moment::Ready
+    }
+
+    fn has(&self, at: i64) -> bool {
+        (self.from.1..=self.to.1).contains(&at)
+    }
+}
+
+struct Found {
+    parts: Vec<(Part, f64)>,
+    /// Side, and how long nothing was seen there.
+    gaps: Vec<(usize, f64)>,
+}
+
+impl Found {
+    fn add(&mut self, kind: Kind, who: String, ns: f64) {
+        match self.parts.iter_mut().find(|((known, by), _)| (*known, by) == (kind, &who)) {
+            Some((_, sum)) => *sum += ns,
+            None => self.parts.push(((kind, who), ns)),
+        }
+    }
+
+    /// Takes as much as there is of `left`.
+    fn take(&mut self, kind: Kind, who: String, ns: f64, left: &mut f64) {
+        let ns = ns.min(*left);
+        if ns > 0.0 {
+            self.add(kind, who, ns);
+            *left -= ns;
+        }
+    }
+
+    /// What the hypervisor says that it took explains gaps on that CPU; the rest nothing does.
+    fn settle_gaps(&mut self, during: &During, whose: &Whose) {
+        let mut gaps: HashMap<usize, f64> = HashMap::new();
+        self.gaps.iter().for_each(|(side, ns)| *gaps.entry(*side).or_default() += ns);
+        let mut gaps: Vec<_> = gaps.into_iter().collect();
+        gaps.sort_by_key(|(side, _)| *side);
+        for (side, mut left) in gaps {
+            let cpu = whose.cpus[side];
+            let stolen = during.events().iter().filter(|seen| seen.what == What::Stolen && Some(seen.cpu) == cpu);
+            let stolen: u64 = stolen.map(|seen| seen.took).sum();
+            self.take(Kind::Stolen, whose.place(side), stolen as f64, &mut left);
+            if left > 0.0 {
+                self.add(if cpu.is_some() { Kind::Nothing } else { Kind::Outside }, whose.place(side), left);
+            }
+        }
+    }
+}
+
+struct Rule<'a> {
+    transaction: &'a Transaction,
+    during: &'a During,
+    whose: &'a Whose,
+    names: &'a Names,
+    interval: Interval,
+}
+
+impl Rule<'_> {
+    fn apply(&self, excess: f64, found: &mut Found) {
+        if let Some(part) = self.protocol() {
+            return found.add(part.0, part.1, excess);
+        }
+        let mut left = excess;
+        let sides = self.interval.on();
+        for side in &sides {
+            let Some(cpu) = self.whose.cpus[*side] else { continue };
+            self.others(*side, cpu, &mut left, found);
+        }
+        if left > 0.0 && self.events(|what| matches!(what, What::Migrated(_))) {
+            return found.add(Kind::Migration, String::new(), left);
+        }
+        if left >= GAP_NS {
+            found.gaps.push((sides[0], left));
+        } else if left > 0.0 {
+            found.add(Kind::Small, String::new(), left);
+        }
+    }
+
+    /// Whether such an event lies in the interval.
+    fn events(&self, is: impl Fn(What) -> bool) -> bool {
+        self.during.events().iter().any(|seen| self.interval.has(seen.at) && is(seen.what))
+    }
+
+    /// What TCP waited for before it sent.
+    fn protocol(&self) -> Option<Part> {
+        if !self.interval.is_sending() {
+            return None;
+        }
+        let (sender, receiver) = self.interval.sides();
+        let of = |side| if side == 0 { Origin::Client } else { Origin::Server };
+        if self.events(|what| what == What::Retransmitted(of(sender))) {
+            return Some((Kind::Retransmission, format!("the {}", SIDES[sender])));
+        }
+        // The acknowledgement that lets the last segment go.
+        let lets_go = |seen: &&Seen| {
+            let by = matches!(seen.what, What::Acknowledged { by, .. } if by == of(receiver));
+            by && self.interval.has(seen.at) && self.interval.to.1 - seen.at <= SOON_NS
+        };
+        let last = self.during.events().iter().rev().find(lets_go)?;
+        let parted = self.interval.direction == Direction::Reply || self.transaction.packets > 1;
+        match last.what {
+            What::Acknowledged { late: true, .. } if parted => Some((Kind::DelayedAck, format!("the {}", SIDES[receiver]))),
+            _ if parted && self.whose.nagle[sender] => Some((Kind::Nagle, format!("the {}", SIDES[sender]))),
+            _ => None,
+        }
+    }
+
+    /// Who else had the CPU.
+    fn others(&self, side: usize, cpu: u32, left: &mut f64, found: &mut Found) {
+        let interval = &self.interval;
+        let shares = self.during.shares(cpu, interval.from.1, interval.to.1);
+        let own = self.whose.threads[side];
+        let idles = |busy: Busy| matches!(busy, Busy::Idle(_) | Busy::Thread(0));
+        let others = shares.iter().filter(|(busy, _)| *busy != Busy::Thread(own) && !idles(*busy));
+        let mut others: Vec<(Busy, u64)> = others.copied().collect();
+        let deferred = |busy: Busy| matches!(busy, Busy::Thread(thread) if self.names.bare(thread).starts_with("ksoftirqd/"));
+        if let (true, Some((busy, _))) = (interval.is_packet(), others.iter().find(|(busy, _)| deferred(*busy))) {
+            // All of it: the packet had to wait until that thread had its turn.
+            return found.take(Kind::Deferred, self.who(cpu, *busy), *left, left);
+        }
+        others.sort_by_key(|(busy, ns)| (std::cmp::Reverse(*ns), *busy));
+        for (busy, ns) in others {
+            let kind = match busy {
+                Busy::Thread(_) if deferred(busy) => Kind::Deferred,
+                Busy::Thread(_) if interval.is_wake_up() => Kind::RunQueue,
+                Busy::Thread(_) => Kind::Preempted,
+                Busy::Softirq(_) => Kind::SoftInterrupt,
+                Busy::Interrupt(_) => Kind::HardInterrupt,
+                Busy::Timer => Kind::Timer,
+                Busy::Call => Kind::Call,
+                Busy::Idle(_) => Kind::Idle,
+            };
+            found.take(kind, self.who(cpu, busy), ns as f64, left);
+        }
+        // The state that it was in, and the way out of it in the kernel's own thread.
+        let idle: u64 = shares.iter().filter(|(busy, _)| idles(*busy)).map(|(_, ns)| ns).sum();
+        let state = shares.iter().find(|(busy, _)| matches!(busy, Busy::Idle(_)));
+        let who = state.map_or_else(|| self.whose.place(side), |(state, _)| self.names.busy(cpu, *state));
+        found.take(Kind::Idle, who, idle as f64, left);
+    }
+
+    fn who(&self, cpu: u32, busy: Busy) -> String {
+        match busy {
+            Busy::Thread(thread) => match self.whose.threads.iter().position(|own| *own == thread) {
+                Some(side) => format!("the {}'s thread", SIDES[side]),
+                None => match self.names.bare(thread) {
+                    "" => format!("pid {thread}"),
+                    name => format!("{name} (pid {thread})"),
+                },
+            },
+            Busy::Timer | Busy::Call => format!("CPU {cpu}"),
+            other => self.names.busy(cpu, other),
+        }
+    }
+}
+
+/// As the record names them.
+pub(super) const SIDES: [&str; 2] = ["client", "server"];

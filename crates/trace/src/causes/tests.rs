@@ -1,0 +1,283 @@
+//! Each rule on events that were made, one transaction at a time.
+
+use std::collections::HashMap;
+
+use hairpin_record::explain::Direction::{Reply, Request};
+use hairpin_sys::clock::{Relation, Ticks};
+
+use super::*;
+use Moment::{Copied, Queued, Ready, Received, Returned, Send, Switched, Waking, Woken};
+
+const CLIENT: u32 = 7;
+const SERVER: u32 = 8;
+
+/// A way of a receiver that spins, from `at` on, each interval 100 ns, plus `longer.1` before the moment `longer.0`.
+fn way(at: i64, moments: &[Moment], longer: &[(Moment, i64)]) -> Vec<(Moment, i64)> {
+    let mut now = at - 100;
+    let stamped = moments.iter().map(|moment| {
+        now += 100 + longer.iter().filter(|(of, _)| of == moment).map(|(_, ns)| ns).sum::<i64>();
+        (*moment, now)
+    });
+    stamped.collect()
+}
+
+const SPIN: [Moment; 6] = [Send, Queued, Received, Ready, Copied, Returned];
+const SLEEP: [Moment; 9] = [Send, Queued, Received, Ready, Waking, Woken, Switched, Copied, Returned];
+/// Where transactions begin.
+const BEGAN: i64 = 10_000_000;
+
+/// A transaction that is slower in its request by so much before some moments.
+fn slower(moments: &[Moment], longer: &[(Moment, i64)]) -> Transaction {
+    let request = way(BEGAN, moments, longer);
+    let reply = way(request[request.len() - 1].1 + 100, moments, &[]);
+    Transaction { sequence: 1, packets: 1, ways: [request, reply], home: None }
+}
+
+fn typical(moments: &[Moment]) -> Typical {
+    let usual = slower(moments, &[]);
+    let intervals = [Request, Reply]
+        .into_iter()
+        .flat_map(|direction| moments.windows(2).map(move |pair| ((direction, pair[0], pair[1]), 100)));
+    let turn = ((Reply, Returned, Send), 100);
+    Typical { rtt_ns: usual.rtt_ns(), slow_ns: 0, intervals: intervals.chain([turn]).collect() }
+}
+
+fn event(cpu: u32, at: i64, took: u64, what: What) -> Event {
+    Event { cpu, at: (BEGAN + at) as u64, took, what }
+}
+
+/// From one thread to another, and back.
+fn stay(cpu: u32, from: i64, to: i64, thread: u32, own: u32) -> [Event; 2] {
+    [
+        event(cpu, from, 0, What::Switched { from: own, to: thread, runnable: true }),
+        event(cpu, to, 0, What::Switched { from: thread, to: own, runnable: true }),
+    ]
+}
+
+/// One tick is one ns of CLOCK_MONOTONIC.
+fn span() -> Span {
+    let relation =
+        |ns: u64| Relation { ticks: Ticks(ns), raw_ns: ns, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
+    Span::new(relation(0), relation(100_000_000), 1.0)
+}
+
+struct Case {
+    causes: Causes,
+    names: Names,
+    moments: &'static [Moment],
+}
+
+impl Case {
+    fn new(moments: &'static [Moment]) -> Case {
+        let mut names = Names::default();
+        names.threads.extend([(0, "swapper/1".to_owned()), (99, "stress".into()), (20, "ksoftirqd/0".into())]);
+        let whose = Whose { threads: [CLIENT, SERVER], cpus: [Some(0), Some(1)], nagle: [false; 2] };
+        Case { causes: Causes::new(whose), names, moments }
+    }
+
+    /// Kind, by whom, ns: of one transaction, the largest first. They add up to the time that it lost.
+    fn parts(&mut self, transaction: Transaction, events: &[Event]) -> Vec<(Kind, String, u64)> {
+        let typical = typical(self.moments);
+        let lost = transaction.rtt_ns() - typical.rtt_ns;
+        let mut events = events.to_vec();
+        events.sort_by_key(|event| event.at);
+        self.causes.add(&[transaction], &events, &span(), 0);
+        let slowest = self.causes.slowest(1, &typical, &self.names);
+        let parts: Vec<_> = slowest[0].1.iter().map(|(kind, who, ns)| (*kind, who.clone(), ns.round() as u64)).collect();
+        assert_eq!(parts.iter().map(|part| part.2).sum::<u64>(), lost, "{parts:?}");
+        parts
+    }
+}
+
+/// What took the time of one transaction of a path whose receivers spin.
+fn spinning(longer: &[(Moment, i64)], events: &[Event]) -> Vec<(Kind, String, u64)> {
+    Case::new(&SPIN).parts(slower(&SPIN, longer), events)
+}
+
+fn sleeping(longer: &[(Moment, i64)], events: &[Event]) -> Vec<(Kind, String, u64)> {
+    Case::new(&SLEEP).parts(slower(&SLEEP, longer), events)
+}
+
+fn part(kind: Kind, who: &str, ns: u64) -> (Kind, String, u64) {
+    (kind, who.into(), ns)
+}
+
+#[test]
+fn somebody_who_takes_the_core_of_a_running_thread_preempts_it() {
+    // The message is there at 300, the server reads it at 50,400.
+    let found = spinning(&[(Copied, 50_000)], &stay(1, 350, 50_350, 99, SERVER));
+    assert_eq!(found, [part(Kind::Preempted, "stress (pid 99)", 50_000)]);
+    // In the send call it is the client's core that counts.
+    let found = spinning(&[(Queued, 50_000)], &stay(1, 350, 50_350, 99, SERVER));
+    assert_eq!(found, [part(Kind::Nothing, "CPU 0 (client)", 50_000)]);
+    let found = spinning(&[(Queued, 50_000)], &stay(0, 50, 50_050, 99, CLIENT));
+    assert_eq!(found, [part(Kind::Preempted, "stress (pid 99)", 50_000)]);
+    // On one core the other side is somebody.
+    let mut case = Case::new(&SPIN);
+    case.causes.whose.cpus = [Some(0), Some(0)];
+    let found = case.parts(slower(&SPIN, &[(Copied, 9_000)]), &stay(0, 350, 9_350, CLIENT, SERVER));
+    assert_eq!(found, [part(Kind::Preempted, "the client's thread", 9_000)]);
+}
+
+#[test]
+fn a_woken_thread_waits_behind_others_or_for_the_core_to_wake() {
+    let found = sleeping(&[(Switched, 50_000)], &stay(1, 550, 50_560, 99, 0));
+    assert_eq!(found, [part(Kind::RunQueue, "stress (pid 99)", 50_000)]);
+    let idle = [
+        event(1, -10_000, 0, What::Switched { from: SERVER, to: 0, runnable: false }),
+        event(1, 30_450, 39_000, What::Idle(1)),
+        event(1, 30_600, 0, What::Switched { from: 0, to: SERVER, runnable: true }),
+    ];
+    assert_eq!(sleeping(&[(Woken, 30_000)], &idle), [part(Kind::Idle, "idle state 1", 30_000)]);
+}
+
+#[test]
+fn interrupts_take_what_they_took() {
+    let events = [
+        event(1, 20_350, 20_000, What::Softirq(1)),
+        event(1, 28_350, 8_000, What::Interrupt(36)),
+        event(1, 34_350, 6_000, What::Timer),
+        event(1, 39_350, 5_000, What::Call),
+        event(1, 40_350, 1_000, What::Reschedule),
+    ];
+    let expected = [
+        part(Kind::SoftInterrupt, "TIMER", 20_000),
+        part(Kind::HardInterrupt, "interrupt 36", 8_000),
+        part(Kind::Timer, "CPU 1", 6_000),
+        part(Kind::Call, "CPU 1", 6_000),
+    ];
+    assert_eq!(spinning(&[(Copied, 40_000)], &events), expected);
+    // Less than a gap is left over.
+    let found = spinning(&[(Copied, 44_000)], &events);
+    assert_eq!((&found[..4], &found[4..]), (&expected[..], &[part(Kind::Small, "", 4_000)][..]));
+}
+
+#[test]
+fn a_soft_interrupt_that_carries_the_packet_itself_is_its_way() {
+    // The packet is received at 200 and in the queue at 300.
+    let own = [event(0, 20_350, 20_300, What::Softirq(3))];
+    assert_eq!(spinning(&[(Ready, 20_000)], &own), [part(Kind::Nothing, "CPU 0 (client)", 20_000)]);
+    let others = [event(0, 20_150, 20_000, What::Softirq(3))];
+    assert_eq!(spinning(&[(Received, 20_000)], &others), [part(Kind::SoftInterrupt, "NET_RX", 20_000)]);
+}
+
+#[test]
+fn a_packet_that_was_left_to_ksoftirqd_waited_for_its_turn() {
+    let events = stay(0, 3_000_000, 3_000_150, 20, CLIENT);
+    assert_eq!(spinning(&[(Received, 3_000_000)], &events), [part(Kind::Deferred, "ksoftirqd/0 (pid 20)", 3_000_000)]);
+}
+
+#[test]
+fn a_thread_that_was_moved_pays_for_it() {
+    let events = [event(1, 600, 0, What::Migrated(1))];
+    assert_eq!(sleeping(&[(Switched, 8_000)], &events), [part(Kind::Migration, "", 8_000)]);
+}
+
+#[test]
+fn what_tcp_waited_for_is_told_apart() {
+    let ack = |by, late| event(1, 40_000_050, 0, What::Acknowledged { by, late });
+    let run = |nagle, packets, events: &[Event]| {
+        let mut case = Case::new(&SPIN);
+        case.causes.whose.nagle = [nagle; 2];
+        case.parts(Transaction { packets, ..slower(&SPIN, &[(Queued, 40_000_000)]) }, events)
+    };
+    let found = run(true, 2, &[ack(Origin::Server, true)]);
+    assert_eq!(found, [part(Kind::DelayedAck, "the server", 40_000_000)]);
+    assert_eq!(run(true, 2, &[ack(Origin::Server, false)]), [part(Kind::Nagle, "the client", 40_000_000)]);
+    // Without Nagle, with one packet, or after the client's own acknowledgement it was not that.
+    let gap = [part(Kind::Nothing, "CPU 0 (client)", 40_000_000)];
+    assert_eq!(run(false, 2, &[ack(Origin::Server, false)]), gap);
+    assert_eq!(run(true, 1, &[ack(Origin::Server, true)]), gap);
+    assert_eq!(run(true, 2, &[ack(Origin::Client, true)]), gap);
+    let again = event(0, 40_000_000, 0, What::Retransmitted(Origin::Client));
+    assert_eq!(run(true, 2, &[again, ack(Origin::Server, true)]), [part(Kind::Retransmission, "the client", 40_000_000)]);
+}
+
+#[test]
+fn a_gap_is_the_hypervisors_as_far_as_it_says_so() {
+    let nothing = [part(Kind::Nothing, "CPU 1 (server)", 90_000)];
+    assert_eq!(spinning(&[(Copied, 90_000)], &[]), nothing);
+    // Seen at the next tick, after the transaction.
+    let events = [event(1, -3_000_000, 1_000, What::Timer), event(1, 1_000_000, 60_000, What::Stolen)];
+    let expected = [part(Kind::Stolen, "CPU 1 (server)", 60_000), part(Kind::Nothing, "CPU 1 (server)", 30_000)];
+    assert_eq!(spinning(&[(Copied, 90_000)], &events), expected);
+    // Between two looks after it.
+    let events = [event(1, 500_000, 1_000, What::Timer), event(1, 1_000_000, 60_000, What::Stolen)];
+    assert_eq!(spinning(&[(Copied, 90_000)], &events), nothing);
+    let mut case = Case::new(&SPIN);
+    case.causes.whose.cpus[1] = None;
+    let found = case.parts(slower(&SPIN, &[(Copied, 90_000)]), &[]);
+    assert_eq!(found, [part(Kind::Outside, "the other host or the way", 90_000)]);
+}
+
+#[test]
+fn what_took_a_little_longer_everywhere_is_no_gap() {
+    let longer = [(Queued, 900), (Received, 800), (Copied, 700)];
+    assert_eq!(spinning(&longer, &[]), [part(Kind::Small, "", 2_400)]);
+}
+
+#[test]
+fn the_table_holds_all_time_that_was_lost_and_the_largest_first() {
+    let mut case = Case::new(&SPIN);
+    let typical = Typical { slow_ns: 60_000, ..typical(&SPIN) };
+    let mut add = |longer: i64, events: &[Event]| case.causes.add(&[slower(&SPIN, &[(Copied, longer)])], events, &span(), 0);
+    for _ in 0..3 {
+        add(80_000, &stay(1, 350, 70_350, 99, SERVER));
+    }
+    add(500_000, &[event(1, 450_350, 450_000, What::Softirq(9))]);
+    // Not slow.
+    add(50_000, &[event(1, 40_350, 40_000, What::Interrupt(5))]);
+    let table = case.causes.table(&typical, &case.names);
+    let rows: Vec<_> = table.iter().map(|cause| (cause.cause.as_str(), cause.who.as_str(), cause.count, cause.lost_ns)).collect();
+    let expected = [
+        ("soft interrupt", "RCU", 1, 450_000),
+        ("preempted", "stress (pid 99)", 3, 210_000),
+        ("nothing seen", "CPU 1 (server)", 4, 80_000),
+    ];
+    assert_eq!(rows, expected);
+    assert!(table.iter().all(|cause| !cause.advice.is_empty()));
+}
+
+#[test]
+fn many_who_did_the_same_are_one_row() {
+    let mut case = Case::new(&SPIN);
+    for thread in 100..110 {
+        let longer = 10_000 * i64::from(thread);
+        case.causes.add(&[slower(&SPIN, &[(Copied, longer)])], &stay(1, 350, longer + 350, thread, SERVER), &span(), 0);
+    }
+    let table = case.causes.table(&typical(&SPIN), &case.names);
+    let rows: Vec<_> = table.iter().map(|cause| (cause.who.as_str(), cause.count, cause.lost_ns)).collect();
+    let expected = [("7 others", 7, 7_210_000), ("pid 109", 1, 1_090_000), ("pid 108", 1, 1_080_000), ("pid 107", 1, 1_070_000)];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn the_slowest_are_kept_and_no_more() {
+    let mut case = Case::new(&SPIN);
+    let all: Vec<Transaction> = (0..KEPT as i64 + 500).map(|n| slower(&SPIN, &[(Copied, n)])).collect();
+    case.causes.add(&all, &[], &span(), 5);
+    assert_eq!(case.causes.slowest.len(), KEPT);
+    let least = case.causes.slowest.peek().map(|Reverse(slow)| slow.rtt_ns);
+    assert_eq!(least, Some(all[500].rtt_ns()));
+    let slowest = case.causes.slowest(1, &typical(&SPIN), &case.names);
+    assert_eq!((slowest[0].0.rtt_ns, slowest[0].0.at_ns), (all[all.len() - 1].rtt_ns(), 5 + BEGAN as u64));
+}
+
+#[test]
+fn counts_for_the_detectors_are_of_all_blocks() {
+    let mut case = Case::new(&SPIN);
+    let events = [
+        event(1, 100, 0, What::Acknowledged { by: Origin::Server, late: true }),
+        event(1, 200, 0, What::Acknowledged { by: Origin::Server, late: false }),
+        event(0, 300, 0, What::Overflowed(Origin::Client)),
+        event(0, 400, 0, What::Switched { from: 99, to: CLIENT, runnable: true }),
+    ];
+    for _ in 0..2 {
+        case.causes.add(&[Transaction { packets: 2, ..slower(&SPIN, &[]) }], &events, &span(), 0);
+    }
+    let causes = &case.causes;
+    assert_eq!((causes.late_acks, causes.overflows, causes.parted, causes.traced_ns), ([0, 2], [2, 0], 2, 200_000_000));
+    assert_eq!(causes.totals.get(&(0, Busy::Thread(99))), Some(&(2 * (BEGAN as u64 + 400))));
+    let holders: HashMap<u32, u32> = [(0, CLIENT)].into();
+    assert_eq!(causes.holders, holders);
+}

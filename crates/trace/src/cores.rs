@@ -1,0 +1,304 @@
+//! What the CPUs of both threads did, from events: who had a CPU from when to when.
+//!
+//! ```text
+//!   threads      ──── hairpin ────┬───────── stress ─────────┬──── hairpin ────
+//!   idle                                                                          what lies further down has the CPU,
+//!   soft                   ▐▌                    ▐███▌                            and what lies above it waits
+//!   hard                  ▐▌                     ▐▌
+//! ```
+
+use std::collections::HashMap;
+
+use crate::events::{Event, What};
+
+/// Events of a transaction that are kept, at most: a flood of interrupts is told from a part of them.
+const MOST: usize = 256;
+
+/// Soft interrupts for packets, as `include/linux/interrupt.h` counts them.
+const NET_TX: u32 = 2;
+const NET_RX: u32 = 3;
+
+/// What had a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Busy {
+    /// This thread; 0 is the kernel's own that idles.
+    Thread(u32),
+    /// Nothing, in this idle state.
+    Idle(u32),
+    /// A soft interrupt, by its number.
+    Softirq(u32),
+    /// A device's interrupt, by its number.
+    Interrupt(u32),
+    /// The CPU's own timer.
+    Timer,
+    /// A call from another CPU.
+    Call,
+}
+
+impl Busy {
+    /// What has the CPU while several are there.
+    fn rank(self) -> u8 {
+        match self {
+            Busy::Thread(_) => 0,
+            Busy::Idle(_) => 1,
+            Busy::Softirq(_) => 2,
+            Busy::Interrupt(_) | Busy::Timer | Busy::Call => 3,
+        }
+    }
+}
+
+/// An event on the scale of the transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Where.
+    pub cpu: u32,
+    /// When it was over, in ns since the block's first reading.
+    pub at: i64,
+    /// How long it took, in ns; of [`What::Stolen`] how much was stolen.
+    pub took: u64,
+    /// What it was.
+    pub what: What,
+    /// Since when: of [`What::Stolen`] the look before.
+    pub since: i64,
+}
+
+impl Seen {
+    fn busy(&self) -> Option<Busy> {
+        match self.what {
+            What::Interrupt(number) => Some(Busy::Interrupt(number)),
+            What::Timer => Some(Busy::Timer),
+            What::Reschedule | What::Call => Some(Busy::Call),
+            What::Softirq(number) => Some(Busy::Softirq(number)),
+            What::Idle(state) => Some(Busy::Idle(state)),
+            _ => None,
+        }
+    }
+}
+
+/// A block's events.
+#[derive(Clone, Debug, Default)]
+pub struct Cores {
+    events: Vec<Seen>,
+    /// Every switch of a CPU: when, from whom, to whom.
+    switches: HashMap<u32, Vec<(i64, u32, u32)>>,
+    /// Who had a CPU when the block before ended.
+    before: HashMap<u32, u32>,
+}
+
+impl Cores {
+    /// Of a block's events in the order of time, on another scale; `before` says who had each CPU when it began, as far as that is known, and says afterwards who has it
+    /// when it ends.
+    pub fn new(events: &[Event], scale: impl Fn(u64) -> i64, before: &mut HashMap<u32, u32>) -> Cores {
+        let mut cores = Cores { before: before.clone(), ..Cores::default() };
+        let mut looked: HashMap<u32, i64> = HashMap::new();
+        for event in events {
+            let at = scale(event.at);
+            let since = match event.what {
+                What::Stolen => looked.get(&event.cpu).copied().unwrap_or(i64::MIN),
+                _ => at - event.took as i64,
+            };
+            if let What::Switched { from, to, .. } = event.what {
+                cores.switches.entry(event.cpu).or_default().push((at, from, to));
+                before.insert(event.cpu, to);
+            }
+            if matches!(event.what, What::Switched { .. } | What::Timer | What::Stolen) {
+                looked.insert(event.cpu, at);
+            }
+            cores.events.push(Seen { cpu: event.cpu, at, took: event.took, what: event.what, since });
+        }
+        cores
+    }
+
+    /// Which thread had the CPU at a moment.
+    fn holder(&self, cpu: u32, at: i64) -> Option<u32> {
+        let none = Vec::new();
+        let switches = self.switches.get(&cpu).unwrap_or(&none);
+        let next = switches.partition_point(|(when, ..)| *when <= at);
+        let earlier = next.checked_sub(1).map(|earlier| switches[earlier].2);
+        earlier.or_else(|| switches.first().map(|first| first.1)).or_else(|| self.before.get(&cpu).copied())
+    }
+
+    /// What went on at any time from one moment to another on these CPUs.
+    pub fn during(&self, from: i64, to: i64, cpus: &[u32]) -> During {
+        let first = self.events.partition_point(|event| event.at < from);
+        // What the hypervisor took is seen at the next look, some ms later at most.
+        let late = self.events[first..].iter().take_while(|event| event.at <= to.saturating_add(LATE_NS));
+        let mut events: Vec<Seen> =
+            late.filter(|event| event.at <= to || (event.what == What::Stolen && event.since < to)).copied().collect();
+        let left_out = events.len().saturating_sub(MOST);
+        if left_out > 0 {
+            events.sort_by_key(|event| std::cmp::Reverse((matches!(event.what, What::Switched { .. }), event.took)));
+            events.truncate(MOST);
+            events.sort_by_key(|event| event.at);
+        }
+        let holders = cpus.iter().filter_map(|cpu| Some((*cpu, self.holder(*cpu, from)?))).collect();
+        During { from, to, holders, events, left_out }
+    }
+
+    /// How long each had a CPU over a span of time, threads and idle states apart from what interrupted them.
+    pub fn totals(&self, from: i64, to: i64, into: &mut HashMap<(u32, Busy), u64>) {
+        for (cpu, switches) in &self.switches {
+            let mut since = from;
+            for (at, left, _) in switches {
+                let at = (*at).clamp(from, to);
+                *into.entry((*cpu, Busy::Thread(*left))).or_default() += (at - since).max(0) as u64;
+                since = since.max(at);
+            }
+            if let Some((.., last)) = switches.last() {
+                *into.entry((*cpu, Busy::Thread(*last))).or_default() += (to - since).max(0) as u64;
+            }
+        }
+        for event in &self.events {
+            if let Some(busy) = event.busy() {
+                let inside = event.at.min(to) - event.since.max(from);
+                *into.entry((event.cpu, busy)).or_default() += inside.max(0) as u64;
+            }
+        }
+    }
+}
+
+/// The timer's tick at 100 Hz: so late may be seen what the hypervisor took.
+const LATE_NS: i64 = 10_000_000;
+
+/// What went on during a transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct During {
+    from: i64,
+    to: i64,
+    /// Who had each CPU at its start.
+    holders: Vec<(u32, u32)>,
+    /// In the order of time.
+    events: Vec<Seen>,
+    /// Events beyond those that are kept.
+    pub left_out: usize,
+}
+
+impl During {
+    /// The events.
+    pub fn events(&self) -> &[Seen] {
+        &self.events
+    }
+
+    /// Leaves out soft interrupts for packets that handed on a packet of the transaction itself, at one of these moments: they are its way, not in its way.
+    pub fn without_own(mut self, moments: &[i64]) -> During {
+        let own = |seen: &Seen| moments.iter().any(|at| (seen.since..=seen.at).contains(at));
+        self.events.retain(|seen| !(matches!(seen.what, What::Softirq(NET_TX | NET_RX)) && own(seen)));
+        self
+    }
+
+    /// How long each had a CPU from one moment to another, in ns.
+    pub fn shares(&self, cpu: u32, from: i64, to: i64) -> Vec<(Busy, u64)> {
+        let stretches = self.stretches(cpu, from, to);
+        let mut edges: Vec<i64> = stretches.iter().flat_map(|stretch| [stretch.0, stretch.1]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let mut shares: Vec<(Busy, u64)> = Vec::new();
+        for pair in edges.windows(2) {
+            let over = stretches.iter().filter(|(since, until, _)| *since <= pair[0] && *until >= pair[1]);
+            let Some((.., busy)) = over.max_by_key(|(.., busy)| busy.rank()) else { continue };
+            let ns = (pair[1] - pair[0]) as u64;
+            match shares.iter_mut().find(|(known, _)| known == busy) {
+                Some((_, sum)) => *sum += ns,
+                None => shares.push((*busy, ns)),
+            }
+        }
+        shares
+    }
+
+    /// What lies over a span of time, one above the other: from, to, what.
+    fn stretches(&self, cpu: u32, from: i64, to: i64) -> Vec<(i64, i64, Busy)> {
+        let mut found = Vec::new();
+        let mut add = |since: i64, until: i64, busy| {
+            let (since, until) = (since.max(from), until.min(to));
+            if since < until {
+                found.push((since, until, busy));
+            }
+        };
+        let mut holder = self.holders.iter().find(|(of, _)| *of == cpu).map(|(_, thread)| *thread);
+        let mut since = self.from;
+        for event in self.events.iter().filter(|event| event.cpu == cpu) {
+            if let What::Switched { from: left, to: came, .. } = event.what {
+                add(since, event.at, Busy::Thread(holder.unwrap_or(left)));
+                (holder, since) = (Some(came), event.at);
+            }
+            if let Some(busy) = event.busy() {
+                add(event.since, event.at, busy);
+            }
+        }
+        if let Some(thread) = holder {
+            add(since, self.to, Busy::Thread(thread));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(cpu: u32, at: u64, took: u64, what: What) -> Event {
+        Event { cpu, at, took, what }
+    }
+
+    fn switch(cpu: u32, at: u64, from: u32, to: u32) -> Event {
+        event(cpu, at, 0, What::Switched { from, to, runnable: true })
+    }
+
+    fn cores(events: &[Event], before: &mut HashMap<u32, u32>) -> Cores {
+        // A scale of its own: 1,000 less.
+        Cores::new(events, |at| at as i64 - 1_000, before)
+    }
+
+    #[test]
+    fn what_interrupts_has_the_cpu_and_who_is_interrupted_has_not() {
+        let events = [
+            switch(1, 1_100, 7, 9),
+            event(1, 1_260, 20, What::Interrupt(33)),
+            event(1, 1_300, 100, What::Softirq(3)),
+            event(0, 1_350, 300, What::Idle(1)),
+            switch(1, 1_400, 9, 7),
+        ];
+        let mut before = HashMap::new();
+        let cores = cores(&events, &mut before);
+        assert_eq!(before, HashMap::from([(1, 7)]));
+        let during = cores.during(50, 500, &[0, 1]);
+        let found = during.shares(1, 50, 500);
+        let expected =
+            [(Busy::Thread(7), 50 + 100), (Busy::Thread(9), 100 + 100), (Busy::Softirq(3), 80), (Busy::Interrupt(33), 20)];
+        assert_eq!(found, expected);
+        assert_eq!(during.shares(1, 220, 250), [(Busy::Softirq(3), 20), (Busy::Interrupt(33), 10)]);
+        assert_eq!(during.shares(0, 50, 500), [(Busy::Idle(1), 300)]);
+        let mut totals = HashMap::new();
+        cores.totals(0, 500, &mut totals);
+        let known = |busy| totals.get(&(1, busy)).copied();
+        assert_eq!((known(Busy::Thread(7)), known(Busy::Thread(9)), known(Busy::Softirq(3))), (Some(200), Some(300), Some(100)));
+    }
+
+    #[test]
+    fn a_cpu_that_nobody_left_is_whose_it_was() {
+        let mut before = HashMap::from([(0, 42)]);
+        let cores = cores(&[event(1, 1_010, 5, What::Timer)], &mut before);
+        assert_eq!(cores.during(0, 100, &[0, 1]).shares(0, 20, 60), [(Busy::Thread(42), 40)]);
+        assert_eq!(cores.during(0, 100, &[0, 1]).shares(1, 0, 100), [(Busy::Timer, 5)]);
+    }
+
+    #[test]
+    fn what_was_stolen_lies_between_two_looks() {
+        let events = [event(0, 1_100, 2, What::Timer), event(0, 5_000, 700, What::Stolen), event(0, 9_000, 1, What::Stolen)];
+        let cores = cores(&events, &mut HashMap::new());
+        let during = cores.during(200, 300, &[0]);
+        assert_eq!(during.events().iter().map(|seen| (seen.since, seen.at, seen.took)).collect::<Vec<_>>(), [(100, 4_000, 700)]);
+        assert!(during.shares(0, 200, 300).is_empty());
+    }
+
+    #[test]
+    fn of_a_flood_the_longest_are_kept() {
+        let mut events: Vec<Event> = (0..1_000).map(|n| event(0, 1_000 + 10 * n, n % 7, What::Softirq(3))).collect();
+        events[500] = switch(0, 6_000, 1, 2);
+        let during = cores(&events, &mut HashMap::new()).during(0, 10_000, &[0]);
+        assert_eq!((during.events().len(), during.left_out), (MOST, 1_000 - MOST));
+        assert!(during.events().is_sorted_by_key(|seen| seen.at));
+        assert!(during.events().iter().any(|seen| matches!(seen.what, What::Switched { .. })));
+        assert!(during.events().iter().filter(|seen| seen.took > 0).all(|seen| seen.took >= 5));
+    }
+}

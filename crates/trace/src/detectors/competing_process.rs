@@ -1,0 +1,76 @@
+//! Others had a measured core.
+
+use super::{Detector, Observed, SIDES};
+use crate::advice::Advice;
+use crate::causes::Kind;
+use crate::cores::Busy;
+
+/// See `docs/detectors/competing-process.md`.
+pub(super) struct CompetingProcess;
+
+/// From this part of the traced time on.
+const SHARE: f64 = 0.02;
+/// So many are named.
+const NAMED: usize = 3;
+
+impl Detector for CompetingProcess {
+    fn name(&self) -> &'static str {
+        "competing-process"
+    }
+
+    fn advice(&self) -> Advice {
+        Kind::Preempted.of().advice
+    }
+
+    fn look(&self, observed: &Observed<'_>) -> Option<String> {
+        let cores = [0, 1].into_iter().filter_map(|side| of_core(observed, side));
+        let cores: Vec<String> = cores.collect();
+        (!cores.is_empty()).then(|| cores.join("; "))
+    }
+}
+
+fn of_core(observed: &Observed<'_>, side: usize) -> Option<String> {
+    let cpu = observed.whose.cpus[side]?;
+    if side == 1 && observed.whose.cpus[0] == Some(cpu) {
+        return None;
+    }
+    let others = observed.totals.iter().filter_map(|((of, busy), ns)| match busy {
+        Busy::Thread(thread) if *of == cpu && is_other(observed, *thread) => Some((*ns, *thread)),
+        _ => None,
+    });
+    let mut others: Vec<(u64, u32)> = others.collect();
+    others.sort_unstable_by(|a, b| b.cmp(a));
+    let share = |ns: u64| ns as f64 / observed.traced_ns.max(1) as f64;
+    let all: u64 = others.iter().map(|(ns, _)| ns).sum();
+    if share(all) < SHARE {
+        return None;
+    }
+    let percent = |ns: u64| format!("{:.1} %", share(ns) * 100.0);
+    let named: Vec<String> =
+        others.iter().take(NAMED).map(|(ns, thread)| format!("{} {}", observed.names.thread(*thread), percent(*ns))).collect();
+    Some(format!("others had CPU {cpu} (the {}'s) for {} of the time: {}", SIDES[side], percent(all), named.join(", ")))
+}
+
+/// Neither a side's own, nor the kernel's idle one, nor the one that has a detector of its own.
+fn is_other(observed: &Observed<'_>, thread: u32) -> bool {
+    thread != 0 && !observed.whose.threads.contains(&thread) && !observed.names.bare(thread).starts_with("ksoftirqd/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Run;
+    use super::*;
+
+    #[test]
+    fn others_are_told_from_the_sides_own_threads() {
+        let mut run = Run::clean();
+        run.named(99, "stress");
+        run.had(1, Busy::Thread(99), 480_000_000);
+        run.had(1, Busy::Thread(98), 1_000_000);
+        run.had(3, Busy::Thread(97), 900_000_000);
+        let found = run.found("competing-process").unwrap();
+        assert_eq!(found, "others had CPU 1 (the server's) for 48.1 % of the time: stress (99) 48.0 %, thread 98 0.1 %");
+        run.had(1, Busy::Thread(99), 10_000_000);
+        assert_eq!(run.found("competing-process"), None);
+    }
+}
