@@ -55,6 +55,13 @@ pub const QUICKACK: OptionDef = OptionDef {
     default: "kernel",
     doc: "TCP_QUICKACK, set again for every message since the kernel forgets it: on acknowledges at once, off delays",
 };
+/// Writes per message.
+pub const WRITES: OptionDef = OptionDef {
+    name: "writes",
+    values: Values::Number(1, 16),
+    default: "1",
+    doc: "a message leaves in so many writes of the same length: more than one with nodelay=off meets delayed acknowledgements",
+};
 /// TCP_CORK.
 pub const CORK: OptionDef =
     OptionDef { name: "cork", values: ON_OFF, default: "off", doc: "TCP_CORK: partial segments are held back for up to 200 ms" };

@@ -37,6 +37,11 @@ impl<const QUICKACK: i32> Stream<QUICKACK> {
         fds.into_iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
     }
 
+    /// Sends what the buffer had no room for.
+    pub(crate) fn push(&self, rest: &[u8]) -> io::Result<()> {
+        push_rest(&self.fd, rest, self.patience, |rest| send(&self.fd, rest, SendFlags::NOSIGNAL))
+    }
+
     /// The socket.
     pub(crate) fn socket(&self) -> &OwnedFd {
         &self.fd
@@ -66,7 +71,7 @@ impl<const QUICKACK: i32> Carrier for Stream<QUICKACK> {
             Some(sent) if sent == message.len() => Ok(true),
             None => Ok(false),
             Some(sent) => {
-                push_rest(&self.fd, &message[sent..], self.patience, |rest| send(&self.fd, rest, SendFlags::NOSIGNAL))?;
+                self.push(&message[sent..])?;
                 Ok(true)
             }
         }

@@ -119,6 +119,7 @@ fn flows_threads_and_requests_in_flight() {
         ("udp:block", 2, 2, 4, 100),
         ("tcp:epoll/poll", 5, 2, 8, 300),
         ("tcp:block", 1, 1, 8, 10_000),
+        ("tcp:epoll,writes=3,quickack=on/spin,writes=2", 2, 2, 8, 300),
         ("unix:poll", 3, 1, 5, 1000),
         ("unix:block", 1, 1, 8, 10_000),
         ("unix-dgram:block", 1, 1, 60, 10_000),
