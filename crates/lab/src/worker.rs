@@ -87,6 +87,8 @@ impl Worker {
     fn adopt(parent: u32, neighbour: bool, stamps: bool) -> io::Result<Worker> {
         die_with(parent)?;
         process::install_nudge_handler()?;
+        // Started as /proc/self/exe it would be called exe, in the lists of this host and in timelines.
+        let _ = std::fs::write("/proc/self/comm", "hairpin");
         let (clock, no_tsc) = choose_clock();
         Ok(Worker {
             parent,

@@ -173,9 +173,9 @@ pub struct Cause {
     pub cause: String,
     /// By whom, such as `stress-ng (pid 4711)`; empty where there is nobody.
     pub who: String,
-    /// Transactions.
+    /// Slow transactions of which it took a tenth of the time lost or more.
     pub count: u64,
-    /// By how much these took longer than the typical p50, together.
+    /// What it took of the time by which all slow transactions were longer than the typical p50.
     pub lost_ns: u64,
     /// What to do, naming a knob or a path option.
     pub advice: String,

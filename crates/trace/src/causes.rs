@@ -149,13 +149,31 @@ impl Causes {
             }
             let began = transaction.began();
             let during = cores.during(began, began + rtt_ns as i64, &self.whose.known());
-            let during = during.without_own(&handed_on(transaction));
+            let during = during.without_own(&handed_on(transaction)).with_own(self.ran(transaction));
             let at_ns = at_ns.saturating_add_signed(began);
             self.slowest.push(Reverse(Slow { rtt_ns, at_ns, transaction: transaction.clone(), during }));
             if full {
                 self.slowest.pop();
             }
         }
+    }
+
+    /// When the threads of the flow are known to have run, as far as a transaction tells.
+    fn ran(&self, transaction: &Transaction) -> Vec<(u32, i64, u32)> {
+        let mut ran = Vec::new();
+        for (way, (sender, receiver)) in transaction.ways.iter().zip([(0, 1), (1, 0)]) {
+            for (moment, at) in way {
+                let side = match moment {
+                    Moment::Send => sender,
+                    Moment::Copied | Moment::Returned => receiver,
+                    _ => continue,
+                };
+                if let Some(cpu) = self.whose.cpus[side] {
+                    ran.push((cpu, *at, self.whose.threads[side]));
+                }
+            }
+        }
+        ran
     }
 
     /// The events of a block whose transactions cannot be told are of no use, but who had the CPUs at its end is.

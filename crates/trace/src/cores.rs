@@ -109,13 +109,15 @@ impl Cores {
         cores
     }
 
-    /// Which thread had the CPU at a moment.
-    fn holder(&self, cpu: u32, at: i64) -> Option<u32> {
+    /// Which thread had a CPU at a moment, and which left it first after another.
+    fn held(&self, cpu: u32, from: i64, to: i64) -> Option<Held> {
         let none = Vec::new();
         let switches = self.switches.get(&cpu).unwrap_or(&none);
-        let next = switches.partition_point(|(when, ..)| *when <= at);
+        let next = switches.partition_point(|(when, ..)| *when <= from);
         let earlier = next.checked_sub(1).map(|earlier| switches[earlier].2);
-        earlier.or_else(|| switches.first().map(|first| first.1)).or_else(|| self.before.get(&cpu).copied())
+        let first = earlier.or_else(|| switches.first().map(|first| first.1)).or_else(|| self.before.get(&cpu).copied())?;
+        let leaves = switches.iter().skip(switches.partition_point(|(when, ..)| *when <= to)).map(|next| next.1).next();
+        Some(Held { cpu, first, leaves })
     }
 
     /// What went on at any time from one moment to another on these CPUs.
@@ -131,8 +133,8 @@ impl Cores {
             events.truncate(MOST);
             events.sort_by_key(|event| event.at);
         }
-        let holders = cpus.iter().filter_map(|cpu| Some((*cpu, self.holder(*cpu, from)?))).collect();
-        During { from, to, holders, events, left_out }
+        let holders = cpus.iter().filter_map(|cpu| self.held(*cpu, from, to)).collect();
+        During { from, to, holders, events, left_out, own: Vec::new() }
     }
 
     /// How long each had a CPU over a span of time, threads and idle states apart from what interrupted them.
@@ -140,6 +142,7 @@ impl Cores {
         for (cpu, switches) in &self.switches {
             let mut since = from;
             for (at, left, _) in switches {
+                // Who left had it. Where somebody else had come, a switch between the two was not seen.
                 let at = (*at).clamp(from, to);
                 *into.entry((*cpu, Busy::Thread(*left))).or_default() += (at - since).max(0) as u64;
                 since = since.max(at);
@@ -160,13 +163,23 @@ impl Cores {
 /// The timer's tick at 100 Hz: so late may be seen what the hypervisor took.
 const LATE_NS: i64 = 10_000_000;
 
+/// Who had a CPU when a transaction began, and who left it first after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    cpu: u32,
+    first: u32,
+    leaves: Option<u32>,
+}
+
 /// What went on during a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct During {
     from: i64,
     to: i64,
-    /// Who had each CPU at its start.
-    holders: Vec<(u32, u32)>,
+    /// Who had each CPU.
+    holders: Vec<Held>,
+    /// When a thread of the flow is known to have had a CPU: CPU, when, thread.
+    own: Vec<(u32, i64, u32)>,
     /// In the order of time.
     events: Vec<Seen>,
     /// Events beyond those that are kept.
@@ -183,6 +196,13 @@ impl During {
     pub fn without_own(mut self, moments: &[i64]) -> During {
         let own = |seen: &Seen| moments.iter().any(|at| (seen.since..=seen.at).contains(at));
         self.events.retain(|seen| !(matches!(seen.what, What::Softirq(NET_TX | NET_RX)) && own(seen)));
+        self
+    }
+
+    /// With the moments at which a thread of the flow had a CPU, in order: CPU, when, thread. A kernel may keep some switches to itself; then these say that who
+    /// came has left.
+    pub fn with_own(mut self, own: Vec<(u32, i64, u32)>) -> During {
+        self.own = own;
         self
     }
 
@@ -214,11 +234,13 @@ impl During {
                 found.push((since, until, busy));
             }
         };
-        let mut holder = self.holders.iter().find(|(of, _)| *of == cpu).map(|(_, thread)| *thread);
+        let held = self.holders.iter().find(|held| held.cpu == cpu);
+        let mut holder = held.map(|held| held.first);
         let mut since = self.from;
         for event in self.events.iter().filter(|event| event.cpu == cpu) {
             if let What::Switched { from: left, to: came, .. } = event.what {
-                add(since, event.at, Busy::Thread(holder.unwrap_or(left)));
+                let thread = holder.unwrap_or(left);
+                add(since, self.left_by(cpu, since, event.at, thread == left), Busy::Thread(thread));
                 (holder, since) = (Some(came), event.at);
             }
             if let Some(busy) = event.busy() {
@@ -226,9 +248,16 @@ impl During {
             }
         }
         if let Some(thread) = holder {
-            add(since, self.to, Busy::Thread(thread));
+            let seen = held.and_then(|held| held.leaves) == Some(thread);
+            add(since, self.left_by(cpu, since, self.to, seen), Busy::Thread(thread));
         }
         found
+    }
+
+    /// Until when somebody who came had the CPU at most: until it was seen leaving, else until a thread of the flow ran there.
+    fn left_by(&self, cpu: u32, since: i64, until: i64, seen: bool) -> i64 {
+        let runs = self.own.iter().find(|(of, at, _)| *of == cpu && *at > since && *at < until);
+        runs.filter(|_| !seen).map_or(until, |(_, at, _)| *at)
     }
 }
 
@@ -280,6 +309,23 @@ mod tests {
         let cores = cores(&[event(1, 1_010, 5, What::Timer)], &mut before);
         assert_eq!(cores.during(0, 100, &[0, 1]).shares(0, 20, 60), [(Busy::Thread(42), 40)]);
         assert_eq!(cores.during(0, 100, &[0, 1]).shares(1, 0, 100), [(Busy::Timer, 5)]);
+    }
+
+    #[test]
+    fn who_was_not_seen_leaving_had_the_cpu_until_a_thread_of_the_flow_ran_there() {
+        // 75 comes, and next it is 7 that leaves.
+        let events = [switch(0, 1_100, 7, 75), switch(0, 1_900, 7, 9), switch(0, 2_000, 9, 7)];
+        let cores = cores(&events, &mut HashMap::new());
+        let during = |own: &[(u32, i64, u32)]| cores.during(0, 800, &[0]).with_own(own.to_vec());
+        assert_eq!(during(&[]).shares(0, 0, 800), [(Busy::Thread(7), 100), (Busy::Thread(75), 700)]);
+        let own = [(0, 50, 7), (0, 300, 7), (0, 700, 7)];
+        assert_eq!(during(&own).shares(0, 0, 800), [(Busy::Thread(7), 100), (Busy::Thread(75), 200)]);
+        // One that was seen leaving had it until then.
+        let during = cores.during(850, 1_050, &[0]).with_own(vec![(0, 950, 7)]);
+        assert_eq!(during.shares(0, 850, 1_050), [(Busy::Thread(75), 50), (Busy::Thread(9), 100), (Busy::Thread(7), 50)]);
+        let mut totals = HashMap::new();
+        cores.totals(0, 2_000, &mut totals);
+        assert_eq!(totals.get(&(0, Busy::Thread(75))), None);
     }
 
     #[test]

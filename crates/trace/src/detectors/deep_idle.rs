@@ -38,7 +38,10 @@ impl Detector for DeepIdle {
         if all < LEAST_NS || all < typical * SHARE {
             return None;
         }
-        let parts = asleep.iter().map(|(side, ns, state)| format!("{} for the {}'s core out of {state}", us(*ns), SIDES[*side]));
+        let parts = asleep
+            .iter()
+            .filter(|(_, ns, _)| *ns >= all / 10.0)
+            .map(|(side, ns, state)| format!("{} for the {}'s core out of {state}", us(*ns), SIDES[*side]));
         Some(format!("of a typical round trip of {} wake-ups take {}", us(typical), parts.collect::<Vec<_>>().join(" and ")))
     }
 }

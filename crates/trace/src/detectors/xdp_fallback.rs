@@ -1,8 +1,9 @@
 //! AF_XDP does its work in the stack, or copies every frame, though nobody asked for that.
 
+use hairpin_record::run::{Granted, Side};
+
 use super::{Detector, Observed};
 use crate::advice::{Advice, Name};
-use hairpin_record::run::Side;
 
 /// See `docs/detectors/xdp-fallback.md`.
 pub(super) struct XdpFallback;
@@ -20,20 +21,21 @@ impl Detector for XdpFallback {
     }
 
     fn look(&self, observed: &Observed<'_>) -> Option<String> {
-        let fallen = observed.explained.granted.iter().filter_map(|granted| {
-            let what = match (granted.option.as_str(), granted.got.as_str()) {
-                ("mode", "generic") => "generic XDP, on the kernel's copy of a frame",
-                ("zero-copy", "off") => "copy mode",
-                _ => return None,
+        if !observed.explained.path.contains("xdp:") {
+            return None;
+        }
+        let fallen = [("mode", "generic", "runs in the stack, not in the driver"), ("zero-copy", "off", "copies every frame")];
+        let fallen = fallen.into_iter().filter_map(|(option, got, what)| {
+            let asked = format!("{option}={got}");
+            let unasked = |granted: &&Granted| {
+                granted.option == option && granted.got == got && !side(&observed.explained.path, granted.side).contains(&asked)
             };
-            let asked = format!("{}={}", granted.option, granted.got);
-            (!side(&observed.explained.path, granted.side).contains(&asked))
-                .then(|| format!("{what} on the {} ({})", granted.side, granted.why))
+            let granted: Vec<&Granted> = observed.explained.granted.iter().filter(unasked).collect();
+            let sides = granted.iter().map(|granted| granted.side.to_string()).collect::<Vec<_>>().join(" and ");
+            granted.first().map(|granted| format!("{what} on {sides} ({})", granted.why))
         });
-        let mut fallen: Vec<String> = fallen.collect();
-        fallen.dedup();
-        let is_xdp = observed.explained.path.contains("xdp:");
-        (is_xdp && !fallen.is_empty()).then(|| format!("AF_XDP fell back to {}", fallen.join(", ")))
+        let fallen: Vec<String> = fallen.collect();
+        (!fallen.is_empty()).then(|| format!("AF_XDP {}", fallen.join("; it ")))
     }
 }
 
@@ -54,7 +56,7 @@ mod tests {
         run.granted("zero-copy", "off", "off", "its driver has none");
         assert_eq!(run.found("xdp-fallback"), None, "no AF_XDP");
         run.explained.path = "xdp:spin,mode=generic/xdp:spin,mode=generic".into();
-        assert_eq!(run.found("xdp-fallback").unwrap(), "AF_XDP fell back to copy mode on the client (its driver has none)");
+        assert_eq!(run.found("xdp-fallback").unwrap(), "AF_XDP copies every frame on client (its driver has none)");
         run.explained.path = "xdp:spin,mode=generic,zero-copy=off/xdp:spin".into();
         assert_eq!(run.found("xdp-fallback"), None);
     }
