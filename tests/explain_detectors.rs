@@ -1,0 +1,351 @@
+//! Detectors and causes of `hairpin explain`, each provoked for real on this host, after a clean run in which the detector stays silent.
+//!
+//! It has no test harness, because a harness runs tests side by side, and here each wants both cores. What cannot run here says so and is skipped; with
+//! HAIRPIN_MUST_RUN=1 that is a failure.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::panic::catch_unwind;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+use std::{env, fs};
+
+use hairpin_iopath::path::IO_PATHS;
+use hairpin_lab::link::LinkSpec;
+use hairpin_sys::wait::Policy;
+use hairpin_trace::advice::Name;
+use hairpin_trace::causes::KINDS;
+use hairpin_trace::detectors::DETECTORS;
+use hairpin_tune::KNOBS;
+use serde_json::Value;
+use support::{Home, can, namespaces, workers_of};
+
+const TESTS: &[(&str, fn())] = &[
+    ("every name that an advice mentions exists", names_exist),
+    ("deep-idle-wake-up", deep_idle),
+    ("nagle-delayed-ack", nagle),
+    ("low-rate-penalty", low_rate),
+    ("shared-core", shared_core),
+    ("competing-process", competing_process),
+    ("deferred-softirq", deferred_softirq),
+    ("busy-poll-not-in-force", busy_poll),
+    ("xdp-fallback", xdp_fallback),
+    ("receive-queue-overflow", queue_overflow),
+    ("the cause table names a process on the server's core", the_table_names_it),
+    ("a timeline tells who came and who left", timelines),
+];
+
+/// Two phases, and as little as that.
+const SHORT: &str = "--link veth --duration 800ms --warmup 20ms";
+/// Others of this host may be what a detector looks for; one quiet run is enough.
+const TRIES: usize = 6;
+
+fn main() -> ExitCode {
+    let filter = env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&filter)) {
+        let possible = || can(&format!("explain_detectors: {name}"), namespaces(), "BPF programs and namespaces need root");
+        // Names exist everywhere.
+        let here = if *name == TESTS[0].0 { Ok(true) } else { catch_unwind(possible) };
+        match here {
+            Ok(false) => skipped += 1,
+            Ok(true) if catch_unwind(test).is_ok() => {
+                println!("explain_detectors: {name}: ok");
+                passed += 1;
+            }
+            _ => {
+                println!("explain_detectors: {name}: FAILED");
+                failed += 1;
+            }
+        }
+    }
+    println!("explain_detectors: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+// ---- what is run -------------------------------------------------------------------------------------------------------
+
+fn explained(args: &str) -> Value {
+    let record = Home::new().json(&format!("explain {args}"));
+    assert_eq!(record["error"], Value::Null, "{args}");
+    record["results"][0].clone()
+}
+
+/// What a detector has seen in a run.
+fn seen(result: &Value, detector: &str) -> Option<String> {
+    let findings = result["findings"].as_array().expect("findings");
+    let finding = findings.iter().find(|finding| finding["detector"] == detector)?;
+    assert!(!finding["advice"].as_str().unwrap_or_default().is_empty(), "{finding}");
+    Some(finding["seen"].as_str().expect("words").to_owned())
+}
+
+/// A run in which the detector is silent.
+#[track_caller]
+fn silent(detector: &str, args: &str) {
+    let mut last = None;
+    for _ in 0..TRIES {
+        await_quiet();
+        last = seen(&explained(args), detector);
+        if last.is_none() {
+            return;
+        }
+    }
+    panic!("{detector} is not silent in {TRIES} runs of {args}: {last:?}");
+}
+
+/// A run in which it is not.
+#[track_caller]
+fn found(detector: &str, args: &str) -> String {
+    let said = (0..TRIES).find_map(|_| seen(&explained(args), detector));
+    let said = said.unwrap_or_else(|| panic!("{detector} sees nothing in {TRIES} runs of {args}"));
+    println!("explain_detectors: {detector}: {said}");
+    said
+}
+
+/// Waits for a moment in which nobody else wants the cores, but not for long.
+fn await_quiet() {
+    let busy = || {
+        let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
+        let total = text.lines().next().unwrap_or_default();
+        // user, nice, system; idle is the fourth.
+        total.split_whitespace().skip(1).take(3).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
+    };
+    for _ in 0..20 {
+        let before = busy();
+        sleep(Duration::from_millis(100));
+        // In ticks of 10 ms, of some 20 on two cores.
+        if busy() - before <= 2 {
+            return;
+        }
+    }
+}
+
+/// A process of this test that is killed with it.
+struct Noise(Child);
+
+impl Noise {
+    fn start(program: &str, args: &[&str]) -> Noise {
+        // Whatever ends this test ends it too.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", program]).args(args).stdin(Stdio::null()).stdout(Stdio::null());
+        Noise(command.spawn().expect("setpriv of util-linux"))
+    }
+
+    /// A busy loop on one CPU.
+    fn loops_on(cpu: u32) -> Noise {
+        Noise::start("taskset", &["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"])
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Noise {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+// ---- the detectors -----------------------------------------------------------------------------------------------------
+
+fn deep_idle() {
+    silent("deep-idle-wake-up", &format!("{SHORT} --path udp:spin"));
+    let said = found("deep-idle-wake-up", &format!("{SHORT} --path udp:block"));
+    assert!(said.contains("server's core out of") || said.contains("client's core out of"), "{said}");
+}
+
+fn nagle() {
+    silent("nagle-delayed-ack", &format!("{SHORT} --path tcp:block,writes=2"));
+    // Some 40 ms each.
+    let said = found("nagle-delayed-ack", "--link veth --duration 1500ms --warmup 20ms --path tcp:block,writes=2,nodelay=off");
+    assert!(said.starts_with("the client waited") && said.contains("the server had delayed"), "{said}");
+}
+
+fn low_rate() {
+    silent("low-rate-penalty", &format!("{SHORT} --path udp:spin --pace 50000"));
+    let said = found("low-rate-penalty", "--link veth --duration 1500ms --warmup 20ms --path udp:spin --pace 500");
+    assert!(said.starts_with("at 500/s a round trip takes"), "{said}");
+}
+
+fn shared_core() {
+    silent("shared-core", &format!("{SHORT} --path udp:block --cpu 0,1"));
+    let said = found("shared-core", &format!("{SHORT} --path udp:block --cpu 0,0"));
+    assert!(said.contains("both run on CPU 0"), "{said}");
+}
+
+fn competing_process() {
+    silent("competing-process", &format!("{SHORT} --path udp:spin --cpu 0,1"));
+    let noise = Noise::loops_on(1);
+    let said = found("competing-process", &format!("{SHORT} --path udp:spin --cpu 0,1"));
+    let (_, server) = said.split_once("CPU 1 (the server's)").unwrap_or_else(|| panic!("{said}"));
+    assert!(server.contains(&format!("sh ({})", noise.pid())), "{said}");
+}
+
+/// Two veth ends of a namespace hand packets to and fro for as long as the namespace lives, on the CPU on which they were sent. These are ARP requests, which belong
+/// to no socket: one would keep the namespace alive, and so the packets, for ever.
+const TO_AND_FRO: &str = "set -e
+ip link add name x0 type veth peer name x1
+for end in x0 x1; do
+    [ ! -e /proc/sys/net/ipv6 ] || echo 1 >/proc/sys/net/ipv6/conf/$end/disable_ipv6
+    tc qdisc add dev $end clsact
+    tc filter add dev $end ingress protocol all u32 match u32 0 0 action mirred egress redirect dev $end
+    ip link set $end up
+done
+ip address add 198.18.9.1/24 dev x0
+for n in $(seq 2 65); do echo x >/dev/udp/198.18.9.$n/9; done
+exec sleep 60";
+
+/// Soft interrupts for packets on CPU 1 until now.
+fn packets_on_one() -> u64 {
+    let text = fs::read_to_string("/proc/softirqs").expect("/proc/softirqs");
+    let line = text.lines().find(|line| line.trim_start().starts_with("NET_RX:")).expect("NET_RX");
+    line.split_whitespace().nth(2).and_then(|count| count.parse().ok()).expect("a count for CPU 1")
+}
+
+fn deferred_softirq() {
+    silent("deferred-softirq", &format!("{SHORT} --path udp:spin --cpu 0,1"));
+    let noise = Noise::start("taskset", &["-c", "1", "unshare", "--net", "bash", "-c", TO_AND_FRO]);
+    sleep(Duration::from_millis(500));
+    let said = found("deferred-softirq", "--link veth --duration 1500ms --warmup 20ms --path udp:block --cpu 0,1");
+    drop(noise);
+    assert!(said.starts_with("ksoftirqd/1 had CPU 1"), "{said}");
+    // Nothing of it is left: some 10,000 in that time, if it were.
+    let over = (0..50).any(|_| {
+        let before = packets_on_one();
+        sleep(Duration::from_millis(100));
+        packets_on_one() - before < 1_000
+    });
+    assert!(over, "packets still go to and fro");
+}
+
+fn busy_poll() {
+    silent("busy-poll-not-in-force", "--link veth:gro=on,tso=off --duration 800ms --warmup 20ms --path udp:busy-poll");
+    let said = found("busy-poll-not-in-force", &format!("{SHORT} --path udp:busy-poll"));
+    assert!(said.contains("50 us on the client"), "{said}");
+}
+
+fn xdp_fallback() {
+    silent("xdp-fallback", &format!("{SHORT} --path xdp:spin,mode=native,zero-copy=off"));
+    let said = found("xdp-fallback", &format!("{SHORT} --path xdp:spin"));
+    assert!(said.contains("copies every frame on client and server"), "{said}");
+}
+
+fn queue_overflow() {
+    let args = "--link veth --duration 2s --warmup 20ms --path udp:spin,rcvbuf=256/block --cpu 0,1";
+    silent("receive-queue-overflow", args);
+    let home = Home::new();
+    let run = home.start(&format!("explain {args} --json"));
+    // Longer than a phase without hooks.
+    sleep(Duration::from_millis(1200));
+    let server = server_of(run.pid());
+    for (signal, after) in [("STOP", 600), ("CONT", 0)] {
+        let done = Command::new("kill").args([format!("-{signal}"), server.to_string()]).status().expect("kill");
+        assert!(done.success(), "the server's process has ended");
+        sleep(Duration::from_millis(after));
+    }
+    let record = run.done().json();
+    let said = seen(&record["results"][0], "receive-queue-overflow").expect("nothing was dropped");
+    println!("explain_detectors: receive-queue-overflow: {said}");
+    assert!(said.ends_with("at the server"), "{said}");
+}
+
+/// The worker that is pinned to CPU 1.
+fn server_of(parent: u32) -> u32 {
+    let on_one = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| line.split_whitespace().eq(["Cpus_allowed_list:", "1"]))
+    };
+    workers_of(parent).into_iter().find(on_one).expect("a worker on CPU 1")
+}
+
+// ---- causes ------------------------------------------------------------------------------------------------------------
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn the_table_names_it() {
+    let noise = Noise::loops_on(1);
+    let it = format!("sh (pid {})", noise.pid());
+    for path in ["udp:spin", "udp:block", "tcp:spin"] {
+        let result = explained(&format!("--link veth --duration 1500ms --warmup 20ms --path {path} --cpu 0,1 --timeline 400"));
+        let causes = result["causes"].as_array().expect("causes");
+        let lost = |of: &dyn Fn(&str) -> bool| -> f64 {
+            causes
+                .iter()
+                .filter(|cause| of(cause["who"].as_str().unwrap_or_default()))
+                .map(|cause| number(&cause["lost_ns"]))
+                .sum()
+        };
+        let (all, its) = (lost(&|_| true), lost(&|who| who == it));
+        // What other processes of this host took is named too, and not for this one.
+        let others = lost(&|who| who != it && (who.contains("(pid ") || who.ends_with(" others")));
+        let slow: Vec<&Value> =
+            result["slowest"].as_array().expect("timelines").iter().filter(|slow| number(&slow["rtt_ns"]) > 1e6).collect();
+        let cause = |slow: &Value| slow["cause"].as_str().unwrap_or_default().to_owned();
+        let named = slow.iter().filter(|slow| cause(slow).ends_with(&it)).count();
+        let other = slow.iter().filter(|slow| !cause(slow).ends_with(&it) && cause(slow).contains("(pid ")).count();
+        println!(
+            "explain_detectors: {path}: of {:.1} ms lost by slow round trips {it} has {:.1} %, other processes {:.1} %; of {} slower than 1 ms {named} are its, {other} others'",
+            all / 1e6,
+            its / all * 100.0,
+            others / all * 100.0,
+            slow.len()
+        );
+        assert!(its >= all / 2.0, "{path}: {causes:?}");
+        assert!(its / (all - others) >= 0.95, "{path}: {causes:?}");
+        assert!(
+            slow.len() >= 5 && named as f64 / (slow.len() - other) as f64 >= 0.95,
+            "{path}: {:?}",
+            slow.iter().map(|slow| cause(slow))
+        );
+    }
+}
+
+fn timelines() {
+    let noise = Noise::loops_on(1);
+    let it = noise.pid();
+    let result = explained(&format!("{SHORT} --path udp:spin --cpu 0,1 --timeline 5"));
+    let slowest = result["slowest"].as_array().expect("timelines");
+    assert_eq!(slowest.len(), 5);
+    let events = |slow: &Value| slow["events"].as_array().expect("events").clone();
+    for slow in slowest {
+        let at: Vec<i64> = events(slow).iter().map(|event| event["at_ns"].as_i64().expect("ns")).collect();
+        assert!(at.is_sorted() && events(slow)[0]["name"] == "send call", "{slow}");
+        assert!(events(slow).iter().filter(|event| event["name"] == "receive returned").count() == 2, "{slow}");
+    }
+    let switch = |from: &str, to: &str| {
+        let of = |event: &Value| {
+            let detail = event["detail"].as_str().unwrap_or_default();
+            event["name"] == "sched_switch" && event["cpu"] == 1 && detail.starts_with(from) && detail.contains(to)
+        };
+        slowest.iter().any(|slow| events(slow).iter().any(of))
+    };
+    assert!(switch("hairpin (", &format!("→ sh ({it})")) && switch(&format!("sh ({it})"), "→ hairpin ("), "{slowest:#?}");
+}
+
+// ---- names -------------------------------------------------------------------------------------------------------------
+
+/// Every knob, option, policy and flag that an advice names exists under that name.
+fn names_exist() {
+    let advice = KINDS.iter().map(|kind| kind.advice).chain(DETECTORS.iter().map(|detector| detector.advice()));
+    let help = Home::new().hairpin("explain --help").out;
+    for name in advice.flat_map(|advice| advice.names) {
+        let exists = match name {
+            Name::Knob(name) => KNOBS.iter().any(|knob| knob.name() == *name),
+            Name::Option(path, name) => {
+                let path = IO_PATHS.iter().find(|known| known.name() == *path);
+                path.is_some_and(|path| path.options().iter().any(|option| option.name == *name))
+            }
+            Name::Policy(name) => Policy::ALL.iter().any(|policy| policy.to_string() == *name),
+            Name::Flag(name) => help.split_whitespace().any(|word| word == *name),
+            Name::Link(name) => format!("veth:{name}=on").parse::<LinkSpec>().is_ok(),
+        };
+        assert!(exists, "there is no {name:?}");
+    }
+}
