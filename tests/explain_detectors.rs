@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, fmt, fs};
 
 use hairpin_iopath::path::IO_PATHS;
 use hairpin_lab::link::LinkSpec;
@@ -113,7 +113,7 @@ fn await_quiet() {
         // user, nice, system; idle is the fourth.
         total.split_whitespace().skip(1).take(3).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
     };
-    for _ in 0..20 {
+    for _ in 0..80 {
         let before = busy();
         sleep(Duration::from_millis(100));
         // In ticks of 10 ms, of some 20 on two cores.
@@ -271,39 +271,64 @@ fn number(value: &Value) -> f64 {
 
 fn the_table_names_it() {
     let noise = Noise::loops_on(1);
-    let it = format!("sh (pid {})", noise.pid());
     for path in ["udp:spin", "udp:block", "tcp:spin"] {
-        let result = explained(&format!("--link veth --duration 1500ms --warmup 20ms --path {path} --cpu 0,1 --timeline 400"));
+        let args = format!("--link veth --duration 1500ms --warmup 20ms --path {path} --cpu 0,1 --timeline 400");
+        // Where others of this host took as much, one tries again.
+        let named = (0..TRIES).map(|_| Named::of(&explained(&args), noise.pid())).find(|named| named.others <= named.all / 5.0);
+        let named = named.unwrap_or_else(|| panic!("{path}: others of this host leave no core to it, in {TRIES} runs"));
+        println!("explain_detectors: {path}: {named}");
+        assert!(named.its / (named.all - named.others) >= 0.95, "{path}: {named}");
+        assert!(named.slow.0 >= 5 && named.slow.1 as f64 / (named.slow.0 - named.slow.2) as f64 >= 0.95, "{path}: {named}");
+    }
+}
+
+/// What the cause table says of a process.
+struct Named {
+    /// ns lost by slow round trips: in all, to it, and to other processes, which are named too.
+    all: f64,
+    its: f64,
+    others: f64,
+    /// Round trips slower than 1 ms: all, its, those of other processes.
+    slow: (usize, usize, usize),
+}
+
+impl Named {
+    fn of(result: &Value, pid: u32) -> Named {
+        let it = format!("sh (pid {pid})");
         let causes = result["causes"].as_array().expect("causes");
         let lost = |of: &dyn Fn(&str) -> bool| -> f64 {
-            causes
-                .iter()
-                .filter(|cause| of(cause["who"].as_str().unwrap_or_default()))
-                .map(|cause| number(&cause["lost_ns"]))
-                .sum()
+            let causes = causes.iter().filter(|cause| of(cause["who"].as_str().unwrap_or_default()));
+            causes.map(|cause| number(&cause["lost_ns"])).sum()
         };
-        let (all, its) = (lost(&|_| true), lost(&|who| who == it));
-        // What other processes of this host took is named too, and not for this one.
-        let others = lost(&|who| who != it && (who.contains("(pid ") || who.ends_with(" others")));
-        let slow: Vec<&Value> =
-            result["slowest"].as_array().expect("timelines").iter().filter(|slow| number(&slow["rtt_ns"]) > 1e6).collect();
-        let cause = |slow: &Value| slow["cause"].as_str().unwrap_or_default().to_owned();
-        let named = slow.iter().filter(|slow| cause(slow).ends_with(&it)).count();
-        let other = slow.iter().filter(|slow| !cause(slow).ends_with(&it) && cause(slow).contains("(pid ")).count();
-        println!(
-            "explain_detectors: {path}: of {:.1} ms lost by slow round trips {it} has {:.1} %, other processes {:.1} %; of {} slower than 1 ms {named} are its, {other} others'",
-            all / 1e6,
-            its / all * 100.0,
-            others / all * 100.0,
-            slow.len()
+        let is_other = |who: &str| !who.ends_with(&it) && (who.contains("(pid ") || who.ends_with(" others"));
+        let slowest = result["slowest"].as_array().expect("timelines").iter();
+        let slow: Vec<String> = slowest
+            .filter(|slow| number(&slow["rtt_ns"]) > 1e6)
+            .map(|slow| slow["cause"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        Named {
+            all: lost(&|_| true),
+            its: lost(&|who| who == it),
+            others: lost(&is_other),
+            slow: (
+                slow.len(),
+                slow.iter().filter(|cause| cause.ends_with(&it)).count(),
+                slow.iter().filter(|cause| is_other(cause)).count(),
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (percent, (slow, its, others)) = (|ns: f64| ns / self.all * 100.0, self.slow);
+        let lost = format_args!(
+            "{:.1} ms lost, {:.1} % of it to the loop, {:.1} % to others",
+            self.all / 1e6,
+            percent(self.its),
+            percent(self.others)
         );
-        assert!(its >= all / 2.0, "{path}: {causes:?}");
-        assert!(its / (all - others) >= 0.95, "{path}: {causes:?}");
-        assert!(
-            slow.len() >= 5 && named as f64 / (slow.len() - other) as f64 >= 0.95,
-            "{path}: {:?}",
-            slow.iter().map(|slow| cause(slow))
-        );
+        write!(f, "{lost}; {slow} round trips slower than 1 ms, {its} for the loop, {others} for others")
     }
 }
 
