@@ -20,16 +20,37 @@ setup_has() { command -v "$1" >/dev/null 2>&1; }
 setup_may_install() { setup_has apt-get && { [ "$(id -u)" = 0 ] || { setup_has sudo && sudo -n true 2>/dev/null; }; }; }
 setup_as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
-# setup_apt PACKAGE…: installs, never removes anything, asks nothing. stdout belongs to the target that called, so apt talks on stderr.
-setup_apt() {
-    setup_may_install || return 1
-    setup_say "installing $*"
+# The lists of packages, once.
+setup_update() {
     if [ -z "${setup_updated:-}" ]; then
         setup_updated=1
         setup_as_root apt-get -qq update >&2 || setup_say "apt-get update failed; trying with the lists that are here"
     fi
+}
+
+# setup_apt PACKAGE…: installs, never removes anything, asks nothing. stdout belongs to the target that called, so apt talks on stderr.
+setup_apt() {
+    setup_may_install || return 1
+    setup_say "installing $*"
+    setup_update
     setup_as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get -qq install -y --no-install-recommends --no-remove "$@" >&2
+}
+
+# setup_unpack COMMAND PACKAGE: brings a program without installing its package, which would start a service on this host. It is unpacked beside the
+# build's outputs, and found there by PATH.
+setup_unpack() {
+    setup_folder="${CARGO_TARGET_DIR:-$PWD/target}/unpacked"
+    PATH="$PATH:$setup_folder/usr/bin:$setup_folder/usr/sbin"
+    setup_has "$1" && return 0
+    setup_has apt-get && setup_has dpkg-deb && mkdir -p "$setup_folder" || return 1
+    setup_say "unpacking $2 into $setup_folder"
+    # As the user that this is, whose folder it is.
+    setup_fetch() { (cd "$setup_folder" && apt-get -qq -o APT::Sandbox::User= download "$1" >&2); }
+    setup_fetch "$2" || { setup_may_install && setup_update && setup_fetch "$2"; } || return 1
+    (cd "$setup_folder" && dpkg-deb -x "$2"_*.deb . && rm -f "$2"_*.deb)
+    hash -r
+    setup_has "$1"
 }
 
 # setup_at_least HAVE WANT: compares versions such as 1.95.0 and 1.88.
@@ -76,6 +97,11 @@ esac
 # Where clang cannot be had the tests count a skip: a build does not need it.
 if [ "${HAIRPIN_FOR:-demo}" = test ] && ! { setup_has clang && setup_has llvm-objcopy; }; then
     setup_apt clang llvm || setup_say "no clang: the BPF objects are not compared with their sources"
+fi
+# Servers that the tests watch. Debian's redis-server is a link to redis-check-rdb, whose package starts no service.
+if [ "${HAIRPIN_FOR:-demo}" = test ]; then
+    setup_has redis-check-rdb || setup_has redis-server || setup_apt redis-tools || setup_say "no redis: hairpin explain is not tried on one"
+    setup_unpack nginx nginx || setup_say "no nginx: hairpin explain is not tried on one"
 fi
 if [ "${HAIRPIN_FOR:-demo}" = bench ]; then
     setup_need sockperf sockperf

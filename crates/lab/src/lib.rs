@@ -7,6 +7,7 @@
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
 //!   rings     the packet rings that a worker holds       io         how they are asked for
+//!   attached  an application that already runs, watched in the kernel
 //!   check     the instrument itself: its cost, and a delay that it did not make
 //!   pcie      4-byte reads of a device by the CPU, and what the steps of a NIC driver cost
 //!   row       both sides' reports become one row, with warnings
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attached;
 pub mod bounce;
 pub mod check;
 pub mod demo;

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attached;
 pub mod bounce;
 pub mod check;
 pub mod explain;

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hairpin_record::attached::{self, Attached};
 use hairpin_record::bounce::{self, Bounce, BounceSecond};
 use hairpin_record::check::{self, Check};
 use hairpin_record::explain::{self, Explain};
@@ -25,6 +26,7 @@ fn published_schemas_are_those_of_the_code() {
     published::<Run>(run::SCHEMA, "hairpin.run-1.json");
     published::<Progress>(progress::SCHEMA, "hairpin.progress-1.json");
     published::<Check>(check::SCHEMA, "hairpin.check-1.json");
+    published::<Attached>(attached::SCHEMA, "hairpin.explain-attached-1.json");
     published::<Explain>(explain::SCHEMA, "hairpin.explain-1.json");
     published::<Floor>(floor::SCHEMA, "hairpin.floor-1.json");
     published::<Comparison>(floor::COMPARISON_SCHEMA, "hairpin.floor-comparison-1.json");

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod attached;
 mod bounce;
 mod check;
 mod columns;
@@ -38,6 +39,7 @@ mod table;
 
 use hairpin_units::Quantile;
 
+pub use attached::attached;
 pub use bounce::{bounce, bounce_heading, bounce_line};
 pub use check::{check, check_json};
 pub use csv::csv;

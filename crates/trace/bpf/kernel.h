@@ -22,6 +22,8 @@ static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static u64 (*const bpf_get_current_pid_tgid)(void) = (void *)14;
+static long (*const bpf_get_current_comm)(void *to, u32 bytes) = (void *)16;
+static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
 
 #define FROM_BTF __attribute__((preserve_access_index))
 
@@ -29,13 +31,47 @@ typedef struct {
 	s64 counter;
 } FROM_BTF atomic64_t;
 
+struct in6_addr {
+	union {
+		u32 u6_addr32[4];
+	} in6_u;
+} FROM_BTF;
+
 struct sock_common {
 	u16 skc_family;
 	atomic64_t skc_cookie;
+	u32 skc_daddr;
+	u32 skc_rcv_saddr;
+	u16 skc_dport;
+	u16 skc_num;
+	unsigned char skc_state;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+} FROM_BTF;
+
+struct sk_buff_head {
+	u32 qlen;
 } FROM_BTF;
 
 struct sock {
 	struct sock_common __sk_common;
+	struct sk_buff_head sk_receive_queue;
+	u8 sk_userlocks;
+	u16 sk_protocol;
+} FROM_BTF;
+
+struct tcp_sock {
+	u64 bytes_sent;
+	u64 bytes_retrans;
+	u32 total_retrans;
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 rcv_nxt;
+	u32 copied_seq;
+} FROM_BTF;
+
+struct udp_sock {
+	struct sk_buff_head reader_queue;
 } FROM_BTF;
 
 struct sk_buff {
@@ -43,10 +79,14 @@ struct sk_buff {
 	u8 *data;
 	u32 len;
 	u32 truesize;
+	u16 network_header;
+	u8 *head;
 } FROM_BTF;
 
 struct task_struct {
 	s32 pid;
+	s32 tgid;
+	struct task_struct *real_parent;
 	char comm[16];
 } FROM_BTF;
 

@@ -9,12 +9,14 @@
 //!   cost      what a hit of a hook takes
 //!   events    what happened on the CPUs meanwhile: BPF programs of their own
 //!   fold      transactions ─▶ stages, observer and residual, which add up to the RTT of each
+//!   attached  the same for applications that know nothing of it: programs of its own, stages, causes, sums
 //! ```
 //! No program of user space reads anything while a block runs.
 
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod attached;
 pub mod causes;
 pub mod cores;
 pub mod cost;

@@ -14,6 +14,7 @@ use hairpin_trace::moment::{HOOKS, Hook};
 use crate::exit::Failure;
 use crate::flags::{Mirror, Where, Work};
 use crate::output::{colour, print};
+use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::{Teller, signals};
 
@@ -22,6 +23,8 @@ use crate::verbs::ping::{Teller, signals};
 pub struct Explain {
     #[command(flatten)]
     to: Where,
+    #[command(flatten)]
+    attach: Attach,
     /// The key that `hairpin serve` printed, in a file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
@@ -39,7 +42,7 @@ pub struct Explain {
     /// Leave this hook out, such as sock_recv_length; repeatable. The stages that it parts become one
     #[arg(long, value_name = "HOOK", value_parser = hook)]
     without: Vec<&'static Hook>,
-    /// The whole record as JSON (hairpin.explain/1)
+    /// The whole record as JSON (hairpin.explain/1; with --port or --pid hairpin.explain-attached/1)
     #[arg(long)]
     json: bool,
     /// Write the transactions of --timeline to this file as Chrome trace events, which Perfetto opens
@@ -52,6 +55,9 @@ pub struct Explain {
 impl Explain {
     /// Measures with and without hooks in turn, and prints.
     pub fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(target) = self.attach.target() {
+            return explain_attached::run(target, self.work.duration, self.json);
+        }
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
         let target = self.to.target(self.key_file, mirror, &self.work.paths)?;

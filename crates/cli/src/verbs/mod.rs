@@ -11,6 +11,7 @@ mod check;
 mod completions;
 mod demo;
 mod explain;
+mod explain_attached;
 mod floor;
 mod floor_pcie;
 mod paths;

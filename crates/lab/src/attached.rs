@@ -1,0 +1,307 @@
+//! An application that already runs, watched for a while: which stages its transactions pass, and why some are slow.
+//!
+//! ```text
+//!   /proc/PID ─▶ ports ─▶ trace::attached ─ drained every 50 ms ─▶ totals ─▶ record
+//!                          until the duration, Ctrl-C, or the end of the process
+//! ```
+//! It runs in the verb's process: nothing is measured here, only taken out of the kernel.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime};
+
+use hairpin_record::attached::{Attached as Record, SCHEMA, Unmatched, Watched};
+use hairpin_record::run::HostFacts;
+use hairpin_record::warning::Note;
+use hairpin_sys::clock::monotonic_ns;
+use hairpin_sys::host::RealHost;
+use hairpin_sys::signal::Signals;
+use hairpin_trace::attached::process::{is_served, sockets};
+use hairpin_trace::attached::totals::Totals;
+use hairpin_trace::attached::{AttachError, Attached, Counts, Watch};
+use hairpin_tune::{Place, facts};
+use hairpin_units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, nice, pidfd_open};
+
+use crate::ping::Blame;
+use crate::side::wait;
+use crate::store::rfc3339;
+
+/// The ring has room for 16,384 transactions: 320,000 a second.
+const DRAIN_EVERY: Duration = Duration::from_millis(50);
+/// Above this share of losses the head of the report says so.
+const LOST: f64 = 0.001;
+/// Above this share of what was seen, what could not be matched is worth a word.
+const UNMATCHED: f64 = 0.1;
+
+/// What to watch, and for how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What.
+    pub target: Target,
+    /// How long at most.
+    pub duration: Nanos,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// Whose transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Those of whoever serves on this port, TCP or UDP.
+    Port(u16),
+    /// Those of this process and of those that it started.
+    Process(i32),
+}
+
+/// Why nothing was watched.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachedError {
+    /// There is no such process.
+    #[error("there is no process {0}: pgrep NAME finds one")]
+    NoProcess(i32),
+    /// The programs are not in the kernel.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// Waiting failed.
+    #[error("cannot wait: {0}")]
+    Wait(#[from] std::io::Error),
+}
+
+impl AttachedError {
+    /// Which exit code it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            AttachedError::NoProcess(_) => Blame::Usage,
+            AttachedError::Attach(error) if error.missing() => Blame::Missing,
+            _ => Blame::Failed,
+        }
+    }
+}
+
+/// Why the watching ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Duration,
+    User,
+    Process,
+}
+
+/// Watches until the duration, the user or the end of the process ends it; `begun` is called once the hooks are there.
+///
+/// # Errors
+/// What keeps it from beginning.
+pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Record, AttachedError> {
+    let host = facts(&RealHost, &Place::default());
+    let (watch, mut watched, process) = resolve(plan.target)?;
+    let attached = Attached::attach(&watch)?;
+    // Whoever is watched goes first: taking records out can wait a little, and must not be what makes a transaction slow.
+    let _ = nice(10);
+    let started = rfc3339(SystemTime::now());
+    let mut totals = attached.totals();
+    let missing = attached.missing().to_vec();
+    let since = attached.since();
+    begun(&watched);
+    let end = follow(plan.duration, signals, process.as_ref(), &attached, &mut totals);
+    let duration_ns = monotonic_ns() - since;
+    let counts = attached.finish(&mut totals);
+    let end = end?;
+    watched.roles.clear();
+    let mut record = empty(plan, host, watched, started);
+    record.interrupted = end == End::User;
+    record.duration_ns = duration_ns;
+    record.missing = missing;
+    (record.open, record.lost, record.untracked) = (counts.open, counts.lost, counts.untracked);
+    totals.write(counts.unanswered, &mut record);
+    record.error = ended(plan.target, end, &record);
+    record.warnings = warnings(&record, counts);
+    Ok(record)
+}
+
+/// The ports, what is said of it, and a descriptor that tells of the process's end.
+fn resolve(target: Target) -> Result<(Watch, Watched, Option<OwnedFd>), AttachedError> {
+    match target {
+        Target::Port(port) => Ok((Watch::Port(port), Watched { port: Some(port), ..Watched::default() }, None)),
+        Target::Process(pid) => {
+            let missing = || AttachedError::NoProcess(pid);
+            let handle = Pid::from_raw(pid).ok_or_else(missing)?;
+            // First, so that the number cannot come to mean another process unseen. Older kernels than 5.3 have none, and no tracepoints either.
+            let handle = pidfd_open(handle, PidfdFlags::empty()).map_err(|_| missing())?;
+            let found = sockets(&RealHost, pid).ok_or_else(missing)?;
+            let watched = Watched {
+                pid: Some(pid),
+                comm: Some(found.comm),
+                serves: found.servers.iter().copied().collect(),
+                ..Watched::default()
+            };
+            Ok((Watch::Process { pid, servers: found.servers, clients: found.clients }, watched, Some(handle)))
+        }
+    }
+}
+
+fn follow(
+    duration: Nanos,
+    signals: &Signals,
+    process: Option<&OwnedFd>,
+    attached: &Attached,
+    totals: &mut Totals,
+) -> Result<End, std::io::Error> {
+    let until = Instant::now() + Duration::from(duration);
+    loop {
+        attached.drain(totals);
+        if signals.next()?.is_some() {
+            return Ok(End::User);
+        }
+        if process.is_some_and(readable) {
+            return Ok(End::Process);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(End::Duration);
+        }
+        wait(&[signals.as_fd()], Some(left.min(DRAIN_EVERY)))?;
+    }
+}
+
+/// A process's descriptor is when it has ended.
+fn readable(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+fn empty(plan: &Plan, host: HostFacts, watched: Watched, started: String) -> Record {
+    Record {
+        schema: SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        command: plan.command.clone(),
+        started,
+        interrupted: false,
+        error: None,
+        host,
+        watched,
+        duration_ns: 0,
+        missing: Vec::new(),
+        transactions: 0,
+        unmatched: 0,
+        unmatched_by: Unmatched::default(),
+        open: 0,
+        lost: 0,
+        untracked: 0,
+        totals: Vec::new(),
+        connections: Vec::new(),
+        other_connections: 0,
+        slowest: Vec::new(),
+        causes: Vec::new(),
+        slow: 0,
+        slow_above: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// Why there is less than was asked for, if there is.
+fn ended(target: Target, end: End, record: &Record) -> Option<String> {
+    let took = Nanos(record.duration_ns);
+    let who = match target {
+        Target::Port(port) => format!("port {port}"),
+        Target::Process(pid) => format!("process {pid}"),
+    };
+    if end == End::Process {
+        return Some(format!("{who} ended after {took}"));
+    }
+    if record.transactions > 0 {
+        return None;
+    }
+    let seen = record.unmatched + record.open;
+    if seen > 0 {
+        return Some(format!("{seen} messages of {who} were seen within {took}, and none was a request with its reply"));
+    }
+    let served = match target {
+        Target::Port(port) if !is_served(&RealHost, port) => {
+            ": nobody serves there in this network namespace (ss -lntup shows who serves where)"
+        }
+        _ => "",
+    };
+    Some(format!("no message of {who} was seen within {took}{served}"))
+}
+
+fn warnings(record: &Record, counts: Counts) -> Vec<Note> {
+    let note = |code: &str, message: String| Note { code: code.into(), message };
+    let mut notes = Vec::new();
+    let share = |part: u64, of: u64| part as f64 / (part + of).max(1) as f64;
+    if share(counts.lost, record.transactions) > LOST {
+        notes.push(note(
+            "lost-events",
+            format!(
+                "{} transactions found no room on their way out of the kernel, beside {} that did: the figures leave them out; end what keeps hairpin from its CPU",
+                counts.lost, record.transactions
+            ),
+        ));
+    }
+    if counts.untracked > 0 {
+        notes.push(note(
+            "untracked-connections",
+            format!(
+                "{} times a connection found no place among 4096 and was not watched; watch a process (--pid) instead of a port",
+                counts.untracked
+            ),
+        ));
+    }
+    if share(record.unmatched, record.transactions) > UNMATCHED {
+        notes.push(note(
+            "unmatched",
+            format!(
+                "{} messages could not be matched, beside {} transactions: pipelined requests, messages that answer none, or several clients' datagrams waiting at once",
+                record.unmatched, record.transactions
+            ),
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        let plan = Plan { target: Target::Port(1), duration: Nanos::from_secs(1), command: Vec::new() };
+        Record { duration_ns: 1_000_000_000, ..empty(&plan, HostFacts::default(), Watched::default(), String::new()) }
+    }
+
+    #[test]
+    fn nothing_seen_says_so() {
+        let none = record();
+        // Port 1 (tcpmux) is served nowhere any more.
+        let text = ended(Target::Port(1), End::Duration, &none).unwrap();
+        assert_eq!(
+            text,
+            "no message of port 1 was seen within 1.000 s: nobody serves there in this network namespace (ss -lntup shows who serves where)"
+        );
+        let text = ended(Target::Process(7), End::User, &Record { unmatched: 3, ..none.clone() }).unwrap();
+        assert_eq!(text, "3 messages of process 7 were seen within 1.000 s, and none was a request with its reply");
+        let some = Record { transactions: 1, ..none };
+        assert_eq!(ended(Target::Process(7), End::Duration, &some), None);
+        assert_eq!(ended(Target::Process(7), End::Process, &some).unwrap(), "process 7 ended after 1.000 s");
+    }
+
+    #[test]
+    fn losses_and_mismatches_are_worth_a_warning() {
+        let codes = |record: &Record, counts: Counts| -> Vec<String> {
+            warnings(record, counts).into_iter().map(|note| note.code).collect()
+        };
+        let many = Record { transactions: 10_000, unmatched: 100, ..record() };
+        assert_eq!(codes(&many, Counts { lost: 5, ..Counts::default() }), Vec::<String>::new());
+        let counts = Counts { lost: 20, untracked: 1, ..Counts::default() };
+        assert_eq!(codes(&Record { unmatched: 2000, ..many }, counts), ["lost-events", "untracked-connections", "unmatched"]);
+    }
+
+    #[test]
+    fn a_process_that_does_not_exist_is_an_error() {
+        // Above the kernel's largest number (PID_MAX_LIMIT).
+        let error = resolve(Target::Process(i32::MAX)).unwrap_err();
+        assert_eq!(
+            (error.to_string().as_str(), error.blame()),
+            ("there is no process 2147483647: pgrep NAME finds one", Blame::Usage)
+        );
+        assert!(resolve(Target::Process(0)).is_err());
+    }
+}

@@ -1,0 +1,243 @@
+//! The schema `hairpin.explain-attached/1`: where the time of an application's transactions went, seen from the kernel without its co-operation.
+//!
+//! ```text
+//!   transaction   an alternation of direction on one connection: message in, message out
+//!   sum           from its first hook to its last one: what its stages add up to, exactly
+//!   view          which sides' sockets are on this host; sums of different views are not the same thing
+//! ```
+//! Times are integer nanoseconds. Of other processes nothing is here but their name and number. Later versions of the schema only add fields.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::explain::{Direction, Missing};
+use crate::run::{HostFacts, Quantiles, Side};
+use crate::warning::Note;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.explain-attached/1";
+
+/// One run of `hairpin explain --port` or `--pid`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attached {
+    /// Always `hairpin.explain-attached/1`.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When the watching began, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended it early; what was seen until then is here.
+    pub interrupted: bool,
+    /// Why it ended early otherwise, if it did, such as the end of the process.
+    pub error: Option<String>,
+    /// Facts of this host.
+    pub host: HostFacts,
+    /// Whose traffic it is.
+    pub watched: Watched,
+    /// How long the hooks were attached.
+    pub duration_ns: u64,
+    /// Hooks that this host does not offer, and what they would add.
+    pub missing: Vec<Missing>,
+    /// Transactions, matched.
+    pub transactions: u64,
+    /// What could not be matched: the sum of `unmatched_by`.
+    pub unmatched: u64,
+    /// The same by reason.
+    pub unmatched_by: Unmatched,
+    /// Transactions that were open when the watching ended.
+    pub open: u64,
+    /// Transactions that found no room on their way out of the kernel.
+    pub lost: u64,
+    /// Times that a connection found no place in the kernel's table, and was not watched.
+    pub untracked: u64,
+    /// All transactions, apart by view; the view with most of them first.
+    pub totals: Vec<Total>,
+    /// Connections, the one with most transactions first.
+    pub connections: Vec<Connection>,
+    /// How many other connections there were; those that came back after they had been given up count again.
+    pub other_connections: u64,
+    /// The slowest transactions, slowest first.
+    pub slowest: Vec<Slow>,
+    /// Causes of the slow ones, the one that took most time first.
+    pub causes: Vec<SlowCause>,
+    /// How many transactions `causes` speaks of: those above `slow_above` of their view, at most 256.
+    pub slow: u64,
+    /// `p99`, or `p90` where there are too few for that; `null` where there are too few for either.
+    pub slow_above: Option<String>,
+    /// Every way in which these figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// Why messages are no transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unmatched {
+    /// Another request was sent before the reply was complete, or a reply before its request was read.
+    pub pipelined: u64,
+    /// Requests that were not answered before the connection ended.
+    pub unanswered: u64,
+    /// A stamp is missing without which it cannot be told what happened.
+    pub half_seen: u64,
+    /// Stamps go back in time: events of two messages met on two CPUs.
+    pub out_of_order: u64,
+}
+
+impl Unmatched {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.causes().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Each reason in words, with its count.
+    pub fn causes(&self) -> [(&'static str, u64); 4] {
+        [
+            ("pipelined", self.pipelined),
+            ("unanswered", self.unanswered),
+            ("half seen", self.half_seen),
+            ("out of order", self.out_of_order),
+        ]
+    }
+}
+
+/// Whose traffic is watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Watched {
+    /// The server's port, if one was asked for.
+    pub port: Option<u16>,
+    /// The process, if one was asked for; those that it started are watched with it.
+    pub pid: Option<i32>,
+    /// Its name.
+    pub comm: Option<String>,
+    /// Which sides of its connections the process was, as far as transactions were seen.
+    pub roles: Vec<Side>,
+    /// Ports on which it serves, as far as they were known when the watching began.
+    pub serves: Vec<u16>,
+}
+
+/// Which sides of a transaction are on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum View {
+    /// Client and server: from the client's send to its read of the reply.
+    Both,
+    /// The server alone: from the request's arrival to the reply's last packet.
+    Server,
+    /// The client alone: from its send to its read of the reply.
+    Client,
+}
+
+/// Transactions of one view.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Total {
+    /// Which sides were seen.
+    pub view: View,
+    /// From the first hook to the last.
+    pub sum_ns: Quantiles,
+    /// The same as an HDR histogram, V2 compressed, base64; `null` for a connection, whose quantiles have two digits only.
+    pub histogram: Option<String>,
+    /// In the order in which a transaction passes them.
+    pub stages: Vec<Stage>,
+}
+
+/// The time between two neighbouring hooks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stage {
+    /// Its name; where a hook between two stages was not passed both names, joined by ` + `.
+    pub name: String,
+    /// On whose side; `null` between the two.
+    pub side: Option<Side>,
+    /// On which way; `null` for what spans both.
+    pub direction: Option<Direction>,
+    /// The hook at its start, as the kernel names it.
+    pub from: String,
+    /// The hook at its end.
+    pub to: String,
+    /// How long it took, over the transactions that passed it; `count` says how many.
+    pub ns: Quantiles,
+    /// Its part of the sum of all transactions of this view, 0 to 1; those of all stages add up to 1.
+    pub share: f64,
+}
+
+/// A connection, or a client and a server of datagrams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Connection {
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The server's address and port.
+    pub server: String,
+    /// The client's.
+    pub client: String,
+    /// Who reads the requests; `null` if the server is not on this host.
+    pub server_process: Option<Process>,
+    /// Who reads the replies; `null` if the client is not on this host.
+    pub client_process: Option<Process>,
+    /// What was seen of it.
+    pub total: Total,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// The process.
+    pub pid: i32,
+    /// The thread.
+    pub thread: i32,
+    /// The thread's name.
+    pub comm: String,
+}
+
+/// A slow transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slow {
+    /// When it began, since the hooks were attached.
+    pub at_ns: u64,
+    /// From its first hook to its last.
+    pub sum_ns: u64,
+    /// Which sides were seen.
+    pub view: View,
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The server's address and port.
+    pub server: String,
+    /// The client's.
+    pub client: String,
+    /// Its stages, in order.
+    pub stages: Vec<SlowStage>,
+    /// The stage that exceeded its own p50 by most.
+    pub stage: String,
+    /// By how much.
+    pub stage_excess_ns: u64,
+    /// Why, such as `preempted`; `nothing seen` where no event was seen that would explain it.
+    pub cause: String,
+    /// By whom, such as `stress-ng (4711)`; empty where there is nobody.
+    pub who: String,
+}
+
+/// A stage of one transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowStage {
+    /// As in [`Stage`].
+    pub name: String,
+    /// As in [`Stage`].
+    pub side: Option<Side>,
+    /// How long it took.
+    pub ns: u64,
+}
+
+/// A cause of slow transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowCause {
+    /// What it was.
+    pub cause: String,
+    /// By whom; empty where there is nobody.
+    pub who: String,
+    /// The stage that it made long.
+    pub stage: String,
+    /// Transactions.
+    pub count: u64,
+    /// By how much these took longer than p50 of their view, together.
+    pub lost_ns: u64,
+    /// What to do.
+    pub advice: String,
+}

@@ -1,0 +1,229 @@
+//! What a user reads of an application that was watched: the golden is the text itself.
+//!
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test attached` and review the difference.
+
+use hairpin_record::attached::{
+    Attached, Connection, Process, SCHEMA, Slow, SlowCause, SlowStage, Stage, Total, Unmatched, View, Watched,
+};
+use hairpin_record::explain::{Direction, Missing};
+use hairpin_record::histogram::Times;
+use hairpin_record::run::{HostFacts, Side};
+use hairpin_record::warning::Note;
+use hairpin_report::{Options, attached};
+use insta::assert_snapshot;
+
+fn fits(text: String) -> String {
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "a line is wider than 80 columns:\n{text}");
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    text
+}
+
+fn times(count: u64, p50_ns: u64) -> Times {
+    let mut times = Times::new();
+    (0..count).for_each(|i| times.record(p50_ns * 9 / 10 + p50_ns * i / (5 * count)));
+    times
+}
+
+/// Stages with their p50 and share in percent; the sum is said apart, as in a record.
+fn total(view: View, count: u64, stages: &[(&str, Option<Side>, u64, u64)]) -> Total {
+    let stage = |(name, side, ns, share): &(&str, Option<Side>, u64, u64)| Stage {
+        name: (*name).into(),
+        side: *side,
+        direction: Some(Direction::Request),
+        from: "sk_data_ready".into(),
+        to: "sock_recv_length".into(),
+        ns: times(count, *ns).quantiles(),
+        share: *share as f64 / 100.0,
+    };
+    let sum = times(count, stages.iter().map(|(_, _, ns, _)| ns).sum());
+    Total { view, sum_ns: sum.quantiles(), histogram: Some(sum.encode()), stages: stages.iter().map(stage).collect() }
+}
+
+fn both(count: u64) -> Total {
+    let (client, server) = (Some(Side::Client), Some(Side::Server));
+    total(
+        View::Both,
+        count,
+        &[
+            ("stack out", client, 991, 2),
+            ("qdisc", client, 270, 1),
+            ("driver + softirq", None, 621, 1),
+            ("stack", server, 1302, 2),
+            ("notify", server, 310, 1),
+            ("wake-up + run queue", server, 22_850, 40),
+            ("receive", server, 2053, 4),
+            ("application", server, 1262, 2),
+            ("stack out", server, 1002, 2),
+            ("qdisc + driver + softirq", None, 852, 2),
+            ("stack", client, 1292, 2),
+            ("queue", client, 4407, 8),
+            ("reply rest", client, 18_000, 33),
+        ],
+    )
+}
+
+fn server_alone(count: u64) -> Total {
+    let server = Some(Side::Server);
+    total(View::Server, count, &[("stack", server, 1300, 1), ("queue", server, 95_000, 79), ("application", server, 24_000, 20)])
+}
+
+fn connection(client: &str, total: Total) -> Connection {
+    let process = |comm: &str, pid: i32| Some(Process { pid, thread: pid, comm: comm.into() });
+    Connection {
+        protocol: "tcp".into(),
+        server: "127.0.0.1:6379".into(),
+        client: client.into(),
+        server_process: process("redis-server", 3469),
+        client_process: process("client", 4711),
+        total,
+    }
+}
+
+fn record() -> Attached {
+    Attached {
+        schema: SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        command: vec!["hairpin".into(), "explain".into(), "--port".into(), "6379".into()],
+        started: "2026-01-02T03:04:05Z".into(),
+        interrupted: false,
+        error: None,
+        host: HostFacts { hostname: "box".into(), ..HostFacts::default() },
+        watched: Watched { port: Some(6379), ..Watched::default() },
+        duration_ns: 10_004_000_000,
+        missing: Vec::new(),
+        transactions: 0,
+        unmatched: 0,
+        unmatched_by: Unmatched::default(),
+        open: 0,
+        lost: 0,
+        untracked: 0,
+        totals: Vec::new(),
+        connections: Vec::new(),
+        other_connections: 0,
+        slowest: Vec::new(),
+        causes: Vec::new(),
+        slow: 0,
+        slow_above: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn slow(sum_ns: u64, cause: &str, who: &str) -> Slow {
+    let stage = |name: &str, side, ns| SlowStage { name: name.into(), side, ns };
+    Slow {
+        at_ns: 965_000_000,
+        sum_ns,
+        view: View::Both,
+        protocol: "tcp".into(),
+        server: "127.0.0.1:6379".into(),
+        client: "127.0.0.1:52714".into(),
+        stages: vec![
+            stage("stack out", Some(Side::Client), 981),
+            stage("driver + softirq", None, 605),
+            stage("wake-up + run queue", Some(Side::Server), sum_ns - 2586),
+            stage("application", Some(Side::Server), 1000),
+        ],
+        stage: "wake-up + run queue".into(),
+        stage_excess_ns: sum_ns - 25_000,
+        cause: cause.into(),
+        who: who.into(),
+    }
+}
+
+fn cause(cause: &str, who: &str, stage: &str, count: u64, lost_ns: u64, advice: &str) -> SlowCause {
+    SlowCause { cause: cause.into(), who: who.into(), stage: stage.into(), count, lost_ns, advice: advice.into() }
+}
+
+#[test]
+fn one_connection_of_client_and_server() {
+    let record = Attached {
+        transactions: 68_810,
+        unmatched: 3,
+        unmatched_by: Unmatched { pipelined: 2, out_of_order: 1, ..Unmatched::default() },
+        open: 1,
+        totals: vec![both(68_810)],
+        connections: vec![connection("127.0.0.1:52714", both(68_810))],
+        slowest: vec![slow(5_334_000, "run queue wait", "stress-ng (3479)"), slow(90_000, "nothing seen", "")],
+        slow: 256,
+        slow_above: Some("p99".into()),
+        causes: vec![
+            cause(
+                "run queue wait",
+                "stress-ng (3479)",
+                "wake-up + run queue",
+                200,
+                198_859_000,
+                "give the application a CPU of its own",
+            ),
+            cause(
+                "run queue wait",
+                "ksoftirqd/0 (14)",
+                "wake-up + run queue",
+                4,
+                10_937_000,
+                "give the application a CPU of its own",
+            ),
+            cause("nothing seen", "", "application", 52, 2_356_000, "the time passed between two hooks without an event"),
+        ],
+        ..record()
+    };
+    assert_snapshot!(fits(attached(&record, &Options::default())));
+}
+
+#[test]
+fn many_connections_seen_from_the_server_of_a_process() {
+    let many = (0..9).map(|n| connection(&format!("203.0.113.{n}:4000{n}"), server_alone(20_000 - n * 1000)));
+    let v6 = Connection {
+        server: "[2001:db8::1]:6379".into(),
+        ..connection("[2001:db8:1234:5678:9abc:def0:1234:5678]:65535", server_alone(5))
+    };
+    let record = Attached {
+        watched: Watched {
+            pid: Some(3469),
+            comm: Some("redis-server".into()),
+            roles: vec![Side::Client, Side::Server],
+            serves: vec![6379],
+            ..Watched::default()
+        },
+        transactions: 144_000,
+        lost: 400,
+        totals: vec![server_alone(144_000), total(View::Client, 12, &[("network and server", None, 250_000, 100)])],
+        connections: [v6].into_iter().chain(many).collect(),
+        other_connections: 1234,
+        missing: vec![Missing {
+            hook: "tcp_sendmsg_locked".into(),
+            why: "this kernel does not have it or does not describe it; a later one may".into(),
+            adds: "the stage \"stack out\", and so the begin of a client's transaction".into(),
+        }],
+        warnings: vec![Note {
+            code: "lost-events".into(),
+            message: "400 transactions found no room on their way out of the kernel".into(),
+        }],
+        interrupted: true,
+        ..record()
+    };
+    assert_snapshot!(fits(attached(&record, &Options::default())));
+}
+
+#[test]
+fn nothing_at_all() {
+    let record =
+        Attached { error: Some("no message of port 6379 was seen within 10.00 s: nobody serves there".into()), ..record() };
+    assert_snapshot!(fits(attached(&record, &Options::default())));
+}
+
+#[test]
+fn names_of_others_steer_no_terminal() {
+    let mut hostile = connection("\u{1b}[31mred\u{202e}", server_alone(100));
+    hostile.server_process = Some(Process { pid: 1, thread: 1, comm: "\u{1b}]0;x\u{7}".into() });
+    let record = Attached {
+        watched: Watched { pid: Some(1), comm: Some("\u{1b}[2J".into()), ..Watched::default() },
+        transactions: 100,
+        totals: vec![server_alone(100)],
+        connections: vec![hostile],
+        slowest: vec![slow(90_000, "preempted", "\u{1b}[5m (7)")],
+        causes: vec![cause("preempted", "\u{1b}[5m (7)", "application", 1, 1, "do\u{7}")],
+        ..record()
+    };
+    fits(attached(&record, &Options::default()));
+}

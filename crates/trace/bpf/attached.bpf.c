@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Request-response traffic of applications that know nothing of it, joined into one record per transaction: an alternation of direction on one
+ * connection. Whichever side is on this host is seen.
+ *
+ *    way 0, the request                                   way 1, the reply
+ *    tcp_sendmsg_locked, net_dev_queue of the client's socket       of the server's
+ *    net_dev_start_xmit                                             joined by the packet (skb)
+ *    netif_receive_skb                                              joined by the packet's addresses and ports
+ *    sk_data_ready of the server's socket                           of the client's
+ *    sched_waking (on the CPU of sk_data_ready), sched_switch       joined by the thread
+ *    sock_recv_length of the server's socket                        of the client's
+ *
+ * A record goes out when the next request begins, or when the connection is closed; what is open at the end, user space finds in its place.
+ * Other traffic is let through after a look at its ports. Two CPUs may write one transaction; user space drops what is out of order.
+ */
+#include "attached/threads.h"
+
+/* The first packet of a message, or a later one, leaves; `unread`: data that the sender has not read yet. */
+INLINE void leaves(struct connection *connection, int way, const struct sk_buff *skb, u32 unread, int datagram, u64 now)
+{
+	struct transaction *transaction = &connection->record.transaction;
+	struct sent *sent = &transaction->sent[way & 1];
+	struct side *side = &connection->sides[way & 1];
+	struct on_cpu *cpu = on_cpu();
+	u64 sending = side->sending, phase = connection->phase;
+
+	side->sending = 0;
+	if (way == REQUEST) {
+		if (phase == ASKED) {
+			/* More of the request; of datagrams each is a request. */
+			if (datagram)
+				flag(connection, PIPELINED);
+			return;
+		}
+		if (phase == ANSWERED && (unread || !transaction->got[REPLY].read))
+			flag(connection, PIPELINED);
+		begin(connection, now);
+	} else {
+		if (phase == ANSWERED && sent->queued)
+			sent->queued_last = now;
+		if (phase != ASKED)
+			return;
+		if (unread || !transaction->got[REQUEST].read)
+			flag(connection, PIPELINED);
+		connection->phase = ANSWERED;
+		account(connection);
+	}
+	sent->sent = sending;
+	sent->queued = now;
+	side->skb = (u64)skb;
+	if (cpu) {
+		cpu->skb = (u64)skb;
+		cpu->sk = (u64)skb->sk;
+		cpu->sends = word_of(connection, way);
+	}
+}
+
+/* TCP takes the sender's bytes; fires for each piece of a long message. */
+SEC("tp_btf/tcp_sendmsg_locked")
+int tcp_sendmsg_locked(u64 *ctx)
+{
+	const struct sock *sk = (const struct sock *)ctx[0];
+	struct connection *connection;
+	struct identity identity;
+	int side = side_of_socket(sk);
+
+	if (side < 0)
+		return 0;
+	identify_socket(sk, side, &identity);
+	connection = find(tag_of(&identity));
+	if (connection && !connection->sides[side & 1].sending)
+		connection->sides[side & 1].sending = bpf_ktime_get_ns();
+	return 0;
+}
+
+INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int side)
+{
+	const struct tcp_sock *tcp = SEEN_AS(struct tcp_sock, sk);
+	u64 bytes = tcp->bytes_sent - tcp->bytes_retrans, now;
+	u32 unread = unread_of(sk, tcp);
+	struct connection *connection;
+	int fresh;
+
+	/* An acknowledgement without data (skb_is_tcp_pure_ack of the kernel). */
+	if (skb->truesize == 2)
+		return;
+	now = bpf_ktime_get_ns();
+	connection = of_tcp(sk, side, now);
+	if (!connection)
+		return;
+	fresh = connection->sides[side & 1].bytes != bytes;
+	meet(connection, side, tcp);
+	connection->sides[side & 1].bytes = bytes;
+	if (connection->sides[side & 1].retransmitted != tcp->total_retrans) {
+		connection->sides[side & 1].retransmitted = tcp->total_retrans;
+		flag(connection, RETRANSMITTED);
+	}
+	/* Neither a handshake nor something sent again. */
+	if (fresh)
+		leaves(connection, side, skb, unread, 0, now);
+}
+
+INLINE void datagram_leaves(const struct sk_buff *skb)
+{
+	struct connection *connection;
+	struct packet packet;
+	u64 tag, now;
+
+	if (!read_packet(skb->head + skb->network_header, skb->len, &packet))
+		return;
+	now = bpf_ktime_get_ns();
+	tag = tag_of(&packet.identity);
+	connection = find(tag);
+	if (!connection)
+		connection = make(&packet.identity, tag, now);
+	if (connection)
+		leaves(connection, !packet.side, skb, 0, 1, now);
+}
+
+/* A packet is handed to the stack of its device. */
+SEC("tp_btf/net_dev_queue")
+int net_dev_queue(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	const struct sock *sk = skb->sk;
+	int side;
+
+	if (!sk || !is_whole(sk))
+		return 0;
+	side = side_of_socket(sk);
+	/* Who sends from an unconnected socket is seen in the packet alone. */
+	if (side < 0 && sk->__sk_common.skc_dport)
+		return 0;
+	if (sk->sk_protocol == UDP)
+		datagram_leaves(skb);
+	else if (sk->sk_protocol == TCP && side >= 0)
+		segment_leaves(skb, sk, side);
+	return 0;
+}
+
+/* The driver is called: on this CPU as a rule; on another one where a queue held the packet. */
+SEC("tp_btf/net_dev_start_xmit")
+int net_dev_start_xmit(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	const struct sock *sk = skb->sk;
+	struct connection *connection;
+	struct on_cpu *cpu = on_cpu();
+	struct identity identity;
+	int way;
+
+	if (!sk)
+		return 0;
+	if (cpu && cpu->skb == (u64)skb && cpu->sk == (u64)sk) {
+		connection = connection_of(cpu->sends);
+		way = way_of(cpu->sends);
+		cpu->skb = 0;
+	} else {
+		if (!is_whole(sk))
+			return 0;
+		way = side_of_socket(sk);
+		if (way < 0 || sk->sk_protocol != TCP)
+			return 0;
+		identify_socket(sk, way, &identity);
+		connection = find(tag_of(&identity));
+	}
+	if (connection && connection->sides[way & 1].skb == (u64)skb) {
+		connection->record.transaction.sent[way & 1].started = bpf_ktime_get_ns();
+		connection->sides[way & 1].skb = 0;
+	}
+	return 0;
+}
+
+/* The receiver's stack has a packet, in a soft interrupt. */
+SEC("tp_btf/netif_receive_skb")
+int netif_receive_skb(u64 *ctx)
+{
+	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
+	struct connection *connection;
+	struct on_cpu *cpu = on_cpu();
+	struct packet packet;
+	struct side *side;
+	u64 tag, now;
+	int segment;
+
+	if (!read_packet(skb->data, skb->len, &packet))
+		return 0;
+	segment = packet.identity.protocol == TCP;
+	if (segment && packet.payload <= 0)
+		return 0;
+	tag = tag_of(&packet.identity);
+	now = bpf_ktime_get_ns();
+	if (cpu) {
+		cpu->tag = tag;
+		cpu->received = now;
+		cpu->identity = packet.identity;
+		cpu->side = packet.side;
+	}
+	connection = find(tag);
+	if (!connection)
+		return 0;
+	/* What came before comes to no reader; what waits for something lost counts from its own arrival. */
+	side = &connection->sides[packet.side & 1];
+	if (segment && side->expected && (s32)(packet.end - side->expected) <= 0)
+		return 0;
+	if (!segment || !side->arrived)
+		side->arrived = now;
+	return 0;
+}
+
+/* A message, or more of it, can be read; `behind`: whoever sent it had not received all of the last reply. */
+INLINE void arrives(struct connection *connection, int way, u64 received, int behind, int datagram, u64 now)
+{
+	struct sent *sent = &connection->record.transaction.sent[way & 1];
+	u64 phase = connection->phase;
+	struct on_cpu *cpu = on_cpu();
+
+	if (behind)
+		flag(connection, PIPELINED);
+	if (way == REQUEST && phase != ASKED) {
+		begin(connection, now);
+		if (behind)
+			flag(connection, PIPELINED);
+	}
+	/* The first that is seen of a reply from elsewhere. */
+	if (way == REPLY && phase == ASKED)
+		connection->phase = phase = ANSWERED;
+	if (way == REPLY && phase != ANSWERED)
+		return;
+	if (sent->ready) {
+		if (way == REQUEST && datagram)
+			flag(connection, PIPELINED);
+		return;
+	}
+	sent->received = received;
+	sent->ready = now;
+	if (cpu)
+		cpu->tells = word_of(connection, way);
+}
+
+INLINE void segment_arrives(const struct sock *sk, int side)
+{
+	const struct tcp_sock *tcp = SEEN_AS(struct tcp_sock, sk);
+	struct connection *connection;
+	struct on_cpu *cpu = on_cpu();
+	u64 received, now;
+
+	if (!unread_of(sk, tcp))
+		return;
+	now = bpf_ktime_get_ns();
+	connection = of_tcp(sk, side, now);
+	if (!connection)
+		return;
+	meet(connection, side, tcp);
+	received = connection->sides[side & 1].arrived;
+	if (!received && cpu && cpu->tag == connection->tag)
+		received = cpu->received;
+	if (cpu)
+		cpu->tag = 0;
+	connection->sides[side & 1].arrived = 0;
+	connection->sides[side & 1].expected = tcp->rcv_nxt;
+	arrives(connection, !side, received, side == SERVER && tcp->snd_una != tcp->snd_nxt, 0, now);
+}
+
+/* Whose a datagram is says the packet that this CPU is at; the socket may have many peers. */
+INLINE void datagram_arrives(const struct sock *sk)
+{
+	struct socket_of *place = place_of(shared.datagrams, sk);
+	struct connection *connection;
+	struct on_cpu *cpu = on_cpu();
+	u32 unread;
+	u64 tag, now;
+	int way;
+
+	if (!cpu || !cpu->tag || cpu->identity.protocol != UDP)
+		return;
+	if (sk->__sk_common.skc_num != (cpu->side == SERVER ? cpu->identity.server_port : cpu->identity.client_port))
+		return;
+	tag = cpu->tag;
+	cpu->tag = 0;
+	now = bpf_ktime_get_ns();
+	connection = find(tag);
+	if (!connection)
+		connection = make(&cpu->identity, tag, now);
+	if (!connection)
+		return;
+	way = !(cpu->side & 1);
+	connection->sides[!way].arrived = 0;
+	arrives(connection, way, cpu->received, 0, 1, now);
+	/* Who reads one of several unread ones cannot be told. */
+	unread = sk->sk_receive_queue.qlen + SEEN_AS(struct udp_sock, sk)->reader_queue.qlen;
+	if (unread > 1) {
+		flag(connection, PIPELINED);
+		if (place->sk == (u64)sk && place->what)
+			flag(connection_of(place->what), PIPELINED);
+		place->what = 0;
+		return;
+	}
+	place->sk = (u64)sk;
+	place->what = word_of(connection, way);
+}
+
+/* Data is in the receiver's queue, and whoever waits for it is about to be told. */
+SEC("tp_btf/sk_data_ready")
+int sk_data_ready(u64 *ctx)
+{
+	const struct sock *sk = (const struct sock *)ctx[0];
+	int side;
+
+	if (!is_whole(sk))
+		return 0;
+	side = side_of_socket(sk);
+	if (side < 0 && sk->__sk_common.skc_dport)
+		return 0;
+	if (sk->sk_protocol == UDP)
+		datagram_arrives(sk);
+	else if (sk->sk_protocol == TCP && side >= 0)
+		segment_arrives(sk, side);
+	return 0;
+}
+
+/* A sleeping thread is to run; what told it is what this CPU was at. */
+SEC("tp_btf/sched_waking")
+int sched_waking(u64 *ctx)
+{
+	const struct task_struct *task = (const struct task_struct *)ctx[0];
+	struct connection *connection;
+	struct on_cpu *cpu = on_cpu();
+	struct sent *sent;
+	u64 what;
+	int way;
+
+	if (!cpu || !cpu->tells)
+		return 0;
+	what = cpu->tells;
+	cpu->tells = 0;
+	connection = connection_of(what);
+	way = way_of(what);
+	sent = &connection->record.transaction.sent[way];
+	if (!sent->ready || sent->waking)
+		return 0;
+	sent->waking = bpf_ktime_get_ns();
+	connection->sides[!way].woken = task->tgid;
+	begin_thread(task->pid)->awaits = what;
+	return 0;
+}
+
+/* A CPU goes from one thread to another. */
+SEC("tp_btf/sched_switch")
+int sched_switch(u64 *ctx)
+{
+	s32 off = ((const struct task_struct *)ctx[1])->pid, on = ((const struct task_struct *)ctx[2])->pid;
+	struct on_cpu *cpu = on_cpu();
+	struct thread *thread = thread_of(on);
+	struct transaction *transaction = 0;
+	u64 what = 0, waking = 0, now;
+	struct slice *slice;
+	struct got *got;
+
+	if (!cpu)
+		return 0;
+	/* Before the clock is read: who is woken on another CPU just now was not asleep. */
+	if (on && thread->pid == on)
+		what = thread->awaits;
+	if (what) {
+		transaction = &connection_of(what)->record.transaction;
+		waking = transaction->sent[way_of(what)].waking;
+	}
+	now = bpf_ktime_get_ns();
+	/* Whoever was told is awake by now, or was not asleep. */
+	if (cpu->tells)
+		cpu->tells = 0;
+	slice = &cpu->slices[cpu->switches % SLICES];
+	slice->begun = cpu->since;
+	slice->pid = off;
+	cpu->switches++;
+	cpu->since = now;
+	thread = thread_of(off);
+	if (off && thread->pid == off) {
+		thread->off = now;
+		thread->pushed = (u32)ctx[3] == 0;
+	}
+	thread = thread_of(on);
+	if (!on || thread->pid != on)
+		return 0;
+	if (thread->off > thread->on) {
+		if (thread->pushed) {
+			thread->preempted += now - thread->off;
+			put_longest(&thread->by, cpu, thread->off, now);
+		} else {
+			thread->slept += now - thread->off;
+		}
+	}
+	thread->on = now;
+	if (!transaction)
+		return 0;
+	thread->awaits = 0;
+	got = &transaction->got[way_of(what)];
+	if (waking && !got->switched && !got->read) {
+		got->switched = now;
+		put_longest(&got->before, cpu, waking, now);
+	}
+	return 0;
+}
+
+/* The application has the message, or a part of it. */
+INLINE void is_read(struct connection *connection, int way)
+{
+	struct sent *sent = &connection->record.transaction.sent[way & 1];
+	struct got *got = &connection->record.transaction.got[way & 1];
+	struct side *side = &connection->sides[!way];
+	struct process *process = &connection->record.processes[!way];
+	u64 ids = bpf_get_current_pid_tgid(), now;
+	s32 pid = (s32)ids, tgid = ids >> 32;
+	struct thread *thread;
+
+	if (!sent->ready || connection->phase != (way == REQUEST ? ASKED : ANSWERED))
+		return;
+	now = bpf_ktime_get_ns();
+	thread = begin_thread(pid);
+	if (!got->read) {
+		u64 since = got->switched ? got->switched : sent->ready;
+
+		/* Somebody else was woken on this CPU just then. */
+		if (sent->waking && side->woken != tgid)
+			sent->waking = got->switched = 0;
+		got->read = now;
+		got->busy = thread->read > sent->ready;
+		if (thread->pushed && thread->on > since && thread->off) {
+			got->pushed = thread->on - (thread->off > since ? thread->off : since);
+			if (!got->switched || got->pushed > got->switched - sent->waking)
+				got->before = thread->by;
+			else
+				got->pushed = 0;
+		}
+	} else {
+		got->read_last = now;
+	}
+	thread->read = now;
+	/* It runs, so it is not waited for any more. */
+	thread->awaits = 0;
+	side->preempted = thread->preempted;
+	side->slept = thread->slept;
+	if (process->pid != pid) {
+		process->tgid = tgid;
+		process->pid = pid;
+		bpf_get_current_comm(process->comm, sizeof(process->comm));
+	}
+	if (constants.process && !(connection->record.ours >> !way & 1) && is_ours())
+		connection->record.ours |= 1 << !way;
+}
+
+INLINE void watch(u64 *ports, u16 port)
+{
+	__sync_fetch_and_or(&ports[port / 64], 1ull << port % 64);
+}
+
+/* A socket of the process that is watched, seen for the first time. */
+INLINE void learn(const struct sock *sk)
+{
+	/* SOCK_BINDADDR_LOCK and SOCK_BINDPORT_LOCK of include/net/sock.h: the application chose the address, the port. */
+	u8 locks = user_locks(sk);
+	int server = sk->__sk_common.skc_dport ? locks & 8 : locks & 12;
+
+	if (!constants.process || !shared.armed || !sk->__sk_common.skc_num || !is_ours())
+		return;
+	/* A TCP socket that serves has the port of one that listens, which is known. */
+	watch(sk->sk_protocol == UDP && server ? shared.servers : shared.clients, sk->__sk_common.skc_num);
+}
+
+/* A receive call is done; it fires for those that find nothing too. */
+SEC("tp_btf/sock_recv_length")
+int sock_recv_length(u64 *ctx)
+{
+	const struct sock *sk = (const struct sock *)ctx[0];
+	struct connection *connection;
+	struct socket_of *place;
+	struct identity identity;
+	u64 what;
+	int side;
+
+	if ((s32)ctx[1] <= 0 || ctx[2] & MSG_PEEK || !is_whole(sk))
+		return 0;
+	side = side_of_socket(sk);
+	if (side < 0)
+		learn(sk);
+	if (sk->sk_protocol == TCP && side >= 0) {
+		identify_socket(sk, side, &identity);
+		connection = find(tag_of(&identity));
+		if (connection)
+			is_read(connection, !side);
+	} else if (sk->sk_protocol == UDP) {
+		place = place_of(shared.datagrams, sk);
+		what = place->what;
+		if (place->sk != (u64)sk || !what)
+			return 0;
+		place->what = 0;
+		is_read(connection_of(what), way_of(what));
+	}
+	return 0;
+}
+
+/* A send call is done, perhaps after the reply: good for learning whose socket it is, and for nothing else. */
+SEC("tp_btf/sock_send_length")
+int sock_send_length(u64 *ctx)
+{
+	const struct sock *sk = (const struct sock *)ctx[0];
+
+	if ((s32)ctx[1] > 0 && is_whole(sk) && side_of_socket(sk) < 0)
+		learn(sk);
+	return 0;
+}
+
+/* Connections come and go. */
+SEC("tp_btf/inet_sock_set_state")
+int inet_sock_set_state(u64 *ctx)
+{
+	const struct sock *sk = (const struct sock *)ctx[0];
+	struct socket_of *place = place_of(shared.connecting, sk);
+	s32 state = (s32)ctx[2];
+	struct connection *connection;
+	struct identity identity;
+	u64 tag;
+	int side;
+
+	if (sk->sk_protocol != TCP)
+		return 0;
+	if (constants.process && shared.armed) {
+		if (state == TCP_LISTEN && is_ours())
+			watch(shared.servers, sk->__sk_common.skc_num);
+		/* The port is chosen after this. */
+		if (state == TCP_SYN_SENT && is_ours())
+			place->sk = (u64)sk;
+		if (state == TCP_ESTABLISHED && place->sk == (u64)sk) {
+			place->sk = 0;
+			if (side_of_socket(sk) < 0)
+				watch(shared.clients, sk->__sk_common.skc_num);
+		}
+	}
+	side = side_of_socket(sk);
+	if (side < 0 || (state != TCP_ESTABLISHED && state != TCP_CLOSE))
+		return 0;
+	identify_socket(sk, side, &identity);
+	tag = tag_of(&identity);
+	connection = find(tag);
+	if (state == TCP_ESTABLISHED) {
+		/* The same addresses and ports again. */
+		if (connection && connection->seen >> side & 1)
+			release(connection);
+		else if (connection)
+			return meet(connection, side, SEEN_AS(struct tcp_sock, sk));
+		connection = make(&identity, tag, bpf_ktime_get_ns());
+		return connection ? meet(connection, side, SEEN_AS(struct tcp_sock, sk)) : 0;
+	}
+	if (!connection)
+		return 0;
+	/* The other side may not have read yet what this one sent last. */
+	connection->closed |= 1 << side;
+	if ((connection->closed & connection->seen) == connection->seen)
+		release(connection);
+	return 0;
+}
+
+const char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A connection's place in the table, and the transaction that it is in: found, made, begun, ended, given up.
+ */
+#ifndef HAIRPIN_ATTACHED_CONNECTION_H
+#define HAIRPIN_ATTACHED_CONNECTION_H
+
+#include "flow.h"
+
+/* The record of a connection goes into the ring. */
+static __attribute__((noinline)) int emit(struct connection *connection)
+{
+	struct record *record;
+	u64 number;
+
+	if (!connection->record.ours)
+		return 0;
+	if (shared.begun - shared.taken >= RECORDS - SLACK) {
+		__sync_fetch_and_add(&shared.lost, 1);
+		return 0;
+	}
+	number = __sync_fetch_and_add(&shared.begun, 1);
+	record = &shared.records[number % RECORDS];
+	__builtin_memcpy(&record->identity, &connection->record.identity, sizeof(*record) - sizeof(record->sequence));
+	/* After all that it stands for. */
+	__sync_lock_test_and_set(&record->sequence, number + 1);
+	return 0;
+}
+
+/* Ends what a connection is in. */
+INLINE void end(struct connection *connection)
+{
+	u64 phase = __sync_lock_test_and_set(&connection->phase, IDLE);
+
+	if (phase == ANSWERED)
+		emit(connection);
+	else if (phase == ASKED && connection->record.ours)
+		__sync_fetch_and_add(&shared.unanswered, 1);
+}
+
+/* A new transaction begins. */
+INLINE void begin(struct connection *connection, u64 now)
+{
+	end(connection);
+	__builtin_memset(&connection->record.transaction, 0, sizeof(struct transaction));
+	connection->begun = now;
+	connection->phase = ASKED;
+}
+
+/* A free place for a connection, or that of one that is over. */
+static __attribute__((noinline)) struct connection *make(const struct identity *identity, u64 tag, u64 now)
+{
+	struct connection *connection = 0;
+	u64 number = 0;
+
+	for (int i = 0; i < PROBES && !connection; i++) {
+		struct connection *place;
+		u64 old;
+
+		number = (tag + i) % CONNECTIONS;
+		place = &shared.connections[number];
+		old = place->tag;
+		if (old && !place->closed && now - place->begun < IDLE_NS)
+			continue;
+		if (__sync_val_compare_and_swap(&place->tag, old, tag) == old)
+			connection = place;
+	}
+	if (!connection) {
+		__sync_fetch_and_add(&shared.untracked, 1);
+		return 0;
+	}
+	end(connection);
+	__builtin_memset(&connection->phase, 0, sizeof(*connection) - sizeof(connection->tag));
+	connection->begun = now;
+	connection->place = number;
+	connection->record.identity = *identity;
+	connection->record.ours = constants.process ? 0 : 1 << SERVER;
+	return connection;
+}
+
+/* True if the process watched, or one that it started, is running. */
+INLINE int is_ours(void)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+
+#pragma unroll
+	for (int i = 0; i < 3; i++) {
+		if (task->tgid == constants.process)
+			return 1;
+		task = task->real_parent;
+		if (!task)
+			break;
+	}
+	return 0;
+}
+
+/* Gives a place up. */
+INLINE void release(struct connection *connection)
+{
+	end(connection);
+	__sync_lock_test_and_set(&connection->tag, 0);
+}
+
+/* The first time that this side of a connection is seen. */
+INLINE int meet(struct connection *connection, int side, const struct tcp_sock *tcp)
+{
+	if (!(connection->seen >> side & 1)) {
+		connection->seen |= 1 << side;
+		connection->sides[side & 1].retransmitted = tcp->total_retrans;
+	}
+	return 0;
+}
+
+/* Bytes that the application has not read. The other side's FIN takes a number, too. */
+INLINE u32 unread_of(const struct sock *sk, const struct tcp_sock *tcp)
+{
+	u32 unread = tcp->rcv_nxt - tcp->copied_seq;
+
+	return unread && sk->__sk_common.skc_state == TCP_CLOSE_WAIT ? unread - 1 : unread;
+}
+
+/* The connection of a TCP socket. */
+INLINE struct connection *of_tcp(const struct sock *sk, int side, u64 now)
+{
+	struct identity identity;
+	struct connection *connection;
+	u64 tag;
+
+	identify_socket(sk, side, &identity);
+	tag = tag_of(&identity);
+	connection = find(tag);
+	return connection ? connection : make(&identity, tag, now);
+}
+
+/* Somebody sends again before the reply to the last request was there. */
+INLINE void flag(struct connection *connection, u64 what)
+{
+	connection->record.transaction.flags |= what;
+}
+
+#endif

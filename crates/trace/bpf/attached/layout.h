@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the programs of ../attached.bpf.c keep, and what user space maps: connections by their two ends, the transaction that each is in, and the
+ * ring into which finished ones go. All of it has a fixed size and lies in .bss; what finds no room is counted.
+ */
+#ifndef HAIRPIN_ATTACHED_LAYOUT_H
+#define HAIRPIN_ATTACHED_LAYOUT_H
+
+#include "../kernel.h"
+
+/* Powers of two, all of them. */
+#define CONNECTIONS 4096
+#define RECORDS 16384
+#define THREADS 2048
+#define SOCKETS 256
+#define CPUS 1024
+/* Switches that a CPU remembers. */
+#define SLICES 8
+#define PORT_WORDS (65536 / 64)
+/* Neighbouring places at which a connection may be found. */
+#define PROBES 4
+/* Records that stay free, so that producers on every CPU at once do not overtake the reader. */
+#define SLACK 64
+/* A connection in which nothing happened for so long gives its place to a new one. */
+#define IDLE_NS 1000000000ull
+
+/* A side sends the way of the same number and receives the other. */
+enum { CLIENT, SERVER };
+enum { REQUEST, REPLY };
+/* Where a connection's alternation stands. */
+enum { IDLE, ASKED, ANSWERED };
+/* Flags of a transaction. */
+enum {
+	/* Another request was sent before this one's reply was complete, or a reply was sent before the request was read. */
+	PIPELINED = 1,
+	/* TCP sent something again. */
+	RETRANSMITTED = 2,
+};
+
+/* include/net/tcp_states.h */
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_CLOSE_WAIT = 8, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12 };
+enum { AF_INET = 2, AF_INET6 = 10 };
+enum { TCP = 6, UDP = 17 };
+enum { MSG_PEEK = 2 };
+
+/* The two ends; IPv4 addresses as IPv4-mapped ones, in the order of the network; ports as numbers. */
+struct identity {
+	u64 server[2];
+	u64 client[2];
+	u16 server_port;
+	u16 client_port;
+	u32 protocol;
+};
+
+struct process {
+	s32 tgid;
+	s32 pid;
+	char comm[16];
+};
+
+/* A line of one way's stamps on the CPU that sends and, as a rule, takes the packet through the receiver's stack. The first packet counts. */
+struct sent {
+	/* The sender's call in TCP, to the device's queue, to the driver; the last packet of a reply in several to the queue. */
+	u64 sent, queued, started, queued_last;
+	/* In the receiver's stack, in its socket's queue, its thread told. */
+	u64 received, ready, waking;
+	u64 unused;
+} __attribute__((aligned(LINE)));
+
+/* A line of one way's stamps on the receiver's CPU. */
+struct got {
+	/* `read_last` is 0 unless the message was read in parts. */
+	u64 switched, read, read_last;
+	/* How long the reader was pushed off its CPU between `ready` and `read`; then `before` is who pushed it. */
+	u64 pushed;
+	/* True if the reader read another message in that time. */
+	u64 busy;
+	/* Who had the CPU longest between `waking` and `switched`; pid 0 is idle. */
+	struct process before;
+} __attribute__((aligned(LINE)));
+
+struct transaction {
+	struct sent sent[2];
+	struct got got[2];
+	/* Between the last read and the reply: how long the server's thread was off the CPU, pushed off (at last by `by`) or asleep. */
+	u64 preempted, slept;
+	struct process by;
+	u64 flags;
+	u64 unused[2];
+};
+
+struct record {
+	/* Its number in the ring plus one; written last. */
+	u64 sequence;
+	struct identity identity;
+	/* A bit per side that belongs to the process watched. */
+	u64 ours;
+	u64 unused;
+	/* Who reads, by side. */
+	struct process processes[2];
+	struct transaction transaction;
+};
+
+/* What one side of a connection writes. */
+struct side {
+	/* Its call that has sent no packet yet, its packet on the way to the driver, the new data that its TCP sent. */
+	u64 sending, skb, bytes;
+	/* When a packet of a message came whose data is not yet readable. */
+	u64 arrived;
+	/* Of TCP: segments sent again, the sequence number that is waited for. */
+	u32 retransmitted, expected;
+	/* The process that was told of the last message. */
+	s32 woken;
+	u32 unused;
+	/* How long the thread that read last had been off the CPU until then. */
+	u64 preempted, slept;
+} __attribute__((aligned(LINE)));
+
+struct connection {
+	/* A hash of the identity; 0: a free place. */
+	u64 tag;
+	u64 phase;
+	/* When its last transaction began. */
+	u64 begun;
+	/* A bit per side: seen, closed. */
+	u64 seen, closed;
+	/* Its number in the table. */
+	u64 place;
+	struct side sides[2];
+	struct record record __attribute__((aligned(LINE)));
+};
+
+/* How long a thread had a CPU. */
+struct slice {
+	u64 begun;
+	s32 pid;
+	u32 unused;
+};
+
+/* What a CPU is at. */
+struct on_cpu {
+	/* The packet in the receiver's stack, if it is one of ours. */
+	u64 tag, received;
+	struct identity identity;
+	/* The receiver's. */
+	u64 side;
+	/* The packet on its way to the driver, and its connection and way: place * 2 + way + 1. */
+	u64 skb, sk, sends;
+	/* Whoever waits for this connection and way is about to be told. */
+	u64 tells;
+	/* A pointer as a number. */
+	u64 number;
+	/* When the thread that has it got it, and how often it went from one to another. */
+	u64 since, switches;
+	u64 unused;
+	/* Who had it before. */
+	struct slice slices[SLICES];
+};
+
+struct thread {
+	s32 pid;
+	/* It lost the CPU last because somebody else wanted it. */
+	u32 pushed;
+	/* Woken for this connection and way. */
+	u64 awaits;
+	/* When it last lost the CPU, and got it; how long it was without, in all, for either reason. */
+	u64 off, on, preempted, slept;
+	/* When it last read a message. */
+	u64 read;
+	/* Who had its CPU longest when it was pushed off last. */
+	struct process by __attribute__((aligned(LINE)));
+};
+
+struct socket_of {
+	u64 sk, what;
+};
+
+struct shared {
+	/* Records begun; taken, by user space. */
+	u64 begun __attribute__((aligned(LINE)));
+	u64 taken __attribute__((aligned(LINE)));
+	/* Transactions that found no room in the ring. */
+	u64 lost __attribute__((aligned(LINE)));
+	/* Requests that were not answered before their connection ended. */
+	u64 unanswered;
+	/* Connections that found no place. */
+	u64 untracked;
+	/* True when all programs are attached: until then no port is watched, and none is learned. */
+	u64 armed;
+	/* Local ports of servers and of clients that are watched, a bit each. */
+	u64 servers[PORT_WORDS] __attribute__((aligned(LINE)));
+	u64 clients[PORT_WORDS];
+	struct on_cpu cpus[CPUS] __attribute__((aligned(LINE)));
+	struct thread threads[THREADS] __attribute__((aligned(LINE)));
+	/* UDP sockets with the connection and way of the only datagram that is unread; TCP sockets that the process watched is connecting. */
+	struct socket_of datagrams[SOCKETS];
+	struct socket_of connecting[SOCKETS];
+	struct connection connections[CONNECTIONS] __attribute__((aligned(LINE)));
+	struct record records[RECORDS] __attribute__((aligned(LINE)));
+};
+
+/* User space reads these by their place. */
+#define AT(type, field, place) _Static_assert(__builtin_offsetof(type, field) == (place), #field " is elsewhere")
+AT(struct shared, taken, 64);
+AT(struct shared, lost, 128);
+AT(struct shared, servers, 192);
+AT(struct shared, clients, 8384);
+AT(struct shared, connections, 549056);
+AT(struct shared, records, 3170496);
+AT(struct transaction, got, 128);
+AT(struct transaction, preempted, 256);
+AT(struct record, transaction, 128);
+AT(struct connection, phase, 8);
+AT(struct connection, record, 192);
+_Static_assert(sizeof(struct transaction) == 320, "a transaction");
+_Static_assert(sizeof(struct record) == 448, "a record");
+_Static_assert(sizeof(struct connection) == 640, "a connection");
+_Static_assert(sizeof(struct on_cpu) == 256, "a CPU");
+_Static_assert(sizeof(struct shared) == 10510528, "all of it");
+
+#endif

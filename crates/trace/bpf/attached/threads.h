@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Threads that read messages: when they had a CPU, and who had it instead.
+ */
+#ifndef HAIRPIN_ATTACHED_THREADS_H
+#define HAIRPIN_ATTACHED_THREADS_H
+
+#include "connection.h"
+
+/* A thread by its number in the initial namespace; it is to be given back. */
+extern struct task_struct *bpf_task_from_pid(s32 pid) SEC(".ksyms");
+extern void bpf_task_release(struct task_struct *task) SEC(".ksyms");
+
+INLINE struct thread *thread_of(s32 pid)
+{
+	return &shared.threads[(u32)pid % THREADS];
+}
+
+/* The thread's place, its own from now on. */
+INLINE struct thread *begin_thread(s32 pid)
+{
+	struct thread *thread = thread_of(pid);
+
+	if (thread->pid != pid) {
+		__builtin_memset(thread, 0, sizeof(*thread));
+		thread->pid = pid;
+	}
+	return thread;
+}
+
+/* What the server's thread lost between its last read and its reply, if it is the one that replies. */
+INLINE void account(struct connection *connection)
+{
+	struct transaction *transaction = &connection->record.transaction;
+	const struct side *side = &connection->sides[SERVER];
+	s32 pid = (s32)bpf_get_current_pid_tgid();
+	const struct thread *thread = thread_of(pid);
+
+	if (!pid || thread->pid != pid || pid != connection->record.processes[SERVER].pid)
+		return;
+	transaction->preempted = thread->preempted - side->preempted;
+	transaction->slept = thread->slept - side->slept;
+	if (transaction->preempted)
+		transaction->by = thread->by;
+}
+
+/* Whoever had this CPU longest between `since` and `now`; who is idle has no name. */
+INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 since, u64 now)
+{
+	struct task_struct *task;
+	u64 until = now, most = 0;
+	s32 pid = 0;
+
+#pragma unroll
+	for (int i = 1; i <= SLICES; i++) {
+		const struct slice *slice = &cpu->slices[(cpu->switches - i) % SLICES];
+		u64 begun = slice->begun > since ? slice->begun : since;
+
+		if (until <= since)
+			break;
+		if (until > begun && until - begun > most) {
+			most = until - begun;
+			pid = slice->pid;
+		}
+		until = slice->begun;
+	}
+	__builtin_memset(process, 0, sizeof(*process));
+	if (!pid)
+		return;
+	process->pid = pid;
+	task = bpf_task_from_pid(pid);
+	if (!task)
+		return;
+	process->tgid = task->tgid;
+	bpf_probe_read_kernel(process->comm, sizeof(process->comm), task->comm);
+	bpf_task_release(task);
+}
+
+#endif

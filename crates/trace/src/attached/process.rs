@@ -1,0 +1,168 @@
+//! Which TCP ports a process serves on and from which it asks, as /proc tells them.
+//!
+//! UDP sockets are learned by the programs when they are first used: /proc does not tell a server's from a client's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hairpin_sys::host::Host;
+
+/// Processes that are watched with the one that was named: more are not looked for.
+const MOST: usize = 1024;
+
+/// A process and those that it started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// Its name.
+    pub comm: String,
+    /// Ports on which it listens.
+    pub servers: BTreeSet<u16>,
+    /// Local ports of its other sockets.
+    pub clients: BTreeSet<u16>,
+}
+
+/// Reads them of the process `pid`; `None` if there is no such process.
+pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
+    let comm = host.read(&format!("/proc/{pid}/comm")).ok()?;
+    let mut found = Sockets { comm, ..Sockets::default() };
+    let mut tables = BTreeMap::new();
+    for pid in family(host, pid) {
+        let inodes = inodes(host, pid);
+        if inodes.is_empty() {
+            continue;
+        }
+        // Processes of one network namespace have one table.
+        let net = host.link_target(&format!("/proc/{pid}/ns/net")).unwrap_or_default();
+        let table = tables.entry(net).or_insert_with(|| table(host, pid));
+        for row in table.iter().filter(|row| !row.datagrams && inodes.contains(&row.inode)) {
+            let ports = if row.serves { &mut found.servers } else { &mut found.clients };
+            ports.insert(row.port);
+        }
+    }
+    // Connections that a server accepted have its port.
+    found.clients = found.clients.difference(&found.servers).copied().collect();
+    Some(found)
+}
+
+/// True if somebody here listens on the port, or has it bound for datagrams, in the network namespace of this process.
+pub fn is_served(host: &dyn Host, port: u16) -> bool {
+    table_at(host, "/proc/self/net").iter().any(|row| row.serves && row.port == port)
+}
+
+/// The process and its descendants.
+fn family(host: &dyn Host, pid: i32) -> Vec<i32> {
+    let parent = |pid: i32| {
+        // `PID (name) STATE PPID …`, where the name may hold anything.
+        let stat = host.read(&format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()
+    };
+    let all = host.list("/proc").unwrap_or_default().into_iter().filter_map(|name| name.parse::<i32>().ok());
+    let parents: Vec<(i32, i32)> = all.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut family = vec![pid];
+    let mut next = 0;
+    while next < family.len() && family.len() < MOST {
+        let of = family[next];
+        family.extend(parents.iter().filter(|(pid, parent)| *parent == of && *pid != of).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    family
+}
+
+/// The numbers of a process's sockets.
+fn inodes(host: &dyn Host, pid: i32) -> BTreeSet<u64> {
+    let folder = format!("/proc/{pid}/fd");
+    let targets =
+        host.list(&folder).unwrap_or_default().into_iter().filter_map(|fd| host.link_target(&format!("{folder}/{fd}")).ok());
+    targets.filter_map(|target| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
+}
+
+struct Row {
+    port: u16,
+    inode: u64,
+    serves: bool,
+    datagrams: bool,
+}
+
+fn table(host: &dyn Host, pid: i32) -> Vec<Row> {
+    table_at(host, &format!("/proc/{pid}/net"))
+}
+
+fn table_at(host: &dyn Host, folder: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, datagrams) in [("tcp", false), ("tcp6", false), ("udp", true), ("udp6", true)] {
+        let text = host.read(&format!("{folder}/{name}")).unwrap_or_default();
+        rows.extend(text.lines().skip(1).filter_map(|line| row(line, datagrams)));
+    }
+    rows
+}
+
+/// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …`, numbers in hexadecimal but for the last three.
+fn row(line: &str, datagrams: bool) -> Option<Row> {
+    /// `include/net/tcp_states.h`.
+    const LISTEN: &str = "0A";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let port = |address: &str| u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok();
+    let (local, remote) = (port(words.get(1)?)?, port(words.get(2)?)?);
+    let serves = if datagrams { remote == 0 } else { *words.get(3)? == LISTEN };
+    Some(Row { port: local, inode: words.get(9)?.parse().ok()?, serves, datagrams })
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_sys::host::FakeHost;
+
+    use super::*;
+
+    const TCP: &str = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000   101        0 1001 1 0000000000000000 100 0 0 10 0
+   1: 0100007F:18EB 0100007F:9C40 01 00000000:00000000 00:00000000 00000000   101        0 1002 1 0000000000000000 20 4 30 10 -1
+   2: 0100007F:C350 0200007F:0050 01 00000000:00000000 00:00000000 00000000   101        0 1003 1 0000000000000000 20 4 30 10 -1
+   3: 0100007F:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2001 1 0000000000000000 100 0 0 10 0
+";
+    const UDP6: &str = "\
+  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+  10: 00000000000000000000000000000000:0035 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1004 2 0000000000000000 0
+";
+
+    fn host(root: &std::path::Path) -> FakeHost {
+        let mut host = FakeHost::at(root)
+            .with("/proc/11/comm", "nginx\n")
+            .with("/proc/11/stat", "11 (nginx) S 1 11 11 0\n")
+            .with("/proc/12/stat", "12 (a) b) (c) S 11 11 11 0\n")
+            .with("/proc/13/stat", "13 (sshd) S 1 13 13 0\n")
+            .with_directory("/proc/11/fd")
+            .with_link("/proc/12/fd/0", "/dev/null")
+            .with_link("/proc/13/fd/3", "socket:[2001]");
+        for (fd, inode) in [(3, 1001), (4, 1002), (5, 1003), (6, 1004)] {
+            host = host.with_link(&format!("/proc/12/fd/{fd}"), &format!("socket:[{inode}]"));
+        }
+        for name in ["12", "self"] {
+            host = host.with(&format!("/proc/{name}/net/tcp"), TCP).with(&format!("/proc/{name}/net/udp6"), UDP6);
+        }
+        host
+    }
+
+    #[test]
+    fn a_process_and_its_children_serve_and_ask() {
+        let root = tempfile::tempdir().unwrap();
+        let host = host(root.path());
+        let found = sockets(&host, 11).unwrap();
+        assert_eq!(found.comm, "nginx");
+        assert_eq!((found.servers, found.clients), (BTreeSet::from([6379]), BTreeSet::from([50_000])));
+        assert_eq!(sockets(&host, 99), None);
+    }
+
+    #[test]
+    fn a_port_is_served_or_not() {
+        let root = tempfile::tempdir().unwrap();
+        let host = host(root.path());
+        assert_eq!([6379, 53, 50_000, 80].map(|port| is_served(&host, port)), [true, true, false, false]);
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_left_out() {
+        for line in ["", "a b c d e f g h i j", "0: 1:1 2:2 0A 0 0 0 0 0 x"] {
+            assert!(row(line, false).is_none(), "{line}");
+        }
+    }
+}

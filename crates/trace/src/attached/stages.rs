@@ -1,0 +1,401 @@
+//! From the stamps of a transaction to its stages.
+//!
+//! ```text
+//!   client   tcp_sendmsg_locked ─ stack out ─ net_dev_queue ─ qdisc ─ net_dev_start_xmit
+//!   between                           driver + softirq
+//!   server   netif_receive_skb ─ stack ─ sk_data_ready ─┬───────────────── queue ──────────────────┬─ sock_recv_length
+//!                          notify ─ sched_waking ─ wake-up + run queue ─ sched_switch ─ receive ───┘
+//!            sock_recv_length ─ request rest ─ sock_recv_length, the last one ─ application ─ tcp_sendmsg_locked
+//! ```
+//! The reply goes the same way back. A thread that slept has `notify`, `wake-up + run queue` and `receive`; one that was awake has `queue` in their
+//! place. Between two neighbouring stamps lies one stage; where a stamp between two stages was not taken they are one with both names, and names are
+//! those of the stages of `hairpin.explain/1` where the hooks are the same.
+
+use std::cmp::Ordering;
+
+use hairpin_record::attached::View;
+use hairpin_record::explain::Direction;
+use hairpin_record::run::Side;
+
+use super::transaction::Transaction;
+
+/// Which hooks were attached, as far as a stage's name or a transaction's begin rests on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hooks {
+    /// `tcp_sendmsg_locked`.
+    pub send: bool,
+    /// `netif_receive_skb`.
+    pub receive: bool,
+    /// `sched_waking` and `sched_switch`.
+    pub scheduler: bool,
+}
+
+impl Hooks {
+    /// All of them.
+    pub const ALL: Hooks = Hooks { send: true, receive: true, scheduler: true };
+}
+
+/// The time between two neighbouring stamps, by the numbers of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stage {
+    from: u8,
+    to: u8,
+}
+
+/// A transaction whose stamps fit together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Which sides were seen.
+    pub view: View,
+    /// Its first stamp.
+    pub begun: u64,
+    /// From the first stamp to the last.
+    pub sum: u64,
+    /// What that is made of, in order.
+    pub stages: Vec<(Stage, u64)>,
+}
+
+/// Why a transaction does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmatched {
+    /// Requests overlapped, or a message answered none.
+    Pipelined,
+    /// A stamp without which it cannot be told what happened was not taken: it began before the hooks were there, or is not over.
+    Partial,
+    /// Stamps go back in time: two messages were mistaken for one.
+    OutOfOrder,
+}
+
+/// What a stamp is: its hook and where it was taken. The last one belongs to a reply whose client is elsewhere.
+const STAMPS: [(&str, Side); 19] = {
+    use Side::{Client, Server};
+    [
+        ("tcp_sendmsg_locked", Client),
+        ("net_dev_queue", Client),
+        ("net_dev_start_xmit", Client),
+        ("netif_receive_skb", Server),
+        ("sk_data_ready", Server),
+        ("sched_waking", Server),
+        ("sched_switch", Server),
+        ("sock_recv_length", Server),
+        ("sock_recv_length", Server),
+        ("tcp_sendmsg_locked", Server),
+        ("net_dev_queue", Server),
+        ("net_dev_start_xmit", Server),
+        ("netif_receive_skb", Client),
+        ("sk_data_ready", Client),
+        ("sched_waking", Client),
+        ("sched_switch", Client),
+        ("sock_recv_length", Client),
+        ("sock_recv_length", Client),
+        ("net_dev_queue", Server),
+    ]
+};
+
+/// What follows each stamp until the next.
+const NAMES: [(&str, Option<Side>, Direction); 17] = {
+    use Direction::{Reply, Request};
+    use Side::{Client, Server};
+    [
+        ("stack out", Some(Client), Request),
+        ("qdisc", Some(Client), Request),
+        ("driver + softirq", None, Request),
+        ("stack", Some(Server), Request),
+        ("notify", Some(Server), Request),
+        ("wake-up + run queue", Some(Server), Request),
+        ("receive", Some(Server), Request),
+        ("request rest", Some(Server), Request),
+        ("application", Some(Server), Reply),
+        ("stack out", Some(Server), Reply),
+        ("qdisc", Some(Server), Reply),
+        ("driver + softirq", None, Reply),
+        ("stack", Some(Client), Reply),
+        ("notify", Some(Client), Reply),
+        ("wake-up + run queue", Some(Client), Reply),
+        ("receive", Some(Client), Reply),
+        ("reply rest", Some(Client), Reply),
+    ]
+};
+
+/// Numbers of stamps.
+const CLIENT_QUEUED: u8 = 1;
+const CLIENT_STARTED: u8 = 2;
+const SENT: [u8; 2] = [0, 9];
+const READY: [u8; 2] = [4, 13];
+const READ: [u8; 2] = [7, 16];
+const REQUEST_READ_LAST: u8 = 8;
+const SERVER_SENT: u8 = 9;
+const SERVER_QUEUED: u8 = 10;
+const CLIENT_RECEIVED: u8 = 12;
+const QUEUED_LAST: u8 = 18;
+
+impl Stage {
+    /// What its time is for.
+    pub fn name(self, hooks: Hooks) -> String {
+        self.parts(hooks).iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(" + ")
+    }
+
+    /// Whose time it is; `None` between the sides.
+    pub fn side(self, hooks: Hooks) -> Option<Side> {
+        let parts = self.parts(hooks);
+        parts[0].1.filter(|side| parts.iter().all(|part| part.1 == Some(*side)))
+    }
+
+    /// On which way; `None` if on both.
+    pub fn direction(self, hooks: Hooks) -> Option<Direction> {
+        let parts = self.parts(hooks);
+        let network = self.to >= CLIENT_RECEIVED && self.from <= CLIENT_STARTED;
+        (!network && parts.iter().all(|part| part.2 == parts[0].2)).then_some(parts[0].2)
+    }
+
+    /// The hook at its start.
+    pub fn from(self) -> &'static str {
+        STAMPS[usize::from(self.from)].0
+    }
+
+    /// The hook at its end.
+    pub fn to(self) -> &'static str {
+        STAMPS[usize::from(self.to)].0
+    }
+
+    /// True if a thread that slept is told, gets a CPU and reads: in one of these stages.
+    pub(super) fn is_wake_up(self) -> bool {
+        READY.iter().any(|ready| self.from == ready + 1 && self.to == ready + 2)
+    }
+
+    /// True if it is the server's time between request and reply.
+    pub(super) fn is_application(self) -> bool {
+        (READ[0]..SERVER_SENT).contains(&self.from) && (SERVER_SENT..=SERVER_QUEUED).contains(&self.to)
+    }
+
+    /// True if a thread has been told and reads.
+    pub(super) fn is_read(self) -> bool {
+        (0..2).any(|way| self.from == READ[way] - 1 && self.to == READ[way])
+    }
+
+    /// True if a message waits for a thread that is awake.
+    pub(super) fn is_queue(self, hooks: Hooks) -> bool {
+        hooks.scheduler && (0..2).any(|way| self.from == READY[way] && self.to == READ[way])
+    }
+
+    /// Its way: 0 the request, 1 the reply.
+    pub(super) fn way(self) -> usize {
+        usize::from(self.to > REQUEST_READ_LAST)
+    }
+
+    fn parts(self, hooks: Hooks) -> Vec<(&'static str, Option<Side>, Direction)> {
+        let elsewhere = [("network and server", None, Direction::Request)];
+        let rest = [("reply rest", Some(Side::Server), Direction::Reply)];
+        // A client alone sees nothing between its driver and its own stack.
+        if self.from <= CLIENT_STARTED && self.to >= CLIENT_RECEIVED {
+            let (before, after) =
+                (usize::from(self.from)..usize::from(CLIENT_STARTED), usize::from(CLIENT_RECEIVED)..usize::from(self.to));
+            return NAMES[before].iter().copied().chain(elsewhere).chain(NAMES[after].iter().copied()).collect();
+        }
+        let to = if self.to == QUEUED_LAST { SERVER_QUEUED + 1 } else { self.to };
+        let mut parts = Vec::new();
+        for at in self.from..to {
+            let way = usize::from(at > REQUEST_READ_LAST);
+            let asleep = (READY[way]..READ[way]).contains(&at) && self.from <= READY[way] && to >= READ[way];
+            let (name, side, direction) = NAMES[usize::from(at)];
+            if asleep && hooks.scheduler {
+                // The thread was awake.
+                if at == READY[way] {
+                    parts.push(("queue", side, direction));
+                }
+            } else if at != READ[0] || to == REQUEST_READ_LAST {
+                parts.push((name, side, direction));
+            }
+        }
+        if self.to == QUEUED_LAST {
+            parts.extend(rest);
+        }
+        parts
+    }
+}
+
+/// The stages of a transaction.
+///
+/// # Errors
+/// Why it does not count.
+pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unmatched> {
+    if transaction.pipelined {
+        return Err(Unmatched::Pipelined);
+    }
+    let server = transaction.sent[0].ready != 0 || transaction.sent[1].queued != 0;
+    let client = transaction.sent[0].queued != 0;
+    let view = match (client, server) {
+        (true, true) => View::Both,
+        (false, true) => View::Server,
+        (true, false) => View::Client,
+        (false, false) => return Err(Unmatched::Partial),
+    };
+    let mut stamps: Vec<(u8, u64)> = Vec::with_capacity(STAMPS.len());
+    let mut put = |number: u8, at: u64| {
+        if at != 0 {
+            stamps.push((number, at));
+        }
+    };
+    for (way, (sent, got)) in transaction.sent.iter().zip(&transaction.got).enumerate() {
+        let (sender_here, receiver_here) = if way == 0 { (client, server) } else { (server, client) };
+        if sender_here {
+            put(SENT[way], sent.sent);
+            put(SENT[way] + 1, sent.queued);
+            put(SENT[way] + 2, sent.started);
+        }
+        if receiver_here {
+            put(READY[way] - 1, sent.received);
+            put(READY[way], sent.ready);
+            // Woken and never off its CPU: it was about to sleep.
+            if sent.waking != 0 && got.switched != 0 {
+                put(READY[way] + 1, sent.waking);
+                put(READY[way] + 2, got.switched);
+            }
+            put(READ[way], got.read);
+            put(READ[way] + 1, got.read_last);
+        }
+    }
+    if view == View::Server {
+        put(QUEUED_LAST, transaction.sent[1].queued_last);
+    }
+    complete(&stamps, view, transaction, hooks)?;
+    if stamps.windows(2).any(|two| two[0].1.cmp(&two[1].1) == Ordering::Greater) {
+        return Err(Unmatched::OutOfOrder);
+    }
+    let stages = stamps.windows(2).map(|two| (Stage { from: two[0].0, to: two[1].0 }, two[1].1 - two[0].1)).collect();
+    let (begun, ended) = (stamps[0].1, stamps[stamps.len() - 1].1);
+    Ok(Measured { view, begun, sum: ended - begun, stages })
+}
+
+/// Without these a sum would mean something else, or nothing.
+fn complete(stamps: &[(u8, u64)], view: View, transaction: &Transaction, hooks: Hooks) -> Result<(), Unmatched> {
+    let tcp = hooks.send && !transaction.connection.datagrams;
+    let client: &[u8] = if tcp { &[0, CLIENT_QUEUED, READY[1], READ[1]] } else { &[CLIENT_QUEUED, READY[1], READ[1]] };
+    let server = [READY[0], READ[0], SERVER_QUEUED];
+    let first: &[u8] = if hooks.receive { &[READY[0] - 1] } else { &[] };
+    let needed: Vec<u8> = match view {
+        View::Both => [client, &server].concat(),
+        View::Server => [first, &server].concat(),
+        View::Client => client.to_vec(),
+    };
+    let has = |number: &u8| stamps.iter().any(|(there, _)| there == number);
+    if needed.iter().all(has) { Ok(()) } else { Err(Unmatched::Partial) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::transaction::{Got, Sent};
+    use super::*;
+
+    /// Every stamp taken, 10 ns after the last one, in the order of the stamps' numbers.
+    fn whole() -> Transaction {
+        let way = |at: u64| {
+            let (received, ready, waking) = (at + 30, at + 40, at + 50);
+            let sent = Sent { sent: at, queued: at + 10, started: at + 20, received, ready, waking, ..Sent::default() };
+            (sent, Got { switched: at + 60, read: at + 70, read_last: at + 80, ..Got::default() })
+        };
+        let ((asked, there), (answered, back)) = (way(1000), way(1090));
+        Transaction { sent: [asked, answered], got: [there, back], ..Transaction::default() }
+    }
+
+    fn names(t: &Transaction, hooks: Hooks) -> Vec<String> {
+        measure(t, hooks).unwrap().stages.iter().map(|(stage, _)| stage.name(hooks)).collect()
+    }
+
+    #[test]
+    fn stages_add_up_to_the_sum() {
+        let measured = measure(&whole(), Hooks::ALL).unwrap();
+        assert_eq!((measured.view, measured.begun, measured.sum), (View::Both, 1000, 170));
+        assert_eq!(measured.stages.iter().map(|(_, ns)| ns).sum::<u64>(), 170);
+        let names = names(&whole(), Hooks::ALL);
+        assert_eq!(
+            names.join(", "),
+            "stack out, qdisc, driver + softirq, stack, notify, wake-up + run queue, receive, request rest, application, \
+             stack out, qdisc, driver + softirq, stack, notify, wake-up + run queue, receive, reply rest"
+        );
+        let sides: Vec<Option<Side>> = measured.stages.iter().map(|(stage, _)| stage.side(Hooks::ALL)).collect();
+        assert_eq!((sides[0], sides[2], sides[8], sides[16]), (Some(Side::Client), None, Some(Side::Server), Some(Side::Client)));
+        let link = measured.stages[2].0;
+        assert_eq!(
+            (link.from(), link.to(), link.direction(Hooks::ALL)),
+            ("net_dev_start_xmit", "netif_receive_skb", Some(Direction::Request))
+        );
+    }
+
+    #[test]
+    fn a_thread_that_was_awake_has_a_queue_and_no_wake_up() {
+        let mut t = whole();
+        (t.sent[0].waking, t.got[0].switched, t.got[0].read_last) = (0, 0, 0);
+        // Woken before it slept.
+        (t.got[1].switched, t.got[1].read_last) = (0, 0);
+        let found = names(&t, Hooks::ALL);
+        assert_eq!(
+            found.join(", "),
+            "stack out, qdisc, driver + softirq, stack, queue, application, stack out, qdisc, driver + softirq, stack, queue"
+        );
+        assert!(measure(&t, Hooks::ALL).unwrap().stages[4].0.is_queue(Hooks::ALL));
+        assert!(measure(&t, Hooks::ALL).unwrap().stages[5].0.is_application());
+    }
+
+    #[test]
+    fn a_missing_hook_joins_two_names_and_makes_no_zero() {
+        let mut t = whole();
+        (t.sent[0].started, t.sent[1].started, t.sent[1].sent) = (0, 0, 0);
+        let found = names(&t, Hooks::ALL);
+        assert_eq!(found[1..3].join(", "), "qdisc + driver + softirq, stack");
+        assert_eq!(found[7..9].join(", "), "application + stack out, qdisc + driver + softirq");
+        let none = Hooks { scheduler: false, ..Hooks::ALL };
+        let mut t = whole();
+        t.sent.iter_mut().for_each(|sent| sent.waking = 0);
+        t.got.iter_mut().for_each(|got| (got.switched, got.read_last) = (0, 0));
+        assert_eq!(names(&t, none)[4..6].join(", "), "notify + wake-up + run queue + receive, application");
+        let mut t = whole();
+        (t.sent[0].received, t.sent[0].waking, t.got[0].switched) = (0, 0, 0);
+        let found = measure(&t, Hooks::ALL).unwrap();
+        assert_eq!(found.stages[2].0.name(Hooks::ALL), "driver + softirq + stack");
+        assert_eq!(found.stages[2].0.side(Hooks::ALL), None);
+        assert!(found.stages.iter().all(|(_, ns)| *ns > 0));
+    }
+
+    #[test]
+    fn one_side_alone_is_a_view_of_its_own() {
+        let mut server = whole();
+        (server.sent[0].sent, server.sent[0].queued, server.sent[0].started) = (0, 0, 0);
+        (server.sent[1].received, server.sent[1].ready, server.sent[1].waking, server.got[1]) = (0, 0, 0, Got::default());
+        let measured = measure(&server, Hooks::ALL).unwrap();
+        assert_eq!((measured.view, measured.begun, measured.sum), (View::Server, 1030, 80));
+        server.sent[1].queued_last = 1200;
+        assert_eq!(names(&server, Hooks::ALL).last().unwrap(), "reply rest");
+        assert_eq!(measure(&server, Hooks::ALL).unwrap().sum, 170);
+        let mut client = whole();
+        (client.sent[0].received, client.sent[0].ready, client.sent[0].waking, client.got[0]) = (0, 0, 0, Got::default());
+        (client.sent[1].sent, client.sent[1].queued, client.sent[1].started) = (0, 0, 0);
+        let measured = measure(&client, Hooks::ALL).unwrap();
+        assert_eq!((measured.view, measured.sum), (View::Client, 170));
+        let names: Vec<String> = measured.stages.iter().map(|(stage, _)| stage.name(Hooks::ALL)).collect();
+        assert_eq!(
+            names.join(", "),
+            "stack out, qdisc, network and server, stack, notify, wake-up + run queue, receive, reply rest"
+        );
+        assert_eq!(measured.stages[2].0.direction(Hooks::ALL), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_does_not_count() {
+        let mut t = whole();
+        t.pipelined = true;
+        assert_eq!(measure(&t, Hooks::ALL), Err(Unmatched::Pipelined));
+        let mut t = whole();
+        t.sent[0].ready = 2000;
+        assert_eq!(measure(&t, Hooks::ALL), Err(Unmatched::OutOfOrder));
+        let mut t = whole();
+        (t.got[1].read, t.got[1].read_last) = (0, 0);
+        assert_eq!(measure(&t, Hooks::ALL), Err(Unmatched::Partial), "the client has not read");
+        let mut t = whole();
+        t.sent[0].sent = 0;
+        assert_eq!(measure(&t, Hooks::ALL), Err(Unmatched::Partial), "its sum would be shorter than its neighbours'");
+        t.connection.datagrams = true;
+        assert_eq!(measure(&t, Hooks::ALL).unwrap().sum, 160, "a datagram has no such hook");
+        assert_eq!(measure(&Transaction::default(), Hooks::ALL), Err(Unmatched::Partial));
+    }
+}

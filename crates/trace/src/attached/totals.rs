@@ -1,0 +1,415 @@
+//! Transactions added up, in all and per connection, in memory that does not grow with them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use hairpin_record::attached as record;
+use hairpin_record::attached::View;
+use hairpin_record::histogram::Times;
+use hairpin_record::run::Side;
+use hairpin_units::Quantile;
+
+use super::cause::{self, Cause, What};
+use super::spread::{Rough, Spread};
+use super::stages::{Hooks, Measured, Stage, Unmatched, measure};
+use super::transaction::{Connection, Process, Transaction};
+
+/// Connections that are added up apart.
+const CONNECTIONS: usize = 64;
+/// Connections and slow transactions in a record.
+const SHOWN: usize = 16;
+/// Slow transactions that are kept for their causes.
+const SLOW: usize = 256;
+
+/// What was seen until now.
+#[derive(Debug)]
+pub struct Totals {
+    hooks: Hooks,
+    /// When the hooks were attached.
+    since: u64,
+    views: BTreeMap<View, Sums<Times>>,
+    connections: HashMap<(Connection, View), OfConnection>,
+    given_up: u64,
+    slow: BinaryHeap<Reverse<BySum>>,
+    roles: [bool; 2],
+    transactions: u64,
+    unmatched: record::Unmatched,
+    order: u64,
+}
+
+#[derive(Debug, Default)]
+struct Sums<S> {
+    sum: S,
+    stages: BTreeMap<Stage, (S, u64)>,
+    total: u64,
+}
+
+#[derive(Debug, Default)]
+struct OfConnection {
+    sums: Sums<Rough>,
+    processes: [Process; 2],
+    last: u64,
+}
+
+/// A transaction in the order of its sum.
+#[derive(Debug)]
+struct BySum(Transaction, Measured, u64);
+
+impl Ord for BySum {
+    fn cmp(&self, other: &BySum) -> std::cmp::Ordering {
+        (self.1.sum, self.2).cmp(&(other.1.sum, other.2))
+    }
+}
+
+impl PartialOrd for BySum {
+    fn partial_cmp(&self, other: &BySum) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for BySum {
+    fn eq(&self, other: &BySum) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for BySum {}
+
+impl<S: Spread> Sums<S> {
+    fn add(&mut self, measured: &Measured) {
+        self.sum.record(measured.sum);
+        self.total += measured.sum;
+        for (stage, ns) in &measured.stages {
+            let (times, total) = self.stages.entry(*stage).or_default();
+            times.record(*ns);
+            *total += ns;
+        }
+    }
+
+    /// What a stage usually takes.
+    fn usual(&self, stage: Stage) -> u64 {
+        self.stages.get(&stage).map_or(0, |(times, total)| times.quantile(Quantile::P50).unwrap_or(total / times.count().max(1)))
+    }
+
+    /// What a transaction usually takes.
+    fn usual_sum(&self) -> u64 {
+        self.sum.quantile(Quantile::P50).unwrap_or(self.total / self.sum.count().max(1))
+    }
+
+    fn record(&self, view: View, hooks: Hooks) -> record::Total {
+        let stage = |(stage, (times, total)): (&Stage, &(S, u64))| record::Stage {
+            name: stage.name(hooks),
+            side: stage.side(hooks),
+            direction: stage.direction(hooks),
+            from: stage.from().into(),
+            to: stage.to().into(),
+            ns: times.quantiles(),
+            share: *total as f64 / self.total.max(1) as f64,
+        };
+        record::Total {
+            view,
+            sum_ns: self.sum.quantiles(),
+            histogram: self.sum.encode(),
+            stages: self.stages.iter().map(stage).collect(),
+        }
+    }
+}
+
+impl Totals {
+    /// Nothing yet, by these hooks, attached at `since` on CLOCK_MONOTONIC.
+    pub fn new(hooks: Hooks, since: u64) -> Totals {
+        Totals {
+            hooks,
+            since,
+            views: BTreeMap::new(),
+            connections: HashMap::new(),
+            given_up: 0,
+            slow: BinaryHeap::with_capacity(SLOW + 1),
+            roles: [false; 2],
+            transactions: 0,
+            unmatched: record::Unmatched::default(),
+            order: 0,
+        }
+    }
+
+    /// Transactions that were matched.
+    pub fn transactions(&self) -> u64 {
+        self.transactions
+    }
+
+    /// Adds a transaction that is over.
+    pub fn add(&mut self, transaction: Transaction) {
+        match measure(&transaction, self.hooks) {
+            Ok(measured) => self.matched(transaction, measured),
+            Err(why) => self.count(why),
+        }
+    }
+
+    /// Adds one that was the last of its connection when the watching ended; false if it was open.
+    pub fn add_last(&mut self, transaction: Transaction) -> bool {
+        match measure(&transaction, self.hooks) {
+            Ok(measured) => self.matched(transaction, measured),
+            Err(Unmatched::Partial) => return false,
+            Err(why) => self.count(why),
+        }
+        true
+    }
+
+    fn count(&mut self, why: Unmatched) {
+        let of = &mut self.unmatched;
+        *match why {
+            Unmatched::Pipelined => &mut of.pipelined,
+            Unmatched::Partial => &mut of.half_seen,
+            Unmatched::OutOfOrder => &mut of.out_of_order,
+        } += 1;
+    }
+
+    fn matched(&mut self, transaction: Transaction, measured: Measured) {
+        self.transactions += 1;
+        self.order += 1;
+        for (role, ours) in self.roles.iter_mut().zip(transaction.ours) {
+            *role |= ours;
+        }
+        self.views.entry(measured.view).or_default().add(&measured);
+        let connection = self.connection(transaction.connection, measured.view);
+        connection.sums.add(&measured);
+        connection.processes.clone_from(&transaction.processes);
+        if self.slow.len() < SLOW || self.slow.peek().is_some_and(|Reverse(least)| least.1.sum < measured.sum) {
+            self.slow.push(Reverse(BySum(transaction, measured, self.order)));
+            if self.slow.len() > SLOW {
+                self.slow.pop();
+            }
+        }
+    }
+
+    /// The connection's sums. Where there are too many connections, the one with the fewest transactions, of these the one that was silent
+    /// longest, gives its place up: those with many keep theirs, however many short ones come by.
+    fn connection(&mut self, connection: Connection, view: View) -> &mut OfConnection {
+        let key = (connection, view);
+        if self.connections.len() >= CONNECTIONS && !self.connections.contains_key(&key) {
+            let least = self.connections.iter().min_by_key(|(_, of)| (of.sums.sum.count(), of.last)).map(|(key, _)| *key);
+            if let Some(least) = least {
+                self.connections.remove(&least);
+                self.given_up += 1;
+            }
+        }
+        let of = self.connections.entry(key).or_default();
+        of.last = self.order;
+        of
+    }
+
+    /// Writes it into a record; `unanswered` is what the kernel's side saw no reply to.
+    pub fn write(&self, unanswered: u64, record: &mut record::Attached) {
+        record.transactions = self.transactions;
+        record.unmatched_by = record::Unmatched { unanswered, ..self.unmatched };
+        record.unmatched = record.unmatched_by.total();
+        record.watched.roles =
+            [Side::Client, Side::Server].into_iter().zip(self.roles).filter_map(|(side, seen)| seen.then_some(side)).collect();
+        record.totals = self.views.iter().map(|(view, sums)| sums.record(*view, self.hooks)).collect();
+        record.totals.sort_by_key(|total| Reverse(total.sum_ns.count));
+        let mut connections: Vec<_> = self.connections.iter().collect();
+        connections.sort_by_key(|(key, of)| (Reverse(of.sums.sum.count()), **key));
+        record.connections =
+            connections.iter().take(SHOWN).map(|((connection, view), of)| of.record(connection, *view, self.hooks)).collect();
+        record.other_connections = connections.len().saturating_sub(SHOWN) as u64 + self.given_up;
+        let mut slow: Vec<&BySum> = self.slow.iter().map(|Reverse(slow)| slow).collect();
+        slow.sort_by(|a, b| b.cmp(a));
+        let causes: Vec<Option<Cause>> = slow.iter().map(|BySum(t, measured, _)| self.cause(t, measured)).collect();
+        record.slowest =
+            slow.iter().zip(&causes).take(SHOWN).filter_map(|(slow, cause)| self.slow(slow, cause.as_ref()?)).collect();
+        let tail: Vec<(&BySum, &Cause)> =
+            slow.iter().zip(&causes).filter_map(|(slow, cause)| Some((*slow, cause.as_ref()?))).collect();
+        self.write_causes(&tail, record);
+    }
+
+    fn cause(&self, transaction: &Transaction, measured: &Measured) -> Option<Cause> {
+        let sums = self.views.get(&measured.view)?;
+        cause::cause(transaction, measured, self.hooks, |stage| sums.usual(stage))
+    }
+
+    fn slow(&self, BySum(transaction, measured, _): &BySum, cause: &Cause) -> Option<record::Slow> {
+        let stages = measured.stages.iter();
+        let stages =
+            stages.map(|(stage, ns)| record::SlowStage { name: stage.name(self.hooks), side: stage.side(self.hooks), ns: *ns });
+        Some(record::Slow {
+            at_ns: measured.begun.saturating_sub(self.since),
+            sum_ns: measured.sum,
+            view: measured.view,
+            protocol: protocol(&transaction.connection),
+            server: transaction.connection.server.to_string(),
+            client: transaction.connection.client.to_string(),
+            stages: stages.collect(),
+            stage: cause.stage.name(self.hooks),
+            stage_excess_ns: cause.excess,
+            cause: cause.what.name().into(),
+            who: who(&cause.who),
+        })
+    }
+
+    /// Of those above p99 of their view, or p90 if the view with most has too few for that.
+    fn write_causes(&self, slow: &[(&BySum, &Cause)], record: &mut record::Attached) {
+        let mut causes: Vec<(What, record::SlowCause)> = Vec::new();
+        let most = self.views.values().max_by_key(|sums| sums.sum.count());
+        let above = [Quantile::P99, Quantile::P90].into_iter().find(|q| most.is_some_and(|sums| sums.sum.quantile(*q).is_some()));
+        let Some(above) = above else { return };
+        record.slow_above = Some(above.to_string());
+        for (BySum(_, measured, _), cause) in slow {
+            let Some(sums) = self.views.get(&measured.view) else { continue };
+            if sums.sum.quantile(above).is_none_or(|above| measured.sum <= above) {
+                continue;
+            }
+            record.slow += 1;
+            let (who, stage) = (who(&cause.who), cause.stage.name(self.hooks));
+            let at = causes.iter().position(|(what, known)| *what == cause.what && known.who == who && known.stage == stage);
+            let at = at.unwrap_or_else(|| {
+                let (name, advice) = (cause.what.name().into(), cause.what.advice().into());
+                causes.push((cause.what, record::SlowCause { cause: name, who, stage, count: 0, lost_ns: 0, advice }));
+                causes.len() - 1
+            });
+            causes[at].1.count += 1;
+            causes[at].1.lost_ns += measured.sum.saturating_sub(sums.usual_sum());
+        }
+        record.causes = causes.into_iter().map(|(_, cause)| cause).collect();
+        record.causes.sort_by_key(|cause| Reverse(cause.lost_ns));
+    }
+}
+
+impl OfConnection {
+    fn record(&self, connection: &Connection, view: View, hooks: Hooks) -> record::Connection {
+        let process = |process: &Process| {
+            let Process { pid, thread, comm } = process.clone();
+            (thread != 0).then_some(record::Process { pid, thread, comm })
+        };
+        record::Connection {
+            protocol: protocol(connection),
+            server: connection.server.to_string(),
+            client: connection.client.to_string(),
+            server_process: process(&self.processes[1]),
+            client_process: process(&self.processes[0]),
+            total: self.sums.record(view, hooks),
+        }
+    }
+}
+
+fn protocol(connection: &Connection) -> String {
+    if connection.datagrams { "udp" } else { "tcp" }.into()
+}
+
+fn who(process: &Process) -> String {
+    match process.comm.as_str() {
+        _ if process.thread == 0 => String::new(),
+        // It had ended before its name could be read.
+        "" => format!("thread {}", process.thread),
+        comm => format!("{comm} ({})", process.thread),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::super::transaction::{Got, Sent};
+    use super::*;
+
+    /// Of a server alone, on a connection of its own number; the application takes `application`.
+    fn transaction(client: u16, application: u64) -> Transaction {
+        let asked = Sent { received: 1000, ready: 1100, waking: 1200, ..Sent::default() };
+        let got = Got { switched: 1500, read: 1600, ..Got::default() };
+        let sent = 1600 + application;
+        let answered = Sent { sent, queued: sent + 200, started: sent + 300, ..Sent::default() };
+        let connection = Connection {
+            server: SocketAddr::from(([127, 0, 0, 1], 6379)),
+            client: SocketAddr::from(([127, 0, 0, 1], client)),
+            datagrams: false,
+        };
+        let (sent, got) = ([asked, answered], [got, Got::default()]);
+        Transaction { connection, sent, got, ours: [false, true], ..Transaction::default() }
+    }
+
+    fn record(totals: &Totals, unanswered: u64) -> record::Attached {
+        let mut record = serde_json::from_value(serde_json::json!({
+            "schema": record::SCHEMA, "tool": "", "command": [], "started": "", "interrupted": false, "error": null, "host": {"hostname": ""},
+            "watched": {"port": null, "pid": null, "comm": null, "roles": [], "serves": []}, "duration_ns": 0, "missing": [],
+            "transactions": 0, "unmatched": 0, "unmatched_by": {"pipelined": 0, "unanswered": 0, "half_seen": 0, "out_of_order": 0}, "open": 0, "lost": 0, "untracked": 0, "totals": [], "connections": [],
+            "other_connections": 0, "slowest": [], "causes": [], "slow": 0, "slow_above": null, "warnings": []
+        }))
+        .unwrap();
+        totals.write(unanswered, &mut record);
+        record
+    }
+
+    #[test]
+    fn stages_of_all_transactions_add_up() {
+        let mut totals = Totals::new(Hooks::ALL, 0);
+        (0..2000).for_each(|n| totals.add(transaction(40_000, 5_000 + n)));
+        let mut pipelined = transaction(40_000, 1);
+        pipelined.pipelined = true;
+        totals.add(pipelined);
+        let record = record(&totals, 3);
+        assert_eq!((record.transactions, record.unmatched, record.watched.roles.clone()), (2000, 4, vec![Side::Server]));
+        assert_eq!((record.unmatched_by.pipelined, record.unmatched_by.unanswered), (1, 3));
+        let total = &record.totals[0];
+        assert_eq!((total.view, total.sum_ns.count, total.stages.len()), (View::Server, 2000, 7));
+        assert!((total.stages.iter().map(|stage| stage.share).sum::<f64>() - 1.0).abs() < 1e-9);
+        let means: f64 = total.stages.iter().map(|stage| stage.ns.mean.unwrap()).sum();
+        assert!((means - total.sum_ns.mean.unwrap()).abs() < 1.0);
+        assert_eq!(record.connections.len(), 1);
+        assert_eq!(record.connections[0].total.sum_ns.count, 2000);
+    }
+
+    #[test]
+    fn those_above_p99_have_causes() {
+        let mut totals = Totals::new(Hooks::ALL, 0);
+        (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
+        for _ in 0..40 {
+            let mut slow = transaction(40_000, 1_000_000);
+            slow.preempted = 900_000;
+            slow.by = Process { pid: 7, thread: 7, comm: "stress".into() };
+            totals.add(slow);
+        }
+        let record = record(&totals, 0);
+        assert_eq!((record.slow, record.slowest.len(), record.slow_above.as_deref()), (40, SHOWN, Some("p99")));
+        let cause = &record.causes[0];
+        assert_eq!((cause.cause.as_str(), cause.who.as_str(), cause.count), ("preempted", "stress (7)", 40));
+        assert_eq!(cause.stage, "application");
+        // The p50 of a histogram has three digits.
+        assert!((cause.lost_ns as f64 / (40.0 * 995_000.0) - 1.0).abs() < 1e-3, "{}", cause.lost_ns);
+        assert_eq!((record.slowest[0].cause.as_str(), record.slowest[0].sum_ns), ("preempted", 1_000_900));
+    }
+
+    #[test]
+    fn few_transactions_have_causes_above_p90() {
+        let mut totals = Totals::new(Hooks::ALL, 0);
+        (0..100).for_each(|n| totals.add(transaction(40_000, 5_000 + 100 * n)));
+        let few = record(&totals, 0);
+        assert_eq!((few.slow, few.slow_above.as_deref()), (10, Some("p90")));
+        let mut totals = Totals::new(Hooks::ALL, 0);
+        (0..99).for_each(|n| totals.add(transaction(40_000, 5_000 + n)));
+        assert_eq!(record(&totals, 0).slow_above, None);
+    }
+
+    #[test]
+    fn many_short_connections_leave_the_busy_one_its_place() {
+        let mut totals = Totals::new(Hooks::ALL, 0);
+        for n in 0..5000_u16 {
+            totals.add(transaction(1, 5_000));
+            totals.add(transaction(1000 + n, 5_000));
+        }
+        let record = record(&totals, 0);
+        assert_eq!(record.connections.len(), SHOWN);
+        assert_eq!((record.connections[0].client.as_str(), record.connections[0].total.sum_ns.count), ("127.0.0.1:1", 5000));
+        assert_eq!(totals.connections.len(), CONNECTIONS);
+        assert_eq!(record.other_connections, 5001 - SHOWN as u64);
+        assert_eq!(totals.slow.len(), SLOW);
+    }
+
+    #[test]
+    fn the_last_one_of_a_connection_may_be_open() {
+        let mut totals = Totals::new(Hooks::ALL, 0);
+        assert!(totals.add_last(transaction(1, 5_000)));
+        let mut open = transaction(1, 5_000);
+        open.got[0].read = 0;
+        assert!(!totals.add_last(open));
+        assert_eq!((totals.transactions(), totals.unmatched.total()), (1, 0));
+    }
+}

@@ -1,0 +1,589 @@
+//! `hairpin explain --port` and `--pid` from the command line: real servers from the distribution, and small ones of the test's own, watched without
+//! their co-operation.
+//!
+//! The client is in this process, so that its RTTs are exact. One test at a time: each one's traffic would be the others' noise.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::env;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::symlink;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hairpin_sys::bpf::tracing_links;
+use hairpin_sys::thread::{allowed_cpus, pin};
+use serde_json::Value;
+use support::{Done, HAIRPIN, Home, Running, can, free_port, home_of_nobody, root};
+
+/// A test; false if it was skipped.
+type Test = fn(&str) -> bool;
+
+const TESTS: &[(&str, Test)] = &[
+    ("redis_within_10_percent_of_its_client", redis_within_10_percent_of_its_client),
+    ("nginx_within_10_percent_of_its_client", nginx_within_10_percent_of_its_client),
+    ("datagrams_are_transactions_too", datagrams_are_transactions_too),
+    ("a_client_is_watched_by_its_process", a_client_is_watched_by_its_process),
+    ("connections_of_one_request_each_are_seen", connections_of_one_request_each_are_seen),
+    ("a_long_reply_is_followed_to_its_end", a_long_reply_is_followed_to_its_end),
+    ("pipelined_requests_are_unmatched", pipelined_requests_are_unmatched),
+    ("a_flood_beside_it_loses_nothing", a_flood_beside_it_loses_nothing),
+    ("a_competitor_is_named", a_competitor_is_named),
+    ("the_end_of_the_process_ends_the_watching", the_end_of_the_process_ends_the_watching),
+    ("killed_it_leaves_no_program_attached", killed_it_leaves_no_program_attached),
+    ("who_is_not_there_is_said", who_is_not_there_is_said),
+    ("without_privilege_it_says_what_it_needs", without_privilege_it_says_what_it_needs),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let Some((role, number)) = arguments.first().zip(arguments.get(1).and_then(|number| number.parse().ok()))
+        && play(role, number)
+    {
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|argument| argument == "--list") {
+        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
+        match catch_unwind(AssertUnwindSafe(|| test(name))) {
+            Ok(true) => {
+                println!("attached: {name}: ok");
+                passed += 1;
+            }
+            Ok(false) => skipped += 1,
+            Err(_) => {
+                println!("attached: {name}: FAILED");
+                failed += 1;
+            }
+        }
+    }
+    println!("attached: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+// ---- servers of the test's own, and who else is needed: each a process -------------------------------------------------------------------------
+
+/// Bytes of a request and of a short reply.
+const SIZE: usize = 64;
+/// Bytes of a long one.
+const LONG: usize = 400_000;
+
+/// Goes on until it is killed; false if `role` is none.
+fn play(role: &str, port: u16) -> bool {
+    match role {
+        "serve-udp" => {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).expect("its port");
+            println!("ready");
+            let mut bytes = [0; 2048];
+            while let Ok((got, from)) = socket.recv_from(&mut bytes) {
+                let _ = socket.send_to(&bytes[..got], from);
+            }
+        }
+        "serve-tcp" | "serve-once" | "serve-long" => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("its port");
+            println!("ready");
+            let reply = vec![7; if role == "serve-long" { LONG } else { SIZE }];
+            while let Ok((mut stream, _)) = listener.accept() {
+                stream.set_nodelay(true).expect("nodelay");
+                let mut bytes = [0; SIZE];
+                while stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&reply)).is_ok() && role != "serve-once" {}
+            }
+        }
+        "ask" => {
+            println!("ready");
+            let mut stream = connect(port);
+            loop {
+                one(&mut stream, &[1; SIZE], |reply: &[u8]| reply.len() == SIZE);
+                thread::sleep(Duration::from_micros(200));
+            }
+        }
+        "compete" => {
+            // Its name is what the causes must say; the port stands for the CPU.
+            let spin = move || {
+                pin(port.into()).expect("its CPU");
+                println!("ready");
+                loop {
+                    std::hint::spin_loop();
+                }
+            };
+            let _ = thread::Builder::new().name("competitor".into()).spawn(spin).expect("a thread").join();
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// This program in another role, ready.
+fn other(home: &Home, role: &str, number: u16) -> Running {
+    let mut command = home.command(env::current_exe().expect("this program").to_str().expect("a plain path"));
+    command.args([role, &number.to_string()]);
+    let mut other = home.spawn(command);
+    other.until("ready");
+    other
+}
+
+// ---- the client --------------------------------------------------------------------------------------------------------
+
+/// RTTs of a client that waits for each reply, in ns.
+struct Rtts(Vec<u64>);
+
+impl Rtts {
+    fn p50(&self) -> u64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        sorted[sorted.len() / 2]
+    }
+}
+
+/// One connection for so long; a reply is over when `over` says so of its bytes.
+fn ask(port: u16, request: &[u8], lasts: Duration, over: impl Fn(&[u8]) -> bool) -> Rtts {
+    let mut stream = connect(port);
+    let begun = Instant::now();
+    let mut rtts = Vec::new();
+    while begun.elapsed() < lasts {
+        rtts.push(one(&mut stream, request, &over));
+    }
+    Rtts(rtts)
+}
+
+fn connect(port: u16) -> TcpStream {
+    let begun = Instant::now();
+    loop {
+        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            Ok(stream) => {
+                stream.set_nodelay(true).expect("nodelay");
+                stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+                return stream;
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && begun.elapsed() < Duration::from_secs(20) => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(error) => panic!("port {port}: {error}"),
+        }
+    }
+}
+
+/// A round trip: the send call entered to the last byte of the reply in the buffer.
+fn one(stream: &mut TcpStream, request: &[u8], over: impl Fn(&[u8]) -> bool) -> u64 {
+    let mut bytes = vec![0; 1 << 19];
+    let mut got = 0;
+    let begun = Instant::now();
+    stream.write_all(request).expect("sent");
+    while !over(&bytes[..got]) {
+        match stream.read(&mut bytes[got..]).expect("a reply") {
+            0 => panic!("the server closed the connection after {got} bytes"),
+            more => got += more,
+        }
+    }
+    begun.elapsed().as_nanos() as u64
+}
+
+// ---- watching ----------------------------------------------------------------------------------------------------------
+
+fn hooks(name: &str) -> bool {
+    can(name, root(), "BPF programs need root")
+}
+
+/// `hairpin explain` with its hooks in place.
+fn watch(home: &Home, args: &str) -> Running {
+    let mut explain = home.start(&format!("explain {args} --duration 60s --json"));
+    explain.until("Ctrl-C ends it");
+    explain
+}
+
+/// Ends it as Ctrl-C does, and reads what was seen.
+fn seen(explain: Running) -> Value {
+    explain.signal("INT");
+    let done = explain.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    assert_eq!((&record["schema"], &record["interrupted"]), (&"hairpin.explain-attached/1".into(), &true.into()));
+    adds_up(&record);
+    record
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Of every transaction the stages are the sum, and so are the means.
+fn adds_up(record: &Value) {
+    for total in record["totals"].as_array().expect("totals") {
+        let share: f64 =
+            total["stages"].as_array().expect("stages").iter().map(|stage| stage["share"].as_f64().expect("a share")).sum();
+        assert!((share - 1.0).abs() < 1e-6, "{share}");
+    }
+    for slow in record["slowest"].as_array().expect("slowest") {
+        let sum: u64 = slow["stages"].as_array().expect("stages").iter().map(|stage| number(&stage["ns"])).sum();
+        assert_eq!(sum, number(&slow["sum_ns"]));
+    }
+    assert_eq!((&record["lost"], &record["untracked"], &record["missing"]), (&0.into(), &0.into(), &Value::Array(Vec::new())));
+}
+
+/// The transactions are the client's, all of them but for a few whose events met on two cores.
+#[track_caller]
+fn complete(record: &Value, count: usize) {
+    let (transactions, unmatched) = (number(&record["transactions"]), number(&record["unmatched"]));
+    assert!(unmatched <= count as u64 / 500, "{unmatched} of {count} not matched: {}", record["unmatched_by"]);
+    assert_eq!(transactions + unmatched, count as u64, "transactions");
+}
+
+#[track_caller]
+fn within_10_percent(name: &str, record: &Value, rtts: &Rtts) {
+    within(name, record, rtts, 0.10);
+}
+
+/// The p50 of the sum beside the client's own; the hooks are in both.
+#[track_caller]
+fn within(name: &str, record: &Value, rtts: &Rtts, share: f64) {
+    complete(record, rtts.0.len());
+    let total = &record["totals"][0];
+    assert_eq!(total["view"], "both", "{name}");
+    let (sum, rtt) = (number(&total["sum_ns"]["p50"]), rtts.p50());
+    println!("attached: {name}: p50 of the sum {sum} ns, of the client's RTT {rtt} ns, {} transactions", rtts.0.len());
+    assert!((sum as f64 / rtt as f64 - 1.0).abs() <= share, "{name}: {sum} ns is not within {share} of {rtt} ns");
+}
+
+/// The stages of a side, in order.
+fn stages<'a>(record: &'a Value, side: &str) -> Vec<&'a str> {
+    let stages = record["totals"][0]["stages"].as_array().expect("stages").iter();
+    stages.filter(|stage| stage["side"] == side).map(|stage| stage["name"].as_str().expect("a name")).collect()
+}
+
+/// Where a program is, by PATH.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).chain(["/usr/sbin".into()]).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+const LOAD: Duration = Duration::from_millis(1500);
+
+fn redis_within_10_percent_of_its_client(name: &str) -> bool {
+    // Debian's redis-server is a link to redis-check-rdb, which looks at the name that it is called by. The latter's package starts no service.
+    let installed = program("redis-server").or_else(|| program("redis-check-rdb"));
+    if !hooks(name) || !can(name, installed.is_some(), "neither redis-server nor redis-tools is installed") {
+        return false;
+    }
+    let home = Home::new();
+    symlink(installed.expect("it is there"), home.file("redis-server")).expect("a link");
+    let port = free_port();
+    let mut command = home.command(home.file("redis-server").to_str().expect("a plain path"));
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
+    let mut redis = home.spawn(command);
+    redis.until("Ready to accept connections");
+    let over = |reply: &[u8]| reply.ends_with(b"\r\n");
+    for watched in [format!("--port {port}"), format!("--pid {}", redis.pid())] {
+        let explain = watch(&home, &watched);
+        let rtts = ask(port, b"INCR n\r\n", LOAD, over);
+        let record = seen(explain);
+        within_10_percent(&format!("redis {watched}"), &record, &rtts);
+        let server = stages(&record, "server");
+        for stage in ["stack", "wake-up + run queue", "receive", "application", "stack out", "qdisc"] {
+            assert!(server.contains(&stage), "no {stage}: {server:?}");
+        }
+        let connection = &record["connections"][0];
+        assert_eq!((&connection["server_process"]["pid"], &connection["protocol"]), (&redis.pid().into(), &"tcp".into()));
+        assert_eq!(connection["server"], format!("127.0.0.1:{port}"));
+        if watched.starts_with("--pid") {
+            assert_eq!(
+                (&record["watched"]["comm"], &record["watched"]["roles"]),
+                (&"redis-server".into(), &Value::from(vec!["server"]))
+            );
+            assert_eq!(record["watched"]["serves"], Value::from(vec![port]));
+        }
+    }
+    true
+}
+
+fn nginx_within_10_percent_of_its_client(name: &str) -> bool {
+    let installed = program("nginx");
+    if !hooks(name) || !can(name, installed.is_some(), "nginx is not here") {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let folder = home.path().display();
+    let temporary: String =
+        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|what| format!("{what}_temp_path {folder}/{what};")).concat();
+    let page = format!("server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"pong\\n\"; }} }}");
+    let text = format!(
+        "daemon off; worker_processes 1; error_log stderr; pid {folder}/pid; events {{ worker_connections 64; }}\n\
+         http {{ access_log off; keepalive_requests 1000000000; {temporary} {page} }}\n"
+    );
+    fs::write(home.file("nginx.conf"), text).expect("its configuration");
+    let mut command = home.command(installed.expect("it is there").to_str().expect("a plain path"));
+    command.args(["-p", &folder.to_string(), "-e", "stderr", "-c", home.file("nginx.conf").to_str().expect("a plain path")]);
+    let nginx = home.spawn(command);
+    // The master's number, while a worker of it serves.
+    drop(connect(port));
+    for watched in [format!("--port {port}"), format!("--pid {}", nginx.pid())] {
+        let explain = watch(&home, &watched);
+        let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let rtts = ask(port, request, LOAD, |reply: &[u8]| reply.ends_with(b"pong\n"));
+        within_10_percent(&format!("nginx {watched}"), &seen(explain), &rtts);
+    }
+    // The master takes its worker along only if it is asked to end.
+    nginx.signal("QUIT");
+    assert_eq!(nginx.done().code, Some(0));
+    true
+}
+
+/// `count` datagrams there and back.
+fn exchange(port: u16, count: usize) -> Rtts {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a time limit");
+    socket.connect((Ipv4Addr::LOCALHOST, port)).expect("connected");
+    let mut bytes = [0; SIZE];
+    let round_trip = |_| {
+        let begun = Instant::now();
+        socket.send(&[1; SIZE]).expect("sent");
+        assert_eq!(socket.recv(&mut bytes).expect("a reply"), SIZE);
+        begun.elapsed().as_nanos() as u64
+    };
+    Rtts((0..count).map(round_trip).collect())
+}
+
+fn datagrams_are_transactions_too(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let server = other(&home, "serve-udp", port);
+    let explain = watch(&home, &format!("--port {port}"));
+    let rtts = exchange(port, 20_000);
+    let record = seen(explain);
+    // A datagram's way from the send call to the device's queue has no hook.
+    within("UDP --port", &record, &rtts, 0.20);
+    assert_eq!(record["connections"][0]["protocol"], "udp");
+    assert_eq!(stages(&record, "client")[0], "qdisc", "a datagram's first hook is the device's queue");
+    // Of a process the socket is learned from its first receive call.
+    let explain = watch(&home, &format!("--pid {}", server.pid()));
+    exchange(port, 2_000);
+    let record = seen(explain);
+    assert_eq!((number(&record["transactions"]), &record["watched"]["roles"]), (1_999, &Value::from(vec!["server"])));
+    true
+}
+
+fn a_client_is_watched_by_its_process(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let _server = other(&home, "serve-tcp", port);
+    let client = other(&home, "ask", port);
+    let watched_for = |pid: u32| {
+        let explain = watch(&home, &format!("--pid {pid}"));
+        thread::sleep(LOAD / 3);
+        seen(explain)
+    };
+    let record = watched_for(client.pid());
+    // The first one was under way when the hooks came.
+    let (transactions, unmatched) = (number(&record["transactions"]), number(&record["unmatched"]));
+    assert!(transactions > 100 && unmatched <= 1 + transactions / 500, "{transactions} and {unmatched} unmatched");
+    assert_eq!(record["watched"]["roles"], Value::from(vec!["client"]));
+    assert_eq!(record["connections"][0]["client_process"]["pid"], client.pid());
+    // This process started both.
+    assert_eq!(watched_for(std::process::id())["watched"]["roles"], Value::from(vec!["client", "server"]));
+    true
+}
+
+fn connections_of_one_request_each_are_seen(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let _server = other(&home, "serve-once", port);
+    let explain = watch(&home, &format!("--port {port}"));
+    for _ in 0..500 {
+        one(&mut connect(port), &[1; SIZE], |reply: &[u8]| reply.len() == SIZE);
+    }
+    let record = seen(explain);
+    complete(&record, 500);
+    assert_eq!(number(&record["other_connections"]) + record["connections"].as_array().expect("connections").len() as u64, 500);
+    true
+}
+
+fn a_long_reply_is_followed_to_its_end(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let _server = other(&home, "serve-long", port);
+    let explain = watch(&home, &format!("--port {port}"));
+    let rtts = ask(port, &[1; SIZE], LOAD, |reply: &[u8]| reply.len() == LONG);
+    let record = seen(explain);
+    within_10_percent("a reply of 400 kB", &record, &rtts);
+    assert_eq!(stages(&record, "client").last(), Some(&"reply rest"));
+    true
+}
+
+fn pipelined_requests_are_unmatched(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let _server = other(&home, "serve-tcp", port);
+    let explain = watch(&home, &format!("--port {port}"));
+    let mut stream = connect(port);
+    for _ in 0..300 {
+        // The server reads and answers one of the two, while the other lies in its socket.
+        one(&mut stream, &[1; 2 * SIZE], |reply: &[u8]| reply.len() == 2 * SIZE);
+    }
+    for _ in 0..200 {
+        one(&mut stream, &[1; SIZE], |reply: &[u8]| reply.len() == SIZE);
+    }
+    let record = seen(explain);
+    assert_eq!((number(&record["transactions"]), number(&record["unmatched"])), (200, 300));
+    assert_eq!(record["unmatched_by"]["pipelined"], 300);
+    assert!(record["warnings"][0]["code"] == "unmatched", "{}", record["warnings"]);
+    true
+}
+
+fn a_flood_beside_it_loses_nothing(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let _server = other(&home, "serve-udp", port);
+    let explain = watch(&home, &format!("--port {port}"));
+    let over = AtomicBool::new(false);
+    let rtts = thread::scope(|scope| {
+        // Nobody reads what goes to the one, and nobody is there where the other goes.
+        let full = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+        let to = [full.local_addr().expect("its address"), (Ipv4Addr::LOCALHOST, free_port()).into()];
+        let over = &over;
+        let flood = scope.spawn(move || {
+            let mut sent = 0_u64;
+            while !over.load(Ordering::Relaxed) {
+                // A port of its own each time, as a crowd of clients would have.
+                let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+                sent += (0..64).filter(|n| socket.send_to(&[0; 200], to[n % 2]).is_ok()).count() as u64;
+            }
+            sent
+        });
+        let rtts = exchange(port, 5_000);
+        over.store(true, Ordering::Relaxed);
+        let sent = flood.join().expect("the flood");
+        assert!(sent > 5_000, "{sent} datagrams are no flood");
+        rtts
+    });
+    complete(&seen(explain), rtts.0.len());
+    true
+}
+
+fn a_competitor_is_named(name: &str) -> bool {
+    let cpus = allowed_cpus().expect("CPUs");
+    if !hooks(name) || !can(name, cpus.len() >= 2, "client and server need a CPU each") {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let server = other(&home, "serve-tcp", port);
+    let taskset =
+        Command::new("taskset").args(["-pc", &cpus[1].to_string(), &server.pid().to_string()]).output().expect("taskset");
+    assert!(taskset.status.success(), "{taskset:?}");
+    let _competitor = other(&home, "compete", cpus[1] as u16);
+    let explain = watch(&home, &format!("--port {port}"));
+    let request = [1; SIZE];
+    let client = thread::spawn(move || {
+        pin(cpus[0]).expect("its CPU");
+        ask(port, &request, LOAD, |reply: &[u8]| reply.len() == SIZE)
+    });
+    client.join().expect("the client");
+    let record = seen(explain);
+    let causes = record["causes"].as_array().expect("causes");
+    let lost = |cause: &Value| number(&cause["lost_ns"]);
+    let named = |cause: &&Value| cause["who"].as_str().is_some_and(|who| who.starts_with("competitor ("));
+    let (all, its): (u64, u64) = (causes.iter().map(lost).sum(), causes.iter().filter(named).map(lost).sum());
+    println!("attached: {name}: {its} ns of {all} ns above {} are put down to the competitor", record["slow_above"]);
+    // Whatever else runs on this machine takes its part, and is named too.
+    assert!(causes.first().is_some_and(|first| named(&first)), "{causes:?}");
+    true
+}
+
+fn the_end_of_the_process_ends_the_watching(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let port = free_port();
+    let mut server = other(&home, "serve-tcp", port);
+    let explain = watch(&home, &format!("--pid {}", server.pid()));
+    let rtts = ask(port, &[1; SIZE], LOAD / 5, |reply: &[u8]| reply.len() == SIZE);
+    server.kill();
+    let done: Done = explain.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.took < Duration::from_secs(30), "{:?}", done.took);
+    let record = done.json();
+    complete(&record, rtts.0.len());
+    assert!(record["error"].as_str().expect("why").contains("ended after"), "{}", record["error"]);
+    assert_eq!(record["interrupted"], false);
+    true
+}
+
+fn killed_it_leaves_no_program_attached(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    let before = tracing_links();
+    let mut explain = watch(&home, "--port 9");
+    let meanwhile = tracing_links();
+    assert!(meanwhile >= before + 8, "{meanwhile} programs where {before} were before");
+    explain.kill();
+    let killed = Instant::now();
+    // Links go when the kernel has taken the process apart.
+    while tracing_links() > before {
+        assert!(killed.elapsed() < Duration::from_secs(10), "{} programs are left, {before} were before", tracing_links());
+        thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+fn who_is_not_there_is_said(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
+    }
+    let home = Home::new();
+    // Above the kernel's largest number.
+    home.hairpin("explain --pid 2147483647").fails(2, &["there is no process 2147483647"]);
+    let port = free_port();
+    let done = home.hairpin(&format!("explain --port {port} --duration 200ms"));
+    done.fails(1, &[&format!("no message of port {port} was seen within"), "nobody serves there"]);
+    assert!(done.out.contains("0 transactions"), "{}", done.out);
+    let server = other(&home, "serve-tcp", port);
+    let done = home.hairpin(&format!("explain --pid {} --duration 200ms", server.pid()));
+    done.fails(1, &[&format!("no message of process {} was seen within", server.pid())]);
+    assert!(!done.err.contains("nobody serves"), "{}", done.err);
+    for args in ["--port 80 --pid 1", "--port 0", "--pid 1 --link veth", "--port 80 --path udp", "--port 80 --duration 0s"] {
+        assert_eq!(home.hairpin(&format!("explain {args}")).code, Some(2), "{args}");
+    }
+    true
+}
+
+fn without_privilege_it_says_what_it_needs(name: &str) -> bool {
+    if !can(name, root(), "only root can become the user nobody") {
+        return false;
+    }
+    assert!(PathBuf::from(HAIRPIN).is_file());
+    home_of_nobody().as_nobody("explain --port 9 --duration 1s").fails(4, &["CAP_BPF and CAP_PERFMON", "run as root"]);
+    true
+}
