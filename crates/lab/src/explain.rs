@@ -449,9 +449,9 @@ impl Watcher for Tracing<'_> {
                         Route::Remote => halves::join(&client, &halves, records.unwrap_or_default(), &span),
                         _ => join::join(&client, &server, records, &span),
                     };
-                    joined.transactions.iter().for_each(|transaction| self.fold.add(transaction));
                     let at_ns = self.to_ns(before.ticks.since(first));
-                    self.meanwhile.add(&joined.transactions, &happened, &span, at_ns);
+                    let hits = self.meanwhile.add(&joined.transactions, &happened, &span, at_ns);
+                    joined.transactions.iter().zip(&hits).for_each(|(transaction, hits)| self.fold.add_hit(transaction, hits));
                     self.unmatched += joined.unmatched;
                     self.blocks += 1;
                 }

@@ -127,8 +127,9 @@ impl Causes {
         }
     }
 
-    /// Takes in a block that began `at_ns` after the first one.
-    pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) {
+    /// Takes in a block that began `at_ns` after the first one. Returns of each transaction the hits of its programs on the CPU that an interval passes on,
+    /// interval by interval; none where there were none.
+    pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) -> Vec<Vec<u8>> {
         let cores = Cores::new(events, |at| span.of_monotonic(at), &mut self.holders);
         cores.totals(0, span.length_ns(), &mut self.totals);
         self.traced_ns += span.length_ns() as u64;
@@ -156,6 +157,7 @@ impl Causes {
                 self.slowest.pop();
             }
         }
+        transactions.iter().map(|transaction| rules::hits(transaction, &cores, &self.whose)).collect()
     }
 
     /// When the threads of the flow are known to have run, as far as a transaction tells.

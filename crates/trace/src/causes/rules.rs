@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use hairpin_record::explain::Direction;
 
-use crate::cores::{Busy, During, Seen};
+use crate::cores::{Busy, Cores, During, Seen};
 use crate::events::{Origin, What};
 use crate::join::Transaction;
 use crate::moment::Moment;
@@ -59,6 +59,19 @@ pub(super) fn parts(
     found.parts
 }
 
+/// Hits of programs inside each interval, on the CPU that it passes on; empty where there is none at all.
+pub(super) fn hits(transaction: &Transaction, cores: &Cores, whose: &Whose) -> Vec<u8> {
+    let (from, to) = (transaction.began(), transaction.began() + transaction.rtt_ns() as i64);
+    if whose.cpus.iter().flatten().all(|cpu| cores.hits(*cpu, from, to) == 0) {
+        return Vec::new();
+    }
+    let of = |interval: Interval| {
+        let on = interval.on().into_iter().find_map(|side| whose.cpus[side]);
+        u8::try_from(on.map_or(0, |cpu| cores.hits(cpu, interval.from.1, interval.to.1))).unwrap_or(u8::MAX)
+    };
+    intervals(transaction).map(of).collect()
+}
+
 /// From one moment of a transaction to the next.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
@@ -80,8 +93,8 @@ fn intervals(transaction: &Transaction) -> impl Iterator<Item = Interval> + '_ {
     };
     let turn = request.last().zip(reply.first()).map(|(from, to)| interval(Direction::Reply, from, to));
     let of = |direction, way: &[(Moment, i64)]| {
-        let pairs: Vec<_> = way.windows(2).map(|pair| interval(direction, &pair[0], &pair[1])).collect();
-        pairs
+        let pairs = way.windows(2).enumerate().filter(|(at, _)| !transaction.is_outside(direction, at + 1));
+        pairs.map(|(_, pair)| interval(direction, &pair[0], &pair[1])).collect::<Vec<_>>()
     };
     of(Direction::Request, request).into_iter().chain(turn).chain(of(Direction::Reply, reply))
 }
