@@ -67,6 +67,17 @@ impl Whose {
     }
 }
 
+/// A cause of one transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// What it was.
+    pub kind: Kind,
+    /// By whom; empty where there is nobody.
+    pub who: String,
+    /// What it took, in ns.
+    pub ns: f64,
+}
+
 /// A transaction with what went on meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
@@ -184,17 +195,16 @@ impl Causes {
     }
 
     /// The slowest so many, slowest first, each with its causes, the largest first.
-    pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<(Kind, String, f64)>)> {
+    pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<Part>)> {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
         slowest.sort_by(|a, b| b.cmp(a));
         slowest.truncate(count);
         slowest.into_iter().map(|slow| (slow, self.of(slow, typical, names))).collect()
     }
 
-    fn of(&self, slow: &Slow, typical: &Typical, names: &Names) -> Vec<(Kind, String, f64)> {
-        let parts = rules::parts(&slow.transaction, &slow.during, typical, &self.whose, names);
-        let mut parts: Vec<_> = parts.into_iter().map(|((kind, who), ns)| (kind, who, ns)).collect();
-        parts.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+    fn of(&self, slow: &Slow, typical: &Typical, names: &Names) -> Vec<Part> {
+        let mut parts = rules::parts(&slow.transaction, &slow.during, typical, &self.whose, names);
+        parts.sort_by(|a, b| b.ns.total_cmp(&a.ns).then(a.kind.cmp(&b.kind)));
         parts
     }
 
@@ -204,8 +214,8 @@ impl Causes {
         let is_slow = |slow: &&Slow| slow.rtt_ns >= typical.slow_ns || slow.rtt_ns > SLOW_NS;
         for slow in self.slowest.iter().map(|Reverse(slow)| slow).filter(is_slow) {
             let parts = self.of(slow, typical, names);
-            let lost: f64 = parts.iter().map(|(.., ns)| ns).sum();
-            for (kind, who, ns) in parts {
+            let lost: f64 = parts.iter().map(|part| part.ns).sum();
+            for Part { kind, who, ns } in parts {
                 let sum = sums.entry((kind, who)).or_default();
                 sum.0 += u64::from(ns >= lost * COUNTS);
                 sum.1 += ns;

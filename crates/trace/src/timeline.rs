@@ -3,7 +3,7 @@
 use hairpin_record::explain::{Event, Timeline};
 use hairpin_record::run::Side;
 
-use crate::causes::{Kind, Slow, Whose};
+use crate::causes::{Part, Slow, Whose};
 use crate::cores::Seen;
 use crate::events::{Origin, What};
 use crate::moment::Moment;
@@ -13,7 +13,7 @@ use crate::names::Names;
 const SAME_NS: i64 = 2_000;
 
 /// The timeline of a transaction whose causes are known, the largest first.
-pub fn timeline(slow: &Slow, causes: &[(Kind, String, f64)], whose: &Whose, names: &Names) -> Timeline {
+pub fn timeline(slow: &Slow, causes: &[Part], whose: &Whose, names: &Names) -> Timeline {
     let began = slow.transaction.began();
     let mut events: Vec<Event> = Vec::new();
     for (way, (sender, receiver)) in slow.transaction.ways.iter().zip([(0, 1), (1, 0)]) {
@@ -43,9 +43,9 @@ pub fn timeline(slow: &Slow, causes: &[(Kind, String, f64)], whose: &Whose, name
     }
     // Of the same time what came first stays first: the way of a message is in order.
     events.sort_by_key(|event| event.at_ns);
-    let cause = causes.first().map_or_else(String::new, |(kind, who, _)| match who.as_str() {
-        "" => kind.of().name.to_owned(),
-        who => format!("{}: {who}", kind.of().name),
+    let cause = causes.first().map_or_else(String::new, |part| match part.who.as_str() {
+        "" => part.kind.of().name.to_owned(),
+        who => format!("{}: {who}", part.kind.of().name),
     });
     Timeline { rtt_ns: slow.rtt_ns, at_ns: slow.at_ns, sequence: slow.transaction.sequence, cause, events }
 }
@@ -109,6 +109,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::causes::Kind;
     use crate::cores::Cores;
     use crate::events;
     use crate::join::Transaction;
@@ -140,7 +141,8 @@ mod tests {
         let whose = Whose { threads: [7, 8], cpus: [Some(0), Some(1)], nagle: [false; 2] };
         let mut names = Names::default();
         names.threads.extend([(0, "swapper/1".into()), (8, "hairpin".into()), (99, "stress".into())]);
-        let timeline = timeline(&slow, &[(Kind::RunQueue, "stress (pid 99)".into(), 4_000.0)], &whose, &names);
+        let timeline =
+            timeline(&slow, &[Part { kind: Kind::RunQueue, who: "stress (pid 99)".into(), ns: 4_000.0 }], &whose, &names);
         assert_eq!(
             (timeline.rtt_ns, timeline.at_ns, timeline.cause.as_str()),
             (9_100, 77_000, "run queue wait: stress (pid 99)")

@@ -19,24 +19,15 @@ use crate::moment::Moment;
 use crate::names::Names;
 
 use super::kinds::Kind;
-use super::{Typical, Whose};
+use super::{Part, Typical, Whose};
 
 /// A rest of an interval that is a gap if it takes as long, in ns; what is shorter caches and memory explain.
 const GAP_NS: f64 = 5_000.0;
 /// Of an acknowledgement and what it lets go: not later than this, in ns.
 const SOON_NS: i64 = 100_000;
 
-/// A cause, and by whom.
-pub(super) type Part = (Kind, String);
-
 /// What took the time of `transaction` beyond what is typical: each cause with its part of it. The parts add up to the time lost, to rounding.
-pub(super) fn parts(
-    transaction: &Transaction,
-    during: &During,
-    typical: &Typical,
-    whose: &Whose,
-    names: &Names,
-) -> Vec<(Part, f64)> {
+pub(super) fn parts(transaction: &Transaction, during: &During, typical: &Typical, whose: &Whose, names: &Names) -> Vec<Part> {
     let lost = transaction.rtt_ns() as f64 - typical.rtt_ns as f64;
     if lost <= 0.0 {
         return Vec::new();
@@ -52,7 +43,7 @@ pub(super) fn parts(
         }
     }
     found.settle_gaps(during, whose);
-    let explained: f64 = found.parts.iter().map(|(_, ns)| ns).sum();
+    let explained: f64 = found.parts.iter().map(|part| part.ns).sum();
     if lost - explained > 0.5 {
         found.add(Kind::Small, String::new(), lost - explained);
     }
@@ -148,16 +139,16 @@ impl Interval {
 }
 
 struct Found {
-    parts: Vec<(Part, f64)>,
+    parts: Vec<Part>,
     /// Side, and how long nothing was seen there.
     gaps: Vec<(usize, f64)>,
 }
 
 impl Found {
     fn add(&mut self, kind: Kind, who: String, ns: f64) {
-        match self.parts.iter_mut().find(|((known, by), _)| (*known, by) == (kind, &who)) {
-            Some((_, sum)) => *sum += ns,
-            None => self.parts.push(((kind, who), ns)),
+        match self.parts.iter_mut().find(|part| part.kind == kind && part.who == who) {
+            Some(part) => part.ns += ns,
+            None => self.parts.push(Part { kind, who, ns }),
         }
     }
 
@@ -198,8 +189,8 @@ struct Rule<'a> {
 
 impl Rule<'_> {
     fn apply(&self, excess: f64, found: &mut Found) {
-        if let Some(part) = self.protocol() {
-            return found.add(part.0, part.1, excess);
+        if let Some((kind, who)) = self.protocol() {
+            return found.add(kind, who, excess);
         }
         let mut left = excess;
         let sides = self.interval.on();
@@ -223,7 +214,7 @@ impl Rule<'_> {
     }
 
     /// What TCP waited for before it sent.
-    fn protocol(&self) -> Option<Part> {
+    fn protocol(&self) -> Option<(Kind, String)> {
         if !self.interval.is_sending() {
             return None;
         }

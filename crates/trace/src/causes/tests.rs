@@ -83,7 +83,7 @@ impl Case {
         events.sort_by_key(|event| event.at);
         self.causes.add(&[transaction], &events, &span(), 0);
         let slowest = self.causes.slowest(1, &typical, &self.names);
-        let parts: Vec<_> = slowest[0].1.iter().map(|(kind, who, ns)| (*kind, who.clone(), ns.round() as u64)).collect();
+        let parts: Vec<_> = slowest[0].1.iter().map(|part| (part.kind, part.who.clone(), part.ns.round() as u64)).collect();
         assert_eq!(parts.iter().map(|part| part.2).sum::<u64>(), lost, "{parts:?}");
         parts
     }
@@ -255,7 +255,7 @@ fn many_who_did_the_same_are_one_row() {
 fn hits_of_the_programs_are_told_interval_by_interval() {
     let mut case = Case::new(&SLEEP);
     let transaction = slower(&SLEEP, &[(Woken, 5_000), (Switched, 5_000)]);
-    let none = case.causes.add(&[transaction.clone()], &[], &span(), 0);
+    let none = case.causes.add(std::slice::from_ref(&transaction), &[], &span(), 0);
     assert_eq!(none, [Vec::<u8>::new()]);
     // Out of idle on the way to the run queue, a call and the switch on the way to the CPU; the other side's core does not matter.
     let events = [
