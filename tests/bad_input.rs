@@ -30,7 +30,10 @@ fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
             &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
         ),
         ("udp:spin/blok", &["\"blok\" is no wait policy of udp", "did you mean block?"]),
-        ("tcp:nodleay=on", &["tcp has no option \"nodleay\"", "did you mean nodelay?", "nodelay, quickack, cork, congestion"]),
+        (
+            "tcp:nodleay=on",
+            &["tcp has no option \"nodleay\"", "did you mean nodelay?", "nodelay, quickack, writes, cork, congestion"],
+        ),
         ("udp:nodelay=on", &["udp has no option \"nodelay\"", "sndbuf, rcvbuf"]),
         ("tcp:nodelay=maybe", &["nodelay"]),
         ("tcp/udp", &["tcp and udp do not speak the same"]),

@@ -74,9 +74,9 @@ impl Where {
             (None, None, Some(HostPort { host, port: Some(port) })) => Ok(Target::Echo { host, port }),
             (None, None, Some(_)) => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
             (None, None, None) if !paths.is_empty() && paths.iter().all(is_local) => Ok(Target::Link(LinkSpec::Loopback)),
-            (None, None, None) => {
-                Err(Failure::usage("say where to: HOST, --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector"))
-            }
+            (None, None, None) => Err(Failure::usage(
+                "say where to: HOST[:PORT], --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector",
+            )),
         }
     }
 }
