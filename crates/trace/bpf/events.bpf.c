@@ -84,8 +84,6 @@ struct cpu {
 
 _Static_assert(sizeof(struct event) == 32 && __builtin_offsetof(struct cpu, events) == LINE, "the reader's layout");
 
-static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
-static const void *(*const bpf_get_current_task_btf)(void) = (void *)158;
 /* Whether the running kernel's types have a field (BPF_FIELD_EXISTS of libbpf). */
 #define EXISTS(field) __builtin_preserve_field_info(field, 2)
 
