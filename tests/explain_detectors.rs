@@ -10,7 +10,7 @@ mod support;
 use std::panic::catch_unwind;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
 use hairpin_iopath::path::IO_PATHS;
@@ -43,7 +43,13 @@ const SHORT: &str = "--link veth --duration 800ms --warmup 20ms";
 /// Others of this host may be what a detector looks for; one quiet run is enough.
 const TRIES: usize = 6;
 
+/// What this program does for itself: `loop BUSY SLEEP`, in us, for ever.
+const LOOP: &str = "loop";
+
 fn main() -> ExitCode {
+    if env::args().nth(1).is_some_and(|argument| argument == LOOP) {
+        run_loop();
+    }
     let filter = env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&filter)) {
@@ -87,7 +93,6 @@ fn seen(result: &Value, detector: &str) -> Option<String> {
 fn silent(detector: &str, args: &str) {
     let mut last = None;
     for _ in 0..TRIES {
-        await_quiet();
         last = seen(&explained(args), detector);
         if last.is_none() {
             return;
@@ -105,24 +110,6 @@ fn found(detector: &str, args: &str) -> String {
     said
 }
 
-/// Waits for a moment in which nobody else wants the cores, but not for long.
-fn await_quiet() {
-    let busy = || {
-        let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
-        let total = text.lines().next().unwrap_or_default();
-        // user, nice, system; idle is the fourth.
-        total.split_whitespace().skip(1).take(3).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
-    };
-    for _ in 0..80 {
-        let before = busy();
-        sleep(Duration::from_millis(100));
-        // In ticks of 10 ms, of some 20 on two cores.
-        if busy() - before <= 2 {
-            return;
-        }
-    }
-}
-
 /// A process of this test that is killed with it.
 struct Noise(Child);
 
@@ -136,7 +123,17 @@ impl Noise {
 
     /// A busy loop on one CPU.
     fn loops_on(cpu: u32) -> Noise {
-        Noise::start("taskset", &["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"])
+        Noise::start("taskset", &["-c", &cpu.to_string(), &program(), LOOP, "1000000", "0"])
+    }
+
+    /// One that is busy for 3 ms and sleeps for 5, ahead of `--sched fifo:50` and of all that else runs on this host.
+    fn ahead_on(cpu: u32) -> Noise {
+        Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), LOOP, "3000", "5000"])
+    }
+
+    /// Its name as the kernel cuts it.
+    fn name(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/comm", self.pid())).expect("its name").trim_end().to_owned()
     }
 
     fn pid(&self) -> u32 {
@@ -148,6 +145,22 @@ impl Drop for Noise {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+fn program() -> String {
+    env::current_exe().expect("this program").to_str().expect("a plain path").to_owned()
+}
+
+fn run_loop() -> ! {
+    let us = |at: usize| Duration::from_micros(env::args().nth(at).and_then(|us| us.parse().ok()).expect("us"));
+    let (busy, rest) = (us(2), us(3));
+    loop {
+        let began = Instant::now();
+        while began.elapsed() < busy {}
+        if !rest.is_zero() {
+            sleep(rest);
+        }
     }
 }
 
@@ -168,8 +181,8 @@ fn nagle() {
 
 fn low_rate() {
     silent("low-rate-penalty", &format!("{SHORT} --path udp:spin --pace 50000"));
-    let said = found("low-rate-penalty", "--link veth --duration 1500ms --warmup 20ms --path udp:spin --pace 500");
-    assert!(said.starts_with("at 500/s a round trip takes"), "{said}");
+    let said = found("low-rate-penalty", "--link veth --duration 1500ms --warmup 20ms --path udp:spin --pace 100");
+    assert!(said.starts_with("at 100/s a round trip takes"), "{said}");
 }
 
 fn shared_core() {
@@ -179,11 +192,12 @@ fn shared_core() {
 }
 
 fn competing_process() {
-    silent("competing-process", &format!("{SHORT} --path udp:spin --cpu 0,1"));
+    // Nobody else of this host comes before these.
+    silent("competing-process", &format!("{SHORT} --path udp:block --cpu 0,1 --sched fifo:50"));
     let noise = Noise::loops_on(1);
     let said = found("competing-process", &format!("{SHORT} --path udp:spin --cpu 0,1"));
-    let (_, server) = said.split_once("CPU 1 (the server's)").unwrap_or_else(|| panic!("{said}"));
-    assert!(server.contains(&format!("sh ({})", noise.pid())), "{said}");
+    let (_, server) = said.split_once("the server's thread from CPU 1").unwrap_or_else(|| panic!("{said}"));
+    assert!(server.contains(&format!("{} ({})", noise.name(), noise.pid())), "{said}");
 }
 
 /// Two veth ends of a namespace hand packets to and fro for as long as the namespace lives, on the CPU on which they were sent. These are ARP requests, which belong
@@ -270,21 +284,27 @@ fn number(value: &Value) -> f64 {
 }
 
 fn the_table_names_it() {
-    let noise = Noise::loops_on(1);
-    for path in ["udp:spin", "udp:block", "tcp:spin"] {
-        let args = format!("--link veth --duration 1500ms --warmup 20ms --path {path} --cpu 0,1 --timeline 400");
+    let run = |args: &str, noise: &Noise| {
+        let args = format!("--link veth --duration 1500ms --warmup 20ms --cpu 0,1 --timeline 400 --path {args}");
         // Where others took the cores too, of this host or of the one that it runs on, one tries again.
         let names = |named: &Named| {
-            let slow = named.slow.0 >= 5 && named.slow.1 as f64 / (named.slow.0 - named.slow.2) as f64 >= 0.95;
-            slow && named.others <= named.all / 5.0 && named.its / (named.all - named.others) >= 0.95
+            let slow = named.slow.1 >= 5 && named.slow.1 as f64 / (named.slow.0 - named.slow.2) as f64 >= 0.95;
+            slow && named.its >= named.all / 20.0 && named.its / (named.all - named.others) >= 0.95
         };
         let mut tried = Vec::new();
         while !tried.last().is_some_and(names) {
-            assert!(tried.len() < TRIES, "{path}: {}", tried.iter().map(Named::to_string).collect::<Vec<_>>().join("; "));
-            tried.push(Named::of(&explained(&args), noise.pid()));
-            println!("explain_detectors: {path}: {}", tried[tried.len() - 1]);
+            assert!(tried.len() < TRIES, "{args}: {}", tried.iter().map(Named::to_string).collect::<Vec<_>>().join("; "));
+            tried.push(Named::of(&explained(&args), noise));
+            println!("explain_detectors: {args}: {}", tried[tried.len() - 1]);
         }
-    }
+    };
+    let ahead = Noise::ahead_on(1);
+    run("udp:block --sched fifo:50", &ahead);
+    run("tcp:block --sched fifo:50", &ahead);
+    drop(ahead);
+    let beside = Noise::loops_on(1);
+    run("udp:spin", &beside);
+    run("udp:block", &beside);
 }
 
 /// What the cause table says of a process.
@@ -298,8 +318,8 @@ struct Named {
 }
 
 impl Named {
-    fn of(result: &Value, pid: u32) -> Named {
-        let it = format!("sh (pid {pid})");
+    fn of(result: &Value, noise: &Noise) -> Named {
+        let it = format!("{} (pid {})", noise.name(), noise.pid());
         let causes = result["causes"].as_array().expect("causes");
         let lost = |of: &dyn Fn(&str) -> bool| -> f64 {
             let causes = causes.iter().filter(|cause| of(cause["who"].as_str().unwrap_or_default()));
@@ -338,9 +358,9 @@ impl fmt::Display for Named {
 }
 
 fn timelines() {
-    let noise = Noise::loops_on(1);
-    let it = noise.pid();
-    let result = explained(&format!("{SHORT} --path udp:spin --cpu 0,1 --timeline 5"));
+    let noise = Noise::ahead_on(1);
+    let result = explained(&format!("{SHORT} --path udp:block --cpu 0,1 --sched fifo:50 --timeline 5"));
+    let it = format!("{} ({})", noise.name(), noise.pid());
     let slowest = result["slowest"].as_array().expect("timelines");
     assert_eq!(slowest.len(), 5);
     let events = |slow: &Value| slow["events"].as_array().expect("events").clone();
@@ -356,7 +376,7 @@ fn timelines() {
         };
         slowest.iter().any(|slow| events(slow).iter().any(of))
     };
-    assert!(switch("hairpin (", &format!("→ sh ({it})")) && switch(&format!("sh ({it})"), "→ hairpin ("), "{slowest:#?}");
+    assert!(switch("", &format!("→ {it}")) && switch(&it, "→ hairpin ("), "{slowest:#?}");
 }
 
 // ---- names -------------------------------------------------------------------------------------------------------------

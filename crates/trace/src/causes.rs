@@ -26,7 +26,9 @@ const KEPT: usize = 16_384;
 /// Slow in any case, in ns.
 const SLOW_NS: u64 = 1_000_000;
 /// Of one kind of cause so many are named, and the rest counted.
-const NAMED: usize = 3;
+const NAMED: usize = 5;
+/// A shorter wait for a CPU is that of the switch itself, in ns.
+const WAIT_NS: i64 = 20_000;
 /// A cause is one of a transaction's from this part of its lost time on.
 const COUNTS: f64 = 0.1;
 
@@ -113,6 +115,8 @@ pub struct Causes {
     holders: HashMap<u32, u32>,
     /// How long each had a CPU in all blocks.
     pub totals: HashMap<(u32, Busy), u64>,
+    /// How long each thread kept one of the flow's from its CPU.
+    pub kept: HashMap<(u32, u32), u64>,
     /// How long these blocks were, in ns.
     pub traced_ns: u64,
     /// Acknowledgements that went when their timer ran out, by side.
@@ -131,6 +135,7 @@ impl Causes {
             slowest: BinaryHeap::new(),
             holders: HashMap::new(),
             totals: HashMap::new(),
+            kept: HashMap::new(),
             traced_ns: 0,
             late_acks: [0; 2],
             overflows: [0; 2],
@@ -143,6 +148,7 @@ impl Causes {
     pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) -> Vec<Vec<u8>> {
         let cores = Cores::new(events, |at| span.of_monotonic(at), &mut self.holders);
         cores.totals(0, span.length_ns(), &mut self.totals);
+        self.waited(&cores, transactions);
         self.traced_ns += span.length_ns() as u64;
         self.parted += transactions.iter().filter(|transaction| transaction.packets > 1).count() as u64;
         for event in events {
@@ -169,6 +175,32 @@ impl Causes {
             }
         }
         transactions.iter().map(|transaction| rules::hits(transaction, &cores, &self.whose)).collect()
+    }
+
+    /// Who kept the flow's threads from their CPUs: those that could have gone on, and those that had been woken.
+    fn waited(&mut self, cores: &Cores, transactions: &[Transaction]) {
+        for (cpu, thread) in self.whose.cpus.into_iter().zip(self.whose.threads) {
+            let Some(cpu) = cpu else { continue };
+            for (by, ns) in cores.kept_from(cpu, thread) {
+                *self.kept.entry((cpu, by)).or_default() += ns;
+            }
+        }
+        for (transaction, way) in transactions.iter().flat_map(|transaction| [(transaction, 0), (transaction, 1)]) {
+            let moments = &transaction.ways[way];
+            let at = |of: Moment| moments.iter().find(|(moment, _)| *moment == of).map(|(_, at)| *at);
+            let woken = at(Moment::Woken).or_else(|| at(Moment::Waking));
+            let (Some(woken), Some(switched), Some(cpu)) = (woken, at(Moment::Switched), self.whose.cpus[1 - way]) else {
+                continue;
+            };
+            if switched - woken < WAIT_NS {
+                continue;
+            }
+            for (busy, ns) in cores.during(woken, switched, &[cpu]).shares(cpu, woken, switched) {
+                if let Busy::Thread(by) = busy {
+                    *self.kept.entry((cpu, by)).or_default() += ns;
+                }
+            }
+        }
     }
 
     /// When the threads of the flow are known to have run, as far as a transaction tells.

@@ -75,12 +75,22 @@ impl Seen {
     }
 }
 
+/// A CPU went from one thread to another.
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    at: i64,
+    from: u32,
+    to: u32,
+    /// The one that left could have gone on.
+    runnable: bool,
+}
+
 /// A block's events.
 #[derive(Clone, Debug, Default)]
 pub struct Cores {
     events: Vec<Seen>,
-    /// Every switch of a CPU: when, from whom, to whom.
-    switches: HashMap<u32, Vec<(i64, u32, u32)>>,
+    /// Every switch of a CPU.
+    switches: HashMap<u32, Vec<Switch>>,
     /// Who had a CPU when the block before ended.
     before: HashMap<u32, u32>,
 }
@@ -97,8 +107,8 @@ impl Cores {
                 What::Stolen => looked.get(&event.cpu).copied().unwrap_or(i64::MIN),
                 _ => at - event.took as i64,
             };
-            if let What::Switched { from, to, .. } = event.what {
-                cores.switches.entry(event.cpu).or_default().push((at, from, to));
+            if let What::Switched { from, to, runnable } = event.what {
+                cores.switches.entry(event.cpu).or_default().push(Switch { at, from, to, runnable });
                 before.insert(event.cpu, to);
             }
             if matches!(event.what, What::Switched { .. } | What::Timer | What::Stolen) {
@@ -113,11 +123,27 @@ impl Cores {
     fn held(&self, cpu: u32, from: i64, to: i64) -> Option<Held> {
         let none = Vec::new();
         let switches = self.switches.get(&cpu).unwrap_or(&none);
-        let next = switches.partition_point(|(when, ..)| *when <= from);
-        let earlier = next.checked_sub(1).map(|earlier| switches[earlier].2);
-        let first = earlier.or_else(|| switches.first().map(|first| first.1)).or_else(|| self.before.get(&cpu).copied())?;
-        let leaves = switches.iter().skip(switches.partition_point(|(when, ..)| *when <= to)).map(|next| next.1).next();
+        let next = switches.partition_point(|switch| switch.at <= from);
+        let earlier = next.checked_sub(1).map(|earlier| switches[earlier].to);
+        let first = earlier.or_else(|| switches.first().map(|first| first.from)).or_else(|| self.before.get(&cpu).copied())?;
+        let leaves = switches.iter().skip(switches.partition_point(|switch| switch.at <= to)).map(|next| next.from).next();
         Some(Held { cpu, first, leaves })
+    }
+
+    /// How long a thread that could have gone on was kept from its CPU, by whom.
+    pub fn kept_from(&self, cpu: u32, thread: u32) -> HashMap<u32, u64> {
+        let mut by = HashMap::new();
+        let (mut waits, mut since) = (false, 0);
+        for switch in self.switches.get(&cpu).into_iter().flatten() {
+            if switch.from == thread {
+                waits = switch.runnable;
+            } else if waits {
+                *by.entry(switch.from).or_default() += (switch.at - since).max(0) as u64;
+            }
+            waits &= switch.to != thread;
+            since = switch.at;
+        }
+        by
     }
 
     /// Hits of programs on a CPU after one moment and up to another: what takes time has one at each of its ends.
@@ -148,14 +174,14 @@ impl Cores {
     pub fn totals(&self, from: i64, to: i64, into: &mut HashMap<(u32, Busy), u64>) {
         for (cpu, switches) in &self.switches {
             let mut since = from;
-            for (at, left, _) in switches {
+            for switch in switches {
                 // Who left had it. Where somebody else had come, a switch between the two was not seen.
-                let at = (*at).clamp(from, to);
-                *into.entry((*cpu, Busy::Thread(*left))).or_default() += (at - since).max(0) as u64;
+                let at = switch.at.clamp(from, to);
+                *into.entry((*cpu, Busy::Thread(switch.from))).or_default() += (at - since).max(0) as u64;
                 since = since.max(at);
             }
-            if let Some((.., last)) = switches.last() {
-                *into.entry((*cpu, Busy::Thread(*last))).or_default() += (to - since).max(0) as u64;
+            if let Some(last) = switches.last() {
+                *into.entry((*cpu, Busy::Thread(last.to))).or_default() += (to - since).max(0) as u64;
             }
         }
         for event in &self.events {
@@ -309,6 +335,15 @@ mod tests {
         cores.totals(0, 500, &mut totals);
         let known = |busy| totals.get(&(1, busy)).copied();
         assert_eq!((known(Busy::Thread(7)), known(Busy::Thread(9)), known(Busy::Softirq(3))), (Some(200), Some(300), Some(100)));
+    }
+
+    #[test]
+    fn who_kept_a_thread_from_its_cpu_is_told_from_who_had_it_while_that_slept() {
+        let sleeps = event(1, 1_600, 0, What::Switched { from: 7, to: 9, runnable: false });
+        let events = [switch(1, 1_100, 7, 9), switch(1, 1_200, 9, 3), switch(1, 1_500, 3, 7), sleeps, switch(1, 1_900, 9, 7)];
+        let cores = cores(&events, &mut HashMap::new());
+        assert_eq!(cores.kept_from(1, 7), HashMap::from([(9, 100), (3, 300)]));
+        assert!(cores.kept_from(0, 7).is_empty());
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Observed<'a> {
     pub names: &'a Names,
     /// How long each had a CPU in the traced blocks.
     pub totals: &'a HashMap<(u32, Busy), u64>,
+    /// How long each thread kept one of the flow's from its CPU: CPU, thread.
+    pub kept: &'a HashMap<(u32, u32), u64>,
     /// How long these blocks were.
     pub traced_ns: u64,
     /// Requests of more than one packet.
@@ -108,6 +110,7 @@ mod tests {
         pub whose: Whose,
         pub names: Names,
         pub totals: HashMap<(u32, Busy), u64>,
+        pub kept: HashMap<(u32, u32), u64>,
         pub parted: u64,
         pub late_acks: [u64; 2],
         pub overflows: [u64; 2],
@@ -125,6 +128,7 @@ mod tests {
                 whose: Whose { threads: [7, 8], cpus: [Some(0), Some(1)], nagle: [false; 2] },
                 names: Names::default(),
                 totals: HashMap::new(),
+                kept: HashMap::new(),
                 parted: 0,
                 late_acks: [0; 2],
                 overflows: [0; 2],
@@ -155,6 +159,10 @@ mod tests {
             self.totals.insert((cpu, busy), ns);
         }
 
+        pub(super) fn kept(&mut self, cpu: u32, thread: u32, ns: u64) {
+            self.kept.insert((cpu, thread), ns);
+        }
+
         pub(super) fn named(&mut self, thread: u32, name: &str) {
             self.names.threads.insert(thread, name.into());
         }
@@ -177,6 +185,7 @@ mod tests {
                 whose: self.whose,
                 names: &self.names,
                 totals: &self.totals,
+                kept: &self.kept,
                 traced_ns: 1_000_000_000,
                 parted: self.parted,
                 late_acks: self.late_acks,

@@ -112,6 +112,7 @@ impl Meanwhile {
             whose,
             names: &names,
             totals: &self.causes.totals,
+            kept: &self.causes.kept,
             traced_ns: self.causes.traced_ns,
             parted: self.causes.parted,
             late_acks: self.causes.late_acks,

@@ -247,7 +247,14 @@ fn many_who_did_the_same_are_one_row() {
     }
     let table = case.causes.table(&typical(&SPIN), &case.names);
     let rows: Vec<_> = table.iter().map(|cause| (cause.who.as_str(), cause.count, cause.lost_ns)).collect();
-    let expected = [("7 others", 7, 7_210_000), ("pid 109", 1, 1_090_000), ("pid 108", 1, 1_080_000), ("pid 107", 1, 1_070_000)];
+    let expected = [
+        ("5 others", 5, 5_100_000),
+        ("pid 109", 1, 1_090_000),
+        ("pid 108", 1, 1_080_000),
+        ("pid 107", 1, 1_070_000),
+        ("pid 106", 1, 1_060_000),
+        ("pid 105", 1, 1_050_000),
+    ];
     assert_eq!(rows, expected);
 }
 
@@ -266,6 +273,24 @@ fn hits_of_the_programs_are_told_interval_by_interval() {
     ];
     let hits = case.causes.add(&[transaction], &events, &span(), 0);
     assert_eq!((&hits[0][..9], hits[0].len()), (&[0, 0, 0, 0, 1, 3, 0, 0, 0][..], 17));
+}
+
+#[test]
+fn who_kept_a_thread_waiting_is_told_from_who_only_had_the_core() {
+    let mut case = Case::new(&SLEEP);
+    let asleep = |at| event(1, at, 0, What::Switched { from: SERVER, to: 99, runnable: false });
+    // 99 has the core for 50,000 ns, for 40,000 of which the server had been woken.
+    let events = [asleep(-9_400), event(1, 40_600, 0, What::Switched { from: 99, to: SERVER, runnable: true })];
+    case.causes.add(&[slower(&SLEEP, &[(Switched, 40_000)])], &events, &span(), 0);
+    assert_eq!(case.causes.kept.get(&(1, 99)), Some(&40_100));
+    // A wake-up that takes no longer than ever.
+    case.causes.add(
+        &[slower(&SLEEP, &[])],
+        &[asleep(-9_400), event(1, 600, 0, What::Switched { from: 99, to: SERVER, runnable: true })],
+        &span(),
+        0,
+    );
+    assert_eq!(case.causes.kept.get(&(1, 99)), Some(&40_100));
 }
 
 #[test]

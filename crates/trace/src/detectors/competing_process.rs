@@ -1,9 +1,8 @@
-//! Others had a measured core.
+//! Others kept a measuring thread from its core.
 
 use super::{Detector, Observed, SIDES};
 use crate::advice::Advice;
 use crate::causes::Kind;
-use crate::cores::Busy;
 
 /// See `docs/detectors/competing-process.md`.
 pub(super) struct CompetingProcess;
@@ -34,11 +33,8 @@ fn of_core(observed: &Observed<'_>, side: usize) -> Option<String> {
     if side == 1 && observed.whose.cpus[0] == Some(cpu) {
         return None;
     }
-    let others = observed.totals.iter().filter_map(|((of, busy), ns)| match busy {
-        Busy::Thread(thread) if *of == cpu && is_other(observed, *thread) => Some((*ns, *thread)),
-        _ => None,
-    });
-    let mut others: Vec<(u64, u32)> = others.collect();
+    let others = observed.kept.iter().filter(|((of, thread), _)| *of == cpu && is_other(observed, *thread));
+    let mut others: Vec<(u64, u32)> = others.map(|((_, thread), ns)| (*ns, *thread)).collect();
     others.sort_unstable_by(|a, b| b.cmp(a));
     let share = |ns: u64| ns as f64 / observed.traced_ns.max(1) as f64;
     let all: u64 = others.iter().map(|(ns, _)| ns).sum();
@@ -48,7 +44,12 @@ fn of_core(observed: &Observed<'_>, side: usize) -> Option<String> {
     let percent = |ns: u64| format!("{:.1} %", share(ns) * 100.0);
     let named: Vec<String> =
         others.iter().take(NAMED).map(|(ns, thread)| format!("{} {}", observed.names.thread(*thread), percent(*ns))).collect();
-    Some(format!("others had CPU {cpu} (the {}'s) for {} of the time: {}", SIDES[side], percent(all), named.join(", ")))
+    Some(format!(
+        "others kept the {}'s thread from CPU {cpu} for {} of the time: {}",
+        SIDES[side],
+        percent(all),
+        named.join(", ")
+    ))
 }
 
 /// Neither a side's own, nor the kernel's idle one, nor the one that has a detector of its own.
@@ -59,18 +60,21 @@ fn is_other(observed: &Observed<'_>, thread: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Run;
-    use super::*;
 
     #[test]
     fn others_are_told_from_the_sides_own_threads() {
         let mut run = Run::clean();
         run.named(99, "stress");
-        run.had(1, Busy::Thread(99), 480_000_000);
-        run.had(1, Busy::Thread(98), 1_000_000);
-        run.had(3, Busy::Thread(97), 900_000_000);
+        run.kept(1, 99, 480_000_000);
+        run.kept(1, 98, 1_000_000);
+        run.kept(3, 97, 900_000_000);
+        run.kept(1, 7, 900_000_000);
         let found = run.found("competing-process").unwrap();
-        assert_eq!(found, "others had CPU 1 (the server's) for 48.1 % of the time: stress (99) 48.0 %, thread 98 0.1 %");
-        run.had(1, Busy::Thread(99), 10_000_000);
+        assert_eq!(
+            found,
+            "others kept the server's thread from CPU 1 for 48.1 % of the time: stress (99) 48.0 %, thread 98 0.1 %"
+        );
+        run.kept(1, 99, 10_000_000);
         assert_eq!(run.found("competing-process"), None);
     }
 }
