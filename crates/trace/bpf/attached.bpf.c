@@ -14,6 +14,7 @@
  * A record goes out when the next request begins, or when the connection is closed; what is open at the end, user space finds in its place.
  * Other traffic is let through after a look at its ports. Two CPUs may write one transaction; user space drops what is out of order.
  */
+#include "attached/datagrams.h"
 #include "attached/threads.h"
 
 /* The first packet of a message, or a later one, leaves; `unread`: data that the sender has not read yet. */
@@ -263,42 +264,43 @@ INLINE void segment_arrives(const struct sock *sk, int side)
 	arrives(connection, !side, received, side == SERVER && tcp->snd_una != tcp->snd_nxt, 0, now);
 }
 
-/* Whose a datagram is says the packet that this CPU is at; the socket may have many peers. */
-INLINE void datagram_arrives(const struct sock *sk)
+/* True if the packet that this CPU is at is the socket's. */
+INLINE int is_at(const struct on_cpu *cpu, const struct sock *sk)
 {
-	struct socket_of *place = place_of(shared.datagrams, sk);
+	u16 port = cpu->side == SERVER ? cpu->identity.server_port : cpu->identity.client_port;
+
+	return cpu->tag && cpu->identity.protocol == UDP && sk->__sk_common.skc_num == port;
+}
+
+/* Whose a datagram is says the packet that this CPU is at; the socket may have many peers. */
+INLINE void datagram_arrives(const struct sock *sk, int side)
+{
 	struct connection *connection;
 	struct on_cpu *cpu = on_cpu();
-	u32 unread;
 	u64 tag, now;
 	int way;
 
-	if (!cpu || !cpu->tag || cpu->identity.protocol != UDP)
+	if (!cpu || !is_at(cpu, sk)) {
+		if (side >= 0)
+			lies_in(sk, side, 0);
 		return;
-	if (sk->__sk_common.skc_num != (cpu->side == SERVER ? cpu->identity.server_port : cpu->identity.client_port))
-		return;
+	}
+	side = cpu->side;
 	tag = cpu->tag;
 	cpu->tag = 0;
 	now = bpf_ktime_get_ns();
 	connection = find(tag);
 	if (!connection)
 		connection = make(&cpu->identity, tag, now);
-	if (!connection)
-		return;
-	way = !(cpu->side & 1);
-	connection->sides[!way].arrived = 0;
-	arrives(connection, way, cpu->received, 0, 1, now);
-	/* Who reads one of several unread ones cannot be told. */
-	unread = sk->sk_receive_queue.qlen + SEEN_AS(struct udp_sock, sk)->reader_queue.qlen;
-	if (unread > 1) {
-		flag(connection, PIPELINED);
-		if (place->sk == (u64)sk && place->what)
-			flag(connection_of(place->what), PIPELINED);
-		place->what = 0;
+	if (!connection) {
+		lies_in(sk, side, 0);
 		return;
 	}
-	place->sk = (u64)sk;
-	place->what = word_of(connection, way);
+	way = side != SERVER;
+	connection->sides[!way].arrived = 0;
+	arrives(connection, way, cpu->received, 0, 1, now);
+	if (!lies_in(sk, side, word_of(connection, way)))
+		flag(connection, PIPELINED);
 }
 
 /* Data is in the receiver's queue, and whoever waits for it is about to be told. */
@@ -314,7 +316,7 @@ int sk_data_ready(u64 *ctx)
 	if (side < 0 && sk->__sk_common.skc_dport)
 		return 0;
 	if (sk->sk_protocol == UDP)
-		datagram_arrives(sk);
+		datagram_arrives(sk, side);
 	else if (sk->sk_protocol == TCP && side >= 0)
 		segment_arrives(sk, side);
 	return 0;
@@ -475,7 +477,6 @@ int sock_recv_length(u64 *ctx)
 {
 	const struct sock *sk = (const struct sock *)ctx[0];
 	struct connection *connection;
-	struct socket_of *place;
 	struct identity identity;
 	u64 what;
 	int side;
@@ -491,12 +492,9 @@ int sock_recv_length(u64 *ctx)
 		if (connection)
 			is_read(connection, !side);
 	} else if (sk->sk_protocol == UDP) {
-		place = place_of(shared.datagrams, sk);
-		what = place->what;
-		if (place->sk != (u64)sk || !what)
-			return 0;
-		place->what = 0;
-		is_read(connection_of(what), way_of(what));
+		what = taken_from(sk, side);
+		if (what)
+			is_read(connection_of(what), way_of(what));
 	}
 	return 0;
 }
@@ -517,31 +515,36 @@ SEC("tp_btf/inet_sock_set_state")
 int inet_sock_set_state(u64 *ctx)
 {
 	const struct sock *sk = (const struct sock *)ctx[0];
-	struct socket_of *place = place_of(shared.connecting, sk);
+	u64 *place = &shared.connecting[place_of(sk)];
 	s32 state = (s32)ctx[2];
 	struct connection *connection;
 	struct identity identity;
+	u16 port;
 	u64 tag;
 	int side;
 
 	if (sk->sk_protocol != TCP)
 		return 0;
+	/* A socket that is closed has given its port back (tcp_set_state), but not forgotten it. */
+	port = __builtin_bswap16(SEEN_AS(struct inet_sock, sk)->inet_sport);
+	side = side_of(port, __builtin_bswap16(sk->__sk_common.skc_dport));
 	if (constants.process && shared.armed) {
 		if (state == TCP_LISTEN && is_ours())
 			watch(shared.servers, sk->__sk_common.skc_num);
 		/* The port is chosen after this. */
 		if (state == TCP_SYN_SENT && is_ours())
-			place->sk = (u64)sk;
-		if (state == TCP_ESTABLISHED && place->sk == (u64)sk) {
-			place->sk = 0;
-			if (side_of_socket(sk) < 0)
-				watch(shared.clients, sk->__sk_common.skc_num);
+			*place = (u64)sk;
+		if (state == TCP_ESTABLISHED && *place == (u64)sk) {
+			*place = 0;
+			if (side < 0) {
+				watch(shared.clients, port);
+				side = CLIENT;
+			}
 		}
 	}
-	side = side_of_socket(sk);
 	if (side < 0 || (state != TCP_ESTABLISHED && state != TCP_CLOSE))
 		return 0;
-	identify_socket(sk, side, &identity);
+	identify(sk, port, side, &identity);
 	tag = tag_of(&identity);
 	connection = find(tag);
 	if (state == TCP_ESTABLISHED) {
@@ -555,8 +558,8 @@ int inet_sock_set_state(u64 *ctx)
 	}
 	if (!connection)
 		return 0;
-	/* The other side may not have read yet what this one sent last. */
-	connection->closed |= 1 << side;
+	/* The other side may not have read yet what this one sent last. Both may close at once. */
+	__sync_fetch_and_or(&connection->closed, 1 << side);
 	if ((connection->closed & connection->seen) == connection->seen)
 		release(connection);
 	return 0;

@@ -60,6 +60,10 @@ struct sock {
 	u16 sk_protocol;
 } FROM_BTF;
 
+struct inet_sock {
+	u16 inet_sport;
+} FROM_BTF;
+
 struct tcp_sock {
 	u64 bytes_sent;
 	u64 bytes_retrans;

@@ -40,11 +40,12 @@ mod place {
     pub(super) const ARMED: usize = 19;
     pub(super) const SERVERS: usize = 24;
     pub(super) const CLIENTS: usize = 1048;
-    pub(super) const CONNECTIONS: usize = 68_632;
-    pub(super) const RECORDS: usize = 396_312;
-    pub(super) const ALL: usize = 1_313_816;
+    pub(super) const CONNECTIONS: usize = 77_592;
+    pub(super) const RECORDS: usize = 405_272;
+    pub(super) const ALL: usize = 2_240_280;
 }
 
+const PORT_WORDS: usize = 65_536 / 64;
 const CONNECTIONS: usize = 4096;
 /// Words of `struct connection`, and where in it its phase and its record are.
 const CONNECTION: usize = 80;
@@ -53,7 +54,7 @@ const RECORD: usize = 24;
 /// Phases: a request is under way, its reply is.
 const ASKED: u64 = 1;
 const ANSWERED: u64 = 2;
-const RECORDS: u64 = 16_384;
+const RECORDS: u64 = 32_768;
 
 /// A tracepoint that is used, and what it is for.
 struct Hook {
@@ -238,6 +239,9 @@ impl Attached {
 
     /// Detaches the programs, and takes all that is left, the transactions of each connection that no other one has followed included.
     pub fn finish(mut self, totals: &mut Totals) -> Counts {
+        // One program after the other goes, so first nothing is watched any more.
+        self.variables.set(place::ARMED, 0);
+        self.variables.clear(place::SERVERS, 2 * PORT_WORDS);
         self.links.clear();
         // A program that was running just then is done.
         sleep(Duration::from_millis(1));
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn places_follow_each_other() {
-        assert_eq!(place::CLIENTS - place::SERVERS, 65_536 / 64);
+        assert_eq!(place::CLIENTS - place::SERVERS, PORT_WORDS);
         assert_eq!(place::RECORDS - place::CONNECTIONS, CONNECTIONS * CONNECTION);
         assert_eq!(place::ALL - place::RECORDS, RECORDS as usize * WORDS);
     }

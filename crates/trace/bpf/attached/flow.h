@@ -102,7 +102,8 @@ INLINE u8 user_locks(const struct sock *sk)
 	return word >> __builtin_preserve_field_info(sk->sk_userlocks, 5);
 }
 
-INLINE void identify_socket(const struct sock *sk, int side, struct identity *identity)
+/* The identity of a TCP socket's connection, from its local port and the rest. */
+INLINE void identify(const struct sock *sk, u16 port, int side, struct identity *identity)
 {
 	u64 local[2] = { 0, mapped(sk->__sk_common.skc_rcv_saddr) }, remote[2] = { 0, mapped(sk->__sk_common.skc_daddr) };
 
@@ -115,8 +116,13 @@ INLINE void identify_socket(const struct sock *sk, int side, struct identity *id
 		remote[0] = two(to[0], to[1]);
 		remote[1] = two(to[2], to[3]);
 	}
-	put_ends(identity, side, local, remote, sk->__sk_common.skc_num, __builtin_bswap16(sk->__sk_common.skc_dport));
+	put_ends(identity, side, local, remote, port, __builtin_bswap16(sk->__sk_common.skc_dport));
 	identity->protocol = TCP;
+}
+
+INLINE void identify_socket(const struct sock *sk, int side, struct identity *identity)
+{
+	identify(sk, sk->__sk_common.skc_num, side, identity);
 }
 
 /* A packet whose ends are watched. */
@@ -228,13 +234,15 @@ INLINE struct on_cpu *on_cpu(void)
 	return cpu < CPUS ? &shared.cpus[cpu] : 0;
 }
 
-INLINE struct socket_of *place_of(struct socket_of *table, const struct sock *sk)
+/* The place of a socket in a table of its kind. */
+INLINE u64 place_of(const struct sock *sk)
 {
 	/* Of a pointer the verifier knows no bits; what comes out of a map is a number. */
 	volatile u64 *number = &shared.cpus[bpf_get_smp_processor_id() % CPUS].number;
 
 	*number = (u64)sk;
-	return &table[*number / LINE % SOCKETS];
+	/* The upper bits: sockets lie at the same places of their slabs. */
+	return *number * 0x9e3779b97f4a7c15ull >> 32 & (SOCKETS - 1);
 }
 
 #endif

@@ -10,9 +10,10 @@
 
 /* Powers of two, all of them. */
 #define CONNECTIONS 4096
-#define RECORDS 16384
+#define RECORDS 32768
 #define THREADS 2048
 #define SOCKETS 256
+#define UNREAD 16
 #define CPUS 1024
 /* Switches that a CPU remembers. */
 #define SLICES 8
@@ -171,8 +172,16 @@ struct thread {
 	struct process by __attribute__((aligned(LINE)));
 };
 
-struct socket_of {
-	u64 sk, what;
+/* A UDP socket, and whose datagrams lie unread in it, in order: connection and way each. */
+struct unread {
+	u64 sk;
+	/* Datagrams that came, that were read. */
+	u32 last, first;
+	/* The thread that reads. */
+	s32 reader;
+	/* The last one and the next came at once on two CPUs: which of them is first nobody knows. */
+	u32 doubtful;
+	u64 what[UNREAD];
 };
 
 struct shared {
@@ -192,9 +201,10 @@ struct shared {
 	u64 clients[PORT_WORDS];
 	struct on_cpu cpus[CPUS] __attribute__((aligned(LINE)));
 	struct thread threads[THREADS] __attribute__((aligned(LINE)));
-	/* UDP sockets with the connection and way of the only datagram that is unread; TCP sockets that the process watched is connecting. */
-	struct socket_of datagrams[SOCKETS];
-	struct socket_of connecting[SOCKETS];
+	/* By side. */
+	struct unread unread[2][SOCKETS];
+	/* TCP sockets that the process watched is connecting. */
+	u64 connecting[SOCKETS];
 	struct connection connections[CONNECTIONS] __attribute__((aligned(LINE)));
 	struct record records[RECORDS] __attribute__((aligned(LINE)));
 };
@@ -205,8 +215,8 @@ AT(struct shared, taken, 64);
 AT(struct shared, lost, 128);
 AT(struct shared, servers, 192);
 AT(struct shared, clients, 8384);
-AT(struct shared, connections, 549056);
-AT(struct shared, records, 3170496);
+AT(struct shared, connections, 620736);
+AT(struct shared, records, 3242176);
 AT(struct transaction, got, 128);
 AT(struct transaction, preempted, 256);
 AT(struct record, transaction, 128);
@@ -216,6 +226,6 @@ _Static_assert(sizeof(struct transaction) == 320, "a transaction");
 _Static_assert(sizeof(struct record) == 448, "a record");
 _Static_assert(sizeof(struct connection) == 640, "a connection");
 _Static_assert(sizeof(struct on_cpu) == 256, "a CPU");
-_Static_assert(sizeof(struct shared) == 10510528, "all of it");
+_Static_assert(sizeof(struct shared) == 17922240, "all of it");
 
 #endif

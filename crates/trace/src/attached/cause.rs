@@ -78,11 +78,11 @@ pub fn cause(transaction: &Transaction, measured: &Measured, hooks: Hooks, usual
     let half = excess.div_ceil(2).max(1);
     // `before` is who pushed the thread off after it had its CPU, if somebody did.
     let (what, who) = if stage.is_wake_up() && got.pushed == 0 {
-        if got.before.thread == 0 { (What::Idle, nobody()) } else { (What::RunQueue, got.before.clone()) }
+        if got.before.thread == 0 { (What::Idle, nobody()) } else { (What::RunQueue, got.before) }
     } else if (stage.is_queue(hooks) || stage.is_read()) && got.pushed >= half {
-        (What::Preempted, got.before.clone())
+        (What::Preempted, got.before)
     } else if stage.is_application() && transaction.preempted >= half {
-        (What::Preempted, transaction.by.clone())
+        (What::Preempted, transaction.by)
     } else if stage.is_application() && transaction.slept >= half {
         (What::Waited, nobody())
     } else if stage.is_queue(hooks) && got.busy {

@@ -173,7 +173,7 @@ impl Totals {
         self.views.entry(measured.view).or_default().add(&measured);
         let connection = self.connection(transaction.connection, measured.view);
         connection.sums.add(&measured);
-        connection.processes.clone_from(&transaction.processes);
+        connection.processes = transaction.processes;
         if self.slow.len() < SLOW || self.slow.peek().is_some_and(|Reverse(least)| least.1.sum < measured.sum) {
             self.slow.push(Reverse(BySum(transaction, measured, self.order)));
             if self.slow.len() > SLOW {
@@ -277,8 +277,8 @@ impl Totals {
 impl OfConnection {
     fn record(&self, connection: &Connection, view: View, hooks: Hooks) -> record::Connection {
         let process = |process: &Process| {
-            let Process { pid, thread, comm } = process.clone();
-            (thread != 0).then_some(record::Process { pid, thread, comm })
+            let Process { pid, thread, comm } = *process;
+            (thread != 0).then(|| record::Process { pid, thread, comm: comm.to_string() })
         };
         record::Connection {
             protocol: protocol(connection),
@@ -296,7 +296,7 @@ fn protocol(connection: &Connection) -> String {
 }
 
 fn who(process: &Process) -> String {
-    match process.comm.as_str() {
+    match process.comm.to_string().as_str() {
         _ if process.thread == 0 => String::new(),
         // It had ended before its name could be read.
         "" => format!("thread {}", process.thread),

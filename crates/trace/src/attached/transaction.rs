@@ -1,5 +1,6 @@
 //! A transaction as the programs of `attached.bpf.c` stamped it.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Words of a `struct record`.
@@ -49,14 +50,35 @@ impl Default for Connection {
 }
 
 /// A thread, as far as anything of it is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Process {
     /// The process.
     pub pid: i32,
     /// The thread.
     pub thread: i32,
     /// The thread's name.
-    pub comm: String,
+    pub comm: Comm,
+}
+
+/// A thread's name, as the kernel keeps it: up to 15 bytes, and zeroes behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Comm(pub [u8; 16]);
+
+impl From<&str> for Comm {
+    /// What is longer is cut.
+    fn from(name: &str) -> Comm {
+        let mut comm = [0; 16];
+        let len = name.len().min(15);
+        comm[..len].copy_from_slice(&name.as_bytes()[..len]);
+        Comm(comm)
+    }
+}
+
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        f.pad(&String::from_utf8_lossy(&self.0[..end]))
+    }
 }
 
 /// A message until its receiver is told; stamps of its first packet but for the last one.
@@ -151,8 +173,7 @@ fn process(words: &[u64]) -> Process {
     let mut name = [0; 16];
     name[..8].copy_from_slice(&words[1].to_ne_bytes());
     name[8..].copy_from_slice(&words[2].to_ne_bytes());
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    Process { pid: words[0] as i32, thread: (words[0] >> 32) as i32, comm: String::from_utf8_lossy(&name[..end]).into_owned() }
+    Process { pid: words[0] as i32, thread: (words[0] >> 32) as i32, comm: Comm(name) }
 }
 
 #[cfg(test)]
@@ -177,6 +198,7 @@ mod tests {
         let ends = (read.connection.server.to_string(), read.connection.client.to_string(), read.connection.datagrams);
         assert_eq!(ends, ("192.0.2.1:53".into(), "[2001:db8::7]:40000".into(), true));
         assert_eq!(read.processes[1], Process { pid: 11, thread: 12, comm: "io-thread 1".into() });
+        assert_eq!(read.processes[1].comm.to_string(), "io-thread 1");
         assert_eq!((read.ours, read.pipelined, read.retransmitted), ([false, true], false, true));
         let sent = Sent { sent: 1016, queued: 1017, started: 1018, queued_last: 1019, received: 1020, ready: 1021, waking: 1022 };
         assert_eq!((read.sent[0], read.sent[1].sent), (sent, 1024));
