@@ -540,11 +540,9 @@ fn a_competitor_is_named(name: &str) -> bool {
     let named = |cause: &&Value| cause["who"].as_str().is_some_and(|who| who.starts_with("competitor ("));
     let (all, its): (u64, u64) = (causes.iter().map(lost).sum(), causes.iter().filter(named).map(lost).sum());
     println!("attached: {name}: {its} ns of {all} ns above {} are put down to the competitor", record["slow_above"]);
-    // Whatever else runs on this machine takes its part, and is named too: only such may stand before it.
-    // A stop of both cores that nobody on this host saw may have taken more of one or two transactions.
-    let place = causes.iter().position(|cause| named(&cause)).unwrap_or_else(|| panic!("it is not named: {causes:?}"));
-    let process = |cause: &Value| cause["who"].as_str().is_some_and(|who| who.ends_with(')')) || number(&cause["count"]) <= 2;
-    assert!(causes[..place].iter().all(process), "{causes:?}");
+    // Whatever else runs on this machine takes its part, and is named too.
+    assert!(causes.first().is_some_and(|first| named(&first)), "{causes:?}");
+    assert!(all > 0 && its * 2 >= all, "{causes:?}");
     true
 }
 
