@@ -223,9 +223,11 @@ struct Tracing<'a> {
     missing: Vec<Missing>,
     fold: Fold,
     untraced: Times,
-    /// RTTs of the phase at hand, and the median of each phase before it.
+    /// Whether the phase at hand counts as traced: with hooks, or where there are none to be had.
+    traced: bool,
+    /// RTTs of the phase at hand; of each phase before it whether it was traced, and the median.
     phase: Vec<u64>,
-    medians: Vec<f64>,
+    medians: Vec<(bool, f64)>,
     since: Instant,
     before: Option<Relation>,
     /// When the first traced block began.
@@ -253,6 +255,7 @@ impl<'a> Tracing<'a> {
             missing: Vec::new(),
             fold: Fold::new(route, Vec::new()),
             untraced: Times::new(),
+            traced: false,
             phase: Vec::new(),
             medians: Vec::new(),
             since: Instant::now(),
@@ -339,30 +342,23 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// Whether the block at hand counts as traced: with hooks, or where there are none to be had.
-    fn is_traced(&self) -> bool {
-        self.tracer.as_ref().map_or(!self.medians.len().is_multiple_of(2), Tracer::is_attached)
-    }
-
-    /// The next phase.
+    /// The next phase. Once as many transactions are kept as there is room for, all phases are untraced.
     fn turn(&mut self) -> Result<(), String> {
         self.phase.sort_unstable();
-        self.medians.push(self.phase.get(self.phase.len() / 2).map_or(0.0, |ns| *ns as f64));
+        self.medians.push((self.traced, self.phase.get(self.phase.len() / 2).map_or(0.0, |ns| *ns as f64)));
         self.phase.clear();
+        self.traced = !self.traced && self.fold.len() < MOST;
         if let Some(tracer) = &mut self.tracer {
-            if tracer.is_attached() {
-                tracer.detach();
-            } else if self.fold.len() < MOST {
+            tracer.detach();
+            if self.traced {
                 tracer.attach().map_err(|error| error.to_string())?;
             }
         }
         if self.socket_stamps {
-            let on = self.is_traced();
-            self.stamps.client.want_packets(on);
-            self.stamps.server.want_packets(on);
+            self.stamps.client.want_packets(self.traced);
+            self.stamps.server.want_packets(self.traced);
         }
-        let on = self.is_traced();
-        self.meanwhile.turn(on).map_err(|error| error.to_string())?;
+        self.meanwhile.turn(self.traced).map_err(|error| error.to_string())?;
         self.since = Instant::now();
         Ok(())
     }
@@ -384,11 +380,14 @@ impl<'a> Tracing<'a> {
 
     /// By how much phases with hooks were slower than the phases beside them without, over the hooks that a transaction passed.
     fn slower_ns(&self) -> Option<f64> {
-        // Phases alternate, and the first is without hooks.
-        let mut more: Vec<f64> =
-            self.medians.windows(3).step_by(2).map(|phases| phases[1] - (phases[0] + phases[2]) / 2.0).collect();
-        if more.is_empty() {
-            more.extend(self.medians.windows(2).map(|phases| phases[1] - phases[0]).take(1));
+        let mut more: Vec<f64> = Vec::new();
+        for phases in self.medians.windows(3) {
+            if let [(false, before), (true, with), (false, after)] = phases {
+                more.push(with - (before + after) / 2.0);
+            }
+        }
+        if let ([(false, before), (true, with), ..], true) = (&self.medians[..], more.is_empty()) {
+            more.push(with - before);
         }
         more.sort_by(f64::total_cmp);
         let more = more.get(more.len() / 2)?;
@@ -420,7 +419,7 @@ impl Watcher for Tracing<'_> {
     }
 
     fn wants_halves(&self) -> bool {
-        self.route == Route::Remote && self.is_traced()
+        self.route == Route::Remote && self.traced
     }
 
     fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
@@ -433,7 +432,7 @@ impl Watcher for Tracing<'_> {
         let rtts = client.iter().skip(join::settling(client.len())).map(|stamp| self.to_ns(stamp.second.since(stamp.first)));
         let rtts: Vec<u64> = rtts.collect();
         self.phase.extend(&rtts);
-        if self.is_traced() {
+        if self.traced {
             let taken = self.tracer.as_mut().map(Tracer::take);
             let happened = self.meanwhile.take();
             if let Some(before) = self.before {
@@ -465,6 +464,6 @@ impl Watcher for Tracing<'_> {
             self.turn()?;
         }
         self.before = Some(self.relation());
-        Ok(turns.then(|| self.is_traced()))
+        Ok(turns.then_some(self.traced))
     }
 }

@@ -134,11 +134,6 @@ impl Tracer {
         self.links.clear();
     }
 
-    /// Whether they are on.
-    pub fn is_attached(&self) -> bool {
-        !self.links.is_empty()
-    }
-
     /// Takes out all records, so that the next block begins with none. While the flow rests.
     pub fn take(&mut self) -> Taken {
         let count = (self.variables.get(BEGUN) as usize).min(RECORDS);
