@@ -107,9 +107,9 @@ fn rings_have_the_stages_that_they_pass() {
     }
     let home = Home::new();
     for (path, way) in [
-        ("packet:spin", &["send call + driver", "softirq", "stack", "receive"][..]),
-        ("xdp:spin,mode=generic", &["send call + driver", "softirq", "xdp program", "receive"]),
-        ("xdp:spin,mode=native", &["send call + driver + softirq + xdp program", "ring flush", "receive"]),
+        ("packet:spin", &["fill", "kick + driver", "softirq", "stack", "ring", "receive"][..]),
+        ("xdp:spin,mode=generic", &["fill", "kick + driver", "softirq", "xdp program", "ring", "receive"]),
+        ("xdp:spin,mode=native", &["fill", "kick + driver + softirq + xdp program", "ring flush", "ring", "receive"]),
     ] {
         let record = explained(&home, &format!("--link veth --path {path}"));
         // A receiver that spins may have the frame before it is told, and then two stages are one.
@@ -123,7 +123,7 @@ fn an_emulated_way_takes_what_was_declared() {
     // Published for 64 and for 1,024 bytes, in us of RTT/2, and emulated one way each.
     let record = explained(&Home::new(), "--path niq --nic sniffer10g --request 64 --reply 1024");
     let result = first(&record);
-    assert_eq!((&result["origin"], usual(result, "request")), (&"emulated".into(), vec!["ring"]));
+    assert_eq!((&result["origin"], usual(result, "request")), (&"emulated".into(), vec!["fill", "ring", "receive"]));
     for (direction, us) in [("request", 5.24), ("reply", 7.21)] {
         let found = p50(result, direction, "ring") / 1000.0;
         assert!((found / us - 1.0).abs() <= 0.05, "{direction}: {found} us, declared {us} us");

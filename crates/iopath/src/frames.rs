@@ -11,6 +11,7 @@
 
 pub(crate) mod inet;
 pub(crate) mod raw;
+pub(crate) mod stamped;
 #[cfg(test)]
 mod tests;
 

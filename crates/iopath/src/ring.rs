@@ -10,7 +10,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use hairpin_packet::device::{BackEnd, Config};
@@ -33,6 +33,7 @@ use crate::echo::echo;
 use crate::endpoint::NoMarks;
 use crate::frames::inet::{Flow, Inet, Outer};
 use crate::frames::raw::{Accepts, Raw, Sends};
+use crate::frames::stamped::Stamped;
 use crate::frames::{Frames, Framing};
 use crate::inet;
 use crate::job::{Address, Job, LocalPort, Reflector, Rewrite};
@@ -409,12 +410,8 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
     let outcome = match run.clock {
-        AnyClock::Tsc(clock) => {
-            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Measure { run, clock, io, framing, attended })
-        }
-        AnyClock::Raw(clock) => {
-            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Measure { run, clock, io, framing, attended })
-        }
+        AnyClock::Tsc(clock) => measure_by(run, clock, ring.as_fd(), io, framing, attended),
+        AnyClock::Raw(clock) => measure_by(run, clock, ring.as_fd(), io, framing, attended),
     };
     device.stop()?;
     outcome
@@ -427,15 +424,49 @@ fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
     let outcome = match run.clock {
-        AnyClock::Tsc(clock) => {
-            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Respond { run, clock, io, framing, attended })
-        }
-        AnyClock::Raw(clock) => {
-            with_ring_wait(side.policy, side.usecs(), clock, ring.as_fd(), Respond { run, clock, io, framing, attended })
-        }
+        AnyClock::Tsc(clock) => respond_by(run, clock, ring.as_fd(), io, framing, attended),
+        AnyClock::Raw(clock) => respond_by(run, clock, ring.as_fd(), io, framing, attended),
     };
     device.stop()?;
     outcome
+}
+
+/// A traced run's ring is one of any device, so that only one more loop is compiled for them all.
+fn measure_by<C: Clock, I: PacketIo + 'static, F: Framing>(
+    run: &mut ClientRun<'_>,
+    clock: C,
+    ring: BorrowedFd<'_>,
+    io: I,
+    framing: F,
+    attended: bool,
+) -> Result<(), PathError> {
+    let (policy, usecs, on) = (run.job.spec.client.policy, run.job.spec.client.usecs(), clock.clone());
+    match run.stamps {
+        None => with_ring_wait(policy, usecs, on, ring, Measure { run, clock, io, framing, attended }),
+        Some(stamps) => {
+            let io = Stamped::new(Box::new(io) as Box<dyn PacketIo>, clock.clone(), stamps);
+            with_ring_wait(policy, usecs, on, ring, Measure { run, clock, io, framing, attended })
+        }
+    }
+}
+
+/// The same on the server's side.
+fn respond_by<C: Clock, I: PacketIo + 'static, F: Framing>(
+    run: &mut ServerRun<'_>,
+    clock: C,
+    ring: BorrowedFd<'_>,
+    io: I,
+    framing: F,
+    attended: bool,
+) -> Result<(), PathError> {
+    let (policy, usecs, on) = (run.job.spec.server.policy, run.job.spec.server.usecs(), clock.clone());
+    match run.stamps {
+        None => with_ring_wait(policy, usecs, on, ring, Respond { run, clock, io, framing, attended }),
+        Some(stamps) => {
+            let io = Stamped::new(Box::new(io) as Box<dyn PacketIo>, clock.clone(), stamps);
+            with_ring_wait(policy, usecs, on, ring, Respond { run, clock, io, framing, attended })
+        }
+    }
 }
 
 /// The wait borrows a copy, since the ring itself is handed on.

@@ -24,10 +24,10 @@ use hairpin_trace::cost;
 use hairpin_trace::detectors::Paced;
 use hairpin_trace::fold::Fold;
 use hairpin_trace::halves::{self, Half};
-use hairpin_trace::join::{self, Drift, Span};
+use hairpin_trace::join::{self, Drift, Rings, Span};
 use hairpin_trace::moment::{HOOKS, Hook, Moment, Route};
 use hairpin_trace::packets;
-use hairpin_trace::tracer::{Flow, Record, Tracer};
+use hairpin_trace::tracer::{Flow, Tracer};
 use hairpin_units::Nanos;
 
 pub(crate) use self::host::ServersHost;
@@ -218,6 +218,8 @@ struct Tracing<'a> {
     sleeps: bool,
     /// The kernel stamps the sockets' packets.
     socket_stamps: bool,
+    /// The path is a ring whose library stamps its frames.
+    ring_stamps: bool,
     tracer: Option<Tracer>,
     meanwhile: Meanwhile,
     missing: Vec<Missing>,
@@ -250,6 +252,7 @@ impl<'a> Tracing<'a> {
             how,
             sleeps: [&job.spec.client, &job.spec.server].iter().any(|side| side.policy.sleeps()),
             socket_stamps: job.socket_stamps,
+            ring_stamps: matches!(route, Route::Packet | Route::Xdp) || job.spec.client.path.name() == "niq",
             tracer: None,
             meanwhile: Meanwhile::new(job, route != Route::Remote),
             missing: Vec::new(),
@@ -354,7 +357,7 @@ impl<'a> Tracing<'a> {
                 tracer.attach().map_err(|error| error.to_string())?;
             }
         }
-        if self.socket_stamps {
+        if self.socket_stamps || self.ring_stamps {
             self.stamps.client.want_packets(self.traced);
             self.stamps.server.want_packets(self.traced);
         }
@@ -363,13 +366,13 @@ impl<'a> Tracing<'a> {
         Ok(())
     }
 
-    /// The kernel's stamps of the sockets' packets as records, over the block between these readings.
-    fn packets(&mut self, from: &Relation, to: &Relation) -> Option<Vec<Record>> {
+    /// Stamps of packets or frames since the last asking.
+    fn rings(&mut self) -> Rings {
         let (client, seen) = self.stamps.client.packets_since(self.seen_packets.client);
         self.seen_packets.client = seen;
         let (server, seen) = self.stamps.server.packets_since(self.seen_packets.server);
         self.seen_packets.server = seen;
-        packets::records(&client, &server, from, to)
+        Rings { client, server }
     }
 
     /// What a hit of a hook took, and where that is known from. A path that sleeps says nothing of a tenth of a microsecond.
@@ -438,7 +441,9 @@ impl Watcher for Tracing<'_> {
             if let Some(before) = self.before {
                 let first = *self.first.get_or_insert(before.ticks);
                 let span = Span::new(before, after, self.clock.rate());
-                let packets = if self.socket_stamps { self.packets(&before, &after) } else { None };
+                let rings = self.rings();
+                let packets =
+                    self.socket_stamps.then(|| packets::records(&rings.client, &rings.server, &before, &after)).flatten();
                 if !self.drift.agrees(&span) || (self.socket_stamps && packets.is_none()) {
                     self.rejected += 1;
                     self.meanwhile.pass(&happened);
@@ -446,7 +451,7 @@ impl Watcher for Tracing<'_> {
                     let records = taken.as_ref().map(|taken| &taken.records[..]).or(packets.as_deref());
                     let joined = match self.route {
                         Route::Remote => halves::join(&client, &halves, records.unwrap_or_default(), &span),
-                        _ => join::join(&client, &server, records, &span),
+                        _ => join::join(&client, &server, records, &rings, &span),
                     };
                     let at_ns = self.to_ns(before.ticks.since(first));
                     let hits = self.meanwhile.add(&joined.transactions, &happened, &span, at_ns);

@@ -76,7 +76,7 @@ impl Default for Config {
 /// A way to reach a device's queues.
 pub trait BackEnd: Sized {
     /// Its queue pairs.
-    type Io: PacketIo;
+    type Io: PacketIo + 'static;
 
     /// Opens the interface; nothing is received before [`start`](BackEnd::start).
     ///

@@ -12,6 +12,9 @@
  *
  * A record has four lines of the cache, so that each is written from one CPU as a rule. A request of several packets makes a record for each;
  * the last one is the one that the reply goes into. Whoever reads takes the records whose stamps lie within a transaction of the program.
+ *
+ * The clock is read before the record is looked up: reading it waits for every load before it, and which record is open may have to come from the
+ * other CPU.
  */
 #include "kernel.h"
 
@@ -141,12 +144,14 @@ int net_dev_queue(u64 *ctx)
 	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
 	int way = way_by(asked.senders, skb->sk);
 	struct record *record;
+	u64 now;
 
 	if (way < 0)
 		return 0;
+	now = bpf_ktime_get_ns();
 	record = begin(way, skb);
 	if (record)
-		record->sent[way].queued = bpf_ktime_get_ns();
+		record->sent[way].queued = now;
 	return 0;
 }
 
@@ -155,19 +160,17 @@ SEC("tp_btf/net_dev_start_xmit")
 int net_dev_start_xmit(u64 *ctx)
 {
 	const struct sk_buff *skb = (const struct sk_buff *)ctx[0];
-	int way = way_of(skb);
+	int known = way_of(skb);
+	int way = known < 0 ? way_by(asked.senders, skb->sk) : known;
 	struct record *record;
+	u64 now;
 
-	if (way < 0) {
-		way = way_by(asked.senders, skb->sk);
-		if (way < 0)
-			return 0;
-		record = begin(way, skb);
-	} else {
-		record = open_record();
-	}
+	if (way < 0)
+		return 0;
+	now = bpf_ktime_get_ns();
+	record = known < 0 ? begin(way, skb) : open_record();
 	if (record)
-		record->sent[way].started = bpf_ktime_get_ns();
+		record->sent[way].started = now;
 	/* Here it leaves this host, and its memory may be the next packet's. */
 	if (asked.port && way != asked.comes) {
 		shared.ways[way].skb = 0;
@@ -276,15 +279,17 @@ int sk_data_ready(u64 *ctx)
 {
 	int way = way_by(asked.receivers, (const struct sock *)ctx[0]);
 	struct record *record;
+	u64 now;
 
 	if (way < 0)
 		return 0;
+	now = bpf_ktime_get_ns();
 	record = open_record();
 	if (!record || !shared.ways[way].skb) {
 		shared.unmatched++;
 		return 0;
 	}
-	record->sent[way].ready = bpf_ktime_get_ns();
+	record->sent[way].ready = now;
 	shared.ways[way].skb = 0;
 	here()->skb = 0;
 	return 0;
@@ -337,6 +342,7 @@ SEC("tp_btf/sock_recv_length")
 int sock_recv_length(u64 *ctx)
 {
 	struct record *record;
+	u64 now;
 	int way;
 
 	if ((s32)ctx[1] <= 0)
@@ -344,9 +350,10 @@ int sock_recv_length(u64 *ctx)
 	way = way_by(asked.receivers, (const struct sock *)ctx[0]);
 	if (way < 0)
 		return 0;
+	now = bpf_ktime_get_ns();
 	record = open_record();
 	if (record)
-		record->got[way].copied = bpf_ktime_get_ns();
+		record->got[way].copied = now;
 	return 0;
 }
 

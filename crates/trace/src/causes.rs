@@ -209,8 +209,8 @@ impl Causes {
         for (way, (sender, receiver)) in transaction.ways.iter().zip([(0, 1), (1, 0)]) {
             for (moment, at) in way {
                 let side = match moment {
-                    Moment::Send => sender,
-                    Moment::Copied | Moment::Returned => receiver,
+                    Moment::Send | Moment::Kicked => sender,
+                    Moment::Copied | Moment::Seen | Moment::Returned => receiver,
                     _ => continue,
                 };
                 if let Some(cpu) = self.whose.cpus[side] {

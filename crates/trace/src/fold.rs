@@ -123,7 +123,7 @@ impl Fold {
 
     /// Stamps of hooks on the way of a transaction, on average: what the observer's cost is divided by.
     pub fn hooks_per_transaction(&self) -> f64 {
-        let hooks = |shape: &Shape| shape.iter().filter(|between| is_hook(between.to)).count();
+        let hooks = |shape: &Shape| shape.iter().filter(|between| between.to.is_hook()).count();
         let all: usize = self.folded.iter().map(|folded| hooks(&self.shapes[folded.shape as usize])).sum();
         all as f64 / self.folded.len().max(1) as f64
     }
@@ -145,7 +145,7 @@ impl Fold {
             for (at, (between, part)) in shape.iter().zip(parts).enumerate() {
                 let took = u64::from(self.intervals[folded.first + at]);
                 // Whole ns, and no part of one lost: what is left over goes to the next interval.
-                let ends = f64::from(u8::from(is_hook(between.from)) + u8::from(is_hook(between.to)));
+                let ends = f64::from(u8::from(between.from.is_hook()) + u8::from(between.to.is_hook()));
                 carried += hook_ns * (ends / 2.0 + f64::from(self.hits[folded.first + at]));
                 let cost = (carried.floor().max(0.0) as u64).min(took);
                 carried -= cost as f64;
@@ -154,7 +154,7 @@ impl Fold {
                     Part::Stage(stage) => own[*stage] += took - cost,
                     Part::Residual => residual += took - cost,
                 }
-                if is_hook(between.to) {
+                if between.to.is_hook() {
                     *hooks.entry(between.to).or_default() += 1;
                 }
                 if let Part::Stage(stage) = part {
@@ -249,10 +249,6 @@ impl Fold {
 /// Whether the receiver of a way slept.
 fn slept(way: &[(Moment, i64)]) -> bool {
     way.iter().any(|(moment, _)| matches!(moment, Moment::Waking | Moment::Woken | Moment::Switched))
-}
-
-fn is_hook(moment: Moment) -> bool {
-    !matches!(moment, Moment::Send | Moment::Returned)
 }
 
 /// The RTTs at two quantiles: what lies from the one to the other is the group.

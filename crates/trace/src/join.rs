@@ -3,6 +3,7 @@
 //! ```text
 //!   client   sequence, sent, received ──┐ by time: a thread has one request in flight
 //!   records  one per request packet ────┼──▶ transaction: request's way, turn-around, reply's way
+//!   rings    kicks, descriptors seen ───┤ by time
 //!   server   sequence, received, sent ──┘ by sequence and time
 //! ```
 //! Between two hosts each joins what it saw into halves ([`halves`](crate::halves)).
@@ -10,7 +11,7 @@
 
 use hairpin_record::explain::Direction;
 use hairpin_sys::clock::Relation;
-use hairpin_sys::shared::Stamp;
+use hairpin_sys::shared::{Packet, Stamp, Which};
 
 use crate::moment::Moment;
 use crate::tracer::Record;
@@ -130,8 +131,38 @@ pub fn settling(count: usize) -> usize {
     SETTLE.min(count / SETTLE_PART)
 }
 
+/// What the libraries of both sides' rings stamped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rings {
+    /// The client's.
+    pub client: Vec<Packet>,
+    /// The server's.
+    pub server: Vec<Packet>,
+}
+
+/// One side's, taken in order.
+struct Ring<'a>(&'a [Packet]);
+
+impl Ring<'_> {
+    /// The first kick and the last descriptor seen between two ticks; what was before is passed over.
+    fn between(&mut self, from: u64, to: u64) -> (Option<u64>, Option<u64>) {
+        let (mut kicked, mut seen) = (None, None);
+        while let Some((stamp, rest)) = self.0.split_first().filter(|(stamp, _)| stamp.at <= to) {
+            match stamp.which {
+                _ if stamp.at < from => {}
+                Which::Kicked => kicked = kicked.or(Some(stamp.at)),
+                Which::Seen => seen = Some(stamp.at),
+                Which::Scheduled | Which::Driver | Which::Came => {}
+            }
+            self.0 = rest;
+        }
+        (kicked, seen)
+    }
+}
+
 /// Joins a block. `records` is `None` where the kernel sees nothing of the path.
-pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, span: &Span) -> Joined {
+pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, rings: &Rings, span: &Span) -> Joined {
+    let (mut clients, mut servers) = (Ring(&rings.client), Ring(&rings.server));
     let mut joined = Joined::default();
     let mut server = server.iter().peekable();
     let mut records = records.map(|records| records.iter().peekable());
@@ -168,20 +199,30 @@ pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, span
         let none = Record::default();
         let record = record.flatten().unwrap_or(&none);
         let ends = [(sent, span.of_ticks(answered.first.0)), (span.of_ticks(answered.second.0), received)];
-        let ways = [0, 1].map(|way| in_order(&record.ways[way], ends[way], span));
+        let (kicked, came) = clients.between(stamp.first.0, stamp.second.0);
+        let (_, reached) = servers.between(stamp.first.0, answered.first.0);
+        let (answers, _) = servers.between(answered.second.0, stamp.second.0);
+        let rings = [(kicked, reached), (answers, came)];
+        let ways = [0, 1].map(|way| in_order(moments(&record.ways[way], rings[way], span), ends[way]));
         joined.transactions.push(Transaction { sequence: stamp.sequence, packets, ways, home: None });
     }
     joined
 }
 
+/// The moments of a way that hooks and the sender's and the receiver's ring stamped, as a way passes them.
+fn moments(stamped: &[(Moment, u64)], (kicked, seen): (Option<u64>, Option<u64>), span: &Span) -> Vec<(Moment, i64)> {
+    let hooks = stamped.iter().map(|(moment, ns)| (*moment, span.of_monotonic(*ns)));
+    let own = |moment, ticks: Option<u64>| ticks.map(|ticks| (moment, span.of_ticks(ticks)));
+    own(Moment::Kicked, kicked).into_iter().chain(hooks).chain(own(Moment::Seen, seen)).collect()
+}
+
 /// The moments of a way between the programs' stamps, in order of time too: one that comes after a later moment has closed a side branch, and is left out.
-fn in_order(stamped: &[(Moment, u64)], (sent, returned): (i64, i64), span: &Span) -> Vec<(Moment, i64)> {
+fn in_order(moments: Vec<(Moment, i64)>, (sent, returned): (i64, i64)) -> Vec<(Moment, i64)> {
     let near = TOLERANCE_NS as i64;
     let mut way = vec![(Moment::Returned, returned)];
     let mut next = returned;
-    for (moment, ns) in stamped.iter().rev() {
+    for (moment, mut at) in moments.into_iter().rev() {
         // Within the clocks' tolerance of an end it is at that end.
-        let mut at = span.of_monotonic(*ns);
         if at > returned && at <= returned + near {
             at = returned;
         }
@@ -189,7 +230,7 @@ fn in_order(stamped: &[(Moment, u64)], (sent, returned): (i64, i64), span: &Span
             at = sent;
         }
         if at <= next && at >= sent {
-            way.push((*moment, at));
+            way.push((moment, at));
             next = at;
         }
     }
@@ -232,7 +273,7 @@ mod tests {
     #[test]
     fn stamps_of_three_clocks_become_one_transaction() {
         let records = [record(&[(Moment::Queued, 1_100), (Moment::Ready, 1_300)], &[(Moment::Queued, 1_550)])];
-        let joined = join(&[stamp(9, 1_000, 2_000)], &[stamp(9, 1_400, 1_500)], Some(&records), &span());
+        let joined = join(&[stamp(9, 1_000, 2_000)], &[stamp(9, 1_400, 1_500)], Some(&records), &Rings::default(), &span());
         assert_eq!(joined.unmatched, 0);
         let transaction = &joined.transactions[0];
         assert_eq!((transaction.rtt_ns(), transaction.packets, transaction.began()), (1_000, 1, 1_000));
@@ -248,11 +289,11 @@ mod tests {
         // No answer's stamps for 2; no record for 3; the first record belongs to nobody; 4 was sent twice.
         let server = [stamp(1, 1_400, 1_500), stamp(7, 3_400, 3_500), stamp(3, 5_400, 5_500), stamp(4, 7_400, 7_500)];
         let records = [both(100), both(1_000), both(3_000), both(7_000), both(7_200)];
-        let joined = join(&stamps, &server, Some(&records), &span());
+        let joined = join(&stamps, &server, Some(&records), &Rings::default(), &span());
         let found: Vec<_> = joined.transactions.iter().map(|t| (t.sequence, t.packets)).collect();
         assert_eq!((found, joined.unmatched), (vec![(1, 1), (4, 2)], 2));
         assert_eq!(joined.transactions[1].ways[0][1], (Moment::Queued, 7_300));
-        let joined = join(&stamps[..1], &server, None, &span());
+        let joined = join(&stamps[..1], &server, None, &Rings::default(), &span());
         assert_eq!(joined.transactions[0].ways[0], [(Moment::Send, 1_000), (Moment::Returned, 1_400)]);
     }
 
@@ -260,7 +301,7 @@ mod tests {
     fn the_first_of_a_block_settle_but_never_many_of_few() {
         assert_eq!([4_096, 64, 63, 16, 7, 0].map(settling), [8, 8, 7, 2, 0, 0]);
         let stamps: Vec<Stamp> = (0..64).map(|n| stamp(n, 1_000 * u64::from(n), 1_000 * u64::from(n) + 500)).collect();
-        let joined = join(&stamps, &stamps, None, &span());
+        let joined = join(&stamps, &stamps, None, &Rings::default(), &span());
         assert_eq!((joined.transactions.len(), joined.transactions[0].sequence), (56, 8));
     }
 
@@ -268,12 +309,34 @@ mod tests {
     fn a_moment_after_a_later_one_is_a_side_branch() {
         let way = |stamped: &[(Moment, u64)]| {
             let stamped: Vec<_> = stamped.iter().map(|(moment, ns)| (*moment, monotonic_at(*ns))).collect();
-            in_order(&stamped, (1_000, 2_000), &span()).into_iter().map(|(moment, _)| moment).collect::<Vec<_>>()
+            in_order(moments(&stamped, (None, None), &span()), (1_000, 2_000))
+                .into_iter()
+                .map(|(moment, _)| moment)
+                .collect::<Vec<_>>()
         };
         use Moment::{Copied, Queued, Ready, Received, Returned, Send};
         assert_eq!(way(&[(Received, 1_200), (Ready, 1_500), (Copied, 1_400)]), [Send, Received, Copied, Returned]);
         assert_eq!(way(&[(Queued, 980), (Copied, 2_030)]), [Send, Queued, Copied, Returned]);
         assert_eq!(way(&[(Queued, 900), (Copied, 2_100)]), [Send, Returned]);
+    }
+
+    #[test]
+    fn a_rings_stamps_stand_in_the_way_of_their_frame() {
+        let rung = |which, ns: u64| Packet { which, at: 2_000 + 2 * ns };
+        use Moment::{Kicked, Ready, Returned, Seen, Send};
+        // A frame of the client's that was nobody's answer, a second kick because the device was busy; the next request's kick.
+        let client =
+            [(Which::Seen, 900), (Which::Kicked, 1_050), (Which::Kicked, 1_090), (Which::Seen, 1_700), (Which::Seen, 1_950)];
+        let client = [&client[..], &[(Which::Kicked, 2_100)]].concat();
+        let server = [(Which::Kicked, 700), (Which::Seen, 1_380), (Which::Kicked, 1_520)];
+        let of = |stamps: &[(Which, u64)]| stamps.iter().map(|(which, ns)| rung(*which, *ns)).collect();
+        let rings = Rings { client: of(&client), server: of(&server) };
+        // The reply's hook is passed after its receiver has seen it.
+        let records = [record(&[(Ready, 1_300)], &[(Ready, 1_970)])];
+        let joined = join(&[stamp(9, 1_000, 2_000)], &[stamp(9, 1_400, 1_500)], Some(&records), &rings, &span());
+        let ways = &joined.transactions[0].ways;
+        assert_eq!(ways[0], [(Send, 1_000), (Kicked, 1_050), (Ready, 1_300), (Seen, 1_380), (Returned, 1_400)]);
+        assert_eq!(ways[1], [(Send, 1_500), (Kicked, 1_520), (Seen, 1_950), (Returned, 2_000)]);
     }
 
     #[test]

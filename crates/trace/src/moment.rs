@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Send ─ Queued ─ Started ─ Passed ─ Received ───────────────── Ready ┬──────────────────────────── Copied ─ Returned
-//!                        └─ Redirected (AF_XDP, native) ──────────┘    └─ Waking ─ Woken ─ Switched ─┘
-//!                                                                          where the receiver slept
+//!      │                 │         └─ Redirected (AF_XDP, native) ──┘    └─ Waking ─ Woken ─ Switched ─┤
+//!      └ Kicked (rings) ─┘                                                  where the receiver slept   └ Seen (rings) ─ Returned
 //! ```
 //! Stages are named by both of their ends. Where a hook is missing on a host, the two stages that it parted are one, with both names.
 
@@ -12,6 +12,8 @@
 pub enum Moment {
     /// The program's stamp before its send call.
     Send,
+    /// The stamp of a ring's library before it tells whoever takes frames from the TX ring that one is there.
+    Kicked,
     /// `net_dev_queue`: the packet is handed to its device's queue.
     Queued,
     /// `net_dev_start_xmit`: the driver is called.
@@ -32,6 +34,8 @@ pub enum Moment {
     Switched,
     /// `sock_recv_length`: its receive call has the message.
     Copied,
+    /// The stamp of a ring's library after it has found the frame's descriptor in the RX ring.
+    Seen,
     /// The program's stamp after its receive call.
     Returned,
 }
@@ -179,7 +183,9 @@ impl Route {
     }
 }
 
-use Moment::{Copied, Passed, Queued, Ready, Received, Redirected, Returned, Send, Started, Switched, Waking, Woken};
+use Moment::{
+    Copied, Kicked, Passed, Queued, Ready, Received, Redirected, Returned, Seen, Send, Started, Switched, Waking, Woken,
+};
 
 /// What lies between two neighbouring moments.
 const STAGES: &[(Moment, Moment, &str)] = &[
@@ -199,21 +205,28 @@ const STAGES: &[(Moment, Moment, &str)] = &[
 
 /// The same where a path has no queueing discipline, no receive call, or no packets at all.
 const SHORTER: &[(Route, Moment, Moment, &str)] = &[
-    (Route::Packet, Send, Passed, "send call + driver"),
-    (Route::Xdp, Send, Passed, "send call + driver"),
-    (Route::Xdp, Send, Redirected, "send call + driver + softirq + xdp program"),
+    (Route::Packet, Send, Kicked, "fill"),
+    (Route::Xdp, Send, Kicked, "fill"),
+    (Route::Memory, Send, Kicked, "fill"),
+    (Route::Packet, Kicked, Passed, "kick + driver"),
+    (Route::Xdp, Kicked, Passed, "kick + driver"),
+    (Route::Xdp, Kicked, Redirected, "kick + driver + softirq + xdp program"),
     (Route::Xdp, Received, Ready, "xdp program"),
     // A receiver that spins may have the message before its hook is passed.
     (Route::Sockets, Received, Copied, "stack + receive"),
     (Route::Remote, Received, Copied, "stack + receive"),
     (Route::Remote, Started, Received, OUTSIDE),
-    (Route::Packet, Received, Returned, "stack + receive"),
-    (Route::Xdp, Received, Returned, "xdp program + receive"),
-    (Route::Xdp, Redirected, Returned, "ring flush + receive"),
-    (Route::Packet, Ready, Returned, "receive"),
-    (Route::Packet, Switched, Returned, "receive"),
-    (Route::Xdp, Ready, Returned, "receive"),
-    (Route::Xdp, Switched, Returned, "receive"),
+    (Route::Packet, Received, Seen, "stack + ring"),
+    (Route::Xdp, Received, Seen, "xdp program + ring"),
+    (Route::Xdp, Redirected, Seen, "ring flush + ring"),
+    (Route::Packet, Ready, Seen, "ring"),
+    (Route::Packet, Switched, Seen, "ring"),
+    (Route::Xdp, Ready, Seen, "ring"),
+    (Route::Xdp, Switched, Seen, "ring"),
+    (Route::Memory, Kicked, Seen, "ring"),
+    (Route::Packet, Seen, Returned, "receive"),
+    (Route::Xdp, Seen, Returned, "receive"),
+    (Route::Memory, Seen, Returned, "receive"),
     // A device with a NAPI of its own hands its packets over without a backlog.
     (Route::Sockets, Started, Received, "driver + softirq"),
     (Route::Memory, Send, Returned, "ring"),
@@ -253,22 +266,28 @@ pub fn way(route: Route, slept: bool) -> Vec<Moment> {
     let sleep: &[Moment] = if slept { &[Waking, Woken, Switched] } else { &[] };
     match route {
         Route::Sockets => [&[Send, Queued, Started, Passed, Received, Ready][..], sleep, &[Copied, Returned]].concat(),
-        Route::Packet => [&[Send, Passed, Received, Ready][..], sleep, &[Returned]].concat(),
-        Route::Xdp => [&[Send, Passed, Received, Ready][..], sleep, &[Returned]].concat(),
+        Route::Packet | Route::Xdp => [&[Send, Kicked, Passed, Received, Ready][..], sleep, &[Seen, Returned]].concat(),
         Route::Remote => [&[Send, Queued, Started, Received, Ready][..], sleep, &[Copied, Returned]].concat(),
-        Route::Memory => vec![Send, Returned],
+        Route::Memory => vec![Send, Kicked, Seen, Returned],
     }
 }
 
 impl Moment {
     /// All of them, in order.
-    pub const ALL: [Moment; 12] =
-        [Send, Queued, Started, Passed, Received, Redirected, Ready, Waking, Woken, Switched, Copied, Returned];
+    pub const ALL: [Moment; 14] =
+        [Send, Kicked, Queued, Started, Passed, Received, Redirected, Ready, Waking, Woken, Switched, Copied, Seen, Returned];
+
+    /// Whether a hook stamps it, and not the program itself.
+    pub fn is_hook(self) -> bool {
+        !matches!(self, Moment::Send | Moment::Kicked | Moment::Seen | Moment::Returned)
+    }
 
     /// The hook's name, or the program's own stamp.
     pub fn name(self) -> &'static str {
         match self {
             Moment::Send => "send call",
+            Moment::Kicked => "kick",
+            Moment::Seen => "descriptor seen",
             Moment::Returned => "receive returned",
             other => HOOKS.iter().find(|hook| hook.moment == other).map_or("", |hook| hook.name),
         }
@@ -288,10 +307,10 @@ mod tests {
         for (route, slept, count) in [
             (Route::Sockets, false, 7),
             (Route::Sockets, true, 10),
-            (Route::Packet, false, 4),
-            (Route::Xdp, false, 4),
-            (Route::Xdp, true, 7),
-            (Route::Memory, false, 1),
+            (Route::Packet, false, 6),
+            (Route::Xdp, false, 6),
+            (Route::Xdp, true, 9),
+            (Route::Memory, false, 3),
         ] {
             let moments = way(route, slept);
             let names: Vec<_> = moments.windows(2).map(|pair| name(route, pair[0], pair[1], slept, &[]).unwrap()).collect();

@@ -23,7 +23,7 @@ pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relat
     if (less(to) - less(from)).unsigned_abs() as f64 > TOLERANCE_NS {
         return None;
     }
-    let monotonic = |packet: &Packet| packet.realtime_ns.saturating_add_signed(-less(from));
+    let monotonic = |packet: &Packet| packet.at.saturating_add_signed(-less(from));
     let of =
         |side: Side, packets: &[Packet]| packets.iter().map(|packet| (monotonic(packet), side, packet.which)).collect::<Vec<_>>();
     let mut all = [of(Side::Client, client), of(Side::Server, server)].concat();
@@ -31,6 +31,8 @@ pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relat
     let mut records: Vec<Record> = Vec::new();
     for (at, side, which) in all {
         let (way, moment) = match (side, which) {
+            // Stamps of a ring's library are by another clock, and their paths have no sockets.
+            (_, Which::Kicked | Which::Seen) => continue,
             (Side::Client, Which::Scheduled) => (0, Moment::Queued),
             (Side::Client, Which::Driver) => (0, Moment::Started),
             (Side::Server, Which::Came) => (0, Moment::Received),
@@ -62,7 +64,7 @@ mod tests {
     #[test]
     fn stamps_of_two_sockets_become_a_record_a_request() {
         let packets = |stamps: &[(Which, u64)]| -> Vec<Packet> {
-            stamps.iter().map(|(which, at)| Packet { which: *which, realtime_ns: 1_000_000 + at }).collect()
+            stamps.iter().map(|(which, at)| Packet { which: *which, at: 1_000_000 + at }).collect()
         };
         let client = packets(&[
             (Which::Scheduled, 10),

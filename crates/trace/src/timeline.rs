@@ -18,8 +18,7 @@ pub fn timeline(slow: &Slow, causes: &[Part], whose: &Whose, names: &Names) -> T
     let mut events: Vec<Event> = Vec::new();
     for (way, (sender, receiver)) in slow.transaction.ways.iter().zip([(0, 1), (1, 0)]) {
         for (moment, at) in way {
-            let here =
-                if *moment == Moment::Send || (*moment > Moment::Send && *moment < Moment::Passed) { sender } else { receiver };
+            let here = if *moment < Moment::Passed { sender } else { receiver };
             // Up to the wake-up the kernel works on the sender's CPU, also for the receiver.
             let cpu = if *moment <= Moment::Waking { sender } else { receiver };
             let detail = if *moment == Moment::Switched { switched_to(slow, *at, whose, receiver, names) } else { String::new() };

@@ -12,7 +12,7 @@ use hairpin_record::explain::{Direction, Explained};
 use hairpin_sys::clock::{Clock, MonotonicRaw, Relation, Tsc};
 use hairpin_sys::shared::{Stamp, Stamps};
 use hairpin_trace::fold::Fold;
-use hairpin_trace::join::{Span, join};
+use hairpin_trace::join::{Rings, Span, join};
 use hairpin_trace::moment::Route;
 
 /// Transactions of a block.
@@ -64,7 +64,7 @@ fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3]) {
         answers.join().unwrap()
     });
     let span = Span::new(before, Relation::read(&clock), clock.rate());
-    let joined = join(&client.since(0).0, &server.since(0).0, None, &span);
+    let joined = join(&client.since(0).0, &server.since(0).0, None, &Rings::default(), &span);
     let mut fold = Fold::new(Route::Memory, Vec::new());
     joined.transactions.iter().for_each(|transaction| fold.add(transaction));
     assert!(joined.unmatched <= u64::from(COUNT) / 100, "{} not matched", joined.unmatched);

@@ -30,6 +30,7 @@ use crate::echo::{Echoed, echo};
 use crate::endpoint::NoMarks;
 use crate::frames::Frames;
 use crate::frames::inet::{Flow, Inet, Outer, Unsummed};
+use crate::frames::stamped::Stamped;
 use crate::job::{FrameTimes, Job};
 use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced};
 use crate::option::{OptionDef, Options};
@@ -194,39 +195,61 @@ fn framing(flows: u32, len: u32, side: Side) -> Result<Unsummed, PathError> {
 }
 
 fn ping_on<C: Clock>(run: &mut ClientRun<'_>, clock: C, port: Port) -> Result<(), PathError> {
-    let framing = framing(run.job.flows, run.job.request, Side::Client)?;
-    let spin = Spin::on_ring(clock.clone());
-    match (run.job.spec.client.policy, run.neighbour.filter(|_| run.job.emulated.is_some())) {
-        (Policy::Spin, Some(shared)) => {
-            let watch = Watch::new(&clock, shared, Side::Client);
-            let mut watched = Watched::new(Frames::reliable(port, watch.over(spin), framing), &watch);
-            let mut stalled = Stalled::new(&clock, &watch);
-            let outcome = run.alone(|job, work, between| drive_paced(&mut watched, &clock, job, &mut stalled, work, between));
-            run.found.stalled = Some(stalled.kept());
-            note(&mut watched.frames, Side::Client, &mut run.found.side);
-            outcome
-        }
-        (Policy::Spin, None) => measure(run, &clock, Frames::reliable(port, spin, framing)),
-        _ => {
+    let (stamps, on) = (run.stamps, clock.clone());
+    match (run.job.spec.client.policy, stamps) {
+        (Policy::Spin, None) => spin_ping(run, clock, port),
+        (Policy::Spin, Some(stamps)) => spin_ping(run, clock, Stamped::new(port, on, stamps)),
+        (_, stamps) => {
             let wait = Sleep::on(&clock, &port)?;
-            measure(run, &clock, Frames::reliable(Interrupting(port), wait, framing))
+            let (io, framing) = (Interrupting(port), framing(run.job.flows, run.job.request, Side::Client)?);
+            match stamps {
+                None => measure(run, &clock, Frames::reliable(io, wait, framing)),
+                Some(stamps) => measure(run, &clock, Frames::reliable(Stamped::new(io, on, stamps), wait, framing)),
+            }
         }
     }
 }
 
+fn spin_ping<C: Clock, I: Device>(run: &mut ClientRun<'_>, clock: C, port: I) -> Result<(), PathError> {
+    let framing = framing(run.job.flows, run.job.request, Side::Client)?;
+    let spin = Spin::on_ring(clock.clone());
+    let Some(shared) = run.neighbour.filter(|_| run.job.emulated.is_some()) else {
+        return measure(run, &clock, Frames::reliable(port, spin, framing));
+    };
+    let watch = Watch::new(&clock, shared, Side::Client);
+    let mut watched = Watched::new(Frames::reliable(port, watch.over(spin), framing), &watch);
+    let mut stalled = Stalled::new(&clock, &watch);
+    let outcome = run.alone(|job, work, between| drive_paced(&mut watched, &clock, job, &mut stalled, work, between));
+    run.found.stalled = Some(stalled.kept());
+    note(&mut watched.frames, Side::Client, &mut run.found.side);
+    outcome
+}
+
 fn echo_on<C: Clock>(run: &mut ServerRun<'_>, clock: C, port: Port) -> Result<(), PathError> {
+    let (stamps, on) = (run.stamps, clock.clone());
+    match (run.job.spec.server.policy, stamps) {
+        (Policy::Spin, None) => spin_echo(run, clock, port),
+        (Policy::Spin, Some(stamps)) => spin_echo(run, clock, Stamped::new(port, on, stamps)),
+        (_, stamps) => {
+            let wait = Sleep::on(&clock, &port)?;
+            let (io, framing) = (Interrupting(port), framing(run.job.flows, run.job.reply, Side::Server)?);
+            match stamps {
+                None => respond(run, &clock, Frames::reliable(io, wait, framing)),
+                Some(stamps) => respond(run, &clock, Frames::reliable(Stamped::new(io, on, stamps), wait, framing)),
+            }
+        }
+    }
+}
+
+fn spin_echo<C: Clock, I: Device>(run: &mut ServerRun<'_>, clock: C, port: I) -> Result<(), PathError> {
     let framing = framing(run.job.flows, run.job.reply, Side::Server)?;
     let spin = Spin::on_ring(clock.clone());
-    match (run.job.spec.server.policy, run.neighbour.filter(|_| run.job.emulated.is_some())) {
-        (Policy::Spin, Some(shared)) => {
+    match run.neighbour.filter(|_| run.job.emulated.is_some()) {
+        Some(shared) => {
             let watch = Watch::new(&clock, shared, Side::Server);
             respond(run, &clock, Frames::reliable(port, watch.over(spin), framing))
         }
-        (Policy::Spin, None) => respond(run, &clock, Frames::reliable(port, spin, framing)),
-        _ => {
-            let wait = Sleep::on(&clock, &port)?;
-            respond(run, &clock, Frames::reliable(Interrupting(port), wait, framing))
-        }
+        None => respond(run, &clock, Frames::reliable(port, spin, framing)),
     }
 }
 
@@ -283,5 +306,11 @@ trait Device: PacketIo {
 impl Device for Port {
     fn port(&self) -> &Port {
         self
+    }
+}
+
+impl<I: Device, C: Clock> Device for Stamped<'_, I, C> {
+    fn port(&self) -> &Port {
+        self.io().port()
     }
 }

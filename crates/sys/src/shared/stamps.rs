@@ -3,7 +3,7 @@
 //! ```text
 //!     0  count        stamps ever left
 //!   128  told         the thread and the sockets of the flow
-//!   256  wanted       the reader wants the kernel's stamps of packets too
+//!   256  wanted       the reader wants stamps of packets and frames too
 //!   384  packets      how many of those were ever left
 //!   512  ring         the last 16,384 stamps: sequence, two moments
 //!   then the last 65,536 stamps of packets: which one, when
@@ -48,24 +48,28 @@ pub struct Stamp {
     pub second: Ticks,
 }
 
-/// The kernel's stamp of a packet on its way.
+/// A stamp of a packet on its way through the kernel, or of a frame on its way through a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Which stamp.
     pub which: Which,
-    /// CLOCK_REALTIME in ns.
-    pub realtime_ns: u64,
+    /// When: CLOCK_REALTIME in ns where the kernel took it, ticks of the program's clock where the library of the rings did.
+    pub at: u64,
 }
 
-/// Where the kernel stamps a packet.
+/// Where a stamp is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// It enters the device's queue.
+    /// By the kernel: it enters the device's queue.
     Scheduled,
-    /// The driver has it.
+    /// By the kernel: the driver has it.
     Driver,
-    /// The receiver's stack has it.
+    /// By the kernel: the receiver's stack has it.
     Came,
+    /// By the library: it lies in the TX ring, and whoever takes it from there is told.
+    Kicked,
+    /// By the library: its descriptor was found in the RX ring.
+    Seen,
 }
 
 /// What a tracer has to know of a side.
@@ -131,25 +135,25 @@ impl Stamps {
         ((first..now).map(stamp).collect(), now)
     }
 
-    /// Asks for the kernel's stamps of packets, or no longer.
+    /// Asks for stamps of packets and frames, or no longer.
     pub fn want_packets(&self, wanted: bool) {
         self.0.get().wanted.0.store(wanted.into(), Ordering::Release);
     }
 
-    /// Whether the kernel's stamps of packets are wanted.
+    /// Whether stamps of packets and frames are wanted.
     #[inline]
     pub fn wants_packets(&self) -> bool {
         self.0.get().wanted.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Leaves the kernel's stamp of a packet.
+    /// Leaves a stamp of a packet or frame.
     #[inline]
     pub fn push_packet(&self, packet: Packet) {
         let area = self.0.get();
         let count = area.packets.0.load(Ordering::Relaxed);
         let [which, at] = &area.packet_ring[count as usize % PACKETS];
         which.store(packet.which as u64, Ordering::Relaxed);
-        at.store(packet.realtime_ns, Ordering::Relaxed);
+        at.store(packet.at, Ordering::Relaxed);
         area.packets.0.store(count.wrapping_add(1), Ordering::Release);
     }
 
@@ -162,9 +166,11 @@ impl Stamps {
             let which = match which.load(Ordering::Relaxed) {
                 0 => Which::Scheduled,
                 1 => Which::Driver,
-                _ => Which::Came,
+                2 => Which::Came,
+                3 => Which::Kicked,
+                _ => Which::Seen,
             };
-            Packet { which, realtime_ns: at.load(Ordering::Relaxed) }
+            Packet { which, at: at.load(Ordering::Relaxed) }
         };
         ((first..now).map(packet).collect(), now)
     }
@@ -221,10 +227,10 @@ mod tests {
         assert!(!writer.wants_packets());
         reader.want_packets(true);
         assert!(writer.wants_packets());
-        let packets = [(Which::Scheduled, 1), (Which::Driver, 2), (Which::Came, 3)]
-            .map(|(which, realtime_ns)| Packet { which, realtime_ns });
+        let all = [Which::Scheduled, Which::Driver, Which::Came, Which::Kicked, Which::Seen];
+        let packets = all.map(|which| Packet { which, at: 7 + which as u64 });
         packets.iter().for_each(|packet| writer.push_packet(*packet));
-        assert_eq!(reader.packets_since(1), (packets[1..].to_vec(), 3));
+        assert_eq!(reader.packets_since(1), (packets[1..].to_vec(), 5));
     }
 
     #[test]

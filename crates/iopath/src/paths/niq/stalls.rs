@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::io;
 
-use hairpin_packet::niq::Port;
+use hairpin_packet::io::PacketIo;
 use hairpin_record::run::Side;
 use hairpin_sys::clock::{Clock, Ticks};
 use hairpin_sys::shared::Shared;
@@ -67,20 +67,20 @@ impl<W: Wait, C: Clock> Wait for Watchful<'_, '_, W, C> {
 }
 
 /// The client's endpoint where stalls are watched for.
-pub(super) struct Watched<'w, 'a, W, C> {
-    pub(super) frames: Frames<Port, W, Unsummed, false>,
+pub(super) struct Watched<'w, 'a, I, W, C> {
+    pub(super) frames: Frames<I, W, Unsummed, false>,
     watch: &'w Watch<'a, C>,
     /// Stalls known when the last reply came.
     seen: u64,
 }
 
-impl<'w, 'a, W, C> Watched<'w, 'a, W, C> {
-    pub(super) fn new(frames: Frames<Port, W, Unsummed, false>, watch: &'w Watch<'a, C>) -> Watched<'w, 'a, W, C> {
+impl<'w, 'a, I, W, C> Watched<'w, 'a, I, W, C> {
+    pub(super) fn new(frames: Frames<I, W, Unsummed, false>, watch: &'w Watch<'a, C>) -> Watched<'w, 'a, I, W, C> {
         Watched { frames, watch, seen: 0 }
     }
 }
 
-impl<W: Wait, C: Clock> Endpoint for Watched<'_, '_, W, C> {
+impl<I: PacketIo, W: Wait, C: Clock> Endpoint for Watched<'_, '_, I, W, C> {
     const LOSSY: bool = false;
 
     #[inline(always)]

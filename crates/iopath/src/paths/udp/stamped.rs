@@ -45,7 +45,7 @@ impl Stamped<'_> {
                 Sent::Scheduled => Which::Scheduled,
                 Sent::Driver => Which::Driver,
             };
-            self.stamps.push_packet(Packet { which, realtime_ns });
+            self.stamps.push_packet(Packet { which, at: realtime_ns });
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Carrier for Stamped<'_> {
         }
         let Some((len, came)) = or_nothing(timestamping::recv(&self.plain.fd, buffer))? else { return Ok(None) };
         if let Some(realtime_ns) = came {
-            self.stamps.push_packet(Packet { which: Which::Came, realtime_ns });
+            self.stamps.push_packet(Packet { which: Which::Came, at: realtime_ns });
         }
         Ok(Some(len))
     }

@@ -1,0 +1,88 @@
+//! A ring that leaves stamps of its frames for a tracer while that wants them: of each kick, and of each descriptor that it finds.
+//!
+//! The only ring that a traced run drives; others take no stamps and ask nothing.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use hairpin_packet::granted::Granted;
+use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use hairpin_sys::clock::Clock;
+use hairpin_sys::shared::{Packet, Stamps, Which};
+use hairpin_sys::umem::{Frame, Pool, Umem};
+
+/// `io`, stamped by `clock`.
+pub(crate) struct Stamped<'a, I, C> {
+    io: I,
+    clock: C,
+    stamps: &'a Stamps,
+}
+
+impl<'a, I, C: Clock> Stamped<'a, I, C> {
+    pub(crate) fn new(io: I, clock: C, stamps: &'a Stamps) -> Stamped<'a, I, C> {
+        Stamped { io, clock, stamps }
+    }
+
+    /// The ring itself.
+    pub(crate) fn io(&self) -> &I {
+        &self.io
+    }
+
+    #[inline]
+    fn stamp(&self, which: Which) {
+        if self.stamps.wants_packets() {
+            self.stamps.push_packet(Packet { which, at: self.clock.now().0 });
+        }
+    }
+}
+
+impl<I: PacketIo, C: Clock> PacketIo for Stamped<'_, I, C> {
+    fn granted(&self) -> &Granted {
+        self.io.granted()
+    }
+
+    #[inline]
+    fn pool(&mut self) -> &mut Pool {
+        self.io.pool()
+    }
+
+    #[inline]
+    fn umem(&self) -> &Arc<Umem> {
+        self.io.umem()
+    }
+
+    #[inline]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        let came = self.io.rx_batch(into, most);
+        if came > 0 {
+            self.stamp(Which::Seen);
+        }
+        came
+    }
+
+    #[inline]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        self.io.tx_batch(frames)
+    }
+
+    #[inline]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        if what == Kick::Send {
+            self.stamp(Which::Kicked);
+        }
+        self.io.kick(what)
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        self.io.waitable()
+    }
+
+    fn sends_on(&self) -> BorrowedFd<'_> {
+        self.io.sends_on()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.io.counters()
+    }
+}
