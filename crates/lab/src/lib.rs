@@ -8,6 +8,7 @@
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
 //!   rings     the packet rings that a worker holds       io         how they are asked for
 //!   attached  an application that already runs, watched in the kernel
+//!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
 //!   pcie      4-byte reads of a device by the CPU, and what the steps of a NIC driver cost
 //!   row       both sides' reports become one row, with warnings
@@ -21,6 +22,7 @@ pub mod attached;
 pub mod bounce;
 pub mod check;
 pub mod demo;
+pub mod exec;
 pub mod explain;
 pub mod floor;
 pub mod io;

@@ -27,6 +27,7 @@ pub mod niq;
 pub mod packet_socket;
 pub mod pci;
 pub mod process;
+pub mod program;
 pub mod ring;
 pub mod shared;
 pub mod signal;

@@ -48,6 +48,10 @@ pub const SO_BUSY_POLL_BUDGET: IntOption = option(libc::SOL_SOCKET, 70);
 pub const SO_INCOMING_NAPI_ID: IntOption = option(libc::SOL_SOCKET, 56);
 /// SO_INCOMING_CPU: the CPU that processed the last packet.
 pub const SO_INCOMING_CPU: IntOption = option(libc::SOL_SOCKET, libc::SO_INCOMING_CPU);
+/// SO_DOMAIN: the family, such as AF_INET; read only.
+pub const SO_DOMAIN: IntOption = option(libc::SOL_SOCKET, libc::SO_DOMAIN);
+/// SO_PROTOCOL: such as IPPROTO_TCP; read only.
+pub const SO_PROTOCOL: IntOption = option(libc::SOL_SOCKET, libc::SO_PROTOCOL);
 /// IP_TOS: the byte that holds DSCP and ECN.
 pub const IP_TOS: IntOption = option(libc::IPPROTO_IP, libc::IP_TOS);
 /// IPV6_TCLASS: the byte that holds DSCP and ECN.

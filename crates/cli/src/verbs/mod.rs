@@ -10,6 +10,7 @@ mod bounce;
 mod check;
 mod completions;
 mod demo;
+mod exec;
 mod explain;
 mod explain_attached;
 mod floor;
@@ -55,6 +56,8 @@ pub enum Verb {
     Bounce(Box<bounce::Bounce>),
     /// Frames per second sent, received and bounced without loss, per packet io and frame size
     Stream(Box<stream::Stream>),
+    /// Run an unmodified program with the settings that are a process's or a socket's own, and prove that its sockets have them
+    Exec(exec::Exec),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -76,6 +79,7 @@ impl Verb {
             Verb::Floor(floor) => floor.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
+            Verb::Exec(exec) => exec.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

@@ -1,0 +1,399 @@
+//! `hairpin exec`: an unmodified program with settings of its process and its sockets, and the proof that they are in force.
+//!
+//! ```text
+//!   preload ─▶ program ─ socket(), accept() of the C library ─▶ option set
+//!                 ▲
+//!                 └ after 1, 2, 4, … s: its descriptors are borrowed (pidfd_getfd(2)) and asked ─▶ those without the option are named, or given it
+//! ```
+//! Static programs and those whose language has its own system calls (Go) never call the C library: what is set by it does not reach them, and that is said.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use hairpin_sys::program::{self, Preload};
+use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
+use hairpin_sys::socket::{self, IntOption};
+use hairpin_sys::thread::allowed_cpus;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, getpeername, getsockname, ipproto};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+
+use crate::ping::Blame;
+
+/// The first look at the program's sockets; each next one comes after twice the time …
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// … but this at most.
+const LATEST_LOOK: Duration = Duration::from_secs(64);
+/// A socket is dressed right after it is made: what lacks an option is asked once more after this.
+const DRESSED_WITHIN: Duration = Duration::from_millis(20);
+/// Where a process holds off deep idle states (Documentation/power/pm_qos_interface.rst of the kernel).
+const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
+/// What this process keeps blocked, and the program does not.
+pub const SIGNALS: &[i32] = &[SIGINT, SIGTERM];
+
+/// What the program is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// SO_BUSY_POLL in us.
+    pub busy_poll: Option<u32>,
+    /// TCP_NODELAY.
+    pub nodelay: bool,
+    /// TCP_QUICKACK, after each receive call.
+    pub quickack: bool,
+    /// The CPU of all its threads.
+    pub cpu: Option<u32>,
+    /// No idle state that takes time to leave, on the whole host, while it runs.
+    pub hold_idle: bool,
+    /// Sockets that lack an option are given it from outside.
+    pub set_live: bool,
+}
+
+impl Settings {
+    /// As preload.c reads them.
+    fn for_preload(&self) -> String {
+        let parts = [
+            self.busy_poll.map(|usecs| format!("busy-poll={usecs}")),
+            self.nodelay.then(|| "nodelay".into()),
+            self.quickack.then(|| "quickack".into()),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(",")
+    }
+
+    /// What a socket of this protocol must have.
+    fn of(&self, protocol: i32) -> Vec<Wanted> {
+        let busy_poll =
+            self.busy_poll.map(|usecs| Wanted { name: "busy-poll", option: socket::SO_BUSY_POLL, value: usecs as i32 });
+        let nodelay = self.nodelay && protocol == tcp();
+        let nodelay = nodelay.then_some(Wanted { name: "nodelay", option: socket::TCP_NODELAY, value: 1 });
+        busy_poll.into_iter().chain(nodelay).collect()
+    }
+}
+
+fn tcp() -> i32 {
+    ipproto::TCP.as_raw().get() as i32
+}
+
+/// An option that a socket must have.
+#[derive(Clone, Copy)]
+struct Wanted {
+    name: &'static str,
+    option: IntOption,
+    value: i32,
+}
+
+/// Why the program was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// Nothing to run.
+    #[error("no command: hairpin exec [flags] -- COMMAND [ARGUMENT…]")]
+    NoCommand,
+    /// A CPU that this process may not use.
+    #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed}")]
+    Cpu {
+        /// What was asked for.
+        cpu: u32,
+        /// What there is.
+        allowed: String,
+    },
+    /// Busy polling needs a capability.
+    #[error(
+        "cannot set busy polling of a socket: {0}; it needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read, which is what a socket has without asking"
+    )]
+    BusyPoll(io::Error),
+    /// Idle states cannot be held off.
+    #[error("cannot hold {DMA_LATENCY}: {0}; it needs root, and a kernel with PM QoS")]
+    Idle(io::Error),
+    /// The library cannot be had.
+    #[error("cannot put the library into memory: {0}")]
+    Preload(io::Error),
+    /// The program.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The program runs, but cannot be waited for.
+    #[error("cannot wait for the program: {0}")]
+    Wait(io::Error),
+}
+
+impl ExecError {
+    /// What it asks of the user.
+    pub fn blame(&self) -> Blame {
+        match self {
+            ExecError::NoCommand | ExecError::Cpu { .. } => Blame::Usage,
+            ExecError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => Blame::Usage,
+            ExecError::BusyPoll(_) | ExecError::Idle(_) => Blame::Missing,
+            _ => Blame::Failed,
+        }
+    }
+}
+
+/// A socket that was looked at for the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Whose it is.
+    pub pid: u32,
+    /// The process's name.
+    pub name: String,
+    /// Its number there.
+    pub fd: RawFd,
+    /// What it is, such as `TCP 127.0.0.1:6379`.
+    pub what: String,
+    /// Options that it lacked, and what became of them.
+    pub lacked: Vec<(&'static str, Outcome)>,
+}
+
+/// What became of a socket that lacked an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: it was not asked for.
+    Left,
+    /// It has been given it.
+    Set,
+    /// The kernel did not take it.
+    Refused(String),
+}
+
+/// What was seen over the program's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Internet sockets of the program and of the processes that it started.
+    pub sockets: u64,
+    /// Those that lacked an option and still do.
+    pub without: u64,
+    /// Those that are to poll, have received something, and whose device nobody polls.
+    pub not_polled: u64,
+    /// Processes whose sockets could not be asked.
+    pub closed: u64,
+}
+
+/// Runs the program to its end. `tell` hears of each socket that lacks an option.
+///
+/// # Errors
+/// Why it was not started.
+pub fn run(
+    command: &[OsString],
+    settings: Settings,
+    signals: &Signals,
+    tell: &mut dyn FnMut(&Found),
+) -> Result<(ExitStatus, Seen), ExecError> {
+    let (program, arguments) = command.split_first().ok_or(ExecError::NoCommand)?;
+    let allowed = allowed_cpus().map_err(ExecError::Wait)?;
+    if let Some(cpu) = settings.cpu.filter(|cpu| !allowed.contains(cpu)) {
+        let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        return Err(ExecError::Cpu { cpu, allowed });
+    }
+    if let Some(usecs) = settings.busy_poll {
+        let probe = UdpSocket::bind("127.0.0.1:0").map_err(ExecError::BusyPoll)?;
+        socket::set(&probe, socket::SO_BUSY_POLL, usecs as i32).map_err(ExecError::BusyPoll)?;
+    }
+    let preload = Preload::create().map_err(ExecError::Preload)?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let in_sockets = settings.for_preload();
+    if !in_sockets.is_empty() {
+        preload.before(&mut command, &in_sockets);
+    }
+    // In force while the descriptor is open, and nobody else has it.
+    let _held = if settings.hold_idle { Some(hold_idle().map_err(ExecError::Idle)?) } else { None };
+    let failed = |source| ExecError::Start { program: program.to_string_lossy().into_owned(), source };
+    let mut child = program::start(command, settings.cpu, SIGNALS).map_err(failed)?;
+    let pid = Pid::from_child(&child);
+    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| ExecError::Wait(error.into()))?;
+    let mut survey = Survey { settings, known: BTreeSet::new(), seen: Seen::default() };
+    let (mut wait, began) = (FIRST_LOOK, Instant::now());
+    let mut next = began + wait;
+    loop {
+        if let Some(status) = child.try_wait().map_err(ExecError::Wait)? {
+            return Ok((status, survey.seen));
+        }
+        while let Ok(Some(signal)) = signals.next() {
+            // Ctrl-C goes to every process of the terminal's group; what is sent to this one is handed on.
+            if signal == SIGTERM {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        let now = Instant::now();
+        if now >= next {
+            survey.look(child.id(), tell);
+            wait = (2 * wait).min(LATEST_LOOK);
+            next = Instant::now() + wait;
+        }
+        sleep(&[ended.as_fd(), signals.as_fd()], next.saturating_duration_since(now)).map_err(ExecError::Wait)?;
+    }
+}
+
+/// The exit code that stands for how a program ended, as shells have it.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
+}
+
+fn hold_idle() -> io::Result<fs::File> {
+    let file = fs::OpenOptions::new().write(true).open(DMA_LATENCY)?;
+    io::Write::write_all(&mut &file, &0_i32.to_ne_bytes())?;
+    Ok(file)
+}
+
+fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<()> {
+    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    match poll(&mut polled, Some(&limit)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The sockets that are known, and what was found about them.
+struct Survey {
+    settings: Settings,
+    /// By inode: a socket has one number on the whole host.
+    known: BTreeSet<u64>,
+    seen: Seen,
+}
+
+impl Survey {
+    /// Looks at the program and all that it has started.
+    fn look(&mut self, program: u32, tell: &mut dyn FnMut(&Found)) {
+        self.seen.closed = 0;
+        for pid in family(program) {
+            let pidfd = Pid::from_raw(pid as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+            let Some(Ok(pidfd)) = pidfd else { continue };
+            for (fd, inode) in sockets(pid) {
+                if self.known.contains(&inode) {
+                    continue;
+                }
+                match pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()) {
+                    Ok(socket) => {
+                        self.known.insert(inode);
+                        if let Some(found) = self.ask(pid, fd, &socket) {
+                            tell(&found);
+                        }
+                    }
+                    Err(rustix::io::Errno::PERM) => {
+                        self.seen.closed += 1;
+                        break;
+                    }
+                    // Closed meanwhile.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// What a socket lacks; `None` if that is nothing, or it is not of the internet.
+    fn ask(&mut self, pid: u32, fd: RawFd, socket: &OwnedFd) -> Option<Found> {
+        let families = [AddressFamily::INET, AddressFamily::INET6].map(|family| i32::from(family.as_raw()));
+        let domain = socket::get(socket, socket::SO_DOMAIN).ok()?;
+        let protocol = socket::get(socket, socket::SO_PROTOCOL).ok()?;
+        if !families.contains(&domain) {
+            return None;
+        }
+        self.seen.sockets += 1;
+        let lacks = |wanted: &Wanted| socket::get(socket, wanted.option).is_ok_and(|value| value != wanted.value);
+        let wanted = self.settings.of(protocol);
+        if wanted.iter().any(lacks) {
+            std::thread::sleep(DRESSED_WITHIN);
+        }
+        let lacked: Vec<_> =
+            wanted.iter().filter(|wanted| lacks(wanted)).map(|wanted| (wanted.name, self.give(socket, wanted))).collect();
+        self.seen.without += u64::from(lacked.iter().any(|(_, outcome)| *outcome != Outcome::Set));
+        // The device that received last; 0 on a socket that nothing has come to as well, but then no CPU has had anything for it either.
+        let unpolled = self.settings.busy_poll.is_some()
+            && socket::get(socket, socket::SO_INCOMING_NAPI_ID).is_ok_and(|id| id == 0)
+            && socket::get(socket, socket::SO_INCOMING_CPU).is_ok_and(|cpu| cpu >= 0);
+        self.seen.not_polled += u64::from(unpolled);
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned();
+        (!lacked.is_empty()).then(|| Found { pid, name, fd, what: what(socket, protocol), lacked })
+    }
+
+    fn give(&self, socket: &OwnedFd, wanted: &Wanted) -> Outcome {
+        if !self.settings.set_live {
+            return Outcome::Left;
+        }
+        match socket::set(socket, wanted.option, wanted.value) {
+            Ok(()) if socket::get(socket, wanted.option).is_ok_and(|value| value == wanted.value) => Outcome::Set,
+            Ok(()) => Outcome::Refused("the kernel took it and kept something else".into()),
+            Err(error) => Outcome::Refused(error.to_string()),
+        }
+    }
+}
+
+/// A process and all that descend from it.
+fn family(program: u32) -> Vec<u32> {
+    let mut family = vec![program];
+    let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid: u32| Some((pid, parent_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
+        .collect();
+    let mut at = 0;
+    while let Some(parent) = family.get(at).copied() {
+        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    family
+}
+
+/// The parent's number in a line of `/proc/PID/stat` (proc_pid_stat(5)); the name before it may hold anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Descriptors of a process that are sockets, with their inodes.
+fn sockets(pid: u32) -> Vec<(RawFd, u64)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let socket = |entry: fs::DirEntry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+        Some((entry.file_name().to_str()?.parse().ok()?, inode))
+    };
+    entries.filter_map(socket).collect()
+}
+
+/// `TCP 127.0.0.1:6379`, with the peer if it has one.
+fn what(socket: &OwnedFd, protocol: i32) -> String {
+    let kind = if protocol == tcp() { "TCP" } else { "UDP" };
+    let address = |found: Option<rustix::net::SocketAddrAny>| found.and_then(|found| SocketAddr::try_from(found).ok());
+    let own = address(getsockname(socket).ok()).map_or_else(String::new, |own| format!(" {own}"));
+    let peer = address(getpeername(socket).ok().flatten()).map_or_else(String::new, |peer| format!(" to {peer}"));
+    format!("{kind}{own}{peer}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_told_what_sockets_are_to_have() {
+        let settings = Settings { busy_poll: Some(50), nodelay: true, quickack: true, ..Settings::default() };
+        assert_eq!(settings.for_preload(), "busy-poll=50,nodelay,quickack");
+        assert_eq!(Settings { cpu: Some(1), hold_idle: true, ..Settings::default() }.for_preload(), "");
+        let names = |protocol| settings.of(protocol).iter().map(|wanted| wanted.name).collect::<Vec<_>>();
+        assert_eq!((names(tcp()), names(17)), (vec!["busy-poll", "nodelay"], vec!["busy-poll"]));
+    }
+
+    #[test]
+    fn a_parent_is_found_behind_any_name() {
+        assert_eq!(parent_in("12 (a) S 3 4 5"), Some(3));
+        assert_eq!(parent_in("12 (evil) R 99 (x) S 7 4 5"), Some(7));
+        assert_eq!(parent_in("garbage"), None);
+        assert!(family(std::process::id()).contains(&std::process::id()));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_by_its_code() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
+    }
+}
