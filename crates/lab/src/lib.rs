@@ -12,6 +12,7 @@
 //!   pcie      4-byte reads of a device by the CPU, and what the steps of a NIC driver cost
 //!   row       both sides' reports become one row, with warnings
 //!   floor     what physics and the declared hardware allow, beside each row
+//!   experiment  short blocks of several arms in turn, and what their pairs say      compare  the arms held against the first
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
@@ -20,7 +21,9 @@
 pub mod attached;
 pub mod bounce;
 pub mod check;
+pub mod compare;
 pub mod demo;
+pub mod experiment;
 pub mod explain;
 pub mod floor;
 pub mod io;

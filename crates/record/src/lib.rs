@@ -11,11 +11,14 @@
 pub mod attached;
 pub mod bounce;
 pub mod check;
+pub mod compare;
+pub mod experiment;
 pub mod explain;
 pub mod fit;
 pub mod floor;
 pub mod frames;
 pub mod histogram;
+pub mod paired;
 pub mod pcie;
 pub mod progress;
 pub mod recorder;

@@ -8,6 +8,7 @@ use crate::exit::Failure;
 
 mod bounce;
 mod check;
+mod compare;
 mod completions;
 mod demo;
 mod explain;
@@ -51,6 +52,8 @@ pub enum Verb {
     Explain(Box<explain::Explain>),
     /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
     Floor(Box<floor::Floor>),
+    /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
+    Compare(Box<compare::Compare>),
     /// Send every frame that arrives on an interface back, and count them
     Bounce(Box<bounce::Bounce>),
     /// Frames per second sent, received and bounced without loss, per packet io and frame size
@@ -74,6 +77,7 @@ impl Verb {
             Verb::Check(check) => check.run(),
             Verb::Explain(explain) => explain.run(),
             Verb::Floor(floor) => floor.run(),
+            Verb::Compare(compare) => compare.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
             Verb::Completions(completions) => completions.run(),
