@@ -23,11 +23,13 @@ use hairpin_sys::socket::cookie;
 use hairpin_sys::thread;
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
 
+use crate::delayed::Delayed;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Attention, Echoed, echo};
 use crate::endpoint::{Endpoint, NoMarks};
 use crate::flows::{Carrier, Flows};
 use crate::job::{Address, Job, Listen, Schedule};
+use crate::option::DELAY;
 use crate::pace::{Closed, Every};
 use crate::path::PathError;
 use crate::spec::SideSpec;
@@ -554,7 +556,11 @@ impl<C: Clock, F: Carrier> OverFlows<F> for ServerLoop<'_, C> {
 
     fn run<W: Wait>(mut self, flows: &mut [F], wait: W) -> Echoed {
         let mut endpoint = Flows::new(flows, wait, self.job.request as usize, self.longest);
-        echo(&mut endpoint, self.clock, self.job.reply as usize, &mut self.at)
+        let reply = self.job.reply as usize;
+        match self.job.spec.server.options.number(&DELAY) {
+            None | Some(0) => echo(&mut endpoint, self.clock, reply, &mut self.at),
+            Some(ns) => echo(&mut Delayed::new(endpoint, self.clock, ns.into()), self.clock, reply, &mut self.at),
+        }
     }
 }
 

@@ -175,9 +175,8 @@ pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &St
     arm.lost = taken().map(|taken| taken.block.lost).sum();
     arm.segments_out_per_transaction = verdict::middle(taken().filter_map(|taken| taken.segments_out).collect());
     let state = |taken: &rounds::Taken| states.state(&taken.cores).map(|state| state as u32);
-    arm.blocks = taken()
-        .map(|taken| hairpin_record::experiment::ArmBlock { state: state(taken), ..taken.block.clone() })
-        .collect();
+    arm.blocks =
+        taken().map(|taken| hairpin_record::experiment::ArmBlock { state: state(taken), ..taken.block.clone() }).collect();
 }
 
 /// What concerns all arms.

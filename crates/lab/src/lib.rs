@@ -13,6 +13,7 @@
 //!   row       both sides' reports become one row, with warnings
 //!   floor     what physics and the declared hardware allow, beside each row
 //!   experiment  short blocks of several arms in turn, and what their pairs say      compare  the arms held against the first
+//!   sweep     every combination of several factors, and what each one does
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
@@ -42,5 +43,6 @@ pub mod side;
 mod stage;
 pub mod store;
 pub mod stream;
+pub mod sweep;
 
 pub mod worker;

@@ -207,8 +207,7 @@ mod tests {
         let hosts = Hosts { client: HostFacts::default(), server: Some(HostFacts::default()) };
         let shown = [Quantile::P50, Quantile::P99];
         let around = Surroundings { hosts: &hosts, one_host: true, shown: &shown };
-        let block =
-            |core_rtt_ns| Block { count: 1, core_rtt_ns, ..Block::default() };
+        let block = |core_rtt_ns| Block { count: 1, core_rtt_ns, ..Block::default() };
         let mut row = Row { duration_ns: 1_000_000_000, blocks: vec![block(Some(120)), block(Some(130))], ..Row::default() };
         row.rtt_ns.count = 1000;
         row.cpu.client.cpus = vec![0];

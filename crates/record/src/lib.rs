@@ -25,4 +25,5 @@ pub mod recorder;
 pub mod run;
 pub mod statistics;
 pub mod stream;
+pub mod sweep;
 pub mod warning;

@@ -54,7 +54,9 @@ fn described(arm: &Arm, record: &Compare) -> String {
     }
     let alike = |other: &Arm| other.link == arm.link;
     match &arm.link {
-        Some(link) if arm.name == "A" || !record.arms.iter().all(alike) => parts.push(format!("over {}", link_words(link).join(", "))),
+        Some(link) if arm.name == "A" || !record.arms.iter().all(alike) => {
+            parts.push(format!("over {}", link_words(link).join(", ")))
+        }
         _ => {}
     }
     if record.design.is_none() {
@@ -85,7 +87,9 @@ fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<Stri
         Column::figures("pairs"),
     ];
     let row = |estimate: &Estimate| {
-        let of = |arm: Option<&Arm>| arm.and_then(|arm| arm.figures.of(estimate.figure)).map_or_else(String::new, |x| shown(estimate.figure, x));
+        let of = |arm: Option<&Arm>| {
+            arm.and_then(|arm| arm.figures.of(estimate.figure)).map_or_else(String::new, |x| shown(estimate.figure, x))
+        };
         vec![
             title(estimate.figure).into(),
             of(against),
@@ -146,7 +150,7 @@ fn signed(figure: Figure, value: f64) -> String {
     if figure == Figure::Rate { format!("{plus}{value:.0}") } else { format!("{plus}{}", us_signed(value)) }
 }
 
-fn ratio(x: f64) -> String {
+pub(crate) fn ratio(x: f64) -> String {
     match x {
         x if x < 9.9995 => format!("{x:.3}"),
         x if x < 99.95 => format!("{x:.1}"),
@@ -155,7 +159,7 @@ fn ratio(x: f64) -> String {
 }
 
 /// A time of an experiment.
-fn seconds(s: f64) -> String {
+pub(crate) fn seconds(s: f64) -> String {
     match s {
         s if s < 100.0 => format!("{s:.1} s"),
         s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
@@ -219,7 +223,11 @@ fn sections(record: &Compare) -> Vec<Section> {
     general.extend(warnings(&names, &arms, |arm| &arm.warnings));
     let sections = [
         Section { heading: "Thresholds", kind: Kind::Plain, items: thresholds.collect() },
-        Section { heading: "Asked for, not granted", kind: Kind::Plain, items: merged(&names, &arms, |arm| refused(&arm.granted)) },
+        Section {
+            heading: "Asked for, not granted",
+            kind: Kind::Plain,
+            items: merged(&names, &arms, |arm| refused(&arm.granted)),
+        },
         Section { heading: "Warnings", kind: Kind::Warning, items: general },
     ];
     let sections = sections.into_iter().filter(|section| !section.items.is_empty());

@@ -36,6 +36,7 @@ mod runs;
 mod sentences;
 mod stream;
 mod style;
+mod sweep;
 mod table;
 
 use hairpin_units::Quantile;
@@ -58,6 +59,7 @@ pub use pingpong::{PINGPONG_LABEL, pingpong};
 pub use rings::words as rings_words;
 pub use runs::{RunRow, runs};
 pub use stream::{stream, stream_csv, stream_markdown, stream_trial};
+pub use sweep::sweep;
 pub use table::table;
 
 /// How a text is to look.

@@ -163,7 +163,8 @@ impl Compare {
         }
         let ipv6 = side.ipv6;
         // The paths are the baseline's; what a record does not say is as the flags have it.
-        side.work.paths = baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
+        side.work.paths =
+            baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
         let (target, template) = side.job_and_target()?;
         let rows = compare::jobs(&baseline, &template).map_err(Failure::usage)?;
         let shown = hairpin_report::PERCENTILES.into();
@@ -247,11 +248,15 @@ impl Side {
     /// Where to, and the one job.
     fn job_and_target(mut self) -> Result<(Target, Job), Failure> {
         if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {
-            return Err(Failure::usage("a side has one size and the experiment one duration: leave out --sizes, --count and --forever"));
+            return Err(Failure::usage(
+                "a side has one size and the experiment one duration: leave out --sizes, --count and --forever",
+            ));
         }
         // What is said twice counts as said last.
         let Some(path) = self.work.paths.pop() else {
-            return Err(Failure::usage("a side takes a path: write it first, such as -- udp:spin, or before the sides as --path SPEC"));
+            return Err(Failure::usage(
+                "a side takes a path: write it first, such as -- udp:spin, or before the sides as --path SPEC",
+            ));
         };
         self.work.paths = vec![path];
         let places = [!self.words.is_empty(), self.link.is_some(), self.echo.is_some(), self.reflector];
@@ -275,7 +280,8 @@ fn load(text: &str) -> Result<Run, Failure> {
 fn link_of(run: &Run) -> Result<LinkSpec, Failure> {
     let options: Vec<String> = run.link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let text = if options.is_empty() { run.link.kind.clone() } else { format!("{}:{}", run.link.kind, options.join(",")) };
-    text.parse().map_err(|_| Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", run.link.kind)))
+    text.parse()
+        .map_err(|_| Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", run.link.kind)))
 }
 
 /// The exit code of what was printed.

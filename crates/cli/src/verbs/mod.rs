@@ -20,6 +20,7 @@ mod ping;
 mod runs;
 mod serve;
 mod stream;
+mod sweep;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.
@@ -54,6 +55,8 @@ pub enum Verb {
     Floor(Box<floor::Floor>),
     /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
     Compare(Box<compare::Compare>),
+    /// Measure every combination of several factors in turn, and say what each one does
+    Sweep(Box<sweep::Sweep>),
     /// Send every frame that arrives on an interface back, and count them
     Bounce(Box<bounce::Bounce>),
     /// Frames per second sent, received and bounced without loss, per packet io and frame size
@@ -78,6 +81,7 @@ impl Verb {
             Verb::Explain(explain) => explain.run(),
             Verb::Floor(floor) => floor.run(),
             Verb::Compare(compare) => compare.run(),
+            Verb::Sweep(sweep) => sweep.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
             Verb::Completions(completions) => completions.run(),

@@ -19,7 +19,9 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Limit, String> {
-        let bad = || format!("\"{text}\" is no threshold: write a figure, > or <, and a percentage, such as 'p99 > +5%' or 'rate < -3%'");
+        let bad = || {
+            format!("\"{text}\" is no threshold: write a figure, > or <, and a percentage, such as 'p99 > +5%' or 'rate < -3%'")
+        };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
         let figure = text[..at].trim().parse()?;
         let percent = text[at + 1..].trim().strip_suffix('%').ok_or_else(bad)?;
@@ -115,7 +117,8 @@ mod tests {
 
     #[test]
     fn what_is_not_crossed_again_is_not_crossed() {
-        let threshold = |crossed| Threshold { given: "p99 > +5%".into(), arm: "B".into(), crossed, unknown: None, confirmed: None };
+        let threshold =
+            |crossed| Threshold { given: "p99 > +5%".into(), arm: "B".into(), crossed, unknown: None, confirmed: None };
         let mut first = [threshold(true), threshold(true), threshold(false)];
         confirm(&mut first, &[threshold(true), threshold(false), threshold(true)]);
         assert_eq!(first.each_ref().map(|threshold| threshold.crossed), [true, false, false]);

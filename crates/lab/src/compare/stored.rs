@@ -19,7 +19,9 @@ const MOST: usize = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
     /// Nothing in one that is in the other.
-    #[error("the two runs have no row in common: first {first}; second {second}; compare runs of the same paths and sizes, or of one row each")]
+    #[error(
+        "the two runs have no row in common: first {first}; second {second}; compare runs of the same paths and sizes, or of one row each"
+    )]
     NothingInCommon {
         /// Paths and sizes.
         first: String,
@@ -134,7 +136,8 @@ pub fn stored(runs: &[(&str, &Run); 2], figure: Figure, margin: f64) -> Result<C
     }
     if pairs.is_empty() {
         let words = |run: &Run| {
-            let rows: Vec<String> = run.results.iter().map(|row| format!("{} of {} bytes", row.path, row.request_bytes)).collect();
+            let rows: Vec<String> =
+                run.results.iter().map(|row| format!("{} of {} bytes", row.path, row.request_bytes)).collect();
             if rows.is_empty() { "nothing".into() } else { rows.join(", ") }
         };
         return Err(StoredError::NothingInCommon { first: words(first), second: words(second) });
@@ -257,7 +260,13 @@ fn compare_rows(at: usize, a: &Row, b: &Row, states: &States, method: &Method) -
 }
 
 /// With an interval where there are blocks to take it from, else the bare ratio of the two runs.
-fn estimate(figure: Figure, mut parts: Vec<(f64, Shift)>, count: usize, one: Option<f64>, other: Option<f64>) -> Option<Estimate> {
+fn estimate(
+    figure: Figure,
+    mut parts: Vec<(f64, Shift)>,
+    count: usize,
+    one: Option<f64>,
+    other: Option<f64>,
+) -> Option<Estimate> {
     parts.iter_mut().for_each(|(weight, _)| *weight /= (count as f64).max(1.0));
     let shift = (!parts.is_empty()).then(|| Shift::combined(&parts).ratio());
     let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);

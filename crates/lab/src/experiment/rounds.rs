@@ -274,8 +274,7 @@ mod tests {
             }
         }
         let (mut clockwork, mut switch) = (bench(200_000.0), Counting(Vec::new()));
-        let laid =
-            run(&layout(Duration::from_secs(9)), &mut clockwork, &mut switch, &mut |_, _, _| ControlFlow::Continue(()));
+        let laid = run(&layout(Duration::from_secs(9)), &mut clockwork, &mut switch, &mut |_, _, _| ControlFlow::Continue(()));
         assert_eq!(clockwork.asked.iter().map(|(arm, _)| *arm).collect::<Vec<_>>(), switch.0[..6]);
         let Some(Ended::Failed(error)) = laid.ended else { panic!("{laid:?}") };
         assert!(error.to_string().contains("it does not move"), "{error}");

@@ -72,14 +72,7 @@ impl<'a> Stands<'a> {
                 plans.len() - 1
             });
             plans[stage].rows.push(job.clone());
-            placed.push(Placed {
-                stage,
-                job,
-                given: arm.given,
-                granted: Vec::new(),
-                warnings: Vec::new(),
-                settled: false,
-            });
+            placed.push(Placed { stage, job, given: arm.given, granted: Vec::new(), warnings: Vec::new(), settled: false });
         }
         for plan in &plans {
             ping::check(plan)?;
