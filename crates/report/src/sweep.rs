@@ -138,9 +138,9 @@ fn interactions(record: &Sweep, options: &Options) -> Vec<String> {
     if silent > 0 {
         let whole = silent == record.interactions.len();
         let line = if whole {
-            format!("none of {silent} pairs of levels: every interval holds 1")
+            format!("none of {silent} pairs of levels: no interval leaves 1 out")
         } else {
-            format!("{silent} other pairs of levels: the interval holds 1")
+            format!("{silent} other pairs of levels: no interval leaves 1 out")
         };
         text.extend(wrap("  - ", &line, WIDTH));
     }
