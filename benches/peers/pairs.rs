@@ -139,7 +139,7 @@ pub(crate) mod tests {
     }
 
     fn block(core_rtt_ns: Option<u64>) -> Block {
-        Block { at_ns: 0, count: 1, p50: None, p99: None, core_rtt_ns, clock_suspect: false, thread: 0 }
+        Block { count: 1, core_rtt_ns, ..Block::default() }
     }
 
     #[test]

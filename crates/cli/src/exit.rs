@@ -10,6 +10,8 @@ use hairpin_lab::ping::{Blame, PingError};
 pub const FAILED: u8 = 1;
 /// What was asked cannot be.
 pub const USAGE: u8 = 2;
+/// A threshold was crossed.
+pub const CROSSED: u8 = 3;
 /// A capability or device is missing.
 pub const MISSING: u8 = 4;
 

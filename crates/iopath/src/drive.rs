@@ -154,6 +154,7 @@ pub fn drive<E: Endpoint, C: Clock, P: Pace, M: Marks>(
 
 impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
     fn run(mut self) -> Found {
+        self.between.starts();
         let origin = Relation::read(self.clock);
         let mut end = self.warm_up();
         // Whatever warm-up met is not part of the figures.

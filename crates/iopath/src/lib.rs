@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod delayed;
 pub mod drive;
 pub mod echo;
 pub mod endpoint;

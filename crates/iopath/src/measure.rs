@@ -23,11 +23,13 @@ use hairpin_sys::socket::cookie;
 use hairpin_sys::thread;
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
 
+use crate::delayed::Delayed;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Attention, Echoed, echo};
 use crate::endpoint::{Endpoint, NoMarks};
 use crate::flows::{Carrier, Flows};
 use crate::job::{Address, Job, Listen, Schedule};
+use crate::option::DELAY;
 use crate::pace::{Closed, Every};
 use crate::path::PathError;
 use crate::spec::SideSpec;
@@ -63,6 +65,10 @@ pub trait Observer: Sync {
     fn progress(&self, recorder: &Recorder, counts: &Counts);
     /// Every sample of a block, if the job keeps them all.
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
+    /// The first thread's loop has its memory and begins: CPU time counts from here.
+    fn starts(&self) {}
+    /// The calling thread spent so much CPU time on meeting the other side's core, which is no work of the path.
+    fn met(&self, _cpu_ns: u64) {}
     /// A traced run's block is over, and its stamps are left: returns when the next may begin.
     fn block(&self) -> io::Result<()>;
 }
@@ -286,16 +292,19 @@ impl ServerRun<'_> {
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
         tell_if_untold(self.stamps);
         self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, self.allowed, &mut self.found.side.granted)?);
-        let echoed = run(self.job, &mut AtServer { stop: self.stop, neighbour: self.neighbour, stamps: self.stamps, seen: 0 });
+        let mut at =
+            AtServer { stop: self.stop, neighbour: self.neighbour, stamps: self.stamps, observer: self.observer, seen: 0 };
+        let echoed = run(self.job, &mut at);
         self.keep(vec![echoed]);
         Ok(())
     }
 
     fn on_threads<C: Clock, F: Carrier + Send>(&mut self, clock: C, flows: &mut [F]) -> Result<(), PathError> {
         let (job, stop, neighbour, stamps) = (self.job, self.stop, self.neighbour, self.stamps);
+        let observer = self.observer;
         let results = each_chunk(job, Side::Server, self.allowed, flows, &mut self.found.side, |thread, flows| {
             let longest = job.reply as usize;
-            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, seen: 0 };
+            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, seen: 0 };
             over_wait(&clock, flows, &job.spec.server, ServerLoop { clock: &clock, job, at, longest })
         })?;
         self.keep(results);
@@ -547,7 +556,11 @@ impl<C: Clock, F: Carrier> OverFlows<F> for ServerLoop<'_, C> {
 
     fn run<W: Wait>(mut self, flows: &mut [F], wait: W) -> Echoed {
         let mut endpoint = Flows::new(flows, wait, self.job.request as usize, self.longest);
-        echo(&mut endpoint, self.clock, self.job.reply as usize, &mut self.at)
+        let reply = self.job.reply as usize;
+        match self.job.spec.server.options.number(&DELAY) {
+            None | Some(0) => echo(&mut endpoint, self.clock, reply, &mut self.at),
+            Some(ns) => echo(&mut Delayed::new(endpoint, self.clock, ns.into()), self.clock, reply, &mut self.at),
+        }
     }
 }
 
@@ -556,6 +569,7 @@ pub(crate) struct AtServer<'a> {
     stop: &'a Shared,
     neighbour: Option<&'a Shared>,
     stamps: Option<&'a Stamps>,
+    observer: &'a dyn Observer,
     seen: u32,
 }
 
@@ -581,7 +595,9 @@ impl Attention for AtServer<'_> {
     fn answer_neighbour(&mut self) -> bool {
         match self.neighbour {
             Some(shared) if shared.ping_requested(&mut self.seen) => {
+                let since = cpu_ns();
                 shared.answer_ping(self.seen, 2 * (PING_PATIENCE + PING_LENGTH));
+                self.observer.met(cpu_ns().saturating_sub(since));
                 true
             }
             _ => false,
@@ -593,6 +609,11 @@ impl Attention for AtServer<'_> {
 const PING_PATIENCE: Duration = Duration::from_millis(10);
 /// How long the two cores bounce their line, beside each block.
 const PING_LENGTH: Duration = Duration::from_millis(2);
+
+/// CPU time of the calling thread; 0 if the kernel does not say.
+fn cpu_ns() -> u64 {
+    thread::thread_usage().map_or(0, |usage| usage.user_ns + usage.system_ns)
+}
 
 /// What the client's loop looks at, between blocks.
 struct Surroundings<'a> {
@@ -619,7 +640,16 @@ impl Between for Surroundings<'_> {
     }
 
     fn meet_neighbour(&mut self) -> Option<u64> {
-        self.neighbour?.measure_ping(self.called, PING_PATIENCE, PING_LENGTH)
+        let since = cpu_ns();
+        let found = self.neighbour?.measure_ping(self.called, PING_PATIENCE, PING_LENGTH);
+        self.observer.met(cpu_ns().saturating_sub(since));
+        found
+    }
+
+    fn starts(&mut self) {
+        if self.thread == 0 {
+            self.observer.starts();
+        }
     }
 
     fn begins(&mut self, at: Ticks) {

@@ -145,6 +145,13 @@ pub const ZERO_COPY: OptionDef = OptionDef {
     default: "granted",
     doc: "on: required; off: copies even where the driver could do without; else whatever is granted",
 };
+/// A known delay at the server.
+pub const DELAY: OptionDef = OptionDef {
+    name: "delay",
+    values: Values::Number(0, 1_000_000),
+    default: "0",
+    doc: "the server's side waits so many ns before each reply, looking at its clock: a known difference, to try an experiment with",
+};
 /// How long `busy-poll` and `adaptive` poll before they sleep.
 pub const USECS: OptionDef = OptionDef {
     name: "usecs",

@@ -13,6 +13,8 @@
 //!   pcie      4-byte reads of a device by the CPU, and what the steps of a NIC driver cost
 //!   row       both sides' reports become one row, with warnings
 //!   floor     what physics and the declared hardware allow, beside each row
+//!   experiment  short blocks of several arms in turn, and what their pairs say      compare  the arms held against the first
+//!   sweep     every combination of several factors, and what each one does
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
@@ -21,8 +23,10 @@
 pub mod attached;
 pub mod bounce;
 pub mod check;
+pub mod compare;
 pub mod demo;
 pub mod exec;
+pub mod experiment;
 pub mod explain;
 pub mod floor;
 pub mod io;
@@ -41,5 +45,6 @@ pub mod side;
 mod stage;
 pub mod store;
 pub mod stream;
+pub mod sweep;
 
 pub mod worker;

@@ -27,7 +27,7 @@ pub const CLIENT_END: &str = "hairpin0";
 pub const SERVER_END: &str = "hairpin1";
 
 /// A link that Hairpin makes or uses on this host.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkSpec {
     /// The loopback device.
     Loopback,
@@ -36,7 +36,7 @@ pub enum LinkSpec {
 }
 
 /// Options of a veth pair; what is not given is the kernel's own.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VethSpec {
     /// MTU of both ends in bytes.
     pub mtu: Option<u32>,

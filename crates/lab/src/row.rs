@@ -16,7 +16,7 @@ const FOREIGN_SHARE: f64 = 0.02;
 /// Involuntary switches per second that are worth a warning; a handful happens on any host.
 const SWITCHES_PER_S: f64 = 5.0;
 /// Two distances between the cores are two states if one is so many times the other.
-const STATES_APART: f64 = 1.6;
+pub(crate) const STATES_APART: f64 = 1.6;
 
 /// What is known about a run besides its rows.
 #[derive(Clone, Copy, Debug)]
@@ -207,8 +207,7 @@ mod tests {
         let hosts = Hosts { client: HostFacts::default(), server: Some(HostFacts::default()) };
         let shown = [Quantile::P50, Quantile::P99];
         let around = Surroundings { hosts: &hosts, one_host: true, shown: &shown };
-        let block =
-            |core_rtt_ns| Block { at_ns: 0, count: 1, p50: None, p99: None, core_rtt_ns, clock_suspect: false, thread: 0 };
+        let block = |core_rtt_ns| Block { count: 1, core_rtt_ns, ..Block::default() };
         let mut row = Row { duration_ns: 1_000_000_000, blocks: vec![block(Some(120)), block(Some(130))], ..Row::default() };
         row.rtt_ns.count = 1000;
         row.cpu.client.cpus = vec![0];

@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::drive::Counts;
@@ -430,6 +431,8 @@ struct Teller<'a> {
     cpus: Vec<u32>,
     told: Mutex<Instant>,
     meter: Mutex<Option<Meter>>,
+    /// CPU time that went into meeting the other side's core, in ns.
+    met: AtomicU64,
 }
 
 impl<'a> Teller<'a> {
@@ -448,11 +451,13 @@ impl<'a> Teller<'a> {
             cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
             told: Mutex::new(Instant::now()),
             meter: Mutex::new(None),
+            met: AtomicU64::new(0),
         }
     }
 
     fn meter(&self) -> Meter {
-        self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus))
+        let meter = self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus));
+        Meter { met: self.met.load(Ordering::Relaxed), ..meter }
     }
 
     fn send(&self, answer: &Answer) -> io::Result<()> {
@@ -479,6 +484,16 @@ impl Observer for Teller<'_> {
             *meter = Some(Meter::start(&self.cpus));
         }
         Ok(())
+    }
+
+    fn starts(&self) {
+        if let Ok(mut meter) = self.meter.lock() {
+            *meter = Some(Meter::start(&self.cpus));
+        }
+    }
+
+    fn met(&self, cpu_ns: u64) {
+        self.met.fetch_add(cpu_ns, Ordering::Relaxed);
     }
 
     fn block(&self) -> io::Result<()> {
@@ -521,11 +536,12 @@ struct Meter {
     cpus: Vec<u32>,
     usage: io::Result<thread::Usage>,
     activity: CoreActivity,
+    met: u64,
 }
 
 impl Meter {
     fn start(cpus: &[u32]) -> Meter {
-        Meter { cpus: cpus.to_vec(), usage: thread::process_usage(), activity: CoreActivity::read(&RealHost, cpus) }
+        Meter { cpus: cpus.to_vec(), usage: thread::process_usage(), activity: CoreActivity::read(&RealHost, cpus), met: 0 }
     }
 
     fn cpu(self, transactions: u64) -> CpuSide {
@@ -545,7 +561,8 @@ impl Meter {
             side.switches_involuntary = after.involuntary.saturating_sub(before.involuntary);
             let own = side.user_ns + side.system_ns;
             side.foreign_ns = activity.busy_ns.map(|busy| busy.saturating_sub(own));
-            side.per_transaction_ns = (transactions > 0).then(|| (own as f64 / transactions as f64 * 10.0).round() / 10.0);
+            let work = own.saturating_sub(self.met);
+            side.per_transaction_ns = (transactions > 0).then(|| (work as f64 / transactions as f64 * 10.0).round() / 10.0);
         }
         side
     }

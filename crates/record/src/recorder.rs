@@ -110,6 +110,8 @@ impl Recorder {
             p50: self.block.quantile(Quantile::P50),
             p99: self.block.quantile(Quantile::P99),
             core_rtt_ns: facts.core_rtt_ns,
+            p999: self.block.quantile(Quantile::P999),
+            duration_ns: Some(facts.length_ns),
             clock_suspect: facts.clock_suspect,
             thread: self.thread,
         };

@@ -273,7 +273,7 @@ pub struct Quantiles {
 }
 
 /// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
     /// When the block began, since the start of measuring.
     pub at_ns: u64,
@@ -286,6 +286,12 @@ pub struct Block {
     /// Cache-line round trip between the cores of both sides, the larger of the medians just before and just after the block;
     /// `null` where the two sides share no memory.
     pub core_rtt_ns: Option<u64>,
+    /// 99.9th percentile of the RTT, where ten lie beyond it.
+    #[serde(rename = "p99.9", default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<u64>,
+    /// Measured length; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
     /// True if two clocks disagreed by more than 50 ns over this block.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clock_suspect: bool,
@@ -358,7 +364,7 @@ pub struct CpuSide {
     pub switches_voluntary: u64,
     /// Times the worker was pushed off its core.
     pub switches_involuntary: u64,
-    /// user + system time per transaction.
+    /// user + system time per transaction, without what meeting the other side's core beside the blocks took.
     pub per_transaction_ns: Option<f64>,
     /// Interrupts on its cores by name, those that happened at all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use hairpin_record::attached::{self, Attached};
 use hairpin_record::bounce::{self, Bounce, BounceSecond};
 use hairpin_record::check::{self, Check};
+use hairpin_record::compare::{self, Compare};
 use hairpin_record::explain::{self, Explain};
 use hairpin_record::floor::{self, Comparison, FitReport, Floor, Sizes};
 use hairpin_record::histogram::Decoded;
@@ -15,6 +16,7 @@ use hairpin_record::pcie::{self, Primitives, Probe};
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
 use hairpin_record::stream::{self, Stream};
+use hairpin_record::sweep::{self, Sweep};
 use hairpin_units::Quantile;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -36,6 +38,8 @@ fn published_schemas_are_those_of_the_code() {
     published::<Primitives>(pcie::PRIMITIVES_SCHEMA, "hairpin.floor-pcie-primitives-1.json");
     published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
     published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
+    published::<Compare>(compare::SCHEMA, "hairpin.compare-1.json");
+    published::<Sweep>(sweep::SCHEMA, "hairpin.sweep-1.json");
     published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
 }
 

@@ -15,6 +15,7 @@ mod attached;
 mod bounce;
 mod check;
 mod columns;
+mod compare;
 mod csv;
 mod demo;
 mod explain;
@@ -35,6 +36,7 @@ mod runs;
 mod sentences;
 mod stream;
 mod style;
+mod sweep;
 mod table;
 
 use hairpin_units::Quantile;
@@ -42,6 +44,7 @@ use hairpin_units::Quantile;
 pub use attached::attached;
 pub use bounce::{bounce, bounce_heading, bounce_line};
 pub use check::{check, check_json};
+pub use compare::compare;
 pub use csv::csv;
 pub use demo::demo;
 pub use explain::{explain, explain_json, explain_perfetto};
@@ -56,6 +59,7 @@ pub use pingpong::{PINGPONG_LABEL, pingpong};
 pub use rings::words as rings_words;
 pub use runs::{RunRow, runs};
 pub use stream::{stream, stream_csv, stream_markdown, stream_trial};
+pub use sweep::sweep;
 pub use table::table;
 
 /// How a text is to look.

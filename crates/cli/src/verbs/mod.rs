@@ -8,6 +8,7 @@ use crate::exit::Failure;
 
 mod bounce;
 mod check;
+mod compare;
 mod completions;
 mod demo;
 mod exec;
@@ -20,6 +21,7 @@ mod ping;
 mod runs;
 mod serve;
 mod stream;
+mod sweep;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.
@@ -52,6 +54,10 @@ pub enum Verb {
     Explain(Box<explain::Explain>),
     /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
     Floor(Box<floor::Floor>),
+    /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
+    Compare(Box<compare::Compare>),
+    /// Measure every combination of several factors in turn, and say what each one does
+    Sweep(Box<sweep::Sweep>),
     /// Send every frame that arrives on an interface back, and count them
     Bounce(Box<bounce::Bounce>),
     /// Frames per second sent, received and bounced without loss, per packet io and frame size
@@ -77,6 +83,8 @@ impl Verb {
             Verb::Check(check) => check.run(),
             Verb::Explain(explain) => explain.run(),
             Verb::Floor(floor) => floor.run(),
+            Verb::Compare(compare) => compare.run(),
+            Verb::Sweep(sweep) => sweep.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
             Verb::Exec(exec) => exec.run(),

@@ -66,6 +66,8 @@ pub trait Between {
     fn meet_neighbour(&mut self) -> Option<u64> {
         None
     }
+    /// The loop's memory is set aside: warm-up comes next.
+    fn starts(&mut self) {}
     /// Measuring starts: what the times of all samples count from.
     fn begins(&mut self, _at: Ticks) {}
     /// A block has been folded; `samples` are in ns since the start of measuring.

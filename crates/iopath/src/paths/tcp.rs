@@ -53,6 +53,7 @@ impl IoPath for Tcp {
             &option::RCVBUF,
             &option::DSCP,
             &option::PRIORITY,
+            &option::DELAY,
             &option::USECS,
         ]
     }

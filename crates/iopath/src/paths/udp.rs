@@ -38,7 +38,7 @@ impl IoPath for Udp {
     }
 
     fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::SNDBUF, &option::RCVBUF, &option::DSCP, &option::PRIORITY, &option::USECS]
+        &[&option::SNDBUF, &option::RCVBUF, &option::DSCP, &option::PRIORITY, &option::DELAY, &option::USECS]
     }
 
     fn payload_limit(&self, ipv6: bool) -> u32 {

@@ -1,0 +1,372 @@
+//! `hairpin compare`.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser};
+use hairpin_iopath::job::Job;
+use hairpin_lab::compare::{self, Baseline, Limit, MARGIN, Plan};
+use hairpin_lab::experiment::{Arm, NoSwitch};
+use hairpin_lab::link::LinkSpec;
+use hairpin_lab::ping::{self, Target};
+use hairpin_lab::{floor, store};
+use hairpin_record::compare::Compare as Record;
+use hairpin_record::experiment::Figure;
+use hairpin_record::run::Run;
+use hairpin_report::Options;
+use hairpin_units::Nanos;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::exit::{self, Failure, say};
+use crate::flags::{HostPort, Mirror, Where, Work, cookie};
+use crate::output::{colour, open_store, print};
+use crate::verbs::floor::Declared;
+use crate::verbs::ping::{Teller, signals};
+
+/// The whole experiment, if the user says nothing.
+const DURATION: Nanos = Nanos::from_secs(30);
+
+/// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
+///
+/// A side is a path spec, or flags of `hairpin ping`, or both; it is appended to the flags before the first `--`:
+///
+///   hairpin compare --link veth -- udp:spin -- udp:busy-poll
+///
+///   hairpin compare --link veth --path tcp -- --size 64 -- --size 1024
+///
+/// --duration is that of the whole experiment, 30 s if not given. Two stored runs: `hairpin compare RUN RUN`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    #[command(flatten)]
+    how: How,
+    #[command(flatten)]
+    side: Side,
+    /// The ways to do the work, each after a `--` of its own; the first is what the others are held against
+    #[arg(last = true, value_name = "SIDE")]
+    sides: Vec<String>,
+}
+
+/// How it is done, and what comes of it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Experiment")]
+struct How {
+    /// End as soon as the interval of every comparison is narrower than this from end to end, such as 2%
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    until: Option<f64>,
+    /// A difference of less than this does not matter; 2% if not given
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    same_within: Option<f64>,
+    /// What the verdict is about: p50, p99, p99.9, rate or cpu
+    #[arg(long, value_name = "FIGURE", default_value_t = Figure::P50)]
+    figure: Figure,
+    /// Seed of the random order; a new one each time if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Measure the rows of this stored run anew and hold them against it
+    #[arg(long, value_name = "RUN")]
+    baseline: Option<String>,
+    /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%'; repeatable
+    #[arg(long, value_name = "THRESHOLD")]
+    fail_if: Vec<Limit>,
+    /// The whole record as JSON (hairpin.compare/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a side may say: where to, and the work.
+#[derive(Debug, Args)]
+struct Side {
+    /// HOST[:PORT] on which `hairpin serve` runs; or two stored runs
+    #[arg(value_name = "HOST|RUN", num_args = 0..=2)]
+    words: Vec<String>,
+    /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off]
+    #[arg(long, value_name = "LINK")]
+    link: Option<LinkSpec>,
+    /// A plain TCP or UDP echo service; its side stays unknown
+    #[arg(long, value_name = "HOST:PORT")]
+    echo: Option<HostPort>,
+    /// Whatever returns Ethernet frames on interface -i
+    #[arg(long, requires = "interface")]
+    reflector: bool,
+    #[command(flatten)]
+    mirror: Mirror,
+    /// The key that `hairpin serve` printed, in a file
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// IPv6 on --link loopback and --link veth
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    #[command(flatten)]
+    work: Work,
+    #[command(flatten)]
+    declared: Declared,
+}
+
+/// A side with the flags before the first `--`; what is said twice counts as said last.
+#[derive(Debug, Parser)]
+#[command(name = "hairpin compare", args_override_self = true, disable_help_flag = true)]
+struct Whole {
+    #[command(flatten)]
+    _how: How,
+    #[command(flatten)]
+    side: Side,
+}
+
+impl Compare {
+    /// Measures, or reads what was measured, and prints.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let sides = split(&self.sides);
+        let (stored, anew) = (self.how.baseline.is_none() && sides.is_empty(), self.how.baseline.is_some());
+        let json = self.how.json;
+        let record = match (stored, anew) {
+            (true, _) => self.of_runs()?,
+            (_, true) if !sides.is_empty() => {
+                return Err(Failure::usage("--baseline measures the rows of its run: leave out the sides after `--`"));
+            }
+            (_, true) => self.against_baseline()?,
+            _ => self.live(&sides)?,
+        };
+        let options = Options { colour: colour(), ..Options::default() };
+        print(&if json { hairpin_report::json(&record) } else { hairpin_report::compare(&record, &options) })?;
+        Ok(end(&record))
+    }
+
+    fn margin(&self) -> f64 {
+        self.how.same_within.unwrap_or(MARGIN)
+    }
+
+    fn of_runs(&self) -> Result<Record, Failure> {
+        let [first, second] = &self.side.words[..] else {
+            return Err(Failure::usage(
+                "say what to compare: sides, each after a `--` (hairpin compare --link veth -- udp:spin -- udp:block), two stored runs, or --baseline RUN",
+            ));
+        };
+        if !self.how.fail_if.is_empty() {
+            return Err(Failure::usage(
+                "--fail-if takes sides or --baseline RUN: two runs that were stored cannot be measured once more",
+            ));
+        }
+        let (one, other) = (load(first)?, load(second)?);
+        compare::stored(&[(first, &one), (second, &other)], self.how.figure, self.margin()).map_err(Failure::usage)
+    }
+
+    fn against_baseline(self) -> Result<Record, Failure> {
+        let signals = signals()?;
+        let margin = self.margin();
+        let given = self.how.baseline.as_deref().unwrap_or_default();
+        let baseline = load(given)?;
+        let mut side = self.side;
+        if side.words.is_empty() && side.link.is_none() && side.echo.is_none() && !side.reflector {
+            side.link = Some(link_of(&baseline)?);
+        }
+        let ipv6 = side.ipv6;
+        // The paths are the baseline's; what a record does not say is as the flags have it.
+        side.work.paths =
+            baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
+        let (target, template) = side.job_and_target()?;
+        let rows = compare::jobs(&baseline, &template).map_err(Failure::usage)?;
+        let shown = hairpin_report::PERCENTILES.into();
+        let plan = ping::Plan { target, ipv6, rows, raw: None, shown, floor: None, command: std::env::args().collect() };
+        let held = Baseline { given, run: &baseline, plan: &plan, limits: &self.how.fail_if, figure: self.how.figure, margin };
+        let mut teller = Teller::new(false);
+        let record = held.hold(&signals, &mut teller).map_err(|error| match error {
+            compare::StoredError::Ping(error) => error.into(),
+            other => Failure::failed(other),
+        })?;
+        teller.clear();
+        Ok(record)
+    }
+
+    fn live(self, sides: &[Vec<String>]) -> Result<Record, Failure> {
+        if sides.len() < 2 {
+            return Err(Failure::usage("a comparison takes two sides or more, each after a `--`: … -- udp:spin -- udp:block"));
+        }
+        let common = before_the_sides();
+        let arms = sides.iter().map(|side| arm(&common, side)).collect::<Result<Vec<_>, _>>()?;
+        let signals = signals()?;
+        let given = common.iter().any(|word| word == "--duration" || word.starts_with("--duration="));
+        let duration = Duration::from(if given { self.side.work.duration } else { DURATION });
+        let margin = self.margin();
+        let plan = Plan {
+            arms,
+            duration,
+            seed: self.how.seed.map_or_else(cookie, Ok)?,
+            until: self.how.until,
+            margin,
+            figure: self.how.figure,
+            limits: self.how.fail_if,
+            command: std::env::args().collect(),
+        };
+        let bar = Bar::new(duration);
+        let record = compare::run(plan, &signals, &mut NoSwitch, &mut |elapsed| bar.at(elapsed))?;
+        bar.clear();
+        Ok(record)
+    }
+}
+
+/// What was given for each side.
+fn split(words: &[String]) -> Vec<Vec<String>> {
+    if words.is_empty() {
+        return Vec::new();
+    }
+    words.split(|word| word == "--").map(<[String]>::to_vec).collect()
+}
+
+/// The words of the command line between the verb and the first `--`.
+fn before_the_sides() -> Vec<String> {
+    std::env::args().skip(2).take_while(|word| word != "--").collect()
+}
+
+/// One side: the common flags, and its own after them.
+fn arm(common: &[String], own: &[String]) -> Result<Arm, Failure> {
+    let given = own.join(" ");
+    let mut words = vec!["hairpin compare".to_owned()];
+    words.extend(common.iter().cloned());
+    // A side may begin with a path spec.
+    if own.first().is_some_and(|word| !word.starts_with('-')) {
+        words.push("--path".into());
+    }
+    words.extend(own.iter().cloned());
+    let whole = Whole::try_parse_from(&words).map_err(|error| {
+        let text = error.render().to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        Failure::usage(format_args!("the side \"{given}\": {first}"))
+    })?;
+    let Side { ipv6, .. } = whole.side;
+    let declared = whole.side.declared.is_any().then(|| {
+        let link = whole.side.declared.link();
+        whole.side.declared.nic().map(|nic| floor::Declared { nic, link })
+    });
+    let floor = declared.transpose()?;
+    let (target, job) = whole.side.job_and_target()?;
+    Ok(Arm { given, target, ipv6, job, floor })
+}
+
+impl Side {
+    /// Where to, and the one job.
+    fn job_and_target(mut self) -> Result<(Target, Job), Failure> {
+        if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {
+            return Err(Failure::usage(
+                "a side has one size and the experiment one duration: leave out --sizes, --count and --forever",
+            ));
+        }
+        // What is said twice counts as said last.
+        let Some(path) = self.work.paths.pop() else {
+            return Err(Failure::usage(
+                "a side takes a path: write it first, such as -- udp:spin, or before the sides as --path SPEC",
+            ));
+        };
+        self.work.paths = vec![path];
+        let places = [!self.words.is_empty(), self.link.is_some(), self.echo.is_some(), self.reflector];
+        if places.iter().filter(|place| **place).count() > 1 {
+            return Err(Failure::usage("a side has one place to go: HOST[:PORT], --link, --echo or -i IF --reflector"));
+        }
+        let host = self.words.pop().map(|word| word.parse()).transpose().map_err(Failure::usage)?;
+        let to = Where { host, link: self.link, echo: self.echo, reflector: self.reflector };
+        let target = to.target(self.key_file, self.mirror, &self.work.paths)?;
+        let job = self.work.jobs(true, target.kind(), false)?.pop().ok_or_else(|| Failure::usage("a side takes a path"))?;
+        Ok((target, job))
+    }
+}
+
+fn load(text: &str) -> Result<Run, Failure> {
+    let found = open_store()?.resolve(text).map_err(Failure::usage)?;
+    store::load(&found.file).map_err(Failure::failed)
+}
+
+/// The link of a stored run, if it can be had again.
+fn link_of(run: &Run) -> Result<LinkSpec, Failure> {
+    let options: Vec<String> = run.link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let text = if options.is_empty() { run.link.kind.clone() } else { format!("{}:{}", run.link.kind, options.join(",")) };
+    text.parse()
+        .map_err(|_| Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", run.link.kind)))
+}
+
+/// The exit code of what was printed.
+fn end(record: &Record) -> ExitCode {
+    if let Some(error) = &record.error {
+        return Failure::failed(error).report();
+    }
+    let crossed: Vec<String> =
+        record.thresholds.iter().filter(|found| found.crossed).map(|found| format!("{} by {}", found.given, found.arm)).collect();
+    if !crossed.is_empty() {
+        say(format_args!("hairpin: crossed, and again when measured once more: {}", crossed.join(", ")));
+        return ExitCode::from(exit::CROSSED);
+    }
+    let unknown = record.thresholds.iter().find_map(|found| Some((found, found.unknown.as_ref()?)));
+    match unknown {
+        // A gate that cannot tell must not look open.
+        Some((found, why)) => Failure::failed(format_args!("{} cannot be judged: {why}", found.given)).report(),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// Reads `2%`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    let share = number.filter(|percent| *percent > 0.0 && *percent <= 100.0).map(|percent| percent / 100.0);
+    share.ok_or_else(|| format!("\"{text}\" is no share: write a percentage such as 2%"))
+}
+
+/// Says on a terminal how far an experiment is, drawn between rounds.
+pub struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    /// Over so much time.
+    pub fn new(duration: Duration) -> Bar {
+        let style = ProgressStyle::with_template("{bar:20} {pos}/{len} s").unwrap_or_else(|_| ProgressStyle::default_bar());
+        Bar(io::stderr().is_terminal().then(|| ProgressBar::new(duration.as_secs()).with_style(style)))
+    }
+
+    /// So far.
+    pub fn at(&self, elapsed: Duration) {
+        if let Some(bar) = &self.0 {
+            bar.set_position(elapsed.as_secs());
+        }
+    }
+
+    /// Off the terminal.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn sides_are_parted_at_each_pair_of_dashes() {
+        assert_eq!(split(&words("udp:spin -- --size 64 -- tcp")), [words("udp:spin"), words("--size 64"), words("tcp")]);
+        assert!(split(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_side_adds_to_the_common_flags_and_overrides_them() {
+        let common = words("--link veth --path tcp --size 64 --seed 7");
+        let one = arm(&common, &words("--size 1024")).unwrap();
+        assert_eq!((one.job.spec.to_string().as_str(), one.job.request), ("tcp/tcp", 1024));
+        let other = arm(&common, &words("udp:spin --link loopback")).unwrap();
+        assert_eq!((other.job.spec.to_string().as_str(), other.job.request), ("udp:spin/udp:spin", 64));
+        assert_eq!(other.target, Target::Link(LinkSpec::Loopback));
+        assert!(arm(&common, &words("--sizes 1,2")).is_err());
+        assert!(arm(&words("--link veth"), &words("--size 4")).is_err(), "no path");
+        assert!(arm(&words("--link veth"), &words("udp host")).is_err(), "two places");
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(percent("2%"), Ok(0.02));
+        for text in ["2", "0%", "-1%", "two%", "200%"] {
+            assert!(percent(text).is_err(), "{text}");
+        }
+    }
+}

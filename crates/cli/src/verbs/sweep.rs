@@ -1,0 +1,249 @@
+//! `hairpin sweep`.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use hairpin_iopath::path::LinkKind;
+use hairpin_iopath::spec::Spec;
+use hairpin_lab::experiment::NoSwitch;
+use hairpin_lab::link::LinkSpec;
+use hairpin_lab::sweep::{self, Ask, Factor, KeptError, Level, PLANS, Plan, Shape, SweepError, Watcher};
+use hairpin_report::Options;
+use hairpin_units::{Nanos, parse_duration};
+
+use crate::exit::{Failure, say};
+use crate::flags::{Sizes, Work, cookie, sizes};
+use crate::output::{colour, open_store, print};
+use crate::verbs::compare::Bar;
+use crate::verbs::ping::signals;
+
+/// Measure every combination of several factors in turn, and say what each one does
+///
+/// Takes a plan that comes with hairpin (--list), a FILE.toml, or flags that vary something:
+///
+///   hairpin sweep sun-fire
+///
+///   hairpin sweep --link veth --path udp:spin --path tcp:spin --sizes 64,1024 --vary flows=1,4
+///
+/// A sweep that was killed goes on where it was when the same command is given again.
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// A plan that comes with hairpin, or a file with one
+    #[arg(value_name = "PLAN|FILE.toml", conflicts_with_all = ["paths", "sizes", "vary", "design"])]
+    plan: Option<String>,
+    /// List the plans that come with hairpin
+    #[arg(long, conflicts_with_all = ["plan", "paths", "sizes", "vary"])]
+    list: bool,
+    /// Print the plan instead of measuring: a start for one of your own
+    #[arg(long, requires = "plan")]
+    show: bool,
+    /// How to do the round trip; repeatable: a factor if there are several
+    #[arg(long = "path", value_name = "SPEC")]
+    paths: Vec<Spec>,
+    /// Payloads: a factor if there are several
+    #[arg(long, value_name = "LIST", value_parser = sizes)]
+    sizes: Option<Sizes>,
+    /// A factor: flows, outstanding, or an option of the path, with its values, such as quickack=on,off; repeatable
+    #[arg(long, value_name = "NAME=A,B,…", value_parser = vary)]
+    vary: Vec<Factor>,
+    /// All combinations, or one factor at a time
+    #[arg(long, value_name = "factorial|one-at-a-time", value_parser = design)]
+    design: Option<Shape>,
+    /// The link of this host, instead of the plan's
+    #[arg(long, value_name = "LINK")]
+    link: Option<LinkSpec>,
+    /// The whole experiment, instead of the plan's; 60 s without a plan
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Nanos>,
+    /// Seed of the random order; a new one each time if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Begin anew, though a part was measured before
+    #[arg(long)]
+    restart: bool,
+    /// The whole record as JSON (hairpin.sweep/1)
+    #[arg(long)]
+    json: bool,
+}
+
+impl Sweep {
+    /// Measures and prints.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        if self.list {
+            print(&list()?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let plan = match &self.plan {
+            Some(name) if self.show => {
+                print(&text_of(name)?)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(name) => Plan::parse(name, &text_of(name)?).map_err(Failure::usage)?,
+            None => self.plan_of_flags()?,
+        };
+        let signals = signals()?;
+        let ask = Ask {
+            template: template()?,
+            duration: self.duration.map(Duration::from),
+            link: self.link,
+            seed: self.seed.map_or_else(cookie, Ok)?,
+            restart: self.restart,
+            command: std::env::args().collect(),
+            plan,
+        };
+        let store = open_store()?;
+        let mut teller = Teller(None);
+        let found = sweep::run(ask, store.dir(), &signals, &mut NoSwitch, &mut teller);
+        if let Some(bar) = &teller.0 {
+            bar.clear();
+        }
+        let (record, finish) = found.map_err(|error| match error {
+            SweepError::Plan(error) => Failure::usage(error),
+            SweepError::Ping(error) => error.into(),
+            SweepError::Kept(error @ (KeptError::File { .. } | KeptError::Busy)) => Failure::failed(error),
+        })?;
+        let options = Options { colour: colour(), ..Options::default() };
+        print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::sweep(&record, &options) })?;
+        if finish.done() {
+            say("hairpin: the rounds so far are kept: the same command goes on after them, --restart begins anew");
+        }
+        Ok(record.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+    }
+
+    /// A plan whose factors are the flags with several values.
+    fn plan_of_flags(&self) -> Result<Plan, Failure> {
+        let Some(first) = self.paths.first() else {
+            return Err(Failure::usage(
+                "say what to sweep: a plan (hairpin sweep --list), a FILE.toml, or --path with --sizes, --vary or more --path",
+            ));
+        };
+        let plain = |values: Vec<String>| values.into_iter().map(Level::Plain).collect::<Vec<_>>();
+        let mut factors = Vec::new();
+        let mut path = first.to_string();
+        if self.paths.len() > 1 {
+            let named = |spec: &Spec| {
+                let value = spec.to_string();
+                Level::Named { name: hairpin_report::short_path(&value), value }
+            };
+            factors.push(Factor { name: "path".into(), levels: self.paths.iter().map(named).collect() });
+            path = "{path}".into();
+        }
+        let mut size = None;
+        if let Some(Sizes(sizes)) = &self.sizes {
+            size = Some(match &sizes[..] {
+                [one] => one.to_string(),
+                _ => {
+                    factors.push(Factor { name: "payload".into(), levels: plain(sizes.iter().map(u32::to_string).collect()) });
+                    "{payload}".into()
+                }
+            });
+        }
+        let (mut flows, mut outstanding, mut options) = (None, None, String::new());
+        for factor in &self.vary {
+            let value = format!("{{{}}}", factor.name);
+            match factor.name.as_str() {
+                "flows" => flows = Some(value),
+                "outstanding" => outstanding = Some(value),
+                "path" | "payload" => return Err(Failure::usage("paths are varied by several --path, payloads by --sizes")),
+                name => options.push_str(&format!(",{name}={value}")),
+            }
+            factors.push(factor.clone());
+        }
+        if !options.is_empty() {
+            // An option goes to both sides, which a canonical spec writes out.
+            path = path.split('/').map(|side| format!("{side}{options}")).collect::<Vec<_>>().join("/");
+            if self.paths.len() > 1 {
+                let sides =
+                    |level: &Level| Level::Named { name: level.name().into(), value: hairpin_report::short_path(level.name()) };
+                if let Some(paths) = factors.iter_mut().find(|factor| factor.name == "path") {
+                    if paths.levels.iter().any(|level| level.name().contains('/')) {
+                        return Err(Failure::usage(
+                            "an option is varied on paths whose two sides are alike: write a plan for others",
+                        ));
+                    }
+                    paths.levels = paths.levels.iter().map(sides).collect();
+                }
+            }
+        }
+        let plan = Plan {
+            name: "flags".into(),
+            title: String::new(),
+            link: None,
+            duration: None,
+            design: self.design.unwrap_or_default(),
+            path,
+            size,
+            request: None,
+            reply: None,
+            flows,
+            outstanding,
+            left_out: Vec::new(),
+            factors,
+        };
+        plan.check().map_err(Failure::usage)?;
+        Ok(plan)
+    }
+}
+
+fn text_of(name: &str) -> Result<String, Failure> {
+    if let Some((_, text)) = PLANS.iter().find(|(known, _)| *known == name) {
+        return Ok((*text).to_owned());
+    }
+    if !name.contains(['.', '/']) {
+        return Err(sweep::shipped(name).map_or_else(Failure::usage, |_| Failure::usage(name)));
+    }
+    fs::read_to_string(Path::new(name)).map_err(|error| Failure::usage(format_args!("cannot read the plan {name}: {error}")))
+}
+
+fn list() -> Result<String, Failure> {
+    let mut text = String::new();
+    for (name, _) in PLANS {
+        let plan = sweep::shipped(name).map_err(Failure::failed)?;
+        text.push_str(&format!("{name:12}  {}\n", plan.title));
+    }
+    Ok(text)
+}
+
+/// A job as the defaults of `hairpin ping` have it; a plan says the rest.
+fn template() -> Result<hairpin_iopath::job::Job, Failure> {
+    #[derive(clap::Parser)]
+    struct Defaults {
+        #[command(flatten)]
+        work: Work,
+    }
+    let defaults = <Defaults as clap::Parser>::try_parse_from(["sweep", "--path", "udp"]).map_err(Failure::failed)?;
+    let mut jobs = defaults.work.jobs(true, LinkKind::Loopback, false)?;
+    jobs.pop().ok_or_else(|| Failure::failed("there is no default job"))
+}
+
+/// Reads `quickack=on,off`.
+fn vary(text: &str) -> Result<Factor, String> {
+    let bad = || format!("\"{text}\" varies nothing: write NAME=A,B, such as flows=1,4 or quickack=on,off");
+    let (name, values) = text.split_once('=').ok_or_else(bad)?;
+    let levels: Vec<Level> = values.split(',').map(|value| Level::Plain(value.trim().into())).collect();
+    let empty = levels.iter().any(|level| level.name().is_empty());
+    if name.is_empty() || levels.len() < 2 || empty { Err(bad()) } else { Ok(Factor { name: name.into(), levels }) }
+}
+
+fn design(text: &str) -> Result<Shape, String> {
+    match text {
+        "factorial" => Ok(Shape::Factorial),
+        "one-at-a-time" => Ok(Shape::OneAtATime),
+        _ => Err(format!("\"{text}\" is no design: write factorial or one-at-a-time")),
+    }
+}
+
+struct Teller(Option<Bar>);
+
+impl Watcher for Teller {
+    fn resumes(&mut self, rounds: u32) {
+        say(format_args!("hairpin: going on after {rounds} rounds that were measured before (--restart begins anew)"));
+    }
+
+    fn round(&mut self, elapsed: Duration, of: Duration) {
+        self.0.get_or_insert_with(|| Bar::new(of)).at(elapsed);
+    }
+}

@@ -1,0 +1,198 @@
+//! `hairpin compare`: arms measured in turn and held against the first, stored runs held against each other, and thresholds for a gate.
+//!
+//! ```text
+//!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and only what is crossed again is crossed
+//!   stored    two records ─▶ their blocks ─▶ verdicts, with the warning that they were not measured in turn
+//!   baseline  a stored run ─▶ its rows measured anew ─▶ as two stored runs
+//! ```
+
+mod limit;
+mod stored;
+
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+use hairpin_record::compare::{self, Arm as ArmRecord, Compare, Design, Method, Threshold};
+use hairpin_record::experiment::Figure;
+use hairpin_record::warning::Note;
+use hairpin_sys::signal::Signals;
+
+pub use self::limit::Limit;
+pub use self::stored::{Baseline, StoredError, jobs, stored};
+use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, letter};
+use crate::experiment::stands::Stands;
+use crate::experiment::states::States;
+use crate::experiment::{Arm, Switch, verdict};
+use crate::ping::PingError;
+use crate::store::rfc3339;
+
+/// With `--until` the intervals are looked at after these shares of the time, and no oftener: each look takes its part of the confidence.
+const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
+/// A difference of less than 2 % does not matter unless the user says otherwise.
+pub const MARGIN: f64 = 0.02;
+
+/// What to compare.
+#[derive(Debug)]
+pub struct Plan {
+    /// The first is what the others are held against.
+    pub arms: Vec<Arm>,
+    /// The whole experiment.
+    pub duration: Duration,
+    /// Of the random order.
+    pub seed: u64,
+    /// End as soon as the interval of every comparison is narrower than this share, from end to end.
+    pub until: Option<f64>,
+    /// A difference of less than this share does not matter.
+    pub margin: f64,
+    /// What the verdict is about.
+    pub figure: Figure,
+    /// Thresholds for every arm but the first.
+    pub limits: Vec<Limit>,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// Measures the arms in turn and holds them against the first. `told` hears how far it is, between rounds.
+///
+/// # Errors
+/// Those of a ping, as long as no round is whole; after that the record says why it ended.
+pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, PingError> {
+    let Plan { arms, duration, seed, until, margin, figure, limits, command } = plan;
+    let (count, started) = (arms.len(), rfc3339(SystemTime::now()));
+    let looks = if until.is_some() { LOOKS.len() as u32 } else { 1 };
+    let method = verdict::method(figure, count.saturating_sub(1), looks, margin);
+    let mut stands = Stands::set_up(arms, &command, signals)?;
+    let first = measure(&mut stands, count, duration, seed, until, &method, switch, told);
+    if first.rounds.is_empty() {
+        return Err(match first.laid.ended {
+            Some(Ended::Failed(error)) => error,
+            Some(Ended::Interrupted) => PingError::Interrupted,
+            None => PingError::Row { path: "compare".into(), why: TOO_SHORT.into() },
+        });
+    }
+    let mut record = first.record(&stands, method, seed);
+    (record.started, record.command) = (started, command);
+    record.thresholds = limits.iter().flat_map(|limit| limit.hold(&record)).collect();
+    if record.thresholds.iter().any(|threshold| threshold.crossed) && record.error.is_none() && !record.interrupted {
+        stands.begin_again();
+        let second = measure(&mut stands, count, duration, seed.wrapping_add(1), until, &record.method, switch, told);
+        let again = second.record(&stands, record.method.clone(), seed);
+        let again: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(&again)).collect();
+        limit::confirm(&mut record.thresholds, &again);
+    }
+    Ok(record)
+}
+
+const TOO_SHORT: &str = "the time was over before one round was whole: give it a longer --duration";
+
+/// Rounds, and how they ended.
+struct Measured {
+    rounds: Vec<Round>,
+    laid: Laid,
+    elapsed: Duration,
+}
+
+#[allow(clippy::too_many_arguments, reason = "two calls in one place, and no two of these belong together")]
+fn measure(
+    stands: &mut Stands<'_>,
+    arms: usize,
+    duration: Duration,
+    seed: u64,
+    until: Option<f64>,
+    method: &Method,
+    switch: &mut dyn Switch,
+    told: &mut dyn FnMut(Duration),
+) -> Measured {
+    let layout = Layout { arms, duration, seed, done: 0, length: None };
+    let (mut measured, mut last) = (Vec::new(), Duration::ZERO);
+    let mut looks = LOOKS.iter().map(|share| duration.mul_f64(*share)).peekable();
+    let laid = rounds::run(&layout, stands, switch, &mut |round, _, elapsed| {
+        measured.push(round);
+        last = elapsed;
+        told(elapsed);
+        let looked = looks.next_if(|look| elapsed >= *look).is_some();
+        while looks.next_if(|look| elapsed >= *look).is_some() {}
+        match until {
+            Some(width) if looked && all_narrower(&measured, arms, method, width) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    Measured { rounds: measured, laid, elapsed: last }
+}
+
+fn all_narrower(rounds: &[Round], arms: usize, method: &Method, width: f64) -> bool {
+    let states = States::of(rounds);
+    (1..arms).all(|arm| {
+        let comparison = verdict::compare(rounds, 0, arm, &states, method, Duration::ZERO);
+        let main = comparison.figures.iter().find(|estimate| estimate.figure == method.figure);
+        main.is_some_and(|main| {
+            main.pairs >= verdict::FEWEST as u64 && main.low.zip(main.high).is_some_and(|(low, high)| high / low - 1.0 < width)
+        })
+    })
+}
+
+impl Measured {
+    fn record(&self, stands: &Stands<'_>, method: Method, seed: u64) -> Compare {
+        let states = States::of(&self.rounds);
+        let mut arms = stands.described();
+        arms.iter_mut().enumerate().for_each(|(at, arm)| fill(arm, at, &self.rounds, &states));
+        let comparisons =
+            (1..arms.len()).map(|arm| verdict::compare(&self.rounds, 0, arm, &states, &method, self.elapsed)).collect();
+        Compare {
+            schema: compare::SCHEMA.into(),
+            tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+            command: Vec::new(),
+            started: String::new(),
+            interrupted: matches!(self.laid.ended, Some(Ended::Interrupted)),
+            error: match &self.laid.ended {
+                Some(Ended::Failed(error)) => Some(error.to_string()),
+                _ => None,
+            },
+            host: stands.host(),
+            design: Some(Design {
+                seed,
+                rounds: self.rounds.len() as u32,
+                discarded: DISCARDED,
+                block_ns: self.laid.length.0,
+                warmup_ns: self.laid.warmup.0,
+                elapsed_ns: u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            }),
+            method,
+            states: states.record(self.rounds.iter().flat_map(|round| &round.taken)),
+            warnings: warnings(&arms),
+            arms,
+            comparisons,
+            thresholds: Vec::new(),
+        }
+    }
+}
+
+/// The blocks and figures of an arm.
+pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &States) {
+    let taken = || rounds.iter().map(|round| &round.taken[at]);
+    arm.figures = verdict::figures(taken());
+    arm.transactions = taken().map(|taken| taken.block.transactions).sum();
+    arm.lost = taken().map(|taken| taken.block.lost).sum();
+    arm.segments_out_per_transaction = verdict::middle(taken().filter_map(|taken| taken.segments_out).collect());
+    let state = |taken: &rounds::Taken| states.state(&taken.cores).map(|state| state as u32);
+    arm.blocks =
+        taken().map(|taken| hairpin_record::experiment::ArmBlock { state: state(taken), ..taken.block.clone() }).collect();
+}
+
+/// What concerns all arms.
+fn warnings(arms: &[ArmRecord]) -> Vec<Note> {
+    let lost: Vec<String> = arms.iter().filter(|arm| arm.lost > 0).map(|arm| format!("{} by {}", arm.lost, arm.name)).collect();
+    if lost.is_empty() {
+        return Vec::new();
+    }
+    let message = format!(
+        "requests were never answered in time: {}; a lost request is in no quantile, so an arm that loses looks better than it is",
+        lost.join(", ")
+    );
+    vec![Note { code: "loss".into(), message }]
+}
+
+/// The name of the arm with this index.
+pub(crate) fn name(arm: usize) -> String {
+    letter(arm)
+}

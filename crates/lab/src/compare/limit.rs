@@ -1,0 +1,127 @@
+//! `--fail-if 'p99 > +5%'`: a threshold that an interval must not lie wholly beyond.
+
+use std::str::FromStr;
+
+use hairpin_record::compare::{Compare, Threshold};
+use hairpin_record::experiment::{Estimate, Figure};
+
+/// A threshold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    given: String,
+    figure: Figure,
+    /// More than the ratio is too much; else less is too little.
+    above: bool,
+    ratio: f64,
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Limit, String> {
+        let bad = || {
+            format!("\"{text}\" is no threshold: write a figure, > or <, and a percentage, such as 'p99 > +5%' or 'rate < -3%'")
+        };
+        let at = text.find(['<', '>']).ok_or_else(bad)?;
+        let figure = text[..at].trim().parse()?;
+        let percent = text[at + 1..].trim().strip_suffix('%').ok_or_else(bad)?;
+        let percent: f64 = percent.trim().parse().map_err(|_| bad())?;
+        if !percent.is_finite() || percent <= -100.0 {
+            return Err(bad());
+        }
+        Ok(Limit { given: text.trim().into(), figure, above: text.as_bytes()[at] == b'>', ratio: 1.0 + percent / 100.0 })
+    }
+}
+
+impl Limit {
+    /// Held against every comparison of a record.
+    pub(crate) fn hold(&self, record: &Compare) -> Vec<Threshold> {
+        let held = |comparison: &hairpin_record::compare::Comparison| {
+            let found = comparison.figures.iter().find(|estimate| estimate.figure == self.figure);
+            let (crossed, unknown) = match found.map(|found| self.is_crossed(found)) {
+                Some(Ok(crossed)) => (crossed, None),
+                Some(Err(why)) => (false, Some(why)),
+                None => (false, Some(format!("{} could not be compared: it takes more transactions", self.figure))),
+            };
+            Threshold { given: self.given.clone(), arm: comparison.arm.clone(), crossed, unknown, confirmed: None }
+        };
+        record.comparisons.iter().map(held).collect()
+    }
+
+    /// Whether the interval lies wholly beyond the threshold; why nothing can be said.
+    fn is_crossed(&self, found: &Estimate) -> Result<bool, String> {
+        let (Some(low), Some(high)) = (found.low, found.high) else {
+            return Err(format!("{} has no interval: measure longer", self.figure));
+        };
+        if found.pairs < super::verdict::FEWEST as u64 {
+            return Err(format!("{} pairs of blocks with {} are too few: measure longer", found.pairs, self.figure));
+        }
+        Ok(if self.above { low > self.ratio } else { high < self.ratio })
+    }
+
+    /// The figure.
+    pub fn figure(&self) -> Figure {
+        self.figure
+    }
+}
+
+/// Only what is crossed again is crossed.
+pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
+    for (threshold, again) in first.iter_mut().zip(again) {
+        threshold.confirmed = threshold.crossed.then_some(again.crossed);
+        threshold.crossed &= again.crossed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(low: f64, high: f64) -> Estimate {
+        Estimate {
+            figure: Figure::P99,
+            ratio: Some((low * high).sqrt()),
+            low: Some(low),
+            high: Some(high),
+            difference: None,
+            difference_low: None,
+            difference_high: None,
+            pairs: 40,
+            blocks_per_value: 1.0,
+            autocorrelation: None,
+        }
+    }
+
+    #[test]
+    fn thresholds_parse() {
+        let limit: Limit = "p99 > +5%".parse().unwrap();
+        assert_eq!((limit.figure, limit.above, limit.ratio), (Figure::P99, true, 1.05));
+        let limit: Limit = "rate<-3 %".parse().unwrap();
+        assert_eq!((limit.figure, limit.above, limit.ratio), (Figure::Rate, false, 0.97));
+        for text in ["", "p99", "p99 > 5", "p99 > five%", "p98 > 5%", "> 5%", "rate < -100%", "p99 > inf%"] {
+            assert!(text.parse::<Limit>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn crossed_only_if_the_whole_interval_is_beyond() {
+        let limit: Limit = "p99 > +5%".parse().unwrap();
+        assert_eq!(limit.is_crossed(&estimate(1.051, 1.2)), Ok(true));
+        assert_eq!(limit.is_crossed(&estimate(1.04, 1.2)), Ok(false));
+        let limit: Limit = "p99 < -5%".parse().unwrap();
+        assert_eq!(limit.is_crossed(&estimate(0.9, 0.94)), Ok(true));
+        assert_eq!(limit.is_crossed(&estimate(0.9, 0.96)), Ok(false));
+        assert!(limit.is_crossed(&Estimate { low: None, ..estimate(0.9, 0.94) }).is_err());
+        assert!(limit.is_crossed(&Estimate { pairs: 11, ..estimate(0.9, 0.94) }).is_err());
+    }
+
+    #[test]
+    fn what_is_not_crossed_again_is_not_crossed() {
+        let threshold =
+            |crossed| Threshold { given: "p99 > +5%".into(), arm: "B".into(), crossed, unknown: None, confirmed: None };
+        let mut first = [threshold(true), threshold(true), threshold(false)];
+        confirm(&mut first, &[threshold(true), threshold(false), threshold(true)]);
+        assert_eq!(first.each_ref().map(|threshold| threshold.crossed), [true, false, false]);
+        assert_eq!(first.each_ref().map(|threshold| threshold.confirmed), [Some(true), Some(false), None]);
+    }
+}

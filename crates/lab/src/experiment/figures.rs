@@ -1,0 +1,125 @@
+//! The figures of a block, and of several blocks together.
+
+use std::collections::BTreeMap;
+
+use hairpin_record::experiment::{ArmBlock, Figure};
+use hairpin_units::Quantile;
+
+use super::rounds::Taken;
+
+/// A quantile of times in ns that are ascending, each with how often it came; `None` if fewer than ten lie beyond it.
+///
+/// A clock has steps, and a histogram has buckets. A time stands for the space between its neighbours, and the quantile is interpolated within it: so a
+/// shift of less than a step is seen, as the shares of two steps change.
+pub(crate) fn quantile(times: &[(u64, u64)], q: Quantile) -> Option<f64> {
+    let count: u64 = times.iter().map(|(_, times)| times).sum();
+    if !q.is_supported_by(count) {
+        return None;
+    }
+    let rank = q.get() * count as f64;
+    let mut below = 0.0;
+    for (at, (ns, often)) in times.iter().enumerate() {
+        let often = *often as f64;
+        if below + often >= rank {
+            let between = |other: Option<&(u64, u64)>| other.map(|(other, _)| f64::midpoint(*other as f64, *ns as f64));
+            let low = between(at.checked_sub(1).and_then(|at| times.get(at))).unwrap_or(*ns as f64);
+            let high = between(times.get(at + 1)).unwrap_or(*ns as f64);
+            return Some(low + (high - low) * (rank - below) / often);
+        }
+        below += often;
+    }
+    None
+}
+
+/// Several blocks' times as one.
+pub(crate) fn together<'a>(blocks: impl Iterator<Item = &'a Taken>) -> Vec<(u64, u64)> {
+    let mut all = BTreeMap::new();
+    for (ns, often) in blocks.flat_map(|taken| &taken.times) {
+        *all.entry(*ns).or_insert(0) += often;
+    }
+    all.into_iter().collect()
+}
+
+/// The quantile that a figure is, if it is one.
+pub(crate) fn as_quantile(figure: Figure) -> Option<Quantile> {
+    match figure {
+        Figure::P50 => Some(Quantile::P50),
+        Figure::P99 => Some(Quantile::P99),
+        Figure::P999 => Some(Quantile::P999),
+        Figure::Rate | Figure::Cpu => None,
+    }
+}
+
+/// Figures of a block that are no quantiles.
+pub(crate) fn of_block(block: &ArmBlock, figure: Figure) -> Option<f64> {
+    let found = match figure {
+        Figure::P50 => block.p50_ns,
+        Figure::P99 => block.p99_ns,
+        Figure::P999 => block.p999_ns,
+        Figure::Rate => (block.duration_ns > 0).then(|| block.transactions as f64 / block.duration_ns as f64 * 1e9),
+        Figure::Cpu => block.cpu_ns,
+    };
+    found.filter(|value| value.is_finite() && *value > 0.0)
+}
+
+/// A figure of both sides of pairs. Where one block has too few transactions for a quantile, the blocks of neighbouring pairs are put together until both
+/// sides have enough: quantiles are never averaged. Returns the values and how many blocks each stands for.
+pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64, f64)>, f64) {
+    let Some(q) = as_quantile(figure) else {
+        let values = pairs.iter().filter_map(|(a, b)| Some((of_block(&a.block, figure)?, of_block(&b.block, figure)?)));
+        return (values.collect(), 1.0);
+    };
+    let mut values = Vec::new();
+    let (mut from, mut used) = (0, 0);
+    for end in 1..=pairs.len() {
+        let group = &pairs[from..end];
+        let first: u64 = group.iter().map(|(a, _)| a.block.transactions).sum();
+        let second: u64 = group.iter().map(|(_, b)| b.block.transactions).sum();
+        if !q.is_supported_by(first.min(second)) {
+            continue;
+        }
+        let both = (together(group.iter().map(|(a, _)| *a)), together(group.iter().map(|(_, b)| *b)));
+        let value = quantile(&both.0, q).zip(quantile(&both.1, q)).filter(|(a, b)| *a > 0.0 && *b > 0.0);
+        if let Some(value) = value {
+            values.push(value);
+            used += group.len();
+        }
+        from = end;
+    }
+    let each = if values.is_empty() { 1.0 } else { used as f64 / values.len() as f64 };
+    (values, each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(times: &[(u64, u64)]) -> Taken {
+        let block = ArmBlock { transactions: times.iter().map(|(_, often)| often).sum(), ..ArmBlock::default() };
+        Taken { block, times: times.into(), ..Taken::default() }
+    }
+
+    #[test]
+    fn quantiles_lie_between_the_steps() {
+        // Half the times at 100 and half at 110: the median lies between, and moves as the shares do.
+        let at = |often: u64| quantile(&[(90, 100), (100, often), (110, 1000 - often), (120, 100)], Quantile::P50).unwrap();
+        assert!((at(500) - 105.0).abs() < 1e-9);
+        assert!(at(490) > at(500) && at(510) < at(500));
+        assert!((at(490) - at(500) - 0.2).abs() < 0.05);
+        assert_eq!(quantile(&[(100, 999)], Quantile::P99), None);
+        assert_eq!(quantile(&[(100, 1000)], Quantile::P99), Some(100.0));
+    }
+
+    #[test]
+    fn blocks_are_put_together_until_the_quantile_is_supported() {
+        let (a, b) = (taken(&[(100, 390), (200, 10)]), taken(&[(100, 300), (300, 100)]));
+        let pairs = vec![(&a, &b); 7];
+        // 400 a block: three make the thousand that p99 takes, and the seventh pair is left over.
+        let (values, each) = of_pairs(&pairs, Figure::P99);
+        assert_eq!((values.len(), each), (2, 3.0));
+        assert!(values[0].0 > 150.0 && values[0].1 > 250.0, "{values:?}");
+        let (values, each) = of_pairs(&pairs, Figure::P50);
+        assert_eq!((values.len(), each), (7, 1.0));
+        assert_eq!(of_pairs(&pairs, Figure::P999).0, []);
+    }
+}

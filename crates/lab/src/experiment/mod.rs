@@ -1,0 +1,36 @@
+//! The experimental method: arms measured in short blocks, interleaved in random order, and what their pairs say.
+//!
+//! ```text
+//!   rounds    one block of every arm in random order, again and again         switch   what is done to the host before a block, if anything
+//!   stands    the real blocks: rows on stages that stand all the time         states   which blocks saw the same distance between the two cores
+//!   figures   a block's quantiles, and of several together                    verdict  pairs ─▶ ratios with intervals ─▶ one word
+//! ```
+//! Rounds, states, figures and verdict touch no clock and no socket: the tests run them over simulated blocks.
+
+pub(crate) mod figures;
+mod random;
+pub(crate) mod rounds;
+pub(crate) mod stands;
+pub(crate) mod states;
+pub(crate) mod verdict;
+
+use hairpin_iopath::job::Job;
+
+pub use self::rounds::{NoSwitch, Switch};
+use crate::floor::Declared;
+use crate::ping::Target;
+
+/// One way to do the work.
+#[derive(Debug)]
+pub struct Arm {
+    /// What the user wrote for it.
+    pub given: String,
+    /// Where to.
+    pub target: Target,
+    /// Use IPv6 on a link of our own.
+    pub ipv6: bool,
+    /// What to do; its duration and warm-up are those of a block, which the experiment chooses.
+    pub job: Job,
+    /// The latency that the path `niq` is to emulate.
+    pub floor: Option<Declared>,
+}

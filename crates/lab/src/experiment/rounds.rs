@@ -1,0 +1,287 @@
+//! Rounds: one block of every arm in random order, until time is up or enough is known.
+//!
+//! ```text
+//!   discarded rounds    B A │ A B            everything warms up; the arms' rates choose the length of the blocks
+//!   rounds              A B │ B A │ B A │ …   switch to the arm, warm up, measure: nothing else runs meanwhile
+//! ```
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use hairpin_record::experiment::ArmBlock;
+use hairpin_units::Nanos;
+
+use super::random::Random;
+use crate::ping::PingError;
+
+/// Rounds that warm everything up.
+pub(crate) const DISCARDED: u32 = 2;
+/// A block is not shorter than this unless the whole experiment is …
+const SHORTEST: Nanos = Nanos::from_millis(50);
+/// … and not longer, so that what drifts is shared by the blocks of a round.
+const LONGEST: Nanos = Nanos::from_millis(500);
+/// No block is shorter.
+const LEAST: Nanos = Nanos::from_millis(20);
+/// Transactions that a block is to have: p99 takes a thousand.
+const WANTED: f64 = 1_200.0;
+/// A short experiment has at least so many rounds, if that can be had.
+const ROUNDS: u32 = 32;
+/// Warm-up of a block, and the share of its length if that is more.
+const WARMUP: Nanos = Nanos::from_millis(5);
+const WARMUP_SHARE: u64 = 10;
+
+/// One block, and every RTT of it with how often it came.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Taken {
+    /// Its figures.
+    pub(crate) block: ArmBlock,
+    /// Ascending; each distinct time in ns and how often it came.
+    pub(crate) times: Vec<(u64, u64)>,
+    /// Every cache-line round trip beside it in ns.
+    pub(crate) cores: Vec<u64>,
+    /// TCP segments per transaction that the client sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) segments_out: Option<f64>,
+}
+
+/// One block of every arm.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Round {
+    /// By arm, in the order of the arms, not that of measuring.
+    pub(crate) taken: Vec<Taken>,
+}
+
+/// Why there is no block.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Ctrl-C.
+    Interrupted,
+    /// An arm failed.
+    Failed(PingError),
+}
+
+/// Measures blocks.
+pub(crate) trait Bench {
+    /// Measures one block of this arm.
+    fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended>;
+    /// Since the experiment began.
+    fn elapsed(&self) -> Duration;
+}
+
+/// Makes the host as an arm wants it: settings that are no part of a path, such as the host's knobs.
+pub trait Switch {
+    /// Called before each block, outside measured time.
+    ///
+    /// # Errors
+    /// Why the host cannot be made so; it ends the experiment.
+    fn to(&mut self, arm: usize) -> Result<(), String>;
+}
+
+/// Leaves the host as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSwitch;
+
+impl Switch for NoSwitch {
+    fn to(&mut self, _arm: usize) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// How the blocks are laid out.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// Arms.
+    pub(crate) arms: usize,
+    /// The whole experiment.
+    pub(crate) duration: Duration,
+    /// Of the random order.
+    pub(crate) seed: u64,
+    /// Rounds that were measured before, in an experiment that was broken off.
+    pub(crate) done: u32,
+    /// The blocks' length where it is known already.
+    pub(crate) length: Option<Nanos>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Laid {
+    /// Length of the blocks.
+    pub(crate) length: Nanos,
+    /// Their warm-up.
+    pub(crate) warmup: Nanos,
+    /// Why it ended before its time, if it did.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// Measures rounds, and hands on each one that is whole; `keep` may end it.
+pub(crate) fn run(
+    layout: &Layout,
+    bench: &mut dyn Bench,
+    switch: &mut dyn Switch,
+    keep: &mut dyn FnMut(Round, Nanos, Duration) -> ControlFlow<()>,
+) -> Laid {
+    let mut random = Random::new(layout.seed);
+    // An experiment that goes on has the orders that it would have had.
+    (0..layout.done).for_each(|_| drop(random.order(layout.arms)));
+    let mut laid = Laid { length: layout.length.unwrap_or(SHORTEST), warmup: WARMUP, ended: None };
+    let mut slowest = f64::INFINITY;
+    let mut number = 0;
+    while bench.elapsed() < layout.duration {
+        laid.warmup = WARMUP.max(Nanos(laid.length.0 / WARMUP_SHARE));
+        let counts = number >= DISCARDED;
+        let order = random.order(layout.arms);
+        let round = match one(&order, counts.then_some(layout.done + number - DISCARDED), &laid, bench, switch) {
+            Ok(round) => round,
+            Err(ended) => {
+                laid.ended = Some(ended);
+                break;
+            }
+        };
+        number += 1;
+        if counts {
+            if keep(round, laid.length, bench.elapsed()).is_break() {
+                break;
+            }
+            continue;
+        }
+        let rates = round.taken.iter().map(|taken| taken.block.transactions as f64 / (taken.block.duration_ns as f64).max(1.0));
+        slowest = rates.fold(slowest, f64::min);
+        if number == DISCARDED && layout.length.is_none() {
+            laid.length = length(slowest, layout);
+        }
+    }
+    laid
+}
+
+fn one(
+    order: &[usize],
+    number: Option<u32>,
+    laid: &Laid,
+    bench: &mut dyn Bench,
+    switch: &mut dyn Switch,
+) -> Result<Round, Ended> {
+    let mut taken = vec![Taken::default(); order.len()];
+    for arm in order {
+        let failed = |why| Ended::Failed(PingError::Row { path: format!("arm {}", letter(*arm)), why });
+        switch.to(*arm).map_err(failed)?;
+        taken[*arm] = bench.block(*arm, laid.length, laid.warmup)?;
+        taken[*arm].block.round = number.unwrap_or(0);
+    }
+    Ok(Round { taken })
+}
+
+/// Long enough for p99 at the rate of the slowest arm, in transactions per ns; short enough for many rounds.
+fn length(slowest: f64, layout: &Layout) -> Nanos {
+    let supported = if slowest > 0.0 { Nanos((WANTED / slowest).min(LONGEST.0 as f64) as u64) } else { LONGEST };
+    let share = layout.duration / (layout.arms.max(1) as u32 * ROUNDS);
+    let share = Nanos(u64::try_from(share.as_nanos()).unwrap_or(u64::MAX));
+    supported.clamp(SHORTEST, LONGEST).min(share).max(LEAST)
+}
+
+/// A, B … Z, then AA, AB …
+pub(crate) fn letter(arm: usize) -> String {
+    let last = char::from(b'A' + (arm % 26) as u8);
+    if arm < 26 { last.into() } else { letter(arm / 26 - 1) + &last.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Clockwork {
+        now: Duration,
+        asked: Vec<(usize, Nanos)>,
+        per_s: f64,
+        fails_at: Option<usize>,
+    }
+
+    impl Bench for Clockwork {
+        fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended> {
+            if self.fails_at == Some(self.asked.len()) {
+                return Err(Ended::Interrupted);
+            }
+            self.asked.push((arm, length));
+            self.now += Duration::from(length) + Duration::from(warmup);
+            let block = ArmBlock {
+                transactions: (self.per_s * length.as_secs_f64()) as u64,
+                duration_ns: length.0,
+                ..ArmBlock::default()
+            };
+            Ok(Taken { block, ..Taken::default() })
+        }
+
+        fn elapsed(&self) -> Duration {
+            self.now
+        }
+    }
+
+    fn layout(duration: Duration) -> Layout {
+        Layout { arms: 2, duration, seed: 3, done: 0, length: None }
+    }
+
+    fn lay(bench: &mut Clockwork, layout: &Layout) -> (Laid, Vec<Round>) {
+        let mut rounds = Vec::new();
+        let laid = run(layout, bench, &mut NoSwitch, &mut |round, _, _| {
+            rounds.push(round);
+            ControlFlow::Continue(())
+        });
+        (laid, rounds)
+    }
+
+    fn bench(per_s: f64) -> Clockwork {
+        Clockwork { now: Duration::ZERO, asked: Vec::new(), per_s, fails_at: None }
+    }
+
+    #[test]
+    fn every_round_has_every_arm_once_and_the_first_do_not_count() {
+        let mut clockwork = bench(200_000.0);
+        let (laid, rounds) = lay(&mut clockwork, &layout(Duration::from_secs(11)));
+        assert_eq!(laid.length, SHORTEST);
+        assert_eq!(clockwork.asked.len(), 2 * (rounds.len() + DISCARDED as usize));
+        for two in clockwork.asked.chunks(2) {
+            assert_eq!(two[0].0 + two[1].0, 1, "one of each");
+        }
+        let numbers: Vec<u32> = rounds.iter().map(|round| round.taken[1].block.round).collect();
+        assert_eq!(numbers, (0..rounds.len() as u32).collect::<Vec<_>>());
+        assert!(rounds.len() >= 95, "{}", rounds.len());
+        let first: usize = clockwork.asked.iter().step_by(2).map(|(arm, _)| arm).sum();
+        assert!((30..70).contains(&first), "either arm begins about as often: {first}");
+    }
+
+    #[test]
+    fn slow_arms_have_longer_blocks_and_short_experiments_shorter_ones() {
+        // 1,200 transactions at 8,000 a second take 150 ms.
+        assert_eq!(lay(&mut bench(8_000.0), &layout(Duration::from_secs(30))).0.length, Nanos::from_millis(150));
+        assert_eq!(lay(&mut bench(100.0), &layout(Duration::from_secs(100))).0.length, LONGEST);
+        assert_eq!(lay(&mut bench(10_000.0), &layout(Duration::from_secs(2))).0.length, Nanos(31_250_000));
+    }
+
+    #[test]
+    fn a_round_that_is_cut_off_does_not_count() {
+        let mut clockwork = Clockwork { fails_at: Some(2 * 5 + 1), ..bench(200_000.0) };
+        let (laid, rounds) = lay(&mut clockwork, &layout(Duration::from_secs(11)));
+        assert!(matches!(laid.ended, Some(Ended::Interrupted)));
+        assert_eq!(rounds.len(), 3);
+    }
+
+    #[test]
+    fn what_is_switched_is_switched_before_each_block() {
+        struct Counting(Vec<usize>);
+        impl Switch for Counting {
+            fn to(&mut self, arm: usize) -> Result<(), String> {
+                self.0.push(arm);
+                if self.0.len() > 6 { Err("it does not move".into()) } else { Ok(()) }
+            }
+        }
+        let (mut clockwork, mut switch) = (bench(200_000.0), Counting(Vec::new()));
+        let laid = run(&layout(Duration::from_secs(9)), &mut clockwork, &mut switch, &mut |_, _, _| ControlFlow::Continue(()));
+        assert_eq!(clockwork.asked.iter().map(|(arm, _)| *arm).collect::<Vec<_>>(), switch.0[..6]);
+        let Some(Ended::Failed(error)) = laid.ended else { panic!("{laid:?}") };
+        assert!(error.to_string().contains("it does not move"), "{error}");
+    }
+
+    #[test]
+    fn letters_go_on_after_z() {
+        assert_eq!([0, 25, 26, 52].map(letter), ["A", "Z", "AA", "BA"]);
+    }
+}

@@ -1,0 +1,205 @@
+//! The real blocks: a row each, on stages that stand all the time.
+//!
+//! Arms with one target share a stage. Its two workers wait in a blocking receive between rows, so an arm that is not measured is parked by construction. A
+//! row opens new sockets: the client's port changes within every arm alike.
+
+use std::time::{Duration, Instant};
+
+use hairpin_iopath::job::Job;
+use hairpin_iopath::option::MODE;
+use hairpin_record::compare::Arm as Described;
+use hairpin_record::experiment::{ArmBlock, Figure};
+use hairpin_record::histogram::Decoded;
+use hairpin_record::run::{ClockFacts, Granted, HostFacts, Hosts, Link, Row, Side};
+use hairpin_record::warning::Note;
+use hairpin_sys::signal::Signals;
+use hairpin_units::Nanos;
+
+use super::Arm;
+use super::figures::{as_quantile, quantile};
+use super::rounds::{Bench, Ended, Taken, letter};
+use crate::ping::{self, NoWatcher, PingError, Plan};
+use crate::row::{self, Surroundings};
+use crate::stage::{RowEnd, Stage};
+
+/// What a row's measured time has beside its block: the cache line before it.
+const BESIDE: Nanos = Nanos::from_millis(3);
+
+/// Every stage, and the arms on them.
+pub(crate) struct Stands<'a> {
+    stages: Vec<Standing>,
+    arms: Vec<Placed>,
+    signals: &'a Signals,
+    began: Instant,
+    rows: usize,
+}
+
+struct Standing {
+    stage: Stage,
+    hosts: Hosts,
+    clock: ClockFacts,
+    link: Link,
+}
+
+struct Placed {
+    stage: usize,
+    job: Job,
+    given: String,
+    granted: Vec<Granted>,
+    warnings: Vec<Note>,
+    /// Modes that are chosen by trial are chosen once.
+    settled: bool,
+}
+
+impl<'a> Stands<'a> {
+    /// Checks every arm, then sets up a stage for each target.
+    pub(crate) fn set_up(arms: Vec<Arm>, command: &[String], signals: &'a Signals) -> Result<Stands<'a>, PingError> {
+        let mut plans: Vec<Plan> = Vec::new();
+        let mut placed = Vec::new();
+        for arm in arms {
+            let job = ping::emulating(&arm.job, arm.floor.as_ref())?;
+            let stage = plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6);
+            let stage = stage.unwrap_or_else(|| {
+                plans.push(Plan {
+                    target: arm.target,
+                    ipv6: arm.ipv6,
+                    rows: Vec::new(),
+                    raw: None,
+                    shown: Vec::new(),
+                    floor: arm.floor,
+                    command: command.into(),
+                });
+                plans.len() - 1
+            });
+            plans[stage].rows.push(job.clone());
+            placed.push(Placed { stage, job, given: arm.given, granted: Vec::new(), warnings: Vec::new(), settled: false });
+        }
+        for plan in &plans {
+            ping::check(plan)?;
+        }
+        let mut stages = Vec::new();
+        for plan in &plans {
+            let mut stage = Stage::set_up(plan, None)?;
+            let (hosts, clock) = stage.facts(plan)?;
+            let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
+            let link = stage.link(plan, mtu);
+            stages.push(Standing { stage, hosts, clock, link });
+        }
+        Ok(Stands { stages, arms: placed, signals, began: Instant::now(), rows: 0 })
+    }
+
+    /// The next experiment on the same stages.
+    pub(crate) fn begin_again(&mut self) {
+        self.began = Instant::now();
+    }
+
+    /// The host on which the clients run.
+    pub(crate) fn host(&self) -> Option<HostFacts> {
+        self.stages.first().map(|standing| standing.hosts.client.clone())
+    }
+
+    /// What the record says of each arm beside its figures.
+    pub(crate) fn described(&self) -> Vec<Described> {
+        let describe = |(at, arm): (usize, &Placed)| Described {
+            name: letter(at),
+            given: arm.given.clone(),
+            path: arm.job.spec.to_string(),
+            request_bytes: arm.job.request.into(),
+            reply_bytes: arm.job.reply.into(),
+            flows: arm.job.flows,
+            outstanding: arm.job.outstanding,
+            link: Some(self.stages[arm.stage].link.clone()),
+            granted: arm.granted.clone(),
+            warnings: arm.warnings.clone(),
+            ..Described::default()
+        };
+        self.arms.iter().enumerate().map(describe).collect()
+    }
+}
+
+impl Bench for Stands<'_> {
+    fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended> {
+        let at = self.began.elapsed();
+        let placed = &mut self.arms[arm];
+        let standing = &mut self.stages[placed.stage];
+        let job = Job { duration: Some(Nanos(length.0 + BESIDE.0)), count: None, warmup, ..placed.job.clone() };
+        let measured = standing.stage.row(&job, self.rows, self.signals, &mut NoWatcher).map_err(|end| match end {
+            RowEnd::Interrupted => Ended::Interrupted,
+            RowEnd::Failed(error) => Ended::Failed(error),
+        })?;
+        self.rows += 1;
+        if measured.interrupted {
+            return Err(Ended::Interrupted);
+        }
+        let failed = |why| Ended::Failed(PingError::Row { path: job.spec.to_string(), why });
+        if let Some(why) = measured.client.error.clone() {
+            return Err(failed(why));
+        }
+        let around = Surroundings { hosts: &standing.hosts, one_host: standing.stage.server.is_here(), shown: &[] };
+        let row = row::join(&job, measured.client, measured.server, &mut standing.clock, around);
+        placed.keep(&row);
+        let at_ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+        taken(&row, at_ns).map_err(|error| failed(error.to_string()))
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+impl Placed {
+    /// What the row says of the arm: what was refused, what it warns of, and the mode that its path chose.
+    fn keep(&mut self, row: &Row) {
+        for granted in row.granted.iter().filter(|granted| granted.asked != granted.got) {
+            if !self.granted.contains(granted) {
+                self.granted.push(granted.clone());
+            }
+        }
+        for note in &row.warnings {
+            // A short block has its own reasons for some of them: its states are looked at over all blocks, and its seconds are tenths.
+            let of_blocks = ["core-states", "involuntary-switches", "foreign-time", "too-few-samples"];
+            if !of_blocks.contains(&note.code.as_str()) && !self.warnings.iter().any(|known| known.code == note.code) {
+                self.warnings.push(note.clone());
+            }
+        }
+        if !self.settled {
+            self.settled = true;
+            for granted in row.granted.iter().filter(|granted| granted.option == MODE.name) {
+                let side = match granted.side {
+                    Side::Client => &mut self.job.spec.client,
+                    Side::Server => &mut self.job.spec.server,
+                };
+                if side.options.get(&MODE).is_none() && side.path.options().iter().any(|def| def.name == MODE.name) {
+                    // What the path says it got is one of the option's values; else it goes on choosing for itself.
+                    let _ = side.options.add(&MODE, &granted.got);
+                }
+            }
+        }
+    }
+}
+
+/// What of a row is a block's.
+fn taken(row: &Row, at_ns: u64) -> Result<Taken, hairpin_record::histogram::DecodeError> {
+    let times: Vec<(u64, u64)> = Decoded::decode(&row.histogram)?.counts().collect();
+    let of = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));
+    let cores: Vec<u64> = row.blocks.iter().filter_map(|block| block.core_rtt_ns).collect();
+    let cpu = match &row.cpu.server {
+        Some(server) => row.cpu.client.per_transaction_ns.zip(server.per_transaction_ns).map(|(client, server)| client + server),
+        None => row.cpu.client.per_transaction_ns,
+    };
+    let block = ArmBlock {
+        round: 0,
+        at_ns,
+        transactions: row.transactions,
+        lost: row.lost,
+        duration_ns: row.duration_ns,
+        p50_ns: of(Figure::P50),
+        p99_ns: of(Figure::P99),
+        p999_ns: of(Figure::P999),
+        cpu_ns: cpu,
+        core_rtt_ns: cores.iter().copied().max(),
+        state: None,
+    };
+    let segments_out = row.tcp.as_ref().and_then(|tcp| tcp.client.segments_out_per_transaction);
+    Ok(Taken { block, times, cores, segments_out })
+}

@@ -1,0 +1,112 @@
+//! The states of the two cores: blocks whose distance was about the same.
+//!
+//! On a virtual machine the hypervisor moves virtual CPUs, and with them how fast two cores hand data to each other. It stays so for seconds, and every
+//! local round trip changes in step. Pairs of blocks in different states say nothing of the arms.
+
+use hairpin_record::experiment::State;
+
+use super::rounds::{Round, Taken};
+use crate::row::STATES_APART;
+
+/// The states that were seen, nearest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct States {
+    /// Where each but the last one ends, in ns.
+    ends: Vec<f64>,
+    /// The median of each.
+    medians: Vec<u64>,
+}
+
+impl States {
+    /// Of all blocks.
+    pub(crate) fn of(rounds: &[Round]) -> States {
+        States::of_cores(rounds.iter().flat_map(|round| &round.taken).flat_map(|taken| taken.cores.iter().copied()))
+    }
+
+    /// Of all cache-line round trips.
+    pub(crate) fn of_cores(cores: impl Iterator<Item = u64>) -> States {
+        let mut cores: Vec<u64> = cores.filter(|ns| *ns > 0).collect();
+        cores.sort_unstable();
+        let mut states = States::default();
+        split(&cores, &mut states);
+        states
+    }
+
+    /// How many there are; 1 where the sides share no memory.
+    pub(crate) fn len(&self) -> usize {
+        self.medians.len().max(1)
+    }
+
+    /// The state of a block; `None` if it changed, or if others know it and this block does not.
+    pub(crate) fn state(&self, cores: &[u64]) -> Option<usize> {
+        if self.medians.is_empty() {
+            return Some(0);
+        }
+        let of = |ns: &u64| self.ends.iter().filter(|end| *ns as f64 > **end).count();
+        let first = of(cores.first()?);
+        cores.iter().all(|ns| of(ns) == first).then_some(first)
+    }
+
+    /// As the record has them.
+    pub(crate) fn record<'a>(&self, taken: impl Iterator<Item = &'a Taken>) -> Vec<State> {
+        let mut states: Vec<State> =
+            (0..self.len()).map(|at| State { core_rtt_ns: self.medians.get(at).copied(), blocks: 0 }).collect();
+        for state in taken.filter_map(|taken| self.state(&taken.cores)) {
+            states[state].blocks += 1;
+        }
+        states
+    }
+}
+
+/// Splits in two where the squares of the logarithms' distances from their means are least, as often as the halves lie far enough apart.
+fn split(sorted: &[u64], states: &mut States) {
+    let median = |values: &[u64]| values[values.len() / 2];
+    if sorted.is_empty() {
+        return;
+    }
+    let logs: Vec<f64> = sorted.iter().map(|ns| (*ns as f64).ln()).collect();
+    let all: f64 = logs.iter().sum();
+    let (mut before, mut best) = (0.0, (f64::NEG_INFINITY, 0));
+    for (at, log) in logs.iter().enumerate().take(logs.len() - 1) {
+        before += log;
+        let (low, high) = ((at + 1) as f64, (logs.len() - at - 1) as f64);
+        // What lies between the halves is most where what lies within them is least.
+        let between = before * before / low + (all - before) * (all - before) / high;
+        if between > best.0 && sorted[at] < sorted[at + 1] {
+            best = (between, at + 1);
+        }
+    }
+    let (near, far) = sorted.split_at(best.1);
+    if near.is_empty() || (median(far) as f64) < median(near) as f64 * STATES_APART {
+        states.medians.push(median(sorted));
+        return;
+    }
+    split(near, states);
+    states.ends.push(((near[near.len() - 1] as f64) * (far[0] as f64)).sqrt());
+    split(far, states);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_distances_are_two_states_and_noise_is_none() {
+        let one = States::of_cores((0..200).map(|i| 118 + i % 14));
+        assert_eq!((one.len(), one.state(&[125]), one.state(&[160])), (1, Some(0), Some(0)));
+        let two = States::of_cores((0..200).map(|i| if i % 3 == 0 { 500 + i % 30 } else { 118 + i % 14 }));
+        assert_eq!(two.len(), 2);
+        assert_eq!((two.state(&[120, 130]), two.state(&[505])), (Some(0), Some(1)));
+        assert_eq!(two.state(&[120, 505]), None, "it changed within the block");
+        assert_eq!(two.state(&[]), None, "others know theirs");
+        let three = States::of_cores((0..300).map(|i| [60, 120, 500][i % 3] + i as u64 % 9));
+        assert_eq!((three.len(), three.state(&[62]), three.state(&[125]), three.state(&[501])), (3, Some(0), Some(1), Some(2)));
+    }
+
+    #[test]
+    fn without_shared_memory_there_is_one() {
+        let none = States::of_cores(std::iter::empty());
+        assert_eq!((none.len(), none.state(&[])), (1, Some(0)));
+        assert_eq!(none.record([Taken::default()].iter()), [State { core_rtt_ns: None, blocks: 1 }]);
+    }
+}

@@ -1,0 +1,349 @@
+//! From rounds to one word: pairs within a round and a state, ratios with intervals, a verdict.
+//!
+//! ```text
+//!   rounds ──▶ pairs of one state ──▶ ln(b / a) per figure ──▶ interval per state ──▶ combined by weight ──▶ faster │ slower │ same │ unclear
+//!                  └ others are dropped and counted                └ states with fewer than 12 pairs are left out
+//! ```
+
+use hairpin_record::compare::{Comparison, Figures, Method};
+use hairpin_record::experiment::{Estimate, Figure, Verdict};
+use hairpin_record::paired::{self, Shift};
+use std::time::Duration;
+
+use super::figures::{as_quantile, of_block, of_pairs, quantile, together};
+use super::rounds::{Round, Taken, letter};
+use super::states::States;
+
+/// Fewer pairs tell nothing.
+pub(crate) const FEWEST: usize = 12;
+/// All intervals of an experiment together hold the truth with this confidence.
+const CONFIDENCE: f64 = 0.95;
+
+/// Intervals for so many comparisons, looked at so often.
+pub(crate) fn method(figure: Figure, comparisons: usize, looks: u32, margin: f64) -> Method {
+    let shares = (Figure::ALL.len() * comparisons.max(1)) as f64 * f64::from(looks.max(1));
+    Method { figure, confidence: CONFIDENCE, confidence_each: 1.0 - (1.0 - CONFIDENCE) / shares, looks, margin }
+}
+
+/// The arm `b` held against the arm `a`.
+pub(crate) fn compare(rounds: &[Round], a: usize, b: usize, states: &States, method: &Method, elapsed: Duration) -> Comparison {
+    let pairs = by_state(rounds, a, b, states);
+    let kept: usize = pairs.iter().map(Vec::len).sum();
+    let mut used = Vec::new();
+    let mut figures = Vec::new();
+    for figure in Figure::ALL {
+        let (estimate, from) = estimate(&pairs, figure, method.confidence_each);
+        if figure == method.figure {
+            used = from;
+        }
+        figures.extend(estimate);
+    }
+    let main = figures.iter().find(|estimate| estimate.figure == method.figure);
+    let verdict = main.map_or(Verdict::Unclear, |main| verdict(main, method.margin));
+    Comparison {
+        arm: letter(b),
+        against: letter(a),
+        verdict,
+        needs_s: (verdict == Verdict::Unclear).then(|| needs(main, kept, method.margin, elapsed)).flatten(),
+        pairs: kept as u64,
+        dropped: (rounds.len() - kept) as u64,
+        states_used: used,
+        figures,
+    }
+}
+
+/// Pairs of each state.
+fn by_state<'a>(rounds: &'a [Round], a: usize, b: usize, states: &States) -> Vec<Vec<(&'a Taken, &'a Taken)>> {
+    let mut pairs = vec![Vec::new(); states.len()];
+    for round in rounds {
+        let (one, other) = (&round.taken[a], &round.taken[b]);
+        if let (Some(state), Some(same)) = (states.state(&one.cores), states.state(&other.cores))
+            && state == same
+        {
+            pairs[state].push((one, other));
+        }
+    }
+    pairs
+}
+
+/// A figure's ratio from the pairs of all states that have enough; of the state with most if none has. And which states those are.
+fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) -> (Option<Estimate>, Vec<u32>) {
+    let values: Vec<(usize, Vec<(f64, f64)>, f64)> = pairs
+        .iter()
+        .enumerate()
+        .map(|(state, pairs)| {
+            let (values, each) = of_pairs(pairs, figure);
+            (state, values, each)
+        })
+        .collect();
+    let most = values.iter().map(|(_, values, _)| values.len()).max().unwrap_or(0);
+    let enough = most.min(FEWEST).max(1);
+    let mut parts = Vec::new();
+    let (mut used, mut base, mut count, mut blocks, mut alike) = (Vec::new(), Vec::new(), 0, 0.0, 0.0);
+    for (state, values, each) in values.iter().filter(|(_, values, _)| values.len() >= enough) {
+        // Where no state has enough, one of those that have most.
+        if most < FEWEST && !used.is_empty() {
+            break;
+        }
+        let logs: Vec<f64> = values.iter().map(|(a, b)| (b / a).ln()).collect();
+        let Some(shift) = paired::shift(&logs, confidence) else { continue };
+        parts.push((values.len() as f64, shift));
+        used.push(*state as u32);
+        base.extend(values.iter().map(|(a, _)| *a));
+        count += values.len();
+        blocks += each * values.len() as f64;
+        alike += paired::alike(&logs) * values.len() as f64;
+    }
+    if parts.is_empty() {
+        return (None, used);
+    }
+    parts.iter_mut().for_each(|(weight, _)| *weight /= count as f64);
+    let ratio = Shift::combined(&parts).ratio();
+    let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);
+    let base = middle(base);
+    let difference = |ratio: Option<f64>| Some((ratio? - 1.0) * base?);
+    let (low, high) = (finite(ratio.low), finite(ratio.high));
+    let estimate = Estimate {
+        figure,
+        ratio: finite(ratio.ratio),
+        low,
+        high,
+        difference: difference(finite(ratio.ratio)),
+        difference_low: difference(low),
+        difference_high: difference(high),
+        pairs: count as u64,
+        blocks_per_value: blocks / count as f64,
+        autocorrelation: Some(alike / count as f64),
+    };
+    (Some(estimate), used)
+}
+
+/// The word for an interval.
+pub(crate) fn verdict(estimate: &Estimate, margin: f64) -> Verdict {
+    let (Some(low), Some(high)) = (estimate.low, estimate.high) else { return Verdict::Unclear };
+    if estimate.pairs < FEWEST as u64 {
+        return Verdict::Unclear;
+    }
+    let more_is_better = estimate.figure.more_is_better();
+    if low > 1.0 {
+        return if more_is_better { Verdict::Faster } else { Verdict::Slower };
+    }
+    if high < 1.0 {
+        return if more_is_better { Verdict::Slower } else { Verdict::Faster };
+    }
+    if within(low, high, margin) { Verdict::Same } else { Verdict::Unclear }
+}
+
+/// True if the whole interval is within the margin of 1; either way round, so that exchanging the arms changes nothing.
+pub(crate) fn within(low: f64, high: f64, margin: f64) -> bool {
+    low >= 1.0 / (1.0 + margin) && high <= 1.0 + margin
+}
+
+/// How long the experiment would have to last for a verdict, in s, if what was seen until now goes on: the interval narrows with the square root of the pairs.
+fn needs(main: Option<&Estimate>, kept: usize, margin: f64, elapsed: Duration) -> Option<f64> {
+    let so_far = elapsed.as_secs_f64();
+    let pairs = main.map_or(0, |main| main.pairs);
+    // Some pairs more than the fewest: rounds are dropped by chance.
+    let for_pairs = |have: f64| so_far * FEWEST as f64 * 1.5 / have;
+    let Some((ratio, low, high)) = main.and_then(|main| Some((main.ratio?, main.low?, main.high?))) else {
+        return (pairs.max(kept as u64) > 0).then(|| for_pairs(pairs.max(1) as f64));
+    };
+    let half = (high / low).ln() / 2.0;
+    let away = ratio.ln().abs();
+    // Narrow enough to leave 1 out, or to lie within the margin.
+    let wanted = away.max((1.0 + margin).ln() - away);
+    let narrower = so_far * (half / wanted).powi(2);
+    let least = if pairs < FEWEST as u64 { for_pairs(pairs.max(1) as f64) } else { so_far };
+    Some(narrower.max(least))
+}
+
+/// The figures of one arm over all its blocks.
+pub(crate) fn figures<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Figures {
+    let times = together(taken.clone());
+    let of_times = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));
+    let of_blocks = |figure| middle(taken.clone().filter_map(|taken| of_block(&taken.block, figure)).collect());
+    Figures {
+        p50_ns: of_times(Figure::P50),
+        p99_ns: of_times(Figure::P99),
+        p999_ns: of_times(Figure::P999),
+        rate_per_s: of_blocks(Figure::Rate),
+        cpu_ns: of_blocks(Figure::Cpu),
+    }
+}
+
+/// The median; `None` of nothing.
+pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    (count > 0).then(|| f64::midpoint(values[(count - 1) / 2], values[count / 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::experiment::ArmBlock;
+
+    use super::super::random::Random;
+    use super::*;
+
+    /// A host whose round trips drift, jump between two states, and are noisy as this one's are.
+    pub(crate) struct Host {
+        random: Random,
+        drift: f64,
+        far: bool,
+    }
+
+    impl Host {
+        pub(crate) fn new(seed: u64) -> Host {
+            Host { random: Random::new(seed), drift: 0.0, far: false }
+        }
+
+        fn uniform(&mut self) -> f64 {
+            (self.random.next() >> 11) as f64 / (1u64 << 53) as f64
+        }
+
+        /// Nearly normal, with tails: one block in thirty meets something.
+        fn noise(&mut self) -> f64 {
+            let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
+            let wild = if self.uniform() < 1.0 / 30.0 { 8.0 * self.uniform() } else { 0.0 };
+            normal + wild
+        }
+
+        fn block(&mut self, p50: f64, noise: f64) -> Taken {
+            // A walk of 0.3 % a block, pulled back; the state changes about every 40 blocks.
+            self.drift = 0.99 * self.drift + 0.003 * (2.0 * self.uniform() - 1.0);
+            if self.uniform() < 1.0 / 40.0 {
+                self.far = !self.far;
+            }
+            let state = if self.far { 1.25 } else { 1.0 };
+            let p50 = p50 * state * (self.drift + noise * self.noise()).exp();
+            let times = [-1.0, -0.5, 0.0, 0.5, 1.0].map(|at: f64| ((p50 * (1.0 + 0.02 * at)) as u64, 1_000));
+            let block =
+                ArmBlock { transactions: 5_000, duration_ns: (5_000.0 * p50) as u64, p50_ns: Some(p50), ..ArmBlock::default() };
+            Taken { block, times: times.into(), cores: vec![if self.far { 510 } else { 120 }], segments_out: None }
+        }
+
+        pub(crate) fn rounds(&mut self, count: usize, noise: f64, arms: &[f64]) -> Vec<Round> {
+            let mut round = || {
+                let mut taken = vec![Taken::default(); arms.len()];
+                for arm in Random::new(self.random.next()).order(arms.len()) {
+                    taken[arm] = self.block(50_000.0 * arms[arm], noise);
+                }
+                Round { taken }
+            };
+            (0..count).map(|_| round()).collect()
+        }
+    }
+
+    fn found(rounds: &[Round], looks: u32) -> Comparison {
+        let method = method(Figure::P50, 1, looks, 0.02);
+        compare(rounds, 0, 1, &States::of(rounds), &method, Duration::from_secs(10))
+    }
+
+    #[test]
+    fn of_two_that_are_alike_one_in_a_hundred_at_most_is_told_apart() {
+        let tries = 600;
+        let mut told = 0;
+        let mut alike = 0;
+        for seed in 0..tries {
+            let comparison = found(&Host::new(seed).rounds(40, 0.01, &[1.0, 1.0]), 1);
+            told += usize::from(matches!(comparison.verdict, Verdict::Faster | Verdict::Slower));
+            alike += usize::from(comparison.verdict == Verdict::Same);
+        }
+        // The interval of each figure is one of 99 %: the aim is 6 of 600; 14 would come about by chance once in a thousand times.
+        assert!(told <= 14, "{told} of {tries}");
+        assert!(alike * 100 >= 80 * tries as usize, "{alike} of {tries}");
+    }
+
+    #[test]
+    fn one_percent_is_found_through_drift_and_states() {
+        let tries = 100;
+        let slower = (0..tries).filter(|seed| {
+            let comparison = found(&Host::new(1_000 + seed).rounds(200, 0.015, &[1.0, 1.01]), 1);
+            comparison.verdict == Verdict::Slower
+        });
+        let slower = slower.count();
+        assert!(slower >= 95, "{slower} of {tries}");
+    }
+
+    #[test]
+    fn without_the_states_the_hypervisor_would_be_measured() {
+        let rounds = Host::new(5).rounds(200, 0.005, &[1.0, 1.0]);
+        let states = States::of(&rounds);
+        assert_eq!(states.len(), 2);
+        let comparison = found(&rounds, 1);
+        assert!(comparison.dropped > 0 && comparison.pairs + comparison.dropped == 200);
+        assert_eq!(comparison.states_used, [0, 1]);
+        let p50 = &comparison.figures[0];
+        assert!(p50.high.unwrap() / p50.low.unwrap() < 1.02, "{p50:?}");
+    }
+
+    fn estimate_of(figure: Figure, low: f64, high: f64, pairs: u64) -> Estimate {
+        Estimate {
+            figure,
+            ratio: Some((low * high).sqrt()),
+            low: Some(low),
+            high: Some(high),
+            difference: None,
+            difference_low: None,
+            difference_high: None,
+            pairs,
+            blocks_per_value: 1.0,
+            autocorrelation: None,
+        }
+    }
+
+    #[test]
+    fn the_rules_of_the_verdict() {
+        use Figure::{Cpu, P50, P99, Rate};
+        use Verdict::{Faster, Same, Slower, Unclear};
+        for (figure, low, high, pairs, word) in [
+            (P50, 0.90, 0.95, 40, Faster),
+            (P50, 1.05, 1.10, 40, Slower),
+            (P99, 1.05, 1.10, 40, Slower),
+            (Rate, 1.05, 1.10, 40, Faster),
+            (Rate, 0.90, 0.95, 40, Slower),
+            (Cpu, 0.90, 0.95, 40, Faster),
+            // Within the margin, but surely not 1.
+            (P50, 1.005, 1.015, 40, Slower),
+            (P50, 0.985, 1.015, 40, Same),
+            (P50, 0.97, 1.015, 40, Unclear),
+            (P50, 0.5, 0.6, 11, Unclear),
+            (P50, 0.5, 0.6, 12, Faster),
+        ] {
+            assert_eq!(verdict(&estimate_of(figure, low, high, pairs), 0.02), word, "{figure} {low} {high} {pairs}");
+        }
+        assert_eq!(verdict(&Estimate { low: None, ..estimate_of(P50, 0.5, 0.6, 40) }, 0.02), Unclear);
+    }
+
+    #[test]
+    fn who_cannot_tell_says_how_long_it_would_take() {
+        // Half a width of 4 % is to become 2 %: four times as long.
+        let wide = estimate_of(Figure::P50, 0.96, 1.0 / 0.96, 40);
+        let needs_s = needs(Some(&wide), 40, 0.02, Duration::from_secs(10)).unwrap();
+        assert!((needs_s - 10.0 * (0.96f64.ln() / 1.02f64.ln()).powi(2)).abs() < 1e-9, "{needs_s}");
+        let few = found(&Host::new(1).rounds(6, 0.01, &[1.0, 2.0]), 1);
+        assert_eq!(few.verdict, Verdict::Unclear);
+        assert!(few.needs_s.unwrap() > 20.0, "{few:?}");
+        assert_eq!(needs(None, 0, 0.02, Duration::from_secs(10)), None);
+    }
+
+    #[test]
+    fn a_far_better_arm_is_found_at_once_and_every_figure_has_its_interval() {
+        let comparison = found(&Host::new(2).rounds(30, 0.01, &[1.0, 0.5]), 4);
+        assert_eq!(comparison.verdict, Verdict::Faster);
+        assert_eq!(comparison.needs_s, None);
+        let names: Vec<Figure> = comparison.figures.iter().map(|estimate| estimate.figure).collect();
+        assert_eq!(names[..2], [Figure::P50, Figure::P99]);
+        let p50 = &comparison.figures[0];
+        assert!((p50.ratio.unwrap() - 0.5).abs() < 0.02 && p50.low < p50.ratio && p50.ratio < p50.high);
+        assert!((p50.difference.unwrap() + 0.5 * 55_000.0).abs() < 6_000.0, "{p50:?}");
+    }
+
+    #[test]
+    fn the_confidence_is_shared_out() {
+        let one = method(Figure::P50, 1, 1, 0.02);
+        assert!((one.confidence_each - 0.99).abs() < 1e-12);
+        let more = method(Figure::P50, 2, 4, 0.02);
+        assert!((more.confidence_each - (1.0 - 0.05 / 40.0)).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,224 @@
+//! `hairpin sweep`: every combination of several factors measured in turn, what each factor does, and how far that depends on the others.
+//!
+//! ```text
+//!   plan ──▶ cells ──▶ rounds, kept line by line ──▶ effects ──▶ record
+//!                          └ killed? the same command goes on after the last whole round
+//! ```
+
+mod effects;
+mod kept;
+mod plan;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use hairpin_iopath::job::Job;
+use hairpin_record::compare::Design;
+use hairpin_record::sweep::{self, Cell, Sweep};
+use hairpin_record::warning::Note;
+use hairpin_sys::signal::Signals;
+
+pub use self::kept::KeptError;
+use self::kept::{Kept, Line};
+pub use self::plan::{Design as Shape, Factor, Level, PLANS, Plan, PlanError, shipped};
+use crate::compare::fill;
+use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
+use crate::experiment::stands::Stands;
+use crate::experiment::states::States;
+use crate::experiment::{Arm, Switch};
+use crate::link::LinkSpec;
+use crate::ping::{PingError, Target};
+use crate::store::rfc3339;
+
+/// What to sweep, and how.
+#[derive(Debug)]
+pub struct Ask {
+    /// The plan.
+    pub plan: Plan,
+    /// What a plan does not say: cores, scheduling, and so on.
+    pub template: Job,
+    /// The whole experiment; as the plan says if not given.
+    pub duration: Option<Duration>,
+    /// The link; as the plan says if not given.
+    pub link: Option<LinkSpec>,
+    /// Of the random order.
+    pub seed: u64,
+    /// Begin anew, whatever was kept.
+    pub restart: bool,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// Why there is no sweep.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A cell.
+    #[error(transparent)]
+    Ping(#[from] PingError),
+    /// What is kept for the case of a crash.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+}
+
+/// Hears how a sweep gets on.
+pub trait Watcher {
+    /// It goes on after so many rounds that were measured before.
+    fn resumes(&mut self, rounds: u32);
+    /// A round is whole.
+    fn round(&mut self, elapsed: Duration, of: Duration);
+}
+
+/// Sweeps. What was measured is kept in `store` until the record is there, so that the same command goes on after a crash.
+///
+/// # Errors
+/// A plan that cannot be measured; a cell that fails before one round is whole.
+pub fn run(
+    ask: Ask,
+    store: &Path,
+    signals: &Signals,
+    switch: &mut dyn Switch,
+    watcher: &mut dyn Watcher,
+) -> Result<(Sweep, Finish), SweepError> {
+    let plan = &ask.plan;
+    let cells = plan.cells()?;
+    let link = match &ask.link {
+        Some(link) => link.clone(),
+        None => plan.link()?,
+    };
+    let arms = cells.iter().map(|cell| plan.arm(cell, &link, &ask.template)).collect::<Result<Vec<Arm>, _>>()?;
+    let duration = match ask.duration {
+        Some(duration) => duration,
+        None => plan.duration()?,
+    };
+    let key = format!("{} {plan:?} {link:?} {:?} {duration:?}", env!("CARGO_PKG_VERSION"), ask.template.cpus);
+    let (mut kept, before) = Kept::open(store, &key, ask.seed, ask.restart)?;
+    let started = before.started.clone().unwrap_or_else(|| rfc3339(SystemTime::now()));
+    let mut all: Vec<Round> = before.rounds;
+    if !all.is_empty() {
+        watcher.resumes(all.len() as u32);
+    }
+    let mut stands = Stands::set_up(arms, &ask.command, signals)?;
+    let done = all.len() as u32;
+    let layout = Layout {
+        arms: cells.len(),
+        duration: duration.saturating_sub(before.elapsed),
+        seed: before.seed,
+        done,
+        length: before.length,
+    };
+    let (mut last, mut failed) = (before.elapsed, None);
+    let laid = rounds::run(&layout, &mut stands, switch, &mut |round, length, elapsed| {
+        last = before.elapsed + elapsed;
+        let line = Line { elapsed_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX), length_ns: length.0, round };
+        if let Err(error) = kept.add(&line) {
+            failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        all.push(line.round);
+        watcher.round(last, duration);
+        ControlFlow::Continue(())
+    });
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    if all.is_empty() {
+        kept.remove();
+        return Err(match laid.ended {
+            Some(Ended::Failed(error)) => error,
+            Some(Ended::Interrupted) => PingError::Interrupted,
+            None => PingError::Row {
+                path: "sweep".into(),
+                why: "the time was over before one round was whole: give it a longer --duration".into(),
+            },
+        }
+        .into());
+    }
+    let states = States::of(&all);
+    let mut described = stands.described();
+    described.iter_mut().enumerate().for_each(|(at, arm)| fill(arm, at, &all, &states));
+    let found = effects::find(plan, &cells, &all, &states);
+    let lost: u64 = described.iter().map(|arm| arm.lost).sum();
+    let loss = || Note {
+        code: "loss".into(),
+        message: format!(
+            "{lost} requests were never answered in time; a lost request is in no quantile, so a cell that loses looks better than it is"
+        ),
+    };
+    let record = Sweep {
+        schema: sweep::SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        command: ask.command,
+        started,
+        interrupted: matches!(laid.ended, Some(Ended::Interrupted)),
+        error: match &laid.ended {
+            Some(Ended::Failed(error)) => Some(error.to_string()),
+            _ => None,
+        },
+        plan: plan.name.clone(),
+        title: plan.title.clone(),
+        host: stands.host(),
+        design: Design {
+            seed: before.seed,
+            rounds: all.len() as u32,
+            discarded: DISCARDED,
+            block_ns: laid.length.0,
+            warmup_ns: laid.warmup.0,
+            elapsed_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX),
+        },
+        resumed_rounds: done,
+        confidence: effects::CONFIDENCE,
+        confidence_each: found.confidence_each,
+        states: states.record(all.iter().flat_map(|round| &round.taken)),
+        factors: plan
+            .factors
+            .iter()
+            .map(|factor| sweep::Factor {
+                name: factor.name.clone(),
+                levels: factor.levels.iter().map(|level| level.name().to_owned()).collect(),
+            })
+            .collect(),
+        cells: cells.iter().zip(described).map(|(cell, arm)| Cell { levels: plan.names(cell), arm }).collect(),
+        main_effects: found.main,
+        interactions: found.interactions,
+        left_out: plan.left_out.clone(),
+        warnings: (lost > 0).then(loss).into_iter().collect(),
+    };
+    // An interrupted sweep is to go on.
+    let finish = Finish((laid.ended.is_none()).then_some(kept));
+    Ok((record, finish))
+}
+
+/// What was kept for the case of a crash; it is no longer needed once the record is out.
+#[derive(Debug)]
+pub struct Finish(Option<Kept>);
+
+impl Finish {
+    /// The record is out. Returns whether the same command would go on where it ended.
+    pub fn done(self) -> bool {
+        match self.0 {
+            Some(kept) => {
+                kept.remove();
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+impl Plan {
+    /// A combination of levels as an arm.
+    fn arm(&self, cell: &[usize], link: &LinkSpec, template: &Job) -> Result<Arm, PlanError> {
+        let (spec, request, reply, flows, outstanding) = self.work(cell)?;
+        Ok(Arm {
+            given: self.names(cell).join(", "),
+            target: Target::Link(link.clone()),
+            ipv6: false,
+            job: Job { spec, request, reply, flows, outstanding, ..template.clone() },
+            floor: None,
+        })
+    }
+}

@@ -1,0 +1,195 @@
+//! What a sweep keeps while it goes on, so that it survives a crash: a line of JSON per whole round.
+//!
+//! ```text
+//!   STORE/sweeps/4c1f….jsonl     {"key": …, "seed": …, "started": …}      the plan, the link, the duration: another plan has another file
+//!                                {"elapsed_ns": …, "round": …}            on the disk before the next round begins
+//!                                {"elapsed_ns": …, "ro                    cut off: it does not count, and the next line takes its place
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use hairpin_units::Nanos;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::rounds::Round;
+use crate::store::rfc3339;
+
+/// More is not read: no sweep that ends this year writes so much.
+const MOST: u64 = 4 << 30;
+
+/// Why nothing can be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The file.
+    #[error("cannot keep the rounds of the sweep in {}: {source}; set $HAIRPIN_RUNS to a directory that you may write and that has space", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Somebody else has it.
+    #[error("the same sweep is under way in another process; wait for its end, or change the plan")]
+    Busy,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    key: String,
+    seed: u64,
+    started: String,
+}
+
+/// A round and when it was whole.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// Measuring until then, over all attempts.
+    pub(crate) elapsed_ns: u64,
+    /// The length of its blocks.
+    pub(crate) length_ns: u64,
+    /// The round.
+    pub(crate) round: Round,
+}
+
+/// What was measured before.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    pub(crate) seed: u64,
+    pub(crate) started: Option<String>,
+    pub(crate) elapsed: Duration,
+    pub(crate) length: Option<Nanos>,
+    pub(crate) rounds: Vec<Round>,
+}
+
+/// The file of a sweep that is under way.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    file: File,
+    path: PathBuf,
+}
+
+impl Kept {
+    /// Opens the file of the sweep with this key in the store, and reads what is whole.
+    pub(crate) fn open(store: &Path, key: &str, seed: u64, restart: bool) -> Result<(Kept, Before), KeptError> {
+        let path = store.join("sweeps").join(format!("{:016x}.jsonl", hash(key)));
+        let opened = || {
+            fs::create_dir_all(store.join("sweeps"))?;
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)
+        };
+        let file = opened().map_err(|source| KeptError::File { file: path.clone(), source })?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| KeptError::Busy)?;
+        let mut kept = Kept { file, path };
+        let before = kept.read(key, seed, restart).map_err(|source| kept.failed(source))?;
+        Ok((kept, before))
+    }
+
+    fn failed(&self, source: io::Error) -> KeptError {
+        KeptError::File { file: self.path.clone(), source }
+    }
+
+    fn read(&mut self, key: &str, seed: u64, restart: bool) -> io::Result<Before> {
+        let mut text = Vec::new();
+        Read::by_ref(&mut self.file).take(MOST).read_to_end(&mut text)?;
+        let mut whole = text.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.ends_with(b"\n"));
+        let first = whole.next();
+        let head = first.and_then(|line| serde_json::from_slice::<Head>(line).ok()).filter(|head| head.key == key && !restart);
+        let Some(head) = head else {
+            let head = Head { key: key.into(), seed, started: rfc3339(SystemTime::now()) };
+            self.file.set_len(0)?;
+            self.file.seek(SeekFrom::Start(0))?;
+            self.write(&head)?;
+            return Ok(Before { seed, started: Some(head.started), ..Before::default() });
+        };
+        let mut end = first.map_or(0, <[u8]>::len);
+        let mut before = Before { seed: head.seed, started: Some(head.started), ..Before::default() };
+        for line in whole {
+            let Ok(read) = serde_json::from_slice::<Line>(line) else { break };
+            end += line.len();
+            before.elapsed = Duration::from_nanos(read.elapsed_ns);
+            before.length = Some(Nanos(read.length_ns));
+            before.rounds.push(read.round);
+        }
+        self.file.set_len(end as u64)?;
+        self.file.seek(SeekFrom::End(0))?;
+        Ok(before)
+    }
+
+    fn write(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.file.write_all(&line)?;
+        self.file.sync_data()
+    }
+
+    /// Adds a round; it is on the disk when this returns.
+    pub(crate) fn add(&mut self, line: &Line) -> Result<(), KeptError> {
+        self.write(line).map_err(|source| self.failed(source))
+    }
+
+    /// It is no longer needed. A file that cannot be removed does no harm: with the same plan it would be taken for what it is.
+    pub(crate) fn remove(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// FNV-1a: enough to tell plans apart by name; the key itself is in the file.
+fn hash(key: &str) -> u64 {
+    key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::experiment::ArmBlock;
+
+    use super::*;
+    use crate::experiment::rounds::Taken;
+
+    fn line(number: u32) -> Line {
+        let block = ArmBlock { round: number, transactions: 5, ..ArmBlock::default() };
+        let taken = Taken { block, times: vec![(100, 5)], cores: vec![120], segments_out: None };
+        Line { elapsed_ns: u64::from(number + 1) * 1_000, length_ns: 50, round: Round { taken: vec![taken.clone(), taken] } }
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_goes_on_after_its_last_whole_round() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut kept, before) = Kept::open(dir.path(), "key", 7, false).unwrap();
+        assert_eq!((before.rounds.len(), before.seed), (0, 7));
+        (0..3).for_each(|number| kept.add(&line(number)).unwrap());
+        let path = kept.path.clone();
+        drop(kept);
+        let whole = fs::read(&path).unwrap();
+        let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+        for cut in (0..=whole.len()).rev().step_by(7) {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let (mut kept, before) = Kept::open(dir.path(), "key", 8, false).unwrap();
+            let rounds = ends.iter().filter(|end| **end <= cut).count().saturating_sub(1);
+            assert_eq!(before.rounds.len(), rounds, "cut at {cut}");
+            assert_eq!(before.seed, if cut >= ends[0] { 7 } else { 8 }, "the order goes on from its seed");
+            kept.add(&line(9)).unwrap();
+            drop(kept);
+            let (_kept, before) = Kept::open(dir.path(), "key", 8, false).unwrap();
+            assert_eq!(before.rounds.len(), rounds + 1, "cut at {cut}");
+            assert_eq!(before.rounds[rounds], line(9).round);
+        }
+    }
+
+    #[test]
+    fn another_plan_has_another_file_and_one_process_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut kept, _) = Kept::open(dir.path(), "key", 7, false).unwrap();
+        kept.add(&line(0)).unwrap();
+        assert!(matches!(Kept::open(dir.path(), "key", 7, false), Err(KeptError::Busy)));
+        assert_eq!(Kept::open(dir.path(), "other", 7, false).unwrap().1.rounds.len(), 0);
+        drop(kept);
+        assert_eq!(Kept::open(dir.path(), "key", 7, false).unwrap().1.rounds.len(), 1);
+        let (kept, before) = Kept::open(dir.path(), "key", 9, true).unwrap();
+        assert_eq!((before.rounds.len(), before.seed), (0, 9), "begun anew");
+        kept.remove();
+        assert_eq!(fs::read_dir(dir.path().join("sweeps")).unwrap().count(), 1);
+    }
+}

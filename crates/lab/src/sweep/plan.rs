@@ -1,0 +1,356 @@
+//! A plan: what is varied, and how the work follows from it.
+//!
+//! ```toml
+//! name = "sizes"
+//! title = "what a byte costs"
+//! link = "veth"
+//! duration = "30s"
+//! design = "factorial"              # or "one-at-a-time"
+//! path = "udp:{wait}"               # {NAME} stands for the factor's level
+//! size = "{payload}"
+//!
+//! [[factor]]
+//! name = "wait"
+//! levels = ["spin", "block"]
+//!
+//! [[factor]]
+//! name = "payload"
+//! levels = ["64", { name = "1 KiB", value = "1024" }]
+//! ```
+
+use std::time::Duration;
+
+use hairpin_iopath::spec::Spec;
+use hairpin_units::parse_duration;
+use serde::Deserialize;
+
+use crate::link::LinkSpec;
+
+/// The plans that come with the program.
+pub const PLANS: &[(&str, &str)] = &[
+    ("sun-fire", include_str!("../../../../plans/sun-fire.toml")),
+    ("busy-poll", include_str!("../../../../plans/busy-poll.toml")),
+    ("sniffer10g", include_str!("../../../../plans/sniffer10g.toml")),
+    ("idle-states", include_str!("../../../../plans/idle-states.toml")),
+];
+
+/// More combinations are no plan but a mistake.
+const MOST_CELLS: usize = 512;
+
+/// What is varied, and how.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// What it is about, in a line.
+    #[serde(default)]
+    pub title: String,
+    /// The link of this host.
+    #[serde(default)]
+    pub link: Option<String>,
+    /// The whole experiment.
+    #[serde(default)]
+    pub duration: Option<String>,
+    /// Which combinations.
+    #[serde(default)]
+    pub design: Design,
+    /// The path spec, with `{NAME}` for a factor's level.
+    pub path: String,
+    /// Payload of request and reply.
+    #[serde(default)]
+    pub size: Option<String>,
+    /// Payload of a request, with `reply`.
+    #[serde(default)]
+    pub request: Option<String>,
+    /// Payload of a reply.
+    #[serde(default)]
+    pub reply: Option<String>,
+    /// Connections or sockets.
+    #[serde(default)]
+    pub flows: Option<String>,
+    /// Requests in flight per flow.
+    #[serde(default)]
+    pub outstanding: Option<String>,
+    /// What belongs to the plan's subject and is not measured, in words.
+    #[serde(default)]
+    pub left_out: Vec<String>,
+    /// What is varied.
+    #[serde(rename = "factor")]
+    pub factors: Vec<Factor>,
+}
+
+/// Which combinations of levels are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Design {
+    /// All of them.
+    #[default]
+    Factorial,
+    /// The first level of every factor, and each other level alone.
+    OneAtATime,
+}
+
+/// Something that is varied.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Factor {
+    /// Its name, as it stands between braces.
+    pub name: String,
+    /// Its levels; the first is what the others are held against.
+    pub levels: Vec<Level>,
+}
+
+/// A level of a factor.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    /// Called as it is written.
+    Plain(String),
+    /// Called otherwise.
+    Named {
+        /// In tables.
+        name: String,
+        /// Between the braces.
+        value: String,
+    },
+}
+
+impl Level {
+    /// In tables.
+    pub fn name(&self) -> &str {
+        match self {
+            Level::Plain(text) | Level::Named { name: text, .. } => text,
+        }
+    }
+
+    /// Between the braces.
+    fn value(&self) -> &str {
+        match self {
+            Level::Plain(text) | Level::Named { value: text, .. } => text,
+        }
+    }
+}
+
+/// Why a plan cannot be measured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Not TOML, or not a plan.
+    #[error("{file} is no plan: {why}")]
+    Parse {
+        /// The file.
+        file: String,
+        /// What the parser said.
+        why: String,
+    },
+    /// No plan of that name.
+    #[error("there is no plan \"{name}\"; there are: {}; or give a FILE.toml", PLANS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
+    Unknown {
+        /// What was given.
+        name: String,
+    },
+    /// Something in it.
+    #[error("plan {plan}: {why}")]
+    Bad {
+        /// Its name.
+        plan: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// A plan that comes with the program.
+///
+/// # Errors
+/// There is none of that name.
+pub fn shipped(name: &str) -> Result<Plan, PlanError> {
+    let found = PLANS.iter().find(|(known, _)| *known == name);
+    let (name, text) = found.ok_or_else(|| PlanError::Unknown { name: name.into() })?;
+    Plan::parse(name, text)
+}
+
+impl Plan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
+        let plan: Plan = toml::from_str(text).map_err(|error| {
+            let why = error.to_string();
+            PlanError::Parse { file: file.into(), why: why.trim_end().to_owned() }
+        })?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Refuses what cannot be measured.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self) -> Result<(), PlanError> {
+        self.link()?;
+        self.duration()?;
+        self.cells()?.iter().try_for_each(|cell| self.work(cell).map(drop))
+    }
+
+    fn bad(&self, why: impl Into<String>) -> PlanError {
+        PlanError::Bad { plan: self.name.clone(), why: why.into() }
+    }
+
+    /// Every combination, as indices of levels; the first level of every factor comes first.
+    pub(crate) fn cells(&self) -> Result<Vec<Vec<usize>>, PlanError> {
+        if let Some(factor) = self.factors.iter().find(|factor| factor.levels.len() < 2) {
+            return Err(self.bad(format!("the factor \"{}\" has fewer than two levels: there is nothing to vary", factor.name)));
+        }
+        if self.factors.is_empty() {
+            return Err(self.bad("it varies nothing: give it a [[factor]] with levels"));
+        }
+        let mut cells: Vec<Vec<usize>> = vec![vec![0; self.factors.len()]];
+        match self.design {
+            Design::OneAtATime => {
+                for (at, factor) in self.factors.iter().enumerate() {
+                    cells.extend((1..factor.levels.len()).map(|level| {
+                        let mut cell = vec![0; self.factors.len()];
+                        cell[at] = level;
+                        cell
+                    }));
+                }
+            }
+            Design::Factorial => {
+                for (at, factor) in self.factors.iter().enumerate() {
+                    if cells.len().saturating_mul(factor.levels.len()) > MOST_CELLS {
+                        return Err(self.bad(format!("more than {MOST_CELLS} combinations: vary less, or one at a time")));
+                    }
+                    let with = |cell: &Vec<usize>, level| {
+                        let mut cell = cell.clone();
+                        cell[at] = level;
+                        cell
+                    };
+                    cells = cells.iter().flat_map(|cell| (0..factor.levels.len()).map(move |level| with(cell, level))).collect();
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    /// The names of a combination's levels.
+    pub(crate) fn names(&self, cell: &[usize]) -> Vec<String> {
+        self.factors.iter().zip(cell).map(|(factor, level)| factor.levels[*level].name().to_owned()).collect()
+    }
+
+    /// Path, bytes of request and reply, flows, requests in flight.
+    pub(crate) fn work(&self, cell: &[usize]) -> Result<(Spec, u32, u32, u32, u32), PlanError> {
+        let number = |what: &str, text: &Option<String>, default: u32| match text {
+            None => Ok(default),
+            Some(text) => {
+                let text = self.fill(text, cell)?;
+                text.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| self.bad(format!("{what} = \"{text}\" is no number")))
+            }
+        };
+        let path = self.fill(&self.path, cell)?;
+        let spec: Spec = path.parse().map_err(|error| self.bad(format!("{error}")))?;
+        let size = number("size", &self.size, 64)?;
+        Ok((
+            spec,
+            number("request", &self.request, size)?,
+            number("reply", &self.reply, size)?,
+            number("flows", &self.flows, 1)?,
+            number("outstanding", &self.outstanding, 1)?,
+        ))
+    }
+
+    fn fill(&self, template: &str, cell: &[usize]) -> Result<String, PlanError> {
+        let mut text = template.to_owned();
+        for (factor, level) in self.factors.iter().zip(cell) {
+            text = text.replace(&format!("{{{}}}", factor.name), factor.levels[*level].value());
+        }
+        match text.find('{') {
+            Some(_) => Err(self.bad(format!("\"{template}\" names a factor that the plan has not: \"{text}\""))),
+            None => Ok(text),
+        }
+    }
+
+    pub(crate) fn link(&self) -> Result<LinkSpec, PlanError> {
+        let text = self.link.as_deref().unwrap_or("loopback");
+        text.parse().map_err(|error: crate::link::LinkError| self.bad(error.to_string()))
+    }
+
+    pub(crate) fn duration(&self) -> Result<Duration, PlanError> {
+        let text = self.duration.as_deref().unwrap_or("60s");
+        parse_duration(text).map(Duration::from).map_err(|error| self.bad(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+name = "t"
+path = "tcp:nodelay={nagle},quickack={ack}"
+size = "{payload}"
+[[factor]]
+name = "payload"
+levels = ["4", "1460"]
+[[factor]]
+name = "nagle"
+levels = [{ name = "off", value = "on" }, { name = "on", value = "off" }]
+[[factor]]
+name = "ack"
+levels = ["off", "on", "kernel"]
+"#;
+
+    #[test]
+    fn every_combination_once_the_first_levels_first() {
+        let plan = Plan::parse("t.toml", TEXT).unwrap();
+        let cells = plan.cells().unwrap();
+        assert_eq!(cells.len(), 12);
+        assert_eq!(cells[0], [0, 0, 0]);
+        let distinct: std::collections::BTreeSet<_> = cells.iter().collect();
+        assert_eq!(distinct.len(), 12);
+        let (spec, request, reply, ..) = plan.work(&[1, 1, 0]).unwrap();
+        assert_eq!(spec.to_string(), "tcp:nodelay=off,quickack=off/tcp:nodelay=off,quickack=off");
+        assert_eq!((request, reply), (1460, 1460));
+        assert_eq!(plan.names(&[1, 1, 0]), ["1460", "on", "off"]);
+        let one = Plan { design: Design::OneAtATime, ..plan };
+        assert_eq!(one.cells().unwrap(), [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 2]]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_plan_is_said() {
+        let wrong = |text: &str| Plan::parse("t.toml", text).unwrap_err().to_string();
+        for (text, part) in [
+            ("name = 1", "t.toml is no plan"),
+            ("name = \"t\"\npath = \"udp\"\nfactor = []", "it varies nothing"),
+            ("name = \"t\"\npath = \"udp\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\"]", "fewer than two levels"),
+            (
+                "name = \"t\"\npath = \"udp:{b}\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]",
+                "a factor that the plan has not",
+            ),
+            (
+                "name = \"t\"\npath = \"udp\"\nsize = \"{a}\"\n[[factor]]\nname = \"a\"\nlevels = [\"x\", \"2\"]",
+                "size = \"x\" is no number",
+            ),
+            ("name = \"t\"\npath = \"dup\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "there is no path \"dup\""),
+            ("name = \"t\"\npath = \"udp\"\nspeed = \"1\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "unknown field"),
+        ] {
+            let said = wrong(text);
+            assert!(said.contains(part), "{text}: {said}");
+        }
+        assert!(shipped("moon-fire").unwrap_err().to_string().contains("sun-fire, busy-poll"));
+    }
+
+    #[test]
+    fn every_shipped_plan_can_be_measured() {
+        for (name, _) in PLANS {
+            let plan = shipped(name).unwrap();
+            assert_eq!(plan.name, *name);
+            assert!(!plan.title.is_empty());
+            plan.link().unwrap();
+            plan.duration().unwrap();
+            for cell in plan.cells().unwrap() {
+                plan.work(&cell).unwrap();
+            }
+        }
+    }
+}

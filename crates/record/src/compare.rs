@@ -1,0 +1,180 @@
+//! The schema `hairpin.compare/1`: arms measured in turn, and how each compares with the first.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{ArmBlock, Estimate, Figure, State, Verdict};
+use crate::run::{Granted, HostFacts, Link};
+use crate::warning::Note;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.compare/1";
+
+/// A comparison of two arms or more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Compare {
+    /// Always `hairpin.compare/1`.
+    pub schema: String,
+    /// Name and version of the tool.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended it early.
+    pub interrupted: bool,
+    /// Why it failed part way, if it did.
+    pub error: Option<String>,
+    /// Facts of the host on which the clients ran; `null` for runs that were stored before.
+    pub host: Option<HostFacts>,
+    /// How it was done; `null` for runs that were stored before, which were not measured in turn.
+    pub design: Option<Design>,
+    /// What the intervals mean.
+    pub method: Method,
+    /// The states of the cores that were seen, nearest first.
+    pub states: Vec<State>,
+    /// What was compared; the first is what the others are held against.
+    pub arms: Vec<Arm>,
+    /// One for each arm but the first.
+    pub comparisons: Vec<Comparison>,
+    /// Thresholds that were asked for, and what came of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<Threshold>,
+    /// Ways in which this may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// How the blocks were laid out in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Design {
+    /// Seed of the order of the arms within each round.
+    pub seed: u64,
+    /// Rounds that count.
+    pub rounds: u32,
+    /// Rounds before them that do not.
+    pub discarded: u32,
+    /// Length that each block was given.
+    pub block_ns: u64,
+    /// Warm-up of each block.
+    pub warmup_ns: u64,
+    /// The whole experiment, from the first block to the last.
+    pub elapsed_ns: u64,
+}
+
+/// What the intervals mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Method {
+    /// The figure that the verdict is about.
+    pub figure: Figure,
+    /// All intervals together hold the truth with this confidence …
+    pub confidence: f64,
+    /// … for which each one alone has this: the rest is divided by the figures, the comparisons, and the times that it was looked at.
+    pub confidence_each: f64,
+    /// Times that it could have ended early because the interval was narrow enough; 1: it was looked at once, at its end.
+    pub looks: u32,
+    /// A difference of less than this share does not matter.
+    pub margin: f64,
+}
+
+/// One way to do the work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Arm {
+    /// Its letter: A, B, C …
+    pub name: String,
+    /// What the user wrote for it, or the run's id.
+    pub given: String,
+    /// The path spec in canonical form.
+    pub path: String,
+    /// Payload of a request.
+    pub request_bytes: u64,
+    /// Payload of a reply.
+    pub reply_bytes: u64,
+    /// Connections or sockets.
+    pub flows: u32,
+    /// Requests in flight per flow.
+    pub outstanding: u32,
+    /// What lies between its two sides.
+    pub link: Option<Link>,
+    /// Its figures over all blocks that count, whatever their state.
+    pub figures: Figures,
+    /// Transactions of these blocks.
+    pub transactions: u64,
+    /// Requests that were never answered in time.
+    pub lost: u64,
+    /// Its blocks, in the order measured.
+    pub blocks: Vec<ArmBlock>,
+    /// What was asked of the kernel and not granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<Granted>,
+    /// TCP segments sent per transaction by the client's side, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments_out_per_transaction: Option<f64>,
+    /// Ways in which its figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// Figures of an arm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figures {
+    /// Median RTT of all transactions.
+    pub p50_ns: Option<f64>,
+    /// 99th percentile.
+    pub p99_ns: Option<f64>,
+    /// 99.9th percentile.
+    #[serde(rename = "p99.9_ns")]
+    pub p999_ns: Option<f64>,
+    /// Median of the blocks' transaction rates.
+    pub rate_per_s: Option<f64>,
+    /// Median of the blocks' CPU time per transaction.
+    pub cpu_ns: Option<f64>,
+}
+
+impl Figures {
+    /// By name.
+    #[must_use]
+    pub fn of(&self, figure: Figure) -> Option<f64> {
+        match figure {
+            Figure::P50 => self.p50_ns,
+            Figure::P99 => self.p99_ns,
+            Figure::P999 => self.p999_ns,
+            Figure::Rate => self.rate_per_s,
+            Figure::Cpu => self.cpu_ns,
+        }
+    }
+}
+
+/// One arm held against the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The arm.
+    pub arm: String,
+    /// The arm that it is held against.
+    pub against: String,
+    /// What it came to, by the figure that `method` names.
+    pub verdict: Verdict,
+    /// How long the whole experiment would have to last to tell, in seconds; `null` if it did tell, or if that cannot be said.
+    pub needs_s: Option<f64>,
+    /// Pairs of blocks of one round.
+    pub pairs: u64,
+    /// Pairs left out because the two blocks saw different states of the cores, or one a change of it.
+    pub dropped: u64,
+    /// States whose pairs were used: indices into `states`.
+    pub states_used: Vec<u32>,
+    /// Every figure that could be compared.
+    pub figures: Vec<Estimate>,
+}
+
+/// A threshold that must not be crossed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Threshold {
+    /// As it was written, such as `p99 > +5%`.
+    pub given: String,
+    /// The arm.
+    pub arm: String,
+    /// True if the interval lies wholly beyond it, and did so again when it was measured once more.
+    pub crossed: bool,
+    /// Why nothing can be said, if so.
+    pub unknown: Option<String>,
+    /// Whether it was crossed again when it was measured once more; `null` if that was not needed.
+    pub confirmed: Option<bool>,
+}

@@ -1,0 +1,125 @@
+//! The schema `hairpin.sweep/1`: many cells measured in turn, and what each factor does.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{Arm, Design};
+use crate::experiment::{Figure, State};
+use crate::run::HostFacts;
+use crate::warning::Note;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.sweep/1";
+
+/// A sweep over several factors.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sweep {
+    /// Always `hairpin.sweep/1`.
+    pub schema: String,
+    /// Name and version of the tool.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended it early.
+    pub interrupted: bool,
+    /// Why it failed part way, if it did.
+    pub error: Option<String>,
+    /// The plan's name.
+    pub plan: String,
+    /// What it is about, in a line.
+    pub title: String,
+    /// Facts of the host on which the clients ran.
+    pub host: Option<HostFacts>,
+    /// How it was laid out in time.
+    pub design: Design,
+    /// Rounds that were measured before it was broken off and went on.
+    pub resumed_rounds: u32,
+    /// All intervals together hold the truth with this confidence …
+    pub confidence: f64,
+    /// … for which each one alone has this.
+    pub confidence_each: f64,
+    /// The states of the cores that were seen, nearest first.
+    pub states: Vec<State>,
+    /// What was varied.
+    pub factors: Vec<Factor>,
+    /// Every combination that was measured.
+    pub cells: Vec<Cell>,
+    /// What each level of a factor does against its first, over all levels of the others.
+    pub main_effects: Vec<Effect>,
+    /// How far what one factor does depends on another; empty where one factor is varied at a time.
+    pub interactions: Vec<Interaction>,
+    /// What the plan has and this sweep did not.
+    pub left_out: Vec<String>,
+    /// Ways in which this may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// Something that is varied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Factor {
+    /// Its name.
+    pub name: String,
+    /// Its levels; the first is what the others are held against.
+    pub levels: Vec<String>,
+}
+
+/// One combination of levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// The level of each factor.
+    pub levels: Vec<String>,
+    /// What was measured.
+    #[serde(flatten)]
+    pub arm: Arm,
+}
+
+/// What a level does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Effect {
+    /// The factor.
+    pub factor: String,
+    /// The level.
+    pub level: String,
+    /// The level that it is held against.
+    pub against: String,
+    /// Its figures over those of the other level.
+    pub figures: Vec<Ratio>,
+}
+
+/// How far what one factor does depends on another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interaction {
+    /// Both factors.
+    pub factors: [String; 2],
+    /// The level of each.
+    pub levels: [String; 2],
+    /// The levels that they are held against.
+    pub against: [String; 2],
+    /// What the first factor's level does at the second's, over what it does at the second's first level: 1 if the two do not depend on each other.
+    pub figures: Vec<Ratio>,
+}
+
+/// A figure's ratio with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// The figure.
+    pub figure: Figure,
+    /// The Hodges-Lehmann estimate over rounds.
+    pub ratio: f64,
+    /// Lower end of the interval; `null`: too few rounds.
+    pub low: Option<f64>,
+    /// Upper end of the interval.
+    pub high: Option<f64>,
+    /// Rounds that it comes from.
+    pub rounds: u64,
+}
+
+impl Ratio {
+    /// True if the interval leaves 1 out.
+    #[must_use]
+    pub fn tells(&self) -> bool {
+        self.low.is_some_and(|low| low > 1.0) || self.high.is_some_and(|high| high < 1.0)
+    }
+}

@@ -1,0 +1,235 @@
+//! The text of `hairpin compare`: what was held against what, a table of ratios with intervals, and one word for each comparison.
+
+use hairpin_record::compare::{Arm, Compare, Comparison};
+use hairpin_record::experiment::{Estimate, Figure, Verdict};
+use hairpin_units::Nanos;
+
+use crate::Options;
+use crate::columns::RTT;
+use crate::figure::{payloads, rate, us, us_signed};
+use crate::grid::{Column, Grid};
+use crate::label::{Name, short};
+use crate::notes::{Kind, Section, ended, lines, merged, refused, warnings};
+use crate::prose::{WIDTH, clean, wrap};
+use crate::style::{ERROR, HEADING, WARNING, paint};
+use crate::table::link_words;
+
+/// The record as a screen of 80 columns.
+pub fn compare(record: &Compare, options: &Options) -> String {
+    let mut text = wrap("", &context(record), WIDTH);
+    text.extend(wrap("", &format!("RTT: {RTT}"), WIDTH));
+    text.push(String::new());
+    text.extend(record.arms.iter().flat_map(|arm| wrap(&format!("{}  ", clean(&arm.name)), &described(arm, record), WIDTH)));
+    for comparison in &record.comparisons {
+        text.push(String::new());
+        text.extend(one(record, comparison, options));
+    }
+    text.push(String::new());
+    text.extend(wrap("", &meaning(record), WIDTH));
+    text.extend(lines(&sections(record), options.colour));
+    text.join("\n") + "\n"
+}
+
+fn context(record: &Compare) -> String {
+    let mut parts = vec![record.tool.clone(), record.started.clone()];
+    match &record.design {
+        Some(design) => parts.push(format!(
+            "{} rounds in {}, blocks of {}, order from seed {}",
+            design.rounds,
+            seconds(design.elapsed_ns as f64 / 1e9),
+            Nanos(design.block_ns / 1_000_000 * 1_000_000),
+            design.seed
+        )),
+        None => parts.push("stored runs, not measured in turn".into()),
+    }
+    parts.join(", ")
+}
+
+fn described(arm: &Arm, record: &Compare) -> String {
+    let mut parts = vec![short(&arm.path), format!("{} B", payloads(arm.request_bytes, arm.reply_bytes))];
+    for (count, what) in [(arm.flows, "flows"), (arm.outstanding, "in flight per flow")] {
+        if count > 1 {
+            parts.push(format!("{count} {what}"));
+        }
+    }
+    let alike = |other: &Arm| other.link == arm.link;
+    match &arm.link {
+        Some(link) if arm.name == "A" || !record.arms.iter().all(alike) => {
+            parts.push(format!("over {}", link_words(link).join(", ")))
+        }
+        _ => {}
+    }
+    if record.design.is_none() {
+        parts.push(format!("run {}", arm.given));
+    }
+    parts.join(", ")
+}
+
+fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<String> {
+    let find = |name: &str| record.arms.iter().find(|arm| arm.name == name);
+    let (arm, against) = (find(&comparison.arm), find(&comparison.against));
+    let style = match comparison.verdict {
+        Verdict::Slower => ERROR,
+        Verdict::Unclear => WARNING,
+        Verdict::Faster | Verdict::Same => HEADING,
+    };
+    let word = comparison.verdict.to_string();
+    let head = format!("{} against {}: {word}{}", comparison.arm, comparison.against, because(record, comparison));
+    let mut text = wrap("", &head, WIDTH);
+    text[0] = text[0].replacen(&format!(": {word}"), &format!(": {}", paint(&word, style, options.colour)), 1);
+    let columns = vec![
+        Column::words(""),
+        Column::figures(comparison.against.clone()),
+        Column::figures(comparison.arm.clone()),
+        Column::figures("ratio"),
+        Column::figures("interval"),
+        Column::figures("difference"),
+        Column::figures("pairs"),
+    ];
+    let row = |estimate: &Estimate| {
+        let of = |arm: Option<&Arm>| {
+            arm.and_then(|arm| arm.figures.of(estimate.figure)).map_or_else(String::new, |x| shown(estimate.figure, x))
+        };
+        vec![
+            title(estimate.figure).into(),
+            of(against),
+            of(arm),
+            estimate.ratio.map_or_else(String::new, ratio),
+            match (estimate.low, estimate.high) {
+                (Some(low), Some(high)) => format!("{} .. {}", ratio(low), ratio(high)),
+                _ => "not known".into(),
+            },
+            estimate.difference.map_or_else(String::new, |x| signed(estimate.figure, x)),
+            estimate.pairs.to_string(),
+        ]
+    };
+    let grid = Grid { columns, labels: 1, rows: comparison.figures.iter().map(row).collect() };
+    text.extend(grid.lines(options.columns(), options.colour));
+    text.extend(pairs(record, comparison).iter().flat_map(|line| wrap("", line, WIDTH)));
+    text
+}
+
+/// What the word rests on.
+fn because(record: &Compare, comparison: &Comparison) -> String {
+    let figure = record.method.figure;
+    let margin = record.method.margin * 100.0;
+    let found = comparison.figures.iter().find(|estimate| estimate.figure == figure);
+    let ends = found.and_then(|found| Some((found.low?, found.high?)));
+    let percent = |ratio: f64| (ratio - 1.0).abs() * 100.0;
+    match (comparison.verdict, ends) {
+        (Verdict::Faster | Verdict::Slower, Some((low, high))) => {
+            let (least, most) = if low > 1.0 { (percent(low), percent(high)) } else { (percent(high), percent(low)) };
+            let way = if low > 1.0 { "more" } else { "less" };
+            format!(", {} {least:.1} to {most:.1} % {way}", title(figure))
+        }
+        (Verdict::Same, _) => format!(", {} within {margin} %", title(figure)),
+        (_, _) => {
+            let few = if comparison.pairs < 12 { "fewer than 12 pairs" } else { "the interval holds 1 and more than the margin" };
+            let needs = comparison.needs_s.map_or(String::new(), |needs| format!("; it takes about {} to tell", seconds(needs)));
+            format!(", {}: {few}{needs}", title(figure))
+        }
+    }
+}
+
+fn title(figure: Figure) -> &'static str {
+    match figure {
+        Figure::P50 => "RTT p50 us",
+        Figure::P99 => "RTT p99 us",
+        Figure::P999 => "RTT p99.9 us",
+        Figure::Rate => "rate 1/s",
+        Figure::Cpu => "CPU us/trans",
+    }
+}
+
+fn shown(figure: Figure, value: f64) -> String {
+    if figure == Figure::Rate { rate(value) } else { us(value) }
+}
+
+fn signed(figure: Figure, value: f64) -> String {
+    let plus = if value > 0.0 { "+" } else { "" };
+    if figure == Figure::Rate { format!("{plus}{value:.0}") } else { format!("{plus}{}", us_signed(value)) }
+}
+
+pub(crate) fn ratio(x: f64) -> String {
+    match x {
+        x if x < 9.9995 => format!("{x:.3}"),
+        x if x < 99.95 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    }
+}
+
+/// A time of an experiment.
+pub(crate) fn seconds(s: f64) -> String {
+    match s {
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
+        s if s < 360_000.0 => format!("{:.0} h", s / 3_600.0),
+        _ => "days".into(),
+    }
+}
+
+/// Which pairs were used, and what was put together.
+fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
+    let mut found = Vec::new();
+    if comparison.dropped > 0 {
+        found.push(format!(
+            "{} of {} pairs were left out: the cores were at another distance from each other in one block than in the other",
+            comparison.dropped,
+            comparison.dropped + comparison.pairs
+        ));
+    }
+    if record.states.len() > 1 {
+        let used: Vec<String> = comparison
+            .states_used
+            .iter()
+            .filter_map(|state| record.states.get(*state as usize))
+            .filter_map(|state| Some(format!("{} ns", state.core_rtt_ns?)))
+            .collect();
+        if !used.is_empty() {
+            found.push(format!("used: blocks in which a cache line took {} to the other core and back", used.join(" or ")));
+        }
+    }
+    for estimate in comparison.figures.iter().filter(|estimate| estimate.blocks_per_value > 1.05) {
+        let (title, each) = (title(estimate.figure), estimate.blocks_per_value);
+        found.push(format!("{title}: a block has too few transactions, so {each:.1} blocks a side make one pair"));
+    }
+    found
+}
+
+fn meaning(record: &Compare) -> String {
+    let method = &record.method;
+    format!(
+        "Ratios are {}; each interval is one of {:.2} %, so that all of them hold with {:.0} %{}.",
+        if record.design.is_some() { "of pairs of blocks in one round" } else { "between the blocks of two runs" },
+        method.confidence_each * 100.0,
+        method.confidence * 100.0,
+        if method.looks > 1 { format!(", looked at up to {} times", method.looks) } else { String::new() }
+    )
+}
+
+fn sections(record: &Compare) -> Vec<Section> {
+    let names: Vec<Name> = record.arms.iter().map(|arm| Name { base: arm.name.clone(), size: String::new() }).collect();
+    let arms: Vec<&Arm> = record.arms.iter().collect();
+    let thresholds = record.thresholds.iter().map(|threshold| {
+        let what = match (&threshold.unknown, threshold.crossed, threshold.confirmed) {
+            (Some(why), ..) => format!("cannot be judged: {why}"),
+            (None, true, _) => "crossed, and again when measured once more".into(),
+            (None, false, Some(_)) => "crossed at first, but not when measured once more".into(),
+            (None, false, None) => "not crossed".into(),
+        };
+        format!("{} of {}: {what}", threshold.given, threshold.arm)
+    });
+    let mut general: Vec<String> = record.warnings.iter().map(|note| note.message.clone()).collect();
+    general.extend(warnings(&names, &arms, |arm| &arm.warnings));
+    let sections = [
+        Section { heading: "Thresholds", kind: Kind::Plain, items: thresholds.collect() },
+        Section {
+            heading: "Asked for, not granted",
+            kind: Kind::Plain,
+            items: merged(&names, &arms, |arm| refused(&arm.granted)),
+        },
+        Section { heading: "Warnings", kind: Kind::Warning, items: general },
+    ];
+    let sections = sections.into_iter().filter(|section| !section.items.is_empty());
+    sections.chain(ended(record.error.as_deref(), record.interrupted)).collect()
+}

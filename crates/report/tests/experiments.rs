@@ -1,0 +1,226 @@
+//! What a user reads of `hairpin compare` and `hairpin sweep`: the golden is the text itself. All figures are made.
+//!
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test experiments` and review the difference.
+
+use hairpin_record::compare::{self, Arm, Compare, Comparison, Design, Figures, Method, Threshold};
+use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
+use hairpin_record::run::{Granted, Link, Side};
+use hairpin_record::sweep::{self, Cell, Effect, Factor, Interaction, Ratio, Sweep};
+use hairpin_record::warning::Note;
+use hairpin_report::Options;
+use insta::assert_snapshot;
+use unicode_width::UnicodeWidthStr;
+
+fn narrow(text: String) -> String {
+    let wide: Vec<&str> = text.lines().filter(|line| line.width() > 80).collect();
+    assert!(wide.is_empty(), "wider than 80 columns: {wide:#?}");
+    text
+}
+
+fn link(kind: &str) -> Link {
+    Link { kind: kind.into(), interface: Some("hairpin0".into()), mtu: Some(1500), peer: None, options: Default::default() }
+}
+
+fn arm(name: &str, path: &str, p50: f64) -> Arm {
+    Arm {
+        name: name.into(),
+        given: path.into(),
+        path: path.into(),
+        request_bytes: 64,
+        reply_bytes: 64,
+        flows: 1,
+        outstanding: 1,
+        link: Some(link("veth")),
+        figures: Figures {
+            p50_ns: Some(p50),
+            p99_ns: Some(1.6 * p50),
+            p999_ns: Some(4.0 * p50),
+            rate_per_s: Some(0.95e9 / p50),
+            cpu_ns: Some(2.0 * p50),
+        },
+        transactions: 2_000_000,
+        ..Arm::default()
+    }
+}
+
+fn estimate(figure: Figure, ratio: f64, half: f64, base: f64, each: f64) -> Estimate {
+    let (low, high) = (ratio / (1.0 + half), ratio * (1.0 + half));
+    Estimate {
+        figure,
+        ratio: Some(ratio),
+        low: Some(low),
+        high: Some(high),
+        difference: Some((ratio - 1.0) * base),
+        difference_low: Some((low - 1.0) * base),
+        difference_high: Some((high - 1.0) * base),
+        pairs: (187.0 / each) as u64,
+        blocks_per_value: each,
+        autocorrelation: Some(0.1),
+    }
+}
+
+fn comparison(arm: &str, verdict: Verdict, ratio: f64, half: f64) -> Comparison {
+    Comparison {
+        arm: arm.into(),
+        against: "A".into(),
+        verdict,
+        needs_s: (verdict == Verdict::Unclear).then_some(412.0),
+        pairs: 187,
+        dropped: 13,
+        states_used: vec![0, 1],
+        figures: vec![
+            estimate(Figure::P50, ratio, half, 5_120.0, 1.0),
+            estimate(Figure::P99, ratio, 3.0 * half, 8_200.0, 1.0),
+            estimate(Figure::P999, ratio, 9.0 * half, 20_500.0, 2.4),
+            estimate(Figure::Rate, 1.0 / ratio, half, 185_500.0, 1.0),
+            Estimate { low: None, high: None, ..estimate(Figure::Cpu, ratio, half, 10_240.0, 1.0) },
+        ],
+    }
+}
+
+fn record() -> Compare {
+    Compare {
+        schema: compare::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        command: vec!["hairpin".into(), "compare".into()],
+        started: "2026-11-21T12:00:00Z".into(),
+        interrupted: false,
+        error: None,
+        host: None,
+        design: Some(Design {
+            seed: 7,
+            rounds: 200,
+            discarded: 2,
+            block_ns: 50_000_000,
+            warmup_ns: 5_000_000,
+            elapsed_ns: 30_040_000_000,
+        }),
+        method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.995, looks: 1, margin: 0.02 },
+        states: vec![State { core_rtt_ns: Some(121), blocks: 260 }, State { core_rtt_ns: Some(508), blocks: 140 }],
+        arms: vec![arm("A", "udp:spin/udp:spin", 5_120.0), arm("B", "udp:spin/udp:block", 5_530.0)],
+        comparisons: vec![comparison("B", Verdict::Slower, 1.08, 0.004)],
+        thresholds: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+#[test]
+fn one_is_slower() {
+    assert_snapshot!(narrow(hairpin_report::compare(&record(), &Options::default())));
+}
+
+#[test]
+fn three_arms_with_a_word_each() {
+    let mut record = record();
+    record.arms.push(Arm { link: Some(link("loopback")), ..arm("C", "tcp:block,nodelay=off/tcp:spin,quickack=on", 5_100.0) });
+    record.arms.push(Arm { flows: 4, outstanding: 2, ..arm("D", "xdp:spin/xdp:spin", 3_000.0) });
+    record.comparisons = vec![
+        comparison("B", Verdict::Same, 1.002, 0.003),
+        comparison("C", Verdict::Unclear, 0.99, 0.03),
+        comparison("D", Verdict::Faster, 0.59, 0.004),
+    ];
+    record.states.truncate(1);
+    record.method.looks = 4;
+    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+}
+
+#[test]
+fn too_few_pairs_warnings_and_thresholds() {
+    let mut record = record();
+    record.comparisons = vec![Comparison { pairs: 6, ..comparison("B", Verdict::Unclear, 1.3, 0.4) }];
+    record.interrupted = true;
+    record.arms[1].granted = vec![Granted {
+        side: Side::Client,
+        option: "busy-poll".into(),
+        asked: "50 us".into(),
+        got: "0 us".into(),
+        why: "needs CAP_NET_ADMIN".into(),
+    }];
+    record.warnings = vec![Note { code: "loss".into(), message: "requests were never answered in time: 3 by B".into() }];
+    let threshold = |given: &str, crossed, unknown: Option<&str>, confirmed| Threshold {
+        given: given.into(),
+        arm: "B".into(),
+        crossed,
+        unknown: unknown.map(Into::into),
+        confirmed,
+    };
+    record.thresholds = vec![
+        threshold("p50 > +5%", true, None, Some(true)),
+        threshold("p99 > +5%", false, None, Some(false)),
+        threshold("p99.9 > +5%", false, Some("p99.9 has no interval: measure longer"), None),
+        threshold("rate < -50%", false, None, None),
+    ];
+    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+}
+
+#[test]
+fn stored_runs() {
+    let mut record = record();
+    record.design = None;
+    record.arms[0].given = "20261120-115007-4c1f".into();
+    record.arms[1].given = "20261121-115007-4c1f".into();
+    record.warnings =
+        vec![Note { code: "not-interleaved".into(), message: "the two runs were measured one after the other".into() }];
+    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+}
+
+fn ratio(figure: Figure, ratio: f64, half: f64) -> Ratio {
+    Ratio { figure, ratio, low: Some(ratio / (1.0 + half)), high: Some(ratio * (1.0 + half)), rounds: 60 }
+}
+
+#[test]
+fn a_sweep_over_two_factors() {
+    let factors = [("delayed-ack", ["on", "off"]), ("payload", ["4", "1460"])];
+    let figures = |x: f64| vec![ratio(Figure::P50, x, 0.01), ratio(Figure::Rate, 1.0 / x, 0.01), ratio(Figure::Cpu, x, 0.05)];
+    let cell = |ack: &str, size: &str, p50: f64| Cell {
+        levels: vec![ack.into(), size.into()],
+        arm: Arm {
+            segments_out_per_transaction: Some(if ack == "on" { 1.0 } else { 2.0 }),
+            ..arm("A", "tcp:spin/tcp:spin", p50)
+        },
+    };
+    let effect = |at: usize, x: f64| Effect {
+        factor: factors[at].0.into(),
+        level: factors[at].1[1].into(),
+        against: factors[at].1[0].into(),
+        figures: figures(x),
+    };
+    let record = Sweep {
+        schema: sweep::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        command: Vec::new(),
+        started: "2026-11-21T12:00:00Z".into(),
+        interrupted: false,
+        error: None,
+        plan: "sun-fire".into(),
+        title: "payload x delayed acknowledgements: transactions per second, and segments per transaction".into(),
+        host: None,
+        design: record().design.unwrap(),
+        resumed_rounds: 31,
+        confidence: 0.95,
+        confidence_each: 0.9958,
+        states: Vec::new(),
+        factors: factors
+            .iter()
+            .map(|(name, levels)| Factor { name: (*name).into(), levels: levels.map(Into::into).into() })
+            .collect(),
+        cells: vec![
+            cell("on", "4", 7_400.0),
+            cell("on", "1460", 7_900.0),
+            cell("off", "4", 11_900.0),
+            Cell { arm: Arm { figures: Figures::default(), ..arm("D", "tcp:spin/tcp:spin", 1.0) }, ..cell("off", "1460", 1.0) },
+        ],
+        main_effects: vec![effect(0, 1.59), Effect { figures: Vec::new(), ..effect(1, 1.07) }],
+        interactions: vec![Interaction {
+            factors: factors.map(|(name, _)| name.to_owned()),
+            levels: ["off".into(), "1460".into()],
+            against: ["on".into(), "4".into()],
+            figures: figures(0.93),
+        }],
+        left_out: vec!["the same under a bulk transfer beside it".into()],
+        warnings: Vec::new(),
+    };
+    assert_snapshot!(narrow(hairpin_report::sweep(&record, &Options::default())));
+    let silent = Sweep { interactions: vec![Interaction { figures: Vec::new(), ..record.interactions[0].clone() }], ..record };
+    assert!(hairpin_report::sweep(&silent, &Options::default()).contains("none of 1 pairs of levels"));
+}

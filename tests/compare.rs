@@ -1,0 +1,286 @@
+//! `hairpin compare` and `hairpin sweep` from the command line: large differences are found, a known delay is reported, a gate closes, a killed sweep goes on.
+//!
+//! Small differences, false alarms and power are the benchmark's (`make bench-compare`). One test at a time: each one measures.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::env;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Home, LIMIT, can, links};
+
+/// A test; false if it was skipped.
+type Test = fn(&str) -> bool;
+
+const TESTS: &[(&str, Test)] = &[
+    (
+        "a_large_difference_is_found_and_the_record_keeps_the_contract",
+        a_large_difference_is_found_and_the_record_keeps_the_contract,
+    ),
+    ("a_known_delay_is_reported", a_known_delay_is_reported),
+    ("sides_may_go_over_links_of_their_own", sides_may_go_over_links_of_their_own),
+    ("a_threshold_that_is_crossed_ends_with_3", a_threshold_that_is_crossed_ends_with_3),
+    ("stored_runs_are_compared_with_a_warning", stored_runs_are_compared_with_a_warning),
+    ("a_baseline_is_measured_anew", a_baseline_is_measured_anew),
+    ("a_killed_sweep_goes_on", a_killed_sweep_goes_on),
+    ("a_sweep_finds_what_each_factor_does", a_sweep_finds_what_each_factor_does),
+    ("what_cannot_be_compared_is_said", what_cannot_be_compared_is_said),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
+        match catch_unwind(AssertUnwindSafe(|| test(name))) {
+            Ok(true) => {
+                println!("compare: {name}: ok");
+                passed += 1;
+            }
+            Ok(false) => skipped += 1,
+            Err(_) => {
+                println!("compare: {name}: FAILED");
+                failed += 1;
+            }
+        }
+    }
+    println!("compare: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// A record of `compare`, measured for longer as long as it has too few pairs for any word: other work on the machine takes pairs away.
+fn compared(home: &Home, args: &str) -> Value {
+    let mut record = Value::Null;
+    for seconds in [4, 8, 16, 24] {
+        let (flags, sides) = args.split_once(" -- ").expect("sides");
+        let done = home.hairpin(&format!("compare {flags} --duration {seconds}s --json -- {sides}"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        record = done.json();
+        if record["comparisons"][0]["pairs"].as_u64().expect("pairs") >= 16 {
+            break;
+        }
+    }
+    record
+}
+
+fn figure<'a>(record: &'a Value, name: &str) -> &'a Value {
+    let figures = record["comparisons"][0]["figures"].as_array().expect("figures");
+    figures.iter().find(|figure| figure["figure"] == name).unwrap_or_else(|| panic!("no {name} in {figures:?}"))
+}
+
+fn a_large_difference_is_found_and_the_record_keeps_the_contract(_: &str) -> bool {
+    let home = Home::new();
+    // A cache line against two copies of 16 KiB each way.
+    let record = compared(&home, "--path memory --seed 5 -- --size 64 -- --size 16384");
+    assert_eq!(record["schema"], "hairpin.compare/1");
+    assert_eq!(record["comparisons"][0]["verdict"], "slower", "{:#}", record["comparisons"]);
+    let p50 = figure(&record, "p50");
+    let (low, ratio, high) = (p50["low"].as_f64().unwrap(), p50["ratio"].as_f64().unwrap(), p50["high"].as_f64().unwrap());
+    assert!(1.5 < low && low < ratio && ratio < high, "{p50}");
+    assert!(figure(&record, "rate")["ratio"].as_f64().unwrap() < 1.0);
+    // The four words occur nowhere else.
+    let mut text = record.to_string();
+    text = text.replacen("\"verdict\":\"slower\"", "", 1);
+    for word in ["\"faster\"", "\"slower\"", "\"same\"", "\"unclear\""] {
+        assert!(!text.contains(word), "{word}");
+    }
+    let (a, b) = (&record["arms"][0], &record["arms"][1]);
+    assert_eq!((&a["request_bytes"], &b["request_bytes"]), (&64.into(), &16_384.into()));
+    // Every round has a block of both, in one order or the other.
+    let at =
+        |arm: &Value| arm["blocks"].as_array().unwrap().iter().map(|block| block["at_ns"].as_u64().unwrap()).collect::<Vec<_>>();
+    let first: Vec<bool> = at(a).iter().zip(at(b)).map(|(a, b)| *a < b).collect();
+    assert_eq!(first.len() as u64, record["design"]["rounds"].as_u64().unwrap());
+    assert!(first.contains(&true) && first.contains(&false), "{first:?}");
+    true
+}
+
+fn a_known_delay_is_reported(_: &str) -> bool {
+    let home = Home::new();
+    let record = compared(&home, "--link loopback -- udp:spin -- udp:spin,delay=20000");
+    assert_eq!(record["comparisons"][0]["verdict"], "slower", "{:#}", record["comparisons"]);
+    let difference = figure(&record, "p50")["difference"].as_f64().unwrap();
+    // The rest is what the other side's cache misses after the pause.
+    assert!((19_500.0..26_000.0).contains(&difference), "{difference}");
+    true
+}
+
+fn sides_may_go_over_links_of_their_own(name: &str) -> bool {
+    if !can(name, links(), "this user may not make namespaces here") {
+        return false;
+    }
+    let home = Home::new();
+    let done =
+        home.hairpin("compare --path udp:spin --duration 2s --json -- --link loopback -- --link veth -- --link veth:mtu=3000");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let record = done.json();
+    let links: Vec<&str> = record["arms"].as_array().unwrap().iter().map(|arm| arm["link"]["kind"].as_str().unwrap()).collect();
+    assert_eq!(links, ["loopback", "veth", "veth"]);
+    assert_eq!(record["arms"][2]["link"]["mtu"], 3000);
+    assert_eq!(record["comparisons"].as_array().unwrap().len(), 2);
+    true
+}
+
+fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
+    let home = Home::new();
+    let gate = |limit: &str, seconds: u32| {
+        let mut command = home.command(support::HAIRPIN);
+        command.args(["compare", "--path", "memory", "--duration", &format!("{seconds}s"), "--fail-if", limit]);
+        command.args(["--", "--size", "64", "--", "--size", "16384"]);
+        home.spawn(command).done()
+    };
+    let mut seconds = 4;
+    let mut crossed = gate("p50 > +20%", seconds);
+    while crossed.code == Some(1) && seconds < 20 {
+        seconds *= 2;
+        crossed = gate("p50 > +20%", seconds);
+    }
+    crossed.fails(3, &["crossed, and again when measured once more: p50 > +20% by B"]);
+    let open = gate("p50 > +100000%", seconds);
+    assert_eq!(open.code, Some(0), "{open:?}");
+    assert!(open.out.contains("not crossed"), "{}", open.out);
+    true
+}
+
+fn stored_runs_are_compared_with_a_warning(_: &str) -> bool {
+    let home = Home::new();
+    for size in [64, 16_384] {
+        let done = home.hairpin(&format!("ping --path memory --size {size} --duration 1500ms --warmup 50ms"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    let listed = fs::read_dir(home.runs()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut ids: Vec<String> = listed.filter(|name| name.starts_with("20")).collect();
+    ids.sort();
+    let record = home.json(&format!("compare {} {}", ids[0], ids[1]));
+    assert!(record["design"].is_null());
+    assert_eq!(record["warnings"][0]["code"], "not-interleaved");
+    assert!(figure(&record, "p50")["ratio"].as_f64().unwrap() > 1.5);
+    let shown = home.hairpin(&format!("compare {} {}", ids[0], ids[1]));
+    assert!(shown.out.contains("not in turn") && shown.out.lines().all(|line| line.chars().count() <= 80), "{}", shown.out);
+    home.hairpin(&format!("compare {} {} --fail-if p50>+5%", ids[0], ids[1])).fails(2, &["measured once more"]);
+    true
+}
+
+fn a_baseline_is_measured_anew(_: &str) -> bool {
+    let home = Home::new();
+    let done = home.hairpin("ping --path memory --duration 3s --warmup 50ms");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let text = fs::read_to_string(
+        home.runs().join(fs::read_dir(home.runs()).unwrap().next().unwrap().unwrap().file_name()).join("run.json"),
+    );
+    // A better past: every block was ten times as fast.
+    let mut past: Value = serde_json::from_str(&text.unwrap()).unwrap();
+    let blocks = |past: &mut Value, change: fn(&mut Value)| {
+        past["results"][0]["blocks"].as_array_mut().unwrap().iter_mut().for_each(change)
+    };
+    blocks(&mut past, |block| block["p50"] = (block["p50"].as_u64().unwrap() / 10).max(1).into());
+    let gate = |past: &Value| {
+        fs::write(home.file("past.json"), past.to_string()).unwrap();
+        let mut command = home.command(support::HAIRPIN);
+        command.args(["compare", "--baseline", "./past.json", "--fail-if", "p50 > +5%"]);
+        home.spawn(command).done()
+    };
+    // Where the cores are at another distance now than then nothing can be judged; that passes.
+    let closed = (0..8).map(|_| gate(&past)).find(|done| done.code != Some(1)).expect("the cores as far apart as then");
+    closed.fails(3, &["crossed, and again when measured once more: p50 > +5% by B"]);
+    // Then as now the same distance, but not in the record: a gate that cannot tell does not look open.
+    blocks(&mut past, |block| block["core_rtt_ns"] = Value::Null);
+    gate(&past).fails(1, &["cannot be judged"]);
+    true
+}
+
+const PLAN: &str = r#"
+name = "test"
+title = "what a copy costs"
+duration = "9s"
+path = "{path}"
+size = "{payload}"
+[[factor]]
+name = "path"
+levels = ["memory", "pipe:spin"]
+[[factor]]
+name = "payload"
+levels = ["64", "16384"]
+"#;
+
+fn a_killed_sweep_goes_on(_: &str) -> bool {
+    let home = Home::new();
+    fs::write(home.file("plan.toml"), PLAN).unwrap();
+    let mut sweep = home.start("sweep plan.toml --seed 11 --json");
+    let begun = Instant::now();
+    let rounds = || {
+        let files = fs::read_dir(home.runs().join("sweeps")).into_iter().flatten().flatten();
+        files.map(|file| fs::read_to_string(file.path()).unwrap_or_default().lines().count().saturating_sub(1)).sum::<usize>()
+    };
+    while rounds() < 3 {
+        assert!(begun.elapsed() < LIMIT, "no rounds");
+        sleep(Duration::from_millis(20));
+    }
+    sweep.kill();
+    let kept = rounds();
+    let done = home.hairpin("sweep plan.toml --seed 12 --json");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.err.contains("going on after"), "{}", done.err);
+    let record = done.json();
+    assert_eq!(record["design"]["seed"], 11, "the order goes on from the first seed");
+    let resumed = record["resumed_rounds"].as_u64().unwrap();
+    assert!(resumed >= kept as u64 && resumed >= 3, "{resumed} of {kept}");
+    assert!(record["design"]["rounds"].as_u64().unwrap() > resumed);
+    let numbers = record["cells"][0]["blocks"].as_array().unwrap().iter().map(|block| block["round"].as_u64().unwrap());
+    assert!(numbers.eq(0..record["design"]["rounds"].as_u64().unwrap()), "every round once");
+    assert_eq!(rounds(), 0, "nothing is kept of a sweep that is whole");
+    true
+}
+
+fn a_sweep_finds_what_each_factor_does(_: &str) -> bool {
+    let home = Home::new();
+    let record = home.json("sweep --path memory --path pipe:spin --sizes 64,16384 --duration 12s");
+    assert_eq!(record["schema"], "hairpin.sweep/1");
+    assert_eq!(record["cells"].as_array().unwrap().len(), 4);
+    let effects = record["main_effects"].as_array().unwrap();
+    let p50 =
+        |effect: &Value| effect["figures"].as_array().unwrap().iter().find(|found| found["figure"] == "p50").unwrap().clone();
+    let path = effects.iter().find(|effect| effect["factor"] == "path").unwrap();
+    assert!(p50(path)["ratio"].as_f64().unwrap() > 1.5, "{path:#}");
+    let payload = effects.iter().find(|effect| effect["factor"] == "payload").unwrap();
+    assert!(p50(payload)["ratio"].as_f64().unwrap() > 1.5, "{payload:#}");
+    // A copy counts for more where there is little else.
+    let interaction = &record["interactions"][0];
+    assert!(p50(interaction)["ratio"].as_f64().unwrap() < 1.0, "{interaction:#}");
+    true
+}
+
+fn what_cannot_be_compared_is_said(_: &str) -> bool {
+    let home = Home::new();
+    for (args, parts) in [
+        ("compare", &["say what to compare", "-- udp:spin -- udp:block"][..]),
+        ("compare --link loopback -- udp", &["two sides or more"]),
+        ("compare --link loopback -- udp -- dup", &["the side \"dup\"", "there is no path"]),
+        ("compare --link loopback -- --size 4 -- --size 8", &["a side takes a path"]),
+        ("compare -- udp -- tcp", &["say where to"]),
+        ("compare --link loopback --path udp -- --sizes 1,2 -- --size 8", &["a side has one size"]),
+        ("compare --baseline latest", &["there is no run"]),
+        ("compare --link loopback --until 2 -- udp -- tcp", &["write a percentage such as 2%"]),
+        ("compare --link loopback --figure p98 -- udp -- tcp", &["p50, p99, p99.9, rate, cpu"]),
+        ("compare --link loopback --fail-if p99 -- udp -- tcp", &["is no threshold"]),
+        ("sweep", &["say what to sweep", "--list"]),
+        ("sweep moon", &["there is no plan \"moon\"", "sun-fire"]),
+        ("sweep ./none.toml", &["cannot read the plan"]),
+        ("sweep --path udp --link loopback", &["it varies nothing"]),
+        ("sweep --path udp --vary nodelay=on,off --link loopback", &["udp has no option \"nodelay\""]),
+    ] {
+        home.hairpin(args).fails(2, parts);
+    }
+    true
+}
