@@ -16,7 +16,7 @@ use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{Clock, MonotonicRaw, Ticks, Tsc};
+use hairpin_sys::clock::{Clock, MonotonicRaw, Relation, Ticks, Tsc};
 use hairpin_sys::process;
 use hairpin_sys::shared::{Shared, Stamp, Stamps, Told};
 use hairpin_sys::socket::cookie;
@@ -53,6 +53,22 @@ impl AnyClock {
         match self {
             AnyClock::Tsc(clock) => clock.rate(),
             AnyClock::Raw(clock) => clock.rate(),
+        }
+    }
+
+    /// Ticks in ns.
+    pub fn to_ns(&self, ticks: u64) -> u64 {
+        match self {
+            AnyClock::Tsc(clock) => clock.to_ns(ticks),
+            AnyClock::Raw(clock) => clock.to_ns(ticks),
+        }
+    }
+
+    /// All clocks, read now.
+    pub fn relation(&self) -> Relation {
+        match self {
+            AnyClock::Tsc(clock) => Relation::read(clock),
+            AnyClock::Raw(clock) => Relation::read(clock),
         }
     }
 }

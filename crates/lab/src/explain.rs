@@ -16,8 +16,7 @@ use hairpin_iopath::job::{Job, Sides};
 use hairpin_iopath::measure::AnyClock;
 use hairpin_record::explain::{self, Direction, Explain, Explained, Missing};
 use hairpin_record::histogram::Times;
-use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{Clock, Relation, Ticks};
+use hairpin_sys::clock::{Relation, Ticks};
 use hairpin_sys::shared::{Stamps, Told};
 use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;
@@ -32,7 +31,7 @@ use hairpin_units::Nanos;
 
 pub(crate) use self::host::ServersHost;
 use self::meanwhile::Meanwhile;
-use crate::floor::Known;
+use crate::floor::{self, Known};
 use crate::ping::{self, NoWatcher, PingError, Plan, Target, Watcher};
 use crate::row::{self, Surroundings};
 use crate::side::SideError;
@@ -132,14 +131,9 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
         found.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
         let around = Surroundings { hosts: &found.hosts, one_host: !remote, shown: &plan.shown };
         let mut row = row::join(job, measured.client, measured.server, &mut found.clock, around);
-        if let Some(declared) = &plan.floor {
-            let known =
-                Known { client: &found.hosts.client, mtu: found.link.mtu, one_host: !remote, ipv6: stage.server.is_ipv6() };
-            match declared.of(job, known) {
-                Ok(floor) => row.floor = Some(Box::new(floor)),
-                Err(why) => row.warnings.push(Warning::NoFloor { why }.note()),
-            }
-        }
+        let client = &found.hosts.client;
+        let known = Known { client, mtu: found.link.mtu, one_host: !remote, ipv6: stage.server.is_ipv6() };
+        floor::beside(&mut row, plan.floor.as_ref(), job, known);
         tracing.missing.retain(|missing| !found.missing.contains(missing));
         found.missing.append(&mut tracing.missing);
         let mut explained = Explained {
@@ -198,14 +192,6 @@ fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     };
     let (client, server) = (of(job.spec.client.path.name())?, of(job.spec.server.path.name())?);
     if client == server { Ok(client) } else { Err("explain takes the same path on both sides".into()) }
-}
-
-/// Reads all clocks.
-fn relation(clock: &AnyClock) -> Relation {
-    match clock {
-        AnyClock::Tsc(clock) => Relation::read(clock),
-        AnyClock::Raw(clock) => Relation::read(clock),
-    }
 }
 
 /// One row, traced.
@@ -274,17 +260,6 @@ impl<'a> Tracing<'a> {
             lost: 0,
             blocks: 0,
             rejected: 0,
-        }
-    }
-
-    fn relation(&self) -> Relation {
-        relation(&self.clock)
-    }
-
-    fn to_ns(&self, ticks: u64) -> u64 {
-        match &self.clock {
-            AnyClock::Tsc(clock) => clock.to_ns(ticks),
-            AnyClock::Raw(clock) => clock.to_ns(ticks),
         }
     }
 
@@ -417,7 +392,7 @@ impl Watcher for Tracing<'_> {
     fn ready(&mut self) -> Result<(), String> {
         self.load();
         self.since = Instant::now();
-        self.before = Some(self.relation());
+        self.before = Some(self.clock.relation());
         Ok(())
     }
 
@@ -427,12 +402,13 @@ impl Watcher for Tracing<'_> {
 
     fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
         thread::sleep(STAMPED_WITHIN);
-        let after = self.relation();
+        let after = self.clock.relation();
         let (client, seen) = self.stamps.client.since(self.seen.client);
         self.seen.client = seen;
         let (server, seen) = self.stamps.server.since(self.seen.server);
         self.seen.server = seen;
-        let rtts = client.iter().skip(join::settling(client.len())).map(|stamp| self.to_ns(stamp.second.since(stamp.first)));
+        let rtts =
+            client.iter().skip(join::settling(client.len())).map(|stamp| self.clock.to_ns(stamp.second.since(stamp.first)));
         let rtts: Vec<u64> = rtts.collect();
         self.phase.extend(&rtts);
         if self.traced {
@@ -453,7 +429,7 @@ impl Watcher for Tracing<'_> {
                         Route::Remote => halves::join(&client, &halves, records.unwrap_or_default(), &span),
                         _ => join::join(&client, &server, records, &rings, &span),
                     };
-                    let at_ns = self.to_ns(before.ticks.since(first));
+                    let at_ns = self.clock.to_ns(before.ticks.since(first));
                     let hits = self.meanwhile.add(&joined.transactions, &happened, &span, at_ns);
                     joined.transactions.iter().zip(&hits).for_each(|(transaction, hits)| self.fold.add_hit(transaction, hits));
                     self.unmatched += joined.unmatched;
@@ -468,7 +444,7 @@ impl Watcher for Tracing<'_> {
         if turns {
             self.turn()?;
         }
-        self.before = Some(self.relation());
+        self.before = Some(self.clock.relation());
         Ok(turns.then_some(self.traced))
     }
 }

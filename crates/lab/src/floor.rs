@@ -13,7 +13,8 @@ use hairpin_model::nic::{Nic, Transfer};
 use hairpin_model::pcie::Pcie;
 use hairpin_model::waterfall::{Link, Size, floor, round_trip};
 use hairpin_record::floor::{Counts, Floor, Part};
-use hairpin_record::run::HostFacts;
+use hairpin_record::run::{HostFacts, Row};
+use hairpin_record::warning::Warning;
 use hairpin_units::{BitRate, Picos};
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, MIN_FRAME_WITHOUT_FCS, TCP_HEADER, UDP_HEADER};
 use serde_json::Value;
@@ -119,6 +120,15 @@ impl Declared {
                 ));
             }
         }
+    }
+}
+
+/// Puts the floor of a declared link beside a row, or says why there is none.
+pub(crate) fn beside(row: &mut Row, declared: Option<&Declared>, job: &Job, known: Known<'_>) {
+    match declared.map(|declared| declared.of(job, known)) {
+        None => {}
+        Some(Ok(floor)) => row.floor = Some(Box::new(floor)),
+        Some(Err(why)) => row.warnings.push(Warning::NoFloor { why }.note()),
     }
 }
 

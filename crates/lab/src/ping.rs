@@ -8,14 +8,13 @@ use hairpin_iopath::job::{Job, JobError, Reflector};
 use hairpin_iopath::path::{LinkKind, Speaks, Support};
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{self, Row, Run};
-use hairpin_record::warning::Warning;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_trace::halves::Half;
 use hairpin_units::Quantile;
 
-use crate::floor::{Declared, Known};
+use crate::floor::{self, Declared, Known};
 use crate::link::LinkSpec;
 use crate::message::Order;
 use crate::row::{self, Surroundings};
@@ -310,18 +309,9 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         run.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
         let around = Surroundings { hosts: &run.hosts, one_host: stage.server.is_here(), shown: &plan.shown };
         let mut row = row::join(job, measured.client, measured.server, &mut run.clock, around);
-        if let Some(declared) = &plan.floor {
-            let known = Known {
-                client: &run.hosts.client,
-                mtu: run.link.mtu,
-                one_host: stage.server.is_here(),
-                ipv6: stage.server.is_ipv6(),
-            };
-            match declared.of(job, known) {
-                Ok(floor) => row.floor = Some(Box::new(floor)),
-                Err(why) => row.warnings.push(Warning::NoFloor { why }.note()),
-            }
-        }
+        let client = &run.hosts.client;
+        let known = Known { client, mtu: run.link.mtu, one_host: stage.server.is_here(), ipv6: stage.server.is_ipv6() };
+        floor::beside(&mut row, plan.floor.as_ref(), job, known);
         watcher.ends(&row);
         run.results.push(row);
         if run.interrupted || run.error.is_some() {

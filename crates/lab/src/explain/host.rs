@@ -94,6 +94,6 @@ impl ServersHost {
     }
 
     fn relation(&mut self) -> Relation {
-        super::relation(&self.clock())
+        self.clock().relation()
     }
 }
