@@ -120,14 +120,24 @@ fn because(record: &Compare, comparison: &Comparison) -> String {
         (Verdict::Faster | Verdict::Slower, Some((low, high))) => {
             let (least, most) = if low > 1.0 { (percent(low), percent(high)) } else { (percent(high), percent(low)) };
             let way = if low > 1.0 { "more" } else { "less" };
-            format!(", {} {least:.1} to {most:.1} % {way}", title(figure))
+            format!(", {} {least:.1} to {most:.1} % {way}", called(figure))
         }
-        (Verdict::Same, _) => format!(", {} within {margin} %", title(figure)),
+        (Verdict::Same, _) => format!(", {} within {margin} %", called(figure)),
         (_, _) => {
             let few = if comparison.pairs < 12 { "fewer than 12 pairs" } else { "the interval holds 1 and more than the margin" };
             let needs = comparison.needs_s.map_or(String::new(), |needs| format!("; it takes about {} to tell", seconds(needs)));
-            format!(", {}: {few}{needs}", title(figure))
+            format!(", {}: {few}{needs}", called(figure))
         }
+    }
+}
+
+fn called(figure: Figure) -> &'static str {
+    match figure {
+        Figure::P50 => "RTT p50",
+        Figure::P99 => "RTT p99",
+        Figure::P999 => "RTT p99.9",
+        Figure::Rate => "rate",
+        Figure::Cpu => "CPU time",
     }
 }
 
@@ -178,7 +188,7 @@ fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
             comparison.dropped + comparison.pairs
         ));
     }
-    if record.states.len() > 1 {
+    if comparison.states_used.len() < record.states.len() {
         let used: Vec<String> = comparison
             .states_used
             .iter()
@@ -190,8 +200,8 @@ fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
         }
     }
     for estimate in comparison.figures.iter().filter(|estimate| estimate.blocks_per_value > 1.05) {
-        let (title, each) = (title(estimate.figure), estimate.blocks_per_value);
-        found.push(format!("{title}: a block has too few transactions, so {each:.1} blocks a side make one pair"));
+        let (name, each) = (called(estimate.figure), estimate.blocks_per_value);
+        found.push(format!("{name}: a block has too few transactions, so {each:.1} blocks a side make one pair"));
     }
     found
 }

@@ -25,11 +25,7 @@ pub fn sweep(record: &Sweep, options: &Options) -> String {
     text.push(String::new());
     text.extend(cells(record).lines(options.columns(), options.colour));
     text.push(String::new());
-    text.push(paint(
-        "What each factor does: ratio of a level to the first, over all levels of the others",
-        HEADING,
-        options.colour,
-    ));
+    text.push(paint("What each factor does: a level against the first, over all levels of others", HEADING, options.colour));
     text.extend(effects(record).lines(options.columns(), options.colour));
     text.extend(interactions(record, options));
     text.push(String::new());

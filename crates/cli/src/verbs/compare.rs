@@ -353,7 +353,7 @@ mod tests {
     fn a_side_adds_to_the_common_flags_and_overrides_them() {
         let common = words("--link veth --path tcp --size 64 --seed 7");
         let one = arm(&common, &words("--size 1024")).unwrap();
-        assert_eq!((one.job.spec.to_string().as_str(), one.job.request), ("tcp/tcp", 1024));
+        assert_eq!((one.job.spec.to_string().as_str(), one.job.request), ("tcp:block/tcp:block", 1024));
         let other = arm(&common, &words("udp:spin --link loopback")).unwrap();
         assert_eq!((other.job.spec.to_string().as_str(), other.job.request), ("udp:spin/udp:spin", 64));
         assert_eq!(other.target, Target::Link(LinkSpec::Loopback));

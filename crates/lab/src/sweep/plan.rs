@@ -309,7 +309,7 @@ levels = ["off", "on", "kernel"]
         let distinct: std::collections::BTreeSet<_> = cells.iter().collect();
         assert_eq!(distinct.len(), 12);
         let (spec, request, reply, ..) = plan.work(&[1, 1, 0]).unwrap();
-        assert_eq!(spec.to_string(), "tcp:nodelay=off,quickack=off/tcp:nodelay=off,quickack=off");
+        assert_eq!(spec.to_string(), "tcp:block,nodelay=off,quickack=off/tcp:block,nodelay=off,quickack=off");
         assert_eq!((request, reply), (1460, 1460));
         assert_eq!(plan.names(&[1, 1, 0]), ["1460", "on", "off"]);
         let one = Plan { design: Design::OneAtATime, ..plan };
