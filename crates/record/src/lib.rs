@@ -22,4 +22,5 @@ pub mod recorder;
 pub mod run;
 pub mod statistics;
 pub mod stream;
+pub mod tune;
 pub mod warning;

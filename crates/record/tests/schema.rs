@@ -15,6 +15,7 @@ use hairpin_record::pcie::{self, Primitives, Probe};
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
 use hairpin_record::stream::{self, Stream};
+use hairpin_record::tune::{self, Changes, List, Status, TuneCheck};
 use hairpin_units::Quantile;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -37,6 +38,10 @@ fn published_schemas_are_those_of_the_code() {
     published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
     published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
     published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
+    published::<List>(tune::LIST_SCHEMA, "hairpin.tune-list-1.json");
+    published::<TuneCheck>(tune::CHECK_SCHEMA, "hairpin.tune-check-1.json");
+    published::<Changes>(tune::CHANGES_SCHEMA, "hairpin.tune-changes-1.json");
+    published::<Status>(tune::STATUS_SCHEMA, "hairpin.tune-status-1.json");
 }
 
 fn published<T: JsonSchema>(name: &str, file: &str) {
