@@ -36,6 +36,7 @@ mod sentences;
 mod stream;
 mod style;
 mod table;
+mod tune;
 
 use hairpin_units::Quantile;
 
@@ -57,6 +58,7 @@ pub use rings::words as rings_words;
 pub use runs::{RunRow, runs};
 pub use stream::{stream, stream_csv, stream_markdown, stream_trial};
 pub use table::table;
+pub use tune::{tune_changes, tune_check, tune_knobs, tune_list, tune_status};
 
 /// How a text is to look.
 #[derive(Clone, Debug, PartialEq)]

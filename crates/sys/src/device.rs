@@ -308,9 +308,7 @@ fn napis(interface: &str) -> Result<Option<Vec<Napi>>, DeviceError> {
     let index = Netlink::open()?.link(interface)?.index;
     match Napi::of(index) {
         Ok(all) => Ok(Some(all)),
-        Err(NetlinkError::Refused { source, .. })
-            if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) =>
-        {
+        Err(NetlinkError::Refused { source, .. }) if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
             Ok(None)
         }
         Err(why) => Err(why.into()),

@@ -20,7 +20,8 @@ use crate::tuning::Tuning;
 /// The command could not be started.
 pub fn attend(tuning: &Tuning<'_>, command: &[OsString], signals: &Signals) -> io::Result<ExitStatus> {
     let mut running = Attended::spawn(command)?;
-    let isolated = tuning.changes().iter().enumerate().any(|(index, change)| change.knob == "cpuset_partition" && tuning.is_on(index));
+    let isolated =
+        tuning.changes().iter().enumerate().any(|(index, change)| change.knob == "cpuset_partition" && tuning.is_on(index));
     if isolated {
         // It has hardly begun: what it starts from now on is in the cgroup too.
         std::fs::write(format!("{PARTITION}/cgroup.procs"), running.pid().to_string())?;

@@ -163,7 +163,9 @@ impl Trouble {
             io::ErrorKind::PermissionDenied => Trouble::Denied { what, remedy: AS_ROOT },
             io::ErrorKind::ReadOnlyFilesystem => Trouble::Denied { what, remedy: READ_ONLY },
             // What sysfs says of an interface that went while its file was open.
-            _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Trouble::Gone { place: place.to_string() },
+            _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                Trouble::Gone { place: place.to_string() }
+            }
             _ => Trouble::Failed(what),
         }
     }
@@ -201,7 +203,8 @@ impl Address {
     /// True if Hairpin ever writes there. What a journal names beyond that was not written by Hairpin.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
-        let (Address::File { path, .. } | Address::Held { path } | Address::Controller { path } | Address::Partition { path }) = self
+        let (Address::File { path, .. } | Address::Held { path } | Address::Controller { path } | Address::Partition { path }) =
+            self
         else {
             return true;
         };
@@ -252,7 +255,11 @@ impl Address {
             Address::Partition { path } => {
                 let state = text(&format!("{path}/cpuset.cpus.partition"))?;
                 let cpus = text(&format!("{path}/cpuset.cpus"))?;
-                Ok(if state.trim() == "isolated" { cpus.trim().to_owned() } else { format!("{} ({})", cpus.trim(), state.trim()) })
+                Ok(if state.trim() == "isolated" {
+                    cpus.trim().to_owned()
+                } else {
+                    format!("{} ({})", cpus.trim(), state.trim())
+                })
             }
         }
     }
@@ -275,7 +282,13 @@ impl Address {
     }
 
     fn write_only(&self, host: &dyn Host, to: &str) -> Result<(), Trouble> {
-        let write = |path: &str, text: &str| host.write(path, text).map_err(|error| Trouble::of_io(self, "write", &error));
+        // ENOENT is also what the kernel says of a name that it does not know, such as that of a congestion control.
+        let write = |path: &str, text: &str| {
+            host.write(path, text).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound if host.exists(path) => Trouble::Failed(format!("cannot write {path}: {error}")),
+                _ => Trouble::of_io(self, "write", &error),
+            })
+        };
         match self {
             Address::File { path, .. } => write(path, to),
             Address::Device { interface, attribute } => {

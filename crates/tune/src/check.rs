@@ -102,14 +102,15 @@ fn shown(control: &Control, value: &str) -> String {
 
 /// What the way out of idle costs is known better than in general: from the driver's table on bare metal, by the hypervisor's way elsewhere.
 fn stake(control: &Control, host: &dyn Host, place: &Place<'_>) -> u64 {
-    let idle = matches!(control.name, "cpu_dma_latency_us" | "idle_states" | "resume_latency_us");
+    let idle = matches!(control.name, "cpu_dma_latency_us" | "idle_states");
     if idle && !is_virtual(host) {
         let deepest = deepest_state_us(host, place).unwrap_or(0);
         return (deepest * 1000).max(1000);
     }
     // A rate that is above 0 is lost once on each side, as far as it goes.
     if control.name == "rx_usecs"
-        && let Some(us) = place.interface.and_then(|name| host.attribute(name, hairpin_sys::device::Attribute::RxUsecs).ok().flatten())
+        && let Some(us) =
+            place.interface.and_then(|name| host.attribute(name, hairpin_sys::device::Attribute::RxUsecs).ok().flatten())
         && let Ok(us) = us.parse::<u64>()
     {
         return us.saturating_mul(1000);
@@ -136,13 +137,12 @@ fn fact(host: &dyn Host, place: &Place<'_>, name: &str) -> Option<Value> {
     }
 }
 
-/// Three ways to the same end are one finding: a demand while a command runs, and the others beside it.
+/// Two ways to the same end are one finding: a demand while a command runs, and disabled states beside it.
 fn join_idle(check: &mut TuneCheck) {
     let name_of = |name: &str, check: &TuneCheck| check.findings.iter().position(|finding| finding.name == name);
-    let ways = ["cpu_dma_latency_us", "idle_states", "resume_latency_us"];
+    let ways = ["cpu_dma_latency_us", "idle_states"];
     let present: Vec<&str> = ways.into_iter().filter(|name| name_of(name, check).is_some()).collect();
-    // A demand or disabled states do for all three.
-    let enough = ways[..2].iter().any(|name| check.fine.iter().any(|fine| fine == name));
+    let enough = ways.iter().any(|name| check.fine.iter().any(|fine| fine == name));
     let Some(first) = present.first().filter(|_| !enough) else {
         return check.findings.retain(|finding| !ways.contains(&finding.name.as_str()));
     };
@@ -160,7 +160,8 @@ const FACTS: &[Look] = &[clocksource, isolation, tick, mitigations, power_of_tra
 
 fn clocksource(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
     let now = fact(host, place, "clocksource")?;
-    let now = now.as_str().filter(|now| !matches!(*now, "tsc" | "arch_sys_counter" | "kvm-clock" | "hyperv_clocksource_tsc_page"))?;
+    let now =
+        now.as_str().filter(|now| !matches!(*now, "tsc" | "arch_sys_counter" | "kvm-clock" | "hyperv_clocksource_tsc_page"))?;
     let can = fact(host, place, "available_clocksources")?.as_array()?.iter().any(|one| one == "tsc");
     let control = crate::control::control("clocksource")?;
     Some(Finding {
@@ -227,7 +228,8 @@ fn tick(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
 
 fn mitigations(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
     let now = fact(host, place, "mitigations")?;
-    let on = now.as_object()?.values().filter(|state| state.as_str().is_some_and(|state| state.starts_with("Mitigation"))).count();
+    let on =
+        now.as_object()?.values().filter(|state| state.as_str().is_some_and(|state| state.starts_with("Mitigation"))).count();
     (on > 0).then(|| {
         at_boot(
             "mitigations",

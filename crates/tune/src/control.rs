@@ -154,7 +154,9 @@ impl Values {
             "off" | "0" | "false" | "no" => Some(false),
             _ => None,
         };
-        let word = |text: &str| !text.is_empty() && text.len() <= 64 && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+        let word = |text: &str| {
+            !text.is_empty() && text.len() <= 64 && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+        };
         match self {
             Values::Number(least, most) => text.parse().ok().filter(|n: &i64| n >= least && n <= most).map(|n| n.to_string()),
             Values::NumberOrAll if text == "all" => Some(text.to_owned()),

@@ -32,7 +32,9 @@ impl Question {
         Ok(match self {
             Question::Driver(part) => host.driver_info(interface)?.and_then(part).map(Value::from),
             // Instances that differ are told apart in the text.
-            Question::Number(attribute) => text(*attribute)?.map(|text| text.parse::<u64>().map_or_else(|_| text.into(), Value::from)),
+            Question::Number(attribute) => {
+                text(*attribute)?.map(|text| text.parse::<u64>().map_or_else(|_| text.into(), Value::from))
+            }
             Question::Flag(attribute) => text(*attribute)?.map(|text| Value::from(text == "on")),
             Question::Text(attribute) => text(*attribute)?.map(Value::from),
         })
@@ -230,11 +232,8 @@ pub(crate) static IRQ_SUSPEND_TIMEOUT: Answer = Answer {
     of: Question::Number(Attribute::IrqSuspendTimeout),
 };
 
-pub(crate) static QDISC: Answer = Answer {
-    name: "qdisc",
-    summary: "The queueing discipline at the interface's root",
-    of: Question::Text(Attribute::Qdisc),
-};
+pub(crate) static QDISC: Answer =
+    Answer { name: "qdisc", summary: "The queueing discipline at the interface's root", of: Question::Text(Attribute::Qdisc) };
 
 pub(crate) static QUICKACK_ROUTES: Answer = Answer {
     name: "quickack_routes",

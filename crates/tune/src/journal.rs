@@ -24,8 +24,8 @@ use rustix::fs::{FlockOperation, flock};
 use crate::change::Change;
 use crate::tuning::Tuning;
 
-pub use entry::{About, Entry, EntryError, Head};
 pub(crate) use entry::Line;
+pub use entry::{About, Entry, EntryError, Head};
 
 /// The environment variable that names the journal's directory.
 pub const VARIABLE: &str = "HAIRPIN_JOURNAL";
@@ -50,7 +50,9 @@ pub struct Journal {
 
 /// Why there is no place for the journal.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no place for the journal: neither $HAIRPIN_JOURNAL, $XDG_STATE_HOME nor $HOME is set; set HAIRPIN_JOURNAL to a directory")]
+#[error(
+    "there is no place for the journal: neither $HAIRPIN_JOURNAL, $XDG_STATE_HOME nor $HOME is set; set HAIRPIN_JOURNAL to a directory"
+)]
 pub struct NoHome;
 
 /// Why the journal cannot be used.
@@ -117,6 +119,32 @@ fn dir_from(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Result<P
     Ok(state.join("hairpin/journal"))
 }
 
+/// What is to be said of journals whose process was killed: this user's and root's. Empty if there are none, or they cannot be read.
+pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
+    let mut dirs: Vec<PathBuf> = default_dir().into_iter().collect();
+    if std::env::var_os(VARIABLE).is_none_or(|value| value.is_empty()) && !dirs.iter().any(|dir| dir == Path::new(OF_ROOT)) {
+        dirs.push(OF_ROOT.into());
+    }
+    let orphans = dirs.into_iter().flat_map(|dir| Journal::at(dir).orphans().unwrap_or_default());
+    let note = |found: Found| {
+        let file = found.file.display();
+        match found.entry {
+            Ok(entry) if entry.head.is_of_earlier_boot(host) => {
+                format!(
+                    "{file}: its process was killed, but the host has booted since and nothing of it is left; `hairpin tune revert` forgets it"
+                )
+            }
+            Ok(entry) => format!(
+                "settings of this host are still changed by a hairpin that was killed ({}, process {}; {file}): put them back with `hairpin tune revert`",
+                entry.head.command.join(" "),
+                entry.head.pid
+            ),
+            Err(_) => format!("{file} is damaged: see `hairpin tune status`"),
+        }
+    };
+    orphans.map(note).collect()
+}
+
 impl Journal {
     /// The journal in `dir`, which need not exist before the first change.
     pub fn at(dir: impl Into<PathBuf>) -> Journal {
@@ -156,7 +184,8 @@ impl Journal {
                 File::open(&file)?.take(MAX_ENTRY).read_to_end(&mut bytes)?;
                 Ok(bytes)
             };
-            let entry = read().map_err(|source: io::Error| EntryError::Read(source.to_string())).and_then(|bytes| Entry::parse(&bytes));
+            let entry =
+                read().map_err(|source: io::Error| EntryError::Read(source.to_string())).and_then(|bytes| Entry::parse(&bytes));
             Found { id, file, entry }
         };
         Ok(ids.into_iter().map(found).collect())
@@ -187,7 +216,9 @@ impl Journal {
         let mut file = open().map_err(|source| self.io(source))?;
         self.belongs_to_us()?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Busy { holder: self.holder().unwrap_or_else(nobody) }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(JournalError::Busy { holder: self.holder().unwrap_or_else(nobody) });
+            }
             other => other.map_err(|error| self.io(error.into()))?,
         }
         let mut write = || {
@@ -233,7 +264,13 @@ impl Journal {
     pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
         let lock = self.lock(&about.command.join(" "))?;
         let head = Head::here(host, about);
-        let entry = Entry { head, changes: changes.iter().filter(|change| !change.address.is_held()).cloned().collect(), kept: false, unsettled: None, cut: None };
+        let entry = Entry {
+            head,
+            changes: changes.iter().filter(|change| !change.address.is_held()).cloned().collect(),
+            kept: false,
+            unsettled: None,
+            cut: None,
+        };
         // Only demands that end with this process: there is nothing to restore.
         let written = if entry.changes.is_empty() { None } else { Some(self.write(&entry)?) };
         Ok(Tuning::new(host, self.clone(), lock, written, changes))

@@ -42,6 +42,7 @@ pub mod plan;
 pub mod profile;
 mod reading;
 pub mod revert;
+pub mod rows;
 mod scheduler;
 pub mod setting;
 mod tcp;
@@ -194,6 +195,15 @@ pub static KNOBS: &[&dyn Knob] = &[
     &device::QUICKACK_ROUTES,
     &irq::Affinity,
 ];
+
+/// The CPUs of a list such as `0-3,8`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_cpus(text: &str) -> Result<Vec<u32>, String> {
+    let cpus = cpulist::parse(text)?;
+    if cpus.is_empty() { Err(format!("{text:?} names no CPU")) } else { Ok(cpus) }
+}
 
 /// Every fact of the host, as the knobs read it now.
 ///

@@ -31,7 +31,8 @@ pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String], tool: &str) ->
 }
 
 fn settable(control: &Control) -> Settable {
-    let profiles = Profile::ALL.into_iter().filter_map(|profile| Some((profile.name().to_owned(), control.of_profile(profile)?.to_owned())));
+    let profiles =
+        Profile::ALL.into_iter().filter_map(|profile| Some((profile.name().to_owned(), control.of_profile(profile)?.to_owned())));
     Settable {
         mechanism: control.mechanism.to_owned(),
         effect: control.effect.to_owned(),

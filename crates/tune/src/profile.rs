@@ -13,10 +13,13 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_sys::host::Host;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::Place;
 use crate::control::{Profile, controls};
+use crate::plan::{Plan, PlanError, plan};
 use crate::setting::{Setting, SettingError, unknown};
 
 /// A profile of a host's own.
@@ -102,10 +105,36 @@ impl ProfileFile {
     }
 }
 
-/// The settings of a profile that Hairpin brings along.
+/// The settings of a profile that Hairpin brings along. With `held` a demand that lasts as long as a process takes the place of what does the same
+/// for good.
 #[must_use]
-pub fn settings(profile: Profile) -> Vec<Setting> {
-    controls().filter_map(|control| Setting::new(control.name, control.of_profile(profile)?).ok()).collect()
+pub fn settings(profile: Profile, held: bool) -> Vec<Setting> {
+    let all = controls().filter_map(|control| Setting::new(control.name, control.of_profile(profile)?).ok());
+    let latency = profile == Profile::Latency;
+    all.filter(|setting| if held && latency { setting.control.name != "idle_states" } else { !setting.control.is_held() })
+        .collect()
+}
+
+/// What of these settings must change here, and the names of those that this host does not have. Reads only.
+///
+/// # Errors
+/// A value could not be read.
+pub fn plan_what_is_there(
+    host: &dyn Host,
+    place: &Place<'_>,
+    settings: &[Setting],
+) -> Result<(Plan, Vec<&'static str>), PlanError> {
+    let (mut changes, mut absent) = (Plan::new(), Vec::new());
+    for setting in settings {
+        match plan(host, place, std::slice::from_ref(setting)) {
+            Ok(more) => changes.extend(more),
+            Err(PlanError::Absent { name, .. }) => absent.push(name),
+            // What belongs to an interface is left out where none is named.
+            Err(PlanError::NoInterface(_)) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok((changes, absent))
 }
 
 #[cfg(test)]
@@ -127,7 +156,9 @@ mod tests {
 
     #[test]
     fn values_may_be_numbers_words_and_truth_values() {
-        let file = ProfileFile::parse("[knobs]\nrx_usecs = 0\ngro = false\ntcp_autocorking = \"off\"\ntcp_wmem_bytes = [1, 2, 3]\n").unwrap();
+        let file =
+            ProfileFile::parse("[knobs]\nrx_usecs = 0\ngro = false\ntcp_autocorking = \"off\"\ntcp_wmem_bytes = [1, 2, 3]\n")
+                .unwrap();
         let texts: Vec<String> = file.settings().unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["gro=off", "rx_usecs=0", "tcp_autocorking=0", "tcp_wmem_bytes=1 2 3"]);
     }
@@ -151,7 +182,9 @@ mod tests {
     fn every_profile_has_only_values_that_its_settings_take() {
         for profile in Profile::ALL {
             let of_profile = controls().filter(|control| control.of_profile(profile).is_some()).count();
-            assert_eq!(settings(profile).len(), of_profile, "{}", profile.name());
+            let with = [true, false].map(|held| settings(profile, held).len());
+            let want = if profile == Profile::Latency { [of_profile - 1; 2] } else { [of_profile; 2] };
+            assert_eq!(with, want, "{}", profile.name());
         }
     }
 }

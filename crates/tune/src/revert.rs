@@ -62,6 +62,14 @@ pub struct Reverted {
     pub incomplete: bool,
 }
 
+impl Reverted {
+    /// True if a right was missing.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        self.changes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Failed(Trouble::Denied { .. })))
+    }
+}
+
 impl Journal {
     /// Puts back what the journal says was changed: every knob, or those named. With `force` also what somebody else has changed since.
     ///
@@ -103,7 +111,9 @@ impl Journal {
         report: &mut Reverted,
     ) -> Result<(), JournalError> {
         if entry.head.is_of_earlier_boot(host) {
-            report.notes.push(format!("entry {id:04} of {}: the host has booted since, nothing of it is left", entry.head.started));
+            report
+                .notes
+                .push(format!("entry {id:04} of {}: the host has booted since, nothing of it is left", entry.head.started));
             report.changes.extend(entry.changes.into_iter().map(|change| (change, Outcome::Booted)));
             return self.remove(id);
         }
@@ -131,7 +141,9 @@ impl Journal {
             report.changes.push((change.clone(), outcome));
         }
         if let Some(cut) = cut {
-            report.notes.push(format!("entry {id:04} is damaged: {cut}; look at what else {} changed", entry.head.command.join(" ")));
+            report
+                .notes
+                .push(format!("entry {id:04} is damaged: {cut}; look at what else {} changed", entry.head.command.join(" ")));
             report.incomplete = true;
         }
         if left.is_empty() {

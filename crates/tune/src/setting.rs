@@ -128,7 +128,15 @@ mod tests {
         assert!(error("rx_usec=0").contains("did you mean rx_usecs?"), "{}", error("rx_usec=0"));
         assert!(error("mitigations=off").contains("only reported"));
         assert_eq!(error("gro=maybe"), "gro cannot be \"maybe\": it is on or off");
-        for text in ["rx_usecs=-1", "rx_usecs=4294967296", "idle_states=some", "tcp_rmem_bytes=1,2", "qdisc=a b", "qdisc=../x", "irq_affinity="] {
+        for text in [
+            "rx_usecs=-1",
+            "rx_usecs=4294967296",
+            "idle_states=some",
+            "tcp_rmem_bytes=1,2",
+            "qdisc=a b",
+            "qdisc=../x",
+            "irq_affinity=",
+        ] {
             assert!(matches!(text.parse::<Setting>(), Err(SettingError::Value { .. })), "{text}");
         }
     }

@@ -35,7 +35,13 @@ pub struct Tuning<'h> {
 }
 
 impl<'h> Tuning<'h> {
-    pub(crate) fn new(host: &'h dyn Host, journal: Journal, lock: Lock, entry: Option<(u32, File)>, changes: Vec<Change>) -> Tuning<'h> {
+    pub(crate) fn new(
+        host: &'h dyn Host,
+        journal: Journal,
+        lock: Lock,
+        entry: Option<(u32, File)>,
+        changes: Vec<Change>,
+    ) -> Tuning<'h> {
         let written = changes.iter().enumerate().filter(|(_, change)| !change.address.is_held());
         let numbers = written.enumerate().map(|(number, (index, _))| (index, number)).collect();
         Tuning {

@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::exit::Failure;
+use hairpin_sys::host::RealHost;
+use hairpin_tune::journal::orphan_notes;
+
+use crate::exit::{Failure, say};
 
 mod bounce;
 mod check;
@@ -19,6 +22,7 @@ mod ping;
 mod runs;
 mod serve;
 mod stream;
+mod tune;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.
@@ -55,6 +59,8 @@ pub enum Verb {
     Bounce(Box<bounce::Bounce>),
     /// Frames per second sent, received and bounced without loss, per packet io and frame size
     Stream(Box<stream::Stream>),
+    /// Read, check and change the settings of this host that move round trips, and put them back
+    Tune(Box<tune::Tune>),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -63,6 +69,15 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Says what a killed process left changed, unless the verb does so itself, or nobody reads it.
+    pub fn tell_of_orphans(&self) {
+        match self {
+            Verb::Tune(tune) if tune.tells_of_orphans() => {}
+            Verb::Completions(_) | Verb::Man(_) => {}
+            _ => orphan_notes(&RealHost).iter().for_each(|note| say(format_args!("hairpin: {note}"))),
+        }
+    }
+
     /// Runs it.
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self {
@@ -76,6 +91,7 @@ impl Verb {
             Verb::Floor(floor) => floor.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
+            Verb::Tune(tune) => tune.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

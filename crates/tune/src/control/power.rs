@@ -51,7 +51,7 @@ pub(super) static CONTROLS: &[Control] = &[
         values: Values::Number(-1, 2_000_000_000),
         form: Form::Words,
         safe: true,
-        latency: Some("0"),
+        latency: None,
         power: Some("-1"),
         throughput: None,
         stake_ns: 43_000,

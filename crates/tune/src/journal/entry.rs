@@ -252,7 +252,8 @@ mod tests {
         let text = entry.text();
         let lines: Vec<&str> = text.lines().collect();
         for lost in 1..3 {
-            let rest: String = lines.iter().enumerate().filter(|(i, _)| *i != lost).map(|(_, line)| format!("{line}\n")).collect();
+            let rest: String =
+                lines.iter().enumerate().filter(|(i, _)| *i != lost).map(|(_, line)| format!("{line}\n")).collect();
             let read = Entry::parse(rest.as_bytes()).unwrap();
             assert_eq!((read.changes.len(), read.cut.is_some()), (1, true));
         }

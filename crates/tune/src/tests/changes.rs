@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use hairpin_sys::host::{FakeHost, Refusal};
 
@@ -73,12 +74,36 @@ impl Scene {
 /// A value that differs from what the host above has, so that there is something to change.
 pub(super) fn another(control: &Control) -> Setting {
     let candidates = [
-        "0", "1", "2", "4", "64", "4096", "65536", "on", "off", "none", "all", "1", "0-1", "0", "performance", "powersave", "hpet", "never", "fq", "reno", "1,2,3",
+        "0",
+        "1",
+        "2",
+        "4",
+        "64",
+        "4096",
+        "65536",
+        "on",
+        "off",
+        "none",
+        "all",
+        "1",
+        "0-1",
+        "0",
+        "performance",
+        "powersave",
+        "hpet",
+        "never",
+        "fq",
+        "reno",
+        "1,2,3",
     ];
-    let host_has = |setting: &Setting| {
-        let scene = scene();
-        plan(&scene.host, &PLACE, std::slice::from_ref(setting)).unwrap().is_empty()
-    };
+    // Made once: nothing is written to it.
+    static HOST: OnceLock<(tempfile::TempDir, FakeHost)> = OnceLock::new();
+    let (_, host) = HOST.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let host = whole(directory.path());
+        (directory, host)
+    });
+    let host_has = |setting: &Setting| plan(host, &PLACE, std::slice::from_ref(setting)).unwrap().is_empty();
     let accepted = candidates.iter().filter_map(|value| Setting::new(control.name, value).ok());
     let setting = accepted.into_iter().find(|setting| !host_has(setting));
     setting.unwrap_or_else(|| panic!("no value of {} differs", control.name))
@@ -106,7 +131,10 @@ fn apply_apply_revert_is_identity_for_every_setting() {
         assert_eq!(scene.apply(&scene.host, std::slice::from_ref(&setting)), [], "{setting}");
         assert_eq!(tree(&scene.root), after, "{setting} again");
         let report = scene.revert();
-        assert!(!report.incomplete && report.changes.iter().all(|(_, outcome)| *outcome == Outcome::Reverted), "{setting}: {report:?}");
+        assert!(
+            !report.incomplete && report.changes.iter().all(|(_, outcome)| *outcome == Outcome::Reverted),
+            "{setting}: {report:?}"
+        );
         assert_eq!(tree(&scene.root), before, "{setting} reverted");
         assert!(scene.is_empty());
     }
@@ -166,11 +194,11 @@ fn two_values_of_one_setting_are_both_ours() {
 #[test]
 fn what_is_refused_is_put_back_and_said() {
     let refusals = [Refusal::Ignored, Refusal::Error(libc::EINVAL), Refusal::Error(libc::EROFS), Refusal::Error(libc::EPERM)];
+    let scene = scene();
+    let before = tree(&scene.root);
     for control in controls().filter(|control| !control.is_held()) {
-        let changes = plan(&scene().host, &PLACE, &[another(control)]).unwrap();
+        let changes = plan(&scene.host, &PLACE, &[another(control)]).unwrap();
         for refusal in refusals {
-            let scene = scene();
-            let before = tree(&scene.root);
             let last = changes.last().unwrap();
             let at = match &last.address {
                 Address::Device { interface, attribute } => format!("{interface} {}", attribute.name()),
@@ -310,7 +338,11 @@ fn an_entry_that_was_cut_restores_what_it_still_says_and_tells_what_it_lost() {
     let whole = scene();
     whole.apply(&whole.host, &settings);
     let length = fs::metadata(whole.journal.dir().join("0001.jsonl")).unwrap().len() as usize;
-    for end in 0..length {
+    // That it is understood at every byte is tried where it is parsed: here at the ends of lines and in their middles.
+    let text = fs::read_to_string(whole.journal.dir().join("0001.jsonl")).unwrap();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let middles = ends.iter().map(|end| end - 20);
+    for end in middles.chain(ends.iter().copied()).chain([0, 1, length - 1]) {
         let scene = scene();
         let before = tree(&scene.root);
         scene.apply(&scene.host, &settings);
@@ -329,7 +361,10 @@ fn an_entry_that_was_cut_restores_what_it_still_says_and_tells_what_it_lost() {
                 assert!(report.incomplete && report.notes.iter().any(|note| note.contains("is damaged")), "{end}: {report:?}");
             }
             Err(_) => {
-                assert!(report.incomplete && report.notes.iter().any(|note| note.contains("0001.jsonl: its first line is damaged")), "{report:?}");
+                assert!(
+                    report.incomplete && report.notes.iter().any(|note| note.contains("0001.jsonl: its first line is damaged")),
+                    "{report:?}"
+                );
                 assert!(file.exists(), "what is not understood is not removed");
             }
         }
@@ -360,8 +395,11 @@ fn a_plan_only_reads_and_says_why_there_is_none() {
 #[test]
 fn a_plan_names_each_place_with_what_it_is_and_is_to_be() {
     let scene = scene();
-    let changes = plan(&scene.host, &PLACE, &[setting("scaling_governor=performance"), setting("turbo=on"), setting("xps_cpus=0")]).unwrap();
-    let shown: Vec<String> = changes.iter().map(|Change { address, from, to, .. }| format!("{address}: {from} -> {to}")).collect();
+    let changes =
+        plan(&scene.host, &PLACE, &[setting("scaling_governor=performance"), setting("turbo=on"), setting("xps_cpus=0")])
+            .unwrap();
+    let shown: Vec<String> =
+        changes.iter().map(|Change { address, from, to, .. }| format!("{address}: {from} -> {to}")).collect();
     assert_eq!(
         shown,
         [
@@ -382,10 +420,7 @@ fn a_value_that_the_device_rounds_is_refused_with_what_it_made_of_it() {
     let scene = scene();
     let before = tree(&scene.root);
     let host = scene.host.clone().with_refusal("eth0 rx-usecs", Refusal::Ignored);
-    assert_eq!(
-        scene.apply(&host, &[setting("rx_usecs=3")])[0].to_string(),
-        "rx-usecs of eth0: wanted 3, but it is 8"
-    );
+    assert_eq!(scene.apply(&host, &[setting("rx_usecs=3")])[0].to_string(), "rx-usecs of eth0: wanted 3, but it is 8");
     assert!(scene.is_empty(), "nothing was changed, so there is nothing to revert");
     assert_eq!(tree(&scene.root), before);
 }
