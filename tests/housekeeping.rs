@@ -90,6 +90,8 @@ const FLAGS: &[(&str, &[&str])] = &[
             "--format",
         ],
     ),
+    ("tune", &["list", "check", "apply", "revert", "status"]),
+    ("tune apply", &["KNOB=VALUE", "--profile", "--interface", "--cpus", "--dry-run", "--yes", "--while", "COMMAND", "--json"]),
     ("completions", &["bash", "zsh", "fish"]),
 ];
 

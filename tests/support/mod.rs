@@ -41,10 +41,15 @@ impl Home {
         self.file("runs")
     }
 
-    /// A command with this home's run store.
+    pub fn journal(&self) -> PathBuf {
+        self.file("journal")
+    }
+
+    /// A command with this home's run store and journal.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env("HAIRPIN_RUNS", self.runs()).env_remove("XDG_DATA_HOME").env("NO_COLOR", "1").current_dir(self.path());
+        command.env("HAIRPIN_RUNS", self.runs()).env("HAIRPIN_JOURNAL", self.journal());
+        command.env_remove("XDG_DATA_HOME").env("NO_COLOR", "1").current_dir(self.path());
         command
     }
 
@@ -249,7 +254,8 @@ impl Home {
     /// Starts the copy of hairpin as the user nobody.
     pub fn start_as_nobody(&self, args: &str) -> Running {
         let mut command = nobody(self.file("hairpin").to_str().expect("a plain path"));
-        command.env("HAIRPIN_RUNS", self.runs()).env("NO_COLOR", "1").current_dir(self.path()).args(args.split_whitespace());
+        command.env("HAIRPIN_RUNS", self.runs()).env("HAIRPIN_JOURNAL", self.journal()).env("NO_COLOR", "1");
+        command.current_dir(self.path()).args(args.split_whitespace());
         self.spawn(command)
     }
 

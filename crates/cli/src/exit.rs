@@ -33,6 +33,11 @@ impl Failure {
         Failure { message: message.to_string(), code: USAGE }
     }
 
+    /// A capability or device is missing.
+    pub fn missing(message: impl Display) -> Failure {
+        Failure { message: message.to_string(), code: MISSING }
+    }
+
     /// Whatever it asks of the user.
     pub fn blamed(message: impl Display, blame: Blame) -> Failure {
         let code = match blame {

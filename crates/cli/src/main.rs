@@ -17,5 +17,6 @@ fn main() -> ExitCode {
         return code;
     }
     let cli = verbs::Cli::parse();
+    cli.verb.tell_of_orphans();
     cli.verb.run().unwrap_or_else(|failure| failure.report())
 }

@@ -26,4 +26,5 @@ pub mod run;
 pub mod statistics;
 pub mod stream;
 pub mod sweep;
+pub mod tune;
 pub mod warning;

@@ -17,6 +17,7 @@ use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
 use hairpin_record::stream::{self, Stream};
 use hairpin_record::sweep::{self, Sweep};
+use hairpin_record::tune::{self, Changes, List, Status, TuneCheck};
 use hairpin_units::Quantile;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -41,6 +42,10 @@ fn published_schemas_are_those_of_the_code() {
     published::<Compare>(compare::SCHEMA, "hairpin.compare-1.json");
     published::<Sweep>(sweep::SCHEMA, "hairpin.sweep-1.json");
     published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
+    published::<List>(tune::LIST_SCHEMA, "hairpin.tune-list-1.json");
+    published::<TuneCheck>(tune::CHECK_SCHEMA, "hairpin.tune-check-1.json");
+    published::<Changes>(tune::CHANGES_SCHEMA, "hairpin.tune-changes-1.json");
+    published::<Status>(tune::STATUS_SCHEMA, "hairpin.tune-status-1.json");
 }
 
 fn published<T: JsonSchema>(name: &str, file: &str) {

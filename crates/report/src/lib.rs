@@ -38,6 +38,7 @@ mod stream;
 mod style;
 mod sweep;
 mod table;
+mod tune;
 
 use hairpin_units::Quantile;
 
@@ -61,6 +62,7 @@ pub use runs::{RunRow, runs};
 pub use stream::{stream, stream_csv, stream_markdown, stream_trial};
 pub use sweep::sweep;
 pub use table::table;
+pub use tune::{tune_changes, tune_check, tune_knobs, tune_list, tune_status};
 
 /// How a text is to look.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,11 @@
 //! A client of the ethtool ioctl: what a network device is, how it coalesces interrupts, its queues, rings and offloads.
 //!
 //! Everything here is read, and every reader gives `None` where the device has no such thing (EOPNOTSUPP): that is a fact, not an
-//! error. Only GRO and TSO can be set, for links that Hairpin makes itself.
+//! error. What is set is set one at a time: the others of its structure are read first and written back as they were.
 //!
 //! Sources: `include/uapi/linux/ethtool.h`, `net/ethtool/ioctl.c`, ethtool(8), netdevice(7).
+
+mod uapi;
 
 use std::ffi::c_char;
 use std::io;
@@ -129,6 +131,17 @@ pub struct Offloads {
     pub lro: Option<bool>,
 }
 
+/// Which packets a device stamps, in the kernel's numbers (`include/uapi/linux/net_tstamp.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamping {
+    /// Flags, as they were read.
+    pub flags: i32,
+    /// `HWTSTAMP_TX_*`: 0 none, 1 those whose sender asks.
+    pub tx_type: i32,
+    /// `HWTSTAMP_FILTER_*`: 0 none, 1 all, others by protocol.
+    pub rx_filter: i32,
+}
+
 /// A socket to ask the devices of one network namespace through: the one that the process was in when it was opened.
 pub struct Ethtool {
     socket: OwnedFd,
@@ -165,14 +178,7 @@ impl Ethtool {
     /// There is no such interface (ENODEV).
     pub fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
         let coalesce = self.read("read the coalescing", interface, uapi::Coalesce::get())?;
-        Ok(coalesce.map(|c| Coalesce {
-            rx_usecs: c.rx_coalesce_usecs,
-            rx_frames: c.rx_max_coalesced_frames,
-            tx_usecs: c.tx_coalesce_usecs,
-            tx_frames: c.tx_max_coalesced_frames,
-            adaptive_rx: c.use_adaptive_rx_coalesce != 0,
-            adaptive_tx: c.use_adaptive_tx_coalesce != 0,
-        }))
+        Ok(coalesce.map(|c| c.read()))
     }
 
     /// Reads how many queues the device uses.
@@ -181,14 +187,7 @@ impl Ethtool {
     /// There is no such interface (ENODEV).
     pub fn channels(&self, interface: &str) -> Result<Option<Channels>, EthtoolError> {
         let channels = self.read("read the channels", interface, uapi::Channels::get())?;
-        Ok(channels.map(|c| Channels {
-            rx: c.rx_count,
-            tx: c.tx_count,
-            combined: c.combined_count,
-            max_rx: c.max_rx,
-            max_tx: c.max_tx,
-            max_combined: c.max_combined,
-        }))
+        Ok(channels.map(|c| c.read()))
     }
 
     /// Reads how many descriptors the device's queues have.
@@ -197,7 +196,7 @@ impl Ethtool {
     /// There is no such interface (ENODEV).
     pub fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
         let rings = self.read("read the rings", interface, uapi::RingParameters::get())?;
-        Ok(rings.map(|r| Rings { rx: r.rx_pending, tx: r.tx_pending, max_rx: r.rx_max_pending, max_tx: r.tx_max_pending }))
+        Ok(rings.map(|r| r.read()))
     }
 
     /// Reads which offloads are on.
@@ -233,6 +232,88 @@ impl Ethtool {
         self.set("tso", "set the tso", interface, (uapi::STSO, uapi::GTSO), on)
     }
 
+    /// Changes one of the coalescing's values.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), the device has none or refuses the value, or CAP_NET_ADMIN is missing (EPERM).
+    pub fn set_coalesce(&self, interface: &str, change: impl FnOnce(&mut Coalesce)) -> Result<(), EthtoolError> {
+        let mut raw = self.ask("read the coalescing", interface, uapi::Coalesce::get())?;
+        let mut coalesce = raw.read();
+        change(&mut coalesce);
+        raw.write(&coalesce);
+        self.ask("set the coalescing", interface, raw).map(drop)
+    }
+
+    /// Changes one of the rings' sizes.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), the device has none or refuses the size, or CAP_NET_ADMIN is missing (EPERM).
+    pub fn set_rings(&self, interface: &str, change: impl FnOnce(&mut Rings)) -> Result<(), EthtoolError> {
+        let mut raw = self.ask("read the rings", interface, uapi::RingParameters::get())?;
+        let mut rings = raw.read();
+        change(&mut rings);
+        raw.write(&rings);
+        self.ask("set the rings", interface, raw).map(drop)
+    }
+
+    /// Changes how many queues of a sort the device uses.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), the device cannot or refuses the number, or CAP_NET_ADMIN is missing (EPERM).
+    pub fn set_channels(&self, interface: &str, change: impl FnOnce(&mut Channels)) -> Result<(), EthtoolError> {
+        let mut raw = self.ask("read the channels", interface, uapi::Channels::get())?;
+        let mut channels = raw.read();
+        change(&mut channels);
+        raw.write(&channels);
+        self.ask("set the channels", interface, raw).map(drop)
+    }
+
+    /// Turns generic segmentation offload on or off, and reads it back.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), CAP_NET_ADMIN is missing (EPERM), or the device does not follow.
+    pub fn set_gso(&self, interface: &str, on: bool) -> Result<(), EthtoolError> {
+        self.set("gso", "set the gso", interface, (uapi::SGSO, uapi::GGSO), on)
+    }
+
+    /// Turns large receive offload on or off, and reads it back.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), CAP_NET_ADMIN is missing (EPERM), or the device does not follow.
+    pub fn set_lro(&self, interface: &str, on: bool) -> Result<(), EthtoolError> {
+        let flags = self.ask("read the offloads", interface, uapi::Value { cmd: uapi::GFLAGS, data: 0 })?.data;
+        let data = if on { flags | uapi::FLAG_LRO } else { flags & !uapi::FLAG_LRO };
+        self.ask("set the lro", interface, uapi::Value { cmd: uapi::SFLAGS, data })?;
+        match self.offloads(interface)?.lro {
+            Some(state) if state == on => Ok(()),
+            _ => Err(EthtoolError::NotTaken { feature: "lro", interface: interface.to_owned(), asked: on }),
+        }
+    }
+
+    /// Reads which packets the device stamps; `None` if it stamps none.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV).
+    pub fn stamping(&self, interface: &str) -> Result<Option<Stamping>, EthtoolError> {
+        let mut config = uapi::HwtstampConfig::default();
+        match self.ioctl_of(uapi::SIOCGHWTSTAMP, interface, &mut config) {
+            Ok(()) => Ok(Some(Stamping { flags: config.flags, tx_type: config.tx_type, rx_filter: config.rx_filter })),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY)) => Ok(None),
+            Err(source) => Err(refused("read the hardware stamping", interface, source)),
+        }
+    }
+
+    /// Sets which packets the device stamps. A device may stamp more than asked for: read it back.
+    ///
+    /// # Errors
+    /// There is no such interface (ENODEV), it cannot (ERANGE), or CAP_NET_ADMIN is missing (EPERM).
+    pub fn set_stamping(&self, interface: &str, stamping: Stamping) -> Result<(), EthtoolError> {
+        let Stamping { flags, tx_type, rx_filter } = stamping;
+        let mut config = uapi::HwtstampConfig { flags, tx_type, rx_filter };
+        let answer = self.ioctl_of(uapi::SIOCSHWTSTAMP, interface, &mut config);
+        answer.map_err(|source| refused("set the hardware stamping", interface, source))
+    }
+
     fn set(
         &self,
         feature: &'static str,
@@ -259,6 +340,12 @@ impl Ethtool {
         Ok(value.map(|value| value.data))
     }
 
+    /// Sends a request; a device that has no such thing is an error.
+    fn ask<T: Request>(&self, operation: &'static str, interface: &str, mut request: T) -> Result<T, EthtoolError> {
+        self.ioctl(interface, &mut request).map_err(|source| refused(operation, interface, source))?;
+        Ok(request)
+    }
+
     /// Sends a reading request; `None` if the device has no such thing.
     fn read<T: Request>(&self, operation: &'static str, interface: &str, mut request: T) -> Result<Option<T>, EthtoolError> {
         match self.ioctl(interface, &mut request) {
@@ -269,6 +356,10 @@ impl Ethtool {
     }
 
     fn ioctl<T: Request>(&self, interface: &str, request: &mut T) -> io::Result<()> {
+        self.ioctl_of(libc::SIOCETHTOOL as _, interface, request)
+    }
+
+    fn ioctl_of<T: Request>(&self, number: u32, interface: &str, request: &mut T) -> io::Result<()> {
         let mut ifr_name = [0 as c_char; libc::IFNAMSIZ];
         if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains('\0') {
             // What the kernel would say of an interface that cannot exist.
@@ -280,156 +371,23 @@ impl Ethtool {
         let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: std::ptr::from_mut(request).cast() };
         let mut ifreq = libc::ifreq { ifr_name, ifr_ifru };
         // SAFETY: SIOCETHTOOL takes an ifreq whose name ends in a NUL and whose data points at the structure of the command in
-        // its first field; `Request` promises that T is that structure, and it is borrowed mutably for the call's length.
-        match unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut ifreq) } {
+        // its first field, SIOC[GS]HWTSTAMP one whose data points at a hwtstamp_config; `Request` promises that T is that
+        // structure, and it is borrowed mutably for the call's length.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), number as _, &mut ifreq) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
         }
     }
 }
 
+fn refused(operation: &'static str, interface: &str, source: io::Error) -> EthtoolError {
+    EthtoolError::Refused { operation, interface: interface.to_owned(), source }
+}
+
 /// The text up to the first NUL; `None` if it is empty.
 fn until_nul(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     Some(String::from_utf8_lossy(&bytes[..end]).into_owned()).filter(|text| !text.is_empty())
-}
-
-/// The structures and numbers of `include/uapi/linux/ethtool.h`, under the kernel's names.
-mod uapi {
-    /// A structure that an ethtool command reads and writes.
-    ///
-    /// # Safety
-    /// The type is `repr(C)` with plain integers only, begins with the command as `u32`, and is at least as long as what the
-    /// kernel reads and writes for every command that it is made with.
-    pub(super) unsafe trait Request {}
-
-    const GDRVINFO: u32 = 0x03;
-    const GCOALESCE: u32 = 0x0e;
-    const GRINGPARAM: u32 = 0x10;
-    pub(super) const GRXCSUM: u32 = 0x14;
-    pub(super) const GTXCSUM: u32 = 0x16;
-    pub(super) const GSG: u32 = 0x18;
-    pub(super) const GTSO: u32 = 0x1e;
-    pub(super) const STSO: u32 = 0x1f;
-    pub(super) const GGSO: u32 = 0x23;
-    pub(super) const GFLAGS: u32 = 0x25;
-    pub(super) const GGRO: u32 = 0x2b;
-    pub(super) const SGRO: u32 = 0x2c;
-    const GCHANNELS: u32 = 0x3c;
-    /// `ETH_FLAG_LRO`, in the answer to `GFLAGS`.
-    pub(super) const FLAG_LRO: u32 = 1 << 15;
-
-    /// `struct ethtool_value`, of all commands that get or set one number.
-    #[repr(C)]
-    pub(super) struct Value {
-        pub(super) cmd: u32,
-        pub(super) data: u32,
-    }
-    const _: () = assert!(size_of::<Value>() == 8);
-    // SAFETY: repr(C), integers; used with the GET/SET commands above that take a struct ethtool_value of this size.
-    unsafe impl Request for Value {}
-
-    /// `struct ethtool_drvinfo`.
-    #[repr(C)]
-    #[derive(Default)]
-    pub(super) struct DriverInfo {
-        cmd: u32,
-        pub(super) driver: [u8; 32],
-        pub(super) version: [u8; 32],
-        pub(super) fw_version: [u8; 32],
-        pub(super) bus_info: [u8; 32],
-        erom_version: [u8; 32],
-        reserved2: [u8; 12],
-        n_priv_flags: u32,
-        n_stats: u32,
-        testinfo_len: u32,
-        eedump_len: u32,
-        regdump_len: u32,
-    }
-    const _: () = assert!(size_of::<DriverInfo>() == 196);
-    // SAFETY: repr(C), integers; made with GDRVINFO only, whose structure has this size.
-    unsafe impl Request for DriverInfo {}
-
-    impl DriverInfo {
-        pub(super) fn get() -> DriverInfo {
-            DriverInfo { cmd: GDRVINFO, ..DriverInfo::default() }
-        }
-    }
-
-    /// `struct ethtool_coalesce`.
-    #[repr(C)]
-    #[derive(Default)]
-    pub(super) struct Coalesce {
-        cmd: u32,
-        pub(super) rx_coalesce_usecs: u32,
-        pub(super) rx_max_coalesced_frames: u32,
-        rx_irq: [u32; 2],
-        pub(super) tx_coalesce_usecs: u32,
-        pub(super) tx_max_coalesced_frames: u32,
-        tx_irq: [u32; 2],
-        stats_block_coalesce_usecs: u32,
-        pub(super) use_adaptive_rx_coalesce: u32,
-        pub(super) use_adaptive_tx_coalesce: u32,
-        /// The values for low and high packet rates, and the interval at which the rate is sampled.
-        by_rate: [u32; 11],
-    }
-    const _: () = assert!(size_of::<Coalesce>() == 92);
-    // SAFETY: repr(C), integers; made with GCOALESCE only, whose structure has this size.
-    unsafe impl Request for Coalesce {}
-
-    impl Coalesce {
-        pub(super) fn get() -> Coalesce {
-            Coalesce { cmd: GCOALESCE, ..Coalesce::default() }
-        }
-    }
-
-    /// `struct ethtool_ringparam`.
-    #[repr(C)]
-    #[derive(Default)]
-    pub(super) struct RingParameters {
-        cmd: u32,
-        pub(super) rx_max_pending: u32,
-        rx_mini_max_pending: u32,
-        rx_jumbo_max_pending: u32,
-        pub(super) tx_max_pending: u32,
-        pub(super) rx_pending: u32,
-        rx_mini_pending: u32,
-        rx_jumbo_pending: u32,
-        pub(super) tx_pending: u32,
-    }
-    const _: () = assert!(size_of::<RingParameters>() == 36);
-    // SAFETY: repr(C), integers; made with GRINGPARAM only, whose structure has this size.
-    unsafe impl Request for RingParameters {}
-
-    impl RingParameters {
-        pub(super) fn get() -> RingParameters {
-            RingParameters { cmd: GRINGPARAM, ..RingParameters::default() }
-        }
-    }
-
-    /// `struct ethtool_channels`.
-    #[repr(C)]
-    #[derive(Default)]
-    pub(super) struct Channels {
-        cmd: u32,
-        pub(super) max_rx: u32,
-        pub(super) max_tx: u32,
-        max_other: u32,
-        pub(super) max_combined: u32,
-        pub(super) rx_count: u32,
-        pub(super) tx_count: u32,
-        other_count: u32,
-        pub(super) combined_count: u32,
-    }
-    const _: () = assert!(size_of::<Channels>() == 36);
-    // SAFETY: repr(C), integers; made with GCHANNELS only, whose structure has this size.
-    unsafe impl Request for Channels {}
-
-    impl Channels {
-        pub(super) fn get() -> Channels {
-            Channels { cmd: GCHANNELS, ..Channels::default() }
-        }
-    }
 }
 
 #[cfg(test)]

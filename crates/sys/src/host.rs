@@ -1,17 +1,23 @@
-//! What Hairpin reads of a host: files under /proc, /sys and /dev and the answers of its network devices, behind a trait, with a fake.
+//! What Hairpin reads and sets of a host: files under /proc, /sys and /dev and the settings of its network devices, behind a trait, with a fake.
 //!
 //! ```text
 //!   dyn Host ── RealHost   this host, as the namespaces of the thread that asks show it
 //!            └─ FakeHost   the same code below another directory, for tests: files, links, devices, and errors on demand
 //! ```
-//! Everything here only reads. Paths are absolute, as the kernel documents them (`/sys/class/net/eth0/mtu`).
+//! Only what is called write, hold, make, remove or set changes anything. Paths are absolute, as the kernel documents them (`/sys/class/net/eth0/mtu`).
+
+mod fake;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::ethtool::{Coalesce, DriverInfo, Ethtool, EthtoolError, Offloads, Rings};
+use crate::device::{self, Attribute, DeviceError};
+use crate::ethtool::{DriverInfo, Ethtool, EthtoolError};
+
+pub use self::fake::{FakeHost, Refusal};
 
 /// No file is read beyond this many bytes. The largest that is read, /proc/interrupts, takes about 12 bytes per CPU and interrupt:
 /// some 20 MB with 512 CPUs and 3,000 interrupts.
@@ -64,23 +70,58 @@ pub trait Host {
     /// Those of [`Ethtool`]: the interface does not exist (ENODEV), or the driver refuses.
     fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError>;
 
-    /// How an interface coalesces interrupts; `None` if it cannot.
+    /// A setting of an interface that is no file; `None` if it has no such thing.
     ///
     /// # Errors
-    /// Those of [`Ethtool`].
-    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError>;
+    /// Those of [`device::read`].
+    fn attribute(&self, interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError>;
 
-    /// How many descriptors an interface's queues have; `None` if it has none.
+    /// Sets one. What the device made of it is to be read back.
     ///
     /// # Errors
-    /// Those of [`Ethtool`].
-    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError>;
+    /// Those of [`device::write`].
+    fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError>;
 
-    /// Which offloads of an interface are on.
+    /// Writes `text` into the file at `path`, which must be there. What the kernel made of it is to be read back.
     ///
     /// # Errors
-    /// Those of [`Ethtool`].
-    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError>;
+    /// Those of open(2) and write(2): `PermissionDenied` where it takes more rights, `ReadOnlyFilesystem` in most containers, `InvalidInput`
+    /// for a text that the kernel does not take.
+    fn write(&self, path: &str, text: &str) -> io::Result<()>;
+
+    /// Writes `bytes` into the file at `path` and keeps it open: the demand on a file such as /dev/cpu_dma_latency lasts as long as what is
+    /// returned.
+    ///
+    /// # Errors
+    /// Those of open(2) and write(2).
+    fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held>;
+
+    /// Makes a directory, such as a cgroup.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    fn make_directory(&self, path: &str) -> io::Result<()>;
+
+    /// Removes a directory without directories in it, such as a cgroup.
+    ///
+    /// # Errors
+    /// Those of rmdir(2).
+    fn remove_directory(&self, path: &str) -> io::Result<()>;
+}
+
+/// A demand that lasts until this is dropped, or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Held {
+    _file: Option<File>,
+    fake: Option<(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, String)>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some((held, path)) = &self.fake {
+            held.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+        }
+    }
 }
 
 /// The host this process runs on, as the calling thread's namespaces show it.
@@ -108,173 +149,40 @@ impl Host for RealHost {
         link_target(Path::new(path))
     }
 
-    // A socket stays in the namespace it was opened in, the calling thread need not: one per question.
     fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
         Ethtool::open()?.driver_info(interface)
     }
 
-    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
-        Ethtool::open()?.coalesce(interface)
+    fn attribute(&self, interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError> {
+        device::read(interface, attribute)
     }
 
-    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
-        Ethtool::open()?.rings(interface)
+    fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
+        device::write(interface, attribute, text)
     }
 
-    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError> {
-        Ethtool::open()?.offloads(interface)
-    }
-}
-
-/// What a network device of a [`FakeHost`] answers; `None` is a device that has no such thing.
-#[derive(Clone, Debug, Default)]
-pub struct FakeDevice {
-    /// Its driver.
-    pub driver_info: Option<DriverInfo>,
-    /// How it coalesces interrupts.
-    pub coalesce: Option<Coalesce>,
-    /// How many descriptors its queues have.
-    pub rings: Option<Rings>,
-    /// Which of its offloads are on.
-    pub offloads: Option<Offloads>,
-}
-
-/// A host made of files below a directory, for tests.
-///
-/// ```
-/// use hairpin_sys::host::{FakeHost, Host};
-/// # let directory = std::env::temp_dir().join(format!("hairpin-fake-host-{}", std::process::id()));
-/// let host = FakeHost::at(&directory).with("/sys/class/net/eth0/mtu", "1500\n");
-/// assert_eq!(host.read("/sys/class/net/eth0/mtu").unwrap(), "1500");
-/// # std::fs::remove_dir_all(&directory).unwrap();
-/// ```
-#[derive(Clone, Debug)]
-pub struct FakeHost {
-    root: PathBuf,
-    errors: BTreeMap<String, i32>,
-    devices: BTreeMap<String, FakeDevice>,
-}
-
-impl FakeHost {
-    /// A host whose `/` is `root`, which the caller makes and removes.
-    pub fn at(root: impl Into<PathBuf>) -> FakeHost {
-        FakeHost { root: root.into(), errors: BTreeMap::new(), devices: BTreeMap::new() }
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        write(Path::new(path), text)
     }
 
-    /// Adds a file with these bytes, and the directories above it.
-    ///
-    /// # Panics
-    /// If the file cannot be written: a test has nothing to go on with then.
-    #[must_use]
-    pub fn with(self, path: &str, content: impl AsRef<[u8]>) -> FakeHost {
-        let place = self.place(path);
-        make_parents(&place);
-        fs::write(&place, content).unwrap_or_else(|why| panic!("fake host: writing {}: {why}", place.display()));
-        self
+    fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held> {
+        let mut file = File::options().write(true).open(path)?;
+        file.write_all(bytes)?;
+        Ok(Held { _file: Some(file), fake: None })
     }
 
-    /// Adds an empty directory.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
-    pub fn with_directory(self, path: &str) -> FakeHost {
-        let place = self.place(path);
-        fs::create_dir_all(&place).unwrap_or_else(|why| panic!("fake host: making {}: {why}", place.display()));
-        self
+    fn make_directory(&self, path: &str) -> io::Result<()> {
+        fs::create_dir(path)
     }
 
-    /// Adds a symbolic link to `target`, which is relative to the link's directory as in sysfs.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
-    pub fn with_link(self, path: &str, target: &str) -> FakeHost {
-        let place = self.place(path);
-        make_parents(&place);
-        std::os::unix::fs::symlink(target, &place).unwrap_or_else(|why| panic!("fake host: linking {}: {why}", place.display()));
-        self
-    }
-
-    /// Adds a network device that answers questions; its files are added one by one.
-    #[must_use]
-    pub fn with_device(mut self, interface: &str, device: FakeDevice) -> FakeHost {
-        self.devices.insert(interface.to_owned(), device);
-        self
-    }
-
-    /// Makes every reading of `path` fail with this error number, such as `libc::EACCES`. The name of an interface in place of a path
-    /// makes its device refuse every question.
-    #[must_use]
-    pub fn with_error(mut self, path: &str, errno: i32) -> FakeHost {
-        self.errors.insert(path.to_owned(), errno);
-        self
-    }
-
-    fn place(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
-    }
-
-    fn refused(&self, path: &str) -> io::Result<()> {
-        self.errors.get(path).map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(*errno)))
-    }
-
-    fn device(&self, interface: &str, operation: &'static str) -> Result<&FakeDevice, EthtoolError> {
-        let found = self
-            .refused(interface)
-            .and_then(|()| self.devices.get(interface).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV)));
-        found.map_err(|source| EthtoolError::Refused { operation, interface: interface.to_owned(), source })
+    fn remove_directory(&self, path: &str) -> io::Result<()> {
+        fs::remove_dir(path)
     }
 }
 
-impl Host for FakeHost {
-    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
-        self.refused(path)?;
-        read_bytes(&self.place(path))
-    }
-
-    fn open(&self, path: &str) -> io::Result<File> {
-        self.refused(path)?;
-        File::open(self.place(path))
-    }
-
-    fn list(&self, path: &str) -> io::Result<Vec<String>> {
-        self.refused(path)?;
-        list(&self.place(path))
-    }
-
-    fn exists(&self, path: &str) -> bool {
-        self.errors.contains_key(path) || self.place(path).exists()
-    }
-
-    fn link_target(&self, path: &str) -> io::Result<String> {
-        self.refused(path)?;
-        link_target(&self.place(path))
-    }
-
-    fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
-        Ok(self.device(interface, "read the driver")?.driver_info.clone())
-    }
-
-    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
-        Ok(self.device(interface, "read the coalescing")?.coalesce)
-    }
-
-    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
-        Ok(self.device(interface, "read the rings")?.rings)
-    }
-
-    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError> {
-        let none =
-            Offloads { rx_checksum: None, tx_checksum: None, scatter_gather: None, tso: None, gso: None, gro: None, lro: None };
-        Ok(self.device(interface, "read the offloads")?.offloads.unwrap_or(none))
-    }
-}
-
-fn make_parents(place: &Path) {
-    if let Some(parent) = place.parent() {
-        fs::create_dir_all(parent).unwrap_or_else(|why| panic!("fake host: making {}: {why}", parent.display()));
-    }
+/// In one write(2), as the kernel's files want it, and never a new file.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    File::options().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
 }
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
@@ -336,18 +244,43 @@ mod tests {
 
     #[test]
     fn a_fake_device_answers_refuses_or_does_not_exist() {
-        let rings = Rings { rx: 256, tx: 512, max_rx: 1024, max_tx: 1024 };
-        let host = FakeHost::at("/nonexistent").with_device("eth0", FakeDevice { rings: Some(rings), ..FakeDevice::default() });
-        assert_eq!(host.rings("eth0").unwrap(), Some(rings));
-        assert_eq!(host.coalesce("eth0").unwrap(), None);
-        assert_eq!(host.offloads("eth0").unwrap().gro, None);
-        let errno = |answer: Result<Option<Rings>, EthtoolError>| match answer {
-            Err(EthtoolError::Refused { source, .. }) => source.raw_os_error(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(errno(host.rings("eth1")), Some(libc::ENODEV));
-        assert_eq!(errno(host.with_error("eth0", libc::EPERM).rings("eth0")), Some(libc::EPERM));
-        assert_eq!(errno(RealHost.rings("no-such-if")), Some(libc::ENODEV));
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path()).with_attribute("eth0", Attribute::RxRing, "256");
+        assert_eq!(host.attribute("eth0", Attribute::RxRing).unwrap().as_deref(), Some("256"));
+        assert_eq!(host.attribute("eth0", Attribute::RxUsecs).unwrap(), None);
+        assert_eq!(host.driver_info("eth0").unwrap(), None);
+        host.set_attribute("eth0", Attribute::RxRing, "512").unwrap();
+        assert_eq!(host.attribute("eth0", Attribute::RxRing).unwrap().as_deref(), Some("512"));
+        let errno = |answer: Result<Option<String>, DeviceError>| answer.unwrap_err().errno();
+        assert_eq!(errno(host.attribute("eth1", Attribute::RxRing)), Some(libc::ENODEV));
+        assert_eq!(errno(host.clone().with_error("eth0", libc::EPERM).attribute("eth0", Attribute::RxRing)), Some(libc::EPERM));
+        assert_eq!(errno(RealHost.attribute("no-such-if", Attribute::RxRing)), Some(libc::ENODEV));
+        assert_eq!(errno(host.without_device("eth0").attribute("eth0", Attribute::RxRing)), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn a_fake_host_writes_as_the_kernel_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path())
+            .with("/a", "1\n")
+            .with("/b", "always [madvise] never\n")
+            .with("/c", "1\n")
+            .with("/d", [9; 4])
+            .with_refusal("/c", Refusal::Ignored);
+        host.write("/a", "2").unwrap();
+        host.write("/b", "never").unwrap();
+        host.write("/c", "2").unwrap();
+        assert_eq!(host.read_bytes("/a").unwrap(), b"2\n");
+        assert_eq!(host.read_bytes("/b").unwrap(), b"always madvise [never]\n");
+        assert_eq!(host.read_bytes("/c").unwrap(), b"1\n");
+        assert_eq!(host.write("/b", "sometimes").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(host.write("/none", "1").unwrap_err().kind(), io::ErrorKind::NotFound);
+        let held = host.hold("/d", &[0; 4]).unwrap();
+        assert_eq!(host.read_bytes("/d").unwrap(), [0; 4]);
+        drop(held);
+        assert_eq!(host.read_bytes("/d").unwrap(), [9; 4]);
+        let refusing = host.with_refusal("/a", Refusal::Error(libc::EROFS));
+        assert_eq!(refusing.write("/a", "3").unwrap_err().raw_os_error(), Some(libc::EROFS));
     }
 
     #[test]

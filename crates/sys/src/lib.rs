@@ -10,7 +10,7 @@
 //!               niq                     what the two ports of an emulated NIC share
 //!   devices     bar, pci                a device's lines: write, flush, read anew; PCI devices and their BARs
 //!   processes   process, signal, thread workers, signals as a descriptor, affinity and scheduling
-//!   network     netns, netlink, ethtool namespaces, veth pairs, device settings
+//!   network     netns, netlink, ethtool namespaces, veth pairs, device settings    device: these settings, each as a text
 //!   host        host, capability        /proc and /sys behind a trait, with a fake; what this process may
 //! ```
 
@@ -18,6 +18,7 @@ pub mod bar;
 pub mod bpf;
 pub mod capability;
 pub mod clock;
+pub mod device;
 pub mod ethtool;
 pub mod fdpass;
 pub mod host;

@@ -16,6 +16,7 @@
 //! The crate `neli` encodes and decodes; its router is not used, because it starts a thread, and a process that is to enter
 //! a namespace or to measure must have one only.
 
+mod napi;
 mod netdev;
 mod qdisc;
 mod route;
@@ -36,9 +37,10 @@ use neli::types::{Buffer, GenlBuffer, RtBuffer};
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 
+pub use self::napi::Napi;
 pub use self::netdev::RxMetadata;
 pub use self::qdisc::{RootQdisc, Tbf};
-pub use self::route::Route;
+pub use self::route::{QuickAck, Route};
 
 /// The peer's description inside `IFLA_INFO_DATA` of a veth (`enum` in `linux/veth.h`).
 const VETH_INFO_PEER: u16 = 1;

@@ -14,6 +14,8 @@
 //! [`Worker::spawn`] ends, even if its process lives on (prctl(2), `PR_SET_PDEATHSIG`): spawn workers from a thread that
 //! outlives them, which in practice is the main thread.
 
+mod attended;
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -27,6 +29,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+pub use self::attended::Attended;
 
 /// Why no worker was started.
 #[derive(Debug, thiserror::Error)]

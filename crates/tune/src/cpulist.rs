@@ -57,6 +57,13 @@ pub(crate) fn format(cpus: &[u32]) -> String {
     parts.join(",")
 }
 
+/// CPUs as a mask, in as many groups of 32 bits as the highest of them takes.
+pub(crate) fn format_mask(cpus: &[u32]) -> String {
+    let groups = cpus.iter().max().map_or(1, |most| most / 32 + 1);
+    let word = |group: u32| cpus.iter().filter(|cpu| **cpu / 32 == group).fold(0_u32, |word, cpu| word | 1 << (cpu % 32));
+    (0..groups).rev().map(|group| format!("{:08x}", word(group))).collect::<Vec<_>>().join(",")
+}
+
 /// The CPUs once each, ascending.
 pub(crate) fn distinct(cpus: &[u32]) -> Vec<u32> {
     let mut cpus = cpus.to_vec();
@@ -86,6 +93,9 @@ mod tests {
         assert_eq!(parse_mask("f").unwrap(), [0, 1, 2, 3]);
         assert_eq!(parse_mask("00000002,80000001\n").unwrap(), [0, 31, 33]);
         assert_eq!(parse_mask("00000000").unwrap(), [0_u32; 0]);
+        for cpus in [vec![], vec![0, 1, 2, 3], vec![0, 31, 33]] {
+            assert_eq!(parse_mask(&format_mask(&cpus)).unwrap(), cpus);
+        }
         for text in ["", "g", "100000000", "1,,2", "+1"] {
             assert!(parse_mask(text).is_err(), "{text}");
         }

@@ -3,6 +3,7 @@
 use hairpin_sys::host::Host;
 use serde_json::Value;
 
+use crate::control::Spot;
 use crate::reading::{CpuFile, file, flag, text};
 use crate::{Knob, Place, Reading};
 
@@ -42,13 +43,21 @@ impl Knob for Turbo {
     fn probe(&self, host: &dyn Host, _: &Place<'_>) -> Reading {
         turbo(host).into()
     }
+
+    fn spots(&self, host: &dyn Host, _: &Place<'_>) -> Result<Vec<Spot>, String> {
+        let there = [NO_TURBO, BOOST].into_iter().find(|path| host.exists(path));
+        Ok(there.map(|path| Spot::File(path.to_owned())).into_iter().collect())
+    }
 }
+
+const NO_TURBO: &str = "/sys/devices/system/cpu/intel_pstate/no_turbo";
+const BOOST: &str = "/sys/devices/system/cpu/cpufreq/boost";
 
 /// intel_pstate says it the other way round; every other driver uses the common file.
 fn turbo(host: &dyn Host) -> Result<Option<Value>, String> {
-    let without = file(host, "/sys/devices/system/cpu/intel_pstate/no_turbo", flag)?;
+    let without = file(host, NO_TURBO, flag)?;
     if let Some(Value::Bool(without)) = without {
         return Ok(Some((!without).into()));
     }
-    file(host, "/sys/devices/system/cpu/cpufreq/boost", flag)
+    file(host, BOOST, flag)
 }

@@ -3,7 +3,8 @@
 use hairpin_sys::host::Host;
 use serde_json::{Value, json};
 
-use crate::reading::{HostFile, cpu_directory, each_cpu, number, parse_number, present, text};
+use crate::control::Spot;
+use crate::reading::{CpuFile, HostFile, cpu_directory, each_cpu, meant_cpus, number, parse_number, present, text};
 use crate::{Knob, Place, Reading};
 
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
@@ -44,15 +45,37 @@ impl Knob for States {
     fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
         each_cpu(place, |cpu| states(host, cpu)).into()
     }
+
+    fn spots(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<Spot>, String> {
+        let mut spots = Vec::new();
+        for cpu in meant_cpus(host, place)? {
+            let directory = format!("{}/cpuidle", cpu_directory(cpu));
+            for number in numbers(host, &directory)?.unwrap_or_default() {
+                let latency = format!("{directory}/state{number}/latency");
+                let text = host.read(&latency).map_err(|why| format!("{latency}: {why}"))?;
+                let latency_us = parse_number(&text).map_err(|why| format!("{latency}: {why}"))?;
+                spots.push(Spot::IdleState { path: format!("{directory}/state{number}/disable"), latency_us });
+            }
+        }
+        Ok(spots)
+    }
 }
 
-fn states(host: &dyn Host, cpu: u32) -> Result<Option<Value>, String> {
-    let directory = format!("{}/cpuidle", cpu_directory(cpu));
-    let Some(names) = present(&directory, host.list(&directory))? else {
+/// The numbers of the idle states below `directory`; `None` if there are none.
+fn numbers(host: &dyn Host, directory: &str) -> Result<Option<Vec<u32>>, String> {
+    let Some(names) = present(directory, host.list(directory))? else {
         return Ok(None);
     };
     let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix("state")?.parse().ok()).collect();
     numbers.sort_unstable();
+    Ok(Some(numbers))
+}
+
+fn states(host: &dyn Host, cpu: u32) -> Result<Option<Value>, String> {
+    let directory = format!("{}/cpuidle", cpu_directory(cpu));
+    let Some(numbers) = numbers(host, &directory)? else {
+        return Ok(None);
+    };
     let mut states = Vec::new();
     for number in numbers {
         let whole = |file: &str| {
@@ -81,6 +104,26 @@ impl Knob for DmaLatency {
 
     fn probe(&self, host: &dyn Host, _: &Place<'_>) -> Reading {
         dma_latency(host).into()
+    }
+
+    fn spots(&self, host: &dyn Host, _: &Place<'_>) -> Result<Vec<Spot>, String> {
+        Ok(if host.exists(DMA_LATENCY) { vec![Spot::Held(DMA_LATENCY.to_owned())] } else { Vec::new() })
+    }
+}
+
+pub(crate) static RESUME_LATENCY: CpuFile = CpuFile {
+    name: "resume_latency_us",
+    summary: "The longest wake-up from idle that is allowed on the cores used, one by one; -1 is any",
+    file: "power/pm_qos_resume_latency_us",
+    form: resume_latency,
+};
+
+/// The kernel writes `n/a` where nothing is tolerated, and 0 where anything is.
+fn resume_latency(text: &str) -> Result<Option<Value>, String> {
+    match text.trim() {
+        "n/a" => Ok(Some(0.into())),
+        "0" => Ok(Some((-1).into())),
+        other => number(other),
     }
 }
 

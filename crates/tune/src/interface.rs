@@ -7,7 +7,8 @@ use std::io;
 use hairpin_sys::host::Host;
 use serde_json::Value;
 
-use crate::reading::{InterfaceFile, agreed, interface_directory, number, number_or_none, present};
+use crate::control::Spot;
+use crate::reading::{Form, InterfaceFile, agreed, interface_directory, number, number_or_none, present};
 use crate::{Knob, Place, Reading, cpulist};
 
 pub(crate) static MTU: InterfaceFile = InterfaceFile {
@@ -157,21 +158,45 @@ fn queues(host: &dyn Host, place: &Place<'_>, prefix: &str) -> Result<Option<Vec
     Ok(names.map(|names| names.into_iter().filter(|name| name.starts_with(prefix)).collect()))
 }
 
-/// Which CPUs the interface's queues of one direction belong to.
-pub(crate) struct QueueCpus {
+/// A file that each of the interface's queues of one direction has.
+pub(crate) struct QueueFile {
     name: &'static str,
     summary: &'static str,
     prefix: &'static str,
+    file: &'static str,
+    form: Form,
 }
 
-impl QueueCpus {
-    pub(crate) const RPS: QueueCpus =
-        QueueCpus { name: "rps_cpus", summary: "CPUs that received packets are spread over in software", prefix: "rx-" };
-    pub(crate) const XPS: QueueCpus =
-        QueueCpus { name: "xps_cpus", summary: "CPUs that send through each transmit queue", prefix: "tx-" };
+impl QueueFile {
+    pub(crate) const RPS: QueueFile = QueueFile {
+        name: "rps_cpus",
+        summary: "CPUs that received packets are spread over in software",
+        prefix: "rx-",
+        file: "rps_cpus",
+        form: cpu_mask,
+    };
+    pub(crate) const RPS_FLOWS: QueueFile = QueueFile {
+        name: "rps_flow_count",
+        summary: "Flows that each receive queue may steer to the CPU of their reader",
+        prefix: "rx-",
+        file: "rps_flow_cnt",
+        form: number,
+    };
+    pub(crate) const XPS: QueueFile = QueueFile {
+        name: "xps_cpus",
+        summary: "CPUs that send through each transmit queue",
+        prefix: "tx-",
+        file: "xps_cpus",
+        form: cpu_mask,
+    };
 }
 
-impl Knob for QueueCpus {
+/// A mask of CPUs as a list.
+fn cpu_mask(mask: &str) -> Result<Option<Value>, String> {
+    cpulist::parse_mask(mask).map(|cpus| Some(cpulist::format(&cpus).into()))
+}
+
+impl Knob for QueueFile {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -183,26 +208,40 @@ impl Knob for QueueCpus {
     fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
         self.read(host, place).into()
     }
+
+    fn spots(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<Spot>, String> {
+        let paths = self.files(host, place)?.into_iter().filter(|(_, _, text)| text.is_some());
+        Ok(paths.map(|(_, path, _)| Spot::File(path)).collect())
+    }
 }
 
-impl QueueCpus {
-    /// One list if all queues agree, else one by queue.
+impl QueueFile {
+    /// One value if all queues agree, else one by queue.
     fn read(&self, host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String> {
+        let mut values = Vec::new();
+        for (queue, path, text) in self.files(host, place)? {
+            let value = text.map(|text| (self.form)(&text)).transpose().map_err(|why| format!("{path}: {why}"))?;
+            values.push((queue, value.flatten()));
+        }
+        Ok(agreed(values))
+    }
+
+    /// Each queue with the path and the text of its file.
+    fn files(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<(String, String, Option<String>)>, String> {
         let (Some(directory), Some(names)) = (interface_directory(place), queues(host, place, self.prefix)?) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
-        let mut lists = Vec::new();
-        for name in names {
-            let path = format!("{directory}/queues/{name}/{}", self.name);
-            let answer = match host.read(&path) {
+        let mut files = Vec::new();
+        for queue in names {
+            let path = format!("{directory}/queues/{queue}/{}", self.file);
+            let text = match host.read(&path) {
                 // An interface with a single queue lists the file but answers that there is no such thing, or refuses to say.
                 Err(why) if why.kind() == io::ErrorKind::InvalidInput => None,
                 answer => present(&path, answer)?,
             };
-            let cpus = answer.map(|mask| cpulist::parse_mask(&mask)).transpose().map_err(|why| format!("{path}: {why}"))?;
-            lists.push((name, cpus.map(|cpus| cpulist::format(&cpus).into())));
+            files.push((queue, path, text));
         }
-        Ok(agreed(lists))
+        Ok(files)
     }
 }
 
@@ -222,8 +261,8 @@ mod tests {
             .with("/sys/class/net/eth0/queues/rx-1/rps_cpus", "0\n")
             .with("/sys/class/net/eth0/queues/tx-0/xps_cpus", "00000001,00000001\n")
             .with("/sys/class/net/eth0/queues/tx-1/xps_cpus", "00000000,00000006\n");
-        assert_eq!(QueueCpus::RPS.probe(&host, &ETH0), Reading::Is("".into()));
-        assert_eq!(QueueCpus::XPS.probe(&host, &ETH0), Reading::Is(json!({"tx-0": "0,32", "tx-1": "1-2"})));
+        assert_eq!(QueueFile::RPS.probe(&host, &ETH0), Reading::Is("".into()));
+        assert_eq!(QueueFile::XPS.probe(&host, &ETH0), Reading::Is(json!({"tx-0": "0,32", "tx-1": "1-2"})));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use hairpin_sys::host::Host;
 use serde_json::{Map, Value, json};
 
+use crate::control::Spot;
 use crate::reading::{interface_directory, present};
 use crate::{Knob, Place, Reading, cpulist, interrupts};
 
@@ -23,30 +24,46 @@ impl Knob for Affinity {
     fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
         affinity(host, place).into()
     }
+
+    fn spots(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<Spot>, String> {
+        let paths = interrupts_of(host, place)?.into_iter().map(|(number, _)| format!("/proc/irq/{number}/smp_affinity_list"));
+        Ok(paths.filter(|path| host.exists(path)).map(Spot::File).collect())
+    }
 }
 
 fn affinity(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String> {
+    let mut found = Map::new();
+    for (number, name) in interrupts_of(host, place)? {
+        if let Some(cpus) = cpus_of(host, number)? {
+            found.insert(number.to_string(), json!({"name": name, "cpus": cpus}));
+        }
+    }
+    Ok((!found.is_empty()).then_some(Value::Object(found)))
+}
+
+/// The numbers and names of the interface's interrupts.
+fn interrupts_of(host: &dyn Host, place: &Place<'_>) -> Result<Vec<(u32, String)>, String> {
     let Some(directory) = interface_directory(place) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     if !host.exists(&format!("{directory}/device")) {
-        return Ok(None); // veth, loopback and the like raise none
+        return Ok(Vec::new()); // veth, loopback and the like raise none
     }
     let Some(table) = present(INTERRUPTS, host.read(INTERRUPTS))? else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let lines = interrupts::parse(&table, &[]).map_err(|why| format!("{INTERRUPTS}: {why}"))?;
     let own = own_interrupts(host, &directory)?;
     let name = place.interface.unwrap_or_default();
-    let mut found = Map::new();
-    for line in &lines {
+    let mut found = Vec::new();
+    for line in lines {
         let Some(number) = line.number() else { continue };
         let ours = if own.is_empty() { names_interface(&line.name, name) } else { own.contains(&number) };
-        if ours && let Some(cpus) = cpus_of(host, number)? {
-            found.insert(number.to_string(), json!({"name": line.name, "cpus": cpus}));
+        if ours {
+            found.push((number, line.name));
         }
     }
-    Ok((!found.is_empty()).then_some(Value::Object(found)))
+    Ok(found)
 }
 
 /// The interrupts that the device's bus gave it; empty where the bus does not tell. A virtio device has those of the PCI function around it.

@@ -1,4 +1,4 @@
-//! The settings of a host that move round trips, each read by one knob.
+//! The settings of a host that move round trips: each read by one knob, and changed with what is needed to put it back.
 //!
 //! ```text
 //!   KNOBS ── probe(host, place) ──► Reading ──► facts() ──► HostFacts of the record
@@ -7,6 +7,12 @@
 //!                                   Unread(reason)          the reason under `unread`
 //! ```
 //! A knob is one item: a struct in the file of its subject, a line in [`KNOBS`], a page `docs/knobs/<name>.md`. Probing only reads.
+//!
+//! ```text
+//!   KNOB=VALUE ── Setting ── plan(host, place) ──► [Change] ── Journal::begin ──► Tuning ── on / off / keep / restore
+//!   controls: what may be changed, and what a person should know before               │
+//!                                                                     Journal::revert ◄┘ after a crash, and when asked
+//! ```
 //! [`activity`] is the other half of what a record says of a host: not how it is set, but what happened on the cores during the run.
 //!
 //! Names are the kernel's own words in snake case, with the unit where the kernel's word has none.
@@ -14,7 +20,11 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
+pub mod attend;
+pub mod change;
+pub mod check;
 mod clocksource;
+pub mod control;
 mod cpu;
 mod cpulist;
 mod device;
@@ -23,12 +33,20 @@ mod idle;
 mod interface;
 mod interrupts;
 mod irq;
+pub mod journal;
 mod kernel;
+pub mod list;
 mod memory;
 mod network;
+pub mod plan;
+pub mod profile;
 mod reading;
+pub mod revert;
+pub mod rows;
 mod scheduler;
+pub mod setting;
 mod tcp;
+pub mod tuning;
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +54,13 @@ mod tests;
 use hairpin_record::run::HostFacts;
 use hairpin_sys::host::Host;
 
+pub use change::{Address, Change, Trouble};
+pub use control::{Control, Profile, Spot};
+pub use journal::Journal;
+pub use plan::{Plan, plan};
 pub use reading::Reading;
+pub use setting::Setting;
+pub use tuning::Tuning;
 
 /// Where on a host a run takes place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +81,15 @@ pub trait Knob: Sync {
 
     /// Reads how it stands. Writes nothing.
     fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading;
+
+    /// Where its values stand on this host, for who would change them: for the CPUs of `place`, or all that are online if it names none.
+    /// Empty if it is only reported, or this host has no such thing. Writes nothing.
+    ///
+    /// # Errors
+    /// What could not be read.
+    fn spots(&self, _host: &dyn Host, _place: &Place<'_>) -> Result<Vec<Spot>, String> {
+        Ok(Vec::new())
+    }
 }
 
 /// Every knob, by subject.
@@ -84,12 +117,17 @@ pub static KNOBS: &[&dyn Knob] = &[
     &idle::GOVERNOR,
     &idle::States,
     &idle::DmaLatency,
+    &idle::RESUME_LATENCY,
     &idle::GUEST_HALT_POLL,
     &scheduler::ISOLATED,
     &scheduler::NOHZ_FULL,
     &scheduler::SMT,
     &scheduler::RT_RUNTIME,
     &scheduler::RT_PERIOD,
+    &scheduler::TIMER_MIGRATION,
+    &scheduler::WATCHDOG,
+    &scheduler::NMI_WATCHDOG,
+    &scheduler::CpusetPartition,
     &memory::TRANSPARENT_HUGEPAGE,
     &memory::NUMA_BALANCING,
     &memory::NUMA_NODES,
@@ -132,8 +170,10 @@ pub static KNOBS: &[&dyn Knob] = &[
     &interface::NUMA_NODE,
     &interface::PCIE_SPEED,
     &interface::PCIE_LANES,
-    &interface::QueueCpus::RPS,
-    &interface::QueueCpus::XPS,
+    &interface::QueueFile::RPS,
+    &interface::QueueFile::RPS_FLOWS,
+    &interface::QueueFile::XPS,
+    &device::COMBINED_CHANNELS,
     &device::RX_RING_ENTRIES,
     &device::TX_RING_ENTRIES,
     &device::RX_USECS,
@@ -149,8 +189,21 @@ pub static KNOBS: &[&dyn Knob] = &[
     &device::SCATTER_GATHER,
     &device::RX_CHECKSUM,
     &device::TX_CHECKSUM,
+    &device::HARDWARE_TIMESTAMPING,
+    &device::IRQ_SUSPEND_TIMEOUT,
+    &device::QDISC,
+    &device::QUICKACK_ROUTES,
     &irq::Affinity,
 ];
+
+/// The CPUs of a list such as `0-3,8`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_cpus(text: &str) -> Result<Vec<u32>, String> {
+    let cpus = cpulist::parse(text)?;
+    if cpus.is_empty() { Err(format!("{text:?} names no CPU")) } else { Ok(cpus) }
+}
 
 /// Every fact of the host, as the knobs read it now.
 ///

@@ -11,6 +11,7 @@ use std::io;
 use hairpin_sys::host::Host;
 use serde_json::{Map, Value};
 
+use crate::control::Spot;
 use crate::{Knob, Place, cpulist};
 
 /// What a knob's probe found.
@@ -57,6 +58,10 @@ impl Knob for HostFile {
     fn probe(&self, host: &dyn Host, _: &Place<'_>) -> Reading {
         file(host, self.path, self.form).into()
     }
+
+    fn spots(&self, host: &dyn Host, _: &Place<'_>) -> Result<Vec<Spot>, String> {
+        Ok(if host.exists(self.path) { vec![Spot::File(self.path.to_owned())] } else { Vec::new() })
+    }
 }
 
 /// A knob that every CPU has as a file below `/sys/devices/system/cpu/cpu*`.
@@ -78,6 +83,11 @@ impl Knob for CpuFile {
 
     fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
         each_cpu(place, |cpu| file(host, &format!("{}/{}", cpu_directory(cpu), self.file), self.form)).into()
+    }
+
+    fn spots(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<Spot>, String> {
+        let paths = meant_cpus(host, place)?.into_iter().map(|cpu| format!("{}/{}", cpu_directory(cpu), self.file));
+        Ok(paths.filter(|path| host.exists(path)).map(Spot::File).collect())
     }
 }
 
@@ -109,6 +119,21 @@ impl Knob for InterfaceFile {
             answer => formed(&path, answer, self.form).into(),
         }
     }
+
+    fn spots(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<Spot>, String> {
+        let path = interface_directory(place).map(|directory| format!("{directory}/{}", self.file));
+        Ok(path.filter(|path| host.exists(path)).map(Spot::File).into_iter().collect())
+    }
+}
+
+/// The CPUs that a change is for: those named, else every one that is online.
+pub(crate) fn meant_cpus(host: &dyn Host, place: &Place<'_>) -> Result<Vec<u32>, String> {
+    if !place.cpus.is_empty() {
+        return Ok(cpulist::distinct(place.cpus));
+    }
+    const ONLINE: &str = "/sys/devices/system/cpu/online";
+    let online = present(ONLINE, host.read(ONLINE))?;
+    online.map_or(Ok(Vec::new()), |online| cpulist::parse(&online)).map_err(|why| format!("{ONLINE}: {why}"))
 }
 
 /// The directory of CPU `cpu`.

@@ -1,21 +1,24 @@
 //! Every knob on hosts made of files: present, absent, unreadable, garbled; and every knob has its page.
 
+mod changes;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use hairpin_sys::ethtool::{Coalesce, DriverInfo, EthtoolError, Offloads, Rings};
-use hairpin_sys::host::{FakeDevice, FakeHost, Host};
+use hairpin_sys::device::{Attribute, DeviceError};
+use hairpin_sys::ethtool::{DriverInfo, EthtoolError};
+use hairpin_sys::host::{FakeHost, Held, Host};
 use serde_json::Value;
 
 use crate::{KNOBS, Knob, Place, Reading, facts};
 
-const PLACE: Place<'_> = Place { cpus: &[0, 1], interface: Some("eth0") };
+pub(crate) const PLACE: Place<'_> = Place { cpus: &[0, 1], interface: Some("eth0") };
 
 /// A host that has everything.
-fn whole(root: &Path) -> FakeHost {
+pub(crate) fn whole(root: &Path) -> FakeHost {
     let mut host = FakeHost::at(root);
     for (path, text) in [
         ("/proc/sys/kernel/hostname", "alpha\n"),
@@ -51,6 +54,15 @@ fn whole(root: &Path) -> FakeHost {
         ("/sys/devices/system/cpu/smt/control", "off\n"),
         ("/proc/sys/kernel/sched_rt_runtime_us", "-1\n"),
         ("/proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+        ("/proc/sys/kernel/timer_migration", "1\n"),
+        ("/proc/sys/kernel/watchdog", "1\n"),
+        ("/proc/sys/kernel/nmi_watchdog", "1\n"),
+        ("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
+        ("/sys/fs/cgroup/cgroup.subtree_control", "cpu memory\n"),
+        ("/sys/fs/cgroup/cgroup.procs", "1\n"),
+        ("/proc/irq/40/smp_affinity_list", "0-1\n"),
+        ("/sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "0\n"),
+        ("/proc/sys/kernel/random/boot_id", "9d3f1c1e-0000-4000-8000-000000000001\n"),
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
         ("/proc/sys/kernel/numa_balancing", "0\n"),
         ("/sys/devices/system/node/online", "0\n"),
@@ -99,6 +111,7 @@ fn whole(root: &Path) -> FakeHost {
     for cpu in 0..2 {
         let at = format!("/sys/devices/system/cpu/cpu{cpu}");
         for (file, text) in [
+            ("power/pm_qos_resume_latency_us", "0\n".to_owned()),
             ("topology/physical_package_id", "0\n".to_owned()),
             ("topology/core_id", format!("{cpu}\n")),
             ("topology/thread_siblings_list", format!("{cpu}\n")),
@@ -118,36 +131,44 @@ fn whole(root: &Path) -> FakeHost {
     }
     host.with("/dev/cpu_dma_latency", 2_000_000_000_i32.to_ne_bytes())
         .with_link("/sys/class/net/eth0/device/subsystem", "../../../../bus/pci")
-        .with_device("eth0", device())
+        .with_driver("eth0", driver())
+        .with_attributes()
 }
 
-fn device() -> FakeDevice {
+fn driver() -> DriverInfo {
     let text = |text: &str| Some(text.to_owned());
-    FakeDevice {
-        driver_info: Some(DriverInfo {
-            driver: "mlx5_core".to_owned(),
-            version: text("6.12.9"),
-            firmware: text("26.40.1000"),
-            bus: None,
-        }),
-        coalesce: Some(Coalesce {
-            rx_usecs: 8,
-            rx_frames: 128,
-            tx_usecs: 16,
-            tx_frames: 32,
-            adaptive_rx: true,
-            adaptive_tx: false,
-        }),
-        rings: Some(Rings { rx: 1024, tx: 512, max_rx: 8192, max_tx: 8192 }),
-        offloads: Some(Offloads {
-            rx_checksum: Some(true),
-            tx_checksum: Some(false),
-            scatter_gather: Some(true),
-            tso: Some(false),
-            gso: Some(true),
-            gro: Some(false),
-            lro: Some(true),
-        }),
+    DriverInfo { driver: "mlx5_core".to_owned(), version: text("6.12.9"), firmware: text("26.40.1000"), bus: None }
+}
+
+trait Attributes {
+    fn with_attributes(self) -> Self;
+}
+
+impl Attributes for FakeHost {
+    fn with_attributes(self) -> FakeHost {
+        let all = [
+            (Attribute::RxUsecs, "8"),
+            (Attribute::RxFrames, "128"),
+            (Attribute::TxUsecs, "16"),
+            (Attribute::TxFrames, "32"),
+            (Attribute::AdaptiveRx, "on"),
+            (Attribute::AdaptiveTx, "off"),
+            (Attribute::RxRing, "1024"),
+            (Attribute::TxRing, "512"),
+            (Attribute::CombinedChannels, "4"),
+            (Attribute::RxChecksum, "on"),
+            (Attribute::TxChecksum, "off"),
+            (Attribute::ScatterGather, "on"),
+            (Attribute::Tso, "off"),
+            (Attribute::Gso, "on"),
+            (Attribute::Gro, "off"),
+            (Attribute::Lro, "on"),
+            (Attribute::Stamping, "tx=1,rx=1,flags=0"),
+            (Attribute::IrqSuspendTimeout, "0"),
+            (Attribute::Qdisc, "default (mq)"),
+            (Attribute::QuickAck, "off"),
+        ];
+        all.into_iter().fold(self, |host, (attribute, text)| host.with_attribute("eth0", attribute, text))
     }
 }
 
@@ -235,19 +256,29 @@ impl Host for Noting<'_> {
         self.host.driver_info(interface)
     }
 
-    fn coalesce(&self, interface: &str) -> Result<Option<Coalesce>, EthtoolError> {
+    fn attribute(&self, interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError> {
         self.devices.borrow_mut().insert(interface.to_owned());
-        self.host.coalesce(interface)
+        self.host.attribute(interface, attribute)
     }
 
-    fn rings(&self, interface: &str) -> Result<Option<Rings>, EthtoolError> {
-        self.devices.borrow_mut().insert(interface.to_owned());
-        self.host.rings(interface)
+    fn set_attribute(&self, interface: &str, _: Attribute, _: &str) -> Result<(), DeviceError> {
+        panic!("a probe sets {interface}")
     }
 
-    fn offloads(&self, interface: &str) -> Result<Offloads, EthtoolError> {
-        self.devices.borrow_mut().insert(interface.to_owned());
-        self.host.offloads(interface)
+    fn write(&self, path: &str, _: &str) -> io::Result<()> {
+        panic!("a probe writes {path}")
+    }
+
+    fn hold(&self, path: &str, _: &[u8]) -> io::Result<Held> {
+        panic!("a probe holds {path}")
+    }
+
+    fn make_directory(&self, path: &str) -> io::Result<()> {
+        panic!("a probe makes {path}")
+    }
+
+    fn remove_directory(&self, path: &str) -> io::Result<()> {
+        panic!("a probe removes {path}")
     }
 }
 
@@ -278,7 +309,7 @@ fn whatever_cannot_be_read_is_named_and_never_guessed() {
 }
 
 /// Files whose text the kernel, the firmware or an administrator is free to choose.
-const FREE_TEXT: [&str; 18] = [
+const FREE_TEXT: [&str; 19] = [
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/version",
     "/proc/cmdline",
@@ -295,6 +326,7 @@ const FREE_TEXT: [&str; 18] = [
     "smt/control",
     "default_qdisc",
     "tcp_congestion_control",
+    "cgroup.controllers",
     "/name",
     "/type",
 ];
@@ -345,7 +377,7 @@ fn a_device_that_does_not_answer_is_named_by_sysfs() {
     let directory = tempfile::tempdir().unwrap();
     let host = FakeHost::at(directory.path())
         .with_link("/sys/class/net/eth0/device/driver", "../../../../bus/pci/drivers/example")
-        .with_device("eth0", FakeDevice::default());
+        .with_device("eth0");
     let facts = facts(&host, &PLACE).facts;
     assert_eq!(facts["driver"], "example");
     for name in ["driver_version", "rx_usecs", "gro", "rx_ring_entries"] {
@@ -393,4 +425,87 @@ fn every_knob_has_its_page_and_no_page_lacks_a_knob() {
         }
     }
     assert!(pages.is_empty(), "pages without a knob: {pages:?}");
+}
+
+/// The last section of a page is made from the code: `HAIRPIN_BLESS=1 cargo test -p hairpin-tune` rewrites it.
+#[test]
+fn every_page_says_how_the_setting_is_changed_or_that_it_is_not() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs");
+    for knob in KNOBS {
+        let path = folder.join(format!("{}.md", knob.name()));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let rest = text.split_once("\n## Change it\n").map_or(text.as_str(), |(rest, _)| rest);
+        let want = match crate::control::control(knob.name()) {
+            Some(control) => format!("{}\n\n## Change it\n\n{}", rest.trim_end(), change_it(control)),
+            None => rest.trim_end().to_owned() + "\n",
+        };
+        if std::env::var("HAIRPIN_BLESS").is_ok_and(|value| value == "1") {
+            std::fs::write(&path, &want).unwrap();
+        }
+        assert!(std::fs::read_to_string(&path).unwrap() == want, "docs/knobs/{}.md is not what the code says", knob.name());
+    }
+}
+
+fn change_it(control: &crate::Control) -> String {
+    let value = [control.latency, control.power, control.throughput].into_iter().flatten().next().unwrap_or("VALUE");
+    let interface = if control.is_of_interface() { " -i eth0" } else { "" };
+    let tail = if control.is_held() { " --while -- COMMAND" } else { "" };
+    let mut text = format!("```sh\nsudo hairpin tune apply {}={value}{interface}{tail}\n```\n\n", control.name);
+    let values = control.values.to_string();
+    let safe = if control.safe {
+        "yes: it is put back at once, and can neither cut the network nor stop a service"
+    } else {
+        "no: see the risk; `--all-safe` leaves it out"
+    };
+    let lasts = if control.is_held() { "as long as the command runs" } else { "until it is reverted, or the host boots" };
+    for (title, said) in [
+        ("Mechanism", control.mechanism),
+        ("Expected effect", control.effect),
+        ("Cost", control.cost),
+        ("Risk", control.risk),
+        ("Needs", control.needs),
+        ("Values", &values),
+        ("Safe", safe),
+        ("Lasts", lasts),
+        ("Reference", control.reference),
+    ] {
+        text += &folded(&format!("- **{title}**: {said}"));
+    }
+    text
+}
+
+/// Lines of at most 140 columns, hanging under the first.
+fn folded(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().unwrap();
+        if !line.is_empty() && line.len() + 1 + word.len() > 138 {
+            lines.push(format!("  {word}"));
+        } else {
+            let gap = if line.is_empty() { "" } else { " " };
+            *line += &format!("{gap}{word}");
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn every_control_belongs_to_a_knob_and_says_all_that_it_must() {
+    let knobs: BTreeSet<&str> = KNOBS.iter().map(|knob| knob.name()).collect();
+    let mut seen = BTreeSet::new();
+    for control in crate::control::controls() {
+        assert!(seen.insert(control.name), "{} twice", control.name);
+        assert!(knobs.contains(control.name), "{} is no knob", control.name);
+        for text in [control.mechanism, control.effect, control.cost, control.risk, control.needs] {
+            assert!(text.ends_with('.') && !text.contains("  "), "{}: {text:?}", control.name);
+        }
+        assert!(!control.reference.is_empty());
+        for value in crate::Profile::ALL.into_iter().filter_map(|profile| control.of_profile(profile)) {
+            assert!(control.values.canonical(value).is_some(), "{}={value}", control.name);
+        }
+    }
+    // What is made at boot is reported only.
+    for boot in ["isolated_cpus", "nohz_full_cpus", "mitigations", "kernel_command_line"] {
+        assert!(knobs.contains(boot) && !seen.contains(boot), "{boot}");
+    }
 }

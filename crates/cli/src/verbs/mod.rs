@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::exit::Failure;
+use hairpin_sys::host::RealHost;
+use hairpin_tune::journal::orphan_notes;
+
+use crate::exit::{Failure, say};
 
 mod bounce;
 mod check;
@@ -22,6 +25,7 @@ mod runs;
 mod serve;
 mod stream;
 mod sweep;
+mod tune;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.
@@ -64,6 +68,8 @@ pub enum Verb {
     Stream(Box<stream::Stream>),
     /// Run an unmodified program with the settings that are a process's or a socket's own, and prove that its sockets have them
     Exec(exec::Exec),
+    /// Read, check and change the settings of this host that move round trips, and put them back
+    Tune(Box<tune::Tune>),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -72,6 +78,15 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Says what a killed process left changed, unless the verb does so itself, or nobody reads it.
+    pub fn tell_of_orphans(&self) {
+        match self {
+            Verb::Tune(tune) if tune.tells_of_orphans() => {}
+            Verb::Completions(_) | Verb::Man(_) => {}
+            _ => orphan_notes(&RealHost).iter().for_each(|note| say(format_args!("hairpin: {note}"))),
+        }
+    }
+
     /// Runs it.
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self {
@@ -88,6 +103,7 @@ impl Verb {
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
             Verb::Exec(exec) => exec.run(),
+            Verb::Tune(tune) => tune.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

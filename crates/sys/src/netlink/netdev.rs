@@ -24,7 +24,7 @@ const NETDEV_A_DEV_XDP_RX_METADATA_FEATURES: u16 = 5;
 const NETDEV_XDP_RX_METADATA_TIMESTAMP: u64 = 1;
 const NETDEV_XDP_RX_METADATA_HASH: u64 = 2;
 
-type Message = Genlmsghdr<u8, u16>;
+pub(super) type Message = Genlmsghdr<u8, u16>;
 
 /// What a driver tells an XDP program of an arriving frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +44,7 @@ impl RxMetadata {
         let index = interface.to_string();
         let asked = Asked { operation: "read the receive metadata of interface", interface: &index };
         let netlink = Netlink::over(NlFamily::Generic)?;
-        let name = message(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, text("netdev")).map_err(|e| asked.exchange(e))?;
-        let family: u16 = netlink.attribute_of(&asked, GenlId::Ctrl, name, CTRL_ATTR_FAMILY_ID)?;
+        let family = family(&netlink, &asked)?;
         let device = message(NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, interface).map_err(|e| asked.exchange(e))?;
         let bits: u64 = netlink.attribute_of(&asked, GenlId::from(family), device, NETDEV_A_DEV_XDP_RX_METADATA_FEATURES)?;
         let has = |bit| bits & bit != 0;
@@ -68,12 +67,24 @@ impl Netlink {
     }
 }
 
+/// The number under which this kernel has the family `netdev`.
+pub(super) fn family(netlink: &Netlink, asked: &Asked<'_>) -> Result<u16, NetlinkError> {
+    let name = message(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, text("netdev")).map_err(|e| asked.exchange(e))?;
+    netlink.attribute_of(asked, GenlId::Ctrl, name, CTRL_ATTR_FAMILY_ID)
+}
+
 /// A request with one attribute.
-fn message<P: Size + ToBytes>(command: u8, kind: u16, payload: P) -> Result<Message, BuilderError> {
+pub(super) fn message<P: Size + ToBytes>(command: u8, kind: u16, payload: P) -> Result<Message, BuilderError> {
+    let empty = GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(GenlBuffer::new()).build()?;
+    push(empty, kind, payload)
+}
+
+/// The request with one attribute more.
+pub(super) fn push<P: Size + ToBytes>(request: Message, kind: u16, payload: P) -> Result<Message, BuilderError> {
     let kind = AttrTypeBuilder::default().nla_type(kind).build()?;
-    let mut attributes: GenlBuffer<u16, Buffer> = GenlBuffer::new();
+    let mut attributes: GenlBuffer<u16, Buffer> = request.attrs().clone();
     attributes.push(NlattrBuilder::default().nla_type(kind).nla_payload(payload).build()?);
-    Ok(GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(attributes).build()?)
+    Ok(GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(*request.cmd()).version(1).attrs(attributes).build()?)
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 /// The handle `1:` that [`Netlink::add_tbf`] gives.
 const TBF_HANDLE: u32 = 0x0001_0000;
+/// The handle `8a1f:` of what [`Netlink::set_root_qdisc`] puts there; numbers from 8000 on are those that nobody chooses by hand.
+const ROOT_HANDLE: u32 = 0x8a1f_0000;
 /// Length of `struct tc_tbf_qopt`: two rate specifications of 12 bytes, then limit, buffer and mtu.
 const TBF_QOPT_LEN: usize = 36;
 /// Where `tc_ratespec.rate`, in bytes per second, lies in `struct tc_tbf_qopt`.
@@ -44,6 +46,8 @@ pub struct RootQdisc {
     pub kind: String,
     /// The rate, for a `tbf`.
     pub rate: Option<BitRate>,
+    /// Whether the kernel put it there by itself: it has no handle.
+    pub automatic: bool,
 }
 
 impl Netlink {
@@ -57,6 +61,38 @@ impl Netlink {
         let index = self.link(name)?.index;
         let message = tbf_request(index, tbf).map_err(|reason| asked.exchange(reason))?;
         self.request(&asked, Rtm::Newqdisc, NlmF::CREATE | NlmF::EXCL, message, |_| ()).map(drop)
+    }
+
+    /// Puts the qdisc `kind` with its default parameters at the root of the link `name`; `None` gives the root back to the kernel, which
+    /// puts there what it would have put by itself.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV), the kernel has no such qdisc (ENOENT), or this process lacks CAP_NET_ADMIN (EPERM).
+    pub fn set_root_qdisc(&self, name: &str, kind: Option<&str>) -> Result<(), NetlinkError> {
+        let asked = Asked { operation: "set the qdisc of", interface: name };
+        let index = self.link(name)?.index;
+        let Some(kind) = kind else {
+            let message = qdisc_message(index, 0, TC_H_ROOT, RtBuffer::new()).map_err(|reason| asked.exchange(reason))?;
+            return self.request(&asked, Rtm::Delqdisc, NlmF::empty(), message, |_| ()).map(drop);
+        };
+        let mut attributes = RtBuffer::new();
+        attributes.push(attribute(Tca::Kind, text(kind)).map_err(|reason| asked.exchange(reason))?);
+        let message = qdisc_message(index, ROOT_HANDLE, TC_H_ROOT, attributes).map_err(|reason| asked.exchange(reason))?;
+        self.request(&asked, Rtm::Newqdisc, NlmF::CREATE | NlmF::REPLACE, message, |_| ()).map(drop)
+    }
+
+    /// Whether any qdisc of the link `name` was put there by somebody: it has a handle.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV).
+    pub fn has_own_qdiscs(&self, name: &str) -> Result<bool, NetlinkError> {
+        let asked = Asked { operation: "read the qdiscs of", interface: name };
+        let index = self.link(name)?.index;
+        let message = qdisc_message(index, 0, 0, RtBuffer::new()).map_err(|reason| asked.exchange(reason))?;
+        let own = self.request(&asked, Rtm::Getqdisc, NlmF::DUMP, message, |qdisc| {
+            i64::from(*qdisc.tcm_ifindex()) == i64::from(index) && *qdisc.tcm_handle() != 0
+        })?;
+        Ok(own.into_iter().any(|own| own))
     }
 
     /// Reads the qdisc at the root of the link `name`; `None` if the kernel shows none.
@@ -120,7 +156,7 @@ fn root_qdisc_of(message: &Tcmsg) -> RootQdisc {
         };
         rate64.or_else(rate32).map(|bytes_per_s| BitRate(bytes_per_s.saturating_mul(8)))
     });
-    RootQdisc { kind, rate }
+    RootQdisc { kind, rate, automatic: *message.tcm_handle() == 0 }
 }
 
 #[cfg(test)]

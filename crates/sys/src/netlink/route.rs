@@ -23,7 +23,55 @@ pub struct Route {
     pub source: Option<IpAddr>,
 }
 
+/// Whether the ACKs of connections over one IPv4 route are sent at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuickAck {
+    /// Where the route leads, as ip(8) writes it: `default` or `10.0.0.0/8`.
+    pub destination: String,
+    /// Whether it is on.
+    pub on: bool,
+}
+
+/// `RTAX_QUICKACK` of `include/uapi/linux/rtnetlink.h`, inside `RTA_METRICS`.
+const RTAX_QUICKACK: u16 = 15;
+
 impl Netlink {
+    /// Reads the quickack metric of the IPv4 routes in the main table that leave by the link `name`.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV).
+    pub fn quick_acks(&self, name: &str) -> Result<Vec<QuickAck>, NetlinkError> {
+        let routes = self.routes_of("read the routes of", name)?;
+        Ok(routes.iter().map(|route| QuickAck { destination: destination(route), on: quickack(route) }).collect())
+    }
+
+    /// Sets the quickack metric of the route to `to`; everything else of the route stays.
+    ///
+    /// # Errors
+    /// There is no such link (ENODEV) or no single such route (ESRCH), or this process lacks CAP_NET_ADMIN (EPERM).
+    pub fn set_quick_ack(&self, name: &str, to: &QuickAck) -> Result<(), NetlinkError> {
+        let asked = Asked { operation: "change the route over", interface: name };
+        let routes = self.routes_of(asked.operation, name)?;
+        let mut matching = routes.iter().filter(|route| destination(route) == to.destination);
+        let (Some(route), None) = (matching.next(), matching.next()) else {
+            return Err(asked.refused(-libc::ESRCH, None));
+        };
+        let message = with_quickack(route, to.on).map_err(|reason| asked.exchange(reason))?;
+        self.request(&asked, Rtm::Newroute, NlmF::CREATE | NlmF::REPLACE, message, |_| ()).map(drop)
+    }
+
+    fn routes_of(&self, operation: &'static str, name: &str) -> Result<Vec<Rtmsg>, NetlinkError> {
+        let asked = Asked { operation, interface: name };
+        let index = self.link(name)?.index;
+        let message = route_message(RtAddrFamily::Inet, 0, RtBuffer::new()).map_err(|reason| asked.exchange(reason))?;
+        let all = self.request(&asked, Rtm::Getroute, NlmF::DUMP, message, |route: &Rtmsg| {
+            let over = route.rtattrs().get_attr_handle().get_attr_payload_as::<u32>(Rta::Oif).ok() == Some(index);
+            let plain = *route.rtm_table() == RtTable::Main && *route.rtm_type() == Rtn::Unicast;
+            (over && plain).then(|| route.clone())
+        })?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
     /// Asks the kernel for the route to `destination`. Nothing is sent.
     ///
     /// # Errors
@@ -79,11 +127,56 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
+/// `default`, or address/bits.
+fn destination(route: &Rtmsg) -> String {
+    let to = route.rtattrs().get_attr_handle().get_attribute(Rta::Dst).and_then(|a| address(a.rta_payload().as_ref()));
+    to.map_or_else(|| "default".to_owned(), |to| format!("{to}/{}", route.rtm_dst_len()))
+}
+
+fn quickack(route: &Rtmsg) -> bool {
+    metrics(route).iter().any(|(kind, value)| *kind == RTAX_QUICKACK && value.iter().any(|byte| *byte != 0))
+}
+
+/// The route's metrics, each as the kernel wrote it.
+fn metrics(route: &Rtmsg) -> Vec<(u16, Vec<u8>)> {
+    let attributes = route.rtattrs().get_attr_handle();
+    let Ok(metrics) = attributes.get_nested_attributes::<u16>(Rta::Metrics) else {
+        return Vec::new();
+    };
+    metrics.iter().map(|metric| (*metric.rta_type(), metric.rta_payload().as_ref().to_vec())).collect()
+}
+
+/// The same route with the metric on, or without it.
+fn with_quickack(route: &Rtmsg, on: bool) -> Result<Rtmsg, BuilderError> {
+    let mut kept: RtBuffer<u16, Buffer> = RtBuffer::new();
+    for (kind, value) in metrics(route).into_iter().filter(|(kind, _)| *kind != RTAX_QUICKACK) {
+        kept.push(attribute(kind, Buffer::from(value))?);
+    }
+    if on {
+        kept.push(attribute(RTAX_QUICKACK, 1_u32)?);
+    }
+    let mut attributes = RtBuffer::new();
+    for other in route.rtattrs().iter().filter(|other| *other.rta_type() != Rta::Metrics && *other.rta_type() != Rta::Cacheinfo) {
+        attributes.push(other.clone());
+    }
+    if kept.iter().next().is_some() {
+        attributes.push(attribute(Rta::Metrics, kept)?);
+    }
+    let message = RtmsgBuilder::default().rtm_family(*route.rtm_family()).rtm_dst_len(*route.rtm_dst_len());
+    let message = message.rtm_src_len(*route.rtm_src_len()).rtm_tos(*route.rtm_tos()).rtm_table(*route.rtm_table());
+    let message = message.rtm_protocol(*route.rtm_protocol()).rtm_scope(*route.rtm_scope()).rtm_type(*route.rtm_type());
+    Ok(message.rtm_flags(*route.rtm_flags()).rtattrs(attributes).build()?)
+}
+
 fn route_request(destination: IpAddr) -> Result<Rtmsg, BuilderError> {
     let (family, bytes) = parts(destination);
     let bits = bytes.len() as u8 * 8;
     let mut attributes = RtBuffer::new();
     attributes.push(attribute(Rta::Dst, Buffer::from(bytes))?);
+    route_message(family, bits, attributes)
+}
+
+fn route_message(family: RtAddrFamily, bits: u8, attributes: RtBuffer<Rta, Buffer>) -> Result<Rtmsg, BuilderError> {
     let message = RtmsgBuilder::default().rtm_family(family).rtm_dst_len(bits).rtm_src_len(0).rtm_tos(0);
     let message = message.rtm_table(RtTable::Unspec).rtm_protocol(Rtprot::Unspec).rtm_scope(RtScope::Universe);
     Ok(message.rtm_type(Rtn::Unspec).rtattrs(attributes).build()?)

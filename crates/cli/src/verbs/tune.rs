@@ -1,0 +1,325 @@
+//! `hairpin tune`.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand, ValueEnum};
+use hairpin_lab::store::rfc3339;
+use hairpin_report::Options;
+use hairpin_sys::host::RealHost;
+use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
+use hairpin_tune::attend::attend;
+use hairpin_tune::journal::{About, Journal, JournalError, default_dir};
+use hairpin_tune::plan::{Plan, PlanError};
+use hairpin_tune::profile::{self, ProfileFile};
+use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
+
+use crate::exit::{FAILED, Failure, MISSING, say};
+use crate::output::{colour, print};
+
+const TOOL: &str = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
+
+/// Read, check and change the settings of this host that move round trips, and put them back
+#[derive(Debug, Args)]
+pub struct Tune {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Every setting and how it stands; with NAME all about it: mechanism, effect, cost, risk, reference
+    List {
+        /// Which
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        at: At,
+        /// As JSON (hairpin.tune-list/1)
+        #[arg(long)]
+        json: bool,
+    },
+    /// What stands in the way of low latency here, the largest expected effect first, with the command that fixes it; reads only
+    Check {
+        #[command(flatten)]
+        at: At,
+        /// What the host is to be good at
+        #[arg(long, value_enum, default_value = "latency")]
+        profile: Profile,
+        /// As JSON (hairpin.tune-check/1)
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change settings: shows what, asks, writes a journal, applies, reads back
+    Apply(Apply),
+    /// Put back what the journal says was changed, after a crash too
+    Revert {
+        /// Which settings; all if none is named
+        #[arg(value_name = "KNOB")]
+        knobs: Vec<String>,
+        /// Also what somebody else has changed since
+        #[arg(long)]
+        force: bool,
+        /// As JSON (hairpin.tune-changes/1)
+        #[arg(long)]
+        json: bool,
+    },
+    /// What is changed now, by whom, and whether it still stands
+    Status {
+        /// As JSON (hairpin.tune-status/1)
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Where.
+#[derive(Debug, Args)]
+struct At {
+    /// The interface whose settings are meant
+    #[arg(short = 'i', long, value_name = "IF")]
+    interface: Option<String>,
+    /// The CPUs whose settings are meant; all if not given
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    cpus: Option<Cpus>,
+}
+
+/// Several CPUs.
+#[derive(Clone, Debug)]
+struct Cpus(Vec<u32>);
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    hairpin_tune::parse_cpus(text).map(Cpus)
+}
+
+impl At {
+    fn place(&self) -> Place<'_> {
+        Place { cpus: self.cpus.as_ref().map_or(&[], |Cpus(cpus)| cpus), interface: self.interface.as_deref() }
+    }
+}
+
+/// What a host is set up for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Profile {
+    /// Shortest round trips.
+    Latency,
+    /// Least power.
+    Power,
+    /// Most bytes.
+    Throughput,
+}
+
+impl From<Profile> for hairpin_tune::Profile {
+    fn from(profile: Profile) -> hairpin_tune::Profile {
+        match profile {
+            Profile::Latency => hairpin_tune::Profile::Latency,
+            Profile::Power => hairpin_tune::Profile::Power,
+            Profile::Throughput => hairpin_tune::Profile::Throughput,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+struct Apply {
+    /// Settings, or the file of a profile
+    #[arg(value_name = "KNOB=VALUE|FILE.toml", required_unless_present = "profile", conflicts_with = "profile")]
+    settings: Vec<String>,
+    /// The settings of a profile, as far as this host has them
+    #[arg(long, value_enum)]
+    profile: Option<Profile>,
+    #[command(flatten)]
+    at: At,
+    /// Show what would be changed, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Apply without asking
+    #[arg(long)]
+    yes: bool,
+    /// Only as long as COMMAND runs; then all is put back
+    #[arg(long = "while", requires = "command")]
+    attended: bool,
+    /// The command of --while
+    #[arg(value_name = "COMMAND", last = true, requires = "attended")]
+    command: Vec<OsString>,
+    /// As JSON (hairpin.tune-changes/1)
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tune {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let options = Options { colour: colour(), ..Options::default() };
+        match self.action {
+            Action::List { names, at, json } => {
+                let list = list::list(&RealHost, &at.place(), &names, TOOL).map_err(Failure::usage)?;
+                print(&match (json, names.is_empty()) {
+                    (true, _) => hairpin_report::json(&list),
+                    (false, true) => hairpin_report::tune_list(&list, &options),
+                    (false, false) => hairpin_report::tune_knobs(&list, &options),
+                })?;
+            }
+            Action::Check { at, profile, json } => {
+                if let Some(interface) = &at.interface {
+                    crate::flags::interface_exists(interface)?;
+                }
+                let found = check::check(&RealHost, &at.place(), profile.into(), TOOL);
+                print(&if json { hairpin_report::json(&found) } else { hairpin_report::tune_check(&found, &options) })?;
+            }
+            Action::Apply(apply) => return apply.run(&options),
+            Action::Revert { knobs, force, json } => {
+                let report = journal()?.revert(&RealHost, &knobs, force, &command_line().join(" ")).map_err(journal_failure)?;
+                let changes = rows::reverted(&report, TOOL);
+                print(&if json { hairpin_report::json(&changes) } else { hairpin_report::tune_changes(&changes, &options) })?;
+                let denied = report.is_denied();
+                return Ok(match (report.incomplete, denied) {
+                    (true, true) => ExitCode::from(MISSING),
+                    (true, false) => ExitCode::from(FAILED),
+                    (false, _) => ExitCode::SUCCESS,
+                });
+            }
+            Action::Status { json } => {
+                let status = journal()?.status(&RealHost, TOOL).map_err(journal_failure)?;
+                print(&if json { hairpin_report::json(&status) } else { hairpin_report::tune_status(&status, &options) })?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// True if it says itself what a killed process left.
+    pub fn tells_of_orphans(&self) -> bool {
+        matches!(self.action, Action::Revert { .. } | Action::Status { .. })
+    }
+}
+
+impl Apply {
+    fn run(self, options: &Options) -> Result<ExitCode, Failure> {
+        let changes = self.plan()?;
+        let planned = rows::planned(&changes, TOOL);
+        if self.dry_run || changes.is_empty() && !self.attended {
+            print(&if self.json { hairpin_report::json(&planned) } else { hairpin_report::tune_changes(&planned, options) })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !self.yes {
+            say(hairpin_report::tune_changes(&planned, options).trim_end());
+            if !agreed(changes.len())? {
+                return Err(Failure::failed("nothing was changed"));
+            }
+        }
+        // From here on a signal ends nothing half way.
+        let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP])
+            .map_err(|error| Failure::failed(format_args!("cannot block signals: {error}")))?;
+        let about = About { command: command_line(), started: rfc3339(SystemTime::now()) };
+        let mut tuning = journal()?.begin(&RealHost, changes, &about).map_err(journal_failure)?;
+        let applied = tuning.apply(TOOL);
+        let text = if self.json {
+            hairpin_report::json(&applied.changes)
+        } else {
+            hairpin_report::tune_changes(&applied.changes, options)
+        };
+        if self.attended {
+            say(text.trim_end());
+        } else {
+            print(&text)?;
+        }
+        match (applied.denied, applied.refused) {
+            (true, _) => return Ok(ExitCode::from(MISSING)),
+            // The command would run under something else than was asked for.
+            (false, true) if self.attended => return restored(tuning, FAILED),
+            _ => {}
+        }
+        if self.attended {
+            let status = attend(&tuning, &self.command, &signals)
+                .map_err(|error| Failure::failed(format_args!("cannot run the command: {error}")))?;
+            use std::os::unix::process::ExitStatusExt;
+            // As a shell has it.
+            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+            return restored(tuning, u8::try_from(code).unwrap_or(FAILED));
+        }
+        tuning.keep().map_err(journal_failure)?;
+        Ok(ExitCode::from(if applied.refused { FAILED } else { 0 }))
+    }
+
+    /// What must change. Reads only.
+    fn plan(&self) -> Result<Plan, Failure> {
+        let place = self.at.place();
+        if let Some(profile) = self.profile {
+            let settings = profile::settings(profile.into(), self.attended);
+            let (changes, absent) = profile::plan_what_is_there(&RealHost, &place, &settings).map_err(plan_failure)?;
+            if !absent.is_empty() {
+                say(format_args!("hairpin: this host has no {}", absent.join(", ")));
+            }
+            return Ok(changes);
+        }
+        let mut settings = Vec::new();
+        let mut interface = None;
+        for text in &self.settings {
+            if text.contains('=') {
+                settings.push(text.parse::<Setting>().map_err(Failure::usage)?);
+            } else if text.ends_with(".toml") {
+                let failure = |why: &dyn std::fmt::Display| Failure::usage(format_args!("{text} {why}"));
+                let read = std::fs::read_to_string(text).map_err(|why| failure(&format_args!("cannot be read: {why}")))?;
+                let file = ProfileFile::parse(&read).map_err(|why| failure(&why))?;
+                settings.extend(file.settings().map_err(Failure::usage)?);
+                interface = file.interface.or(interface);
+            } else {
+                return Err(Failure::usage(text.parse::<Setting>().err().map_or_else(String::new, |why| why.to_string())));
+            }
+        }
+        if let (false, Some(held)) = (self.attended, settings.iter().find(|setting| setting.control.is_held())) {
+            return Err(Failure::usage(format_args!(
+                "{held} lasts only as long as a process holds it: add --while -- COMMAND, or use idle_states"
+            )));
+        }
+        let interface = place.interface.or(interface.as_deref());
+        plan(&RealHost, &Place { interface, ..place }, &settings).map_err(plan_failure)
+    }
+}
+
+/// Asks at the terminal.
+fn agreed(count: usize) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "standard input is no terminal to ask at: --yes applies without asking, --dry-run only shows",
+        ));
+    }
+    let _ = write!(io::stderr(), "apply {count} change{}? [y/N] ", if count == 1 { "" } else { "s" });
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Puts everything back and ends with this code.
+fn restored(tuning: Tuning<'_>, code: u8) -> Result<ExitCode, Failure> {
+    match tuning.restore() {
+        Ok(()) => Ok(ExitCode::from(code)),
+        Err(left) => {
+            let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+            Err(Failure::failed(format_args!("not everything could be put back: {}; try `hairpin tune revert`", left.join("; "))))
+        }
+    }
+}
+
+fn journal() -> Result<Journal, Failure> {
+    Ok(Journal::at(default_dir().map_err(Failure::failed)?))
+}
+
+fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn plan_failure(error: PlanError) -> Failure {
+    match &error {
+        missing if missing.is_missing() => Failure::missing(error),
+        PlanError::Unread(_) => Failure::failed(error),
+        _ => Failure::usage(error),
+    }
+}
+
+fn journal_failure(error: JournalError) -> Failure {
+    match &error {
+        JournalError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Failure::missing(error),
+        _ => Failure::failed(error),
+    }
+}

@@ -1,0 +1,383 @@
+//! Settings of network devices that are no files, each read and written as a text: over ethtool and over netlink.
+//!
+//! ```text
+//!   rx-usecs rx-frames tx-usecs tx-frames adaptive-rx adaptive-tx     ethtool: coalescing
+//!   rx-ring tx-ring    combined-channels    gro gso tso lro           ethtool: rings, queues, offloads
+//!   stamping           tx=0,rx=0,flags=0                              SIOCGHWTSTAMP, SIOCSHWTSTAMP
+//!   irq-suspend-timeout   0, or 8193=0,8194=20000                     netlink family netdev, each NAPI instance
+//!   qdisc              default (mq), or fq                              rtnetlink, the root qdisc
+//!   quickack           off, on, or default=off,10.0.0.0/8=on          rtnetlink, each IPv4 route over the link
+//! ```
+//! A text that was read can be written back, and leaves the device as it was.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::str::FromStr;
+
+use crate::ethtool::{Coalesce, Ethtool, EthtoolError, Rings, Stamping};
+use crate::netlink::{Napi, Netlink, NetlinkError, QuickAck};
+
+/// A setting of a network device that is no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Attribute {
+    /// Longest delay after a received packet in microseconds.
+    RxUsecs,
+    /// Received packets after which the device waits no longer.
+    RxFrames,
+    /// Longest delay after a sent packet in microseconds.
+    TxUsecs,
+    /// Sent packets after which the device waits no longer.
+    TxFrames,
+    /// Whether the driver varies receive coalescing by load.
+    AdaptiveRx,
+    /// Whether the driver varies transmit coalescing by load.
+    AdaptiveTx,
+    /// Descriptors of each receive queue.
+    RxRing,
+    /// Descriptors of each transmit queue.
+    TxRing,
+    /// Queues that receive and transmit.
+    CombinedChannels,
+    /// Checksums of received packets verified by the device.
+    RxChecksum,
+    /// Checksums of sent packets computed by the device.
+    TxChecksum,
+    /// Packets sent from several pieces of memory.
+    ScatterGather,
+    /// Received segments joined by the kernel.
+    Gro,
+    /// Segmentation by the kernel just before the device.
+    Gso,
+    /// TCP segmentation by the device.
+    Tso,
+    /// Received segments joined by the device.
+    Lro,
+    /// Which packets the device stamps.
+    Stamping,
+    /// How long interrupts stay masked for an application that busy-polls and finds packets, in nanoseconds.
+    IrqSuspendTimeout,
+    /// The queueing discipline at the root.
+    Qdisc,
+    /// Whether ACKs over the device's IPv4 routes are sent at once.
+    QuickAck,
+}
+
+/// Every attribute and its name.
+const NAMES: &[(Attribute, &str)] = &[
+    (Attribute::RxUsecs, "rx-usecs"),
+    (Attribute::RxFrames, "rx-frames"),
+    (Attribute::TxUsecs, "tx-usecs"),
+    (Attribute::TxFrames, "tx-frames"),
+    (Attribute::AdaptiveRx, "adaptive-rx"),
+    (Attribute::AdaptiveTx, "adaptive-tx"),
+    (Attribute::RxRing, "rx-ring"),
+    (Attribute::TxRing, "tx-ring"),
+    (Attribute::CombinedChannels, "combined-channels"),
+    (Attribute::RxChecksum, "rx-checksum"),
+    (Attribute::TxChecksum, "tx-checksum"),
+    (Attribute::ScatterGather, "scatter-gather"),
+    (Attribute::Gro, "gro"),
+    (Attribute::Gso, "gso"),
+    (Attribute::Tso, "tso"),
+    (Attribute::Lro, "lro"),
+    (Attribute::Stamping, "stamping"),
+    (Attribute::IrqSuspendTimeout, "irq-suspend-timeout"),
+    (Attribute::Qdisc, "qdisc"),
+    (Attribute::QuickAck, "quickack"),
+];
+
+impl Attribute {
+    /// Every attribute.
+    pub fn all() -> impl Iterator<Item = Attribute> {
+        NAMES.iter().map(|(attribute, _)| *attribute)
+    }
+
+    /// Its name, as ethtool(8), tc(8) and ip(8) have it where they do.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(attribute, _)| *attribute == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl FromStr for Attribute {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Attribute, ()> {
+        NAMES.iter().find(|(_, name)| *name == text).map(|(attribute, _)| *attribute).ok_or(())
+    }
+}
+
+/// Why a setting of a device could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// What ethtool says.
+    #[error(transparent)]
+    Ethtool(#[from] EthtoolError),
+    /// What netlink says.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The text is no value of this setting.
+    #[error("{text:?} is no value of {} of {interface}", attribute.name())]
+    Text {
+        /// What was to be written.
+        text: String,
+        /// Where.
+        attribute: Attribute,
+        /// Of which interface.
+        interface: String,
+    },
+    /// Somebody set up something that would be lost.
+    #[error("{interface} has queueing disciplines that somebody set up, whose parameters would be lost: change them with tc(8)")]
+    OwnQdiscs {
+        /// The interface.
+        interface: String,
+    },
+    /// The kernel's number of an error, from a fake.
+    #[error("cannot reach {} of {interface}: {source}", attribute.name())]
+    Fake {
+        /// Which setting.
+        attribute: Attribute,
+        /// Of which interface.
+        interface: String,
+        /// The error.
+        source: io::Error,
+    },
+}
+
+impl DeviceError {
+    /// The kernel's answer, where it is one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            DeviceError::Ethtool(EthtoolError::Refused { source, .. } | EthtoolError::Open(source))
+            | DeviceError::Netlink(NetlinkError::Refused { source, .. })
+            | DeviceError::Fake { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a setting of a device of the calling thread's network namespace; `None` if it has no such thing.
+///
+/// # Errors
+/// There is no such interface (ENODEV), or the kernel refuses.
+pub fn read(interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError> {
+    // A socket stays in the namespace it was opened in, the calling thread need not: one per question.
+    let coalesce = |part: fn(Coalesce) -> String| Ok(Ethtool::open()?.coalesce(interface)?.map(part));
+    let rings = |part: fn(Rings) -> u32| Ok(Ethtool::open()?.rings(interface)?.map(|rings| part(rings).to_string()));
+    let offloads = || Ethtool::open()?.offloads(interface);
+    match attribute {
+        Attribute::RxUsecs => coalesce(|c| c.rx_usecs.to_string()),
+        Attribute::RxFrames => coalesce(|c| c.rx_frames.to_string()),
+        Attribute::TxUsecs => coalesce(|c| c.tx_usecs.to_string()),
+        Attribute::TxFrames => coalesce(|c| c.tx_frames.to_string()),
+        Attribute::AdaptiveRx => coalesce(|c| on_off(c.adaptive_rx)),
+        Attribute::AdaptiveTx => coalesce(|c| on_off(c.adaptive_tx)),
+        Attribute::RxRing => rings(|rings| rings.rx),
+        Attribute::TxRing => rings(|rings| rings.tx),
+        Attribute::CombinedChannels => {
+            let channels = Ethtool::open()?.channels(interface)?;
+            Ok(channels.filter(|channels| channels.max_combined > 0).map(|channels| channels.combined.to_string()))
+        }
+        Attribute::RxChecksum => Ok(offloads()?.rx_checksum.map(on_off)),
+        Attribute::TxChecksum => Ok(offloads()?.tx_checksum.map(on_off)),
+        Attribute::ScatterGather => Ok(offloads()?.scatter_gather.map(on_off)),
+        Attribute::Gro => Ok(offloads()?.gro.map(on_off)),
+        Attribute::Gso => Ok(offloads()?.gso.map(on_off)),
+        Attribute::Tso => Ok(offloads()?.tso.map(on_off)),
+        Attribute::Lro => Ok(offloads()?.lro.map(on_off)),
+        Attribute::Stamping => Ok(Ethtool::open()?.stamping(interface)?.map(stamping_text)),
+        Attribute::IrqSuspendTimeout => irq_suspend_timeout(interface),
+        Attribute::Qdisc => {
+            let root = Netlink::open()?.root_qdisc(interface)?;
+            Ok(root.map(|root| if root.automatic { format!("{DEFAULT} ({})", root.kind) } else { root.kind }))
+        }
+        Attribute::QuickAck => {
+            let routes = Netlink::open()?.quick_acks(interface)?;
+            Ok(each(routes.iter().map(|route| (route.destination.clone(), on_off(route.on))).collect()))
+        }
+    }
+}
+
+/// Writes a setting of a device of the calling thread's network namespace. What the kernel made of it is to be read back.
+///
+/// # Errors
+/// There is no such interface (ENODEV), the text is no value of this setting, the device or the kernel refuses, or CAP_NET_ADMIN is missing
+/// (EPERM).
+pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
+    let wrong = || DeviceError::Text { text: text.to_owned(), attribute, interface: interface.to_owned() };
+    let number = || text.parse::<u32>().map_err(|_| wrong());
+    let flag = || match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(wrong()),
+    };
+    let ethtool = Ethtool::open()?;
+    match attribute {
+        Attribute::RxUsecs => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.rx_usecs = to)?)),
+        Attribute::RxFrames => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.rx_frames = to)?)),
+        Attribute::TxUsecs => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.tx_usecs = to)?)),
+        Attribute::TxFrames => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.tx_frames = to)?)),
+        Attribute::AdaptiveRx => flag().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.adaptive_rx = to)?)),
+        Attribute::AdaptiveTx => flag().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.adaptive_tx = to)?)),
+        Attribute::RxRing => number().and_then(|to| Ok(ethtool.set_rings(interface, |rings| rings.rx = to)?)),
+        Attribute::TxRing => number().and_then(|to| Ok(ethtool.set_rings(interface, |rings| rings.tx = to)?)),
+        Attribute::CombinedChannels => {
+            number().and_then(|to| Ok(ethtool.set_channels(interface, |channels| channels.combined = to)?))
+        }
+        // These only follow others, and are shown, not set.
+        Attribute::RxChecksum | Attribute::TxChecksum | Attribute::ScatterGather => Err(wrong()),
+        Attribute::Gro => not_taken(ethtool.set_gro(interface, flag()?)),
+        Attribute::Gso => not_taken(ethtool.set_gso(interface, flag()?)),
+        Attribute::Tso => not_taken(ethtool.set_tso(interface, flag()?)),
+        Attribute::Lro => not_taken(ethtool.set_lro(interface, flag()?)),
+        Attribute::Stamping => Ok(ethtool.set_stamping(interface, stamping_of(text).ok_or_else(wrong)?)?),
+        Attribute::IrqSuspendTimeout => set_irq_suspend_timeout(interface, text, wrong),
+        Attribute::Qdisc => {
+            let netlink = Netlink::open()?;
+            if text.split(' ').next() == Some(DEFAULT) {
+                return Ok(netlink.set_root_qdisc(interface, None)?);
+            }
+            if netlink.has_own_qdiscs(interface)? {
+                return Err(DeviceError::OwnQdiscs { interface: interface.to_owned() });
+            }
+            Ok(netlink.set_root_qdisc(interface, Some(text))?)
+        }
+        Attribute::QuickAck => {
+            let netlink = Netlink::open()?;
+            let routes = netlink.quick_acks(interface)?;
+            let wanted = spread(text, routes.iter().map(|route| route.destination.clone()).collect());
+            for (route, (destination, text)) in routes.iter().zip(wanted) {
+                let on = match text.as_str() {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(wrong()),
+                };
+                if route.on != on {
+                    netlink.set_quick_ack(interface, &QuickAck { destination, on })?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The word for "what the kernel puts there by itself".
+const DEFAULT: &str = "default";
+
+fn on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+/// That a device did not follow is seen by who reads back, with what it kept instead.
+fn not_taken(answer: Result<(), EthtoolError>) -> Result<(), DeviceError> {
+    match answer {
+        Ok(()) | Err(EthtoolError::NotTaken { .. }) => Ok(()),
+        Err(why) => Err(why.into()),
+    }
+}
+
+fn stamping_text(stamping: Stamping) -> String {
+    format!("tx={},rx={},flags={}", stamping.tx_type, stamping.rx_filter, stamping.flags)
+}
+
+fn stamping_of(text: &str) -> Option<Stamping> {
+    let (tx, rest) = text.strip_prefix("tx=")?.split_once(",rx=")?;
+    let (rx, flags) = rest.split_once(",flags=")?;
+    Some(Stamping { flags: flags.parse().ok()?, tx_type: tx.parse().ok()?, rx_filter: rx.parse().ok()? })
+}
+
+fn irq_suspend_timeout(interface: &str) -> Result<Option<String>, DeviceError> {
+    let Some(all) = napis(interface)? else {
+        return Ok(None);
+    };
+    let told = all.into_iter().filter_map(|napi| Some((napi.id.to_string(), napi.irq_suspend_timeout_ns?.to_string())));
+    Ok(each(told.collect()))
+}
+
+fn set_irq_suspend_timeout(interface: &str, text: &str, wrong: impl Fn() -> DeviceError) -> Result<(), DeviceError> {
+    let all = napis(interface)?.unwrap_or_default();
+    for (napi, (_, text)) in all.iter().zip(spread(text, all.iter().map(|napi| napi.id.to_string()).collect())) {
+        Napi::set_irq_suspend_timeout(napi.id, text.parse().map_err(|_| wrong())?)?;
+    }
+    Ok(())
+}
+
+/// The NAPI instances; `None` where the kernel does not tell.
+fn napis(interface: &str) -> Result<Option<Vec<Napi>>, DeviceError> {
+    let index = Netlink::open()?.link(interface)?.index;
+    match Napi::of(index) {
+        Ok(all) => Ok(Some(all)),
+        Err(NetlinkError::Refused { source, .. }) if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
+            Ok(None)
+        }
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// One value if all agree, else each after its key; `None` if there are none.
+fn each(values: Vec<(String, String)>) -> Option<String> {
+    let (_, first) = values.first()?;
+    if values.iter().all(|(_, value)| value == first) {
+        return Some(first.clone());
+    }
+    Some(values.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
+}
+
+/// The value of every key: the one for all, or its own.
+fn spread(text: &str, keys: Vec<String>) -> Vec<(String, String)> {
+    let own: BTreeMap<&str, &str> = text.split(',').filter_map(|part| part.split_once('=')).collect();
+    keys.into_iter()
+        .map(|key| {
+            let value = own.get(key.as_str()).map_or(text, |value| *value).to_owned();
+            (key, value)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attribute_has_a_name_of_its_own() {
+        let mut names: Vec<&str> = Attribute::all().map(Attribute::name).collect();
+        assert!(Attribute::all().all(|attribute| attribute.name().parse() == Ok(attribute)));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Attribute::all().count());
+        assert_eq!("rx_usecs".parse::<Attribute>(), Err(()));
+    }
+
+    #[test]
+    fn values_that_differ_are_kept_apart_and_written_back_each_to_its_own() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let keys = || vec!["1".to_owned(), "2".to_owned()];
+        assert_eq!(each(vec![pair("1", "0"), pair("2", "0")]).as_deref(), Some("0"));
+        let differing = each(vec![pair("1", "0"), pair("2", "5")]).unwrap();
+        assert_eq!(differing, "1=0,2=5");
+        assert_eq!(spread(&differing, keys()), [pair("1", "0"), pair("2", "5")]);
+        assert_eq!(spread("7", keys()), [pair("1", "7"), pair("2", "7")]);
+        assert_eq!(each(vec![]), None);
+    }
+
+    #[test]
+    fn stamping_is_read_back_as_it_was_written() {
+        let stamping = Stamping { flags: 0, tx_type: 1, rx_filter: 12 };
+        assert_eq!(stamping_of(&stamping_text(stamping)), Some(stamping));
+        for text in ["", "on", "tx=1", "tx=1,rx=x,flags=0"] {
+            assert_eq!(stamping_of(text), None);
+        }
+    }
+
+    #[test]
+    fn loopback_tells_what_it_has() {
+        assert_eq!(read("lo", Attribute::RxUsecs).unwrap(), None);
+        assert_eq!(read("lo", Attribute::Stamping).unwrap(), None);
+        assert_eq!(read("lo", Attribute::IrqSuspendTimeout).unwrap(), None);
+        assert!(read("lo", Attribute::Gso).unwrap().is_some());
+        for attribute in Attribute::all() {
+            assert_eq!(read("hp-missing", attribute).unwrap_err().errno(), Some(libc::ENODEV), "{}", attribute.name());
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A host made of files below a directory, for tests.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Held, Host, link_target, list, read_bytes, write};
+use crate::device::{Attribute, DeviceError};
+use crate::ethtool::{DriverInfo, EthtoolError};
+
+/// What a [`FakeHost`] does with what is written to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It fails with this error number.
+    Error(i32),
+    /// It takes it and keeps what it had, as a device whose feature is fixed.
+    Ignored,
+}
+
+/// A host made of files below a directory, for tests.
+///
+/// ```
+/// use hairpin_sys::host::{FakeHost, Host};
+/// # let directory = std::env::temp_dir().join(format!("hairpin-fake-host-{}", std::process::id()));
+/// let host = FakeHost::at(&directory).with("/sys/class/net/eth0/mtu", "1500\n");
+/// assert_eq!(host.read("/sys/class/net/eth0/mtu").unwrap(), "1500");
+/// # std::fs::remove_dir_all(&directory).unwrap();
+/// ```
+///
+/// It writes as the kernel does: a line ends in a newline, and in a file such as `always [madvise] never` only the brackets move.
+#[derive(Clone, Debug)]
+pub struct FakeHost {
+    root: PathBuf,
+    errors: BTreeMap<String, i32>,
+    refusals: BTreeMap<String, Refusal>,
+    drivers: BTreeMap<String, DriverInfo>,
+    held: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+}
+
+impl FakeHost {
+    /// A host whose `/` is `root`, which the caller makes and removes.
+    pub fn at(root: impl Into<PathBuf>) -> FakeHost {
+        let held = Arc::default();
+        FakeHost { root: root.into(), errors: BTreeMap::new(), refusals: BTreeMap::new(), drivers: BTreeMap::new(), held }
+    }
+
+    /// Adds a file with these bytes, and the directories above it.
+    ///
+    /// # Panics
+    /// If the file cannot be written: a test has nothing to go on with then.
+    #[must_use]
+    pub fn with(self, path: &str, content: impl AsRef<[u8]>) -> FakeHost {
+        let place = self.place(path);
+        make_parents(&place);
+        fs::write(&place, content).unwrap_or_else(|why| panic!("fake host: writing {}: {why}", place.display()));
+        self
+    }
+
+    /// Adds an empty directory.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn with_directory(self, path: &str) -> FakeHost {
+        let place = self.place(path);
+        fs::create_dir_all(&place).unwrap_or_else(|why| panic!("fake host: making {}: {why}", place.display()));
+        self
+    }
+
+    /// Adds a symbolic link to `target`, which is relative to the link's directory as in sysfs.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn with_link(self, path: &str, target: &str) -> FakeHost {
+        let place = self.place(path);
+        make_parents(&place);
+        std::os::unix::fs::symlink(target, &place).unwrap_or_else(|why| panic!("fake host: linking {}: {why}", place.display()));
+        self
+    }
+
+    /// Adds a network device that has no settings yet; its files are added one by one.
+    #[must_use]
+    pub fn with_device(self, interface: &str) -> FakeHost {
+        self.with_directory(&device_directory(interface))
+    }
+
+    /// Adds a network device, if it is not there, and its driver.
+    #[must_use]
+    pub fn with_driver(mut self, interface: &str, driver: DriverInfo) -> FakeHost {
+        self.drivers.insert(interface.to_owned(), driver);
+        self.with_device(interface)
+    }
+
+    /// Adds a setting of a network device, and the device if it is not there. It is a file below the root, and so outlives this process.
+    #[must_use]
+    pub fn with_attribute(self, interface: &str, attribute: Attribute, text: &str) -> FakeHost {
+        self.with(&format!("{}/{}", device_directory(interface), attribute.name()), format!("{text}\n"))
+    }
+
+    /// Removes a network device and its files.
+    ///
+    /// # Panics
+    /// If they cannot be removed.
+    #[must_use]
+    pub fn without_device(self, interface: &str) -> FakeHost {
+        for directory in [device_directory(interface), format!("/sys/class/net/{interface}")] {
+            let place = self.place(&directory);
+            if place.exists() {
+                fs::remove_dir_all(&place).unwrap_or_else(|why| panic!("fake host: removing {}: {why}", place.display()));
+            }
+        }
+        self
+    }
+
+    /// What happens to what is written to `path`. For a device's setting it is the interface, a blank and the attribute's name.
+    #[must_use]
+    pub fn with_refusal(mut self, path: &str, refusal: Refusal) -> FakeHost {
+        self.refusals.insert(path.to_owned(), refusal);
+        self
+    }
+
+    /// Makes every reading of `path` fail with this error number, such as `libc::EACCES`. The name of an interface in place of a path
+    /// makes its device refuse every question.
+    #[must_use]
+    pub fn with_error(mut self, path: &str, errno: i32) -> FakeHost {
+        self.errors.insert(path.to_owned(), errno);
+        self
+    }
+
+    fn place(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    fn refused(&self, path: &str) -> io::Result<()> {
+        self.errors.get(path).map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(*errno)))
+    }
+
+    /// ENODEV if there is no such device.
+    fn device(&self, interface: &str) -> io::Result<()> {
+        self.refused(interface)?;
+        if self.place(&device_directory(interface)).is_dir() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
+    }
+
+    /// True if what is written is to be kept.
+    fn takes(&self, path: &str) -> io::Result<bool> {
+        self.refused(path)?;
+        match self.refusals.get(path) {
+            None => Ok(true),
+            Some(Refusal::Ignored) => Ok(false),
+            Some(Refusal::Error(errno)) => Err(io::Error::from_raw_os_error(*errno)),
+        }
+    }
+}
+
+/// Where a fake host keeps what is no file on a real one.
+fn device_directory(interface: &str) -> String {
+    format!("/.devices/{interface}")
+}
+
+/// The controllers of a cgroup's children after `+one` or `-one` was written.
+fn controllers(before: &str, text: &str) -> String {
+    let (adds, name) = (text.starts_with('+'), text.trim_start_matches(['+', '-']));
+    let mut all: Vec<&str> = before.split_whitespace().filter(|one| *one != name).collect();
+    all.extend(adds.then_some(name));
+    all.join(" ") + "\n"
+}
+
+/// What a file holds after `text` was written to it: a line, or the same words with other brackets.
+fn written(before: &str, text: &str) -> io::Result<String> {
+    let bare = |word: &str| word.trim_start_matches('[').trim_end_matches(']').to_owned();
+    if !before.split_whitespace().any(|word| word.starts_with('[') && word.ends_with(']')) {
+        return Ok(format!("{}\n", text.trim_end_matches('\n')));
+    }
+    let words: Vec<String> = before.split_whitespace().map(bare).collect();
+    if !words.iter().any(|word| word == text.trim()) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let marked = words.iter().map(|word| if word == text.trim() { format!("[{word}]") } else { word.clone() });
+    Ok(marked.collect::<Vec<_>>().join(" ") + "\n")
+}
+
+impl Host for FakeHost {
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.refused(path)?;
+        if let Some(bytes) = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+            return Ok(bytes.clone());
+        }
+        read_bytes(&self.place(path))
+    }
+
+    fn open(&self, path: &str) -> io::Result<File> {
+        self.refused(path)?;
+        File::open(self.place(path))
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        self.refused(path)?;
+        list(&self.place(path))
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.errors.contains_key(path) || self.place(path).exists()
+    }
+
+    fn link_target(&self, path: &str) -> io::Result<String> {
+        self.refused(path)?;
+        link_target(&self.place(path))
+    }
+
+    fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
+        let operation = "read the driver";
+        self.device(interface).map_err(|source| EthtoolError::Refused { operation, interface: interface.to_owned(), source })?;
+        Ok(self.drivers.get(interface).cloned())
+    }
+
+    fn attribute(&self, interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError> {
+        let path = format!("{}/{}", device_directory(interface), attribute.name());
+        let read = || match self.device(interface).and_then(|()| self.read(&path)) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            answer => answer.map(Some),
+        };
+        read().map_err(|source| DeviceError::Fake { attribute, interface: interface.to_owned(), source })
+    }
+
+    fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
+        let path = format!("{}/{}", device_directory(interface), attribute.name());
+        let set = || {
+            self.device(interface)?;
+            if self.takes(&format!("{interface} {}", attribute.name()))? { self.write(&path, text) } else { Ok(()) }
+        };
+        set().map_err(|source| DeviceError::Fake { attribute, interface: interface.to_owned(), source })
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        if !self.takes(path)? {
+            return Ok(());
+        }
+        let place = self.place(path);
+        let before = String::from_utf8_lossy(&read_bytes(&place)?).into_owned();
+        let after = if path.ends_with("/cgroup.subtree_control") { controllers(&before, text) } else { written(&before, text)? };
+        write(&place, &after)
+    }
+
+    fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held> {
+        if self.takes(path)? {
+            read_bytes(&self.place(path))?;
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), bytes.to_vec());
+        }
+        Ok(Held { _file: None, fake: Some((Arc::clone(&self.held), path.to_owned())) })
+    }
+
+    fn make_directory(&self, path: &str) -> io::Result<()> {
+        self.takes(path)?;
+        let place = self.place(path);
+        fs::create_dir(&place)?;
+        // A cgroup has its files from the beginning.
+        if place.parent().is_some_and(|above| above.join("cgroup.controllers").exists()) {
+            for (file, text) in [("cpuset.cpus", "\n"), ("cpuset.cpus.partition", "member\n"), ("cgroup.procs", "")] {
+                fs::write(place.join(file), text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_directory(&self, path: &str) -> io::Result<()> {
+        self.takes(path)?;
+        fs::remove_dir_all(self.place(path))
+    }
+}
+
+fn make_parents(place: &Path) {
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent).unwrap_or_else(|why| panic!("fake host: making {}: {why}", parent.display()));
+    }
+}

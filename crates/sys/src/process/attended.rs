@@ -1,0 +1,94 @@
+//! A command of the user's, waited for whatever signals come.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
+
+use super::pid_of;
+use crate::signal::{SIGHUP, SIGINT, SIGTERM, Signals, change_mask};
+
+/// A command that runs with this process's standard input, output and error, and with the usual signals.
+#[derive(Debug)]
+pub struct Attended {
+    child: Child,
+}
+
+impl Attended {
+    /// Starts it. That this process blocks SIGINT, SIGTERM and SIGHUP is not passed on.
+    ///
+    /// # Errors
+    /// There is no such program, or those of fork and exec; `InvalidInput` if the command is empty.
+    pub fn spawn(command: &[OsString]) -> io::Result<Attended> {
+        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let unblock = || change_mask(libc::SIG_UNBLOCK, &[SIGINT, SIGTERM, SIGHUP]);
+        // SAFETY: between fork and exec the closure calls sigemptyset, sigaddset and pthread_sigmask only, which are async-signal-safe, and
+        // allocates nothing.
+        unsafe { command.pre_exec(unblock) };
+        Ok(Attended { child: command.spawn()? })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end. SIGTERM and SIGHUP are passed on; SIGINT comes from a terminal, which sends it to the command too.
+    ///
+    /// # Errors
+    /// Those of waitpid(2), pidfd_open(2) and poll(2).
+    pub fn wait(&mut self, signals: &Signals) -> io::Result<ExitStatus> {
+        let pid = pid_of(&self.child)?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            let mut fds = [PollFd::new(&pidfd, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            while let Some(signal) = signals.next()? {
+                let passed = match signal {
+                    SIGTERM => Signal::TERM,
+                    SIGHUP => Signal::HUP,
+                    _ => continue,
+                };
+                // It is not reaped, so the number is still its own.
+                kill_process(pid, passed)?;
+            }
+        }
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        // Left behind by an error: nobody would wait for it. Both fail only if it has ended and was reaped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_gets_its_signals_and_its_status_comes_back() {
+        let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP]).unwrap();
+        let command = |script: &str| ["/bin/sh", "-c", script].map(OsString::from);
+        let status = Attended::spawn(&command("exit 7")).unwrap().wait(&signals).unwrap();
+        assert_eq!(status.code(), Some(7));
+        let status = Attended::spawn(&command("kill -TERM $$; exit 0")).unwrap().wait(&signals).unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(SIGTERM));
+        assert!(Attended::spawn(&[]).is_err());
+        assert!(Attended::spawn(&["/nonexistent".into()]).is_err());
+    }
+}

@@ -1,0 +1,376 @@
+//! One value of the host that is read, written, read back and put back, wherever it stands.
+//!
+//! ```text
+//!   Address ── read ──► from ── write to, read back ──► applied, or Refused { wanted, got }
+//!      │                                    read ──► still `to`? ── write from, read back ──► reverted
+//!      ├ File        a file of /proc/sys, /sys or /proc/irq
+//!      ├ Device      a setting of a network device that is no file
+//!      ├ Held        a demand that lasts while a process keeps a file open: gone with the process, never in the journal
+//!      └ Controller, Partition      a cgroup that keeps CPUs for itself
+//! ```
+//! Values are texts, as the host gives and takes them.
+
+use std::fmt;
+use std::io;
+
+use hairpin_sys::device::{Attribute, DeviceError};
+use hairpin_sys::host::{Held, Host};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::cpulist;
+use crate::reading::bracketed;
+
+/// How the text of a file stands for a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// The whole text, or several words whose blanks the kernel chooses.
+    Words,
+    /// The word in brackets: `always [madvise] never`.
+    Choice,
+    /// A mask of CPUs: `00000000,00000003`.
+    CpuMask,
+    /// A list of CPUs: `0-1`.
+    CpuList,
+}
+
+impl Form {
+    /// True if both texts stand for the same value.
+    fn same(self, one: &str, other: &str) -> bool {
+        let cpus = |parse: fn(&str) -> Result<Vec<u32>, String>| match (parse(one), parse(other)) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => one.trim() == other.trim(),
+        };
+        match self {
+            Form::Words | Form::Choice => one.split_whitespace().eq(other.split_whitespace()),
+            Form::CpuMask => cpus(cpulist::parse_mask),
+            Form::CpuList => cpus(cpulist::parse),
+        }
+    }
+}
+
+/// Where a value stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Address {
+    /// In a file.
+    File {
+        /// Its path.
+        path: String,
+        /// How its text stands for the value.
+        form: Form,
+    },
+    /// In a network device.
+    Device {
+        /// The interface.
+        interface: String,
+        /// Which of its settings.
+        #[serde(serialize_with = "attribute_name", deserialize_with = "attribute_of_name")]
+        attribute: Attribute,
+    },
+    /// In a file that is kept open: four bytes, as /dev/cpu_dma_latency takes them.
+    Held {
+        /// Its path.
+        path: String,
+    },
+    /// Whether a cgroup's children have the controller `cpuset`: `on` or `off`.
+    Controller {
+        /// The cgroup's file `cgroup.subtree_control`.
+        path: String,
+    },
+    /// The CPUs that a cgroup of its own keeps for itself, or `none` where there is no such cgroup.
+    Partition {
+        /// The cgroup's directory.
+        path: String,
+    },
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::File { path, .. } | Address::Held { path } | Address::Controller { path } | Address::Partition { path } => {
+                f.write_str(path)
+            }
+            Address::Device { interface, attribute } => write!(f, "{} of {interface}", attribute.name()),
+        }
+    }
+}
+
+fn attribute_name<S: Serializer>(attribute: &Attribute, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(attribute.name())
+}
+
+fn attribute_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribute, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map_err(|()| serde::de::Error::custom(format!("{name:?} is no setting of a device")))
+}
+
+/// One value to be changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The knob that it belongs to.
+    pub knob: String,
+    /// Where it stands.
+    pub address: Address,
+    /// What stands there now.
+    pub from: String,
+    /// What is to stand there.
+    pub to: String,
+}
+
+/// Why a value was not read or written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// There is nothing at that place (any more).
+    #[error("{place} is not there")]
+    Gone {
+        /// Where.
+        place: String,
+    },
+    /// It takes more rights.
+    #[error("{what}; {remedy}")]
+    Denied {
+        /// What was tried and what the kernel said.
+        what: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The kernel or the device kept something else.
+    #[error("{place}: wanted {wanted}, but it is {got}{}", why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default())]
+    Refused {
+        /// Where.
+        place: String,
+        /// What was written.
+        wanted: String,
+        /// What was read back.
+        got: String,
+        /// What the kernel said, if it said something.
+        why: Option<String>,
+    },
+    /// It could not be read or written for another reason.
+    #[error("{0}")]
+    Failed(String),
+}
+
+const AS_ROOT: &str = "run as root, or with CAP_NET_ADMIN in the interface's network namespace";
+const READ_ONLY: &str = "it is mounted read-only here, as in most containers: run on the host itself";
+
+impl Trouble {
+    fn of_io(place: &Address, verb: &str, error: &io::Error) -> Trouble {
+        let what = format!("cannot {verb} {place}: {error}");
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Gone { place: place.to_string() },
+            io::ErrorKind::PermissionDenied => Trouble::Denied { what, remedy: AS_ROOT },
+            io::ErrorKind::ReadOnlyFilesystem => Trouble::Denied { what, remedy: READ_ONLY },
+            // What sysfs says of an interface that went while its file was open.
+            _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                Trouble::Gone { place: place.to_string() }
+            }
+            _ => Trouble::Failed(what),
+        }
+    }
+
+    fn of_device(place: &Address, error: &DeviceError) -> Trouble {
+        match error.errno().map(io::Error::from_raw_os_error) {
+            Some(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                Trouble::Denied { what: error.to_string(), remedy: AS_ROOT }
+            }
+            Some(source) if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                Trouble::Gone { place: place.to_string() }
+            }
+            _ => Trouble::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Address {
+    /// True for what lasts as long as the process that holds it, and no longer.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        matches!(self, Address::Held { .. })
+    }
+
+    /// True if another network namespace has something else at this place.
+    #[must_use]
+    pub fn is_of_network(&self) -> bool {
+        match self {
+            Address::Device { .. } => true,
+            Address::File { path, .. } => path.starts_with("/proc/sys/net/") || path.starts_with("/sys/class/net/"),
+            _ => false,
+        }
+    }
+
+    /// True if Hairpin ever writes there. What a journal names beyond that was not written by Hairpin.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        let (Address::File { path, .. } | Address::Held { path } | Address::Controller { path } | Address::Partition { path }) =
+            self
+        else {
+            return true;
+        };
+        let below = ["/proc/sys/", "/proc/irq/", "/sys/", "/dev/cpu_dma_latency"].iter().any(|root| path.starts_with(root));
+        below && !path.split('/').any(|part| part == "..")
+    }
+
+    /// True if both texts stand for the same value.
+    #[must_use]
+    pub fn same(&self, one: &str, other: &str) -> bool {
+        match self {
+            Address::File { form, .. } => form.same(one, other),
+            Address::Partition { .. } => Form::CpuList.same(one, other),
+            // Which qdisc the kernel puts there by itself is its own choice.
+            Address::Device { attribute: Attribute::Qdisc, .. } => one.split(' ').next() == other.split(' ').next(),
+            _ => one.trim() == other.trim(),
+        }
+    }
+
+    /// What stands there now.
+    ///
+    /// # Errors
+    /// It is gone, takes more rights, or the device does not answer.
+    pub fn read(&self, host: &dyn Host) -> Result<String, Trouble> {
+        let text = |path: &str| host.read(path).map_err(|error| Trouble::of_io(self, "read", &error));
+        match self {
+            Address::File { path, form: Form::Choice } => match bracketed(&text(path)?) {
+                Ok(Some(word)) => Ok(word.as_str().unwrap_or_default().to_owned()),
+                Ok(None) => Err(Trouble::Gone { place: path.clone() }),
+                Err(why) => Err(Trouble::Failed(format!("{path}: {why}"))),
+            },
+            Address::File { path, .. } => Ok(text(path)?.trim().to_owned()),
+            Address::Device { interface, attribute } => match host.attribute(interface, *attribute) {
+                Ok(Some(text)) => Ok(text),
+                Ok(None) => Err(Trouble::Gone { place: self.to_string() }),
+                Err(error) => Err(Trouble::of_device(self, &error)),
+            },
+            Address::Held { path } => {
+                let bytes = host.read_bytes(path).map_err(|error| Trouble::of_io(self, "read", &error))?;
+                let bytes = <[u8; 4]>::try_from(bytes).map_err(|_| Trouble::Failed(format!("{path}: answered no four bytes")))?;
+                Ok(i32::from_ne_bytes(bytes).to_string())
+            }
+            Address::Controller { path } => {
+                let on = text(path)?.split_whitespace().any(|word| word == CPUSET);
+                Ok(if on { "on" } else { "off" }.to_owned())
+            }
+            Address::Partition { path } if !host.exists(path) => Ok(NONE.to_owned()),
+            Address::Partition { path } => {
+                let state = text(&format!("{path}/cpuset.cpus.partition"))?;
+                let cpus = text(&format!("{path}/cpuset.cpus"))?;
+                Ok(if state.trim() == "isolated" {
+                    cpus.trim().to_owned()
+                } else {
+                    format!("{} ({})", cpus.trim(), state.trim())
+                })
+            }
+        }
+    }
+
+    /// Writes a value and reads it back.
+    ///
+    /// # Errors
+    /// It is gone, takes more rights, or is something else afterwards.
+    pub fn write(&self, host: &dyn Host, to: &str) -> Result<(), Trouble> {
+        let said = match self.write_only(host, to) {
+            Ok(()) => None,
+            Err(Trouble::Failed(why)) => Some(why),
+            Err(other) => return Err(other),
+        };
+        let got = self.read(host)?;
+        if said.is_none() && self.same(&got, to) {
+            return Ok(());
+        }
+        Err(Trouble::Refused { place: self.to_string(), wanted: to.to_owned(), got, why: said })
+    }
+
+    fn write_only(&self, host: &dyn Host, to: &str) -> Result<(), Trouble> {
+        // ENOENT is also what the kernel says of a name that it does not know, such as that of a congestion control.
+        let write = |path: &str, text: &str| {
+            host.write(path, text).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound if host.exists(path) => Trouble::Failed(format!("cannot write {path}: {error}")),
+                _ => Trouble::of_io(self, "write", &error),
+            })
+        };
+        match self {
+            Address::File { path, .. } => write(path, to),
+            Address::Device { interface, attribute } => {
+                host.set_attribute(interface, *attribute, to).map_err(|error| Trouble::of_device(self, &error))
+            }
+            Address::Held { path } => Err(Trouble::Failed(format!("{path} is held, not written"))),
+            Address::Controller { path } => write(path, &format!("{}{CPUSET}", if to == "on" { '+' } else { '-' })),
+            Address::Partition { path } if to == NONE => {
+                if !host.exists(path) {
+                    return Ok(());
+                }
+                write(&format!("{path}/cpuset.cpus.partition"), "member")?;
+                let procs = host.read(&format!("{path}/cgroup.procs")).map_err(|error| Trouble::of_io(self, "read", &error))?;
+                let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
+                for process in procs.split_whitespace() {
+                    // One that has ended meanwhile needs no way out.
+                    let _ = host.write(&format!("{above}/cgroup.procs"), process);
+                }
+                host.remove_directory(path).map_err(|error| Trouble::of_io(self, "remove", &error))
+            }
+            Address::Partition { path } => {
+                if !host.exists(path) {
+                    host.make_directory(path).map_err(|error| Trouble::of_io(self, "make", &error))?;
+                }
+                write(&format!("{path}/cpuset.cpus"), to)?;
+                write(&format!("{path}/cpuset.cpus.partition"), "isolated")
+            }
+        }
+    }
+
+    /// Makes a demand that lasts as long as what is returned. Another process may demand more.
+    ///
+    /// # Errors
+    /// As [`Address::write`].
+    pub fn hold(&self, host: &dyn Host, to: &str) -> Result<Held, Trouble> {
+        let Address::Held { path } = self else {
+            return Err(Trouble::Failed(format!("{self} is written, not held")));
+        };
+        let wanted: i32 = to.parse().map_err(|_| Trouble::Failed(format!("{to:?} is not a whole number")))?;
+        let held = host.hold(path, &wanted.to_ne_bytes()).map_err(|error| Trouble::of_io(self, "open", &error))?;
+        let got = self.read(host)?;
+        if got.parse::<i32>().is_ok_and(|got| got <= wanted) {
+            return Ok(held);
+        }
+        Err(Trouble::Refused { place: self.to_string(), wanted: to.to_owned(), got, why: None })
+    }
+}
+
+const CPUSET: &str = "cpuset";
+/// No cgroup keeps any CPU.
+pub(crate) const NONE: &str = "none";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_by_what_they_stand_for() {
+        assert!(Form::Words.same("4096\t131072\t6291456", "4096 131072 6291456"));
+        assert!(Form::CpuMask.same("00000000,00000003", "3"));
+        assert!(Form::CpuList.same("0,1", "0-1"));
+        assert!(!Form::CpuList.same("0", "0-1"));
+        assert!(!Form::Words.same("1", "10"));
+    }
+
+    #[test]
+    fn only_the_kernels_own_files_are_ever_written() {
+        let file = |path: &str| Address::File { path: path.to_owned(), form: Form::Words };
+        for allowed in ["/proc/sys/net/core/busy_poll", "/sys/class/net/eth0/threaded", "/proc/irq/40/smp_affinity_list"] {
+            assert!(file(allowed).is_allowed(), "{allowed}");
+        }
+        for not in ["/etc/shadow", "/proc/sys/../../etc/shadow", "/sys/../etc/shadow", "sys/x", ""] {
+            assert!(!file(not).is_allowed(), "{not}");
+        }
+    }
+
+    #[test]
+    fn an_address_keeps_its_json() {
+        let device = Address::Device { interface: "eth0".to_owned(), attribute: Attribute::RxUsecs };
+        let text = serde_json::to_string(&device).unwrap();
+        assert_eq!(text, r#"{"device":{"interface":"eth0","attribute":"rx-usecs"}}"#);
+        assert_eq!(serde_json::from_str::<Address>(&text).unwrap(), device);
+        assert!(serde_json::from_str::<Address>(&text.replace("rx-usecs", "x")).is_err());
+    }
+}

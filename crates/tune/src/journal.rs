@@ -1,0 +1,380 @@
+//! What was changed and how it was before: on the disk before the first change.
+//!
+//! ```text
+//!   $HAIRPIN_JOURNAL/                        else /var/lib/hairpin/journal as root, else $XDG_STATE_HOME/hairpin/journal,
+//!                                            else ~/.local/state/hairpin/journal
+//!     lock                                   held (flock) by whoever changes or restores; it goes with the process
+//!     0001.jsonl                             one entry: a head, then a line per change; synced before it has this name
+//!     .tmp-0002.jsonl                        being written; nothing was changed yet
+//! ```
+//! An entry says of itself, in lines that are added while it is used, which change is being written for the first time and whether the
+//! whole of it is to stay (`kept`). An entry that is not kept and whose lock nobody holds is an orphan: its process was killed.
+
+mod entry;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use hairpin_sys::host::Host;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::change::Change;
+use crate::tuning::Tuning;
+
+pub(crate) use entry::Line;
+pub use entry::{About, Entry, EntryError, Head};
+
+/// The environment variable that names the journal's directory.
+pub const VARIABLE: &str = "HAIRPIN_JOURNAL";
+/// Where root's journal is.
+pub const OF_ROOT: &str = "/var/lib/hairpin/journal";
+
+const LOCK: &str = "lock";
+const TEMPORARY: &str = ".tmp-";
+const SUFFIX: &str = ".jsonl";
+/// No entry is longer.
+const MAX_ENTRY: u64 = 16 << 20;
+
+/// Told of every step, so that a test can end the process there.
+pub type Witness = fn(&str);
+
+/// The journal in a directory.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    dir: PathBuf,
+    witness: Option<Witness>,
+}
+
+/// Why there is no place for the journal.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no place for the journal: neither $HAIRPIN_JOURNAL, $XDG_STATE_HOME nor $HOME is set; set HAIRPIN_JOURNAL to a directory"
+)]
+pub struct NoHome;
+
+/// Why the journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Somebody else is at it.
+    #[error("another hairpin changes settings right now ({holder}); wait for its end, or stop it")]
+    Busy {
+        /// Who, in its own words.
+        holder: String,
+    },
+    /// Others may write there.
+    #[error("{}: others than its owner could write there what is then restored as root; chmod go-w it, and look at what is in it", dir.display())]
+    Unsafe {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// It cannot be read or written.
+    #[error("cannot use the journal in {}: {source}; set $HAIRPIN_JOURNAL to a directory that you may write", dir.display())]
+    Io {
+        /// The directory.
+        dir: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// An entry as it was found.
+#[derive(Debug)]
+pub struct Found {
+    /// Its number.
+    pub id: u32,
+    /// Its file.
+    pub file: PathBuf,
+    /// What is in it, or why that cannot be read.
+    pub entry: Result<Entry, EntryError>,
+}
+
+/// The right to change and restore; it goes when it is dropped, or with the process.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Where the journal is unless told otherwise.
+///
+/// # Errors
+/// [`NoHome`].
+pub fn default_dir() -> Result<PathBuf, NoHome> {
+    dir_from(|name| std::env::var_os(name), rustix::process::geteuid().is_root())
+}
+
+fn dir_from(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Result<PathBuf, NoHome> {
+    let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = path(VARIABLE) {
+        return Ok(dir);
+    }
+    if root {
+        return Ok(OF_ROOT.into());
+    }
+    // The XDG base directory specification has relative paths ignored.
+    let state = path("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
+    let state = state.or_else(|| path("HOME").map(|home| home.join(".local/state"))).ok_or(NoHome)?;
+    Ok(state.join("hairpin/journal"))
+}
+
+/// What is to be said of journals whose process was killed: this user's and root's. Empty if there are none, or they cannot be read.
+pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
+    let mut dirs: Vec<PathBuf> = default_dir().into_iter().collect();
+    if std::env::var_os(VARIABLE).is_none_or(|value| value.is_empty()) && !dirs.iter().any(|dir| dir == Path::new(OF_ROOT)) {
+        dirs.push(OF_ROOT.into());
+    }
+    let orphans = dirs.into_iter().flat_map(|dir| Journal::at(dir).orphans().unwrap_or_default());
+    let note = |found: Found| {
+        let file = found.file.display();
+        match found.entry {
+            Ok(entry) if entry.head.is_of_earlier_boot(host) => {
+                format!(
+                    "{file}: its process was killed, but the host has booted since and nothing of it is left; `hairpin tune revert` forgets it"
+                )
+            }
+            Ok(entry) => format!(
+                "settings of this host are still changed by a hairpin that was killed ({}, process {}; {file}): put them back with `hairpin tune revert`",
+                entry.head.command.join(" "),
+                entry.head.pid
+            ),
+            Err(_) => format!("{file} is damaged: see `hairpin tune status`"),
+        }
+    };
+    orphans.map(note).collect()
+}
+
+impl Journal {
+    /// The journal in `dir`, which need not exist before the first change.
+    pub fn at(dir: impl Into<PathBuf>) -> Journal {
+        Journal { dir: dir.into(), witness: None }
+    }
+
+    /// The journal that tells `witness` of every step.
+    #[must_use]
+    pub fn with_witness(self, witness: Witness) -> Journal {
+        Journal { witness: Some(witness), ..self }
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn step(&self, what: &str) {
+        if let Some(witness) = self.witness {
+            witness(what);
+        }
+    }
+
+    /// Its entries, oldest first; none if there is no such directory.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn entries(&self) -> Result<Vec<Found>, JournalError> {
+        let ids = match self.ids() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(|source| self.io(source))?,
+        };
+        let found = |id: u32| {
+            let file = self.file(id);
+            let read = || {
+                let mut bytes = Vec::new();
+                File::open(&file)?.take(MAX_ENTRY).read_to_end(&mut bytes)?;
+                Ok(bytes)
+            };
+            let entry =
+                read().map_err(|source: io::Error| EntryError::Read(source.to_string())).and_then(|bytes| Entry::parse(&bytes));
+            Found { id, file, entry }
+        };
+        Ok(ids.into_iter().map(found).collect())
+    }
+
+    /// Those whose process ended without restoring or keeping what it changed.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn orphans(&self) -> Result<Vec<Found>, JournalError> {
+        let mut all = self.entries()?;
+        all.retain(|found| !found.entry.as_ref().is_ok_and(|entry| entry.kept));
+        if all.is_empty() || self.holder().is_some() {
+            return Ok(Vec::new());
+        }
+        Ok(all)
+    }
+
+    /// Takes the right to change and restore.
+    ///
+    /// # Errors
+    /// Another process has it, or the directory cannot be written.
+    pub fn lock(&self, about: &str) -> Result<Lock, JournalError> {
+        let open = || {
+            fs::create_dir_all(&self.dir)?;
+            File::options().read(true).write(true).create(true).truncate(false).open(self.dir.join(LOCK))
+        };
+        let mut file = open().map_err(|source| self.io(source))?;
+        self.belongs_to_us()?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(JournalError::Busy { holder: self.holder().unwrap_or_else(nobody) });
+            }
+            other => other.map_err(|error| self.io(error.into()))?,
+        }
+        let mut write = || {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "process {}: {about}", std::process::id())
+        };
+        write().map_err(|source| self.io(source))?;
+        // Nobody writes an entry without the lock: what is half written is of a process that was killed, before it changed anything.
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(Lock { _file: file })
+    }
+
+    /// Root restores what stands there: nobody else may have written it.
+    fn belongs_to_us(&self) -> Result<(), JournalError> {
+        let meta = fs::metadata(&self.dir).map_err(|source| self.io(source))?;
+        let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
+        if ours { Ok(()) } else { Err(JournalError::Unsafe { dir: self.dir.clone() }) }
+    }
+
+    /// Who has the right to change, if anybody has.
+    #[must_use]
+    pub fn holder(&self) -> Option<String> {
+        let file = File::open(self.dir.join(LOCK)).ok()?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let _ = file.take(1000).read_to_string(&mut text);
+                Some(if text.trim().is_empty() { nobody() } else { text.trim().to_owned() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the lock and writes down what is to be changed, so that it can be restored from now on. Nothing is changed yet.
+    ///
+    /// # Errors
+    /// Another process is at it, or the journal cannot be written.
+    pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
+        let lock = self.lock(&about.command.join(" "))?;
+        let head = Head::here(host, about);
+        let entry = Entry {
+            head,
+            changes: changes.iter().filter(|change| !change.address.is_held()).cloned().collect(),
+            kept: false,
+            unsettled: None,
+            cut: None,
+        };
+        // Only demands that end with this process: there is nothing to restore.
+        let written = if entry.changes.is_empty() { None } else { Some(self.write(&entry)?) };
+        Ok(Tuning::new(host, self.clone(), lock, written, changes))
+    }
+
+    /// Writes a new entry, whole and on the disk before it has its name.
+    fn write(&self, entry: &Entry) -> Result<(u32, File), JournalError> {
+        let write = || {
+            let id = self.ids()?.last().map_or(1, |last| last + 1);
+            let temporary = self.dir.join(format!("{TEMPORARY}{id:04}{SUFFIX}"));
+            self.step("an entry is to be written");
+            let mut file = File::options().append(true).create_new(true).open(&temporary)?;
+            file.write_all(entry.text().as_bytes())?;
+            self.step("the entry is written");
+            file.sync_all()?;
+            fs::rename(&temporary, self.file(id))?;
+            self.step("the entry has its name");
+            File::open(&self.dir)?.sync_all()?;
+            Ok((id, file))
+        };
+        write().map_err(|source| self.io(source))
+    }
+
+    /// Writes an entry anew: what is left of it.
+    pub(crate) fn rewrite(&self, id: u32, entry: &Entry) -> Result<(), JournalError> {
+        let write = || {
+            let temporary = self.dir.join(format!("{TEMPORARY}{id:04}{SUFFIX}"));
+            let mut file = File::options().write(true).create(true).truncate(true).open(&temporary)?;
+            file.write_all(entry.text().as_bytes())?;
+            file.sync_all()?;
+            self.step("the rest of the entry is written");
+            fs::rename(&temporary, self.file(id))?;
+            File::open(&self.dir)?.sync_all()
+        };
+        write().map_err(|source| self.io(source))
+    }
+
+    /// Removes an entry: nothing of it is left to restore.
+    pub(crate) fn remove(&self, id: u32) -> Result<(), JournalError> {
+        self.step("the entry is to be removed");
+        let removed = fs::remove_file(self.file(id)).and_then(|()| File::open(&self.dir)?.sync_all());
+        self.step("the entry is removed");
+        removed.map_err(|source| self.io(source))
+    }
+
+    fn file(&self, id: u32) -> PathBuf {
+        self.dir.join(format!("{id:04}{SUFFIX}"))
+    }
+
+    fn ids(&self) -> io::Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let name = entry?.file_name();
+            ids.extend(name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).and_then(|id| id.parse::<u32>().ok()));
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    fn io(&self, source: io::Error) -> JournalError {
+        JournalError::Io { dir: self.dir.clone(), source }
+    }
+}
+
+fn nobody() -> String {
+    "it does not say which".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_for_the_journal_follows_user_and_environment() {
+        let dir = |set: &[(&str, &str)], root| {
+            dir_from(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()), root)
+                .map(|dir| dir.to_str().unwrap().to_owned())
+        };
+        let (own, state, home) = (("HAIRPIN_JOURNAL", "here"), ("XDG_STATE_HOME", "/state"), ("HOME", "/home/a"));
+        assert_eq!(dir(&[own, state, home], true).unwrap(), "here");
+        assert_eq!(dir(&[("HAIRPIN_JOURNAL", ""), state, home], true).unwrap(), OF_ROOT);
+        assert_eq!(dir(&[state, home], false).unwrap(), "/state/hairpin/journal");
+        assert_eq!(dir(&[("XDG_STATE_HOME", "relative"), home], false).unwrap(), "/home/a/.local/state/hairpin/journal");
+        assert!(dir(&[], false).unwrap_err().to_string().contains("set HAIRPIN_JOURNAL"));
+    }
+
+    #[test]
+    fn two_at_once_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::at(directory.path().join("journal"));
+        assert_eq!(journal.holder(), None);
+        let lock = journal.lock("hairpin tune apply rx_usecs=0").unwrap();
+        let error = journal.lock("another").unwrap_err().to_string();
+        assert!(error.contains(&format!("process {}: hairpin tune apply rx_usecs=0", std::process::id())), "{error}");
+        drop(lock);
+        assert_eq!(journal.holder(), None);
+        assert!(journal.lock("another").is_ok());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(Journal::at(directory.path()).lock("x"), Err(JournalError::Unsafe { .. })));
+    }
+}

@@ -1,0 +1,272 @@
+//! One entry: a line for the head, a line per change, and lines that are added while it is used.
+//!
+//! ```text
+//!   {"schema":"hairpin.journal/1","boot":"…","network":"net:[4026531840]","started":"…","pid":7,"command":[…],"changes":2}
+//!   {"change":{"knob":"rx_usecs","address":{…},"from":"8","to":"0"}}
+//!   {"change":…}
+//!   {"writing":0}            the first change is being written; what it is now may be neither `from` nor `to`
+//!   {"settled":0}            … and was read back
+//!   "kept"                   all of it is to stay until it is reverted
+//! ```
+//! The head and the changes are on the disk before the first change, so an entry that lacks some of them was damaged later: what can be read
+//! of it is still restored, and what is missing is said.
+
+use hairpin_sys::host::Host;
+use serde::{Deserialize, Serialize};
+
+use crate::change::Change;
+
+/// The name of this form.
+pub const SCHEMA: &str = "hairpin.journal/1";
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const NETWORK: &str = "/proc/thread-self/ns/net";
+
+/// Who changes something, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it started, in UTC as RFC 3339 writes it.
+    pub started: String,
+}
+
+/// Where and by whom it was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Always `hairpin.journal/1`.
+    pub schema: String,
+    /// The kernel's id of this boot: nothing that Hairpin changes outlives it. Empty where the kernel does not tell.
+    pub boot: String,
+    /// The network namespace, such as `net:[4026531840]`; empty where the kernel does not tell.
+    pub network: String,
+    /// When, in UTC.
+    pub started: String,
+    /// The process that did it.
+    pub pid: u32,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// How many changes follow.
+    pub changes: usize,
+}
+
+impl Head {
+    /// This host, now.
+    pub(crate) fn here(host: &dyn Host, about: &About) -> Head {
+        Head {
+            schema: SCHEMA.to_owned(),
+            boot: boot_id(host),
+            network: network(host),
+            started: about.started.clone(),
+            pid: std::process::id(),
+            command: about.command.clone(),
+            changes: 0,
+        }
+    }
+
+    /// True if the host has booted since.
+    #[must_use]
+    pub fn is_of_earlier_boot(&self, host: &dyn Host) -> bool {
+        let now = boot_id(host);
+        !self.boot.is_empty() && !now.is_empty() && self.boot != now
+    }
+
+    /// True if the calling thread is in another network namespace.
+    #[must_use]
+    pub fn is_of_other_network(&self, host: &dyn Host) -> bool {
+        let here = network(host);
+        !self.network.is_empty() && !here.is_empty() && self.network != here
+    }
+}
+
+fn boot_id(host: &dyn Host) -> String {
+    host.read(BOOT_ID).unwrap_or_default()
+}
+
+fn network(host: &dyn Host) -> String {
+    host.link_target(NETWORK).unwrap_or_default()
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where and by whom.
+    pub head: Head,
+    /// What was changed, in the order of writing. A value that was set to several things is there several times.
+    pub changes: Vec<Change>,
+    /// Whether all of it is to stay until it is reverted.
+    pub kept: bool,
+    /// The change that was being written for the first time when the process ended.
+    pub unsettled: Option<usize>,
+    /// What is missing of it.
+    pub cut: Option<String>,
+}
+
+/// A line after the head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Line {
+    Change(Change),
+    Writing(usize),
+    Settled(usize),
+    Kept,
+}
+
+impl Line {
+    /// With its newline.
+    pub(crate) fn text(&self) -> String {
+        json(self)
+    }
+}
+
+/// Why an entry cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// The file cannot be read.
+    #[error("{0}")]
+    Read(String),
+    /// Its head is no head.
+    #[error("its first line is damaged ({0}): what it changed is not known any more. Look at the settings, then remove the file")]
+    Head(String),
+    /// Another version of Hairpin wrote it.
+    #[error("it has the form \"{0}\", not {SCHEMA}: revert it with the version of hairpin that wrote it")]
+    Schema(String),
+}
+
+impl Entry {
+    /// The entry in these bytes.
+    ///
+    /// # Errors
+    /// Its head cannot be read. Damage further on is in [`Entry::cut`].
+    pub fn parse(bytes: &[u8]) -> Result<Entry, EntryError> {
+        let text = String::from_utf8_lossy(bytes);
+        // What has no newline at its end is not whole.
+        let (whole, rest) = text.rsplit_once('\n').map_or(("", &*text), |(whole, rest)| (whole, rest));
+        let mut lines = whole.lines();
+        let first = lines.next().unwrap_or_default();
+        #[derive(Deserialize)]
+        struct Form {
+            schema: String,
+        }
+        let form: Form = serde_json::from_str(first).map_err(|why| EntryError::Head(why.to_string()))?;
+        if form.schema != SCHEMA {
+            return Err(EntryError::Schema(form.schema.chars().filter(|c| !c.is_control()).take(64).collect()));
+        }
+        let head: Head = serde_json::from_str(first).map_err(|why| EntryError::Head(why.to_string()))?;
+        let mut entry = Entry { head, changes: Vec::new(), kept: false, unsettled: None, cut: None };
+        for line in lines {
+            match serde_json::from_str(line) {
+                Ok(Line::Change(change)) if change.address.is_allowed() => entry.changes.push(change),
+                Ok(Line::Change(change)) => {
+                    entry.cut = Some(format!("it names {}, which hairpin never writes", change.address));
+                }
+                Ok(Line::Writing(index)) => entry.unsettled = Some(index),
+                Ok(Line::Settled(_)) => entry.unsettled = None,
+                Ok(Line::Kept) => entry.kept = true,
+                Err(why) => entry.cut = Some(format!("a line of it is damaged: {why}")),
+            }
+        }
+        if entry.changes.len() < entry.head.changes {
+            entry.cut = Some(format!("it was made with {} changes, and {} can be read", entry.head.changes, entry.changes.len()));
+        } else if !rest.is_empty() && entry.cut.is_none() {
+            // A line that was being added says nothing about what was before: at worst the last change counts as not settled.
+            entry.unsettled = entry.unsettled.or(entry.changes.len().checked_sub(1));
+        }
+        Ok(entry)
+    }
+
+    /// Head and changes, a line each.
+    pub(crate) fn text(&self) -> String {
+        let head = Head { changes: self.changes.len(), ..self.head.clone() };
+        let mut text = json(&head);
+        for change in &self.changes {
+            text += &Line::Change(change.clone()).text();
+        }
+        if let Some(index) = self.unsettled {
+            text += &Line::Writing(index).text();
+        }
+        if self.kept {
+            text += &Line::Kept.text();
+        }
+        text
+    }
+}
+
+/// The types are structs and enums with text as keys.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::{Address, Form};
+
+    fn entry() -> Entry {
+        let change = |path: &str| Change {
+            knob: "busy_poll_us".to_owned(),
+            address: Address::File { path: path.to_owned(), form: Form::Words },
+            from: "0".to_owned(),
+            to: "50".to_owned(),
+        };
+        let head = Head {
+            schema: SCHEMA.to_owned(),
+            boot: "b".to_owned(),
+            network: "net:[1]".to_owned(),
+            started: "2026-11-20T11:50:10.000000Z".to_owned(),
+            pid: 7,
+            command: vec!["hairpin".to_owned()],
+            changes: 2,
+        };
+        let changes = vec![change("/proc/sys/net/core/busy_poll"), change("/proc/sys/net/core/busy_read")];
+        Entry { head, changes, kept: true, unsettled: None, cut: None }
+    }
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written() {
+        let entry = entry();
+        assert_eq!(Entry::parse(entry.text().as_bytes()).unwrap(), entry);
+    }
+
+    #[test]
+    fn cut_at_every_byte_it_says_what_is_missing_and_keeps_what_is_whole() {
+        let entry = entry();
+        let text = entry.text();
+        let head_ends = text.find('\n').unwrap();
+        for end in 0..text.len() {
+            match Entry::parse(&text.as_bytes()[..end]) {
+                Err(EntryError::Head(_)) => assert!(end <= head_ends, "{end}"),
+                Err(other) => panic!("{other}"),
+                Ok(cut) => {
+                    assert!(end > head_ends);
+                    assert_eq!(cut.changes, entry.changes[..cut.changes.len()]);
+                    assert_eq!(cut.cut.is_some(), cut.changes.len() < entry.changes.len(), "{end}: {cut:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_line_may_be_lost() {
+        let entry = entry();
+        let text = entry.text();
+        let lines: Vec<&str> = text.lines().collect();
+        for lost in 1..3 {
+            let rest: String =
+                lines.iter().enumerate().filter(|(i, _)| *i != lost).map(|(_, line)| format!("{line}\n")).collect();
+            let read = Entry::parse(rest.as_bytes()).unwrap();
+            assert_eq!((read.changes.len(), read.cut.is_some()), (1, true));
+        }
+        let garbled = text.replacen("{\"change\"", "{\"chan", 1);
+        assert_eq!(Entry::parse(garbled.as_bytes()).unwrap().changes.len(), 1);
+    }
+
+    #[test]
+    fn places_that_hairpin_never_writes_are_not_restored() {
+        let text = entry().text().replacen("/proc/sys/net/core/busy_poll", "/etc/passwd", 1);
+        let read = Entry::parse(text.as_bytes()).unwrap();
+        assert_eq!(read.changes.len(), 1);
+        assert!(read.cut.is_some());
+        assert!(matches!(Entry::parse(text.replacen("journal/1", "journal/2", 1).as_bytes()), Err(EntryError::Schema(_))));
+    }
+}

@@ -1,0 +1,94 @@
+//! From what a person asks for to the values that must change: reads only.
+
+use std::collections::BTreeSet;
+
+use hairpin_sys::host::Host;
+
+use crate::change::{Change, Trouble};
+use crate::reading::interface_directory;
+use crate::setting::Setting;
+use crate::{KNOBS, Place, Spot};
+
+/// What must change on this host.
+pub type Plan = Vec<Change>;
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A setting is asked for twice.
+    #[error("{0} is given twice")]
+    Twice(&'static str),
+    /// The setting belongs to an interface, and none was named.
+    #[error("{0} belongs to an interface: name it with -i IF")]
+    NoInterface(&'static str),
+    /// There is no such interface.
+    #[error("there is no interface \"{0}\" in this network namespace; see `ip link`")]
+    Interface(String),
+    /// This host has no such thing.
+    #[error("this host has no {name}{}. Needs: {needs}", interface.as_deref().map(|name| format!(" on {name}")).unwrap_or_default())]
+    Absent {
+        /// The setting.
+        name: &'static str,
+        /// Of which interface.
+        interface: Option<String>,
+        /// What it needs.
+        needs: &'static str,
+    },
+    /// A value as it is now could not be read.
+    #[error(transparent)]
+    Unread(#[from] Trouble),
+}
+
+impl PlanError {
+    /// True if what is missing is a right or a device, not the right word.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, PlanError::Absent { .. } | PlanError::Unread(Trouble::Denied { .. }))
+    }
+}
+
+/// What must change on this host so that all of `settings` hold: each value with its place, as it is and as it is to be. What is so already
+/// is no change; a demand that lasts only while it is held always is one.
+///
+/// # Errors
+/// This host has no such setting, or a value could not be read.
+pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<Plan, PlanError> {
+    let mut seen = BTreeSet::new();
+    let mut changes = Vec::new();
+    for setting in settings {
+        if !seen.insert(setting.control.name) {
+            return Err(PlanError::Twice(setting.control.name));
+        }
+        changes.extend(of_setting(host, place, setting)?);
+    }
+    Ok(changes)
+}
+
+fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<Vec<Change>, PlanError> {
+    let control = setting.control;
+    if control.is_of_interface() {
+        let interface = place.interface.ok_or(PlanError::NoInterface(control.name))?;
+        if !interface_directory(place).is_some_and(|directory| host.exists(&directory)) {
+            return Err(PlanError::Interface(interface.to_owned()));
+        }
+    }
+    let spots = KNOBS.iter().find(|knob| knob.name() == control.name).map(|knob| knob.spots(host, place));
+    let spots = spots.unwrap_or(Ok(Vec::new())).map_err(Trouble::Failed)?;
+    if spots.is_empty() {
+        let interface = place.interface.filter(|_| control.is_of_interface()).map(str::to_owned);
+        return Err(PlanError::Absent { name: control.name, interface, needs: control.needs });
+    }
+    let mut changes = Vec::new();
+    for spot in spots {
+        if matches!(spot, Spot::Controller(_)) && setting.value == "none" {
+            continue; // others may need the controller
+        }
+        let address = spot.address(control.form);
+        let from = address.read(host)?;
+        let to = spot.target(control, &setting.value);
+        if address.is_held() || !address.same(&from, &to) {
+            changes.push(Change { knob: control.name.to_owned(), address, from, to });
+        }
+    }
+    Ok(changes)
+}

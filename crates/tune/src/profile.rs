@@ -1,0 +1,190 @@
+//! What a host is set up for, as a file: values, and what was measured of each.
+//!
+//! ```toml
+//! interface = "eth0"          # left out: the one named with -i
+//!
+//! [knobs]
+//! rx_usecs = 0
+//! tcp_autocorking = "off"
+//!
+//! [evidence.rx_usecs]         # what `tune try` found; read by people, never needed
+//! gain_p50 = 0.31
+//! ```
+
+use std::collections::BTreeMap;
+
+use hairpin_sys::host::Host;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::Place;
+use crate::control::{Profile, controls};
+use crate::plan::{Plan, PlanError, plan};
+use crate::setting::{Setting, SettingError, unknown};
+
+/// A profile of a host's own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileFile {
+    /// The interface that its settings are for, unless another is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// What it was made from, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// The settings and their values.
+    pub knobs: BTreeMap<String, Value>,
+    /// What was measured of each setting.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub evidence: BTreeMap<String, Table>,
+}
+
+/// Why a text is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// It is no TOML, or has other fields.
+    #[error("is no profile: {0}")]
+    Parse(String),
+    /// One of its settings is none.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// There is evidence for something that is not set.
+    #[error("has evidence for \"{0}\", which it does not set")]
+    Evidence(String),
+}
+
+impl ProfileFile {
+    /// The profile in this text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<ProfileFile, ProfileError> {
+        let file: ProfileFile = toml::from_str(text).map_err(|why| ProfileError::Parse(why.to_string()))?;
+        file.settings()?;
+        match file.evidence.keys().find(|name| !file.knobs.contains_key(*name)) {
+            Some(name) => Err(ProfileError::Evidence(name.clone())),
+            None => Ok(file),
+        }
+    }
+
+    /// Its settings.
+    ///
+    /// # Errors
+    /// One of them is none.
+    pub fn settings(&self) -> Result<Vec<Setting>, SettingError> {
+        self.knobs
+            .iter()
+            .map(|(name, value)| match value {
+                Value::String(text) => Setting::new(name, text),
+                Value::Integer(number) => Setting::new(name, &number.to_string()),
+                Value::Boolean(on) => Setting::new(name, if *on { "on" } else { "off" }),
+                Value::Array(parts) => {
+                    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+                    Setting::new(name, &parts.join(","))
+                }
+                other if crate::control::control(name).is_some() => Setting::new(name, &other.to_string()),
+                _ => Err(unknown(name)),
+            })
+            .collect()
+    }
+
+    /// Adds a setting, with what was measured of it.
+    pub fn add(&mut self, setting: &Setting, evidence: Table) {
+        let value = setting.value.parse().map_or_else(|_| Value::String(setting.value.clone()), Value::Integer);
+        self.knobs.insert(setting.control.name.to_owned(), value);
+        if !evidence.is_empty() {
+            self.evidence.insert(setting.control.name.to_owned(), evidence);
+        }
+    }
+
+    /// As TOML.
+    #[must_use]
+    pub fn text(&self) -> String {
+        // Tables with text as keys: there is nothing that TOML could not hold.
+        toml::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
+/// The settings of a profile that Hairpin brings along. With `held` a demand that lasts as long as a process takes the place of what does the same
+/// for good.
+#[must_use]
+pub fn settings(profile: Profile, held: bool) -> Vec<Setting> {
+    let all = controls().filter_map(|control| Setting::new(control.name, control.of_profile(profile)?).ok());
+    let latency = profile == Profile::Latency;
+    all.filter(|setting| if held && latency { setting.control.name != "idle_states" } else { !setting.control.is_held() })
+        .collect()
+}
+
+/// What of these settings must change here, and the names of those that this host does not have. Reads only.
+///
+/// # Errors
+/// A value could not be read.
+pub fn plan_what_is_there(
+    host: &dyn Host,
+    place: &Place<'_>,
+    settings: &[Setting],
+) -> Result<(Plan, Vec<&'static str>), PlanError> {
+    let (mut changes, mut absent) = (Plan::new(), Vec::new());
+    for setting in settings {
+        match plan(host, place, std::slice::from_ref(setting)) {
+            Ok(more) => changes.extend(more),
+            Err(PlanError::Absent { name, .. }) => absent.push(name),
+            // What belongs to an interface is left out where none is named.
+            Err(PlanError::NoInterface(_)) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok((changes, absent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_read_as_it_was_written() {
+        let mut file = ProfileFile { interface: Some("eth0".to_owned()), ..ProfileFile::default() };
+        let evidence = toml::from_str("gain_p50 = 0.31\ninterval = [0.28, 0.34]\n").unwrap();
+        file.add(&"rx_usecs=0".parse().unwrap(), evidence);
+        file.add(&"tcp_rmem_bytes=4096,131072,6291456".parse().unwrap(), Table::new());
+        let text = file.text();
+        assert_eq!(ProfileFile::parse(&text).unwrap(), file);
+        assert!(text.contains("[evidence.rx_usecs]") && text.contains("rx_usecs = 0"), "{text}");
+        let names: Vec<String> = file.settings().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["rx_usecs=0", "tcp_rmem_bytes=4096 131072 6291456"]);
+    }
+
+    #[test]
+    fn values_may_be_numbers_words_and_truth_values() {
+        let file =
+            ProfileFile::parse("[knobs]\nrx_usecs = 0\ngro = false\ntcp_autocorking = \"off\"\ntcp_wmem_bytes = [1, 2, 3]\n")
+                .unwrap();
+        let texts: Vec<String> = file.settings().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["gro=off", "rx_usecs=0", "tcp_autocorking=0", "tcp_wmem_bytes=1 2 3"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, part) in [
+            ("knobs = 3", "is no profile"),
+            ("[knobs]\nrx_usec = 0", "did you mean rx_usecs"),
+            ("[knobs]\nrx_usecs = \"few\"", "cannot be \"few\""),
+            ("[knobs]\n[evidence.rx_usecs]\nx = 1", "which it does not set"),
+            ("[knob]\n", "is no profile"),
+            ("[knobs]\nmitigations = \"off\"", "only reported"),
+        ] {
+            let error = ProfileFile::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_profile_has_only_values_that_its_settings_take() {
+        for profile in Profile::ALL {
+            let of_profile = controls().filter(|control| control.of_profile(profile).is_some()).count();
+            let with = [true, false].map(|held| settings(profile, held).len());
+            let want = if profile == Profile::Latency { [of_profile - 1; 2] } else { [of_profile; 2] };
+            assert_eq!(with, want, "{}", profile.name());
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Putting back what the journal says was changed: all of it or chosen knobs, newest first.
+//!
+//! ```text
+//!   value now   = `to`                    put `from` back
+//!               = `from`                  nothing to do
+//!               something else            somebody else changed it since: left alone, unless forced
+//!               not there                 its interface went: nothing to do
+//!   host booted since                     nothing of it is left: the entry goes, with a note
+//!   another network namespace             left alone: it must be reverted there
+//! ```
+
+use std::collections::BTreeSet;
+
+use hairpin_sys::host::Host;
+
+use crate::change::{Change, Trouble};
+use crate::journal::{Entry, Found, Journal, JournalError};
+
+/// What became of one change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is as it was before.
+    Reverted,
+    /// It was as before already.
+    Already,
+    /// Its interface or its file is not there any more.
+    Gone,
+    /// The host has booted since, which undid it.
+    Booted,
+    /// Somebody else changed it since; it was left alone.
+    Changed {
+        /// What it is now.
+        now: String,
+    },
+    /// It belongs to another network namespace.
+    Elsewhere {
+        /// Which.
+        network: String,
+    },
+    /// It could not be put back.
+    Failed(Trouble),
+}
+
+impl Outcome {
+    /// True if nothing of it is left to do.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Outcome::Reverted | Outcome::Already | Outcome::Gone | Outcome::Booted)
+    }
+}
+
+/// What became of everything.
+#[derive(Debug, Default)]
+pub struct Reverted {
+    /// Each change and what became of it, in the order in which they were put back.
+    pub changes: Vec<(Change, Outcome)>,
+    /// What else is to be said: entries of an earlier boot, damaged entries.
+    pub notes: Vec<String>,
+    /// Knobs that were asked for and of which nothing is in the journal.
+    pub unknown: Vec<String>,
+    /// True if something could not be done.
+    pub incomplete: bool,
+}
+
+impl Reverted {
+    /// True if a right was missing.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        self.changes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Failed(Trouble::Denied { .. })))
+    }
+}
+
+impl Journal {
+    /// Puts back what the journal says was changed: every knob, or those named. With `force` also what somebody else has changed since.
+    ///
+    /// # Errors
+    /// Another process is at it, or the journal cannot be read or written.
+    pub fn revert(&self, host: &dyn Host, knobs: &[String], force: bool, about: &str) -> Result<Reverted, JournalError> {
+        let mut report = Reverted::default();
+        if self.entries()?.is_empty() {
+            report.unknown = knobs.to_vec();
+            return Ok(report);
+        }
+        let _lock = self.lock(about)?;
+        let mut known = BTreeSet::new();
+        let mut entries = self.entries()?;
+        entries.reverse();
+        for Found { id, file, entry } in entries {
+            match entry {
+                Ok(entry) => {
+                    known.extend(entry.changes.iter().map(|change| change.knob.clone()));
+                    self.revert_entry(host, id, entry, knobs, force, &mut report)?;
+                }
+                Err(why) => {
+                    report.notes.push(format!("{}: {why}", file.display()));
+                    report.incomplete = true;
+                }
+            }
+        }
+        report.unknown = knobs.iter().filter(|knob| !known.contains(*knob)).cloned().collect();
+        Ok(report)
+    }
+
+    fn revert_entry(
+        &self,
+        host: &dyn Host,
+        id: u32,
+        mut entry: Entry,
+        knobs: &[String],
+        force: bool,
+        report: &mut Reverted,
+    ) -> Result<(), JournalError> {
+        if entry.head.is_of_earlier_boot(host) {
+            report
+                .notes
+                .push(format!("entry {id:04} of {}: the host has booted since, nothing of it is left", entry.head.started));
+            report.changes.extend(entry.changes.into_iter().map(|change| (change, Outcome::Booted)));
+            return self.remove(id);
+        }
+        let elsewhere = entry.head.is_of_other_network(host);
+        let cut = entry.cut.take();
+        let mut left = BTreeSet::new();
+        for index in (0..entry.changes.len()).rev() {
+            let change = &entry.changes[index];
+            if !knobs.is_empty() && !knobs.contains(&change.knob) {
+                left.insert(index);
+                continue;
+            }
+            let outcome = if elsewhere && change.address.is_of_network() {
+                Outcome::Elsewhere { network: entry.head.network.clone() }
+            } else {
+                self.step("a value is to be put back");
+                let outcome = put_back(host, &entry, index, force);
+                self.step("the value is put back");
+                outcome
+            };
+            if !outcome.is_done() {
+                left.insert(index);
+                report.incomplete = true;
+            }
+            report.changes.push((change.clone(), outcome));
+        }
+        if let Some(cut) = cut {
+            report
+                .notes
+                .push(format!("entry {id:04} is damaged: {cut}; look at what else {} changed", entry.head.command.join(" ")));
+            report.incomplete = true;
+        }
+        if left.is_empty() {
+            return self.remove(id);
+        }
+        let unsettled = entry.unsettled.take().and_then(|index| left.iter().position(|left| *left == index));
+        let mut index = 0;
+        entry.changes.retain(|_| {
+            index += 1;
+            left.contains(&(index - 1))
+        });
+        // What is not put back waits to be reverted: nobody is at it any more.
+        (entry.unsettled, entry.kept) = (unsettled, true);
+        self.rewrite(id, &entry)
+    }
+}
+
+/// A value may have been set to several things under one entry: each of them is ours.
+fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcome {
+    let Change { address, from, .. } = &entry.changes[index];
+    let now = match address.read(host) {
+        Ok(now) => now,
+        Err(Trouble::Gone { .. }) => return Outcome::Gone,
+        Err(why) => return Outcome::Failed(why),
+    };
+    if address.same(&now, from) {
+        return Outcome::Already;
+    }
+    let same_place = || entry.changes.iter().enumerate().filter(|(_, change)| change.address == *address);
+    let ours = same_place().any(|(at, change)| address.same(&now, &change.to) || entry.unsettled == Some(at));
+    if !ours && !force {
+        return Outcome::Changed { now };
+    }
+    match address.write(host, from) {
+        Ok(()) => Outcome::Reverted,
+        Err(Trouble::Gone { .. }) => Outcome::Gone,
+        Err(why) => Outcome::Failed(why),
+    }
+}

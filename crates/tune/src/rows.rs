@@ -1,0 +1,166 @@
+//! Changes as records: what is planned, what became of it, and what the journal says.
+
+use hairpin_record::tune::{CHANGES_SCHEMA, ChangeRow, Changes, STATUS_SCHEMA, Status, StatusEntry};
+use hairpin_sys::host::Host;
+
+use crate::change::{Change, Trouble};
+use crate::journal::{Entry, Found, Journal, JournalError};
+use crate::revert::{Outcome, Reverted};
+use crate::tuning::Tuning;
+
+/// What is to be changed.
+#[must_use]
+pub fn planned(changes: &[Change], tool: &str) -> Changes {
+    record("plan", changes.iter().map(|change| row(change, "planned", None)).collect(), Vec::new(), tool)
+}
+
+/// What came of making every change.
+#[derive(Debug)]
+pub struct Applied {
+    /// Each change.
+    pub changes: Changes,
+    /// True if the kernel or a device did not take something.
+    pub refused: bool,
+    /// True if a right was missing; then nothing is changed.
+    pub denied: bool,
+}
+
+impl Tuning<'_> {
+    /// Makes every change. Where a right is missing, all of it is taken back: what is left would be a choice that nobody made.
+    pub fn apply(&mut self, tool: &str) -> Applied {
+        let mut rows = Vec::new();
+        let mut denied = false;
+        for index in 0..self.changes().len() {
+            let done = self.on(index);
+            denied |= matches!(done, Err(Trouble::Denied { .. }));
+            let outcome = if done.is_ok() { "applied" } else { "refused" };
+            rows.push(row(&self.changes()[index], outcome, done.err().map(|why| why.to_string())));
+            if denied {
+                break;
+            }
+        }
+        let mut notes = Vec::new();
+        if denied {
+            let back: Vec<usize> = (0..self.changes().len()).filter(|index| self.is_on(*index)).collect();
+            notes.push("a right is missing, so nothing is changed: what was applied already has been put back".to_owned());
+            for index in back.into_iter().rev() {
+                if let Err(why) = self.off(index) {
+                    notes.push(why.to_string());
+                } else {
+                    rows[index].outcome = "reverted".to_owned();
+                }
+            }
+        }
+        let refused = rows.iter().any(|row| row.outcome == "refused");
+        Applied { changes: record("apply", rows, notes, tool), refused, denied }
+    }
+}
+
+/// What became of a revert.
+#[must_use]
+pub fn reverted(report: &Reverted, tool: &str) -> Changes {
+    let rows = report.changes.iter().map(|(change, outcome)| {
+        let (word, why) = match outcome {
+            Outcome::Reverted => ("reverted", None),
+            Outcome::Already => ("already", None),
+            Outcome::Gone => ("gone", Some("it is not there any more: there is nothing to put back".to_owned())),
+            Outcome::Booted => ("booted", None),
+            Outcome::Changed { now } => {
+                let why =
+                    format!("somebody else changed it since, to {now}: --force puts it back to {} all the same", change.from);
+                ("changed", Some(why))
+            }
+            Outcome::Elsewhere { network } => (
+                "elsewhere",
+                Some(format!("it was changed in the network namespace {network}: revert it there (nsenter, ip netns exec)")),
+            ),
+            Outcome::Failed(why) => ("failed", Some(why.to_string())),
+        };
+        row(change, word, why)
+    });
+    let unknown = report.unknown.iter().map(|name| format!("nothing of {name} is in the journal"));
+    record("revert", rows.collect(), report.notes.iter().cloned().chain(unknown).collect(), tool)
+}
+
+impl Journal {
+    /// What the journal says is changed, and how it stands. Reads only.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn status(&self, host: &dyn Host, tool: &str) -> Result<Status, JournalError> {
+        let holder = self.holder();
+        let entries = self.entries()?.into_iter().map(|found| status_entry(host, found, holder.is_some())).collect();
+        Ok(Status {
+            schema: STATUS_SCHEMA.to_owned(),
+            tool: tool.to_owned(),
+            journal: self.dir().display().to_string(),
+            holder,
+            entries,
+        })
+    }
+}
+
+fn status_entry(host: &dyn Host, found: Found, busy: bool) -> StatusEntry {
+    let Found { id, file, entry } = found;
+    let entry = match entry {
+        Ok(entry) => entry,
+        Err(why) => {
+            let why = Some(format!("{}: {why}", file.display()));
+            return StatusEntry {
+                id,
+                state: "damaged".to_owned(),
+                started: String::new(),
+                command: Vec::new(),
+                changes: Vec::new(),
+                why,
+            };
+        }
+    };
+    let booted = entry.head.is_of_earlier_boot(host);
+    let state = match &entry {
+        _ if booted => "booted",
+        Entry { cut: Some(_), .. } => "damaged",
+        Entry { kept: true, .. } => "kept",
+        _ if busy => "running",
+        _ => "orphaned",
+    };
+    let elsewhere = entry.head.is_of_other_network(host);
+    let changes = entry.changes.iter().map(|change| {
+        if booted {
+            return row(change, "booted", None);
+        }
+        if elsewhere && change.address.is_of_network() {
+            return row(change, "elsewhere", Some(format!("in the network namespace {}", entry.head.network)));
+        }
+        match change.address.read(host) {
+            Ok(now) if change.address.same(&now, &change.to) => row(change, "applied", None),
+            Ok(now) if change.address.same(&now, &change.from) => row(change, "already", None),
+            Ok(now) => row(change, "changed", Some(format!("it is {now} now"))),
+            Err(Trouble::Gone { .. }) => row(change, "gone", None),
+            Err(why) => row(change, "failed", Some(why.to_string())),
+        }
+    });
+    StatusEntry {
+        id,
+        state: state.to_owned(),
+        started: entry.head.started.clone(),
+        command: entry.head.command.clone(),
+        changes: changes.collect(),
+        why: entry.cut.clone(),
+    }
+}
+
+fn row(change: &Change, outcome: &str, why: Option<String>) -> ChangeRow {
+    ChangeRow {
+        knob: change.knob.clone(),
+        place: change.address.to_string(),
+        from: change.from.clone(),
+        to: change.to.clone(),
+        outcome: outcome.to_owned(),
+        why,
+    }
+}
+
+fn record(action: &str, changes: Vec<ChangeRow>, notes: Vec<String>, tool: &str) -> Changes {
+    Changes { schema: CHANGES_SCHEMA.to_owned(), tool: tool.to_owned(), action: action.to_owned(), changes, notes }
+}

@@ -1,0 +1,143 @@
+//! What a person asks for: `NAME=VALUE`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::KNOBS;
+use crate::control::{Control, control, controls};
+
+/// A setting as it is to be.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// How it is changed.
+    pub control: &'static Control,
+    /// The value, canonical.
+    pub value: String,
+}
+
+impl PartialEq for Setting {
+    fn eq(&self, other: &Setting) -> bool {
+        self.control.name == other.control.name && self.value == other.value
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.control.name, self.value)
+    }
+}
+
+/// Why a text is no setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// It is not NAME=VALUE.
+    #[error("\"{0}\" is not NAME=VALUE, such as rx_usecs=0; `hairpin tune list` names all")]
+    Shape(String),
+    /// No setting has this name.
+    #[error("no setting \"{name}\"{nearest}; `hairpin tune list` names all that can be changed")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// `: did you mean x?`, or nothing.
+        nearest: String,
+    },
+    /// It is a fact, or is made at boot.
+    #[error("{0} is only reported: it is a fact of this host, or made at boot; see `hairpin tune list {0}`")]
+    Reported(String),
+    /// It cannot have this value.
+    #[error("{name} cannot be \"{value}\": it is {values}")]
+    Value {
+        /// The name.
+        name: &'static str,
+        /// The value.
+        value: String,
+        /// What it may be.
+        values: String,
+    },
+}
+
+impl Setting {
+    /// The setting of this name with this value.
+    ///
+    /// # Errors
+    /// No setting has this name, or it cannot have this value.
+    pub fn new(name: &str, value: &str) -> Result<Setting, SettingError> {
+        let Some(control) = control(name) else {
+            return Err(unknown(name));
+        };
+        let canonical = control.values.canonical(value);
+        let value = canonical.ok_or_else(|| SettingError::Value {
+            name: control.name,
+            value: value.to_owned(),
+            values: control.values.to_string(),
+        })?;
+        Ok(Setting { control, value })
+    }
+}
+
+/// What is wrong with a name that no setting has.
+#[must_use]
+pub fn unknown(name: &str) -> SettingError {
+    if KNOBS.iter().any(|knob| knob.name() == name) {
+        return SettingError::Reported(name.to_owned());
+    }
+    let distance = |other: &str| strsim::damerau_levenshtein(name, other);
+    let near = controls().map(|control| control.name).min_by_key(|other| distance(other));
+    let near = near.filter(|other| distance(other) <= 2.max(name.len() / 3));
+    SettingError::Unknown {
+        name: name.to_owned(),
+        nearest: near.map(|near| format!(": did you mean {near}?")).unwrap_or_default(),
+    }
+}
+
+impl FromStr for Setting {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Setting, SettingError> {
+        let (name, value) = text.split_once('=').ok_or_else(|| SettingError::Shape(text.to_owned()))?;
+        Setting::new(name.trim(), value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        text.parse::<Setting>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_setting_is_a_name_and_a_value_that_it_may_have() {
+        for (text, as_written) in [
+            ("rx_usecs=0", "rx_usecs=0"),
+            ("tcp_autocorking=off", "tcp_autocorking=0"),
+            ("gro=1", "gro=on"),
+            ("tcp_rmem_bytes=4096,131072,6291456", "tcp_rmem_bytes=4096 131072 6291456"),
+            ("irq_affinity=0,1,2", "irq_affinity=0-2"),
+            ("rps_cpus=none", "rps_cpus=none"),
+            ("idle_states=all", "idle_states=all"),
+        ] {
+            assert_eq!(text.parse::<Setting>().unwrap().to_string(), as_written);
+        }
+    }
+
+    #[test]
+    fn what_is_no_setting_is_told_with_what_is() {
+        assert!(error("rx_usecs").contains("NAME=VALUE"));
+        assert!(error("rx_usec=0").contains("did you mean rx_usecs?"), "{}", error("rx_usec=0"));
+        assert!(error("mitigations=off").contains("only reported"));
+        assert_eq!(error("gro=maybe"), "gro cannot be \"maybe\": it is on or off");
+        for text in [
+            "rx_usecs=-1",
+            "rx_usecs=4294967296",
+            "idle_states=some",
+            "tcp_rmem_bytes=1,2",
+            "qdisc=a b",
+            "qdisc=../x",
+            "irq_affinity=",
+        ] {
+            assert!(matches!(text.parse::<Setting>(), Err(SettingError::Value { .. })), "{text}");
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Every setting that can be changed, on a host made of files: applied, applied again, reverted, and every byte as before. And what may go wrong.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use hairpin_sys::host::{FakeHost, Refusal};
+
+use super::{PLACE, whole};
+use crate::change::{Address, Change, Trouble};
+use crate::control::{Control, controls};
+use crate::journal::{About, Journal, JournalError};
+use crate::plan::PlanError;
+use crate::revert::Outcome;
+use crate::{Place, Setting, plan};
+
+/// Every file below a directory and its bytes.
+pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_symlink() {
+                continue;
+            }
+            if path.is_dir() {
+                files.insert(path.clone(), Vec::new());
+                open.push(path);
+            } else {
+                files.insert(path.clone(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// A host, and beside it a journal.
+pub(super) struct Scene {
+    _directory: tempfile::TempDir,
+    pub(super) root: PathBuf,
+    pub(super) host: FakeHost,
+    pub(super) journal: Journal,
+}
+
+pub(super) fn scene() -> Scene {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("host");
+    let host = whole(&root);
+    let journal = Journal::at(directory.path().join("journal"));
+    Scene { _directory: directory, root, host, journal }
+}
+
+impl Scene {
+    fn is_empty(&self) -> bool {
+        self.journal.entries().unwrap().is_empty()
+    }
+
+    /// Applies and keeps, and says what was refused.
+    fn apply(&self, host: &FakeHost, settings: &[Setting]) -> Vec<Trouble> {
+        let changes = plan(host, &PLACE, settings).unwrap();
+        let mut tuning = self.journal.begin(host, changes, &About::default()).unwrap();
+        let troubles = (0..tuning.changes().len()).filter_map(|index| tuning.on(index).err()).collect();
+        tuning.keep().unwrap();
+        troubles
+    }
+
+    fn revert(&self) -> crate::revert::Reverted {
+        self.journal.revert(&self.host, &[], false, "test").unwrap()
+    }
+}
+
+/// A value that differs from what the host above has, so that there is something to change.
+pub(super) fn another(control: &Control) -> Setting {
+    let candidates = [
+        "0",
+        "1",
+        "2",
+        "4",
+        "64",
+        "4096",
+        "65536",
+        "on",
+        "off",
+        "none",
+        "all",
+        "1",
+        "0-1",
+        "0",
+        "performance",
+        "powersave",
+        "hpet",
+        "never",
+        "fq",
+        "reno",
+        "1,2,3",
+    ];
+    // Made once: nothing is written to it.
+    static HOST: OnceLock<(tempfile::TempDir, FakeHost)> = OnceLock::new();
+    let (_, host) = HOST.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let host = whole(directory.path());
+        (directory, host)
+    });
+    let host_has = |setting: &Setting| plan(host, &PLACE, std::slice::from_ref(setting)).unwrap().is_empty();
+    let accepted = candidates.iter().filter_map(|value| Setting::new(control.name, value).ok());
+    let setting = accepted.into_iter().find(|setting| !host_has(setting));
+    setting.unwrap_or_else(|| panic!("no value of {} differs", control.name))
+}
+
+fn setting(text: &str) -> Setting {
+    text.parse().unwrap()
+}
+
+#[test]
+fn apply_apply_revert_is_identity_for_every_setting() {
+    for control in controls() {
+        let scene = scene();
+        let before = tree(&scene.root);
+        let setting = another(control);
+        assert_eq!(scene.apply(&scene.host, std::slice::from_ref(&setting)), [], "{setting}");
+        if control.is_held() {
+            assert_eq!(tree(&scene.root), before, "{setting}: a demand leaves nothing");
+            assert!(scene.is_empty());
+            continue;
+        }
+        let after = tree(&scene.root);
+        assert_ne!(after, before, "{setting} changes nothing");
+        assert!(plan(&scene.host, &PLACE, std::slice::from_ref(&setting)).unwrap().is_empty(), "{setting} holds");
+        assert_eq!(scene.apply(&scene.host, std::slice::from_ref(&setting)), [], "{setting}");
+        assert_eq!(tree(&scene.root), after, "{setting} again");
+        let report = scene.revert();
+        assert!(
+            !report.incomplete && report.changes.iter().all(|(_, outcome)| *outcome == Outcome::Reverted),
+            "{setting}: {report:?}"
+        );
+        assert_eq!(tree(&scene.root), before, "{setting} reverted");
+        assert!(scene.is_empty());
+    }
+}
+
+#[test]
+fn all_at_once_and_on_and_off_again_under_one_entry() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let settings: Vec<Setting> = controls().map(another).collect();
+    let changes = plan(&scene.host, &PLACE, &settings).unwrap();
+    let mut tuning = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
+    let count = tuning.changes().len();
+    let mut first = None;
+    for _ in 0..3 {
+        for index in 0..count {
+            tuning.on(index).unwrap();
+        }
+        let with = first.get_or_insert_with(|| tree(&scene.root));
+        assert_eq!(tree(&scene.root), *with);
+        for index in (0..count).rev() {
+            tuning.off(index).unwrap();
+        }
+        assert_eq!(tree(&scene.root), before);
+    }
+    assert_eq!(scene.journal.entries().unwrap().len(), 1);
+    (0..count).for_each(|index| tuning.on(index).unwrap());
+    drop(tuning);
+    assert_eq!(tree(&scene.root), before, "dropped");
+    assert!(scene.is_empty());
+}
+
+#[test]
+fn two_values_of_one_setting_are_both_ours() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let mut changes = plan(&scene.host, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
+    changes.extend(plan(&scene.host, &PLACE, &[setting("busy_poll_us=20")]).unwrap());
+    let mut tuning = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
+    for index in [0, 1, 0, 1] {
+        tuning.on(index).unwrap();
+        tuning.off(index).unwrap();
+    }
+    tuning.on(1).unwrap();
+    std::mem::forget(tuning);
+    // The process is gone for all that the journal knows: its lock is another matter, and is tried below.
+    let entry = scene.journal.entries().unwrap().remove(0).entry.unwrap();
+    assert_eq!(entry.changes.len(), 2);
+    let elsewhere = Journal::at(scene.root.with_file_name("copy"));
+    fs::create_dir(elsewhere.dir()).unwrap();
+    fs::copy(scene.journal.dir().join("0001.jsonl"), elsewhere.dir().join("0001.jsonl")).unwrap();
+    assert!(matches!(scene.journal.revert(&scene.host, &[], false, "test"), Err(JournalError::Busy { .. })));
+    assert!(!elsewhere.revert(&scene.host, &[], false, "test").unwrap().incomplete);
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
+fn what_is_refused_is_put_back_and_said() {
+    let refusals = [Refusal::Ignored, Refusal::Error(libc::EINVAL), Refusal::Error(libc::EROFS), Refusal::Error(libc::EPERM)];
+    let scene = scene();
+    let before = tree(&scene.root);
+    for control in controls().filter(|control| !control.is_held()) {
+        let changes = plan(&scene.host, &PLACE, &[another(control)]).unwrap();
+        for refusal in refusals {
+            let last = changes.last().unwrap();
+            let at = match &last.address {
+                Address::Device { interface, attribute } => format!("{interface} {}", attribute.name()),
+                Address::Partition { path } if refusal == Refusal::Ignored => format!("{path}/cpuset.cpus.partition"),
+                other => other.to_string(),
+            };
+            let host = scene.host.clone().with_refusal(&at, refusal);
+            let troubles = scene.apply(&host, &[another(control)]);
+            assert_eq!(troubles.len(), 1, "{} {refusal:?}: {troubles:?}", control.name);
+            match (&troubles[0], refusal) {
+                (Trouble::Refused { wanted, got, .. }, Refusal::Ignored | Refusal::Error(libc::EINVAL)) => {
+                    assert!(!last.address.same(wanted, got), "{}", control.name);
+                }
+                (Trouble::Denied { remedy, .. }, Refusal::Error(libc::EPERM)) => assert!(remedy.contains("root")),
+                (Trouble::Denied { .. } | Trouble::Refused { .. }, Refusal::Error(libc::EROFS)) => {}
+                other => panic!("{}: {other:?}", control.name),
+            }
+            // What was taken of the same setting is still to be reverted.
+            assert!(!scene.revert().incomplete);
+            assert_eq!(tree(&scene.root), before, "{} {refusal:?}", control.name);
+        }
+    }
+}
+
+#[test]
+fn what_somebody_else_changed_since_is_left_alone_unless_forced() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    scene.apply(&scene.host, &[setting("busy_poll_us=10"), setting("rx_usecs=0")]);
+    let theirs = scene.host.clone().with("/proc/sys/net/core/busy_poll", "77\n");
+    let report = scene.journal.revert(&theirs, &[], false, "test").unwrap();
+    assert!(report.incomplete);
+    let outcomes: Vec<&Outcome> = report.changes.iter().map(|(_, outcome)| outcome).collect();
+    assert_eq!(outcomes, [&Outcome::Reverted, &Outcome::Changed { now: "77".to_owned() }]);
+    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "what is left waits for its owner, it is no orphan");
+    let report = scene.journal.revert(&theirs, &[], true, "test").unwrap();
+    assert!(!report.incomplete && scene.is_empty());
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
+fn chosen_settings_are_reverted_and_the_others_stay() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    scene.apply(&scene.host, &[setting("busy_poll_us=10"), setting("rx_usecs=0")]);
+    scene.apply(&scene.host, &[setting("busy_poll_us=20")]);
+    let names = ["busy_poll_us".to_owned(), "gro".to_owned()];
+    let report = scene.journal.revert(&scene.host, &names, false, "test").unwrap();
+    assert_eq!(report.changes.len(), 2);
+    assert_eq!(report.unknown, ["gro"]);
+    assert_eq!(scene.journal.entries().unwrap().len(), 1);
+    scene.revert();
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
+fn an_interface_that_went_leaves_nothing_to_put_back() {
+    let scene = scene();
+    scene.apply(&scene.host, &[setting("rx_usecs=0"), setting("gro_flush_timeout_ns=0"), setting("busy_poll_us=10")]);
+    let host = scene.host.clone().without_device("eth0");
+    let report = scene.journal.revert(&host, &[], false, "test").unwrap();
+    assert!(!report.incomplete, "{report:?}");
+    assert_eq!(report.changes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count(), 2);
+    assert!(scene.is_empty());
+    // While an experiment runs, too.
+    let scene = super::changes::scene();
+    let changes = plan(&scene.host, &PLACE, &[setting("rx_usecs=0")]).unwrap();
+    let mut tuning = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
+    tuning.on(0).unwrap();
+    let _ = scene.host.clone().without_device("eth0");
+    assert_eq!(tuning.restore(), Ok(()));
+    assert!(scene.is_empty());
+}
+
+#[test]
+fn after_a_boot_nothing_is_written_and_it_is_said() {
+    let scene = scene();
+    scene.apply(&scene.host, &[setting("busy_poll_us=10")]);
+    // The boot undid it, and somebody set it to just what we had set.
+    let booted = scene.host.clone().with("/proc/sys/kernel/random/boot_id", "9d3f1c1e-0000-4000-8000-000000000002\n");
+    let before = tree(&scene.root);
+    let report = scene.journal.revert(&booted, &[], false, "test").unwrap();
+    assert!(!report.incomplete);
+    assert_eq!(report.changes[0].1, Outcome::Booted);
+    assert!(report.notes[0].contains("the host has booted since"), "{:?}", report.notes);
+    assert_eq!(tree(&scene.root), before);
+    assert!(scene.is_empty());
+}
+
+#[test]
+fn another_network_namespace_is_left_alone() {
+    let scene = scene();
+    let named = |number: u32, scene: &Scene| {
+        let link = scene.root.join("proc/thread-self/ns/net");
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(format!("net:[{number}]"), link).unwrap();
+    };
+    named(1, &scene);
+    scene.apply(&scene.host, &[setting("busy_poll_us=10"), setting("timer_migration=off")]);
+    named(2, &scene);
+    let report = scene.revert();
+    assert!(report.incomplete);
+    let outcomes: Vec<&Outcome> = report.changes.iter().map(|(_, outcome)| outcome).collect();
+    assert_eq!(outcomes, [&Outcome::Reverted, &Outcome::Elsewhere { network: "net:[1]".to_owned() }]);
+    named(1, &scene);
+    assert!(!scene.revert().incomplete);
+}
+
+#[test]
+fn two_at_once_are_refused_with_who_is_at_it() {
+    let scene = scene();
+    let changes = || plan(&scene.host, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
+    let about = About { command: vec!["hairpin".to_owned(), "tune".to_owned()], started: String::new() };
+    let first = scene.journal.begin(&scene.host, changes(), &about).unwrap();
+    let Err(error) = scene.journal.begin(&scene.host, changes(), &about) else { panic!("two at once") };
+    assert!(error.to_string().contains(&format!("process {}: hairpin tune", std::process::id())), "{error}");
+    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "it lives");
+    drop(first);
+    assert!(scene.journal.begin(&scene.host, changes(), &about).is_ok());
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_changes_nothing() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let journal = Journal::at("/proc/hairpin");
+    let changes = plan(&scene.host, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
+    let Err(error) = journal.begin(&scene.host, changes, &About::default()) else { panic!("written") };
+    assert!(error.to_string().contains("set $HAIRPIN_JOURNAL"), "{error}");
+    assert_eq!(tree(&scene.root), before);
+}
+
+#[test]
+fn an_entry_that_was_cut_restores_what_it_still_says_and_tells_what_it_lost() {
+    let settings = [setting("busy_poll_us=10"), setting("busy_read_us=10"), setting("rx_usecs=0")];
+    let whole = scene();
+    whole.apply(&whole.host, &settings);
+    let length = fs::metadata(whole.journal.dir().join("0001.jsonl")).unwrap().len() as usize;
+    // That it is understood at every byte is tried where it is parsed: here at the ends of lines and in their middles.
+    let text = fs::read_to_string(whole.journal.dir().join("0001.jsonl")).unwrap();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let middles = ends.iter().map(|end| end - 20);
+    for end in middles.chain(ends.iter().copied()).chain([0, 1, length - 1]) {
+        let scene = scene();
+        let before = tree(&scene.root);
+        scene.apply(&scene.host, &settings);
+        let file = scene.journal.dir().join("0001.jsonl");
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..end.min(bytes.len())]).unwrap();
+        let known = scene.journal.entries().unwrap().remove(0).entry.map(|entry| entry.changes.len());
+        let report = scene.revert();
+        match known {
+            Ok(3) => {
+                assert!(!report.incomplete, "{end}: {report:?}");
+                assert_eq!(tree(&scene.root), before, "{end}");
+            }
+            Ok(known) => {
+                assert_eq!(report.changes.iter().filter(|(_, outcome)| *outcome == Outcome::Reverted).count(), known, "{end}");
+                assert!(report.incomplete && report.notes.iter().any(|note| note.contains("is damaged")), "{end}: {report:?}");
+            }
+            Err(_) => {
+                assert!(
+                    report.incomplete && report.notes.iter().any(|note| note.contains("0001.jsonl: its first line is damaged")),
+                    "{report:?}"
+                );
+                assert!(file.exists(), "what is not understood is not removed");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_only_reads_and_says_why_there_is_none() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let error = |place: &Place<'_>, settings: &[Setting]| plan(&scene.host, place, settings).unwrap_err();
+    assert_eq!(error(&Place::default(), &[setting("rx_usecs=0")]), PlanError::NoInterface("rx_usecs"));
+    let nowhere = Place { cpus: &[], interface: Some("eth7") };
+    assert_eq!(error(&nowhere, &[setting("rx_usecs=0")]), PlanError::Interface("eth7".to_owned()));
+    assert_eq!(error(&PLACE, &[setting("gro=on"), setting("gro=off")]), PlanError::Twice("gro"));
+    let bare = FakeHost::at(scene.root.join("nothing")).with_directory("/sys/class/net/eth0").with_device("eth0");
+    for control in controls() {
+        let absent = plan(&bare, &PLACE, &[another(control)]).unwrap_err();
+        assert!(matches!(absent, PlanError::Absent { .. }) && absent.is_missing(), "{}: {absent}", control.name);
+    }
+    let denied = scene.host.clone().with_error("/dev/cpu_dma_latency", libc::EACCES);
+    assert!(plan(&denied, &PLACE, &[setting("cpu_dma_latency_us=0")]).unwrap_err().is_missing());
+    let mut after = tree(&scene.root);
+    after.retain(|path, _| !path.starts_with(scene.root.join("nothing")));
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_plan_names_each_place_with_what_it_is_and_is_to_be() {
+    let scene = scene();
+    let changes =
+        plan(&scene.host, &PLACE, &[setting("scaling_governor=performance"), setting("turbo=on"), setting("xps_cpus=0")])
+            .unwrap();
+    let shown: Vec<String> =
+        changes.iter().map(|Change { address, from, to, .. }| format!("{address}: {from} -> {to}")).collect();
+    assert_eq!(
+        shown,
+        [
+            "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor: powersave -> performance",
+            "/sys/devices/system/cpu/intel_pstate/no_turbo: 1 -> 0",
+            "/sys/class/net/eth0/queues/tx-1/xps_cpus: 2 -> 00000001",
+        ]
+    );
+    let one = Place { cpus: &[1], interface: None };
+    let idle = plan(&scene.host, &one, &[setting("idle_states=0")]).unwrap();
+    assert!(idle.is_empty(), "state1 of CPU 1 is disabled already: {idle:?}");
+    let resume = plan(&scene.host, &one, &[setting("resume_latency_us=0")]).unwrap();
+    assert_eq!((resume.len(), resume[0].from.as_str(), resume[0].to.as_str()), (1, "0", "n/a"));
+}
+
+#[test]
+fn a_value_that_the_device_rounds_is_refused_with_what_it_made_of_it() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let host = scene.host.clone().with_refusal("eth0 rx-usecs", Refusal::Ignored);
+    assert_eq!(scene.apply(&host, &[setting("rx_usecs=3")])[0].to_string(), "rx-usecs of eth0: wanted 3, but it is 8");
+    assert!(scene.is_empty(), "nothing was changed, so there is nothing to revert");
+    assert_eq!(tree(&scene.root), before);
+}

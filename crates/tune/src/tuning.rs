@@ -1,0 +1,204 @@
+//! Settings that are changed for a time, under one entry of the journal: each on and off as often as wanted, all restored at the end.
+//!
+//! ```text
+//!   Journal::begin(changes) ──► Tuning ── on(i) ⇄ off(i), any number of times, a few microseconds each
+//!                                  │
+//!                 keep ◄───────────┼───────────► restore, or Drop
+//!                 all stays, with  │             everything is as it was, the entry is gone
+//!                 its entry        └ SIGKILL: the entry stays, the next start says so
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+
+use hairpin_sys::host::{Held, Host};
+
+use crate::change::{Change, Trouble};
+use crate::journal::{Journal, JournalError, Line, Lock};
+
+/// Changes that are written down and may be made.
+pub struct Tuning<'h> {
+    host: &'h dyn Host,
+    journal: Journal,
+    /// Dropped last: until then nobody else changes anything.
+    _lock: Lock,
+    /// The entry's number and file; `None` if all of it ends with this process.
+    entry: Option<(u32, File)>,
+    changes: Vec<Change>,
+    /// Each change's number in the entry.
+    numbers: BTreeMap<usize, usize>,
+    on: BTreeSet<usize>,
+    settled: BTreeSet<usize>,
+    held: BTreeMap<usize, Held>,
+    over: bool,
+}
+
+impl<'h> Tuning<'h> {
+    pub(crate) fn new(
+        host: &'h dyn Host,
+        journal: Journal,
+        lock: Lock,
+        entry: Option<(u32, File)>,
+        changes: Vec<Change>,
+    ) -> Tuning<'h> {
+        let written = changes.iter().enumerate().filter(|(_, change)| !change.address.is_held());
+        let numbers = written.enumerate().map(|(number, (index, _))| (index, number)).collect();
+        Tuning {
+            host,
+            journal,
+            _lock: lock,
+            entry,
+            changes,
+            numbers,
+            on: BTreeSet::new(),
+            settled: BTreeSet::new(),
+            held: BTreeMap::new(),
+            over: false,
+        }
+    }
+
+    /// The changes, as they were given.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// True if this change is made now.
+    #[must_use]
+    pub fn is_on(&self, index: usize) -> bool {
+        self.on.contains(&index)
+    }
+
+    /// Makes the change of this number, and reads it back. What the kernel did not take is put back at once.
+    ///
+    /// # Errors
+    /// What came of it. The value is then as it was.
+    pub fn on(&mut self, index: usize) -> Result<(), Trouble> {
+        let Some(change) = self.changes.get(index).cloned() else {
+            return Err(Trouble::Failed(format!("there is no change {index}")));
+        };
+        if self.is_on(index) {
+            return Ok(());
+        }
+        if change.address.is_held() {
+            self.held.insert(index, change.address.hold(self.host, &change.to)?);
+            self.on.insert(index);
+            return Ok(());
+        }
+        // Once is enough: the kernel rounds a value in the same way each time.
+        let first = !self.settled.contains(&index);
+        if first {
+            self.note(&Line::Writing(self.numbers[&index]))?;
+        }
+        self.journal.step("a value is to be written");
+        let written = change.address.write(self.host, &change.to);
+        self.journal.step("the value is written");
+        if let Err(Trouble::Refused { got, .. }) = &written
+            && !change.address.same(got, &change.from)
+        {
+            change.address.write(self.host, &change.from)?;
+        }
+        if first {
+            self.note(&Line::Settled(self.numbers[&index]))?;
+            self.settled.insert(index);
+        }
+        written?;
+        self.on.insert(index);
+        Ok(())
+    }
+
+    /// Takes the change of this number back, and reads it back.
+    ///
+    /// # Errors
+    /// What came of it.
+    pub fn off(&mut self, index: usize) -> Result<(), Trouble> {
+        if !self.on.remove(&index) {
+            return Ok(());
+        }
+        if self.held.remove(&index).is_some() {
+            return Ok(());
+        }
+        let change = &self.changes[index];
+        self.journal.step("a value is to be put back");
+        let written = change.address.write(self.host, &change.from);
+        self.journal.step("the value is put back");
+        match written {
+            // With its interface the setting went: there is nothing to put back.
+            Ok(()) | Err(Trouble::Gone { .. }) => Ok(()),
+            Err(why) => {
+                self.on.insert(index);
+                Err(why)
+            }
+        }
+    }
+
+    /// Leaves what is on as it is, with its entry, so that it can be reverted; without an entry if nothing is on.
+    ///
+    /// # Errors
+    /// The journal cannot be written; everything is then put back.
+    pub fn keep(mut self) -> Result<(), JournalError> {
+        let kept: BTreeSet<usize> = self.on.iter().filter_map(|index| self.numbers.get(index)).copied().collect();
+        let Some((id, _)) = &self.entry else {
+            return Ok(());
+        };
+        let id = *id;
+        if kept.is_empty() {
+            self.over = true;
+            return self.journal.remove(id);
+        }
+        let found = self.journal.entries()?.into_iter().find(|found| found.id == id).and_then(|found| found.entry.ok());
+        if let Some(mut entry) = found {
+            // What was refused is not there to be reverted.
+            let mut number = 0;
+            entry.changes.retain(|_| {
+                number += 1;
+                kept.contains(&(number - 1))
+            });
+            (entry.unsettled, entry.kept) = (None, true);
+            self.journal.rewrite(id, &entry)?;
+        }
+        self.over = true;
+        Ok(())
+    }
+
+    /// Puts everything back and removes the entry.
+    ///
+    /// # Errors
+    /// What could not be put back; its entry stays, for `hairpin tune revert`.
+    pub fn restore(mut self) -> Result<(), Vec<Trouble>> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<(), Vec<Trouble>> {
+        if std::mem::replace(&mut self.over, true) {
+            return Ok(());
+        }
+        let on: Vec<usize> = self.on.iter().rev().copied().collect();
+        let mut left: Vec<Trouble> = on.into_iter().filter_map(|index| self.off(index).err()).collect();
+        if left.is_empty()
+            && let Some((id, _)) = &self.entry
+            && let Err(why) = self.journal.remove(*id)
+        {
+            left.push(Trouble::Failed(why.to_string()));
+        }
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    }
+
+    /// Adds a line to the entry. It need not be on the disk: what a power cut undoes is not restored.
+    fn note(&mut self, line: &Line) -> Result<(), Trouble> {
+        let Some((_, file)) = &mut self.entry else {
+            return Ok(());
+        };
+        let written = file.write_all(line.text().as_bytes());
+        self.journal.step("a line is added");
+        written.map_err(|why| Trouble::Failed(format!("cannot write the journal in {}: {why}", self.journal.dir().display())))
+    }
+}
+
+impl Drop for Tuning<'_> {
+    fn drop(&mut self) {
+        // Nobody is left to be told; the entry stays if something could not be put back, and the next start says so.
+        let _ = self.put_back();
+    }
+}

@@ -1,0 +1,198 @@
+//! A process that changes settings is killed at every step, and what it left is put back byte for byte: on a host made of files, and on the
+//! sysctls of a network namespace.
+//!
+//! ```text
+//!   this program ──► itself as "change DIRECTORY n" ── at its n-th step SIGKILL ──► the journal is an orphan or there is none
+//!                ──► itself as "revert DIRECTORY n" ── the same ──► what is left is reverted, whole
+//! ```
+//! It has no test harness: namespaces are entered by processes with one thread. Where the host forbids namespaces it says so and skips; with
+//! HAIRPIN_MUST_RUN=1 that is a failure.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs};
+
+use hairpin_sys::device::Attribute;
+use hairpin_sys::host::{FakeHost, Host, RealHost};
+use hairpin_sys::netns::{self, Support};
+use hairpin_tune::journal::{About, Journal};
+use hairpin_tune::{Change, Place, Setting, plan};
+
+const PLACE: Place<'_> = Place { cpus: &[], interface: Some("eth0") };
+const FILES: &[&str] = &["busy_poll_us=10", "transparent_hugepage=never", "rx_usecs=0", "cpuset_partition=1", "rps_cpus=0-1"];
+/// What a network namespace of its own has.
+const SYSCTLS: &[&str] =
+    &["tcp_autocorking=off", "tcp_slow_start_after_idle=off", "tcp_rmem_bytes=4096,65536,1000000", "tcp_timestamps=0"];
+/// More steps than there are.
+const ENOUGH: u32 = 200;
+
+static STEPS: AtomicU32 = AtomicU32::new(0);
+static LAST: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Ends this process at the step that was asked for, as nothing can be caught or put back.
+fn witness(_: &str) {
+    if STEPS.fetch_add(1, Ordering::Relaxed) == LAST.load(Ordering::Relaxed) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [role, directory, step] = &arguments[..]
+        && let Ok(step) = step.parse()
+    {
+        LAST.store(step, Ordering::Relaxed);
+        return play(role, Path::new(directory));
+    }
+    let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|value| value == "1");
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let mut told = |name: &str, outcome: Result<u32, String>| match outcome {
+        Ok(steps) => {
+            println!("killed: {name}: ok, at each of {steps} steps");
+            passed += 1;
+        }
+        Err(why) => {
+            println!("killed: {name}: FAILED: {why}");
+            failed += 1;
+        }
+    };
+    told("while files are changed", at_every_step("files", "change"));
+    told("while files are put back", at_every_step("files", "revert"));
+    told("while settings go on and off", at_every_step("files", "switch"));
+    match netns::can_make() {
+        Support::Privileged if netns::enter_new(false).is_ok() => {
+            told("while sysctls are changed", at_every_step("sysctls", "change"));
+            told("while sysctls are put back", at_every_step("sysctls", "revert"));
+            told("while sysctls go on and off", at_every_step("sysctls", "switch"));
+        }
+        _ => {
+            println!("killed: sysctls of a network namespace: SKIPPED: it takes root and the right to make one");
+            skipped += 1;
+        }
+    }
+    println!("killed: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 || (must_run && skipped > 0) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The host that is in this directory, or this one.
+fn host(kind: &str, directory: &Path) -> Box<dyn Host> {
+    if kind == "files" { Box::new(FakeHost::at(directory.join("host"))) } else { Box::new(RealHost) }
+}
+
+fn make(directory: &Path) {
+    let _ = FakeHost::at(directory.join("host"))
+        .with("/proc/sys/kernel/random/boot_id", "b\n")
+        .with("/proc/sys/net/core/busy_poll", "0\n")
+        .with("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+        .with("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+        .with("/sys/fs/cgroup/cgroup.subtree_control", "cpu\n")
+        .with("/sys/fs/cgroup/cgroup.procs", "1\n")
+        .with("/sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n")
+        .with("/sys/class/net/eth0/queues/rx-1/rps_cpus", "00000000\n")
+        .with_attribute("eth0", Attribute::RxUsecs, "8");
+}
+
+fn changes(kind: &str, host: &dyn Host) -> Vec<Change> {
+    let texts = if kind == "files" { FILES } else { SYSCTLS };
+    let settings: Vec<Setting> = texts.iter().map(|text| text.parse().expect("a setting")).collect();
+    plan(host, &PLACE, &settings).expect("a plan")
+}
+
+/// What the process does that will be killed. The role is `kind-verb`.
+fn play(role: &str, directory: &Path) -> ExitCode {
+    let (kind, verb) = role.split_once('-').expect("a role");
+    let host = host(kind, directory);
+    let journal = Journal::at(directory.join("journal"));
+    if verb == "revert" {
+        let mut tuning = journal.begin(&*host, changes(kind, &*host), &About::default()).expect("an entry");
+        (0..tuning.changes().len()).for_each(|index| tuning.on(index).expect("applied"));
+        tuning.keep().expect("kept");
+        let report = journal.with_witness(witness).revert(&*host, &[], false, "test").expect("reverted");
+        assert!(!report.incomplete, "{report:?}");
+        return ExitCode::SUCCESS;
+    }
+    let mut tuning = journal.with_witness(witness).begin(&*host, changes(kind, &*host), &About::default()).expect("an entry");
+    let count = tuning.changes().len();
+    (0..count).for_each(|index| tuning.on(index).expect("applied"));
+    if verb == "switch" {
+        for _ in 0..2 {
+            (0..count).rev().for_each(|index| tuning.off(index).expect("put back"));
+            (0..count).for_each(|index| tuning.on(index).expect("applied"));
+        }
+        tuning.restore().expect("restored");
+    } else {
+        tuning.keep().expect("kept");
+    }
+    ExitCode::SUCCESS
+}
+
+/// Kills a process at its first step, its second and so on, until one ends by itself; and puts back what each left.
+fn at_every_step(kind: &str, verb: &str) -> Result<u32, String> {
+    let place = tempfile::tempdir().map_err(|why| why.to_string())?;
+    make(place.path());
+    let before = state(kind, place.path());
+    let program = env::current_exe().map_err(|why| why.to_string())?;
+    for step in 0..ENOUGH {
+        let role = format!("{kind}-{verb}");
+        let status = Command::new(&program).args([&role, place.path().to_str().unwrap_or_default(), &step.to_string()]).status();
+        let status = status.map_err(|why| why.to_string())?;
+        let whole = status.success();
+        if !whole && status.signal() != Some(9) {
+            return Err(format!("at step {step} it ended with {status}"));
+        }
+        let host = host(kind, place.path());
+        let journal = Journal::at(place.path().join("journal"));
+        let during = state(kind, place.path());
+        let orphans = journal.orphans().map_err(|why| why.to_string())?;
+        let kept = journal.entries().map_err(|why| why.to_string())?.len() - orphans.len();
+        if during != before && orphans.is_empty() && kept == 0 {
+            return Err(format!("at step {step} it left a change that no journal knows of"));
+        }
+        let report = journal.revert(&*host, &[], false, "test").map_err(|why| why.to_string())?;
+        if report.incomplete {
+            return Err(format!("at step {step}: {report:?}"));
+        }
+        let after = state(kind, place.path());
+        if after != before {
+            return Err(format!("at step {step} not everything is as before: {:?}", differing(&before, &after)));
+        }
+        if !journal.entries().map_err(|why| why.to_string())?.is_empty() {
+            return Err(format!("at step {step} the entry stayed"));
+        }
+        if whole {
+            return if step < 10 { Err(format!("only {step} steps: nobody was asked")) } else { Ok(step) };
+        }
+    }
+    Err(format!("more than {ENOUGH} steps"))
+}
+
+/// Every file that could be changed, and its bytes.
+fn state(kind: &str, directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![if kind == "files" { directory.join("host") } else { "/proc/sys/net".into() }];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                files.insert(path.clone(), Vec::new());
+                open.push(path);
+            } else if let Ok(bytes) = fs::read(&path) {
+                files.insert(path, bytes);
+            }
+        }
+    }
+    // Counters, not settings: how many entries conntrack and the neighbour tables hold.
+    files.retain(|path, _| !path.to_string_lossy().ends_with("_count") && !path.to_string_lossy().contains("random"));
+    files
+}
+
+fn differing(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>) -> Vec<PathBuf> {
+    let all: std::collections::BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
+    all.into_iter().filter(|path| before.get(*path) != after.get(*path)).cloned().collect()
+}
