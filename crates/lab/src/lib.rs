@@ -15,6 +15,7 @@
 //!   floor     what physics and the declared hardware allow, beside each row
 //!   experiment  short blocks of several arms in turn, and what their pairs say      compare  the arms held against the first
 //!   sweep     every combination of several factors, and what each one does
+//!   knobs     settings of the host, on for the blocks of an arm      tune_try  which of them buys what
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //! ```
 
@@ -30,6 +31,7 @@ pub mod experiment;
 pub mod explain;
 pub mod floor;
 pub mod io;
+pub mod knobs;
 pub mod link;
 pub mod message;
 pub mod pcie;
@@ -46,5 +48,6 @@ mod stage;
 pub mod store;
 pub mod stream;
 pub mod sweep;
+pub mod tune_try;
 
 pub mod worker;

@@ -47,7 +47,7 @@ pub struct Plan {
 const VETH_MTU: u32 = 1500;
 
 /// Where to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A link on this host, with a server of our own.
     Link(LinkSpec),

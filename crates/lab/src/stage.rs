@@ -353,7 +353,7 @@ fn addresses(channel: &impl AsFd) -> io::Result<(IpAddr, IpAddr)> {
 }
 
 /// The address that this host would send from; connecting a datagram socket sends nothing.
-fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
+pub(crate) fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = if peer.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = std::net::UdpSocket::bind(any).ok()?;
     socket.connect(peer).ok()?;

@@ -27,4 +27,5 @@ pub mod statistics;
 pub mod stream;
 pub mod sweep;
 pub mod tune;
+pub mod tune_try;
 pub mod warning;

@@ -18,6 +18,7 @@ use hairpin_record::run::{self, Run};
 use hairpin_record::stream::{self, Stream};
 use hairpin_record::sweep::{self, Sweep};
 use hairpin_record::tune::{self, Changes, List, Status, TuneCheck};
+use hairpin_record::tune_try::{self, TuneTry};
 use hairpin_units::Quantile;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -40,6 +41,7 @@ fn published_schemas_are_those_of_the_code() {
     published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
     published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
     published::<Compare>(compare::SCHEMA, "hairpin.compare-1.json");
+    published::<TuneTry>(tune_try::SCHEMA, "hairpin.tune-try-1.json");
     published::<Sweep>(sweep::SCHEMA, "hairpin.sweep-1.json");
     published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
     published::<List>(tune::LIST_SCHEMA, "hairpin.tune-list-1.json");

@@ -39,6 +39,7 @@ mod style;
 mod sweep;
 mod table;
 mod tune;
+mod tune_try;
 
 use hairpin_units::Quantile;
 
@@ -63,6 +64,7 @@ pub use stream::{stream, stream_csv, stream_markdown, stream_trial};
 pub use sweep::sweep;
 pub use table::table;
 pub use tune::{tune_changes, tune_check, tune_knobs, tune_list, tune_status};
+pub use tune_try::tune_try;
 
 /// How a text is to look.
 #[derive(Clone, Debug, PartialEq)]

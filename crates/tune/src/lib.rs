@@ -41,6 +41,7 @@ mod network;
 pub mod plan;
 pub mod profile;
 mod reading;
+pub mod residency;
 pub mod revert;
 pub mod rows;
 mod scheduler;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use hairpin_iopath::job::Job;
 use hairpin_lab::compare::{self, Baseline, Limit, MARGIN, Plan};
-use hairpin_lab::experiment::{Arm, NoSwitch};
+use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
+use hairpin_lab::knobs::{Knobs, interface_towards};
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::{self, Target};
 use hairpin_lab::{floor, store};
@@ -16,6 +17,7 @@ use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;
 use hairpin_report::Options;
+use hairpin_tune::Setting;
 use hairpin_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -23,6 +25,7 @@ use crate::exit::{self, Failure, say};
 use crate::flags::{HostPort, Mirror, Where, Work, cookie};
 use crate::output::{colour, open_store, print};
 use crate::verbs::floor::Declared;
+use crate::verbs::knobs;
 use crate::verbs::ping::{Teller, signals};
 
 /// The whole experiment, if the user says nothing.
@@ -70,6 +73,9 @@ struct How {
     /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%'; repeatable
     #[arg(long, value_name = "THRESHOLD")]
     fail_if: Vec<Limit>,
+    /// Change settings (--knob) without asking
+    #[arg(long)]
+    yes: bool,
     /// The whole record as JSON (hairpin.compare/1)
     #[arg(long)]
     json: bool,
@@ -98,6 +104,9 @@ struct Side {
     /// IPv6 on --link loopback and --link veth
     #[arg(short = '6', long)]
     ipv6: bool,
+    /// A setting of this host while this side is measured; repeatable (see `hairpin tune list`)
+    #[arg(long = "knob", value_name = "NAME=VALUE")]
+    knobs: Vec<Setting>,
     #[command(flatten)]
     work: Work,
     #[command(flatten)]
@@ -185,7 +194,14 @@ impl Compare {
         }
         let common = before_the_sides();
         let arms = sides.iter().map(|side| arm(&common, side)).collect::<Result<Vec<_>, _>>()?;
+        let (arms, settings): (Vec<Arm>, Vec<Vec<Setting>>) = arms.into_iter().unzip();
+        let interface = arms.first().and_then(|arm| interface_towards(&arm.target));
         let signals = signals()?;
+        let mut knobs = knobs::begin(settings, interface.as_deref(), self.how.yes)?;
+        let switch: &mut dyn Switch = match &mut knobs {
+            Some(knobs) => knobs,
+            None => &mut NoSwitch,
+        };
         let given = common.iter().any(|word| word == "--duration" || word.starts_with("--duration="));
         let duration = Duration::from(if given { self.side.work.duration } else { DURATION });
         let margin = self.margin();
@@ -200,9 +216,10 @@ impl Compare {
             command: std::env::args().collect(),
         };
         let bar = Bar::new(duration);
-        let record = compare::run(plan, &signals, &mut NoSwitch, &mut |elapsed| bar.at(elapsed))?;
+        let record = compare::run(plan, &signals, switch, &mut |elapsed| bar.at(elapsed));
         bar.clear();
-        Ok(record)
+        knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
+        Ok(record?)
     }
 }
 
@@ -220,7 +237,7 @@ fn before_the_sides() -> Vec<String> {
 }
 
 /// One side: the common flags, and its own after them.
-fn arm(common: &[String], own: &[String]) -> Result<Arm, Failure> {
+fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting>), Failure> {
     let given = own.join(" ");
     let mut words = vec!["hairpin compare".to_owned()];
     words.extend(common.iter().cloned());
@@ -234,14 +251,14 @@ fn arm(common: &[String], own: &[String]) -> Result<Arm, Failure> {
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         Failure::usage(format_args!("the side \"{given}\": {first}"))
     })?;
-    let Side { ipv6, .. } = whole.side;
+    let (ipv6, settings) = (whole.side.ipv6, whole.side.knobs.clone());
     let declared = whole.side.declared.is_any().then(|| {
         let link = whole.side.declared.link();
         whole.side.declared.nic().map(|nic| floor::Declared { nic, link })
     });
     let floor = declared.transpose()?;
     let (target, job) = whole.side.job_and_target()?;
-    Ok(Arm { given, target, ipv6, job, floor })
+    Ok((Arm { given, target, ipv6, job, floor }, settings))
 }
 
 impl Side {
@@ -352,9 +369,10 @@ mod tests {
     #[test]
     fn a_side_adds_to_the_common_flags_and_overrides_them() {
         let common = words("--link veth --path tcp --size 64 --seed 7");
-        let one = arm(&common, &words("--size 1024")).unwrap();
+        let (one, _) = arm(&common, &words("--size 1024")).unwrap();
         assert_eq!((one.job.spec.to_string().as_str(), one.job.request), ("tcp:block/tcp:block", 1024));
-        let other = arm(&common, &words("udp:spin --link loopback")).unwrap();
+        let (other, settings) = arm(&common, &words("udp:spin --link loopback --knob cpu_dma_latency_us=0")).unwrap();
+        assert_eq!(settings.iter().map(ToString::to_string).collect::<Vec<_>>(), ["cpu_dma_latency_us=0"]);
         assert_eq!((other.job.spec.to_string().as_str(), other.job.request), ("udp:spin/udp:spin", 64));
         assert_eq!(other.target, Target::Link(LinkSpec::Loopback));
         assert!(arm(&common, &words("--sizes 1,2")).is_err());

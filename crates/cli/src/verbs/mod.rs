@@ -19,6 +19,7 @@ mod explain;
 mod explain_attached;
 mod floor;
 mod floor_pcie;
+mod knobs;
 mod paths;
 mod ping;
 mod runs;
@@ -26,6 +27,7 @@ mod serve;
 mod stream;
 mod sweep;
 mod tune;
+mod tune_try;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_iopath::path::LinkKind;
 use hairpin_iopath::spec::Spec;
-use hairpin_lab::experiment::NoSwitch;
+use hairpin_lab::experiment::{NoSwitch, Switch};
+use hairpin_lab::knobs::Knobs;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::sweep::{self, Ask, Factor, KeptError, Level, PLANS, Plan, Shape, SweepError, Watcher};
 use hairpin_report::Options;
@@ -18,6 +19,7 @@ use crate::exit::{Failure, say};
 use crate::flags::{Sizes, Work, cookie, sizes};
 use crate::output::{colour, open_store, print};
 use crate::verbs::compare::Bar;
+use crate::verbs::knobs;
 use crate::verbs::ping::signals;
 
 /// Measure every combination of several factors in turn, and say what each one does
@@ -32,7 +34,7 @@ use crate::verbs::ping::signals;
 #[derive(Debug, Args)]
 pub struct Sweep {
     /// A plan that comes with hairpin, or a file with one
-    #[arg(value_name = "PLAN|FILE.toml", conflicts_with_all = ["paths", "sizes", "vary", "design"])]
+    #[arg(value_name = "PLAN|FILE.toml", conflicts_with_all = ["paths", "sizes", "vary", "knobs", "design"])]
     plan: Option<String>,
     /// List the plans that come with hairpin
     #[arg(long, conflicts_with_all = ["plan", "paths", "sizes", "vary"])]
@@ -49,6 +51,12 @@ pub struct Sweep {
     /// A factor: flows, outstanding, or an option of the path, with its values, such as quickack=on,off; repeatable
     #[arg(long, value_name = "NAME=A,B,…", value_parser = vary)]
     vary: Vec<Factor>,
+    /// A setting of this host as a factor, with its values; as-is leaves it as it is: cpu_dma_latency_us=as-is,0; repeatable
+    #[arg(long = "knob", value_name = "NAME=A,B,…", value_parser = vary)]
+    knobs: Vec<Factor>,
+    /// Change settings without asking
+    #[arg(long)]
+    yes: bool,
     /// All combinations, or one factor at a time
     #[arg(long, value_name = "factorial|one-at-a-time", value_parser = design)]
     design: Option<Shape>,
@@ -96,7 +104,13 @@ impl Sweep {
         };
         let store = open_store()?;
         let mut teller = Teller(None);
-        let found = sweep::run(ask, store.dir(), &signals, &mut NoSwitch, &mut teller);
+        let mut knobs = knobs::begin(ask.plan.all_settings().map_err(Failure::usage)?, None, self.yes)?;
+        let switch: &mut dyn Switch = match &mut knobs {
+            Some(knobs) => knobs,
+            None => &mut NoSwitch,
+        };
+        let found = sweep::run(ask, store.dir(), &signals, switch, &mut teller);
+        knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
         if let Some(bar) = &teller.0 {
             bar.clear();
         }
@@ -152,6 +166,7 @@ impl Sweep {
             }
             factors.push(factor.clone());
         }
+        factors.extend(self.knobs.iter().cloned());
         if !options.is_empty() {
             // An option goes to both sides, which a canonical spec writes out.
             path = path.split('/').map(|side| format!("{side}{options}")).collect::<Vec<_>>().join("/");
@@ -180,6 +195,7 @@ impl Sweep {
             reply: None,
             flows,
             outstanding,
+            knobs: self.knobs.iter().map(|factor| format!("{0}={{{0}}}", factor.name)).collect(),
             left_out: Vec::new(),
             factors,
         };

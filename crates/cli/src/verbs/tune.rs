@@ -16,6 +16,7 @@ use hairpin_tune::plan::{Plan, PlanError};
 use hairpin_tune::profile::{self, ProfileFile};
 use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
 
+use super::tune_try::Try;
 use crate::exit::{FAILED, Failure, MISSING, say};
 use crate::output::{colour, print};
 
@@ -66,6 +67,8 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Find out what settings are worth: each on and off in turn while round trips are measured, then the winners together
+    Try(Box<Try>),
     /// What is changed now, by whom, and whether it still stands
     Status {
         /// As JSON (hairpin.tune-status/1)
@@ -168,6 +171,7 @@ impl Tune {
                 print(&if json { hairpin_report::json(&found) } else { hairpin_report::tune_check(&found, &options) })?;
             }
             Action::Apply(apply) => return apply.run(&options),
+            Action::Try(try_) => return try_.run(),
             Action::Revert { knobs, force, json } => {
                 let report = journal()?.revert(&RealHost, &knobs, force, &command_line().join(" ")).map_err(journal_failure)?;
                 let changes = rows::reverted(&report, TOOL);
@@ -203,7 +207,8 @@ impl Apply {
         }
         if !self.yes {
             say(hairpin_report::tune_changes(&planned, options).trim_end());
-            if !agreed(changes.len())? {
+            let count = changes.len();
+            if !agreed(&format!("apply {count} change{}", if count == 1 { "" } else { "s" }))? {
                 return Err(Failure::failed("nothing was changed"));
             }
         }
@@ -278,13 +283,13 @@ impl Apply {
 }
 
 /// Asks at the terminal.
-fn agreed(count: usize) -> Result<bool, Failure> {
+pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
             "standard input is no terminal to ask at: --yes applies without asking, --dry-run only shows",
         ));
     }
-    let _ = write!(io::stderr(), "apply {count} change{}? [y/N] ", if count == 1 { "" } else { "s" });
+    let _ = write!(io::stderr(), "{question}? [y/N] ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -301,7 +306,7 @@ fn restored(tuning: Tuning<'_>, code: u8) -> Result<ExitCode, Failure> {
     }
 }
 
-fn journal() -> Result<Journal, Failure> {
+pub(super) fn journal() -> Result<Journal, Failure> {
     Ok(Journal::at(default_dir().map_err(Failure::failed)?))
 }
 

@@ -21,6 +21,7 @@
 use std::time::Duration;
 
 use hairpin_iopath::spec::Spec;
+use hairpin_tune::setting::{Setting, SettingError};
 use hairpin_units::parse_duration;
 use serde::Deserialize;
 
@@ -34,6 +35,8 @@ pub const PLANS: &[(&str, &str)] = &[
     ("idle-states", include_str!("../../../../plans/idle-states.toml")),
 ];
 
+/// A level at which a setting is not changed.
+const AS_IS: &str = "=as-is";
 /// More combinations are no plan but a mistake.
 const MOST_CELLS: usize = 512;
 
@@ -72,6 +75,9 @@ pub struct Plan {
     /// Requests in flight per flow.
     #[serde(default)]
     pub outstanding: Option<String>,
+    /// Settings of this host, as `NAME={FACTOR}`; at a level `as-is` the host is as it is.
+    #[serde(default)]
+    pub knobs: Vec<String>,
     /// What belongs to the plan's subject and is not measured, in words.
     #[serde(default)]
     pub left_out: Vec<String>,
@@ -190,7 +196,7 @@ impl Plan {
     pub fn check(&self) -> Result<(), PlanError> {
         self.link()?;
         self.duration()?;
-        self.cells()?.iter().try_for_each(|cell| self.work(cell).map(drop))
+        self.cells()?.iter().try_for_each(|cell| self.work(cell).and_then(|_| self.settings(cell)).map(drop))
     }
 
     fn bad(&self, why: impl Into<String>) -> PlanError {
@@ -259,6 +265,27 @@ impl Plan {
         ))
     }
 
+    /// The settings of the host at a combination.
+    ///
+    /// # Errors
+    /// No setting has such a name or value.
+    pub fn settings(&self, cell: &[usize]) -> Result<Vec<Setting>, PlanError> {
+        let filled = self.knobs.iter().map(|knob| self.fill(knob, cell));
+        let set = filled.filter(|text| !text.as_ref().is_ok_and(|text| text.ends_with(AS_IS)));
+        set.map(|text| text?.parse().map_err(|error: SettingError| self.bad(error.to_string()))).collect()
+    }
+
+    /// The settings of every combination, in order; empty if the plan has none.
+    ///
+    /// # Errors
+    /// As [`settings`](Plan::settings).
+    pub fn all_settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
+        if self.knobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.cells()?.iter().map(|cell| self.settings(cell)).collect()
+    }
+
     fn fill(&self, template: &str, cell: &[usize]) -> Result<String, PlanError> {
         let mut text = template.to_owned();
         for (factor, level) in self.factors.iter().zip(cell) {
@@ -314,6 +341,18 @@ levels = ["off", "on", "kernel"]
         assert_eq!(plan.names(&[1, 1, 0]), ["1460", "on", "off"]);
         let one = Plan { design: Design::OneAtATime, ..plan };
         assert_eq!(one.cells().unwrap(), [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 2]]);
+    }
+
+    #[test]
+    fn settings_of_the_host_are_varied_too() {
+        let text = TEXT.replace("path =", "knobs = [\"cpu_dma_latency_us={idle}\"]\npath =")
+            + "[[factor]]\nname = \"idle\"\nlevels = [\"as-is\", \"0\"]\n";
+        let plan = Plan::parse("t.toml", &text).unwrap();
+        let words = |cell: &[usize]| plan.settings(cell).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!((words(&[0, 0, 0, 0]), words(&[0, 0, 0, 1])), (vec![], vec!["cpu_dma_latency_us=0".to_owned()]));
+        assert_eq!(plan.all_settings().unwrap().len(), 24);
+        let wrong = text.replace("cpu_dma_latency_us=", "cpu_latency=");
+        assert!(Plan::parse("t.toml", &wrong).unwrap_err().to_string().contains("no setting \"cpu_latency\""));
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! `hairpin tune try`: which setting buys what on this host.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use hairpin_lab::experiment::Arm;
+use hairpin_lab::knobs::interface_towards;
+use hairpin_lab::link::LinkSpec;
+use hairpin_lab::ping::PingError;
+use hairpin_lab::tune_try::{self, Plan, TryError};
+use hairpin_record::tune_try::TuneTry;
+use hairpin_report::Options;
+use hairpin_sys::host::RealHost;
+use hairpin_tune::profile;
+use hairpin_tune::{Place, Profile, Setting};
+
+use super::tune::{agreed, journal};
+use crate::exit::{Failure, say};
+use crate::flags::{HostPort, Mirror, Where, Work, cookie, interface_exists};
+use crate::output::{colour, print};
+use crate::verbs::compare::Bar;
+use crate::verbs::ping::signals;
+
+/// Find out what settings of this host are worth: each on and off in turn while round trips are measured, then the winners together
+///
+/// Asks before it begins, changes only what is named (or --all-safe), and puts all of it back at the end, after a crash by `hairpin tune revert`. --duration is
+/// that of the whole experiment; without it each setting has 6 s a path, and the winners a third of that time more.
+#[derive(Debug, Args)]
+pub struct Try {
+    /// A host on which `hairpin serve` runs
+    #[arg(value_name = "HOST[:PORT]", conflicts_with = "link")]
+    host: Option<HostPort>,
+    /// A link of this host: loopback, or veth[:…]
+    #[arg(long, value_name = "LINK")]
+    link: Option<LinkSpec>,
+    /// The key that `hairpin serve` printed, in a file
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// IPv6 on --link loopback and --link veth
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// A setting to try; repeatable, also with several values of one
+    #[arg(long = "knob", value_name = "NAME=VALUE")]
+    knobs: Vec<Setting>,
+    /// Try every setting that lowers latency, is put back at once, and can neither cut the network nor stop a service
+    #[arg(long, required_unless_present = "knobs")]
+    all_safe: bool,
+    /// The interface whose settings are meant; the one that leads to HOST if not given; over --link there is none
+    #[arg(short = 'i', long, value_name = "IF")]
+    interface: Option<String>,
+    /// Leave the winners in force
+    #[arg(long)]
+    keep: bool,
+    /// Begin without asking
+    #[arg(long)]
+    yes: bool,
+    /// Write the winners as a profile for `hairpin tune apply`, with what was measured of each
+    #[arg(short = 'o', long, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// Seed of the random order; a new one each time if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The whole record as JSON (hairpin.tune-try/1)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    work: Work,
+}
+
+/// For each setting alone, and for the host as it is, on each path.
+const EACH: Duration = Duration::from_secs(6);
+/// … of which a quarter of the whole is for the winners together.
+const WHOLE: f64 = 4.0 / 3.0;
+
+impl Try {
+    /// Does it.
+    pub fn run(mut self) -> Result<ExitCode, Failure> {
+        if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {
+            return Err(Failure::usage("an experiment has one size and one duration: leave out --sizes, --count and --forever"));
+        }
+        if let Some(interface) = &self.interface {
+            interface_exists(interface)?;
+        }
+        // What sleeps is what a host's settings delay most.
+        if self.work.paths.is_empty() {
+            self.work.paths = ["udp", "tcp"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
+        }
+        let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
+        let to = Where { host: self.host.take(), link: self.link.take(), echo: None, reflector: false };
+        let target = to.target(self.key_file.take(), mirror, &self.work.paths)?;
+        let jobs = self.work.jobs(true, target.kind(), false)?;
+        let mut settings = self.knobs.clone();
+        if self.all_safe {
+            let more = profile::settings(Profile::Latency, true).into_iter().filter(|setting| setting.control.safe);
+            settings.extend(more.filter(|setting| !self.knobs.contains(setting)));
+        }
+        let (ipv6, interface) = (self.ipv6, self.interface.clone().or_else(|| interface_towards(&target)));
+        let arm = |path: usize| -> Result<Arm, PingError> {
+            Ok(Arm { given: String::new(), target: target.clone(), ipv6, job: jobs[path].clone(), floor: None })
+        };
+        let mut plan = Plan {
+            settings,
+            as_there_are: self.all_safe,
+            place: Place { cpus: &[], interface: interface.as_deref() },
+            arm: &arm,
+            paths: jobs.len(),
+            duration: Duration::ZERO,
+            seed: self.seed.map_or_else(cookie, Ok)?,
+            keep: self.keep,
+            command: std::env::args().collect(),
+        };
+        let found = tune_try::candidates(&RealHost, &plan).map_err(failure)?;
+        let arms = (found.0.len() + 1) as u32;
+        plan.duration =
+            if duration_was_given() { self.work.duration.into() } else { (EACH * arms * plan.paths as u32).mul_f64(WHOLE) };
+        self.ask(&found.0.iter().map(|(setting, _)| setting.to_string()).collect::<Vec<_>>(), &plan)?;
+        // From here on a signal ends nothing half way.
+        let signals = signals()?;
+        let bar = Bar::new(plan.duration);
+        let (before, last) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
+        let record = tune_try::run(&RealHost, &journal()?, &plan, found, &signals, &mut |_, elapsed| {
+            // Each part has a clock of its own.
+            if elapsed < last.get() {
+                before.set(before.get() + last.get());
+            }
+            last.set(elapsed);
+            bar.at(before.get() + elapsed);
+        });
+        bar.clear();
+        let record = record.map_err(failure)?;
+        if let (Some(file), Some(profile)) = (&self.output, &record.profile) {
+            let name = file.display();
+            fs::write(file, profile).map_err(|why| Failure::failed(format_args!("cannot write {name}: {why}")))?;
+        }
+        let options = Options { colour: colour(), ..Options::default() };
+        print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::tune_try(&record, &options) })?;
+        Ok(end(&record))
+    }
+
+    /// Says what is about to be done, and asks unless told not to.
+    fn ask(&self, settings: &[String], plan: &Plan<'_>) -> Result<(), Failure> {
+        if settings.is_empty() {
+            // What was left out, and why, is the error of the experiment.
+            return Ok(());
+        }
+        say(format_args!(
+            "to be tried, on and off in turn for {:.0} s, and put back at the end{}: {}",
+            plan.duration.as_secs_f64(),
+            if plan.keep { " but for the winners" } else { "" },
+            settings.join(", ")
+        ));
+        if self.yes || agreed("begin")? { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
+    }
+}
+
+fn failure(error: TryError) -> Failure {
+    Failure::blamed(&error, error.blame())
+}
+
+fn end(record: &TuneTry) -> ExitCode {
+    match &record.error {
+        Some(error) => Failure::failed(error).report(),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// Whether the user chose how long it takes.
+fn duration_was_given() -> bool {
+    std::env::args().any(|word| word == "--duration" || word.starts_with("--duration="))
+}

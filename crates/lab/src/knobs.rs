@@ -1,0 +1,174 @@
+//! Settings of the host as part of an arm: on for its blocks, off for the others', all as before at the end.
+//!
+//! ```text
+//!   settings of every arm ─▶ plan (reads) ─▶ journal ─▶ block of arm B: its changes on ─▶ block of arm A: off ─▶ … ─▶ restored, or kept
+//! ```
+//! Between two switches it is added up how long the cores were in idle states that take time to leave: what a setting saves in latency it may cost there.
+
+use std::net::ToSocketAddrs;
+use std::time::Instant;
+
+use hairpin_sys::host::Host;
+use hairpin_tune::change::{Change, Trouble};
+use hairpin_tune::journal::{About, Journal, JournalError};
+use hairpin_tune::plan::PlanError;
+use hairpin_tune::{Place, Setting, Tuning, plan, residency};
+
+use crate::experiment::Switch;
+use crate::ping::Target;
+use crate::stage::{interface_of, local_address_towards};
+
+/// Why an arm cannot have its settings.
+#[derive(Debug, thiserror::Error)]
+pub enum KnobError {
+    /// This host has no such setting, or it cannot be read.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Not everything could be put back.
+    #[error("not everything could be put back: {0}; try `hairpin tune revert`")]
+    Left(String),
+}
+
+/// The interface of this host by which a target is reached; `None` for a link of Hairpin's own.
+pub fn interface_towards(target: &Target) -> Option<String> {
+    match target {
+        Target::Link(_) => None,
+        Target::Reflector(reflector) => Some(reflector.interface.clone()),
+        Target::Host { host, port, .. } | Target::Echo { host, port } => {
+            let address = (host.as_str(), *port).to_socket_addrs().ok()?.next()?;
+            interface_of(local_address_towards(address)?)
+        }
+    }
+}
+
+/// The settings of all arms under one entry of the journal.
+pub struct Knobs<'h> {
+    host: &'h dyn Host,
+    tuning: Tuning<'h>,
+    /// By arm: which changes of the tuning are its own.
+    arms: Vec<Vec<usize>>,
+    /// Since when which arm has the host.
+    since: Option<(usize, Instant, Option<u64>)>,
+    /// By arm: time, and time of all cores together in deep idle states, in ns.
+    spent: Vec<(u64, u64)>,
+    cores: u64,
+}
+
+/// What each arm's settings would change here. Reads only.
+///
+/// # Errors
+/// This host has no such setting, or a value could not be read.
+pub fn changes(host: &dyn Host, place: &Place<'_>, arms: &[Vec<Setting>]) -> Result<Vec<Vec<Change>>, PlanError> {
+    arms.iter().map(|settings| plan(host, place, settings)).collect()
+}
+
+impl<'h> Knobs<'h> {
+    /// Writes down what the arms may change; nothing is changed yet.
+    ///
+    /// # Errors
+    /// The journal cannot be had.
+    pub fn begin(host: &'h dyn Host, journal: &Journal, arms: Vec<Vec<Change>>, about: &About) -> Result<Knobs<'h>, KnobError> {
+        let mut all: Vec<Change> = Vec::new();
+        let numbered = arms.into_iter().map(|changes| {
+            let number = |change: Change| {
+                all.iter().position(|known| *known == change).unwrap_or_else(|| {
+                    all.push(change);
+                    all.len() - 1
+                })
+            };
+            changes.into_iter().map(number).collect()
+        });
+        let arms: Vec<Vec<usize>> = numbered.collect();
+        let cores = residency::cores(host).len().max(1) as u64;
+        Ok(Knobs { host, tuning: journal.begin(host, all, about)?, arms, since: None, spent: Vec::new(), cores })
+    }
+
+    /// The changes of an arm.
+    pub fn of(&self, arm: usize) -> Vec<&Change> {
+        self.arms[arm].iter().filter_map(|index| self.tuning.changes().get(*index)).collect()
+    }
+
+    /// Another set of arms of the same changes, each arm those of several of the old ones together.
+    pub fn regroup(&mut self, arms: &[Vec<usize>]) {
+        let together = |of: &Vec<usize>| {
+            let mut all: Vec<usize> = of.iter().flat_map(|arm| self.arms[*arm].iter().copied()).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        self.arms = arms.iter().map(together).collect();
+    }
+
+    /// Makes an arm's changes once and takes them back.
+    ///
+    /// # Errors
+    /// What this host does not take.
+    pub fn rehearse(&mut self, arm: usize) -> Result<(), Trouble> {
+        let made = self.make(arm);
+        let back = self.make_none();
+        made.and(back)
+    }
+
+    fn make(&mut self, arm: usize) -> Result<(), Trouble> {
+        let wanted = &self.arms[arm];
+        for index in (0..self.tuning.changes().len()).rev().filter(|index| !wanted.contains(index)) {
+            self.tuning.off(index)?;
+        }
+        self.arms[arm].iter().try_for_each(|index| self.tuning.on(*index))
+    }
+
+    fn make_none(&mut self) -> Result<(), Trouble> {
+        (0..self.tuning.changes().len()).rev().try_for_each(|index| self.tuning.off(index))
+    }
+
+    /// Adds up what the arm that has the host has spent.
+    fn account(&mut self) {
+        let Some((arm, since, idle)) = self.since.take() else { return };
+        if self.spent.len() <= arm {
+            self.spent.resize(arm + 1, (0, 0));
+        }
+        if let Some((before, now)) = idle.zip(residency::deep_ns(self.host)) {
+            self.spent[arm].0 += u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.spent[arm].1 += now.saturating_sub(before);
+        }
+    }
+
+    /// By arm: the share of all cores' time in idle states that take time to leave, since the last asking; `None` where the kernel counts none.
+    pub fn deep_idle(&mut self, arms: usize) -> Vec<Option<f64>> {
+        self.account();
+        let mut spent = std::mem::take(&mut self.spent);
+        spent.resize(arms, (0, 0));
+        spent.into_iter().map(|(time, deep)| (time > 0).then(|| deep as f64 / (time * self.cores) as f64)).collect()
+    }
+
+    /// Leaves the changes of an arm made, with their entry, so that they can be reverted.
+    ///
+    /// # Errors
+    /// What this host does not take, or the journal; all is put back then.
+    pub fn keep(mut self, arm: usize) -> Result<(), KnobError> {
+        if let Err(why) = self.make(arm) {
+            return Err(KnobError::Left(why.to_string()));
+        }
+        Ok(self.tuning.keep()?)
+    }
+
+    /// Puts everything back.
+    ///
+    /// # Errors
+    /// What could not be.
+    pub fn restore(self) -> Result<(), KnobError> {
+        self.tuning.restore().map_err(|left| KnobError::Left(left.iter().map(Trouble::to_string).collect::<Vec<_>>().join("; ")))
+    }
+}
+
+impl Switch for Knobs<'_> {
+    fn to(&mut self, arm: usize) -> Result<(), String> {
+        self.account();
+        self.make(arm).map_err(|why| why.to_string())?;
+        self.since = Some((arm, Instant::now(), residency::deep_ns(self.host)));
+        Ok(())
+    }
+}

@@ -1,0 +1,323 @@
+//! `hairpin tune try`: which setting buys what on this host, found by experiment.
+//!
+//! ```text
+//!   settings ─▶ what each would change ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in turn, in blocks
+//!                 none: left out            refused: left out            │
+//!                                                                        ▼ faster on a path and slower on none
+//!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶ all put back, or kept
+//! ```
+
+use std::time::{Duration, SystemTime};
+
+use hairpin_record::compare::Compare;
+use hairpin_record::experiment::{Figure, Verdict};
+use hairpin_record::tune_try::{LeftOut, SCHEMA, TriedPath, TriedSetting, TuneTry, ValueChange};
+use hairpin_sys::host::Host;
+use hairpin_sys::signal::Signals;
+use hairpin_tune::change::{Change, Trouble};
+use hairpin_tune::journal::{About, Journal};
+use hairpin_tune::profile::ProfileFile;
+use hairpin_tune::{Place, Setting};
+use toml::{Table, Value};
+
+use crate::compare::{self, MARGIN};
+use crate::experiment::Arm;
+use crate::knobs::{KnobError, Knobs};
+use crate::ping::{Blame, PingError};
+use crate::store::rfc3339;
+
+/// What to try.
+pub struct Plan<'a> {
+    /// The settings.
+    pub settings: Vec<Setting>,
+    /// True if they were not named one by one: what this host does not have is then left out, not an error.
+    pub as_there_are: bool,
+    /// Whose settings.
+    pub place: Place<'a>,
+    /// Makes an arm of this path, by its index.
+    pub arm: &'a dyn Fn(usize) -> Result<Arm, PingError>,
+    /// How many paths.
+    pub paths: usize,
+    /// The whole experiment.
+    pub duration: Duration,
+    /// Of the random order.
+    pub seed: u64,
+    /// Leave the winners in force.
+    pub keep: bool,
+    /// The command line, for the record and the journal.
+    pub command: Vec<String>,
+}
+
+/// Why there is no experiment.
+#[derive(Debug, thiserror::Error)]
+pub enum TryError {
+    /// A setting that was named cannot be tried.
+    #[error("{setting}: {why}")]
+    Setting {
+        /// Which.
+        setting: String,
+        /// Why.
+        why: String,
+        /// What it asks of the user.
+        blame: Blame,
+    },
+    /// Nothing is left to try.
+    #[error("there is nothing to try: {0}")]
+    Nothing(String),
+    /// The journal, or what could not be put back.
+    #[error(transparent)]
+    Knobs(#[from] KnobError),
+    /// The measuring.
+    #[error(transparent)]
+    Ping(#[from] PingError),
+}
+
+impl TryError {
+    /// What it asks of the user.
+    pub fn blame(&self) -> Blame {
+        match self {
+            TryError::Setting { blame, .. } => *blame,
+            TryError::Nothing(_) | TryError::Knobs(_) => Blame::Failed,
+            TryError::Ping(error) => error.blame(),
+        }
+    }
+}
+
+/// The share of the time for each setting alone; the rest is for the winners together.
+const ALONE: f64 = 0.75;
+
+/// What is to be tried, before anything is changed: each setting with its changes, and what is left out.
+///
+/// # Errors
+/// A setting that was named is not there, or is so already.
+pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<(Setting, Vec<Change>)>, Vec<LeftOut>), TryError> {
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    for setting in &plan.settings {
+        let (why, blame) = match crate::knobs::changes(host, &plan.place, &[vec![setting.clone()]]) {
+            Ok(mut changes) if changes.iter().any(|changes| !changes.is_empty()) => {
+                found.push((setting.clone(), changes.swap_remove(0)));
+                continue;
+            }
+            Ok(_) => ("it is so already".to_owned(), Blame::Usage),
+            Err(why) => {
+                let blame = if why.is_missing() { Blame::Missing } else { Blame::Usage };
+                (why.to_string(), blame)
+            }
+        };
+        if !plan.as_there_are {
+            return Err(TryError::Setting { setting: setting.to_string(), why, blame });
+        }
+        left_out.push(LeftOut { setting: setting.to_string(), why });
+    }
+    Ok((found, left_out))
+}
+
+/// Tries what [`candidates`] found. `told` hears what is measured and how far it is.
+///
+/// # Errors
+/// Nothing could be tried, or not everything could be put back.
+pub fn run(
+    host: &dyn Host,
+    journal: &Journal,
+    plan: &Plan<'_>,
+    (candidates, mut left_out): (Vec<(Setting, Vec<Change>)>, Vec<LeftOut>),
+    signals: &Signals,
+    told: &mut dyn FnMut(&str, Duration),
+) -> Result<TuneTry, TryError> {
+    let started = rfc3339(SystemTime::now());
+    let about = About { command: plan.command.clone(), started: started.clone() };
+    let arms: Vec<Vec<Change>> =
+        std::iter::once(Vec::new()).chain(candidates.iter().map(|(_, changes)| changes.clone())).collect();
+    let mut knobs = Knobs::begin(host, journal, arms, &about)?;
+    let mut tried: Vec<(Setting, Vec<Change>)> = Vec::new();
+    let mut groups = vec![vec![0]];
+    for (at, (setting, changes)) in candidates.into_iter().enumerate() {
+        match knobs.rehearse(at + 1) {
+            Ok(()) => {
+                tried.push((setting, changes));
+                groups.push(vec![at + 1]);
+            }
+            Err(why) if plan.as_there_are => left_out.push(LeftOut { setting: setting.to_string(), why: why.to_string() }),
+            Err(why) => {
+                knobs.restore()?;
+                let blame = if matches!(why, Trouble::Denied { .. }) { Blame::Missing } else { Blame::Failed };
+                return Err(TryError::Setting { setting: setting.to_string(), why: why.to_string(), blame });
+            }
+        }
+    }
+    if tried.is_empty() {
+        knobs.restore()?;
+        let why = left_out.iter().map(|left| format!("{}: {}", left.setting, left.why)).collect::<Vec<_>>().join("; ");
+        return Err(TryError::Nothing(why));
+    }
+    knobs.regroup(&groups);
+    let mut record = TuneTry {
+        schema: SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        command: plan.command.clone(),
+        started,
+        interrupted: false,
+        error: None,
+        host: None,
+        interface: plan.place.interface.map(str::to_owned),
+        settings: tried.iter().map(|(setting, changes)| describe(setting, changes)).collect(),
+        left_out,
+        paths: Vec::new(),
+        winners: Vec::new(),
+        profile: None,
+        kept: false,
+    };
+    let outcome = measure(plan, &tried, &mut knobs, &mut record, signals, told);
+    if plan.keep && outcome.is_ok() && !record.interrupted && record.error.is_none() && !record.winners.is_empty() {
+        knobs.keep(1)?;
+        record.kept = true;
+    } else {
+        knobs.restore()?;
+    }
+    outcome?;
+    Ok(record)
+}
+
+/// Every path, each setting alone and then the winners together.
+fn measure(
+    plan: &Plan<'_>,
+    tried: &[(Setting, Vec<Change>)],
+    knobs: &mut Knobs<'_>,
+    record: &mut TuneTry,
+    signals: &Signals,
+    told: &mut dyn FnMut(&str, Duration),
+) -> Result<(), PingError> {
+    let names: Vec<String> = tried.iter().map(|(setting, _)| setting.to_string()).collect();
+    let each = plan.duration / plan.paths.max(1) as u32;
+    for path in 0..plan.paths {
+        let given: Vec<&str> = std::iter::once("as it is").chain(names.iter().map(String::as_str)).collect();
+        let alone = match one(plan, path, &given, each.mul_f64(ALONE), knobs, signals, &mut |elapsed| told("alone", elapsed)) {
+            Ok(alone) => alone,
+            // What was measured before is not lost.
+            Err(error) if !record.paths.is_empty() => {
+                record.error = Some(error.to_string());
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        record.host = record.host.take().or_else(|| alone.host.clone());
+        let deep_idle = knobs.deep_idle(given.len());
+        (record.interrupted, record.error) = (alone.interrupted, alone.error.clone());
+        record.paths.push(TriedPath { alone, deep_idle, together: None, together_deep_idle: Vec::new() });
+        if record.interrupted || record.error.is_some() {
+            return Ok(());
+        }
+    }
+    let winners = winners(&record.paths, tried);
+    record.winners = winners.iter().map(|at| names[*at].clone()).collect();
+    if winners.is_empty() {
+        return Ok(());
+    }
+    knobs.regroup(&[vec![0], winners.iter().map(|at| at + 1).collect()]);
+    for path in 0..plan.paths {
+        let all = record.winners.join(" ");
+        let rest = each.mul_f64(1.0 - ALONE);
+        match one(plan, path, &["as it is", &all], rest, knobs, signals, &mut |elapsed| told("together", elapsed)) {
+            Ok(together) => {
+                (record.interrupted, record.error) = (together.interrupted, together.error.clone());
+                record.paths[path].together = Some(together);
+                record.paths[path].together_deep_idle = knobs.deep_idle(2);
+            }
+            Err(error) => record.error = Some(error.to_string()),
+        }
+        if record.interrupted || record.error.is_some() {
+            break;
+        }
+    }
+    record.profile = Some(profile(record, tried, &winners).text());
+    Ok(())
+}
+
+/// One comparison: the same work on hosts that are set differently.
+fn one(
+    plan: &Plan<'_>,
+    path: usize,
+    given: &[&str],
+    duration: Duration,
+    knobs: &mut Knobs<'_>,
+    signals: &Signals,
+    told: &mut dyn FnMut(Duration),
+) -> Result<Compare, PingError> {
+    let arm = |given: &&str| Ok(Arm { given: (*given).to_owned(), ..(plan.arm)(path)? });
+    let compare = compare::Plan {
+        arms: given.iter().map(arm).collect::<Result<_, PingError>>()?,
+        duration,
+        seed: plan.seed.wrapping_add(path as u64),
+        until: None,
+        margin: MARGIN,
+        figure: Figure::P50,
+        limits: Vec::new(),
+        command: plan.command.clone(),
+    };
+    compare::run(compare, signals, knobs, told)
+}
+
+fn describe(setting: &Setting, changes: &[Change]) -> TriedSetting {
+    let value =
+        |change: &Change| ValueChange { place: change.address.to_string(), from: change.from.clone(), to: change.to.clone() };
+    TriedSetting {
+        setting: setting.to_string(),
+        changes: changes.iter().map(value).collect(),
+        cost: setting.control.cost.into(),
+        held: setting.control.is_held(),
+    }
+}
+
+/// The ratio of p50 and what it came to, of a setting on a path.
+fn p50(path: &TriedPath, at: usize) -> Option<(f64, Verdict)> {
+    let comparison = path.alone.comparisons.get(at)?;
+    let figure = comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50)?;
+    Some((figure.ratio?, comparison.verdict))
+}
+
+/// Settings that made a path faster and none slower; of several of one knob the one with the least product of ratios.
+fn winners(paths: &[TriedPath], tried: &[(Setting, Vec<Change>)]) -> Vec<usize> {
+    let product = |at: usize| paths.iter().filter_map(|path| p50(path, at)).map(|(ratio, _)| ratio).product::<f64>();
+    let wins = |at: &usize| {
+        let words: Vec<Verdict> = paths.iter().filter_map(|path| p50(path, *at)).map(|(_, verdict)| verdict).collect();
+        words.contains(&Verdict::Faster) && !words.contains(&Verdict::Slower)
+    };
+    let all: Vec<usize> = (0..tried.len()).filter(wins).collect();
+    let knob = |at: usize| tried[at].0.control.name;
+    let best = |at: &usize| {
+        let rivals = all.iter().filter(|other| knob(**other) == knob(*at));
+        rivals.min_by(|a, b| product(**a).total_cmp(&product(**b))) == Some(at)
+    };
+    all.iter().copied().filter(best).collect()
+}
+
+/// The winners with what was measured of each.
+fn profile(record: &TuneTry, tried: &[(Setting, Vec<Change>)], winners: &[usize]) -> ProfileFile {
+    let mut file = ProfileFile { interface: record.interface.clone(), ..ProfileFile::default() };
+    let host = record.host.as_ref().map_or("this host", |host| &host.hostname);
+    file.about = Some(format!("measured on {host}, {}, by {}: each setting on and off in turn", record.started, record.tool));
+    for at in winners {
+        let mut evidence = Table::new();
+        for path in &record.paths {
+            let Some(comparison) = path.alone.comparisons.get(*at) else { continue };
+            let Some(arm) = path.alone.arms.first() else { continue };
+            let mut of_path = Table::new();
+            for estimate in &comparison.figures {
+                let Some(ratio) = estimate.ratio else { continue };
+                let ends = [estimate.low, estimate.high].into_iter().flatten().map(|end| Value::Float(round(end)));
+                let mut figure = Table::new();
+                figure.insert("ratio".into(), Value::Float(round(ratio)));
+                figure.insert("interval".into(), Value::Array(ends.collect()));
+                figure.insert("pairs".into(), Value::Integer(estimate.pairs as i64));
+                of_path.insert(estimate.figure.name().into(), Value::Table(figure));
+            }
+            evidence.insert(arm.path.clone(), Value::Table(of_path));
+        }
+        file.add(&tried[*at].0, evidence);
+    }
+    file
+}
+
+fn round(ratio: f64) -> f64 {
+    (ratio * 10_000.0).round() / 10_000.0
+}

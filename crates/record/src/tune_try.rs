@@ -1,0 +1,90 @@
+//! The schema `hairpin.tune-try/1`: settings of a host, each on and off in turn while round trips were measured, and what each was worth.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Compare;
+use crate::run::HostFacts;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.tune-try/1";
+
+/// An experiment with the settings of a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TuneTry {
+    /// Always `hairpin.tune-try/1`.
+    pub schema: String,
+    /// Name and version of the tool.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended it early.
+    pub interrupted: bool,
+    /// Why it failed part way, if it did.
+    pub error: Option<String>,
+    /// Facts of the host, as it was before.
+    pub host: Option<HostFacts>,
+    /// The interface whose settings were tried, if one was named.
+    pub interface: Option<String>,
+    /// What was tried.
+    pub settings: Vec<TriedSetting>,
+    /// What was not, and why.
+    pub left_out: Vec<LeftOut>,
+    /// One per path, in the order measured.
+    pub paths: Vec<TriedPath>,
+    /// Settings that made a path faster and none slower; the better one where two were of one knob.
+    pub winners: Vec<String>,
+    /// A profile of the winners for `hairpin tune apply`, as TOML; `null` if there are none.
+    pub profile: Option<String>,
+    /// True if the winners were left in force.
+    pub kept: bool,
+}
+
+/// A setting that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TriedSetting {
+    /// As it is given to `tune apply`: `NAME=VALUE`.
+    pub setting: String,
+    /// The values that it changes.
+    pub changes: Vec<ValueChange>,
+    /// What it costs, from its description; what was measured of that is in each comparison.
+    pub cost: String,
+    /// True if it lasts only as long as a process holds it.
+    pub held: bool,
+}
+
+/// A value that a setting changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ValueChange {
+    /// Where it stands.
+    pub place: String,
+    /// What it was.
+    pub from: String,
+    /// What it was while the setting was on.
+    pub to: String,
+}
+
+/// A setting that was not tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// As it would be given to `tune apply`.
+    pub setting: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What the settings did to one path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TriedPath {
+    /// Each setting alone. Arm A is the host as it is, and the others are the settings in their order.
+    pub alone: Compare,
+    /// By arm: the share of all cores' time, while the arm's blocks were set up and measured, in idle states that take time to leave; `null` where the kernel
+    /// counts none.
+    pub deep_idle: Vec<Option<f64>>,
+    /// The host as it is, and all winners together: measured anew, because the best of several looks better than it is. `null` if nothing won.
+    pub together: Option<Compare>,
+    /// The same share of these two arms.
+    pub together_deep_idle: Vec<Option<f64>>,
+}
