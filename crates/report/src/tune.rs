@@ -130,7 +130,7 @@ pub fn tune_check(check: &TuneCheck, options: &Options) -> String {
     for (number, finding) in check.findings.iter().enumerate() {
         lines.push(String::new());
         let stake = match finding.stake_ns {
-            0 => "the tail".to_owned(),
+            0 => "the tail, or what happens under load".to_owned(),
             ns => format!("about {} of a blocking round trip", Nanos(ns)),
         };
         lines.push(paint(
