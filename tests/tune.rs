@@ -530,7 +530,7 @@ fn a_veth_has_offloads_queues_and_routes(name: &str) -> bool {
     command("tc qdisc add dev hp-a root tbf rate 1gbit burst 10k limit 100k");
     let refused = home.hairpin("tune apply qdisc=pfifo_fast -i hp-a --yes");
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.out.contains("whose parameters would be lost"), "{}", refused.out);
+    assert!(refused.out.contains("that somebody set up"), "{}", refused.out);
     command("ip link del hp-a");
     true
 }

@@ -101,7 +101,8 @@ pub struct Finding {
     pub better: String,
     /// What is to be expected. From the references, not measured here.
     pub effect: String,
-    /// How much of a blocking round trip is at stake, as an order of magnitude; 0 where it is seen in the tail only.
+    /// How much of a blocking round trip with one request in flight is at stake, as an order of magnitude; 0 where it is seen in the tail or under
+    /// load only.
     pub stake_ns: u64,
     /// What it costs.
     pub cost: String,

@@ -27,7 +27,7 @@ pub fn tune_list(list: &List, options: &Options) -> String {
         let names = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0);
         for row in rows {
             let mark = row.change.as_ref().map_or("", |change| if change.safe { "safe" } else { "-" });
-            let first = format!("{:names$}  {:4}  {:CELL$}  ", row.name, mark, cut(&now(row)));
+            let first = format!("{:names$}  {mark:4}  {}", row.name, cut(&now(row)));
             // What it is takes a second line: the table would be wider than a terminal.
             lines.push(first.trim_end().to_owned());
             lines.extend(wrap("    ", &row.summary, WIDTH));
@@ -48,7 +48,11 @@ pub fn tune_knobs(list: &List, options: &Options) -> String {
     let about = |row: &KnobRow| {
         let mut lines = vec![paint(&row.name, HEADING, options.colour)];
         lines.extend(wrap("  ", &format!("{}.", row.summary), WIDTH));
-        lines.extend(wrap("  now        ", &now(row), WIDTH));
+        let said = now(row);
+        let of_interface = row.change.as_ref().is_some_and(|change| change.of_interface);
+        let nothing =
+            if of_interface { "this host has none; a setting of an interface is shown with -i IF" } else { "this host has none" };
+        lines.extend(wrap("  now        ", if said.is_empty() { nothing } else { &said }, WIDTH));
         if let Some(change) = &row.change {
             lines.extend(change_lines(&row.name, change));
         } else {
@@ -126,7 +130,7 @@ pub fn tune_check(check: &TuneCheck, options: &Options) -> String {
     for (number, finding) in check.findings.iter().enumerate() {
         lines.push(String::new());
         let stake = match finding.stake_ns {
-            0 => "the tail".to_owned(),
+            0 => "the tail, or what happens under load".to_owned(),
             ns => format!("about {} of a blocking round trip", Nanos(ns)),
         };
         lines.push(paint(

@@ -1,7 +1,7 @@
 //! Settings of network devices that are no files, each read and written as a text: over ethtool and over netlink.
 //!
 //! ```text
-//!   rx-usecs rx-frames tx-usecs tx-frames adaptive-rx adaptive-tx     ethtool: coalescing
+//!   rx-usecs rx-frames tx-usecs tx-frames adaptive-rx adaptive-tx     ethtool: coalescing (set over netlink, else the ioctl)
 //!   rx-ring tx-ring    combined-channels    gro gso tso lro           ethtool: rings, queues, offloads
 //!   stamping           tx=0,rx=0,flags=0                              SIOCGHWTSTAMP, SIOCSHWTSTAMP
 //!   irq-suspend-timeout   0, or 8193=0,8194=20000                     netlink family netdev, each NAPI instance
@@ -15,7 +15,7 @@ use std::io;
 use std::str::FromStr;
 
 use crate::ethtool::{Coalesce, Ethtool, EthtoolError, Rings, Stamping};
-use crate::netlink::{Napi, Netlink, NetlinkError, QuickAck};
+use crate::netlink::{EthtoolSetting, Napi, Netlink, NetlinkError, QuickAck};
 
 /// A setting of a network device that is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,16 +214,43 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
     };
     let ethtool = Ethtool::open()?;
     match attribute {
-        Attribute::RxUsecs => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.rx_usecs = to)?)),
-        Attribute::RxFrames => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.rx_frames = to)?)),
-        Attribute::TxUsecs => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.tx_usecs = to)?)),
-        Attribute::TxFrames => number().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.tx_frames = to)?)),
-        Attribute::AdaptiveRx => flag().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.adaptive_rx = to)?)),
-        Attribute::AdaptiveTx => flag().and_then(|to| Ok(ethtool.set_coalesce(interface, |c| c.adaptive_tx = to)?)),
-        Attribute::RxRing => number().and_then(|to| Ok(ethtool.set_rings(interface, |rings| rings.rx = to)?)),
-        Attribute::TxRing => number().and_then(|to| Ok(ethtool.set_rings(interface, |rings| rings.tx = to)?)),
+        Attribute::RxUsecs => {
+            let to = number()?;
+            by_netlink(interface, EthtoolSetting::RxUsecs(to), || ethtool.set_coalesce(interface, |all| all.rx_usecs = to))
+        }
+        Attribute::RxFrames => {
+            let to = number()?;
+            by_netlink(interface, EthtoolSetting::RxFrames(to), || ethtool.set_coalesce(interface, |all| all.rx_frames = to))
+        }
+        Attribute::TxUsecs => {
+            let to = number()?;
+            by_netlink(interface, EthtoolSetting::TxUsecs(to), || ethtool.set_coalesce(interface, |all| all.tx_usecs = to))
+        }
+        Attribute::TxFrames => {
+            let to = number()?;
+            by_netlink(interface, EthtoolSetting::TxFrames(to), || ethtool.set_coalesce(interface, |all| all.tx_frames = to))
+        }
+        Attribute::AdaptiveRx => {
+            let to = flag()?;
+            by_netlink(interface, EthtoolSetting::AdaptiveRx(to), || ethtool.set_coalesce(interface, |all| all.adaptive_rx = to))
+        }
+        Attribute::AdaptiveTx => {
+            let to = flag()?;
+            by_netlink(interface, EthtoolSetting::AdaptiveTx(to), || ethtool.set_coalesce(interface, |all| all.adaptive_tx = to))
+        }
+        Attribute::RxRing => {
+            let to = number()?;
+            by_netlink(interface, EthtoolSetting::RxRing(to), || ethtool.set_rings(interface, |all| all.rx = to))
+        }
+        Attribute::TxRing => {
+            let to = number()?;
+            by_netlink(interface, EthtoolSetting::TxRing(to), || ethtool.set_rings(interface, |all| all.tx = to))
+        }
         Attribute::CombinedChannels => {
-            number().and_then(|to| Ok(ethtool.set_channels(interface, |channels| channels.combined = to)?))
+            let to = number()?;
+            by_netlink(interface, EthtoolSetting::CombinedChannels(to), || {
+                ethtool.set_channels(interface, |all| all.combined = to)
+            })
         }
         // These only follow others, and are shown, not set.
         Attribute::RxChecksum | Attribute::TxChecksum | Attribute::ScatterGather => Err(wrong()),
@@ -260,6 +287,18 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
             Ok(())
         }
     }
+}
+
+/// Over netlink, which writes one setting and gives reasons; over the ioctl on kernels without it.
+fn by_netlink(
+    interface: &str,
+    setting: EthtoolSetting,
+    ioctl: impl FnOnce() -> Result<(), EthtoolError>,
+) -> Result<(), DeviceError> {
+    if setting.set(interface)? {
+        return Ok(());
+    }
+    Ok(ioctl()?)
 }
 
 /// The word for "what the kernel puts there by itself".

@@ -1,7 +1,6 @@
 //! A client of the ethtool ioctl: what a network device is, how it coalesces interrupts, its queues, rings and offloads.
 //!
-//! Everything here is read, and every reader gives `None` where the device has no such thing (EOPNOTSUPP): that is a fact, not an
-//! error. What is set is set one at a time: the others of its structure are read first and written back as they were.
+//! Every reader gives `None` where the device has no such thing (EOPNOTSUPP): that is a fact, not an error. What is set is set one at a time: the others of its structure are read first and written back as they were.
 //!
 //! Sources: `include/uapi/linux/ethtool.h`, `net/ethtool/ioctl.c`, ethtool(8), netdevice(7).
 

@@ -109,11 +109,14 @@ pub trait Host {
     fn remove_directory(&self, path: &str) -> io::Result<()>;
 }
 
+/// What is held of a fake host: path and bytes.
+type Demands = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
 /// A demand that lasts until this is dropped, or the process ends, however it ends.
 #[derive(Debug)]
 pub struct Held {
     _file: Option<File>,
-    fake: Option<(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, String)>,
+    fake: Option<(Demands, String)>,
 }
 
 impl Drop for Held {

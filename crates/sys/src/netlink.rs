@@ -16,6 +16,7 @@
 //! The crate `neli` encodes and decodes; its router is not used, because it starts a thread, and a process that is to enter
 //! a namespace or to measure must have one only.
 
+mod ethtool;
 mod napi;
 mod netdev;
 mod qdisc;
@@ -37,6 +38,7 @@ use neli::types::{Buffer, GenlBuffer, RtBuffer};
 use neli::utils::Groups;
 use neli::{FromBytesWithInput, Size, ToBytes};
 
+pub use self::ethtool::EthtoolSetting;
 pub use self::napi::Napi;
 pub use self::netdev::RxMetadata;
 pub use self::qdisc::{RootQdisc, Tbf};

@@ -152,7 +152,8 @@ pub enum Trouble {
     Failed(String),
 }
 
-const AS_ROOT: &str = "run as root, or with CAP_NET_ADMIN in the interface's network namespace";
+const AS_ROOT: &str = "run as root";
+const AS_ADMIN: &str = "run as root, or with CAP_NET_ADMIN in this network namespace";
 const READ_ONLY: &str = "it is mounted read-only here, as in most containers: run on the host itself";
 
 impl Trouble {
@@ -160,7 +161,9 @@ impl Trouble {
         let what = format!("cannot {verb} {place}: {error}");
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Gone { place: place.to_string() },
-            io::ErrorKind::PermissionDenied => Trouble::Denied { what, remedy: AS_ROOT },
+            io::ErrorKind::PermissionDenied => {
+                Trouble::Denied { what, remedy: if place.is_of_network() { AS_ADMIN } else { AS_ROOT } }
+            }
             io::ErrorKind::ReadOnlyFilesystem => Trouble::Denied { what, remedy: READ_ONLY },
             // What sysfs says of an interface that went while its file was open.
             _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
@@ -173,7 +176,7 @@ impl Trouble {
     fn of_device(place: &Address, error: &DeviceError) -> Trouble {
         match error.errno().map(io::Error::from_raw_os_error) {
             Some(source) if source.kind() == io::ErrorKind::PermissionDenied => {
-                Trouble::Denied { what: error.to_string(), remedy: AS_ROOT }
+                Trouble::Denied { what: error.to_string(), remedy: AS_ADMIN }
             }
             Some(source) if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
                 Trouble::Gone { place: place.to_string() }

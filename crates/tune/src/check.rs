@@ -63,7 +63,12 @@ fn look(check: &mut TuneCheck, host: &dyn Host, place: &Place<'_>, setting: &Set
     };
     let places = changes.len();
     let now = if control.name == "idle_states" {
-        format!("{places} idle states of the cores may be entered that take longer than {} us to leave", setting.value)
+        let (verb, longer) = if setting.value == "all" {
+            ("are disabled", String::new())
+        } else {
+            ("may be entered", format!(" that take longer than {} us to leave", setting.value))
+        };
+        format!("{places} idle states of the cores {verb}{longer}")
     } else if held.is_some() && first.from == "2000000000" {
         "nobody demands short wake-ups".to_owned()
     } else if places > 1 && changes.iter().any(|change| change.from != first.from) {
@@ -73,15 +78,15 @@ fn look(check: &mut TuneCheck, host: &dyn Host, place: &Place<'_>, setting: &Set
     };
     let interface = place.interface.filter(|_| control.is_of_interface()).map(|name| format!(" -i {name}")).unwrap_or_default();
     let tail = if control.is_held() { " --while -- COMMAND" } else { "" };
-    let value = if setting.value.contains(' ') { format!("'{}'", setting.value) } else { setting.value.clone() };
+    let wanted = control.of_profile(profile_of(check)).unwrap_or_default();
     check.findings.push(Finding {
         name: control.name.to_owned(),
         now,
-        better: shown(control, control.of_profile(profile_of(check)).unwrap_or_default()),
+        better: if control.is_held() { format!("a demand of {wanted} us") } else { wanted.to_owned() },
         effect: control.effect.to_owned(),
         stake_ns: stake(control, host, place),
         cost: control.cost.to_owned(),
-        fix: format!("sudo hairpin tune apply {}={value}{interface}{tail}", control.name),
+        fix: format!("sudo hairpin tune apply {}={wanted}{interface}{tail}", control.name),
         or: None,
         at_boot: false,
     });
@@ -181,7 +186,7 @@ fn clocksource(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
     })
 }
 
-fn at_boot(name: &str, now: String, better: &str, effect: &str, cost: &str, fix: &str) -> Finding {
+fn at_boot(name: &str, now: String, better: &str, effect: &str, cost: &str, fix: impl Into<String>) -> Finding {
     Finding {
         name: name.to_owned(),
         now,
@@ -189,7 +194,7 @@ fn at_boot(name: &str, now: String, better: &str, effect: &str, cost: &str, fix:
         effect: effect.to_owned(),
         stake_ns: 0,
         cost: cost.to_owned(),
-        fix: fix.to_owned(),
+        fix: fix.into(),
         or: None,
         at_boot: true,
     }
@@ -198,6 +203,9 @@ fn at_boot(name: &str, now: String, better: &str, effect: &str, cost: &str, fix:
 fn isolation(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
     let now = fact(host, place, "isolated_cpus")?;
     let partition = fact(host, place, "cpuset_partition");
+    // Without a boot it goes where cgroup v2 has cpuset.
+    let or =
+        if partition.is_some() { ", or without a boot: hairpin tune apply cpuset_partition=LIST --while -- COMMAND" } else { "" };
     let none = now == "" && partition.is_none_or(|cpus| cpus == "none");
     none.then(|| {
         at_boot(
@@ -206,7 +214,7 @@ fn isolation(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
             "the measured CPUs isolated",
             "Other processes and the scheduler's balancing stay off them: the tail gets shorter.",
             "These CPUs are lost to everything else.",
-            "isolcpus=LIST on the kernel's command line, or without a boot where cgroup v2 has cpuset: hairpin tune apply cpuset_partition=LIST --while -- COMMAND",
+            format!("isolcpus=LIST on the kernel's command line{or}"),
         )
     })
 }
@@ -230,8 +238,9 @@ fn mitigations(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
     let now = fact(host, place, "mitigations")?;
     let on =
         now.as_object()?.values().filter(|state| state.as_str().is_some_and(|state| state.starts_with("Mitigation"))).count();
-    (on > 0).then(|| {
-        at_boot(
+    (on > 0).then(|| Finding {
+        stake_ns: 500,
+        ..at_boot(
             "mitigations",
             format!("{on} mitigations of CPU flaws are on"),
             "a decision of yours",
@@ -352,7 +361,7 @@ mod tests {
             .with("/sys/devices/system/cpu/vulnerabilities/spectre_v2", "Mitigation: Retpolines\n")
             .with("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
         let found = check(&host, &Place::default(), Profile::Latency, "hairpin");
-        assert_eq!(names(&found), ["clocksource", "isolated_cpus", "nohz_full_cpus", "mitigations", "transparent_hugepage"]);
+        assert_eq!(names(&found), ["clocksource", "mitigations", "isolated_cpus", "nohz_full_cpus", "transparent_hugepage"]);
         assert!(found.findings[..4].iter().all(|finding| finding.at_boot));
     }
 }

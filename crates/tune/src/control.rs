@@ -51,7 +51,8 @@ pub struct Control {
     pub power: Option<&'static str>,
     /// The value for throughput.
     pub throughput: Option<&'static str>,
-    /// How much of a blocking round trip is at stake, as an order of magnitude from the reference; 0 where it is tails only.
+    /// How much of a blocking round trip with one request in flight is at stake, as an order of magnitude from the reference; 0 where it is seen in
+    /// the tail or under load only.
     pub stake_ns: u64,
 }
 

@@ -6,10 +6,11 @@ use hairpin_record::tune::{KnobRow, LIST_SCHEMA, List, Settable};
 use hairpin_sys::host::Host;
 
 use crate::control::{Control, Profile, control};
+use crate::reading::meant_cpus;
 use crate::setting::{SettingError, unknown};
 use crate::{KNOBS, Place, Reading};
 
-/// Every knob, or those of these names. Reads only.
+/// Every knob, or those of these names; of all CPUs that are online if `place` names none. Reads only.
 ///
 /// # Errors
 /// No knob has such a name.
@@ -17,6 +18,8 @@ pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String], tool: &str) ->
     if let Some(name) = names.iter().find(|name| !KNOBS.iter().any(|knob| knob.name() == *name)) {
         return Err(unknown(name));
     }
+    let cpus = meant_cpus(host, place).unwrap_or_default();
+    let place = &Place { cpus: &cpus, ..*place };
     let asked = KNOBS.iter().filter(|knob| names.is_empty() || names.iter().any(|name| name == knob.name()));
     let knobs = asked.map(|knob| {
         let (now, unread) = match knob.probe(host, place) {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use super::{Held, Host, link_target, list, read_bytes, write};
+use super::{Demands, Held, Host, link_target, list, read_bytes, write};
 use crate::device::{Attribute, DeviceError};
 use crate::ethtool::{DriverInfo, EthtoolError};
 
@@ -36,7 +36,7 @@ pub struct FakeHost {
     errors: BTreeMap<String, i32>,
     refusals: BTreeMap<String, Refusal>,
     drivers: BTreeMap<String, DriverInfo>,
-    held: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    held: Demands,
 }
 
 impl FakeHost {

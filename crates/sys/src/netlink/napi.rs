@@ -33,7 +33,7 @@ impl Napi {
         let index = interface.to_string();
         let asked = Asked { operation: "list the NAPI instances of interface", interface: &index };
         let netlink = Netlink::over(NlFamily::Generic)?;
-        let family = family(&netlink, &asked)?;
+        let family = family(&netlink, &asked, "netdev")?;
         let request = message(NETDEV_CMD_NAPI_GET, NETDEV_A_NAPI_IFINDEX, interface).map_err(|e| asked.exchange(e))?;
         let all = netlink.request(&asked, GenlId::from(family), NlmF::DUMP, request, |answer: &Message| {
             let attributes = answer.attrs().get_attr_handle();
@@ -54,7 +54,7 @@ impl Napi {
         let number = id.to_string();
         let asked = Asked { operation: "set irq-suspend-timeout of NAPI instance", interface: &number };
         let netlink = Netlink::over(NlFamily::Generic)?;
-        let family = family(&netlink, &asked)?;
+        let family = family(&netlink, &asked, "netdev")?;
         let request = message(NETDEV_CMD_NAPI_SET, NETDEV_A_NAPI_ID, id).map_err(|e| asked.exchange(e))?;
         let request = push(request, NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT, ns).map_err(|e| asked.exchange(e))?;
         netlink.request(&asked, GenlId::from(family), NlmF::empty(), request, |_: &Message| ()).map(drop)

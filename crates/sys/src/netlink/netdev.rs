@@ -44,7 +44,7 @@ impl RxMetadata {
         let index = interface.to_string();
         let asked = Asked { operation: "read the receive metadata of interface", interface: &index };
         let netlink = Netlink::over(NlFamily::Generic)?;
-        let family = family(&netlink, &asked)?;
+        let family = family(&netlink, &asked, "netdev")?;
         let device = message(NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, interface).map_err(|e| asked.exchange(e))?;
         let bits: u64 = netlink.attribute_of(&asked, GenlId::from(family), device, NETDEV_A_DEV_XDP_RX_METADATA_FEATURES)?;
         let has = |bit| bits & bit != 0;
@@ -67,9 +67,9 @@ impl Netlink {
     }
 }
 
-/// The number under which this kernel has the family `netdev`.
-pub(super) fn family(netlink: &Netlink, asked: &Asked<'_>) -> Result<u16, NetlinkError> {
-    let name = message(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, text("netdev")).map_err(|e| asked.exchange(e))?;
+/// The number under which this kernel has the generic family of this name; ENOENT if it has none.
+pub(super) fn family(netlink: &Netlink, asked: &Asked<'_>, name: &str) -> Result<u16, NetlinkError> {
+    let name = message(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, text(name)).map_err(|e| asked.exchange(e))?;
     netlink.attribute_of(asked, GenlId::Ctrl, name, CTRL_ATTR_FAMILY_ID)
 }
 

@@ -26,7 +26,8 @@ pub(super) static CONTROLS: &[Control] = &[
         name: "idle_states",
         mechanism: "Sets `disable` of each idle state of the cores: a state that takes longer than N us to leave is not entered. `all` allows all. \
                     Without cores named, of every core that is online.",
-        effect: "As cpu_dma_latency_us, and it needs no process that lives on.",
+        effect: "A blocking round trip loses the way out of idle at every wake-up, as with cpu_dma_latency_us, and it needs no process that lives \
+                 on.",
         cost: "The cores stay awake, as with cpu_dma_latency_us, until it is reverted or the host boots.",
         risk: "None to function. A host left like this uses full idle power.",
         needs: "Root and cpuidle with states in sysfs.",

@@ -18,7 +18,7 @@ pub(super) static CONTROLS: &[Control] = &[
         latency: Some("off"),
         power: None,
         throughput: Some("on"),
-        stake_ns: 2000,
+        stake_ns: 0,
     },
     Control {
         name: "tcp_slow_start_after_idle",
@@ -34,7 +34,7 @@ pub(super) static CONTROLS: &[Control] = &[
         latency: Some("off"),
         power: None,
         throughput: Some("off"),
-        stake_ns: 1000,
+        stake_ns: 0,
     },
     Control {
         name: "tcp_timestamps",

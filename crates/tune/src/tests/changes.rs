@@ -45,7 +45,8 @@ pub(super) struct Scene {
 }
 
 pub(super) fn scene() -> Scene {
-    let directory = tempfile::tempdir().unwrap();
+    // In memory where there is such a place: every entry is synced.
+    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let root = directory.path().join("host");
     let host = whole(&root);
     let journal = Journal::at(directory.path().join("journal"));

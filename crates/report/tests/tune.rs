@@ -1,0 +1,187 @@
+//! What a user reads of the host's settings: the golden is the text itself.
+//!
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test tune` and review the difference.
+
+use std::collections::BTreeMap;
+
+use hairpin_record::tune::{
+    CHANGES_SCHEMA, CHECK_SCHEMA, ChangeRow, Changes, Finding, KnobRow, LIST_SCHEMA, List, STATUS_SCHEMA, Settable, Status,
+    StatusEntry, TuneCheck,
+};
+use hairpin_report::{Options, tune_changes, tune_check, tune_knobs, tune_list, tune_status};
+use insta::assert_snapshot;
+use serde_json::json;
+
+const TOOL: &str = "hairpin 0.1.0";
+
+fn fits(text: String) -> String {
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "a line is wider than 80 columns:\n{text}");
+    text
+}
+
+fn settable(safe: bool) -> Settable {
+    Settable {
+        mechanism: "How long the device may wait after a received packet before it interrupts, to gather more.".into(),
+        effect: "Each blocking round trip waits up to this long for the interrupt, on either side. 0 interrupts at once.".into(),
+        cost: "An interrupt per packet.".into(),
+        risk: "A flood of small packets keeps a core in interrupts.".into(),
+        needs: "CAP_NET_ADMIN, and a device that coalesces.".into(),
+        reference: "ethtool(8)".into(),
+        values: "a whole number from 0 to 4294967295".into(),
+        safe,
+        lasts: "boot".into(),
+        of_interface: true,
+        profiles: BTreeMap::from([("latency".into(), "0".into()), ("throughput".into(), "50".into())]),
+    }
+}
+
+fn list() -> List {
+    let row = |name: &str, summary: &str, now, unread: Option<&str>, change| KnobRow {
+        name: name.into(),
+        summary: summary.into(),
+        now,
+        unread: unread.map(str::to_owned),
+        change,
+    };
+    let knobs = vec![
+        row(
+            "rx_usecs",
+            "How long the device may wait after a received packet before it interrupts",
+            Some(json!(8)),
+            None,
+            Some(settable(true)),
+        ),
+        row("qdisc", "The queueing discipline at the interface's root", None, None, Some(settable(false))),
+        row(
+            "tcp_rmem_bytes",
+            "Receive buffer of a TCP connection: least, at first, most",
+            Some(json!([4096, 131072, 6291456])),
+            None,
+            Some(settable(true)),
+        ),
+        row(
+            "mitigations",
+            "What the kernel does about each vulnerability that this CPU has",
+            Some(json!({"spectre_v2": "Mitigation: \u{1b}[31m"})),
+            None,
+            None,
+        ),
+        row(
+            "cpu_dma_latency_us",
+            "The longest wake-up from idle that the processes of this host allow",
+            None,
+            Some("/dev/cpu_dma_latency: Permission denied"),
+            None,
+        ),
+    ];
+    List { schema: LIST_SCHEMA.into(), tool: TOOL.into(), knobs }
+}
+
+#[test]
+fn every_setting_and_all_of_one() {
+    assert_snapshot!(fits(tune_list(&list(), &Options::default())));
+    let mut one = list();
+    one.knobs.truncate(2);
+    assert_snapshot!(fits(tune_knobs(&one, &Options::default())));
+}
+
+fn finding(name: &str, stake_ns: u64, at_boot: bool) -> Finding {
+    Finding {
+        name: name.into(),
+        now: "nobody demands short wake-ups".into(),
+        better: "a demand of 0 us".into(),
+        effect: "A blocking round trip loses the way out of idle at every wake-up.".into(),
+        stake_ns,
+        cost: "All cores stay awake.".into(),
+        fix: if at_boot {
+            "isolcpus=LIST on the kernel's command line"
+        } else {
+            "sudo hairpin tune apply cpu_dma_latency_us=0 --while -- COMMAND"
+        }
+        .into(),
+        or: (!at_boot).then(|| "sudo hairpin tune apply idle_states=0 (until it is reverted)".into()),
+        at_boot,
+    }
+}
+
+#[test]
+fn what_stands_in_the_way() {
+    let mut check = TuneCheck {
+        schema: CHECK_SCHEMA.into(),
+        tool: TOOL.into(),
+        hostname: "alpha".into(),
+        interface: Some("eth0".into()),
+        profile: "latency".into(),
+        findings: vec![finding("cpu_dma_latency_us", 45_000, false), finding("isolated_cpus", 0, true)],
+        fine: vec!["rx_usecs".into(), "tcp_autocorking".into()],
+        unread: BTreeMap::from([(
+            "cpu_dma_latency_us".into(),
+            "/dev/cpu_dma_latency: Permission denied (os error 13); run as root".into(),
+        )]),
+    };
+    assert_snapshot!(fits(tune_check(&check, &Options::default())));
+    (check.findings, check.interface) = (Vec::new(), None);
+    check.unread.clear();
+    assert_snapshot!(fits(tune_check(&check, &Options::default())));
+}
+
+fn change(knob: &str, place: &str, outcome: &str, why: Option<&str>) -> ChangeRow {
+    let why = why.map(str::to_owned);
+    ChangeRow { knob: knob.into(), place: place.into(), from: "8".into(), to: "0".into(), outcome: outcome.into(), why }
+}
+
+fn changes(action: &str, changes: Vec<ChangeRow>) -> Changes {
+    Changes { schema: CHANGES_SCHEMA.into(), tool: TOOL.into(), action: action.into(), changes, notes: Vec::new() }
+}
+
+#[test]
+fn a_diff_and_what_became_of_it() {
+    let places =
+        [("rx_usecs", "rx-usecs of eth0"), ("scaling_governor", "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor")];
+    let plan = changes("plan", places.map(|(knob, place)| change(knob, place, "planned", None)).into());
+    assert_snapshot!(fits(tune_changes(&plan, &Options::default())));
+    let refused = change("rx_usecs", "rx-usecs of eth0", "refused", Some("rx-usecs of eth0: wanted 0, but it is 8"));
+    let applied =
+        changes("apply", vec![refused, change("tcp_autocorking", "/proc/sys/net/ipv4/tcp_autocorking", "applied", None)]);
+    assert_snapshot!(fits(tune_changes(&applied, &Options::default())));
+    let theirs = change(
+        "rx_usecs",
+        "rx-usecs of eth0",
+        "changed",
+        Some("somebody else changed it since, to 3: --force puts it back to 8 all the same"),
+    );
+    let mut reverted =
+        changes("revert", vec![theirs, change("tcp_autocorking", "/proc/sys/net/ipv4/tcp_autocorking", "reverted", None)]);
+    reverted.notes.push("entry 0001 of 2026-11-20T11:50:10.000000Z: the host has booted since, nothing of it is left".into());
+    assert_snapshot!(fits(tune_changes(&reverted, &Options::default())));
+    assert_snapshot!(tune_changes(&changes("plan", vec![]), &Options::default()));
+}
+
+#[test]
+fn what_the_journal_says() {
+    let entry = |id: u32, state: &str| StatusEntry {
+        id,
+        state: state.into(),
+        started: "2026-11-20T11:50:10.000000Z".into(),
+        command: ["hairpin", "tune", "apply", "rx_usecs=0", "-i", "eth0"].map(str::to_owned).into(),
+        changes: vec![change("rx_usecs", "rx-usecs of eth0", "applied", None)],
+        why: None,
+    };
+    let damaged = StatusEntry {
+        started: String::new(),
+        command: vec![],
+        changes: vec![],
+        why: Some("its first line is damaged".into()),
+        ..entry(3, "damaged")
+    };
+    let mut status = Status {
+        schema: STATUS_SCHEMA.into(),
+        tool: TOOL.into(),
+        journal: "/var/lib/hairpin/journal".into(),
+        holder: None,
+        entries: vec![entry(1, "kept"), entry(2, "orphaned"), damaged],
+    };
+    assert_snapshot!(fits(tune_status(&status, &Options::default())));
+    (status.entries, status.holder) = (Vec::new(), Some("process 7: hairpin tune apply".into()));
+    assert_snapshot!(fits(tune_status(&status, &Options::default())));
+}
