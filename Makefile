@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo test bench-peers bench-packet bench-niq bench-explain
+.PHONY: help demo test bench-peers bench-packet bench-niq bench-explain bench-load
 .DEFAULT_GOAL := help
 
 help:
@@ -11,6 +11,7 @@ help:
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'
 	@echo 'make bench-niq    the emulated NIC: its own cost, a published table in real time, polling against interrupts; the record goes to runs/'
 	@echo 'make bench-explain  what the hooks of hairpin explain take, and whether the stages add up; the record goes to runs/'
+	@echo 'make bench-load   how late the open loop of hairpin load sends, and a stall seen from due and from sent; the record goes to runs/'
 
 demo:
 	@. ./scripts/setup.sh && cargo build --package hairpin-cli --bin hairpin && exec "$${CARGO_TARGET_DIR:-target}/debug/hairpin" demo
@@ -29,3 +30,6 @@ bench-niq:
 
 bench-explain:
 	@scripts/bench-explain.sh
+
+bench-load:
+	@scripts/bench-load.sh

@@ -16,6 +16,7 @@ pub mod fit;
 pub mod floor;
 pub mod frames;
 pub mod histogram;
+pub mod load;
 pub mod pcie;
 pub mod progress;
 pub mod recorder;

@@ -11,6 +11,7 @@ use hairpin_record::check::{self, Check};
 use hairpin_record::explain::{self, Explain};
 use hairpin_record::floor::{self, Comparison, FitReport, Floor, Sizes};
 use hairpin_record::histogram::Decoded;
+use hairpin_record::load::{self, Load};
 use hairpin_record::pcie::{self, Primitives, Probe};
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
@@ -36,6 +37,7 @@ fn published_schemas_are_those_of_the_code() {
     published::<Primitives>(pcie::PRIMITIVES_SCHEMA, "hairpin.floor-pcie-primitives-1.json");
     published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
     published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
+    published::<Load>(load::SCHEMA, "hairpin.load-1.json");
     published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
 }
 

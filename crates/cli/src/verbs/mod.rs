@@ -14,6 +14,7 @@ mod explain;
 mod explain_attached;
 mod floor;
 mod floor_pcie;
+mod load;
 mod paths;
 mod ping;
 mod runs;
@@ -55,6 +56,8 @@ pub enum Verb {
     Bounce(Box<bounce::Bounce>),
     /// Frames per second sent, received and bounced without loss, per packet io and frame size
     Stream(Box<stream::Stream>),
+    /// Round trips against the rate at which requests are due, from the due time and from the send, up to saturation and its knee
+    Load(Box<load::Load>),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -76,6 +79,7 @@ impl Verb {
             Verb::Floor(floor) => floor.run(),
             Verb::Bounce(bounce) => bounce.run(),
             Verb::Stream(stream) => stream.run(),
+            Verb::Load(load) => load.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

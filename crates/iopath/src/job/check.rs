@@ -9,6 +9,7 @@ use super::{Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule};
 use crate::inet::FIRST_ROTATED;
 use crate::option::Options;
 use crate::path::{IoPath, Speaks};
+use crate::schedule::Arrivals;
 
 /// What a path, a policy or this program cannot do of what a job asks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,6 +136,23 @@ pub enum JobError {
     /// A schedule with several requests in flight.
     #[error("--pace keeps one request in flight, so --outstanding {0} does not go with it")]
     PaceOutstanding(u32),
+    /// A path that is busy with one request at a time.
+    #[error(
+        "{0} opens a connection for each request and is busy with it until that is closed, so no schedule can go on meanwhile: use --path tcp"
+    )]
+    NoOpen(&'static str),
+    /// Two schedules.
+    #[error("an open loop has a schedule of its own, so --pace does not go with it")]
+    OpenPace,
+    /// A rate of an open loop that is none.
+    #[error("an open loop takes more than 0 and up to 10,000,000 requests per second")]
+    Rate,
+    /// Requests of several sizes on a path that carries one.
+    #[error("{0} carries requests of one size, and this recording has several: use --path udp or --path unix-dgram")]
+    OneSize(&'static str),
+    /// A recording that several threads would have to share.
+    #[error("a recording is replayed by one thread, not {0}: use --threads 1, with as many --flows as you like")]
+    ReplayThreads(u32),
     /// A rate that is none.
     #[error("--pace takes more than 0 and up to 1,000,000,000 requests per second")]
     Pace,
@@ -202,6 +220,17 @@ impl Job {
         Ok(())
     }
 
+    /// The most requests in flight on one flow that both paths take and the payloads tell apart.
+    pub fn most_outstanding(&self) -> u32 {
+        let [client, server] = [&self.spec.client, &self.spec.server].map(|side| side.path.max_outstanding());
+        client.min(server).min(probe::max_outstanding(self.smallest() as usize))
+    }
+
+    /// The smallest payload of either way in bytes.
+    fn smallest(&self) -> u32 {
+        self.open.as_ref().map_or(self.request, |open| open.smallest).min(self.request).min(self.reply)
+    }
+
     fn check_numbers(&self) -> Result<(), JobError> {
         let zero = [
             ("threads", self.threads == 0),
@@ -219,8 +248,30 @@ impl Job {
         if self.pace.is_some() && self.outstanding > 1 {
             return Err(JobError::PaceOutstanding(self.outstanding));
         }
+        self.check_open()?;
         match self.sched {
             Schedule::Fifo(priority) if !(1..=99).contains(&priority) => Err(JobError::Priority(priority)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_open(&self) -> Result<(), JobError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let path = self.spec.client.path;
+        if self.pace.is_some() {
+            return Err(JobError::OpenPace);
+        }
+        if !(open.per_s > 0.0 && open.per_s <= 1e7) {
+            return Err(JobError::Rate);
+        }
+        if path.is_busy_with_one() {
+            return Err(JobError::NoOpen(path.name()));
+        }
+        if open.smallest != self.request && !path.takes_any_size() {
+            return Err(JobError::OneSize(path.name()));
+        }
+        match (&open.arrivals, self.threads) {
+            (Arrivals::Replay { .. }, 2..) => Err(JobError::ReplayThreads(self.threads)),
             _ => Ok(()),
         }
     }
@@ -240,7 +291,7 @@ impl Job {
         if outstanding > limit {
             return Err(JobError::PathOutstanding { path: name, outstanding, limit });
         }
-        let size = self.request.min(self.reply);
+        let size = self.smallest();
         let limit = probe::max_outstanding(size as usize);
         match outstanding > limit {
             true => Err(JobError::Outstanding { size, outstanding, limit }),
@@ -332,6 +383,7 @@ mod tests {
             count: None,
             warmup: Nanos::from_millis(100),
             pace: None,
+            open: None,
             timeout: Nanos::from_secs(5),
             cpus: Sides::default(),
             sched: Schedule::Other,
