@@ -48,8 +48,8 @@ pub struct Load {
     /// With --schedule poisson: the same intervals again for the same number; a random one if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Replay a recording: a file of lines time,size in seconds and bytes
-    #[arg(long, value_name = "CSV", conflicts_with_all = ["rate", "schedule", "seed", "size", "request", "sizes", "duration", "count"])]
+    /// Replay a recording: a file of lines time,size in seconds and bytes; --size is then that of the replies
+    #[arg(long, value_name = "CSV", conflicts_with_all = ["rate", "schedule", "seed", "request", "sizes", "duration", "count"])]
     replay: Option<PathBuf>,
     /// Fill the same link with N TCP streams meanwhile
     #[arg(long, value_name = "tcp:N", value_parser = bulk)]

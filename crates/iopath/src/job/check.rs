@@ -150,6 +150,11 @@ pub enum JobError {
     /// Requests of several sizes on a path that carries one.
     #[error("{0} carries requests of one size, and this recording has several: use --path udp or --path unix-dgram")]
     OneSize(&'static str),
+    /// Requests of several sizes to a peer that returns each as it came.
+    #[error(
+        "an echo service or reflector returns what it gets, and this recording has several sizes: replies of one size take a hairpin server"
+    )]
+    EchoSizes,
     /// A recording that several threads would have to share.
     #[error("a recording is replayed by one thread, not {0}: use --threads 1, with as many --flows as you like")]
     ReplayThreads(u32),
@@ -267,6 +272,9 @@ impl Job {
         if path.is_busy_with_one() {
             return Err(JobError::NoOpen(path.name()));
         }
+        if open.smallest != self.request && self.plain_peer {
+            return Err(JobError::EchoSizes);
+        }
         if open.smallest != self.request && !path.takes_any_size() {
             return Err(JobError::OneSize(path.name()));
         }
@@ -370,6 +378,32 @@ impl Job {
 mod tests {
     use super::*;
     use crate::job::Sides;
+
+    #[test]
+    fn what_an_open_loop_cannot_is_refused() {
+        use crate::schedule::{Arrivals, OpenLoop};
+        let open = |spec: &str| Job {
+            open: Some(OpenLoop { per_s: 1000.0, arrivals: Arrivals::Fixed, smallest: 64 }),
+            outstanding: 64,
+            ..job(spec)
+        };
+        assert_eq!(open("udp").check(false), Ok(()));
+        assert_eq!(Job { pace: Some(1.0), outstanding: 1, ..open("udp") }.check(false), Err(JobError::OpenPace));
+        assert_eq!(Job { outstanding: 1, ..open("tcp-crr") }.check(false), Err(JobError::NoOpen("tcp-crr")));
+        for per_s in [0.0, -1.0, f64::NAN, 1.1e7, f64::INFINITY] {
+            let open_loop = open("udp").open.map(|open| OpenLoop { per_s, ..open });
+            assert_eq!(Job { open: open_loop, ..open("udp") }.check(false), Err(JobError::Rate), "{per_s}");
+        }
+        let sizes = |spec: &str| Job { open: open(spec).open.map(|open| OpenLoop { smallest: 20, ..open }), ..open(spec) };
+        assert_eq!(sizes("unix-dgram").check(false), Ok(()));
+        assert_eq!(sizes("tcp").check(false), Err(JobError::OneSize("tcp")));
+        assert_eq!(Job { plain_peer: true, ..sizes("udp") }.check(false), Err(JobError::EchoSizes));
+        // The smallest payload tells the fewest requests apart.
+        let short =
+            Job { open: open("udp").open.map(|open| OpenLoop { smallest: 1, ..open }), outstanding: 1_000, ..open("udp") };
+        assert!(matches!(short.check(false), Err(JobError::Outstanding { size: 1, .. })));
+        assert_eq!((open("memory").most_outstanding(), short.most_outstanding()), (1, 128));
+    }
 
     fn job(spec: &str) -> Job {
         Job {
