@@ -147,18 +147,19 @@ fn signal(pid: u32, name: &str) {
     assert!(done.success(), "kill -{name} {pid}");
 }
 
-/// Half of what a closed loop does, room for one request in flight, and the server's process stopped for 10 ms in the middle.
+/// Half of what a closed loop does, room for one request in flight, and the server's process stopped for 10 ms in the middle. Both sides sleep while they
+/// wait and go before whatever else runs here (SCHED_FIFO, as far as this user may), so that a busy host is no stall of its own.
 fn stalled_server() {
     if !can("load: a stall of the server", two_cpus(), "it takes CPUs 0 and 1") {
         return;
     }
     let home = Home::new();
-    let both = "--link loopback --path udp:spin --cpu 0,1 --warmup 200ms";
+    let both = "--link loopback --path udp:block --sched fifo:20 --cpu 0,1 --warmup 200ms";
     let mut said = Vec::new();
     for _ in 0..TRIES {
         let closed = home.json(&format!("ping {both} --duration 500ms --no-store"));
         let half = (number(&rows(&closed)[0]["transactions_per_s"]) / 2.0) as u64;
-        let running = home.start(&format!("load {both} --outstanding 1 --rate {half} --duration 2s --json"));
+        let running = home.start(&format!("load {both} --outstanding 1 --rate {half} --duration 4s --json"));
         let server = worker_on(running.pid(), "1");
         sleep(Duration::from_millis(1_200));
         signal(server, "STOP");

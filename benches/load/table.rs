@@ -9,14 +9,14 @@ use hairpin_units::Quantile;
 use crate::Options;
 use crate::stall::Stalled;
 
-/// One round of a cell: lateness in ns.
+/// One round of a cell: lateness in ns, where there are enough requests for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Round {
-    pub(crate) p50: u64,
-    pub(crate) p95: u64,
-    pub(crate) p99: u64,
+    pub(crate) p50: Option<u64>,
+    pub(crate) p95: Option<u64>,
+    pub(crate) p99: Option<u64>,
     /// p95 of those that were not due in a stall.
-    pub(crate) undisturbed_p95: u64,
+    pub(crate) undisturbed_p95: Option<u64>,
     /// How many, and their share of the time; nothing is known of a client that sleeps.
     pub(crate) stalls: Option<(u64, f64)>,
 }
@@ -28,8 +28,7 @@ fn quantile(percent: f64) -> Result<Quantile, String> {
 impl Round {
     /// From the loop itself.
     pub(crate) fn from(all: &Times, undisturbed: &Times, stalls: (u64, u64), measured_ns: u64) -> Result<Round, String> {
-        let of =
-            |times: &Times, percent| times.quantile(quantile(percent)?).ok_or_else(|| format!("too few requests for p{percent}"));
+        let of = |times: &Times, percent| -> Result<_, String> { Ok(times.quantile(quantile(percent)?)) };
         Ok(Round {
             p50: of(all, 50.0)?,
             p95: of(all, 95.0)?,
@@ -44,9 +43,7 @@ impl Round {
         let row = load.results.first().and_then(|curve| curve.rates.first()).ok_or("the record has no row")?;
         let decode = |text: &str| Decoded::decode(text).map_err(|e| e.to_string());
         let (all, undisturbed) = (decode(&row.histograms.lateness)?, decode(&row.histograms.lateness_undisturbed)?);
-        let of = |times: &Decoded, percent| {
-            times.quantile(quantile(percent)?).ok_or_else(|| format!("too few requests for p{percent}"))
-        };
+        let of = |times: &Decoded, percent| -> Result<_, String> { Ok(times.quantile(quantile(percent)?)) };
         Ok(Round {
             p50: of(&all, 50.0)?,
             p95: of(&all, 95.0)?,
@@ -67,17 +64,21 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// The median of the rounds.
-    fn median(&self, of: impl Fn(&Round) -> u64) -> u64 {
-        let mut all: Vec<u64> = self.rounds.iter().map(of).collect();
+    /// The median of the rounds that have it; `None` if one has not.
+    fn median(&self, of: impl Fn(&Round) -> Option<u64>) -> Option<u64> {
+        let mut all = self.rounds.iter().map(of).collect::<Option<Vec<u64>>>()?;
         all.sort_unstable();
-        all.get(all.len() / 2).copied().unwrap_or(0)
+        all.get(all.len() / 2).copied()
     }
 
     /// True if the bound does not hold, or nothing was measured.
     pub(crate) fn missed(&self) -> bool {
-        self.bound_ns.is_some_and(|bound| self.rounds.is_empty() || self.median(|round| round.undisturbed_p95) > bound)
+        self.bound_ns.is_some_and(|bound| self.median(|round| round.undisturbed_p95).is_none_or(|p95| p95 > bound))
     }
+}
+
+fn shown(ns: Option<u64>) -> String {
+    ns.map_or("-".into(), |ns| ns.to_string())
 }
 
 /// Both tables.
@@ -108,10 +109,10 @@ pub(crate) fn text(cells: &[Cell], stalls: &[Stalled], options: &Options) -> Str
             "{:<10} {:>7} {:>7} {:>7} {:>7} {:>7} {:>8} {:>8} {:>6}",
             cell.name,
             cell.per_s,
-            cell.median(|round| round.p50),
-            cell.median(|round| round.p95),
-            cell.median(|round| round.p99),
-            cell.median(|round| round.undisturbed_p95),
+            shown(cell.median(|round| round.p50)),
+            shown(cell.median(|round| round.p95)),
+            shown(cell.median(|round| round.p99)),
+            shown(cell.median(|round| round.undisturbed_p95)),
             per_s,
             share,
             verdict

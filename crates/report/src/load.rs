@@ -251,13 +251,17 @@ fn sections(load: &Load) -> Vec<Section> {
     filled.chain(ended(load.error.as_deref(), load.interrupted)).collect()
 }
 
+/// Requests that could not leave on time, if they are this share of those due; fewer are in the record.
+const WORTH: f64 = 0.001;
+
 /// Requests that could not leave on time: in the RTT from due, but for those that never left.
 fn waited(row: &LoadRow) -> Vec<String> {
     let mut parts = Vec::new();
-    if row.found_no_room > 0 {
+    let worth = |count: u64| count as f64 > row.due as f64 * WORTH;
+    if worth(row.found_no_room) {
         parts.push(format!("{} of {} found no room and were sent as soon as there was", row.found_no_room, row.due));
     }
-    if row.unsent > 0 {
+    if worth(row.unsent) {
         parts
             .push(format!("{} of {} were never sent and are in no figure, where they would be the slowest", row.unsent, row.due));
     }
