@@ -352,6 +352,7 @@ fn udp_job(request: u32, reply: u32) -> Job {
         count: None,
         warmup: Nanos::from_millis(1),
         pace: None,
+        open: None,
         timeout: Nanos::from_secs(5),
         cpus: Sides::default(),
         sched: Schedule::Other,

@@ -193,6 +193,7 @@ impl Work {
                     count: self.count,
                     warmup: self.warmup,
                     pace: self.pace,
+                    open: None,
                     timeout: self.timeout,
                     cpus: self.cpu.unwrap_or_default(),
                     sched: self.sched,

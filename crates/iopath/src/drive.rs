@@ -5,11 +5,15 @@
 //!                          │       └ fold samples, publish, ask the neighbouring core how far it is: counted in gap_ns
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
+//! Closed and paced loops are here; the open one is in `open`.
 //! Inside a block nothing allocates, locks, logs or formats, and no branch asks what was known before: path, wait policy, pace and clock
 //! are types.
 
 mod content;
 mod flight;
+mod open;
+#[cfg(test)]
+mod open_tests;
 #[cfg(test)]
 mod script;
 #[cfg(test)]
@@ -28,7 +32,8 @@ use self::content::{fill_pattern, is_sound};
 use self::flight::{Flight, Stray};
 pub use self::work::{Between, Counts, End, Found, Work};
 use crate::endpoint::{Endpoint, Marks};
-use crate::pace::Pace;
+use crate::pace::{Kind, Pace};
+use crate::stalls::Stalls;
 
 /// A block ends after so many transactions …
 pub const BLOCK_TRANSACTIONS: usize = 65_536;
@@ -38,8 +43,10 @@ pub const BLOCK_NS: u64 = 100_000_000;
 const CLOCK_TOLERANCE_NS: f64 = 50.0;
 /// The rate must have been watched for so long before a disagreement means anything, in ns.
 const CLOCK_BASELINE_NS: u64 = 200_000_000;
-/// No datagram is given up earlier, in ns.
+/// No datagram is given up earlier, in ns …
 const LEAST_PATIENCE_NS: u64 = 10_000_000;
+/// … and none of an open loop, whose question is how long a server that stands still keeps requests waiting: given up, they would be no RTT.
+const OPEN_PATIENCE_NS: u64 = 100_000_000;
 /// While nothing is known of the round trip, as the initial retransmission timeout of RFC 6298, in ns.
 const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
 /// Untimed transactions after each gap: caches, branch predictors and the other side settle.
@@ -110,6 +117,8 @@ struct Loop<'a, E, C, P, M> {
     /// The last request that ended was answered, not given up.
     answered: bool,
     silence: u64,
+    /// Of an open loop that spins.
+    stalls: Stalls,
 }
 
 /// Runs `work` over `endpoint` and returns what was found, whatever ended it.
@@ -146,6 +155,7 @@ pub fn drive<E: Endpoint, C: Clock, P: Pace, M: Marks>(
         paused: now,
         answered: true,
         silence: 0,
+        stalls: Stalls::new(clock, P::KIND == Kind::Open),
     };
     // Written once here, so that no page fault happens inside a block.
     this.stamps.resize(BLOCK_TRANSACTIONS, Stamp::default());
@@ -159,9 +169,13 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let mut end = self.warm_up();
         // Whatever warm-up met is not part of the figures.
         self.flight.begin();
+        self.pace.begin();
         self.uncounted = self.counts.sent;
         (self.counts, self.silence) = (Counts::default(), 0);
-        let mut recorder = Recorder::new(self.work.duration_ns.map(Nanos), P::PACED, self.work.thread);
+        let mut recorder = Recorder::new(self.work.duration_ns.map(Nanos), P::KIND != Kind::Closed, self.work.thread);
+        if P::KIND == Kind::Open {
+            recorder = recorder.with_lateness();
+        }
         let began = self.clock.now();
         self.between.begins(began);
         let ends = self.work.duration_ns.map_or(Ticks::NEVER, |ns| began.plus(self.clock.to_ticks(ns)));
@@ -198,6 +212,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
                 end = Some(End::Failed(error));
             }
         }
+        self.counts.unsent = self.pace.unsent();
         Found {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
             recorder,
@@ -217,6 +232,9 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(End::Done);
         }
+        if P::KIND == Kind::Open && self.pace.is_over() {
+            return Some(End::Done);
+        }
         if self.clock.now() >= ends {
             // A run shorter than the timeout ends before it can pass: nothing but silence is no result either.
             return Some(match self.counts.sent {
@@ -230,10 +248,10 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
     /// Folds the samples of a block and hands them on.
     fn publish(&mut self, recorder: &mut Recorder, facts: BlockFacts, began: Ticks) -> io::Result<()> {
         let stamps = &self.stamps[..self.kept];
-        recorder.fold(facts, samples(self.clock, stamps, began));
+        recorder.fold(facts, samples(self.clock, &self.stalls, stamps, began));
         self.counts.longest_silence_ns = self.clock.to_ns(self.silence);
-        self.patience = patience(self.clock, recorder.rtt()).unwrap_or(self.patience);
-        self.between.block(recorder, &self.counts, &mut samples(self.clock, stamps, began))
+        self.patience = patience::<C, P>(self.clock, recorder.rtt()).unwrap_or(self.patience);
+        self.between.block(recorder, &self.counts, &mut samples(self.clock, &self.stalls, stamps, began))
     }
 
     /// Blocks that are thrown away, so that the first kept one finds everything warm.
@@ -248,7 +266,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             let (_, end) = self.block(ends, u64::MAX);
             self.marks.fold(false);
             self.stamps[..self.kept].iter().for_each(|stamp| rtt.record(self.clock.to_ns(stamp.rtt)));
-            self.patience = patience(self.clock, &rtt).unwrap_or(self.patience);
+            self.patience = patience::<C, P>(self.clock, &rtt).unwrap_or(self.patience);
             if end.is_some() {
                 return end;
             }
@@ -266,7 +284,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let (kept, counts, silence) = (self.kept, self.counts, self.silence);
         self.untimed(1);
         let core_rtt = self.between.meet_neighbour();
-        if !P::PACED {
+        if P::KIND != Kind::Every {
             self.untimed(SETTLE);
         }
         // Late replies and duplicates of measured requests may have come meanwhile.
@@ -285,7 +303,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             let now = self.clock.now();
             let deadline = now.plus(if E::LOSSY { self.patience.min(self.timeout) } else { self.timeout });
             self.look_after(now);
-            if !self.send(0, None).unwrap_or(false) {
+            if !self.send(0, None, self.work.request).unwrap_or(false) {
                 break;
             }
             while self.flight.live() > 0 && self.clock.now() < deadline && !self.between.stopped() {
@@ -314,7 +332,11 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             run: ends,
             budget: left.min(self.work.block.min(BLOCK_TRANSACTIONS) as u64) as usize,
         };
-        let result = if P::PACED { self.paced_block(limits) } else { self.closed_block(limits) };
+        let result = match P::KIND {
+            Kind::Closed => self.closed_block(limits),
+            Kind::Every => self.paced_block(limits),
+            Kind::Open => self.open_block(limits),
+        };
         let end = match result {
             Ok(()) => None,
             Err(Cut::Stopped) => Some(End::Stopped),
@@ -333,7 +355,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             // One turn of this for each reply; more at the start, and after requests were lost or the path was full.
             while left > 0 && self.flight.live() < most && self.last_stamp < limits.block {
                 flow = self.flight.with_room(flow);
-                if !self.send(flow, None)? {
+                if !self.send(flow, None, self.work.request)? {
                     full = true;
                     break;
                 }
@@ -358,7 +380,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         while self.kept < limits.budget && self.clock.now() < limits.block {
             let Some(due) = self.idle(limits.run)? else { break };
             self.look_after(self.last_stamp);
-            while !self.send(flow, Some(due))? {
+            while !self.send(flow, Some(due), self.work.request)? {
                 self.turn()?;
             }
             while self.flight.live() > 0 {
@@ -397,9 +419,9 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         }
     }
 
-    /// Sends one request; `false` if the path is full.
+    /// Sends one request of `len` bytes; `false` if the path is full.
     #[inline(always)]
-    fn send(&mut self, flow: u32, due: Option<Ticks>) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
         let place = self.flight.next(flow);
         let sequence = place.sequence;
         let (cookie, verify) = (self.work.cookie, self.work.verify);
@@ -411,7 +433,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         };
         let sent = self.clock.start();
         self.marks.begin(sent);
-        if !self.endpoint.send(flow, self.work.request, fill, self.marks)? {
+        if !self.endpoint.send(flow, len, fill, self.marks)? {
             return Ok(false);
         }
         self.flight.launch(flow, place, sent, due.unwrap_or(sent));
@@ -526,13 +548,20 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
 }
 
 /// How long to wait for a datagram, in ticks, from what is known of the round trip.
-fn patience<C: Clock>(clock: &C, rtt: &Times) -> Option<u64> {
+fn patience<C: Clock, P: Pace>(clock: &C, rtt: &Times) -> Option<u64> {
     let slow = rtt.quantile(Quantile::P999).unwrap_or(rtt.max());
-    (rtt.count() > 0).then(|| clock.to_ticks(slow.saturating_mul(10).max(LEAST_PATIENCE_NS)))
+    let least = if P::KIND == Kind::Open { OPEN_PATIENCE_NS } else { LEAST_PATIENCE_NS };
+    (rtt.count() > 0).then(|| clock.to_ticks(slow.saturating_mul(10).max(least)))
 }
 
-fn samples<'a, C: Clock>(clock: &'a C, stamps: &'a [Stamp], began: Ticks) -> impl Iterator<Item = Sample> + 'a {
+fn samples<'a, C: Clock>(
+    clock: &'a C,
+    stalls: &'a Stalls,
+    stamps: &'a [Stamp],
+    began: Ticks,
+) -> impl Iterator<Item = Sample> + 'a {
     stamps.iter().map(move |stamp| Sample {
+        stalled: stalls.holds(stamp.due),
         due_ns: clock.to_ns(stamp.due.since(began)),
         sent_ns: clock.to_ns(stamp.sent.since(began)),
         rtt_ns: clock.to_ns(stamp.rtt),

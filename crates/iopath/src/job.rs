@@ -10,6 +10,7 @@ use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::JobError;
+use crate::schedule::OpenLoop;
 use crate::spec::Spec;
 
 /// One row: a path at one size, and how it is to be measured.
@@ -17,7 +18,7 @@ use crate::spec::Spec;
 pub struct Job {
     /// The path of both sides.
     pub spec: Spec,
-    /// Payload of a request in bytes.
+    /// Payload of a request in bytes; the largest, where an open loop has several.
     pub request: u32,
     /// Payload of a reply in bytes.
     pub reply: u32,
@@ -35,6 +36,9 @@ pub struct Job {
     pub warmup: Nanos,
     /// Requests per second on a schedule; `None`: closed loop.
     pub pace: Option<f64>,
+    /// Requests on a schedule, however many are in flight: the client's affair. `None`: closed loop, or `pace`.
+    #[serde(default)]
+    pub open: Option<OpenLoop>,
     /// Silence that ends the run.
     pub timeout: Nanos,
     /// The first CPU of each side; its threads take the following ones.

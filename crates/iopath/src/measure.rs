@@ -30,7 +30,7 @@ use crate::endpoint::{Endpoint, NoMarks};
 use crate::flows::{Carrier, Flows};
 use crate::job::{Address, Job, Listen, Schedule};
 use crate::option::DELAY;
-use crate::pace::{Closed, Every};
+use crate::pace::{Closed, Every, Open};
 use crate::path::PathError;
 use crate::spec::SideSpec;
 
@@ -198,7 +198,8 @@ impl ClientRun<'_> {
         let job = self.job;
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
-        let (longest, policy) = (job.request as usize, job.spec.client.clone());
+        let longest = job.request as usize;
+        let policy = self.timed(&job.spec.client);
         match self.clock {
             AnyClock::Tsc(clock) => self.on_threads(clock, flows, |clock, flows, work, between| {
                 over_wait(clock, flows, &policy, ClientLoop { clock, job, work, between, longest })
@@ -207,6 +208,21 @@ impl ClientRun<'_> {
                 over_wait(clock, flows, &policy, ClientLoop { clock, job, work, between, longest })
             }),
         }
+    }
+
+    /// The policy of an open loop: a receive call that sleeps knows no due time, so that one sleeps in poll(2) instead, and says so.
+    fn timed(&mut self, spec: &SideSpec) -> SideSpec {
+        if self.job.open.is_none() || spec.policy.takes_many() {
+            return spec.clone();
+        }
+        self.found.side.granted.push(Granted {
+            side: Side::Client,
+            option: "wait".into(),
+            asked: spec.policy.name().into(),
+            got: Policy::Poll.name().into(),
+            why: "an open loop waits for a reply or for the next due time, and a receive call knows of none".into(),
+        });
+        SideSpec { policy: Policy::Poll, ..spec.clone() }
     }
 
     /// Runs the loop over one endpoint that is made on the spot, for paths that are more than descriptors.
@@ -276,6 +292,10 @@ impl ClientRun<'_> {
             mine.duplicates += theirs.duplicates;
             mine.reordered += theirs.reordered;
             mine.corrupt += theirs.corrupt;
+            mine.full += theirs.full;
+            mine.unsent += theirs.unsent;
+            mine.stalls += theirs.stalls;
+            mine.stalled_ns += theirs.stalled_ns;
             mine.longest_silence_ns = mine.longest_silence_ns.max(theirs.longest_silence_ns);
             found.exchanges += one.exchanges;
             found.gap_ns = found.gap_ns.max(one.gap_ns);
@@ -484,7 +504,7 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
     // The first threads take what does not divide evenly.
     let share = |count: u64| count / u64::from(threads) + u64::from(u64::from(thread) < count % u64::from(threads));
     Work {
-        request: job.request as usize,
+        request: job.open.as_ref().map_or(job.request, |open| open.smallest) as usize,
         reply: job.reply as usize,
         flows,
         outstanding: job.outstanding,
@@ -550,9 +570,14 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
     work: Work,
     between: &mut dyn Between,
 ) -> Found {
-    match job.pace {
-        None => drive(endpoint, clock, Closed, marks, work, between),
-        Some(per_s) => {
+    match (&job.open, job.pace) {
+        (None, None) => drive(endpoint, clock, Closed, marks, work, between),
+        (Some(open), _) => {
+            let schedule = open.share(work.thread, job.threads, job.request);
+            let pace = Open::new(clock.clone(), schedule, job.spec.client.policy.sleeps());
+            drive(endpoint, clock, pace, marks, work, between)
+        }
+        (None, Some(per_s)) => {
             // The rate is that of the run; its threads share it.
             let pace = Every::new(clock.clone(), per_s / f64::from(job.threads), job.spec.client.policy.sleeps());
             drive(endpoint, clock, pace, marks, work, between)

@@ -1,24 +1,80 @@
 //! When the next request leaves: as soon as the reply is there, or on a schedule whose due times are kept.
+//!
+//! ```text
+//!   closed   the next request leaves when a reply has come
+//!   every    due at a fixed rate, one in flight, idle between                             due times begin anew after each block
+//!   open     due on a schedule, however many are in flight, received meanwhile            the schedule stands still between blocks
+//! ```
+
+mod open;
 
 use hairpin_sys::clock::{Clock, Ticks, monotonic_ns};
 use hairpin_sys::thread;
 
+pub use self::open::Open;
+
+/// How requests follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// On a reply.
+    Closed,
+    /// On time, one in flight.
+    Every,
+    /// On time, however many are in flight.
+    Open,
+}
+
+/// The next request of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// When it is due; [`Ticks::NEVER`] once the schedule is over.
+    pub at: Ticks,
+    /// Its payload in bytes.
+    pub size: u32,
+}
+
 /// A schedule of requests.
 pub trait Pace {
-    /// True if requests are due at fixed times, one in flight, idle between.
-    const PACED: bool;
+    /// Which of the three it is.
+    const KIND: Kind;
     /// Waits until the next request is due and returns that time; with no schedule there is nothing to wait for. Returns early, with
     /// `None`, when `until` has passed or a signal ended the wait; the request is still due then.
     fn wait(&mut self, until: Ticks) -> Option<Ticks>;
-    /// The schedule begins anew, one interval from now: time spent between blocks makes no request late.
+    /// A block begins. [`Kind::Every`]: the schedule begins anew, one interval from now, so that time spent between blocks makes no request late.
+    /// [`Kind::Open`]: it goes on where it stood when it was [paused](Pace::pause), so that what was late by then is as late now.
     fn restart(&mut self);
+
+    /// [`Kind::Open`]: the next request, sent or not.
+    #[inline(always)]
+    fn next(&self) -> Due {
+        Due { at: Ticks::NEVER, size: 0 }
+    }
+    /// [`Kind::Open`]: the next request has been sent.
+    #[inline(always)]
+    fn advance(&mut self) {}
+    /// [`Kind::Open`]: the schedule stands still from `at` until it is [restarted](Pace::restart).
+    fn pause(&mut self, _at: Ticks) {}
+    /// [`Kind::Open`]: measuring begins, and the schedule with it; what the warm-up left unsent is forgotten.
+    fn begin(&mut self) {}
+    /// [`Kind::Open`]: the run is over. How many requests were due and never sent.
+    fn unsent(&mut self) -> u64 {
+        0
+    }
+    /// [`Kind::Open`]: every request of the schedule has been sent.
+    fn is_over(&self) -> bool {
+        false
+    }
+    /// [`Kind::Open`]: the thread gives up its core while it waits.
+    fn sleeps(&self) -> bool {
+        false
+    }
 }
 
 /// Closed loop: the next request leaves when a reply has come.
 pub struct Closed;
 
 impl Pace for Closed {
-    const PACED: bool = false;
+    const KIND: Kind = Kind::Closed;
 
     #[inline(always)]
     fn wait(&mut self, _until: Ticks) -> Option<Ticks> {
@@ -46,7 +102,7 @@ impl<C: Clock> Every<C> {
 }
 
 impl<C: Clock> Pace for Every<C> {
-    const PACED: bool = true;
+    const KIND: Kind = Kind::Every;
 
     fn wait(&mut self, until: Ticks) -> Option<Ticks> {
         loop {

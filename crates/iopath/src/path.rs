@@ -48,6 +48,14 @@ pub trait IoPath: Sync {
     fn fixed_payload(&self) -> Option<u32> {
         None
     }
+    /// True if each request may have a size of its own, as in a recording.
+    fn takes_any_size(&self) -> bool {
+        false
+    }
+    /// True if a request occupies the thread until it is answered, so that no schedule can go on meanwhile.
+    fn is_busy_with_one(&self) -> bool {
+        false
+    }
     /// The most requests in flight on one flow.
     fn max_outstanding(&self) -> u32 {
         u32::MAX

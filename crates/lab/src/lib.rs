@@ -5,6 +5,7 @@
 //!   link      another host, loopback, a veth pair        demo   what `hairpin demo` measures
 //!   worker    the process in which a side is measured    side   how its parent sees it    server   whoever answers
 //!   serve     sessions of remote clients                 message, session   what all of them say to each other, and how
+//!   load      round trips against the rate at which requests are due         bulk     TCP streams that fill the link meanwhile
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
 //!   rings     the packet rings that a worker holds       io         how they are asked for
 //!   attached  an application that already runs, watched in the kernel
@@ -23,6 +24,7 @@
 
 pub mod attached;
 pub mod bounce;
+mod bulk;
 pub mod check;
 pub mod compare;
 pub mod demo;
@@ -33,6 +35,7 @@ pub mod floor;
 pub mod io;
 pub mod knobs;
 pub mod link;
+pub mod load;
 pub mod message;
 pub mod pcie;
 pub mod ping;

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use hairpin_iopath::job::{Address, Job, Listen};
 use hairpin_record::bounce::Bounced;
 use hairpin_record::frames::Rings;
+use hairpin_record::load::OpenFound;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{ClockFacts, CpuSide, FlowFacts, Granted, HostFacts, Pcie, Quantiles, Row, TcpSide};
 use hairpin_record::warning::Note;
@@ -23,9 +24,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::io::IoSpec;
 
+mod bulk;
 mod packets;
 mod traced;
 
+pub use bulk::{BulkReport, BulkWork};
 pub use packets::{AskRings, BounceReport, BounceWork, Count, InterfaceFacts, Send, StreamCounts, StreamReport, Work};
 pub use traced::Half;
 
@@ -89,6 +92,8 @@ pub enum Order {
     Stream(Box<Work>),
     /// Bounce what comes to the open rings until stopped.
     Bounce(Box<BounceWork>),
+    /// Be one end of streams that fill the link, until stopped.
+    Bulk(BulkWork),
     /// Read an interface's address and counters.
     Interface(String),
     /// No more rows: finish the raw file.
@@ -104,6 +109,8 @@ pub enum Namespace {
     NewUser,
     /// New ones in the user namespace of that process.
     JoinUser(u32),
+    /// The network namespace of that process.
+    JoinNetwork(u32),
 }
 
 /// One end of a veth pair.
@@ -202,6 +209,8 @@ pub enum Answer {
     },
     /// What was bounced.
     Bounced(Box<BounceReport>),
+    /// What this end of the bulk streams carried.
+    Bulk(BulkReport),
     /// An interface.
     Interface(InterfaceFacts),
     /// It could not be done; nothing was measured.
@@ -230,6 +239,9 @@ pub struct ClientReport {
     pub error: Option<String>,
     /// Relative change of the clock's rate over the row, in parts per 10^9.
     pub drift_ppb: Option<f64>,
+    /// What an open loop found beside the row.
+    #[serde(default)]
+    pub open: Option<Box<OpenFound>>,
 }
 
 /// What the server's side saw.

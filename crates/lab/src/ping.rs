@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use hairpin_iopath::job::{Job, JobError, Reflector};
 use hairpin_iopath::path::{LinkKind, Speaks, Support};
+use hairpin_iopath::replay::ReplayError;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{self, Row, Run};
 use hairpin_sys::netlink::Netlink;
@@ -189,6 +190,15 @@ pub enum PingError {
         /// What happened.
         why: String,
     },
+    /// Streams beside the measured flow.
+    #[error("{0}")]
+    Bulk(String),
+    /// Streams beside a flow that leaves this host.
+    #[error("--bulk fills a link of this host: use --link loopback or --link veth")]
+    BulkElsewhere,
+    /// A recording that cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// Ctrl-C before anything was measured.
     #[error("stopped before anything was measured")]
     Interrupted,
@@ -210,6 +220,7 @@ impl PingError {
     pub fn blame(&self) -> Blame {
         match self {
             PingError::Job { .. } | PingError::Unsupported { .. } | PingError::Cpu { .. } => Blame::Usage,
+            PingError::BulkElsewhere | PingError::Replay(_) => Blame::Usage,
             PingError::Lacking { .. } => Blame::Missing,
             PingError::Side(side) if side.missing() => Blame::Missing,
             _ => Blame::Failed,
@@ -345,6 +356,7 @@ pub(crate) mod tests {
             count: None,
             warmup: Nanos::from_millis(500),
             pace: None,
+            open: None,
             timeout: Nanos::from_secs(5),
             cpus: Sides::default(),
             sched: Schedule::Other,

@@ -200,6 +200,7 @@ mod tests {
             rtt_ns: 5000 + n % 911,
             sequence: u32::MAX - n as u32,
             flow: n as u32 % 3,
+            stalled: false,
         }
     }
 
@@ -235,7 +236,8 @@ mod tests {
             let (found, block) = (found.unwrap(), read / 65_536);
             let time = |column| found.get_long(column).unwrap() as u64;
             let number = |column| found.get_uint(column).unwrap();
-            let got = Sample { sent_ns: time(0), due_ns: time(1), rtt_ns: time(2), sequence: number(3), flow: number(4) };
+            let (sent_ns, due_ns, rtt_ns) = (time(0), time(1), time(2));
+            let got = Sample { sent_ns, due_ns, rtt_ns, sequence: number(3), flow: number(4), stalled: false };
             assert_eq!((got, number(5), number(6)), (sample(read), block as u32 % 2, u32::from(block > 2)));
             read += 1;
         }

@@ -201,6 +201,14 @@ impl Server {
         }
     }
 
+    /// The process of a worker of ours.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match self {
+            Server::Worker { side, .. } => Some(side.pid()),
+            Server::Remote { .. } | Server::Silent(_) => None,
+        }
+    }
+
     /// True if it shares this host with the client.
     pub(crate) fn is_here(&self) -> bool {
         matches!(self, Server::Worker { .. })

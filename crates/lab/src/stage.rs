@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite, Sides};
+use hairpin_iopath::schedule::OpenLoop;
 use hairpin_record::run::{ClockFacts, Hosts, Link};
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::Signals;
@@ -136,7 +137,8 @@ impl Stage {
         signals: &Signals,
         watcher: &mut dyn Watcher,
     ) -> Result<Measured, RowEnd> {
-        let peer: Address = self.server.plan(job)?;
+        // The schedule is the client's affair.
+        let peer: Address = self.server.plan(&Job { open: None, ..job.clone() })?;
         self.client.clear_stop();
         self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32 })?;
         let mut watch = Watch::new(job);
@@ -306,7 +308,8 @@ impl Watch {
     fn new(job: &Job) -> Watch {
         let now = Instant::now();
         // A paced run has nothing to say between two requests.
-        let interval = job.pace.map_or(Duration::ZERO, |per_s| Duration::from_secs_f64((1.0 / per_s).min(86_400.0)));
+        let interval_s = job.pace.map(|per_s| 1.0 / per_s).or(job.open.as_ref().map(OpenLoop::longest_gap_s));
+        let interval = Duration::from_secs_f64(interval_s.unwrap_or(0.0).min(86_400.0));
         Watch {
             path: job.spec.to_string(),
             going: false,

@@ -14,6 +14,9 @@ use hairpin_iopath::drive::Counts;
 use hairpin_iopath::job::{Address, FrameTimes, Job, Listen};
 use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, Observer, ServerFound, ServerRun, cpu_of};
 use hairpin_iopath::path::PathError;
+use hairpin_iopath::replay;
+use hairpin_iopath::schedule::{Arrivals, OpenLoop};
+use hairpin_record::load::OpenFound;
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side};
@@ -29,10 +32,11 @@ use hairpin_sys::thread;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::{Bytes, Nanos, Picos};
 
+use crate::bulk;
 use crate::link::{CLIENT_END, SERVER_END};
 use crate::message::{
-    Answer, AskRings, BounceReport, BounceWork, ClientReport, End, Failure, InterfaceFacts, Namespace, Order, ServerReport,
-    StreamReport, Work,
+    Answer, AskRings, BounceReport, BounceWork, BulkWork, ClientReport, End, Failure, InterfaceFacts, Namespace, Order,
+    ServerReport, StreamReport, Work,
 };
 use crate::raw::{RawRow, RawWriter};
 use crate::rings::{self, Open, Opened};
@@ -141,6 +145,7 @@ impl Worker {
             Order::Rings(ask) => self.open_rings(ask.as_deref()),
             Order::Stream(work) => self.stream(&work),
             Order::Bounce(work) => self.bounce(&work),
+            Order::Bulk(work) => self.bulk(work),
             Order::Interface(name) => interface(&name).map(Answer::Interface).map_err(failed),
             Order::End => match self.raw.take() {
                 Some(raw) => raw.finish().map(|()| Answer::Done).map_err(failed),
@@ -154,6 +159,10 @@ impl Worker {
             Namespace::New => netns::enter_new(false),
             Namespace::NewUser => netns::enter_new(true),
             Namespace::JoinUser(pid) => netns::join_user_of(pid),
+            Namespace::JoinNetwork(pid) => {
+                let unread = || Sysfs::Unread("only the network namespace was joined".into());
+                netns::join_network_of(pid).map(|()| netns::Entered { sysfs: unread() })
+            }
         };
         let entered = entered.map_err(|error| Failure { message: error.to_string(), missing: true })?;
         // A change of credentials clears the parent-death signal.
@@ -217,6 +226,12 @@ impl Worker {
         Ok(Answer::Streamed(Box::new(StreamReport { counts: ran.counts, lost: ran.lost, cpu, error: ran.error })))
     }
 
+    fn bulk(&mut self, work: BulkWork) -> Result<Answer, Failure> {
+        let channel = &mut self.channel;
+        let report = bulk::run(work, &self.stop, |address| channel.send(&Answer::Ready(address)).map_err(io::Error::other));
+        report.map(Answer::Bulk).map_err(failed)
+    }
+
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
         self.untell();
         let teller = Teller::new(&mut self.channel, job, Side::Server, &self.allowed, None);
@@ -259,6 +274,7 @@ impl Worker {
     fn measure(&mut self, job: &Job, peer: Address, index: u32) -> Result<Answer, Failure> {
         self.untell();
         let raw = self.raw.as_mut().map(|raw| (raw, index));
+        let job = &with_recording(job)?;
         let teller = Teller::new(&mut self.channel, job, Side::Client, &self.allowed, raw);
         let mut run = ClientRun {
             job,
@@ -311,7 +327,18 @@ impl Worker {
         if found.counts.lost > 0 {
             warnings.push(Warning::Loss { lost: found.counts.lost, sent: found.counts.sent });
         }
+        let mut open = None;
         if let Some(recorder) = found.recorder {
+            open = OpenFound::distributions(&recorder).map(|found_by| {
+                let counts = &found.counts;
+                Box::new(OpenFound {
+                    sent: counts.sent,
+                    unsent: counts.unsent,
+                    found_no_room: counts.full,
+                    stalls: (counts.stalls, counts.stalled_ns),
+                    ..found_by
+                })
+            });
             if recorder.suspects() > 0 {
                 warnings.push(Warning::ClockSuspect { blocks: recorder.suspects() });
             }
@@ -320,8 +347,8 @@ impl Worker {
         row.niq = found.side.pcie.map(|client| Box::new(niq(job, client, found.own_ns, found.stalled, &row.rtt_ns)));
         // What a round trip itself takes is no stop.
         let silence = Nanos(found.counts.longest_silence_ns);
-        if silence >= STOPPED_AFTER && silence.0 > 2 * row.rtt_ns.p99.or(row.rtt_ns.p50).unwrap_or(0) && row.pace_per_s.is_none()
-        {
+        let paced = row.pace_per_s.is_some() || (job.open.is_some() && job.spec.client.policy.sleeps());
+        if silence >= STOPPED_AFTER && silence.0 > 2 * row.rtt_ns.p99.or(row.rtt_ns.p50).unwrap_or(0) && !paced {
             warnings.push(Warning::Stopped { gap: silence });
         }
         row.warnings = warnings.iter().map(Warning::note).collect();
@@ -331,8 +358,23 @@ impl Worker {
             stopped: found.stopped,
             error: found.error.or(error.map(|error| error.to_string())),
             drift_ppb: found.drift_ppb,
+            open,
         }
     }
+}
+
+/// The job with the recording that it replays, which is read where it is needed.
+fn with_recording(job: &Job) -> Result<Job, Failure> {
+    let mut job = job.clone();
+    if let Some(OpenLoop { arrivals: Arrivals::Replay { file, arrivals }, smallest, .. }) = &mut job.open {
+        let read = replay::load(file).map_err(failed)?;
+        // Buffers and table are made for these.
+        if read.iter().any(|one| !(*smallest..=job.request).contains(&one.size)) {
+            return Err(failed(format_args!("{} has changed since it was read first", file.display())));
+        }
+        *arrivals = read.into();
+    }
+    Ok(job)
 }
 
 /// What was emulated, and what the client's driver did.

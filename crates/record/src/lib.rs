@@ -19,6 +19,7 @@ pub mod floor;
 pub mod frames;
 pub mod histogram;
 pub mod paired;
+pub mod load;
 pub mod pcie;
 pub mod progress;
 pub mod recorder;

@@ -28,6 +28,17 @@ pub struct Sample {
     pub sequence: u32,
     /// The request's flow.
     pub flow: u32,
+    /// Due while the client's core stood still, as far as that was watched for.
+    pub stalled: bool,
+}
+
+/// How late requests of an open loop were sent: sent - due.
+#[derive(Clone, Debug)]
+pub struct Lateness {
+    /// All of them.
+    pub all: Times,
+    /// Those that were not due while the client's core stood still.
+    pub undisturbed: Times,
 }
 
 /// Begin, end and neighbourhood of a block.
@@ -48,6 +59,7 @@ pub struct BlockFacts {
 pub struct Recorder {
     rtt: Times,
     from_due: Option<Times>,
+    lateness: Option<Box<Lateness>>,
     thread: u32,
     point_ns: u64,
     point: Times,
@@ -67,6 +79,7 @@ impl Recorder {
         Recorder {
             rtt: Times::new(),
             from_due: paced.then(Times::new),
+            lateness: None,
             thread,
             point_ns,
             point: Times::new(),
@@ -80,6 +93,12 @@ impl Recorder {
         }
     }
 
+    /// Keeps how late each request was sent as well.
+    pub fn with_lateness(self) -> Recorder {
+        let lateness = Lateness { all: Times::new(), undisturbed: Times::new() };
+        Recorder { lateness: Some(Box::new(lateness)), ..self }
+    }
+
     /// Folds one block. Allocates nothing.
     pub fn fold(&mut self, facts: BlockFacts, samples: impl Iterator<Item = Sample>) {
         if facts.at_ns >= self.point_at + self.point_ns {
@@ -91,6 +110,13 @@ impl Recorder {
             self.block.record(sample.rtt_ns);
             if let Some(from_due) = &mut self.from_due {
                 from_due.record(sample.rtt_ns + sample.sent_ns.saturating_sub(sample.due_ns));
+            }
+            if let Some(lateness) = &mut self.lateness {
+                let late = sample.sent_ns.saturating_sub(sample.due_ns);
+                lateness.all.record(late);
+                if !sample.stalled {
+                    lateness.undisturbed.record(late);
+                }
             }
             let slow = Slow { rtt_ns: sample.rtt_ns, at_ns: sample.sent_ns, sequence: sample.sequence };
             if self.slowest.len() < SLOWEST || self.slowest.peek().is_some_and(|fastest| slow > fastest.0) {
@@ -123,6 +149,16 @@ impl Recorder {
         &self.rtt
     }
 
+    /// The RTTs from the due time, if requests had one.
+    pub fn from_due(&self) -> Option<&Times> {
+        self.from_due.as_ref()
+    }
+
+    /// How late requests were sent, if that is kept.
+    pub fn lateness(&self) -> Option<&Lateness> {
+        self.lateness.as_deref()
+    }
+
     /// Measured time so far: the sum of the blocks.
     pub fn measured_ns(&self) -> u64 {
         self.measured_ns
@@ -140,6 +176,10 @@ impl Recorder {
         self.rtt.add(&other.rtt);
         if let (Some(mine), Some(theirs)) = (&mut self.from_due, &other.from_due) {
             mine.add(theirs);
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.lateness, &other.lateness) {
+            mine.all.add(&theirs.all);
+            mine.undisturbed.add(&theirs.undisturbed);
         }
         for block in other.blocks {
             push_bounded(&mut self.blocks, block);
@@ -204,7 +244,7 @@ mod tests {
     use super::*;
 
     fn sample(sequence: u32, sent_ns: u64, rtt_ns: u64) -> Sample {
-        Sample { due_ns: sent_ns, sent_ns, rtt_ns, sequence, flow: 0 }
+        Sample { due_ns: sent_ns, sent_ns, rtt_ns, sequence, ..Sample::default() }
     }
 
     fn block(at_ms: u64) -> BlockFacts {
@@ -242,12 +282,22 @@ mod tests {
     #[test]
     fn due_time_counts_from_when_the_request_should_have_left() {
         let mut recorder = Recorder::new(None, true, 0);
-        let late = Sample { due_ns: 1_000, sent_ns: 6_000, rtt_ns: 2_000, sequence: 0, flow: 0 };
+        let late = Sample { due_ns: 1_000, sent_ns: 6_000, rtt_ns: 2_000, ..Sample::default() };
         recorder.fold(block(0), std::iter::repeat_n(late, 20));
         let mut row = Row::default();
         recorder.finish(&mut row);
         assert_eq!(row.rtt_ns.max, Some(2_000));
         assert_eq!(row.rtt_from_due_ns.unwrap().max, Some(7_000));
+    }
+
+    #[test]
+    fn lateness_is_kept_of_all_and_of_those_that_no_stall_made_late() {
+        let mut recorder = Recorder::new(None, true, 0).with_lateness();
+        let late = |ns: u64, stalled| Sample { due_ns: 1_000, sent_ns: 1_000 + ns, stalled, ..Sample::default() };
+        recorder.fold(block(0), std::iter::repeat_n(late(50, false), 100).chain([late(9_000, true)]));
+        let found = recorder.lateness().unwrap();
+        assert_eq!((found.all.count(), found.all.max()), (101, 9_000));
+        assert_eq!((found.undisturbed.count(), found.undisturbed.max()), (100, 50));
     }
 
     #[test]

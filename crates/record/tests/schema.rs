@@ -12,6 +12,7 @@ use hairpin_record::compare::{self, Compare};
 use hairpin_record::explain::{self, Explain};
 use hairpin_record::floor::{self, Comparison, FitReport, Floor, Sizes};
 use hairpin_record::histogram::Decoded;
+use hairpin_record::load::{self, Load};
 use hairpin_record::pcie::{self, Primitives, Probe};
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
@@ -43,6 +44,7 @@ fn published_schemas_are_those_of_the_code() {
     published::<Compare>(compare::SCHEMA, "hairpin.compare-1.json");
     published::<TuneTry>(tune_try::SCHEMA, "hairpin.tune-try-1.json");
     published::<Sweep>(sweep::SCHEMA, "hairpin.sweep-1.json");
+    published::<Load>(load::SCHEMA, "hairpin.load-1.json");
     published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
     published::<List>(tune::LIST_SCHEMA, "hairpin.tune-list-1.json");
     published::<TuneCheck>(tune::CHECK_SCHEMA, "hairpin.tune-check-1.json");

@@ -181,6 +181,29 @@ pub fn join_user_of(pid: u32) -> Result<Entered, NamespaceError> {
     unshare_network(true)
 }
 
+/// Moves this process into the network namespace of process `pid`, and before that into its user namespace if that is another. /sys and the mounts stay as
+/// they are: it is for a process that only opens sockets there.
+///
+/// # Errors
+/// The process has several threads, the other one is gone or belongs to another user, or the kernel refuses.
+pub fn join_network_of(pid: u32) -> Result<(), NamespaceError> {
+    require_one_thread()?;
+    let step = "join the other worker's network namespace";
+    let gone = |source: io::Error| {
+        let remedy = format!("process {pid} must live and belong to the same user");
+        NamespaceError::Refused { step, source, remedy }
+    };
+    let same = |kind: &str| -> io::Result<bool> {
+        Ok(fs::read_link(format!("/proc/{pid}/ns/{kind}"))? == fs::read_link(format!("/proc/self/ns/{kind}"))?)
+    };
+    let network = File::open(format!("/proc/{pid}/ns/net")).map_err(gone)?;
+    if !same("user").map_err(gone)? {
+        let user = File::open(format!("/proc/{pid}/ns/user")).map_err(gone)?;
+        move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User)).map_err(|e| gone(e.into()))?;
+    }
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|e| gone(e.into()))
+}
+
 /// Sets a sysctl such as `net.ipv4.tcp_timestamps` in the network namespace that this process made, and reads it back.
 ///
 /// **Never for the initial namespace**: a process that did not call [`enter_new`] or [`join_user_of`] is refused, because it

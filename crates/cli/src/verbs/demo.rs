@@ -73,6 +73,7 @@ fn template() -> Result<Job, Failure> {
         count: None,
         warmup: Nanos::ZERO,
         pace: None,
+        open: None,
         timeout: Nanos::from_secs(5),
         cpus: Sides::default(),
         sched: Schedule::Other,

@@ -20,6 +20,7 @@ mod explain_attached;
 mod floor;
 mod floor_pcie;
 mod knobs;
+mod load;
 mod paths;
 mod ping;
 mod runs;
@@ -72,6 +73,8 @@ pub enum Verb {
     Exec(exec::Exec),
     /// Read, check and change the settings of this host that move round trips, and put them back
     Tune(Box<tune::Tune>),
+    /// Round trips against the rate at which requests are due, from the due time and from the send, up to saturation and its knee
+    Load(Box<load::Load>),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -106,6 +109,7 @@ impl Verb {
             Verb::Stream(stream) => stream.run(),
             Verb::Exec(exec) => exec.run(),
             Verb::Tune(tune) => tune.run(),
+            Verb::Load(load) => load.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

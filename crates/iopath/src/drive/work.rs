@@ -8,7 +8,7 @@ use hairpin_sys::clock::Ticks;
 /// What one thread is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Payload of a request in bytes.
+    /// Payload of a request in bytes; the smallest, where an open loop's schedule has several.
     pub request: usize,
     /// Payload of a reply in bytes.
     pub reply: usize,
@@ -91,6 +91,14 @@ pub struct Counts {
     pub corrupt: u64,
     /// Longest time without any stamp inside a block, in ns.
     pub longest_silence_ns: u64,
+    /// Open loop: requests that were due and found the table of those in flight, or the path, full.
+    pub full: u64,
+    /// Open loop: requests that were due before the end and never sent.
+    pub unsent: u64,
+    /// Open loop that spins: gaps of more than 2 us between two looks at the clock while it waited …
+    pub stalls: u64,
+    /// … and how long they were together, in ns.
+    pub stalled_ns: u64,
 }
 
 /// How a run ended.

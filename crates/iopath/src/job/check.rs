@@ -9,6 +9,7 @@ use super::{Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule};
 use crate::inet::FIRST_ROTATED;
 use crate::option::Options;
 use crate::path::{IoPath, Speaks};
+use crate::schedule::Arrivals;
 
 /// What a path, a policy or this program cannot do of what a job asks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,6 +136,28 @@ pub enum JobError {
     /// A schedule with several requests in flight.
     #[error("--pace keeps one request in flight, so --outstanding {0} does not go with it")]
     PaceOutstanding(u32),
+    /// A path that is busy with one request at a time.
+    #[error(
+        "{0} opens a connection for each request and is busy with it until that is closed, so no schedule can go on meanwhile: use --path tcp"
+    )]
+    NoOpen(&'static str),
+    /// Two schedules.
+    #[error("an open loop has a schedule of its own, so --pace does not go with it")]
+    OpenPace,
+    /// A rate of an open loop that is none.
+    #[error("an open loop takes more than 0 and up to 10,000,000 requests per second")]
+    Rate,
+    /// Requests of several sizes on a path that carries one.
+    #[error("{0} carries requests of one size, and this recording has several: use --path udp or --path unix-dgram")]
+    OneSize(&'static str),
+    /// Requests of several sizes to a peer that returns each as it came.
+    #[error(
+        "an echo service or reflector returns what it gets, and this recording has several sizes: replies of one size take a hairpin server"
+    )]
+    EchoSizes,
+    /// A recording that several threads would have to share.
+    #[error("a recording is replayed by one thread, not {0}: use --threads 1, with as many --flows as you like")]
+    ReplayThreads(u32),
     /// A rate that is none.
     #[error("--pace takes more than 0 and up to 1,000,000,000 requests per second")]
     Pace,
@@ -202,6 +225,17 @@ impl Job {
         Ok(())
     }
 
+    /// The most requests in flight on one flow that both paths take and the payloads tell apart.
+    pub fn most_outstanding(&self) -> u32 {
+        let [client, server] = [&self.spec.client, &self.spec.server].map(|side| side.path.max_outstanding());
+        client.min(server).min(probe::max_outstanding(self.smallest() as usize))
+    }
+
+    /// The smallest payload of either way in bytes.
+    fn smallest(&self) -> u32 {
+        self.open.as_ref().map_or(self.request, |open| open.smallest).min(self.request).min(self.reply)
+    }
+
     fn check_numbers(&self) -> Result<(), JobError> {
         let zero = [
             ("threads", self.threads == 0),
@@ -219,8 +253,33 @@ impl Job {
         if self.pace.is_some() && self.outstanding > 1 {
             return Err(JobError::PaceOutstanding(self.outstanding));
         }
+        self.check_open()?;
         match self.sched {
             Schedule::Fifo(priority) if !(1..=99).contains(&priority) => Err(JobError::Priority(priority)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_open(&self) -> Result<(), JobError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let path = self.spec.client.path;
+        if self.pace.is_some() {
+            return Err(JobError::OpenPace);
+        }
+        if !(open.per_s > 0.0 && open.per_s <= 1e7) {
+            return Err(JobError::Rate);
+        }
+        if path.is_busy_with_one() {
+            return Err(JobError::NoOpen(path.name()));
+        }
+        if open.smallest != self.request && self.plain_peer {
+            return Err(JobError::EchoSizes);
+        }
+        if open.smallest != self.request && !path.takes_any_size() {
+            return Err(JobError::OneSize(path.name()));
+        }
+        match (&open.arrivals, self.threads) {
+            (Arrivals::Replay { .. }, 2..) => Err(JobError::ReplayThreads(self.threads)),
             _ => Ok(()),
         }
     }
@@ -240,7 +299,7 @@ impl Job {
         if outstanding > limit {
             return Err(JobError::PathOutstanding { path: name, outstanding, limit });
         }
-        let size = self.request.min(self.reply);
+        let size = self.smallest();
         let limit = probe::max_outstanding(size as usize);
         match outstanding > limit {
             true => Err(JobError::Outstanding { size, outstanding, limit }),
@@ -320,6 +379,32 @@ mod tests {
     use super::*;
     use crate::job::Sides;
 
+    #[test]
+    fn what_an_open_loop_cannot_is_refused() {
+        use crate::schedule::{Arrivals, OpenLoop};
+        let open = |spec: &str| Job {
+            open: Some(OpenLoop { per_s: 1000.0, arrivals: Arrivals::Fixed, smallest: 64 }),
+            outstanding: 64,
+            ..job(spec)
+        };
+        assert_eq!(open("udp").check(false), Ok(()));
+        assert_eq!(Job { pace: Some(1.0), outstanding: 1, ..open("udp") }.check(false), Err(JobError::OpenPace));
+        assert_eq!(Job { outstanding: 1, ..open("tcp-crr") }.check(false), Err(JobError::NoOpen("tcp-crr")));
+        for per_s in [0.0, -1.0, f64::NAN, 1.1e7, f64::INFINITY] {
+            let open_loop = open("udp").open.map(|open| OpenLoop { per_s, ..open });
+            assert_eq!(Job { open: open_loop, ..open("udp") }.check(false), Err(JobError::Rate), "{per_s}");
+        }
+        let sizes = |spec: &str| Job { open: open(spec).open.map(|open| OpenLoop { smallest: 20, ..open }), ..open(spec) };
+        assert_eq!(sizes("unix-dgram").check(false), Ok(()));
+        assert_eq!(sizes("tcp").check(false), Err(JobError::OneSize("tcp")));
+        assert_eq!(Job { plain_peer: true, ..sizes("udp") }.check(false), Err(JobError::EchoSizes));
+        // The smallest payload tells the fewest requests apart.
+        let short =
+            Job { open: open("udp").open.map(|open| OpenLoop { smallest: 1, ..open }), outstanding: 1_000, ..open("udp") };
+        assert!(matches!(short.check(false), Err(JobError::Outstanding { size: 1, .. })));
+        assert_eq!((open("memory").most_outstanding(), short.most_outstanding()), (1, 128));
+    }
+
     fn job(spec: &str) -> Job {
         Job {
             spec: spec.parse().unwrap(),
@@ -332,6 +417,7 @@ mod tests {
             count: None,
             warmup: Nanos::from_millis(100),
             pace: None,
+            open: None,
             timeout: Nanos::from_secs(5),
             cpus: Sides::default(),
             sched: Schedule::Other,

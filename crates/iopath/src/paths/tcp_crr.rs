@@ -71,6 +71,10 @@ impl IoPath for TcpCrr {
         STREAM_LIMIT
     }
 
+    fn is_busy_with_one(&self) -> bool {
+        true
+    }
+
     fn max_outstanding(&self) -> u32 {
         1
     }

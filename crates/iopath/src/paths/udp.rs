@@ -45,6 +45,10 @@ impl IoPath for Udp {
         (if ipv6 { UDP_MAX_PAYLOAD_V6 } else { UDP_MAX_PAYLOAD_V4 }) as u32
     }
 
+    fn takes_any_size(&self) -> bool {
+        true
+    }
+
     fn probe(&self, _link: LinkKind) -> Support {
         Support::Yes
     }

@@ -48,6 +48,10 @@ impl IoPath for UnixDgram {
         DATAGRAM_LIMIT
     }
 
+    fn takes_any_size(&self) -> bool {
+        true
+    }
+
     fn probe(&self, link: LinkKind) -> Support {
         probe_local(link)
     }

@@ -31,6 +31,7 @@ pub(crate) fn job(spec: &str) -> Job {
         count: Some(200),
         warmup: Nanos::from_millis(1),
         pace: None,
+        open: None,
         timeout: Nanos::from_secs(5),
         cpus: Sides::default(),
         sched: Schedule::Other,

@@ -17,23 +17,19 @@ use hairpin_sys::wait::Wait;
 use crate::endpoint::{Endpoint, Mark, Marks, Reply};
 use crate::frames::Frames;
 use crate::frames::inet::Unsummed;
-
-/// Between two looks at the clock of a thread that spins nothing takes so long but a core that stands still, in ns.
-const STALL_NS: u64 = 2_000;
+use crate::stalls::Looks;
 
 /// When this side last looked at the clock, and how often either side found that its core had stood still.
 pub(super) struct Watch<'a, C> {
     clock: &'a C,
     shared: &'a Shared,
     side: usize,
-    least: u64,
-    looked: Cell<Ticks>,
+    looks: Cell<Looks>,
 }
 
 impl<'a, C: Clock> Watch<'a, C> {
     pub(super) fn new(clock: &'a C, shared: &'a Shared, side: Side) -> Watch<'a, C> {
-        let (side, least) = (usize::from(side == Side::Server), clock.to_ticks(STALL_NS));
-        Watch { clock, shared, side, least, looked: Cell::new(clock.now()) }
+        Watch { clock, shared, side: usize::from(side == Side::Server), looks: Cell::new(Looks::new(clock)) }
     }
 
     pub(super) fn over<W>(&self, wait: W) -> Watchful<'_, 'a, W, C> {
@@ -42,8 +38,10 @@ impl<'a, C: Clock> Watch<'a, C> {
 
     #[inline(always)]
     fn look(&self) {
-        let now = self.clock.now();
-        if now.since(self.looked.replace(now)) > self.least {
+        let mut looks = self.looks.get();
+        let stall = looks.look(self.clock.now());
+        self.looks.set(looks);
+        if stall.is_some() {
             self.shared.note_stall(self.side);
         }
     }
@@ -136,7 +134,9 @@ impl<C: Clock> Marks for Stalled<'_, '_, C> {
     #[inline(always)]
     fn begin(&mut self, sent: Ticks) {
         // What was before is no part of a transaction.
-        self.watch.looked.set(sent);
+        let mut looks = self.watch.looks.get();
+        looks.pass(sent);
+        self.watch.looks.set(looks);
         self.sent = sent;
     }
 

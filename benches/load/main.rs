@@ -1,0 +1,175 @@
+//! `make bench-load`: how late the open loop sends its requests, and what a due time shows that a send time does not.
+//!
+//! ```text
+//!   null     the loop over a path inside this process that does nothing     100,000/s: p95 of sent - due
+//!   udp      hairpin load --path udp:spin over loopback                     100,000/s: p95 of sent - due
+//!   asleep   the same with udp:block, udp:epoll and tcp:block, 1,000/s      for information: what a sleeping wait costs
+//!   stall    room for one in flight, half the saturation rate, the server's process stopped for 10 ms: p99.9 from due and from sent
+//! ```
+//! Bounds hold for requests that were not due while the client's core stood still (a gap of more than 2 us between two looks at the clock); stalls are
+//! counted beside them, with their share of time. Each cell is the median of its rounds.
+//!
+//! Exit codes: 0 every bound is met, 1 failed, 3 a bound is missed, 4 two CPUs are not here.
+
+#![forbid(unsafe_code)]
+// The parts shared with the peer benchmark have more than this one needs.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use hairpin_lab::store::rfc3339;
+use hairpin_record::load::Load;
+use hairpin_sys::thread::allowed_cpus;
+
+#[path = "../peers/children.rs"]
+mod children;
+mod null;
+mod stall;
+mod table;
+
+use table::Cell;
+
+/// Offered where lateness is bounded, per second.
+const RATE: u32 = 100_000;
+/// p95 of the lateness over a path that does nothing, in ns …
+const NULL_BOUND_NS: u64 = 100;
+/// … and over UDP.
+const UDP_BOUND_NS: u64 = 2_000;
+/// Offered to clients that sleep, per second.
+const ASLEEP: u32 = 1_000;
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench load --profile dev --`.
+#[derive(Parser)]
+struct Options {
+    /// Measured time of each round, in s
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Rounds of each cell; odd, so that the median is one of them
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// The client's CPU and the server's
+    #[arg(long, value_delimiter = ',', num_args = 2, default_value = "0,1")]
+    cpu: Vec<u32>,
+    /// Where the record goes; runs/DATE-HOST/load without it
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The hairpin to measure instead of the one just built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
+    hairpin: PathBuf,
+    /// Given by cargo bench, and not by cargo test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+enum Stop {
+    Missing(String),
+    Failed(String),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Failed(why)
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if !options.bench {
+        println!("load: a benchmark of two minutes; run it with `make bench-load`");
+        return ExitCode::SUCCESS;
+    }
+    match bench(&options) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(3),
+        Err(Stop::Missing(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(4)
+        }
+        Err(Stop::Failed(why)) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures; true if a bound is missed.
+fn bench(options: &Options) -> Result<bool, Stop> {
+    let allowed = allowed_cpus().map_err(|e| e.to_string())?;
+    if let Some(cpu) = options.cpu.iter().find(|cpu| !allowed.contains(cpu)) {
+        return Err(Stop::Missing(format!("CPU {cpu} is not allowed to this process: choose others with --cpu CLIENT,SERVER")));
+    }
+    let directory = options.out.clone().unwrap_or_else(record_directory);
+    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+
+    let mut cells = vec![null::cell(options)?];
+    let mut records = Vec::new();
+    for (path, rate, bound) in [
+        ("udp:spin", RATE, Some(UDP_BOUND_NS)),
+        ("udp:block", ASLEEP, None),
+        ("udp:epoll", ASLEEP, None),
+        ("tcp:block", ASLEEP, None),
+    ] {
+        let mut rounds = Vec::new();
+        for round in 0..options.rounds {
+            let load = offer(options, path, rate, &[])?;
+            rounds.push(table::Round::of(&load)?);
+            if round == 0 {
+                records.push((format!("{}.json", path.replace(':', "-")), load));
+            }
+        }
+        cells.push(Cell { name: path.into(), per_s: rate.into(), bound_ns: bound, rounds });
+    }
+    let stalls = stall::rounds(options)?;
+
+    let text = table::text(&cells, &stalls, options);
+    for (name, load) in &records {
+        write(&directory.join(name), &format!("{:#}\n", serde_json::json!(load)))?;
+    }
+    write(&directory.join("table.txt"), &text)?;
+    print!("{text}");
+    eprintln!("record: {}", directory.display());
+    Ok(cells.iter().any(Cell::missed))
+}
+
+/// `hairpin load` over loopback at one rate: its record, without what is not published of a host.
+fn offer(options: &Options, path: &str, rate: u32, more: &[&str]) -> Result<Load, String> {
+    let mut command = command(options, path, rate, more);
+    command.args(["--duration", &format!("{}s", options.seconds)]);
+    let limit = Duration::from_secs_f64(60.0 + 3.0 * options.seconds);
+    published(&children::run(&mut command, limit)?)
+}
+
+fn command(options: &Options, path: &str, rate: u32, more: &[&str]) -> Command {
+    let mut command = Command::new(&options.hairpin);
+    command.args(["load", "--link", "loopback", "--json", "--path", path, "--rate", &rate.to_string(), "--warmup", "0.2s"]);
+    command.args(["--cpu", &format!("{},{}", options.cpu[0], options.cpu[1])]).args(more);
+    command
+}
+
+fn published(text: &str) -> Result<Load, String> {
+    let mut load: Load = serde_json::from_str(text).map_err(|e| format!("hairpin's JSON: {e}"))?;
+    if let Some(error) = load.error {
+        return Err(format!("hairpin: {error}"));
+    }
+    for host in std::iter::once(&mut load.hosts.client).chain(&mut load.hosts.server) {
+        host.facts.remove("kernel_command_line");
+    }
+    load.command[0] = "hairpin".into();
+    Ok(load)
+}
+
+/// `runs/DATE-HOST/load` in the repository.
+fn record_directory() -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let now = rfc3339(SystemTime::now());
+    let date = now.split('T').next().unwrap_or(&now);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("load")
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,183 @@
+//! `hairpin load`.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory, ValueEnum};
+use hairpin_iopath::job::Job;
+use hairpin_lab::floor;
+use hairpin_lab::load::{self, How, Rates, Schedule, Watcher};
+use hairpin_lab::ping::Plan;
+use hairpin_model::nic::Nic;
+use hairpin_units::list;
+
+use crate::exit::{Failure, say};
+use crate::flags::{Mirror, Where, Work, cookie};
+use crate::output::{Table, TableFormat, colour, print};
+use crate::verbs::Cli;
+use crate::verbs::floor::Declared;
+use crate::verbs::ping::signals;
+
+/// Streams beside the measured flow are no more than that.
+const MOST_STREAMS: u32 = 64;
+
+/// Measure round trips against the rate at which requests are due
+#[derive(Debug, Args)]
+#[command(mut_arg("duration", |arg| arg.default_value("2s").help("Measured time of each rate")))]
+#[command(mut_arg("outstanding", |arg| arg.default_value("64").help("Room for requests in flight per flow, as far as the path has it; one that finds none waits, and its due time is kept")))]
+#[command(mut_arg("pace", |arg| arg.hide(true)), mut_arg("forever", |arg| arg.hide(true)))]
+pub struct Load {
+    #[command(flatten)]
+    to: Where,
+    #[command(flatten)]
+    mirror: Mirror,
+    /// The key that `hairpin serve` printed, in a file
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// IPv6 on --link loopback and --link veth
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// Requests per second over all flows, a row each: 1000,2000 or 1000..64000x2 or 10000..100000+10000; 10 % to 110 % of what a closed loop does if not given
+    #[arg(long, value_name = "LIST", value_parser = rates)]
+    rate: Option<RateList>,
+    /// When requests are due: at a fixed interval, or with exponential intervals as from many users
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Arrivals::Fixed)]
+    schedule: Arrivals,
+    /// With --schedule poisson: the same intervals again for the same number; a random one if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Replay a recording: a file of lines time,size in seconds and bytes; --size is then that of the replies
+    #[arg(long, value_name = "CSV", conflicts_with_all = ["rate", "schedule", "seed", "request", "sizes", "duration", "count"])]
+    replay: Option<PathBuf>,
+    /// Fill the same link with N TCP streams meanwhile
+    #[arg(long, value_name = "tcp:N", value_parser = bulk)]
+    bulk: Option<u32>,
+    #[command(flatten)]
+    work: Work,
+    /// The NIC design that the path niq is to emulate, as `hairpin floor --nic` takes it, at its published rate
+    #[arg(long, value_name = "NIC")]
+    nic: Option<Nic>,
+    #[command(flatten)]
+    output: Table,
+}
+
+/// When requests are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Arrivals {
+    /// One every interval
+    Fixed,
+    /// Exponential intervals
+    Poisson,
+}
+
+/// Rates of the rows.
+#[derive(Clone, Debug)]
+pub struct RateList(Vec<f64>);
+
+impl Load {
+    /// Measures and prints.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        let signals = signals()?;
+        let output = self.output;
+        let (plan, how) = self.plan()?;
+        let load = load::run(plan, &how, &signals, &mut Teller)?;
+        let options = hairpin_report::Options { colour: colour(), ..Default::default() };
+        print(&match output.form() {
+            TableFormat::Table => hairpin_report::load(&load, &options),
+            TableFormat::Json => hairpin_report::json(&load),
+            TableFormat::Csv => hairpin_report::load_csv(&load),
+            TableFormat::Markdown => hairpin_report::load_markdown(&load),
+        })?;
+        Ok(load.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+    }
+
+    fn plan(self) -> Result<(Plan, How), Failure> {
+        if self.work.pace.is_some() {
+            return Err(Failure::usage("load offers rates of its own: use --rate LIST"));
+        }
+        if self.work.forever {
+            return Err(Failure::usage("every rate is offered for a while: use --duration"));
+        }
+        if self.seed.is_some() && self.schedule != Arrivals::Poisson {
+            return Err(Failure::usage("--seed belongs to --schedule poisson"));
+        }
+        let schedule = match (self.replay, self.schedule, self.seed) {
+            (Some(file), ..) => Schedule::Replay(file),
+            (None, Arrivals::Fixed, _) => Schedule::Fixed,
+            (None, Arrivals::Poisson, Some(seed)) => Schedule::Poisson(seed),
+            // JSON's numbers are exact to 53 bits in most readers.
+            (None, Arrivals::Poisson, None) => Schedule::Poisson(cookie()? >> 11),
+        };
+        let rates = self.rate.map_or(Rates::Found, |RateList(rates)| Rates::Listed(rates));
+        let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
+        let rows = self.work.jobs(was_given("duration"), target.kind(), false)?;
+        // The other flags of a link would be in the way of --rate.
+        let declared = Declared { nic: self.nic, rate: None, cable: None, hops: Vec::new(), fec: None, pcie: None, vlan: false };
+        let floor = declared.is_any().then(|| declared.nic().map(|nic| floor::Declared { nic, link: declared.link() }));
+        let plan = Plan {
+            target,
+            ipv6: self.ipv6,
+            rows,
+            raw: None,
+            shown: hairpin_report::PERCENTILES.into(),
+            floor: floor.transpose()?,
+            command: std::env::args().collect(),
+        };
+        Ok((plan, How { rates, schedule, bulk: self.bulk.unwrap_or(0), fits_room: !was_given("outstanding") }))
+    }
+}
+
+fn was_given(flag: &str) -> bool {
+    let matches = Cli::command().try_get_matches().ok();
+    let load = matches.as_ref().and_then(|matches| matches.subcommand_matches("load"));
+    load.is_some_and(|load| load.value_source(flag) == Some(ValueSource::CommandLine))
+}
+
+/// Says on a terminal what is measured next, between rows.
+struct Teller;
+
+impl Watcher for Teller {
+    fn begins(&mut self, job: &Job, per_s: Option<f64>) {
+        if !io::stderr().is_terminal() {
+            return;
+        }
+        let path = hairpin_report::short_path(&job.spec.to_string());
+        match per_s {
+            None => say(format_args!("{path}: as fast as it goes, to find its rates")),
+            Some(per_s) => say(format_args!("{path}: {per_s:.6}/s")),
+        }
+    }
+}
+
+fn rates(text: &str) -> Result<RateList, String> {
+    let numbers = list::parse(text).map_err(|error| error.to_string())?;
+    match numbers.iter().find(|rate| !(1..=10_000_000).contains(*rate)) {
+        Some(rate) => Err(format!("{rate} is no rate: 1 to 10000000 requests per second")),
+        None => Ok(RateList(numbers.into_iter().map(|rate| rate as f64).collect())),
+    }
+}
+
+fn bulk(text: &str) -> Result<u32, String> {
+    let streams =
+        text.strip_prefix("tcp:").and_then(|count| count.parse().ok()).filter(|count| (1..=MOST_STREAMS).contains(count));
+    streams.ok_or_else(|| format!("\"{text}\" is no bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_grammars() {
+        assert_eq!(rates("1000..8000x2,9000").unwrap().0, [1000.0, 2000.0, 4000.0, 8000.0, 9000.0]);
+        for text in ["", "0", "-5", "1e6", "10000001", "1000..x2", "fast"] {
+            assert!(rates(text).is_err(), "{text}");
+        }
+        assert_eq!(bulk("tcp:4"), Ok(4));
+        for text in ["4", "tcp", "tcp:0", "tcp:65", "udp:1", "tcp:-1"] {
+            assert!(bulk(text).is_err(), "{text}");
+        }
+    }
+}

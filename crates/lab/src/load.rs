@@ -1,0 +1,302 @@
+//! Round trips against the rate at which requests are due: an open loop at one rate after the other, and the knee of the curve.
+//!
+//! ```text
+//!   per path and size:   closed loop, where no rates are given ──▶ what the path can do
+//!                        10 %, 20 % … 110 % of it, or the rates given, a row each ──▶ knee
+//!   --bulk tcp:N         two more workers fill the link during every row
+//! ```
+
+mod knee;
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use hairpin_iopath::job::Job;
+use hairpin_iopath::path::LinkKind;
+use hairpin_iopath::replay;
+use hairpin_iopath::schedule::{Arrivals, OpenLoop};
+use hairpin_record::load::{self, BulkFacts, Load, LoadCurve, LoadHistograms, LoadRow, OpenFound, ScheduleFacts, StallFacts};
+use hairpin_record::run::{Granted, Row};
+use hairpin_sys::signal::Signals;
+use hairpin_sys::wait::Policy;
+use hairpin_units::{Nanos, Quantile};
+
+pub use self::knee::{ACHIEVED, FACTOR};
+use crate::bulk::Bulk;
+use crate::ping::{self, NoWatcher, PingError, Plan, Target};
+use crate::row::{self, Surroundings};
+use crate::stage::{Measured, RowEnd, Stage};
+use crate::store::rfc3339;
+
+/// Rates that are offered where none are given, in parts of what a closed loop does: up to it in tenths, and beyond.
+const TENTHS: std::ops::RangeInclusive<u32> = 1..=11;
+/// How long the closed loop is run to find those, at most.
+const CLOSED: Nanos = Nanos::from_secs(1);
+
+/// What is offered.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// At which rates.
+    pub rates: Rates,
+    /// When requests are due.
+    pub schedule: Schedule,
+    /// TCP streams that fill the link meanwhile.
+    pub bulk: u32,
+    /// Room for requests in flight was not asked for: as much of the rows' as each path has.
+    pub fits_room: bool,
+}
+
+/// The rates of a curve, in requests per second.
+#[derive(Clone, Debug)]
+pub enum Rates {
+    /// These.
+    Listed(Vec<f64>),
+    /// In parts of what a closed loop does.
+    Found,
+}
+
+/// When requests are due.
+#[derive(Clone, Debug)]
+pub enum Schedule {
+    /// One every interval.
+    Fixed,
+    /// With exponential intervals, drawn from this seed.
+    Poisson(u64),
+    /// As in this file, which has one rate of its own.
+    Replay(PathBuf),
+}
+
+/// Told how it gets on, between rows.
+pub trait Watcher {
+    /// What a closed loop does is being found, or a rate is offered.
+    fn begins(&mut self, _job: &Job, _per_s: Option<f64>) {}
+}
+
+/// Offers every rate for every row of the plan. A row that fails part way ends the run: what was measured until then is in the record, with its error.
+///
+/// # Errors
+/// What keeps the first row from being measured.
+pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Load, PingError> {
+    for job in &mut plan.rows {
+        schedule(job, how)?;
+    }
+    ping::check(&plan)?;
+    if how.bulk > 0 && !matches!(plan.target, Target::Link(_)) {
+        return Err(PingError::BulkElsewhere);
+    }
+    let started = rfc3339(SystemTime::now());
+    let mut stage = Stage::set_up(&plan, None)?;
+    let (hosts, clock) = stage.facts(&plan)?;
+    let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
+    let mut load = Load {
+        schema: load::SCHEMA.into(),
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        command: plan.command.clone(),
+        started,
+        interrupted: false,
+        error: None,
+        hosts,
+        link: stage.link(&plan, mtu),
+        clock,
+        schedule: facts(&how.schedule),
+        bulk_streams: how.bulk,
+        results: Vec::new(),
+    };
+    let bulk = bulk(&plan, how, &stage)?;
+    let mut offering = Offering { plan: &plan, how, stage, bulk, signals, watcher, rows: 0 };
+    for job in &plan.rows {
+        let mut curve = LoadCurve {
+            path: job.spec.to_string(),
+            request_bytes: job.request.into(),
+            reply_bytes: job.reply.into(),
+            flows: job.flows,
+            threads: job.threads,
+            outstanding: job.outstanding,
+            ..LoadCurve::default()
+        };
+        let ended = offering.curve(job, &mut load, &mut curve);
+        let any = !curve.rates.is_empty();
+        curve.knee = knee::find(&curve.rates);
+        load.results.extend(any.then_some(curve));
+        match ended {
+            Ok(()) => {}
+            Err(RowEnd::Interrupted) if load.results.is_empty() => return Err(PingError::Interrupted),
+            Err(RowEnd::Interrupted) => load.interrupted = true,
+            Err(RowEnd::Failed(error)) if load.results.is_empty() => return Err(error),
+            Err(RowEnd::Failed(error)) => load.error = Some(format!("{}: {error}", job.spec)),
+        }
+        if load.interrupted || load.error.is_some() {
+            break;
+        }
+    }
+    Ok(load)
+}
+
+/// What all rows share, ready to offer.
+struct Offering<'a> {
+    plan: &'a Plan,
+    how: &'a How,
+    stage: Stage,
+    bulk: Option<Bulk>,
+    signals: &'a Signals,
+    watcher: &'a mut dyn Watcher,
+    rows: usize,
+}
+
+impl Offering<'_> {
+    /// One path at one size, at every rate.
+    fn curve(&mut self, job: &Job, load: &mut Load, curve: &mut LoadCurve) -> Result<(), RowEnd> {
+        let job = &ping::emulating(job, self.plan.floor.as_ref())?;
+        let rates = match (&self.how.schedule, &self.how.rates) {
+            (Schedule::Replay(_), _) => job.open.iter().map(|open| open.per_s).collect(),
+            (_, Rates::Listed(rates)) => rates.clone(),
+            (_, Rates::Found) => {
+                let saturation = self.saturation(job)?;
+                curve.saturation_per_s = Some(saturation);
+                TENTHS.map(|tenths| three_digits(saturation * f64::from(tenths) / 10.0)).collect()
+            }
+        };
+        for per_s in rates {
+            let open = job.open.clone().map(|open| OpenLoop { per_s, ..open });
+            self.watcher.begins(job, Some(per_s));
+            let (measured, bulk) = self.row(&Job { open, ..job.clone() })?;
+            load.interrupted |= measured.interrupted;
+            load.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
+            let (row, open) = self.join(job, load, measured);
+            curve.origin = row.origin;
+            let known = |granted: &&Granted| !curve.granted.contains(granted);
+            let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
+            curve.granted.extend(new);
+            curve.rates.push(offered(job, per_s, row, open, bulk));
+            if load.interrupted || load.error.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Transactions per second of a closed loop with as many requests in flight.
+    fn saturation(&mut self, job: &Job) -> Result<f64, RowEnd> {
+        self.watcher.begins(job, None);
+        let duration = Some(job.duration.map_or(CLOSED, |duration| duration.min(CLOSED)));
+        let (measured, _) = self.row(&Job { open: None, duration, count: None, ..job.clone() })?;
+        let row = measured.client.row;
+        match measured.client.error {
+            _ if measured.interrupted => Err(RowEnd::Interrupted),
+            Some(why) => Err(PingError::Row { path: row.path, why }.into()),
+            None => Ok(row.transactions_per_s),
+        }
+    }
+
+    fn row(&mut self, job: &Job) -> Result<(Measured, Option<BulkFacts>), RowEnd> {
+        if let Some(bulk) = &mut self.bulk {
+            bulk.go()?;
+        }
+        let measured = self.stage.row(job, self.rows, self.signals, &mut NoWatcher);
+        self.rows += 1;
+        let carried = self.bulk.as_mut().map(Bulk::halt).transpose();
+        Ok((measured?, carried?))
+    }
+
+    fn join(&self, job: &Job, load: &mut Load, mut measured: Measured) -> (Row, OpenFound) {
+        let open = measured.client.open.take().map(|open| *open).unwrap_or_default();
+        let around = Surroundings { hosts: &load.hosts, one_host: self.stage.server.is_here(), shown: &[Quantile::P50] };
+        (row::join(job, measured.client, measured.server, &mut load.clock, around), open)
+    }
+}
+
+/// Gives a job its schedule; rates come later, but for a recording's own.
+fn schedule(job: &mut Job, how: &How) -> Result<(), PingError> {
+    let per_s = match &how.rates {
+        Rates::Listed(rates) => rates.first().copied().unwrap_or(0.0),
+        Rates::Found => 1.0,
+    };
+    let of = |arrivals| OpenLoop { per_s, arrivals, smallest: job.request };
+    job.open = Some(match &how.schedule {
+        Schedule::Fixed => of(Arrivals::Fixed),
+        Schedule::Poisson(seed) => of(Arrivals::Poisson { seed: *seed }),
+        Schedule::Replay(file) => {
+            // Inside a mount namespace the working directory may be another.
+            let file = std::path::absolute(file)
+                .map_err(|source| PingError::Row { path: job.spec.to_string(), why: source.to_string() })?;
+            let recorded = replay::load(&file)?;
+            let sizes = recorded.iter().map(|one| one.size);
+            job.request = sizes.clone().max().unwrap_or(job.request);
+            let smallest = sizes.min().unwrap_or(job.request);
+            // It ends by itself.
+            (job.duration, job.count) = (None, None);
+            let per_s = replay::per_s(&recorded);
+            OpenLoop { per_s, arrivals: Arrivals::Replay { file, arrivals: recorded.into() }, smallest }
+        }
+    });
+    if how.fits_room {
+        job.outstanding = job.outstanding.min(job.most_outstanding());
+    }
+    Ok(())
+}
+
+fn facts(schedule: &Schedule) -> ScheduleFacts {
+    match schedule {
+        Schedule::Fixed => ScheduleFacts { kind: "fixed".into(), ..ScheduleFacts::default() },
+        Schedule::Poisson(seed) => ScheduleFacts { kind: "poisson".into(), seed: Some(*seed), file: None },
+        Schedule::Replay(file) => ScheduleFacts { kind: "replay".into(), seed: None, file: Some(file.display().to_string()) },
+    }
+}
+
+/// Both ends of the bulk streams, in the network namespaces of the two sides.
+fn bulk(plan: &Plan, how: &How, stage: &Stage) -> Result<Option<Bulk>, PingError> {
+    let Target::Link(link) = &plan.target else { return Ok(None) };
+    if how.bulk == 0 {
+        return Ok(None);
+    }
+    let apart = (link.kind() == LinkKind::Veth).then(|| stage.server.pid().map(|server| (stage.client.pid(), server))).flatten();
+    Ok(Some(Bulk::start(how.bulk, link.addresses(plan.ipv6).1, apart)?))
+}
+
+fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFacts>) -> LoadRow {
+    let watched = row.duration_ns * u64::from(row.threads);
+    let (count, total_ns) = open.stalls;
+    let share = if watched == 0 { 0.0 } else { total_ns as f64 / watched as f64 };
+    LoadRow {
+        offered_per_s: per_s,
+        achieved_per_s: row.transactions_per_s,
+        due: open.sent + open.unsent,
+        sent: open.sent,
+        unsent: open.unsent,
+        found_no_room: open.found_no_room,
+        transactions: row.transactions,
+        lost: row.lost,
+        late: row.late,
+        duplicates: row.duplicates,
+        reordered: row.reordered,
+        corrupt: row.corrupt,
+        duration_ns: row.duration_ns,
+        gap_ns: row.gap_ns,
+        rtt_from_due_ns: row.rtt_from_due_ns.unwrap_or_default(),
+        rtt_from_sent_ns: row.rtt_ns,
+        lateness_ns: open.lateness_ns,
+        lateness_undisturbed_ns: open.lateness_undisturbed_ns,
+        histograms: LoadHistograms { rtt_from_sent: row.histogram, ..open.histograms },
+        stalls: (job.spec.client.policy == Policy::Spin).then_some(StallFacts { count, total_ns, share }),
+        bulk,
+        cpu: row.cpu,
+        warnings: row.warnings,
+    }
+}
+
+/// A rate that is easy to read.
+fn three_digits(per_s: f64) -> f64 {
+    let unit = 10f64.powf(per_s.max(1e-9).log10().floor() - 2.0);
+    // Rounded again, since a unit below 1 is no binary fraction.
+    ((per_s / unit).round() * unit * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_easy_to_read() {
+        assert_eq!([123_456.0, 99_960.0, 1.2345, 0.012_345, 1e6].map(three_digits), [123_000.0, 100_000.0, 1.23, 0.0123, 1e6]);
+    }
+}

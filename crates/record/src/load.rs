@@ -1,0 +1,220 @@
+//! The schema `hairpin.load/1`: round trips against the rate at which requests are due.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::recorder::Recorder;
+use crate::run::{ClockFacts, Cpu, Granted, Hosts, Link, Origin, Quantiles};
+use crate::warning::Note;
+
+/// The name of this schema.
+pub const SCHEMA: &str = "hairpin.load/1";
+
+/// One curve per path and size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Always `hairpin.load/1`.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// The command line, argument by argument.
+    pub command: Vec<String>,
+    /// When it started, RFC 3339 in UTC.
+    pub started: String,
+    /// True if the user ended it early; what was measured until then is here.
+    pub interrupted: bool,
+    /// Why it failed part way, if it did.
+    pub error: Option<String>,
+    /// Facts of both sides.
+    pub hosts: Hosts,
+    /// What lies between the two sides.
+    pub link: Link,
+    /// The instrument's clock on the client.
+    pub clock: ClockFacts,
+    /// When requests are due.
+    pub schedule: ScheduleFacts,
+    /// TCP streams that filled the same link meanwhile.
+    pub bulk_streams: u32,
+    /// One curve per path and size, in the order measured.
+    pub results: Vec<LoadCurve>,
+}
+
+/// When requests are due.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScheduleFacts {
+    /// `fixed`, `poisson` or `replay`.
+    pub kind: String,
+    /// Of `poisson`: the same intervals again for the same seed.
+    pub seed: Option<u64>,
+    /// Of `replay`: the recording.
+    pub file: Option<String>,
+}
+
+/// What one path did at one size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadCurve {
+    /// The path spec in canonical form.
+    pub path: String,
+    /// Where the figures come from.
+    pub origin: Origin,
+    /// Payload of a request; the largest of a recording.
+    pub request_bytes: u64,
+    /// Payload of a reply.
+    pub reply_bytes: u64,
+    /// Connections or sockets over which the requests went.
+    pub flows: u32,
+    /// Measuring threads on the client.
+    pub threads: u32,
+    /// Room for requests in flight per flow; one that finds no room waits, and its due time is kept.
+    pub outstanding: u32,
+    /// The rate of a closed loop with as many requests in flight, where the rates were found from it.
+    pub saturation_per_s: Option<f64>,
+    /// The knee of the curve; `null` where there are fewer than two rates.
+    pub knee: Option<Knee>,
+    /// One row per rate, in the order measured.
+    pub rates: Vec<LoadRow>,
+    /// What was asked of the kernel and what was granted.
+    pub granted: Vec<Granted>,
+}
+
+/// Up to which rate a path keeps up. Going up from the lowest rate, a path keeps up as long as it answers `achieved_share` of what is due and the quantile
+/// of its RTT from due stays within `factor` times its least value so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Knee {
+    /// The highest rate at which it keeps up; `null`: not even the lowest.
+    pub keeps_up_per_s: Option<f64>,
+    /// The first rate at which it does not; `null`: it keeps up with all.
+    pub beyond_per_s: Option<f64>,
+    /// Why not: `achieved` or `latency`.
+    pub why: Option<String>,
+    /// The quantile of the RTT from due that is looked at: the largest up to p99 that every rate's count supports.
+    pub quantile: f64,
+    /// How many times its least value so far it may be.
+    pub factor: f64,
+    /// The share of the offered rate that must be achieved.
+    pub achieved_share: f64,
+}
+
+/// One rate offered for a while.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadRow {
+    /// The rate at which requests were due.
+    pub offered_per_s: f64,
+    /// transactions / duration.
+    pub achieved_per_s: f64,
+    /// Requests that were due within the measured time.
+    pub due: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests that were due and never sent because the run was over: they are in no distribution, and would be its slowest.
+    pub unsent: u64,
+    /// Requests that were due and found no room in the table of those in flight, or on the path: sent as soon as there was, their due time kept.
+    pub found_no_room: u64,
+    /// Requests answered.
+    pub transactions: u64,
+    /// Requests given up.
+    pub lost: u64,
+    /// Replies that came after their request was given up.
+    pub late: u64,
+    /// Replies that came a second time.
+    pub duplicates: u64,
+    /// Replies overtaken by the reply of a later request of the same flow.
+    pub reordered: u64,
+    /// Replies that were none.
+    pub corrupt: u64,
+    /// Measured time of the schedule, without `gap_ns`.
+    pub duration_ns: u64,
+    /// Time between blocks, in which the schedule stood still: the last replies of a block, folding, cache-line pings.
+    pub gap_ns: u64,
+    /// From the time the request was due → reply in the caller's buffer.
+    pub rtt_from_due_ns: Quantiles,
+    /// From the send call entered → reply in the caller's buffer.
+    pub rtt_from_sent_ns: Quantiles,
+    /// How late requests were sent: send call entered - due.
+    pub lateness_ns: Quantiles,
+    /// The same without the requests that were due while the client's core stood still.
+    pub lateness_undisturbed_ns: Quantiles,
+    /// The distributions as HDR histograms, V2 compressed, base64.
+    pub histograms: LoadHistograms,
+    /// Stalls of the client's core; `null` where it sleeps while it waits, or waits in turns of its own.
+    pub stalls: Option<StallFacts>,
+    /// What the bulk streams carried meanwhile; `null` without them.
+    pub bulk: Option<BulkFacts>,
+    /// CPU time of both sides.
+    pub cpu: Cpu,
+    /// Every way in which these figures may mislead.
+    pub warnings: Vec<Note>,
+}
+
+/// The distributions of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadHistograms {
+    /// RTT from due.
+    pub rtt_from_due: String,
+    /// RTT from sent.
+    pub rtt_from_sent: String,
+    /// Lateness.
+    pub lateness: String,
+    /// Lateness of the requests that were not due while the client's core stood still.
+    pub lateness_undisturbed: String,
+}
+
+/// Gaps of more than 2 us between two looks at the clock while a spinning client waited. One that falls into a send or receive call cannot be told from the
+/// call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StallFacts {
+    /// How many.
+    pub count: u64,
+    /// How long together.
+    pub total_ns: u64,
+    /// Their share of the measured time of all threads.
+    pub share: f64,
+}
+
+/// What the bulk streams carried during a row, its warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkFacts {
+    /// Bytes received by the server's end.
+    pub bytes: u64,
+    /// From the first byte to the last.
+    pub duration_ns: u64,
+    /// bytes × 8 / duration.
+    pub bits_per_s: f64,
+}
+
+/// What an open loop found beside what every loop finds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpenFound {
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests due and never sent.
+    pub unsent: u64,
+    /// Requests that found no room when they were due.
+    pub found_no_room: u64,
+    /// How late requests were sent.
+    pub lateness_ns: Quantiles,
+    /// The same without those due in a stall.
+    pub lateness_undisturbed_ns: Quantiles,
+    /// RTT from due and lateness, encoded.
+    pub histograms: LoadHistograms,
+    /// Stalls: how many, and how long in ns.
+    pub stalls: (u64, u64),
+}
+
+impl OpenFound {
+    /// The distributions of a recorder that keeps them.
+    pub fn distributions(recorder: &Recorder) -> Option<OpenFound> {
+        let (from_due, lateness) = (recorder.from_due()?, recorder.lateness()?);
+        Some(OpenFound {
+            lateness_ns: lateness.all.quantiles(),
+            lateness_undisturbed_ns: lateness.undisturbed.quantiles(),
+            histograms: LoadHistograms {
+                rtt_from_due: from_due.encode(),
+                rtt_from_sent: String::new(),
+                lateness: lateness.all.encode(),
+                lateness_undisturbed: lateness.undisturbed.encode(),
+            },
+            ..OpenFound::default()
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! The text of `hairpin load`: a curve per path, with its knee in a sentence.
+
+use hairpin_record::load::{Load, LoadCurve, LoadRow};
+
+use crate::Options;
+use crate::csv::{line, or_empty};
+use crate::figure::{decimals, payloads, percent, rate, us_or_blank};
+use crate::grid::{Column, Grid};
+use crate::label::{Name, labelled, short};
+use crate::notes::{Kind, Section, ended, lines, merged, refused, warnings};
+use crate::prose::{WIDTH, clean, wrap};
+use crate::table::link_words;
+use crate::{markdown, style};
+
+/// The record as a table of 80 columns per path.
+pub fn load(load: &Load, options: &Options) -> String {
+    let mut text = wrap("", &context(load), WIDTH);
+    text.push(String::new());
+    text.extend(wrap("", &heading(load), WIDTH));
+    if load.results.is_empty() {
+        text.extend([String::new(), "(no results)".into()]);
+    }
+    for curve in &load.results {
+        text.push(String::new());
+        text.push(style::paint(&title(curve), style::HEADING, options.colour));
+        text.extend(grid(load, curve).lines(options.columns(), options.colour));
+        text.push(String::new());
+        text.extend(wrap("", &knee(curve), WIDTH));
+    }
+    text.extend(lines(&sections(load), options.colour));
+    text.join("\n") + "\n"
+}
+
+/// The same for a page: GitHub-flavoured Markdown with the unit in every heading.
+pub fn load_markdown(load: &Load) -> String {
+    let mut text = vec![markdown::escape(&context(load)), String::new(), markdown::escape(&heading(load))];
+    for curve in &load.results {
+        text.extend([String::new(), markdown::escape(&title(curve)), String::new()]);
+        let Grid { columns, rows, .. } = grid(load, curve);
+        let heads: Vec<String> = columns.iter().map(Column::full_title).collect();
+        text.extend(markdown::lines(&heads, 0, rows.into_iter()));
+        text.extend([String::new(), markdown::escape(&knee(curve))]);
+    }
+    text.extend(sections(load).iter().flat_map(markdown::list));
+    text.join("\n") + "\n"
+}
+
+/// One line per path and rate, units in the header; what is not known is empty.
+pub fn load_csv(load: &Load) -> String {
+    let names = [
+        "started",
+        "link",
+        "path",
+        "request_bytes",
+        "reply_bytes",
+        "flows",
+        "outstanding",
+        "schedule",
+        "offered_per_s",
+        "achieved_per_s",
+        "due",
+        "sent",
+        "unsent",
+        "found_no_room",
+        "transactions",
+        "lost",
+        "rtt_from_due_p50_ns",
+        "rtt_from_due_p99_ns",
+        "rtt_from_due_p99.9_ns",
+        "rtt_from_due_max_ns",
+        "rtt_from_sent_p50_ns",
+        "rtt_from_sent_p99_ns",
+        "rtt_from_sent_p99.9_ns",
+        "rtt_from_sent_max_ns",
+        "lateness_p50_ns",
+        "lateness_p99_ns",
+        "lateness_p99.9_ns",
+        "lateness_max_ns",
+        "stalls",
+        "stalled_ns",
+        "bulk_bits_per_s",
+        "warnings",
+    ];
+    let mut text = vec![line(&names.map(String::from))];
+    for curve in &load.results {
+        text.extend(curve.rates.iter().map(|row| line(&fields(load, curve, row))));
+    }
+    text.join("\n") + "\n"
+}
+
+fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 32] {
+    let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
+    let [due, sent, late] = [&row.rtt_from_due_ns, &row.rtt_from_sent_ns, &row.lateness_ns];
+    [
+        load.started.clone(),
+        load.link.kind.clone(),
+        curve.path.clone(),
+        curve.request_bytes.to_string(),
+        curve.reply_bytes.to_string(),
+        curve.flows.to_string(),
+        curve.outstanding.to_string(),
+        load.schedule.kind.clone(),
+        row.offered_per_s.to_string(),
+        row.achieved_per_s.to_string(),
+        row.due.to_string(),
+        row.sent.to_string(),
+        row.unsent.to_string(),
+        row.found_no_room.to_string(),
+        row.transactions.to_string(),
+        row.lost.to_string(),
+        or_empty(due.p50),
+        or_empty(due.p99),
+        or_empty(due.p999),
+        or_empty(due.max),
+        or_empty(sent.p50),
+        or_empty(sent.p99),
+        or_empty(sent.p999),
+        or_empty(sent.max),
+        or_empty(late.p50),
+        or_empty(late.p99),
+        or_empty(late.p999),
+        or_empty(late.max),
+        or_empty(row.stalls.map(|stalls| stalls.count)),
+        or_empty(row.stalls.map(|stalls| stalls.total_ns)),
+        or_empty(row.bulk.map(|bulk| bulk.bits_per_s)),
+        codes.join(" "),
+    ]
+}
+
+fn context(load: &Load) -> String {
+    let mut parts = vec![load.tool.clone(), load.started.clone()];
+    parts.extend(link_words(&load.link));
+    let server = load.hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
+    parts.push(format!("{}{}", load.hosts.client.hostname, server.unwrap_or_default()));
+    parts.join(", ")
+}
+
+fn heading(load: &Load) -> String {
+    let schedule = match load.schedule.kind.as_str() {
+        "poisson" => format!("with exponential intervals (seed {})", load.schedule.seed.unwrap_or_default()),
+        "replay" => format!("as recorded in {}", clean(load.schedule.file.as_deref().unwrap_or("a file"))),
+        _ => "at a fixed interval".into(),
+    };
+    let bulk = match load.bulk_streams {
+        0 => String::new(),
+        1 => " One TCP stream filled the link meanwhile.".into(),
+        n => format!(" {n} TCP streams filled the link meanwhile."),
+    };
+    let stalls = if load.results.iter().any(watched) {
+        "; stalls: share of time in which the client's core stood still for more than 2 us at a time, in %"
+    } else {
+        ""
+    };
+    format!(
+        "RTT in us, from the time each request was due and from the time it was sent; requests are due {schedule}. late: sent - due, p99 in us; lost: of \
+         those sent, in %{stalls}.{bulk}"
+    )
+}
+
+fn title(curve: &LoadCurve) -> String {
+    let room = u64::from(curve.outstanding) * u64::from(curve.flows);
+    let flows = if curve.flows == 1 { String::new() } else { format!("{} flows, ", curve.flows) };
+    format!(
+        "{}  {} B, {flows}room for {room} in flight",
+        labelled(short(&curve.path), curve.origin),
+        payloads(curve.request_bytes, curve.reply_bytes)
+    )
+}
+
+fn watched(curve: &LoadCurve) -> bool {
+    curve.rates.iter().any(|row| row.stalls.is_some())
+}
+
+fn grid(load: &Load, curve: &LoadCurve) -> Grid {
+    let mut columns = vec![Column::figures("offered"), Column::figures("achieved")];
+    for group in ["RTT from due", "RTT from sent"] {
+        columns.extend(["p50", "p99", "p99.9"].map(|title| Column::figures(title).under(group)));
+    }
+    columns.extend([Column::figures("late"), Column::figures("lost")]);
+    let (stalls, bulk) = (watched(curve), load.bulk_streams > 0);
+    columns.extend(stalls.then(|| Column::figures("stalls")));
+    columns.extend(bulk.then(|| Column::figures("Gbit/s").under("bulk")));
+    let cells = |row: &LoadRow| {
+        let mut cells = vec![rate(row.offered_per_s), rate(row.achieved_per_s)];
+        for of in [&row.rtt_from_due_ns, &row.rtt_from_sent_ns] {
+            cells.extend([of.p50, of.p99, of.p999].map(|ns| us_or_blank(ns.map(|ns| ns as f64))));
+        }
+        cells.push(us_or_blank(row.lateness_ns.p99.map(|ns| ns as f64)));
+        cells.push(percent(if row.sent == 0 { 0.0 } else { row.lost as f64 / row.sent as f64 }));
+        if stalls {
+            cells.push(row.stalls.map_or(String::new(), |stalls| percent(stalls.share)));
+        }
+        if bulk {
+            cells.push(row.bulk.map_or(String::new(), |bulk| decimals(bulk.bits_per_s / 1e9)));
+        }
+        cells
+    };
+    Grid { columns, labels: 1, rows: curve.rates.iter().map(cells).collect() }
+}
+
+/// Where the curve bends, in a sentence.
+fn knee(curve: &LoadCurve) -> String {
+    let saturation = curve
+        .saturation_per_s
+        .map(|per_s| format!(" A closed loop with as many requests in flight does {}/s.", rate(per_s)))
+        .unwrap_or_default();
+    let Some(knee) = &curve.knee else {
+        return format!("One rate has no knee: offer several with --rate LIST.{saturation}");
+    };
+    let quantile = format!("p{}", (knee.quantile * 1e3).round() / 10.0);
+    let why = match knee.why.as_deref() {
+        Some("achieved") => format!("less than {} % of what was due was answered", knee.achieved_share * 100.0),
+        _ => format!("the {quantile} from due was more than {} times its least at a lower rate", knee.factor),
+    };
+    let found = match (knee.keeps_up_per_s, knee.beyond_per_s) {
+        (Some(keeps_up), Some(beyond)) => {
+            format!("The knee: it keeps up with {}/s, and at {}/s {why}.", rate(keeps_up), rate(beyond))
+        }
+        (Some(keeps_up), None) => format!("No knee: it keeps up with {}/s, the highest rate offered.", rate(keeps_up)),
+        (None, Some(beyond)) => format!("It does not keep up with {}/s, the lowest rate offered: {why}.", rate(beyond)),
+        (None, None) => "No rate was offered.".into(),
+    };
+    format!("{found}{saturation}")
+}
+
+fn sections(load: &Load) -> Vec<Section> {
+    let pairs: Vec<(&LoadCurve, &LoadRow)> =
+        load.results.iter().flat_map(|curve| curve.rates.iter().map(move |row| (curve, row))).collect();
+    let names: Vec<Name> = pairs
+        .iter()
+        .map(|(curve, row)| Name { base: short(&curve.path), size: format!("{}/s", rate(row.offered_per_s)) })
+        .collect();
+    let rows: Vec<&LoadRow> = pairs.iter().map(|(_, row)| *row).collect();
+    let curves: Vec<&LoadCurve> = load.results.iter().collect();
+    let of_curve = |curve: &&LoadCurve| Name {
+        base: short(&curve.path),
+        size: format!("{} B", payloads(curve.request_bytes, curve.reply_bytes)),
+    };
+    let curve_names: Vec<Name> = curves.iter().map(of_curve).collect();
+    let sections = [
+        Section { heading: "Not sent when due", kind: Kind::Plain, items: merged(&names, &rows, waited) },
+        Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
+        Section {
+            heading: "Asked for, not granted",
+            kind: Kind::Plain,
+            items: merged(&curve_names, &curves, |curve| refused(&curve.granted)),
+        },
+        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row: &LoadRow| &row.warnings) },
+    ];
+    let filled = sections.into_iter().filter(|section| !section.items.is_empty());
+    filled.chain(ended(load.error.as_deref(), load.interrupted)).collect()
+}
+
+/// Requests that could not leave on time, if they are this share of those due; fewer are in the record.
+const WORTH: f64 = 0.001;
+
+/// Requests that could not leave on time: in the RTT from due, but for those that never left.
+fn waited(row: &LoadRow) -> Vec<String> {
+    let mut parts = Vec::new();
+    let worth = |count: u64| count as f64 > row.due as f64 * WORTH;
+    if worth(row.found_no_room) {
+        parts.push(format!("{} of {} found no room and were sent as soon as there was", row.found_no_room, row.due));
+    }
+    if worth(row.unsent) {
+        parts
+            .push(format!("{} of {} were never sent and are in no figure, where they would be the slowest", row.unsent, row.due));
+    }
+    if parts.is_empty() { Vec::new() } else { vec![parts.join("; ")] }
+}
+
+fn strays(row: &LoadRow) -> Vec<String> {
+    let counts = [
+        (row.lost, "lost"),
+        (row.late, "late"),
+        (row.duplicates, "duplicate"),
+        (row.reordered, "reordered"),
+        (row.corrupt, "corrupt"),
+    ];
+    let parts: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if parts.is_empty() { Vec::new() } else { vec![format!("{} beside {} answered", parts.join(", "), row.transactions)] }
+}

@@ -1,0 +1,143 @@
+//! What a user reads of `hairpin load`: the golden is the text itself.
+
+use hairpin_record::histogram::Times;
+use hairpin_record::load::{self, BulkFacts, Knee, Load, LoadCurve, LoadRow, ScheduleFacts, StallFacts};
+use hairpin_record::run::{Granted, Run, Side};
+use hairpin_record::warning::Warning;
+use hairpin_report::Options;
+use insta::assert_snapshot;
+
+/// Nothing that a user reads on a terminal is wider than 80 columns.
+fn fits(text: &str) -> &str {
+    for line in text.lines() {
+        assert!(unicode_width::UnicodeWidthStr::width(line) <= 80, "{line}");
+        assert_eq!(line, line.trim_end(), "no spaces at the end");
+    }
+    text
+}
+
+fn record(results: Vec<LoadCurve>) -> Load {
+    let example: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
+    Load {
+        schema: load::SCHEMA.into(),
+        tool: example.tool,
+        command: example.command,
+        started: example.started,
+        interrupted: false,
+        error: None,
+        hosts: example.hosts,
+        link: example.link,
+        clock: example.clock,
+        schedule: ScheduleFacts { kind: "fixed".into(), ..ScheduleFacts::default() },
+        bulk_streams: 0,
+        results,
+    }
+}
+
+/// `n` times around `p50_ns`, with one in a hundred a hundred times as long.
+fn times(n: u64, p50_ns: u64) -> Times {
+    let mut times = Times::new();
+    (0..n).for_each(|i| times.record(if i % 100 == 7 { 100 * p50_ns } else { p50_ns * 9 / 10 + p50_ns * i / (5 * n) }));
+    times
+}
+
+/// Two seconds at a rate, with a share of it answered; RTTs from sent and waiting times before.
+fn row(offered_per_s: f64, answered: f64, sent_ns: u64, late_ns: u64) -> LoadRow {
+    let due = (2.0 * offered_per_s) as u64;
+    let transactions = (due as f64 * answered) as u64;
+    LoadRow {
+        offered_per_s,
+        achieved_per_s: offered_per_s * answered,
+        due,
+        sent: transactions,
+        unsent: due - transactions,
+        transactions,
+        duration_ns: 2_000_000_000,
+        rtt_from_due_ns: times(transactions, sent_ns + late_ns).quantiles(),
+        rtt_from_sent_ns: times(transactions, sent_ns).quantiles(),
+        lateness_ns: times(transactions, late_ns).quantiles(),
+        stalls: Some(StallFacts { count: 90, total_ns: 1_700_000, share: 0.000_85 }),
+        ..LoadRow::default()
+    }
+}
+
+fn curve(path: &str, rates: Vec<LoadRow>, knee: Option<Knee>) -> LoadCurve {
+    let size = 64;
+    LoadCurve {
+        path: path.into(),
+        request_bytes: size,
+        reply_bytes: size,
+        flows: 1,
+        threads: 1,
+        outstanding: 64,
+        knee,
+        rates,
+        ..LoadCurve::default()
+    }
+}
+
+fn knee(keeps_up_per_s: Option<f64>, beyond_per_s: Option<f64>, why: &str) -> Option<Knee> {
+    let why = beyond_per_s.map(|_| why.to_owned());
+    Some(Knee { keeps_up_per_s, beyond_per_s, why, quantile: 0.99, factor: 5.0, achieved_share: 0.99 })
+}
+
+#[test]
+fn a_curve_up_to_saturation() {
+    let mut rates = vec![row(20_000.0, 1.0, 9_500, 40), row(60_000.0, 1.0, 10_200, 90), row(100_000.0, 1.0, 14_000, 310)];
+    let mut beyond = row(110_000.0, 0.93, 580_000, 68_000_000);
+    beyond.found_no_room = 180_000;
+    rates.push(beyond);
+    let mut one = curve("udp:spin/udp:spin", rates, knee(Some(100_000.0), Some(110_000.0), "achieved"));
+    one.saturation_per_s = Some(100_213.4);
+    let text = hairpin_report::load(&record(vec![one]), &Options::default());
+    assert_snapshot!(fits(&text));
+}
+
+#[test]
+fn a_sleeping_client_beside_bulk_traffic_with_losses() {
+    let mut rates = vec![row(1_000.0, 1.0, 52_000, 41_000), row(2_000.0, 1.0, 50_000, 39_000)];
+    for row in &mut rates {
+        row.stalls = None;
+        row.bulk = Some(BulkFacts { bytes: 3_000_000_000, duration_ns: 2_000_000_000, bits_per_s: 12e9 });
+    }
+    rates[1].lost = 12;
+    rates[1].late = 3;
+    rates[1].warnings = vec![Warning::Loss { lost: 12, sent: 4_000 }.note()];
+    let mut one = curve("udp:block/udp:block", rates, knee(Some(2_000.0), None, ""));
+    one.granted = vec![Granted {
+        side: Side::Client,
+        option: "wait".into(),
+        asked: "block".into(),
+        got: "poll".into(),
+        why: "an open loop waits for a reply or for the next due time, and a receive call knows of none".into(),
+    }];
+    let schedule = ScheduleFacts { kind: "poisson".into(), seed: Some(7), file: None };
+    let load = Load { bulk_streams: 4, schedule, ..record(vec![one]) };
+    assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
+    assert_snapshot!(hairpin_report::load_markdown(&load));
+    assert_snapshot!(hairpin_report::load_csv(&load));
+}
+
+#[test]
+fn two_paths_none_of_which_keeps_up_and_an_early_end() {
+    let slow = |why| {
+        curve(
+            "tcp:spin/tcp:spin",
+            vec![row(5e6, 0.2, 900_000, 900_000_000), row(1e7, 0.1, 900_000, 1_900_000_000)],
+            knee(None, Some(5e6), why),
+        )
+    };
+    let bends = curve("udp:spin/tcp:block", vec![row(10.0, 1.0, 9_000, 20)], knee(Some(10.0), Some(20.0), "latency"));
+    let load = Load { interrupted: true, error: Some("no reply for 5 s".into()), ..record(vec![slow("achieved"), bends]) };
+    assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
+}
+
+#[test]
+fn a_recording_of_hostile_name_and_nothing_at_all() {
+    let one = LoadCurve { flows: 8, request_bytes: 1_200, ..curve("udp:spin/udp:spin", vec![row(800.0, 1.0, 9_000, 20)], None) };
+    let schedule = ScheduleFacts { kind: "replay".into(), seed: None, file: Some("/tmp/\u{1b}[2J a b.csv".into()) };
+    let text = hairpin_report::load(&Load { schedule, ..record(vec![one]) }, &Options::default());
+    assert!(!text.contains('\u{1b}'));
+    assert_snapshot!(fits(&text));
+    assert_snapshot!(fits(&hairpin_report::load(&record(Vec::new()), &Options::default())));
+}

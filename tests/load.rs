@@ -1,0 +1,337 @@
+//! `hairpin load` for real: curves over every path, a server that stands still, and everything that may go wrong.
+//!
+//! It has no test harness, because a harness runs tests side by side, and here each wants both cores. What cannot run here says so and is skipped; with
+//! HAIRPIN_MUST_RUN=1 that is a failure.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::panic::catch_unwind;
+use std::process::{Command, ExitCode};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use serde_json::Value;
+use support::{Home, can, links, namespaces, rows, workers_of};
+
+const TESTS: &[(&str, fn())] = &[
+    ("every path has a curve", every_path),
+    ("rates are found from what a closed loop does", found_rates),
+    ("forms of output", forms),
+    ("a stall of the server shows in the RTT from due and not in the RTT from sent", stalled_server),
+    ("a sleeping client is told from a spinning one", sleeping),
+    ("streams fill the link meanwhile and end with it", bulk),
+    ("a recording is replayed", recording),
+    ("hostile recordings are refused", hostile),
+    ("what cannot be is refused in words", usage),
+    ("Ctrl-C keeps what was measured", interrupted),
+    ("a server that dies in mid-run is an error in time", dead_server),
+    ("a remote server answers an open loop", remote),
+];
+
+/// Others of this host may be what a test looks for; one quiet run is enough.
+const TRIES: usize = 6;
+
+fn main() -> ExitCode {
+    let filter = env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let (mut passed, mut failed) = (0, 0);
+    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&filter)) {
+        if catch_unwind(test).is_ok() {
+            println!("load: {name}: ok");
+            passed += 1;
+        } else {
+            println!("load: {name}: FAILED");
+            failed += 1;
+        }
+    }
+    println!("load: {passed} passed, {failed} failed");
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// What a row must say of itself, whatever its figures.
+#[track_caller]
+fn sound(curve: &Value) {
+    for row in curve["rates"].as_array().expect("rates") {
+        let count = |name: &str| number(&row[name]);
+        assert_eq!(count("due"), count("sent") + count("unsent"), "{row:#}");
+        assert_eq!(count("transactions"), number(&row["rtt_from_due_ns"]["count"]), "{row:#}");
+        assert_eq!(count("transactions"), number(&row["lateness_ns"]["count"]), "{row:#}");
+        assert!(count("transactions") + count("lost") <= count("sent"), "{row:#}");
+        for figure in ["min", "mean", "max"] {
+            let [due, sent] = ["rtt_from_due_ns", "rtt_from_sent_ns"].map(|name| number(&row[name][figure]));
+            assert!(due + 1.0 >= sent, "none is answered sooner from due than from sent: {row:#}");
+        }
+        for name in ["rtt_from_due", "rtt_from_sent", "lateness"] {
+            assert!(row["histograms"][name].as_str().is_some_and(|text| text.len() > 20), "{row:#}");
+        }
+    }
+}
+
+fn every_path() {
+    let home = Home::new();
+    let loopback = "--path tcp:spin --path udp:block --path udp:epoll --path unix:poll --path unix-dgram --path pipe:spin --path eventfd:spin --path memory \
+                    --path niq:spin --path niq:block --path packet:spin";
+    let mut all = vec![("loopback", loopback, 11)];
+    if can("load: every path over veth", namespaces(), "AF_XDP needs root") {
+        all.push(("veth", "--path xdp:spin --path xdp:block --path packet:block --path tcp:busy-poll", 4));
+    }
+    for (link, paths, count) in all {
+        let size = if link == "loopback" { "--size 8" } else { "" };
+        let load = home.json(&format!("load --link {link} {paths} {size} --rate 500,1000 --duration 200ms --warmup 50ms"));
+        assert_eq!((&load["schema"], &load["error"]), (&"hairpin.load/1".into(), &Value::Null), "{link}");
+        assert_eq!(rows(&load).len(), count, "{load:#}");
+        for curve in rows(&load) {
+            sound(curve);
+            for row in curve["rates"].as_array().unwrap() {
+                // However busy the host: as many were due as the schedule's time holds.
+                let held = number(&row["offered_per_s"]) * number(&row["duration_ns"]) / 1e9;
+                assert!((number(&row["due"]) - held).abs() <= 2.0, "{held}: {row:#}");
+                assert!(number(&row["transactions"]) > 0.0, "{}: {row:#}", curve["path"]);
+            }
+        }
+    }
+}
+
+fn found_rates() {
+    let load =
+        Home::new().json("load --link loopback --path udp:spin --duration 100ms --warmup 50ms --schedule poisson --seed 7");
+    let [curve] = rows(&load) else { panic!("{load:#}") };
+    sound(curve);
+    assert_eq!(load["schedule"], serde_json::json!({ "kind": "poisson", "seed": 7, "file": null }));
+    let rates = curve["rates"].as_array().unwrap();
+    assert_eq!(rates.len(), 11);
+    let saturation = number(&curve["saturation_per_s"]);
+    assert!(saturation > 1_000.0);
+    assert!((number(&rates[4]["offered_per_s"]) / saturation - 0.5).abs() < 0.01, "{curve:#}");
+    assert!(!curve["knee"].is_null(), "{curve:#}");
+}
+
+fn forms() {
+    let home = Home::new();
+    let args = "load --link loopback --path tcp:spin --path udp --rate 1000,4000 --duration 100ms --warmup 20ms";
+    let table = home.hairpin(args);
+    assert_eq!(table.code, Some(0), "{table:?}");
+    assert!(table.out.contains("RTT from due") && table.out.contains("keep"), "{}", table.out);
+    assert!(table.out.lines().all(|line| line.chars().count() <= 80), "{}", table.out);
+    let csv = home.hairpin(&format!("{args} --csv"));
+    assert_eq!(csv.out.lines().count(), 5, "{csv:?}");
+    let page = home.hairpin(&format!("{args} --markdown"));
+    assert!(page.out.contains("| 1000 |"), "{page:?}");
+    assert!(!home.runs().exists(), "a curve is no run of the store");
+}
+
+/// The worker that runs on this CPU alone, once there is one.
+fn worker_on(parent: u32, cpu: &str) -> u32 {
+    let begun = Instant::now();
+    loop {
+        let on = |pid: &u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.lines().any(|line| line.strip_prefix("Cpus_allowed_list:").is_some_and(|list| list.trim() == cpu))
+        };
+        if let Some(pid) = workers_of(parent).iter().find(|pid| on(pid)) {
+            return *pid;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "no worker on CPU {cpu}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let done = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().expect("kill");
+    assert!(done.success(), "kill -{name} {pid}");
+}
+
+/// Half of what a closed loop does, room for one request in flight, and the server's process stopped for 10 ms in the middle. Both sides sleep while they
+/// wait and go before whatever else runs here (SCHED_FIFO, as far as this user may), so that a busy host is no stall of its own.
+fn stalled_server() {
+    if !can("load: a stall of the server", two_cpus(), "it takes CPUs 0 and 1") {
+        return;
+    }
+    let home = Home::new();
+    let both = "--link loopback --path udp:block --sched fifo:20 --cpu 0,1 --warmup 200ms";
+    let mut said = Vec::new();
+    for _ in 0..TRIES {
+        let closed = home.json(&format!("ping {both} --duration 500ms --no-store"));
+        let half = (number(&rows(&closed)[0]["transactions_per_s"]) / 2.0) as u64;
+        let running = home.start(&format!("load {both} --outstanding 1 --rate {half} --duration 4s --json"));
+        let server = worker_on(running.pid(), "1");
+        sleep(Duration::from_millis(1_200));
+        signal(server, "STOP");
+        sleep(Duration::from_millis(10));
+        signal(server, "CONT");
+        let load = running.done().json();
+        let row = &rows(&load)[0]["rates"][0];
+        let [due, sent] = ["rtt_from_due_ns", "rtt_from_sent_ns"].map(|name| number(&row[name]["p99.9"]) / 1e6);
+        let longest = number(&row["rtt_from_sent_ns"]["max"]) / 1e6;
+        said.push(format!("at {half}/s p99.9 from due {due:.3} ms, from sent {sent:.3} ms, longest from sent {longest:.3} ms"));
+        // One request met the stall; those behind it waited in the client.
+        if due > 5.0 && sent < 2.0 && longest > 9.0 {
+            println!("load: {}", said.last().unwrap());
+            assert_eq!(number(&row["lost"]), 0.0, "{row:#}");
+            assert!(number(&row["found_no_room"]) > 0.0, "{row:#}");
+            return;
+        }
+    }
+    panic!("in no run the stall showed from due alone: {said:#?}");
+}
+
+fn two_cpus() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default().trim().to_owned();
+    list.starts_with("0-") || list.starts_with("0,1")
+}
+
+fn sleeping() {
+    let load =
+        Home::new().json("load --link loopback --path udp:block --path udp:spin --rate 1000 --duration 300ms --warmup 50ms");
+    let [block, spin] = rows(&load) else { panic!("{load:#}") };
+    let granted = &block["granted"][0];
+    assert_eq!((&granted["option"], &granted["asked"], &granted["got"]), (&"wait".into(), &"block".into(), &"poll".into()));
+    let wait = |granted: &Value| granted["option"] == "wait";
+    assert!(!spin["granted"].as_array().unwrap().iter().any(wait), "{spin:#}");
+    assert_eq!((block["rates"][0]["stalls"].is_null(), spin["rates"][0]["stalls"].is_null()), (true, false));
+}
+
+fn bulk() {
+    let home = Home::new();
+    let mut all = vec!["loopback"];
+    if can("load: bulk over veth", links(), "this user may not make namespaces here") {
+        all.push("veth:rate=1G");
+    }
+    for link in all {
+        let running = home
+            .start(&format!("load --link {link} --path udp --rate 500,1000 --duration 300ms --warmup 50ms --bulk tcp:2 --json"));
+        let parent = running.pid();
+        let begun = Instant::now();
+        while workers_of(parent).len() < 4 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "no bulk workers");
+            sleep(Duration::from_millis(5));
+        }
+        let done = running.done();
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let load = done.json();
+        assert_eq!(load["bulk_streams"], 2);
+        for row in rows(&load)[0]["rates"].as_array().unwrap() {
+            let rate = number(&row["bulk"]["bits_per_s"]);
+            assert!(rate > 1e7, "{row:#}");
+            assert!(link == "loopback" || rate < 1.2e9, "it is the same link: {row:#}");
+        }
+        assert!(workers_of(parent).is_empty());
+    }
+    home.hairpin("load --echo 127.0.0.1:7 --path udp --rate 100 --bulk tcp:1").fails(2, &["--link"]);
+}
+
+fn recording() {
+    let home = Home::new();
+    let lines: String = (0..600).map(|n| format!("{:.6},{}\n", 1_000.0 + f64::from(n) * 0.0005, 20 + n % 5)).collect();
+    fs::write(home.file("recorded.csv"), format!("time,size\n{lines}")).unwrap();
+    let load = home.json("load --link loopback --path udp --path unix-dgram:spin --replay recorded.csv --warmup 20ms");
+    assert_eq!(load["schedule"]["kind"], "replay");
+    for curve in rows(&load) {
+        sound(curve);
+        let row = &curve["rates"][0];
+        assert_eq!((&row["due"], &row["sent"], &curve["request_bytes"]), (&600.into(), &600.into(), &24.into()), "{row:#}");
+        assert!((number(&row["offered_per_s"]) / 2_000.0 - 1.0).abs() < 0.01);
+        // As long as it was recorded, or longer where the last ones could not leave on time.
+        assert!(number(&row["duration_ns"]) >= 299.5e6, "{row:#}");
+    }
+    home.hairpin("load --link loopback --path tcp --replay recorded.csv").fails(2, &["tcp", "several", "--path udp"]);
+    fs::write(home.file("plain.csv"), "0,64\n0.001,64\n0.002,64\n").unwrap();
+    sound(&rows(&home.json("load --link loopback --path tcp --replay plain.csv --warmup 20ms"))[0]);
+}
+
+fn hostile() {
+    let home = Home::new();
+    for (name, text, part) in [
+        ("empty", "", "has none"),
+        ("one", "0,64\n", "has one"),
+        ("negative", "0,64\n-1,64\n", "negative:2"),
+        ("unsorted", "2,64\n1,64\n", "unsorted:2"),
+        ("size", "0,64\n1,70000\n", "size:2"),
+        ("binary", "\u{0}\u{1}\u{2}", "binary:1"),
+        ("moment", "5,64\n5,64\n", "one moment"),
+        ("rate", "0,64\n0.000000001,64\n", "10,000,000"),
+    ] {
+        fs::write(home.file(name), text).unwrap();
+        home.hairpin(&format!("load --link loopback --path udp --replay {name}")).fails(2, &[part]);
+    }
+    let huge: String = (0..1_000_001).map(|n| format!("{}.{:06},64\n", n / 1_000_000, n % 1_000_000)).collect();
+    fs::write(home.file("huge"), huge).unwrap();
+    home.hairpin("load --link loopback --path udp --replay huge").fails(2, &["1000000"]);
+    home.hairpin("load --link loopback --path udp --replay /dev/zero").fails(2, &["/dev/zero:1"]);
+    home.hairpin("load --link loopback --path udp --replay nowhere.csv").fails(2, &["nowhere.csv"]);
+    if can("load: a recording beyond the MTU", namespaces(), "packet sockets need root") {
+        fs::write(home.file("large"), "0,1473\n0.001,1473\n").unwrap();
+        home.hairpin("load --link veth --path packet --replay large").fails(2, &["1472", "MTU"]);
+    }
+}
+
+fn usage() {
+    let home = Home::new();
+    for (args, part) in [
+        ("load --link loopback --rate 0", "no rate"),
+        ("load --link loopback --rate 5,x", "not a number"),
+        ("load --link loopback --rate 1..9", "not a number"),
+        ("load --link loopback --rate 99999999", "no rate"),
+        ("load --link loopback --pace 5", "--rate"),
+        ("load --link loopback --forever", "--duration"),
+        ("load --link loopback --seed 5", "poisson"),
+        ("load --link loopback --bulk udp:1", "tcp:N"),
+        ("load --link loopback --path tcp-crr --rate 10", "connection"),
+        ("load --link loopback --path memory --outstanding 2 --rate 10", "at most 1"),
+        ("load --link loopback --rate 10 --replay x.csv", "cannot be used"),
+        ("load --rate 10 --path udp", "say where to"),
+    ] {
+        home.hairpin(args).fails(2, &[part]);
+    }
+}
+
+fn interrupted() {
+    let home = Home::new();
+    let running = home.start("load --link loopback --path udp --rate 1000,2000 --duration 30s --warmup 10ms --json");
+    worker_on(running.pid(), "0");
+    sleep(Duration::from_millis(700));
+    running.signal("INT");
+    let done = running.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let load = done.json();
+    assert_eq!((&load["interrupted"], &load["error"]), (&true.into(), &Value::Null));
+    let rates = rows(&load)[0]["rates"].as_array().unwrap();
+    assert_eq!(rates.len(), 1);
+    assert!(number(&rates[0]["transactions"]) > 10.0, "{load:#}");
+    sound(&rows(&load)[0]);
+}
+
+fn dead_server() {
+    let home = Home::new();
+    for path in ["udp:spin", "tcp:block", "unix-dgram"] {
+        let running = home.start(&format!(
+            "load --link loopback --path {path} --cpu 0,1 --rate 1000 --duration 30s --warmup 10ms --timeout 1s --json"
+        ));
+        let server = worker_on(running.pid(), "1");
+        sleep(Duration::from_millis(500));
+        signal(server, "KILL");
+        let begun = Instant::now();
+        let done = running.done();
+        assert_eq!(done.code, Some(1), "{path}: {done:?}");
+        assert!(begun.elapsed() < Duration::from_secs(6), "{path}: {:?}", begun.elapsed());
+        let load = done.json();
+        assert!(load["error"].is_string(), "{path}: {load:#}");
+        assert!(number(&rows(&load)[0]["rates"][0]["transactions"]) > 10.0, "{path}: what was measured until then is kept");
+    }
+}
+
+fn remote() {
+    let home = Home::new();
+    let (server, at) = home.serve("");
+    let load = home.json(&format!("load {at} --path tcp:spin --rate 1000,2000 --duration 200ms --warmup 20ms"));
+    assert_eq!(load["link"]["kind"], "host");
+    sound(&rows(&load)[0]);
+    drop(server);
+}
