@@ -12,11 +12,13 @@
 
 mod entry;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hairpin_sys::host::Host;
 use rustix::fs::{FlockOperation, flock};
@@ -35,6 +37,9 @@ pub const OF_ROOT: &str = "/var/lib/hairpin/journal";
 const LOCK: &str = "lock";
 const TEMPORARY: &str = ".tmp-";
 const SUFFIX: &str = ".jsonl";
+/// How long, and how often, a lock that may only be looked at is tried again.
+const LOOK: Duration = Duration::from_millis(10);
+const LOOKS: u32 = 10;
 /// No entry is longer.
 const MAX_ENTRY: u64 = 16 << 20;
 
@@ -201,6 +206,13 @@ impl Journal {
         if all.is_empty() || self.holder().is_some() {
             return Ok(Vec::new());
         }
+        if let Err(error) = File::open(self.dir.join(LOCK))
+            && error.kind() == io::ErrorKind::PermissionDenied
+        {
+            // Somebody else's journal: whether its process is there is all that can be seen.
+            let lives = |entry: &Entry| Path::new(&format!("/proc/{}", entry.head.pid)).exists();
+            all.retain(|found| !found.entry.as_ref().is_ok_and(lives));
+        }
         Ok(all)
     }
 
@@ -210,12 +222,23 @@ impl Journal {
     /// Another process has it, or the directory cannot be written.
     pub fn lock(&self, about: &str) -> Result<Lock, JournalError> {
         let open = || {
-            fs::create_dir_all(&self.dir)?;
-            File::options().read(true).write(true).create(true).truncate(false).open(self.dir.join(LOCK))
+            // Whatever the umask says: nobody else writes here, and nobody else can hold the lock.
+            DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
+            File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(self.dir.join(LOCK))
         };
         let mut file = open().map_err(|source| self.io(source))?;
         self.belongs_to_us()?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // Whoever only looks whether somebody has it has it for a moment too.
+        let take = || flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let mut taken = take();
+        for _ in 0..LOOKS {
+            if taken != Err(rustix::io::Errno::WOULDBLOCK) {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            taken = take();
+        }
+        match taken {
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 return Err(JournalError::Busy { holder: self.holder().unwrap_or_else(nobody) });
             }
@@ -262,18 +285,16 @@ impl Journal {
     /// # Errors
     /// Another process is at it, or the journal cannot be written.
     pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
+        let written_down: Vec<Change> = changes.iter().filter(|change| !change.address.is_held()).cloned().collect();
+        if written_down.is_empty() {
+            // Only demands that end with this process: nothing to restore, and several may make them at once.
+            return Ok(Tuning::new(host, self.clone(), None, None, changes));
+        }
         let lock = self.lock(&about.command.join(" "))?;
-        let head = Head::here(host, about);
-        let entry = Entry {
-            head,
-            changes: changes.iter().filter(|change| !change.address.is_held()).cloned().collect(),
-            kept: false,
-            unsettled: None,
-            cut: None,
-        };
-        // Only demands that end with this process: there is nothing to restore.
-        let written = if entry.changes.is_empty() { None } else { Some(self.write(&entry)?) };
-        Ok(Tuning::new(host, self.clone(), lock, written, changes))
+        let entry =
+            Entry { head: Head::here(host, about), changes: written_down, kept: false, unsettled: BTreeSet::new(), cut: None };
+        let written = self.write(&entry)?;
+        Ok(Tuning::new(host, self.clone(), Some(lock), Some(written), changes))
     }
 
     /// Writes a new entry, whole and on the disk before it has its name.

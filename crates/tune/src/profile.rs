@@ -139,6 +139,8 @@ pub fn plan_what_is_there(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -185,6 +187,15 @@ mod tests {
             let with = [true, false].map(|held| settings(profile, held).len());
             let want = if profile == Profile::Latency { [of_profile - 1; 2] } else { [of_profile; 2] };
             assert_eq!(with, want, "{}", profile.name());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_profile_or_an_error(text in "\\PC{0,80}", knob in "[a-z_]{1,12}", value in "\\PC{0,12}") {
+            let _ = ProfileFile::parse(&text);
+            let _ = ProfileFile::parse(&format!("[knobs]\n{knob} = {value}\n"));
+            let _ = Setting::new(&knob, &value);
         }
     }
 }

@@ -149,7 +149,8 @@ impl Journal {
         if left.is_empty() {
             return self.remove(id);
         }
-        let unsettled = entry.unsettled.take().and_then(|index| left.iter().position(|left| *left == index));
+        let unsettled =
+            left.iter().enumerate().filter(|(_, index)| entry.unsettled.contains(index)).map(|(position, _)| position).collect();
         let mut index = 0;
         entry.changes.retain(|_| {
             index += 1;
@@ -173,7 +174,7 @@ fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcom
         return Outcome::Already;
     }
     let same_place = || entry.changes.iter().enumerate().filter(|(_, change)| change.address == *address);
-    let ours = same_place().any(|(at, change)| address.same(&now, &change.to) || entry.unsettled == Some(at));
+    let ours = same_place().any(|(at, change)| address.same(&now, &change.to) || entry.unsettled.contains(&at));
     if !ours && !force {
         return Outcome::Changed { now };
     }

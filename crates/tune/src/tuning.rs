@@ -21,8 +21,8 @@ use crate::journal::{Journal, JournalError, Line, Lock};
 pub struct Tuning<'h> {
     host: &'h dyn Host,
     journal: Journal,
-    /// Dropped last: until then nobody else changes anything.
-    _lock: Lock,
+    /// Until this is dropped nobody else changes anything; `None` where all of it ends with this process.
+    _lock: Option<Lock>,
     /// The entry's number and file; `None` if all of it ends with this process.
     entry: Option<(u32, File)>,
     changes: Vec<Change>,
@@ -38,7 +38,7 @@ impl<'h> Tuning<'h> {
     pub(crate) fn new(
         host: &'h dyn Host,
         journal: Journal,
-        lock: Lock,
+        lock: Option<Lock>,
         entry: Option<(u32, File)>,
         changes: Vec<Change>,
     ) -> Tuning<'h> {
@@ -73,7 +73,7 @@ impl<'h> Tuning<'h> {
     /// Makes the change of this number, and reads it back. What the kernel did not take is put back at once.
     ///
     /// # Errors
-    /// What came of it. The value is then as it was.
+    /// What came of it. The value is then as it was, or [`Tuning::is_on`] if it could not be put back.
     pub fn on(&mut self, index: usize) -> Result<(), Trouble> {
         let Some(change) = self.changes.get(index).cloned() else {
             return Err(Trouble::Failed(format!("there is no change {index}")));
@@ -94,18 +94,29 @@ impl<'h> Tuning<'h> {
         self.journal.step("a value is to be written");
         let written = change.address.write(self.host, &change.to);
         self.journal.step("the value is written");
-        if let Err(Trouble::Refused { got, .. }) = &written
-            && !change.address.same(got, &change.from)
-        {
-            change.address.write(self.host, &change.from)?;
+        if written.is_err() {
+            self.undo(index, &change);
         }
-        if first {
+        // What could not be put back stays unsettled: whatever it is now, it is ours.
+        if first && !self.is_on(index) {
             self.note(&Line::Settled(self.numbers[&index]))?;
             self.settled.insert(index);
         }
         written?;
         self.on.insert(index);
         Ok(())
+    }
+
+    /// Puts back what was taken half. What cannot be put back counts as made, so that its entry stays and it is tried again.
+    fn undo(&mut self, index: usize, change: &Change) {
+        let undone = match change.address.read(self.host) {
+            Ok(now) if change.address.same(&now, &change.from) => Ok(()),
+            Err(Trouble::Gone { .. }) => Ok(()),
+            _ => change.address.write(self.host, &change.from),
+        };
+        if !matches!(undone, Ok(()) | Err(Trouble::Gone { .. })) {
+            self.on.insert(index);
+        }
     }
 
     /// Takes the change of this number back, and reads it back.
@@ -155,7 +166,8 @@ impl<'h> Tuning<'h> {
                 number += 1;
                 kept.contains(&(number - 1))
             });
-            (entry.unsettled, entry.kept) = (None, true);
+            entry.kept = true;
+            entry.unsettled.clear();
             self.journal.rewrite(id, &entry)?;
         }
         self.over = true;

@@ -205,7 +205,7 @@ impl Apply {
             print(&if self.json { hairpin_report::json(&planned) } else { hairpin_report::tune_changes(&planned, options) })?;
             return Ok(ExitCode::SUCCESS);
         }
-        if !self.yes {
+        if !self.yes && !changes.is_empty() {
             say(hairpin_report::tune_changes(&planned, options).trim_end());
             let count = changes.len();
             if !agreed(&format!("apply {count} change{}", if count == 1 { "" } else { "s" }))? {
@@ -252,6 +252,9 @@ impl Apply {
         if let Some(profile) = self.profile {
             let settings = profile::settings(profile.into(), self.attended);
             let (changes, absent) = profile::plan_what_is_there(&RealHost, &place, &settings).map_err(plan_failure)?;
+            if place.interface.is_none() {
+                say("hairpin: no interface is named (-i IF): the profile's settings of an interface are left out");
+            }
             if !absent.is_empty() {
                 say(format_args!("hairpin: this host has no {}", absent.join(", ")));
             }

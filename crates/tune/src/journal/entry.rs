@@ -11,6 +11,8 @@
 //! The head and the changes are on the disk before the first change, so an entry that lacks some of them was damaged later: what can be read
 //! of it is still restored, and what is missing is said.
 
+use std::collections::BTreeSet;
+
 use hairpin_sys::host::Host;
 use serde::{Deserialize, Serialize};
 
@@ -96,8 +98,8 @@ pub struct Entry {
     pub changes: Vec<Change>,
     /// Whether all of it is to stay until it is reverted.
     pub kept: bool,
-    /// The change that was being written for the first time when the process ended.
-    pub unsettled: Option<usize>,
+    /// The changes that were being written for the first time when the process ended, or could not be put back: whatever stands there is ours.
+    pub unsettled: BTreeSet<usize>,
     /// What is missing of it.
     pub cut: Option<String>,
 }
@@ -153,15 +155,15 @@ impl Entry {
             return Err(EntryError::Schema(form.schema.chars().filter(|c| !c.is_control()).take(64).collect()));
         }
         let head: Head = serde_json::from_str(first).map_err(|why| EntryError::Head(why.to_string()))?;
-        let mut entry = Entry { head, changes: Vec::new(), kept: false, unsettled: None, cut: None };
+        let mut entry = Entry { head, changes: Vec::new(), kept: false, unsettled: BTreeSet::new(), cut: None };
         for line in lines {
             match serde_json::from_str(line) {
                 Ok(Line::Change(change)) if change.address.is_allowed() => entry.changes.push(change),
                 Ok(Line::Change(change)) => {
                     entry.cut = Some(format!("it names {}, which hairpin never writes", change.address));
                 }
-                Ok(Line::Writing(index)) => entry.unsettled = Some(index),
-                Ok(Line::Settled(_)) => entry.unsettled = None,
+                Ok(Line::Writing(index)) => drop(entry.unsettled.insert(index)),
+                Ok(Line::Settled(index)) => drop(entry.unsettled.remove(&index)),
                 Ok(Line::Kept) => entry.kept = true,
                 Err(why) => entry.cut = Some(format!("a line of it is damaged: {why}")),
             }
@@ -170,7 +172,7 @@ impl Entry {
             entry.cut = Some(format!("it was made with {} changes, and {} can be read", entry.head.changes, entry.changes.len()));
         } else if !rest.is_empty() && entry.cut.is_none() {
             // A line that was being added says nothing about what was before: at worst the last change counts as not settled.
-            entry.unsettled = entry.unsettled.or(entry.changes.len().checked_sub(1));
+            entry.unsettled.extend(entry.changes.len().checked_sub(1));
         }
         Ok(entry)
     }
@@ -182,8 +184,8 @@ impl Entry {
         for change in &self.changes {
             text += &Line::Change(change.clone()).text();
         }
-        if let Some(index) = self.unsettled {
-            text += &Line::Writing(index).text();
+        for index in &self.unsettled {
+            text += &Line::Writing(*index).text();
         }
         if self.kept {
             text += &Line::Kept.text();
@@ -199,6 +201,8 @@ fn json(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::change::{Address, Form};
 
@@ -219,7 +223,7 @@ mod tests {
             changes: 2,
         };
         let changes = vec![change("/proc/sys/net/core/busy_poll"), change("/proc/sys/net/core/busy_read")];
-        Entry { head, changes, kept: true, unsettled: None, cut: None }
+        Entry { head, changes, kept: true, unsettled: BTreeSet::new(), cut: None }
     }
 
     #[test]
@@ -268,5 +272,17 @@ mod tests {
         assert_eq!(read.changes.len(), 1);
         assert!(read.cut.is_some());
         assert!(matches!(Entry::parse(text.replacen("journal/1", "journal/2", 1).as_bytes()), Err(EntryError::Schema(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_entry_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..100), at in 0usize..800) {
+            let mut text = entry().text().into_bytes();
+            let at = at.min(text.len());
+            text.splice(at..(at + bytes.len()).min(text.len()), bytes);
+            if let Ok(read) = Entry::parse(&text) {
+                prop_assert!(read.changes.iter().all(|change| change.address.is_allowed()));
+            }
+        }
     }
 }

@@ -1,11 +1,14 @@
 //! Every setting that can be changed, on a host made of files: applied, applied again, reverted, and every byte as before. And what may go wrong.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use hairpin_sys::host::{FakeHost, Refusal};
+use hairpin_sys::device::{Attribute, DeviceError};
+use hairpin_sys::ethtool::{DriverInfo, EthtoolError};
+use hairpin_sys::host::{FakeHost, Held, Host, Refusal};
 
 use super::{PLACE, whole};
 use crate::change::{Address, Change, Trouble};
@@ -423,5 +426,78 @@ fn a_value_that_the_device_rounds_is_refused_with_what_it_made_of_it() {
     let host = scene.host.clone().with_refusal("eth0 rx-usecs", Refusal::Ignored);
     assert_eq!(scene.apply(&host, &[setting("rx_usecs=3")])[0].to_string(), "rx-usecs of eth0: wanted 3, but it is 8");
     assert!(scene.is_empty(), "nothing was changed, so there is nothing to revert");
+    assert_eq!(tree(&scene.root), before);
+}
+
+/// A device that takes a value, makes another of it, and then takes nothing more.
+struct Stubborn<'a> {
+    host: &'a FakeHost,
+    writes: std::cell::Cell<u32>,
+}
+
+impl Host for Stubborn<'_> {
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.host.read_bytes(path)
+    }
+
+    fn open(&self, path: &str) -> io::Result<File> {
+        self.host.open(path)
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        self.host.list(path)
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.host.exists(path)
+    }
+
+    fn link_target(&self, path: &str) -> io::Result<String> {
+        self.host.link_target(path)
+    }
+
+    fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError> {
+        self.host.driver_info(interface)
+    }
+
+    fn attribute(&self, interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError> {
+        self.host.attribute(interface, attribute)
+    }
+
+    fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
+        self.host.set_attribute(interface, attribute, text)
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        self.writes.set(self.writes.get() + 1);
+        if self.writes.get() > 1 { Err(io::ErrorKind::ResourceBusy.into()) } else { self.host.write(path, &format!("{text}0")) }
+    }
+
+    fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held> {
+        self.host.hold(path, bytes)
+    }
+
+    fn make_directory(&self, path: &str) -> io::Result<()> {
+        self.host.make_directory(path)
+    }
+
+    fn remove_directory(&self, path: &str) -> io::Result<()> {
+        self.host.remove_directory(path)
+    }
+}
+
+#[test]
+fn what_cannot_be_put_back_keeps_its_entry() {
+    let scene = scene();
+    let before = tree(&scene.root);
+    let stubborn = Stubborn { host: &scene.host, writes: std::cell::Cell::new(0) };
+    let changes = plan(&stubborn, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
+    let mut tuning = scene.journal.begin(&stubborn, changes, &About::default()).unwrap();
+    assert!(matches!(tuning.on(0), Err(Trouble::Refused { got, .. }) if got == "100"));
+    assert!(tuning.is_on(0));
+    assert_eq!(tuning.restore().unwrap_err().len(), 1);
+    assert_eq!(scene.journal.orphans().unwrap().len(), 1);
+    // It is neither what was wanted nor what it was, and still ours.
+    assert!(!scene.revert().incomplete);
     assert_eq!(tree(&scene.root), before);
 }
