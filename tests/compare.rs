@@ -147,7 +147,7 @@ fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
         crossed = gate("p50 > +20%", seconds);
     }
     crossed.fails(3, &["crossed, and again when measured once more: p50 > +20% by B"]);
-    let open = gate("p50 > +100000%", seconds);
+    let open = (0..4).map(|_| gate("p50 > +100000%", 2 * seconds)).find(|done| done.code != Some(1)).expect("enough pairs");
     assert_eq!(open.code, Some(0), "{open:?}");
     assert!(open.out.contains("not crossed"), "{}", open.out);
     true

@@ -9,12 +9,16 @@ use hairpin_wire::probe;
 use crate::endpoint::Endpoint;
 
 /// How long one wait may last before the stop flag is looked at again, in ns.
-const TURN_NS: u64 = 10_000_000;
+pub const TURN_NS: u64 = 10_000_000;
 
 /// What surrounds the server's loop.
 pub trait Attention {
     /// True if the run is over. Looked at after every reply: one load of a line that is in the cache.
     fn stopped(&self) -> bool;
+    /// How long one wait may last before the stop flag is looked at again, in ns.
+    fn turn_ns(&self) -> u64 {
+        TURN_NS
+    }
     /// True if each request's stamps are wanted by [`answered`](Attention::answered).
     fn is_tracing(&self) -> bool {
         false
@@ -53,7 +57,7 @@ fn turns<E: Endpoint, C: Clock>(
     attention: &mut impl Attention,
     echoed: &mut Echoed,
 ) -> io::Result<()> {
-    let turn = clock.to_ticks(TURN_NS);
+    let turn = clock.to_ticks(attention.turn_ns());
     let mut until = clock.now().plus(turn);
     while !attention.stopped() {
         let Some(request) = endpoint.recv(until)? else {

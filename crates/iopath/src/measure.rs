@@ -25,7 +25,7 @@ use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
 
 use crate::delayed::Delayed;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
-use crate::echo::{Attention, Echoed, echo};
+use crate::echo::{Attention, Echoed, TURN_NS, echo};
 use crate::endpoint::{Endpoint, NoMarks};
 use crate::flows::{Carrier, Flows};
 use crate::job::{Address, Job, Listen, Schedule};
@@ -328,8 +328,14 @@ impl ServerRun<'_> {
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
         tell_if_untold(self.stamps);
         self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, self.allowed, &mut self.found.side.granted)?);
-        let mut at =
-            AtServer { stop: self.stop, neighbour: self.neighbour, stamps: self.stamps, observer: self.observer, seen: 0 };
+        let mut at = AtServer {
+            stop: self.stop,
+            neighbour: self.neighbour,
+            stamps: self.stamps,
+            observer: self.observer,
+            spins: self.job.spec.server.policy == Policy::Spin,
+            seen: 0,
+        };
         let echoed = run(self.job, &mut at);
         self.keep(vec![echoed]);
         Ok(())
@@ -337,10 +343,10 @@ impl ServerRun<'_> {
 
     fn on_threads<C: Clock, F: Carrier + Send>(&mut self, clock: C, flows: &mut [F]) -> Result<(), PathError> {
         let (job, stop, neighbour, stamps) = (self.job, self.stop, self.neighbour, self.stamps);
-        let observer = self.observer;
+        let (observer, spins) = (self.observer, job.spec.server.policy == Policy::Spin);
         let results = each_chunk(job, Side::Server, self.allowed, flows, &mut self.found.side, |thread, flows| {
             let longest = job.reply as usize;
-            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, seen: 0 };
+            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
             over_wait(&clock, flows, &job.spec.server, ServerLoop { clock: &clock, job, at, longest })
         })?;
         self.keep(results);
@@ -611,10 +617,19 @@ pub(crate) struct AtServer<'a> {
     neighbour: Option<&'a Shared>,
     stamps: Option<&'a Stamps>,
     observer: &'a dyn Observer,
+    /// Nobody sleeps, so that looking up costs nothing.
+    spins: bool,
     seen: u32,
 }
 
+/// A server's side that spins looks at its stop flag so often while nothing comes, in ns: an experiment stops it after each block.
+const SPIN_TURN_NS: u64 = 500_000;
+
 impl Attention for AtServer<'_> {
+    fn turn_ns(&self) -> u64 {
+        if self.spins { SPIN_TURN_NS } else { TURN_NS }
+    }
+
     #[inline(always)]
     fn stopped(&self) -> bool {
         self.stop.stop_requested()

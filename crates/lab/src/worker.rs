@@ -520,7 +520,8 @@ impl Observer for Teller<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
         if self.side == Side::Client {
-            self.await_go()?;
+            // Its meter starts when its loop does.
+            return self.await_go();
         }
         if let Ok(mut meter) = self.meter.lock() {
             *meter = Some(Meter::start(&self.cpus));

@@ -66,21 +66,26 @@ fn by_state<'a>(rounds: &'a [Round], a: usize, b: usize, states: &States) -> Vec
     pairs
 }
 
+/// A figure of the pairs of one state.
+struct Sample {
+    state: u32,
+    values: Vec<(f64, f64)>,
+    /// Blocks that one value stands for.
+    each: f64,
+}
+
 /// A figure's ratio from the pairs of all states that have enough; of the state with most if none has. And which states those are.
 fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) -> (Option<Estimate>, Vec<u32>) {
-    let values: Vec<(usize, Vec<(f64, f64)>, f64)> = pairs
-        .iter()
-        .enumerate()
-        .map(|(state, pairs)| {
-            let (values, each) = of_pairs(pairs, figure);
-            (state, values, each)
-        })
-        .collect();
-    let most = values.iter().map(|(_, values, _)| values.len()).max().unwrap_or(0);
-    let enough = most.min(FEWEST).max(1);
+    let sample = |(state, pairs): (usize, &Vec<(&Taken, &Taken)>)| {
+        let (values, each) = of_pairs(pairs, figure);
+        Sample { state: state as u32, values, each }
+    };
+    let samples: Vec<Sample> = pairs.iter().enumerate().map(sample).collect();
+    let most = samples.iter().map(|sample| sample.values.len()).max().unwrap_or(0);
+    let enough = most.clamp(1, FEWEST);
     let mut parts = Vec::new();
     let (mut used, mut base, mut count, mut blocks, mut alike) = (Vec::new(), Vec::new(), 0, 0.0, 0.0);
-    for (state, values, each) in values.iter().filter(|(_, values, _)| values.len() >= enough) {
+    for Sample { state, values, each } in samples.iter().filter(|sample| sample.values.len() >= enough) {
         // Where no state has enough, one of those that have most.
         if most < FEWEST && !used.is_empty() {
             break;
@@ -88,7 +93,7 @@ fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) ->
         let logs: Vec<f64> = values.iter().map(|(a, b)| (b / a).ln()).collect();
         let Some(shift) = paired::shift(&logs, confidence) else { continue };
         parts.push((values.len() as f64, shift));
-        used.push(*state as u32);
+        used.push(*state);
         base.extend(values.iter().map(|(a, _)| *a));
         count += values.len();
         blocks += each * values.len() as f64;
