@@ -451,6 +451,11 @@ fn a_tap_coalesces_frames(name: &str) -> bool {
     assert_eq!(frames(), 16, "put back");
     assert_eq!(home.hairpin("tune revert").code, Some(0));
     assert_eq!(frames(), 0);
+    // Under a sysfs of elsewhere what is no file can be changed, and no file is.
+    let mut outer = home.command("nsenter");
+    let mount = format!("--mount=/proc/{}/ns/mnt", std::os::unix::process::parent_id());
+    outer.args([&mount, support::HAIRPIN, "tune", "apply", "gro_flush_timeout_ns=7", "-i", "hp-tap", "--yes"]);
+    home.spawn(outer).done().fails(1, &["another network namespace", "ip netns exec"]);
     // The interface goes while it is changed.
     home.hairpin("tune apply rx_frames=16 -i hp-tap --yes");
     command("ip link del hp-tap");

@@ -124,12 +124,15 @@ pub fn tune_check(check: &TuneCheck, options: &Options) -> String {
         .as_ref()
         .map_or_else(|| "no interface (-i IF looks at one)".to_owned(), |name| format!("interface {}", clean(name)));
     let mut lines = wrap("", &format!("{}, profile {}, {interface}", clean(&check.hostname), check.profile), WIDTH);
+    let latency = check.profile == "latency";
     if check.findings.is_empty() {
         lines.extend(["".into(), "nothing stands in the way that hairpin knows of".into()]);
     }
     for (number, finding) in check.findings.iter().enumerate() {
         lines.push(String::new());
+        // What is at stake is latency: no other profile is after that.
         let stake = match finding.stake_ns {
+            _ if !latency => String::new(),
             0 => "the tail, or what happens under load".to_owned(),
             ns => format!("about {} of a blocking round trip", Nanos(ns)),
         };
@@ -145,7 +148,9 @@ pub fn tune_check(check: &TuneCheck, options: &Options) -> String {
             ("effect", &finding.effect),
             ("cost", &finding.cost),
         ] {
-            lines.extend(wrap(&format!("    {title:8}  "), text, WIDTH));
+            if !text.is_empty() {
+                lines.extend(wrap(&format!("    {title:8}  "), text, WIDTH));
+            }
         }
         lines.extend(wrap(if finding.at_boot { "    at boot   " } else { "    fix       " }, &finding.fix, WIDTH));
         lines.extend(finding.or.iter().flat_map(|or| wrap("    or        ", or, WIDTH)));
@@ -162,7 +167,11 @@ pub fn tune_check(check: &TuneCheck, options: &Options) -> String {
     lines.push(String::new());
     lines.extend(wrap(
         "",
-        "At stake is an order of magnitude from the references; nothing was measured here, and nothing was changed.",
+        if latency {
+            "At stake is an order of magnitude from the references; nothing was measured here, and nothing was changed."
+        } else {
+            "What to expect is from the references; nothing was measured here, and nothing was changed."
+        },
         WIDTH,
     ));
     lines.join("\n") + "\n"

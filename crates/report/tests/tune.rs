@@ -120,6 +120,8 @@ fn what_stands_in_the_way() {
         )]),
     };
     assert_snapshot!(fits(tune_check(&check, &Options::default())));
+    check.profile = "power".into();
+    assert_snapshot!(fits(tune_check(&check, &Options::default())));
     (check.findings, check.interface) = (Vec::new(), None);
     check.unread.clear();
     assert_snapshot!(fits(tune_check(&check, &Options::default())));

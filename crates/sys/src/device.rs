@@ -20,6 +20,8 @@ use crate::netlink::{EthtoolSetting, Napi, Netlink, NetlinkError, QuickAck};
 /// A setting of a network device that is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attribute {
+    /// Its number in its network namespace. Read only: what sysfs calls `ifindex` where it shows the same namespace.
+    Index,
     /// Longest delay after a received packet in microseconds.
     RxUsecs,
     /// Received packets after which the device waits no longer.
@@ -64,6 +66,7 @@ pub enum Attribute {
 
 /// Every attribute and its name.
 const NAMES: &[(Attribute, &str)] = &[
+    (Attribute::Index, "index"),
     (Attribute::RxUsecs, "rx-usecs"),
     (Attribute::RxFrames, "rx-frames"),
     (Attribute::TxUsecs, "tx-usecs"),
@@ -167,6 +170,7 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<Option<String>, Dev
     let rings = |part: fn(Rings) -> u32| Ok(Ethtool::open()?.rings(interface)?.map(|rings| part(rings).to_string()));
     let offloads = || Ethtool::open()?.offloads(interface);
     match attribute {
+        Attribute::Index => Ok(Some(Netlink::open()?.link(interface)?.index.to_string())),
         Attribute::RxUsecs => coalesce(|c| c.rx_usecs.to_string()),
         Attribute::RxFrames => coalesce(|c| c.rx_frames.to_string()),
         Attribute::TxUsecs => coalesce(|c| c.tx_usecs.to_string()),
@@ -253,7 +257,7 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
             })
         }
         // These only follow others, and are shown, not set.
-        Attribute::RxChecksum | Attribute::TxChecksum | Attribute::ScatterGather => Err(wrong()),
+        Attribute::Index | Attribute::RxChecksum | Attribute::TxChecksum | Attribute::ScatterGather => Err(wrong()),
         Attribute::Gro => not_taken(ethtool.set_gro(interface, flag()?)),
         Attribute::Gso => not_taken(ethtool.set_gso(interface, flag()?)),
         Attribute::Tso => not_taken(ethtool.set_tso(interface, flag()?)),

@@ -227,11 +227,30 @@ impl Address {
         }
     }
 
+    /// The interface whose file in sysfs this is.
+    fn sysfs_interface(&self) -> Option<&str> {
+        let Address::File { path, .. } = self else { return None };
+        path.strip_prefix("/sys/class/net/")?.split('/').next()
+    }
+
+    /// /sys shows the interfaces of the network namespace in which it was mounted. Whoever entered another one without mounting it anew would
+    /// write into an interface of the same name out there.
+    fn is_of_this_namespace(&self, host: &dyn Host) -> Result<(), Trouble> {
+        let Some(interface) = self.sysfs_interface() else { return Ok(()) };
+        let index = host.attribute(interface, Attribute::Index).map_err(|error| Trouble::of_device(self, &error))?;
+        let shown = host.read(&format!("/sys/class/net/{interface}/ifindex")).ok();
+        match (index, shown) {
+            (Some(index), Some(shown)) if shown.trim() != index => Err(Trouble::Failed(OTHER_SYSFS.to_owned())),
+            _ => Ok(()),
+        }
+    }
+
     /// What stands there now.
     ///
     /// # Errors
     /// It is gone, takes more rights, or the device does not answer.
     pub fn read(&self, host: &dyn Host) -> Result<String, Trouble> {
+        self.is_of_this_namespace(host)?;
         let text = |path: &str| host.read(path).map_err(|error| Trouble::of_io(self, "read", &error));
         match self {
             Address::File { path, form: Form::Choice } => match bracketed(&text(path)?) {
@@ -285,6 +304,7 @@ impl Address {
     }
 
     fn write_only(&self, host: &dyn Host, to: &str) -> Result<(), Trouble> {
+        self.is_of_this_namespace(host)?;
         // ENOENT is also what the kernel says of a name that it does not know, such as that of a congestion control.
         let write = |path: &str, text: &str| {
             host.write(path, text).map_err(|error| match error.kind() {
@@ -339,6 +359,10 @@ impl Address {
         Err(Trouble::Refused { place: self.to_string(), wanted: to.to_owned(), got, why: None })
     }
 }
+
+/// What is wrong where sysfs and network do not belong together, and what to do.
+pub(crate) const OTHER_SYSFS: &str = "/sys shows the interfaces of another network namespace than this one: enter it with `ip netns exec`, or mount a \
+                                      sysfs in it (mount -t sysfs sysfs /sys, in a mount namespace of its own)";
 
 const CPUSET: &str = "cpuset";
 /// No cgroup keeps any CPU.

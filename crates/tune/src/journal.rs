@@ -124,6 +124,18 @@ fn dir_from(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Result<P
     Ok(state.join("hairpin/journal"))
 }
 
+/// The journal that tells what is changed on this host: this user's own, or root's if that one is empty.
+///
+/// # Errors
+/// [`NoHome`].
+pub fn to_look_at() -> Result<Journal, NoHome> {
+    let own = Journal::at(default_dir()?);
+    let named = std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty());
+    let has = |journal: &Journal| journal.entries().is_ok_and(|all| !all.is_empty());
+    let of_root = Journal::at(OF_ROOT);
+    Ok(if named || has(&own) || !has(&of_root) { own } else { of_root })
+}
+
 /// What is to be said of journals whose process was killed: this user's and root's. Empty if there are none, or they cannot be read.
 pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
     let mut dirs: Vec<PathBuf> = default_dir().into_iter().collect();

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use hairpin_sys::device::Attribute;
 use hairpin_sys::host::Host;
 
-use crate::change::{Change, Trouble};
+use crate::change::{Change, OTHER_SYSFS, Trouble};
 use crate::reading::interface_directory;
 use crate::setting::Setting;
 use crate::{KNOBS, Place, Spot};
@@ -68,12 +69,16 @@ fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<V
     let control = setting.control;
     if control.is_of_interface() {
         let interface = place.interface.ok_or(PlanError::NoInterface(control.name))?;
-        if !interface_directory(place).is_some_and(|directory| host.exists(&directory)) {
+        if interface_directory(place).is_none() || host.attribute(interface, Attribute::Index).is_err() {
             return Err(PlanError::Interface(interface.to_owned()));
         }
     }
     let spots = KNOBS.iter().find(|knob| knob.name() == control.name).map(|knob| knob.spots(host, place));
     let spots = spots.unwrap_or(Ok(Vec::new())).map_err(Trouble::Failed)?;
+    let in_sysfs = interface_directory(place).is_some_and(|directory| host.exists(&directory));
+    if spots.is_empty() && control.is_of_interface() && !in_sysfs {
+        return Err(Trouble::Failed(OTHER_SYSFS.to_owned()).into());
+    }
     if spots.is_empty() {
         let interface = place.interface.filter(|_| control.is_of_interface()).map(str::to_owned);
         return Err(PlanError::Absent { name: control.name, interface, needs: control.needs });

@@ -11,7 +11,7 @@ use hairpin_report::Options;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use hairpin_tune::attend::attend;
-use hairpin_tune::journal::{About, Journal, JournalError, default_dir};
+use hairpin_tune::journal::{About, Journal, JournalError, default_dir, to_look_at};
 use hairpin_tune::plan::{Plan, PlanError};
 use hairpin_tune::profile::{self, ProfileFile};
 use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
@@ -184,7 +184,7 @@ impl Tune {
                 });
             }
             Action::Status { json } => {
-                let status = journal()?.status(&RealHost, TOOL).map_err(journal_failure)?;
+                let status = to_look_at().map_err(Failure::failed)?.status(&RealHost, TOOL).map_err(journal_failure)?;
                 print(&if json { hairpin_report::json(&status) } else { hairpin_report::tune_status(&status, &options) })?;
             }
         }

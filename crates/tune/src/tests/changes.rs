@@ -397,6 +397,23 @@ fn a_plan_only_reads_and_says_why_there_is_none() {
 }
 
 #[test]
+fn the_sysfs_of_another_namespace_is_never_written() {
+    let scene = scene();
+    scene.apply(&scene.host, &[setting("gro_flush_timeout_ns=0"), setting("rx_usecs=0")]);
+    let mixed = scene.host.clone().with("/sys/class/net/eth0/ifindex", "2\n").with_attribute("eth0", Attribute::Index, "7");
+    let before = tree(&scene.root);
+    let error = plan(&mixed, &PLACE, &[setting("napi_threaded=1")]).unwrap_err().to_string();
+    assert!(error.contains("another network namespace"), "{error}");
+    let report = scene.journal.revert(&mixed, &[], true, "test").unwrap();
+    assert!(report.incomplete && report.changes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Failed(_))), "{report:?}");
+    let mut after = tree(&scene.root);
+    after.retain(|path, _| !path.ends_with("rx-usecs"));
+    assert!(after.iter().all(|(path, bytes)| before.get(path) == Some(bytes)));
+    let one = scene.host.clone().with("/sys/class/net/eth0/ifindex", "7\n");
+    assert!(!scene.journal.revert(&one, &[], false, "test").unwrap().incomplete);
+}
+
+#[test]
 fn a_plan_names_each_place_with_what_it_is_and_is_to_be() {
     let scene = scene();
     let changes =
