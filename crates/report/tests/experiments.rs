@@ -4,8 +4,9 @@
 
 use hairpin_record::compare::{self, Arm, Compare, Comparison, Design, Figures, Method, Threshold};
 use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
-use hairpin_record::run::{Granted, Link, Side};
+use hairpin_record::run::{Granted, HostFacts, Link, Side};
 use hairpin_record::sweep::{self, Cell, Effect, Factor, Interaction, Ratio, Sweep};
+use hairpin_record::tune_try::{self, LeftOut, TriedPath, TriedSetting, TuneTry};
 use hairpin_record::warning::Note;
 use hairpin_report::Options;
 use insta::assert_snapshot;
@@ -223,4 +224,68 @@ fn a_sweep_over_two_factors() {
     assert_snapshot!(narrow(hairpin_report::sweep(&record, &Options::default())));
     let silent = Sweep { interactions: vec![Interaction { figures: Vec::new(), ..record.interactions[0].clone() }], ..record };
     assert!(hairpin_report::sweep(&silent, &Options::default()).contains("none of 1 pairs of levels"));
+}
+
+fn tried() -> TuneTry {
+    let setting = |text: &str, held| TriedSetting { setting: text.into(), changes: Vec::new(), cost: "power".into(), held };
+    let alone = Compare {
+        arms: vec![
+            Arm { given: "as it is".into(), ..arm("A", "udp:block/udp:block", 54_200.0) },
+            Arm { given: "cpu_dma_latency_us=0".into(), ..arm("B", "udp:block/udp:block", 10_100.0) },
+            Arm { given: "tcp_slow_start_after_idle=0".into(), ..arm("C", "udp:block/udp:block", 54_300.0) },
+            Arm { given: "timer_migration=0".into(), ..arm("D", "udp:block/udp:block", 54_000.0) },
+        ],
+        comparisons: vec![
+            comparison("B", Verdict::Faster, 0.187, 0.01),
+            comparison("C", Verdict::Same, 1.002, 0.004),
+            comparison("D", Verdict::Unclear, 0.996, 0.03),
+        ],
+        ..record()
+    };
+    let together = Compare { comparisons: vec![comparison("B", Verdict::Faster, 0.191, 0.02)], ..record() };
+    TuneTry {
+        schema: tune_try::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        command: vec!["hairpin".into(), "tune".into(), "try".into()],
+        started: "2026-11-21T12:00:00Z".into(),
+        interrupted: false,
+        error: None,
+        host: Some(HostFacts { hostname: "alpha".into(), ..HostFacts::default() }),
+        interface: None,
+        settings: vec![
+            setting("cpu_dma_latency_us=0", true),
+            setting("tcp_slow_start_after_idle=0", false),
+            setting("timer_migration=0", false),
+        ],
+        left_out: vec![
+            LeftOut { setting: "tcp_autocorking=0".into(), why: "it is so already".into() },
+            LeftOut { setting: "turbo=1".into(), why: "this host has no turbo. Needs: cpufreq".into() },
+            LeftOut { setting: "watchdog=0".into(), why: "it is so already".into() },
+        ],
+        paths: vec![TriedPath {
+            alone,
+            deep_idle: vec![Some(0.78), Some(0.0), Some(0.79), None],
+            together: Some(together),
+            together_deep_idle: vec![Some(0.77), Some(0.001)],
+        }],
+        winners: vec!["cpu_dma_latency_us=0".into()],
+        profile: Some(
+            "about = \"measured on alpha\"\n\n[knobs]\ncpu_dma_latency_us = 0\n\n[evidence.cpu_dma_latency_us.\"udp:block/udp:block\"]\n".into(),
+        ),
+        kept: false,
+    }
+}
+
+#[test]
+fn settings_on_and_off_in_turn() {
+    assert_snapshot!(narrow(hairpin_report::tune_try(&tried(), &Options::default())));
+}
+
+#[test]
+fn no_setting_is_worth_having() {
+    let mut record = tried();
+    (record.winners, record.profile, record.paths[0].together) = (Vec::new(), None, None);
+    record.paths[0].alone.comparisons[0].verdict = Verdict::Same;
+    record.interrupted = true;
+    assert_snapshot!(narrow(hairpin_report::tune_try(&record, &Options::default())));
 }
