@@ -238,7 +238,7 @@ fn sections(load: &Load) -> Vec<Section> {
     };
     let curve_names: Vec<Name> = curves.iter().map(of_curve).collect();
     let sections = [
-        Section { heading: "Not sent when due", kind: Kind::Plain, items: merged(&curve_names, &curves, |curve| waited(curve)) },
+        Section { heading: "Not sent when due", kind: Kind::Plain, items: merged(&curve_names, &curves, waited) },
         Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
         Section {
             heading: "Asked for, not granted",
