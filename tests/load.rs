@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use serde_json::Value;
-use support::{Home, can, links, namespaces, rows, workers_of};
+use support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, rows, workers_of};
 
 const TESTS: &[(&str, fn())] = &[
     ("every path has a curve", every_path),
@@ -223,6 +223,12 @@ fn bulk() {
             assert!(link == "loopback" || rate < 1.2e9, "it is the same link: {row:#}");
         }
         assert!(workers_of(parent).is_empty());
+    }
+    if can("load: bulk without privileges", namespaces_of_nobody(), "the user nobody may not make namespaces here") {
+        let done = home_of_nobody()
+            .as_nobody("load --link veth --path udp --rate 500 --duration 200ms --warmup 20ms --bulk tcp:1 --json");
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(number(&rows(&done.json())[0]["rates"][0]["bulk"]["bytes"]) > 0.0, "{done:?}");
     }
     home.hairpin("load --echo 127.0.0.1:7 --path udp --rate 100 --bulk tcp:1").fails(2, &["--link"]);
 }

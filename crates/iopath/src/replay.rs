@@ -81,7 +81,11 @@ pub fn per_s(arrivals: &[Arrival]) -> f64 {
     if span == 0 { 0.0 } else { (arrivals.len() - 1) as f64 * 1e9 / span as f64 }
 }
 
-fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayError> {
+/// Reads a recording from what `name` is called in messages.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayError> {
     let mut arrivals: Vec<Arrival> = Vec::new();
     let mut first = None;
     let mut line = Vec::new();

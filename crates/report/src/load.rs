@@ -238,7 +238,7 @@ fn sections(load: &Load) -> Vec<Section> {
     };
     let curve_names: Vec<Name> = curves.iter().map(of_curve).collect();
     let sections = [
-        Section { heading: "Not sent when due", kind: Kind::Plain, items: merged(&names, &rows, waited) },
+        Section { heading: "Not sent when due", kind: Kind::Plain, items: merged(&curve_names, &curves, waited) },
         Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
         Section {
             heading: "Asked for, not granted",
@@ -251,21 +251,21 @@ fn sections(load: &Load) -> Vec<Section> {
     filled.chain(ended(load.error.as_deref(), load.interrupted)).collect()
 }
 
-/// Requests that could not leave on time, if they are this share of those due; fewer are in the record.
+/// Requests that could not leave on time, where they are this share of those due; fewer are in the record.
 const WORTH: f64 = 0.001;
 
-/// Requests that could not leave on time: in the RTT from due, but for those that never left.
-fn waited(row: &LoadRow) -> Vec<String> {
-    let mut parts = Vec::new();
-    let worth = |count: u64| count as f64 > row.due as f64 * WORTH;
-    if worth(row.found_no_room) {
-        parts.push(format!("{} of {} found no room and were sent as soon as there was", row.found_no_room, row.due));
-    }
-    if worth(row.unsent) {
-        parts
-            .push(format!("{} of {} were never sent and are in no figure, where they would be the slowest", row.unsent, row.due));
-    }
-    if parts.is_empty() { Vec::new() } else { vec![parts.join("; ")] }
+/// At which rates requests could not leave on time. They are in the RTT from due, but for those that never left.
+fn waited(curve: &LoadCurve) -> Vec<String> {
+    let at = |of: fn(&LoadRow) -> u64| -> Option<String> {
+        let share = |row: &LoadRow| if row.due == 0 { 0.0 } else { of(row) as f64 / row.due as f64 };
+        let rows = curve.rates.iter().filter(|row| share(row) > WORTH);
+        let parts: Vec<String> = rows.map(|row| format!("{} % at {}/s", percent(share(row)), rate(row.offered_per_s))).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    };
+    let room = at(|row| row.found_no_room).map(|parts| format!("due, found no room and left as soon as there was: {parts}"));
+    let never = at(|row| row.unsent)
+        .map(|parts| format!("due and never sent, so in no figure, where they would be the slowest: {parts}"));
+    room.into_iter().chain(never).collect()
 }
 
 fn strays(row: &LoadRow) -> Vec<String> {

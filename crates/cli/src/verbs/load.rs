@@ -54,11 +54,11 @@ pub struct Load {
     /// Fill the same link with N TCP streams meanwhile
     #[arg(long, value_name = "tcp:N", value_parser = bulk)]
     bulk: Option<u32>,
-    #[command(flatten)]
-    work: Work,
     /// The NIC design that the path niq is to emulate, as `hairpin floor --nic` takes it, at its published rate
     #[arg(long, value_name = "NIC")]
     nic: Option<Nic>,
+    #[command(flatten)]
+    work: Work,
     #[command(flatten)]
     output: Table,
 }
