@@ -86,11 +86,14 @@ impl TryError {
 /// The share of the time for each setting alone; the rest is for the winners together.
 const ALONE: f64 = 0.75;
 
+/// A setting, and what it changes here.
+pub type Candidate = (Setting, Vec<Change>);
+
 /// What is to be tried, before anything is changed: each setting with its changes, and what is left out.
 ///
 /// # Errors
 /// A setting that was named is not there, or is so already.
-pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<(Setting, Vec<Change>)>, Vec<LeftOut>), TryError> {
+pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, Vec<LeftOut>), TryError> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for setting in &plan.settings {
         let (why, blame) = match crate::knobs::changes(host, &plan.place, &[vec![setting.clone()]]) {
@@ -120,7 +123,7 @@ pub fn run(
     host: &dyn Host,
     journal: &Journal,
     plan: &Plan<'_>,
-    (candidates, mut left_out): (Vec<(Setting, Vec<Change>)>, Vec<LeftOut>),
+    (candidates, mut left_out): (Vec<Candidate>, Vec<LeftOut>),
     signals: &Signals,
     told: &mut dyn FnMut(&str, Duration),
 ) -> Result<TuneTry, TryError> {
@@ -129,7 +132,7 @@ pub fn run(
     let arms: Vec<Vec<Change>> =
         std::iter::once(Vec::new()).chain(candidates.iter().map(|(_, changes)| changes.clone())).collect();
     let mut knobs = Knobs::begin(host, journal, arms, &about)?;
-    let mut tried: Vec<(Setting, Vec<Change>)> = Vec::new();
+    let mut tried: Vec<Candidate> = Vec::new();
     let mut groups = vec![vec![0]];
     for (at, (setting, changes)) in candidates.into_iter().enumerate() {
         match knobs.rehearse(at + 1) {
@@ -181,7 +184,7 @@ pub fn run(
 /// Every path, each setting alone and then the winners together.
 fn measure(
     plan: &Plan<'_>,
-    tried: &[(Setting, Vec<Change>)],
+    tried: &[Candidate],
     knobs: &mut Knobs<'_>,
     record: &mut TuneTry,
     signals: &Signals,
@@ -276,7 +279,7 @@ fn p50(path: &TriedPath, at: usize) -> Option<(f64, Verdict)> {
 }
 
 /// Settings that made a path faster and none slower; of several of one knob the one with the least product of ratios.
-fn winners(paths: &[TriedPath], tried: &[(Setting, Vec<Change>)]) -> Vec<usize> {
+fn winners(paths: &[TriedPath], tried: &[Candidate]) -> Vec<usize> {
     let product = |at: usize| paths.iter().filter_map(|path| p50(path, at)).map(|(ratio, _)| ratio).product::<f64>();
     let wins = |at: &usize| {
         let words: Vec<Verdict> = paths.iter().filter_map(|path| p50(path, *at)).map(|(_, verdict)| verdict).collect();
@@ -292,7 +295,7 @@ fn winners(paths: &[TriedPath], tried: &[(Setting, Vec<Change>)]) -> Vec<usize> 
 }
 
 /// The winners with what was measured of each.
-fn profile(record: &TuneTry, tried: &[(Setting, Vec<Change>)], winners: &[usize]) -> ProfileFile {
+fn profile(record: &TuneTry, tried: &[Candidate], winners: &[usize]) -> ProfileFile {
     let mut file = ProfileFile { interface: record.interface.clone(), ..ProfileFile::default() };
     let host = record.host.as_ref().map_or("this host", |host| &host.hostname);
     file.about = Some(format!("measured on {host}, {}, by {}: each setting on and off in turn", record.started, record.tool));
