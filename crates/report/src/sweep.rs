@@ -144,7 +144,7 @@ fn interactions(record: &Sweep, options: &Options) -> Vec<String> {
 }
 
 fn sections(record: &Sweep) -> Vec<Section> {
-    let names: Vec<Name> = record.cells.iter().map(|cell| Name { base: cell.levels.join(", "), size: String::new() }).collect();
+    let names: Vec<Name> = record.cells.iter().map(|cell| Name { base: cell.levels.join(" "), size: String::new() }).collect();
     let cells: Vec<&Cell> = record.cells.iter().collect();
     let mut general: Vec<String> = record.warnings.iter().map(|note| note.message.clone()).collect();
     general.extend(warnings(&names, &cells, |cell| &cell.arm.warnings));

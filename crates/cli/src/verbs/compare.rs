@@ -32,14 +32,6 @@ use crate::verbs::ping::{Teller, signals};
 const DURATION: Nanos = Nanos::from_secs(30);
 
 /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
-///
-/// A side is a path spec, or flags of `hairpin ping`, or both; it is appended to the flags before the first `--`:
-///
-///   hairpin compare --link veth -- udp:spin -- udp:busy-poll
-///
-///   hairpin compare --link veth --path tcp -- --size 64 -- --size 1024
-///
-/// --duration is that of the whole experiment, 30 s if not given. Two stored runs: `hairpin compare RUN RUN`.
 #[derive(Debug, Args)]
 pub struct Compare {
     #[command(flatten)]

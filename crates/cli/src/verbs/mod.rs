@@ -62,8 +62,24 @@ pub enum Verb {
     /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
     Floor(Box<floor::Floor>),
     /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
+    ///
+    /// A side is a path spec, or flags of `hairpin ping`, or both; it is appended to the flags before the first `--`:
+    ///
+    ///   hairpin compare --link veth -- udp:spin -- udp:busy-poll
+    ///
+    ///   hairpin compare --link veth --path tcp -- --size 64 -- --size 1024
+    ///
+    /// --duration is that of the whole experiment, 30 s if not given; the blocks choose their own warm-up. Two stored runs: `hairpin compare RUN RUN`.
     Compare(Box<compare::Compare>),
     /// Measure every combination of several factors in turn, and say what each one does
+    ///
+    /// Takes a plan that comes with hairpin (--list), a FILE.toml, or flags that vary something:
+    ///
+    ///   hairpin sweep sun-fire
+    ///
+    ///   hairpin sweep --link veth --path udp:spin --path tcp:spin --sizes 64,1024 --vary flows=1,4
+    ///
+    /// A sweep that was killed goes on where it was when the same command is given again.
     Sweep(Box<sweep::Sweep>),
     /// Send every frame that arrives on an interface back, and count them
     Bounce(Box<bounce::Bounce>),

@@ -23,14 +23,6 @@ use crate::verbs::knobs;
 use crate::verbs::ping::signals;
 
 /// Measure every combination of several factors in turn, and say what each one does
-///
-/// Takes a plan that comes with hairpin (--list), a FILE.toml, or flags that vary something:
-///
-///   hairpin sweep sun-fire
-///
-///   hairpin sweep --link veth --path udp:spin --path tcp:spin --sizes 64,1024 --vary flows=1,4
-///
-/// A sweep that was killed goes on where it was when the same command is given again.
 #[derive(Debug, Args)]
 pub struct Sweep {
     /// A plan that comes with hairpin, or a file with one
