@@ -3,7 +3,7 @@
 //! ```text
 //!   null     the loop over a path inside this process that does nothing     100,000/s: p95 of sent - due
 //!   udp      hairpin load --path udp:spin over loopback                     100,000/s: p95 of sent - due
-//!   asleep   the same with udp:block, udp:epoll and tcp:block, 1,000/s      for information: what a sleeping wait costs
+//!   asleep   the same with udp:block, udp:poll and tcp:block, 1,000/s      for information: what a sleeping wait costs
 //!   stall    room for one in flight, half the saturation rate, the server's process stopped for 10 ms: p99.9 from due and from sent
 //! ```
 //! Bounds hold for requests that were not due while the client's core stood still (a gap of more than 2 us between two looks at the clock); stalls are
@@ -110,7 +110,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
     for (path, rate, bound) in [
         ("udp:spin", RATE, Some(UDP_BOUND_NS)),
         ("udp:block", ASLEEP, None),
-        ("udp:epoll", ASLEEP, None),
+        ("udp:poll", ASLEEP, None),
         ("tcp:block", ASLEEP, None),
     ] {
         let mut rounds = Vec::new();

@@ -210,17 +210,22 @@ impl ClientRun<'_> {
         }
     }
 
-    /// The policy of an open loop: a receive call that sleeps knows no due time, so that one sleeps in poll(2) instead, and says so.
+    /// The policy of an open loop, which has to wake when the next request is due: what cannot do that sleeps in poll(2) instead, and says so.
     fn timed(&mut self, spec: &SideSpec) -> SideSpec {
-        if self.job.open.is_none() || spec.policy.takes_many() {
-            return spec.clone();
-        }
+        let why = match spec.policy {
+            _ if self.job.open.is_none() => return spec.clone(),
+            Policy::Block | Policy::BusyPoll => {
+                "an open loop waits for a reply or for the next due time, and a receive call knows of none"
+            }
+            Policy::Epoll => "an open loop wakes when the next request is due, and epoll_wait(2) counts its time in whole ms",
+            Policy::Poll | Policy::Spin | Policy::Adaptive => return spec.clone(),
+        };
         self.found.side.granted.push(Granted {
             side: Side::Client,
             option: "wait".into(),
             asked: spec.policy.name().into(),
             got: Policy::Poll.name().into(),
-            why: "an open loop waits for a reply or for the next due time, and a receive call knows of none".into(),
+            why: why.into(),
         });
         SideSpec { policy: Policy::Poll, ..spec.clone() }
     }
