@@ -63,7 +63,9 @@ fn sound(curve: &Value) {
         assert_eq!(count("transactions"), number(&row["rtt_from_due_ns"]["count"]), "{row:#}");
         assert_eq!(count("transactions"), number(&row["lateness_ns"]["count"]), "{row:#}");
         assert!(count("transactions") + count("lost") <= count("sent"), "{row:#}");
-        for figure in ["min", "mean", "max"] {
+        // A host that is busy enough answers nothing in a tenth of a second.
+        let figures: &[&str] = if count("transactions") > 0.0 { &["min", "mean", "max"] } else { &[] };
+        for figure in figures {
             let [due, sent] = ["rtt_from_due_ns", "rtt_from_sent_ns"].map(|name| number(&row[name][figure]));
             assert!(due + 1.0 >= sent, "none is answered sooner from due than from sent: {row:#}");
         }
