@@ -33,9 +33,9 @@ pub fn tune_try(record: &TuneTry, options: &Options) -> String {
     if let Some(profile) = &record.profile {
         text.push(String::new());
         text.push(paint("The profile", HEADING, options.colour));
-        text.extend(
-            profile.lines().take_while(|line| !line.starts_with("[evidence")).map(|line| clean(line).trim_end().to_owned()),
-        );
+        // What it was made from stands above.
+        let knobs = profile.lines().skip_while(|line| *line != "[knobs]").take_while(|line| !line.starts_with("[evidence"));
+        text.extend(knobs.map(|line| clean(line).trim_end().to_owned()));
         while text.last().is_some_and(String::is_empty) {
             text.pop();
         }
