@@ -140,7 +140,7 @@ fn the_profile_is_one_that_apply_takes() {
 
 fn all_that_is_safe_is_tried_and_put_back() {
     let host = Host::new();
-    let done = host.hairpin("tune try --link veth --path udp:spin --all-safe --duration 12s --yes");
+    let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 12s --yes");
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("tcp_autocorking=0") && done.out.contains("as it is"), "{done:?}");
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
@@ -150,7 +150,7 @@ fn all_that_is_safe_is_tried_and_put_back() {
 fn killed_it_is_put_back_by_revert() {
     let host = Host::new();
     let before = autocorking();
-    let mut running = host.start("tune try --link veth --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes");
+    let mut running = host.start("tune try --link loopback --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes");
     let begun = std::time::Instant::now();
     while autocorking() == before {
         assert!(begun.elapsed() < support::LIMIT, "it is never on");
@@ -166,7 +166,7 @@ fn killed_it_is_put_back_by_revert() {
 fn interrupted_it_puts_everything_back() {
     let host = Host::new();
     let before = autocorking();
-    let running = host.start("tune try --link veth --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes --json");
+    let running = host.start("tune try --link loopback --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes --json");
     std::thread::sleep(std::time::Duration::from_secs(4));
     running.signal("INT");
     let done = running.done();
@@ -177,12 +177,13 @@ fn interrupted_it_puts_everything_back() {
 fn compare_and_sweep_switch_settings() {
     let host = Host::new();
     let before = autocorking();
-    let done = host.hairpin("compare --json --link veth --duration 3s --yes -- tcp:spin -- tcp:spin --knob tcp_autocorking=0");
+    let done =
+        host.hairpin("compare --json --link loopback --duration 3s --yes -- tcp:spin -- tcp:spin --knob tcp_autocorking=0");
     assert_eq!(done.code, Some(0), "{done:?}");
     let record = done.json();
     assert_eq!(record["comparisons"].as_array().map(Vec::len), Some(1));
     assert_eq!((autocorking(), host.entries()), (before.clone(), 0));
-    let record = host.json("sweep --link veth --path tcp:spin --knob tcp_autocorking=as-is,0 --duration 3s --yes");
+    let record = host.json("sweep --link loopback --path tcp:spin --knob tcp_autocorking=as-is,0 --duration 3s --yes");
     assert_eq!(record["cells"].as_array().map(Vec::len), Some(2), "{record}");
     assert_eq!((autocorking(), host.entries()), (before, 0));
 }
@@ -190,12 +191,14 @@ fn compare_and_sweep_switch_settings() {
 fn what_cannot_be_tried_is_said() {
     let host = Host::new();
     for (args, code, words) in [
+        ("tune try --link veth --knob tcp_autocorking=0 --yes", 2, "namespaces of its own"),
+        ("compare --link veth --yes -- tcp -- tcp --knob tcp_autocorking=0", 2, "namespaces of its own"),
         ("tune try --link veth", 2, "--all-safe"),
         ("tune try --link veth --knob tcp_autocork=0 --yes", 2, "did you mean tcp_autocorking"),
         ("tune try --link veth --knob tcp_autocorking=1 --yes", 2, "it is so already"),
         ("tune try --link veth --knob rx_usecs=0 --yes", 2, "-i IF"),
         ("tune try --link veth --knob rx_usecs=0 -i nosuch0 --yes", 2, "nosuch0"),
-        ("tune try --link veth --knob tcp_autocorking=0", 2, "--yes"),
+        ("tune try --link loopback --knob tcp_autocorking=0", 2, "--yes"),
         ("tune try --knob tcp_autocorking=0 --yes", 2, "say where to"),
         ("tune try --link veth --knob tcp_autocorking=0 --sizes 1,2 --yes", 2, "--sizes"),
         ("compare --link veth -- udp -- udp --knob mitigations=off", 2, "only reported"),

@@ -5,17 +5,19 @@
 //! ```
 //! Between two switches it is added up how long the cores were in idle states that take time to leave: what a setting saves in latency it may cost there.
 
+use std::io::ErrorKind;
 use std::net::ToSocketAddrs;
 use std::time::Instant;
 
 use hairpin_sys::host::Host;
-use hairpin_tune::change::{Change, Trouble};
+use hairpin_tune::change::{Address, Change, Trouble};
 use hairpin_tune::journal::{About, Journal, JournalError};
 use hairpin_tune::plan::PlanError;
 use hairpin_tune::{Place, Setting, Tuning, plan, residency};
 
 use crate::experiment::Switch;
-use crate::ping::Target;
+use crate::link::LinkSpec;
+use crate::ping::{Blame, Target};
 use crate::stage::{interface_of, local_address_towards};
 
 /// Why an arm cannot have its settings.
@@ -24,6 +26,11 @@ pub enum KnobError {
     /// This host has no such setting, or it cannot be read.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The traffic does not pass what the setting changes.
+    #[error(
+        "{0} is a setting of this network namespace, and over --link veth the traffic is in namespaces of its own: try it over --link loopback, or to a HOST"
+    )]
+    OutOfReach(String),
     /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -44,6 +51,18 @@ pub fn interface_towards(target: &Target) -> Option<String> {
     }
 }
 
+impl KnobError {
+    /// What it asks of the user.
+    pub fn blame(&self) -> Blame {
+        match self {
+            KnobError::Plan(plan) if plan.is_missing() => Blame::Missing,
+            KnobError::Plan(_) | KnobError::OutOfReach(_) => Blame::Usage,
+            KnobError::Journal(JournalError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Blame::Missing,
+            KnobError::Journal(_) | KnobError::Left(_) => Blame::Failed,
+        }
+    }
+}
+
 /// The settings of all arms under one entry of the journal.
 pub struct Knobs<'h> {
     host: &'h dyn Host,
@@ -57,12 +76,22 @@ pub struct Knobs<'h> {
     cores: u64,
 }
 
-/// What each arm's settings would change here. Reads only.
+/// What an arm's settings would change here, for traffic that goes there. Reads only.
 ///
 /// # Errors
-/// This host has no such setting, or a value could not be read.
-pub fn changes(host: &dyn Host, place: &Place<'_>, arms: &[Vec<Setting>]) -> Result<Vec<Vec<Change>>, PlanError> {
-    arms.iter().map(|settings| plan(host, place, settings)).collect()
+/// This host has no such setting, a value could not be read, or the traffic does not pass it.
+pub fn changes(host: &dyn Host, place: &Place<'_>, target: &Target, settings: &[Setting]) -> Result<Vec<Change>, KnobError> {
+    let changes = plan(host, place, settings)?;
+    let own = matches!(target, Target::Link(LinkSpec::Veth(_)));
+    match changes.iter().find(|change| own && is_of_namespace(&change.address)) {
+        Some(change) => Err(KnobError::OutOfReach(change.knob.clone())),
+        None => Ok(changes),
+    }
+}
+
+/// Whether each network namespace has a value of its own there. What lies below net/core is mostly one for all.
+fn is_of_namespace(address: &Address) -> bool {
+    address.is_of_network() && !matches!(address, Address::File { path, .. } if path.starts_with("/proc/sys/net/core/"))
 }
 
 impl<'h> Knobs<'h> {
@@ -170,5 +199,25 @@ impl Switch for Knobs<'_> {
         self.make(arm).map_err(|why| why.to_string())?;
         self.since = Some((arm, Instant::now(), residency::deep_ns(self.host)));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_sys::host::FakeHost;
+
+    #[test]
+    fn a_setting_that_the_traffic_does_not_pass_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(directory.path())
+            .with("/proc/sys/net/ipv4/tcp_autocorking", "1\n")
+            .with("/proc/sys/net/core/busy_read", "0\n");
+        let of = |link: &str, setting: &str| {
+            let target = Target::Link(link.parse().unwrap());
+            changes(&host, &Place::default(), &target, &[setting.parse().unwrap()]).map(|changes| changes.len())
+        };
+        assert!(matches!(of("veth", "tcp_autocorking=0"), Err(KnobError::OutOfReach(_))));
+        assert!(matches!((of("loopback", "tcp_autocorking=0"), of("veth", "busy_read_us=50")), (Ok(1), Ok(1))));
     }
 }

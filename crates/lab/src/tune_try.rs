@@ -22,8 +22,8 @@ use toml::{Table, Value};
 
 use crate::compare::{self, MARGIN};
 use crate::experiment::Arm;
-use crate::knobs::{KnobError, Knobs};
-use crate::ping::{Blame, PingError};
+use crate::knobs::{self, KnobError, Knobs};
+use crate::ping::{Blame, PingError, Target};
 use crate::store::rfc3339;
 
 /// What to try.
@@ -34,6 +34,8 @@ pub struct Plan<'a> {
     pub as_there_are: bool,
     /// Whose settings.
     pub place: Place<'a>,
+    /// Where the round trips go.
+    pub target: &'a Target,
     /// Makes an arm of this path, by its index.
     pub arm: &'a dyn Fn(usize) -> Result<Arm, PingError>,
     /// How many paths.
@@ -77,7 +79,8 @@ impl TryError {
     pub fn blame(&self) -> Blame {
         match self {
             TryError::Setting { blame, .. } => *blame,
-            TryError::Nothing(_) | TryError::Knobs(_) => Blame::Failed,
+            TryError::Nothing(_) => Blame::Failed,
+            TryError::Knobs(error) => error.blame(),
             TryError::Ping(error) => error.blame(),
         }
     }
@@ -96,16 +99,13 @@ pub type Candidate = (Setting, Vec<Change>);
 pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, Vec<LeftOut>), TryError> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for setting in &plan.settings {
-        let (why, blame) = match crate::knobs::changes(host, &plan.place, &[vec![setting.clone()]]) {
-            Ok(mut changes) if changes.iter().any(|changes| !changes.is_empty()) => {
-                found.push((setting.clone(), changes.swap_remove(0)));
+        let (why, blame) = match knobs::changes(host, &plan.place, plan.target, std::slice::from_ref(setting)) {
+            Ok(changes) if !changes.is_empty() => {
+                found.push((setting.clone(), changes));
                 continue;
             }
             Ok(_) => ("it is so already".to_owned(), Blame::Usage),
-            Err(why) => {
-                let blame = if why.is_missing() { Blame::Missing } else { Blame::Usage };
-                (why.to_string(), blame)
-            }
+            Err(why) => (why.to_string(), why.blame()),
         };
         if !plan.as_there_are {
             return Err(TryError::Setting { setting: setting.to_string(), why, blame });

@@ -9,7 +9,7 @@ use clap::{Args, Parser};
 use hairpin_iopath::job::Job;
 use hairpin_lab::compare::{self, Baseline, Limit, MARGIN, Plan};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
-use hairpin_lab::knobs::{Knobs, interface_towards};
+use hairpin_lab::knobs::Knobs;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::{self, Target};
 use hairpin_lab::{floor, store};
@@ -187,9 +187,9 @@ impl Compare {
         let common = before_the_sides();
         let arms = sides.iter().map(|side| arm(&common, side)).collect::<Result<Vec<_>, _>>()?;
         let (arms, settings): (Vec<Arm>, Vec<Vec<Setting>>) = arms.into_iter().unzip();
-        let interface = arms.first().and_then(|arm| interface_towards(&arm.target));
         let signals = signals()?;
-        let mut knobs = knobs::begin(settings, interface.as_deref(), self.how.yes)?;
+        let of: Vec<_> = arms.iter().map(|arm| &arm.target).zip(settings).collect();
+        let mut knobs = knobs::begin(&of, self.how.yes)?;
         let switch: &mut dyn Switch = match &mut knobs {
             Some(knobs) => knobs,
             None => &mut NoSwitch,

@@ -11,6 +11,7 @@ use hairpin_iopath::spec::Spec;
 use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::link::LinkSpec;
+use hairpin_lab::ping::Target;
 use hairpin_lab::sweep::{self, Ask, Factor, KeptError, Level, PLANS, Plan, Shape, SweepError, Watcher};
 use hairpin_report::Options;
 use hairpin_units::{Nanos, parse_duration};
@@ -96,7 +97,9 @@ impl Sweep {
         };
         let store = open_store()?;
         let mut teller = Teller(None);
-        let mut knobs = knobs::begin(ask.plan.all_settings().map_err(Failure::usage)?, None, self.yes)?;
+        let target = Target::Link(ask.link.clone().map_or_else(|| ask.plan.link(), Ok).map_err(Failure::usage)?);
+        let settings = ask.plan.all_settings().map_err(Failure::usage)?;
+        let mut knobs = knobs::begin(&settings.into_iter().map(|settings| (&target, settings)).collect::<Vec<_>>(), self.yes)?;
         let switch: &mut dyn Switch = match &mut knobs {
             Some(knobs) => knobs,
             None => &mut NoSwitch,

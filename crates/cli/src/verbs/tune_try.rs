@@ -105,6 +105,7 @@ impl Try {
         let mut plan = Plan {
             settings,
             as_there_are: self.all_safe,
+            target: &target,
             place: Place { cpus: &[], interface: interface.as_deref() },
             arm: &arm,
             paths: jobs.len(),

@@ -297,7 +297,11 @@ impl Plan {
         }
     }
 
-    pub(crate) fn link(&self) -> Result<LinkSpec, PlanError> {
+    /// Where its round trips go.
+    ///
+    /// # Errors
+    /// It is no link.
+    pub fn link(&self) -> Result<LinkSpec, PlanError> {
         let text = self.link.as_deref().unwrap_or("loopback");
         text.parse().map_err(|error: crate::link::LinkError| self.bad(error.to_string()))
     }
