@@ -111,8 +111,9 @@ fn a_known_delay_is_reported(_: &str) -> bool {
     let record = compared(&home, "--link loopback -- udp:spin -- udp:spin,delay=20000");
     assert_eq!(record["comparisons"][0]["verdict"], "slower", "{:#}", record["comparisons"]);
     let difference = figure(&record, "p50")["difference"].as_f64().unwrap();
-    // The rest is what the other side's cache misses after the pause.
-    assert!((19_500.0..26_000.0).contains(&difference), "{difference}");
+    // The ratio is of pairs, and the figure that it is taken of is that of all blocks, in every state that the host was in meanwhile; and the other side's
+    // cache misses more after a pause.
+    assert!((17_000.0..27_000.0).contains(&difference), "{difference}");
     true
 }
 

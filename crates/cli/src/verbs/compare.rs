@@ -76,8 +76,8 @@ struct How {
 /// What a side may say: where to, and the work.
 #[derive(Debug, Args)]
 struct Side {
-    /// HOST[:PORT] on which `hairpin serve` runs; or two stored runs
-    #[arg(value_name = "HOST|RUN", num_args = 0..=2)]
+    /// A host on which `hairpin serve` runs, or two stored runs
+    #[arg(value_name = "HOST[:PORT]|RUN", num_args = 0..=2)]
     words: Vec<String>,
     /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off]
     #[arg(long, value_name = "LINK")]

@@ -12,8 +12,10 @@ use crate::prose::clean;
 use crate::sentences::idle;
 
 /// Every stage, in the words of its page.
-const STAGES: [(&str, &str); 15] = [
+const STAGES: [(&str, &str); 17] = [
     ("send call", "the system call, the socket and the protocols on the way down to the device"),
+    ("fill", "building the frame and writing its descriptor"),
+    ("kick", "the call that makes the kernel send"),
     ("qdisc", "the queueing discipline"),
     ("driver", "the driver, and on loopback and veth the wire"),
     ("softirq", "the receiving CPU's backlog and soft interrupt"),
@@ -26,7 +28,7 @@ const STAGES: [(&str, &str); 15] = [
     ("receive", "finding the message and copying it, and before it whatever the thread does until it looks"),
     ("return", "the way out of the receive call"),
     ("turn-around", "the server's program from receive to send"),
-    ("ring", "the emulated device, or the bare cache lines"),
+    ("ring", "until the receiver's library has found the descriptor; of an emulated device all of it"),
     ("outside", "all that lies outside both hosts"),
 ];
 /// Stages are named until they make so much of the round trip, but no more than this.
