@@ -5,30 +5,34 @@
 //!                                                                                                  merged ◀──────────────┘
 //! ```
 
+mod around;
+mod threads;
+mod told;
+
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
-use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Relation, Ticks, Tsc};
-use hairpin_sys::process;
-use hairpin_sys::shared::{Shared, Stamp, Stamps, Told};
-use hairpin_sys::socket::cookie;
-use hairpin_sys::thread;
+use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
 
+pub(crate) use self::around::AtServer;
+use self::around::Surroundings;
+pub use self::threads::cpu_of;
+use self::threads::{each_chunk, settle_thread};
+pub(crate) use self::told::tell;
+use self::told::tell_if_untold;
 use crate::delayed::Delayed;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
-use crate::echo::{Attention, Echoed, TURN_NS, echo};
+use crate::echo::{Echoed, echo};
 use crate::endpoint::{Endpoint, NoMarks};
 use crate::flows::{Carrier, Flows};
-use crate::job::{Address, Job, Listen, Schedule};
+use crate::job::{Address, Job, Listen};
 use crate::option::DELAY;
 use crate::pace::{Closed, Every, Open};
 use crate::path::PathError;
@@ -369,29 +373,6 @@ impl ServerRun<'_> {
     }
 }
 
-/// Tells a tracer this thread, and the sockets that it sends and receives on if there are some.
-pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, receives_on: Option<BorrowedFd<'_>>) {
-    // What is no socket, such as a pipe, has no cookie.
-    let told = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| cookie(&socket).ok()).unwrap_or(0);
-    if let Some(stamps) = stamps {
-        let port = receives_on.and_then(local_port).unwrap_or(0);
-        stamps.tell(Told { thread: thread::id(), sends_on: told(sends_on), receives_on: told(receives_on), port });
-    }
-}
-
-/// The port of a socket of the internet.
-fn local_port(socket: BorrowedFd<'_>) -> Option<u16> {
-    let address = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
-    Some(address.port())
-}
-
-/// A path without sockets has a thread at least.
-fn tell_if_untold(stamps: Option<&Stamps>) {
-    if stamps.is_some_and(|stamps| stamps.told().thread == 0) {
-        tell(stamps, None, None);
-    }
-}
-
 /// What ended a run, for someone who does not know errno.
 fn in_words(error: &io::Error) -> String {
     match error.kind() {
@@ -403,112 +384,6 @@ fn in_words(error: &io::Error) -> String {
         }
         _ => error.to_string(),
     }
-}
-
-/// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's.
-fn each_chunk<F: Send, R: Send>(
-    job: &Job,
-    side: Side,
-    allowed: &[u32],
-    flows: &mut [F],
-    found: &mut SideFound,
-    run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
-) -> Result<Vec<R>, PathError> {
-    let run = &run;
-    std::thread::scope(|scope| {
-        let mut chunks = shares(flows, job.threads as usize).into_iter().enumerate();
-        let first = chunks.next();
-        let others: Vec<_> = chunks
-            .map(|(at, chunk)| {
-                scope.spawn(move || {
-                    process::unshare_files().map_err(PathError::at("cannot give a measuring thread its own file table"))?;
-                    let mut granted = Vec::new();
-                    let cpu = settle_thread(job, side, at as u32, allowed, &mut granted)?;
-                    Ok::<_, PathError>((cpu, run(at as u32, chunk)?))
-                })
-            })
-            .collect();
-        let mut results = Vec::new();
-        if let Some((_, chunk)) = first {
-            found.cpus.push(settle_thread(job, side, 0, allowed, &mut found.granted)?);
-            results.push(run(0, chunk)?);
-        }
-        for other in others {
-            let joined = other.join().map_err(|_| PathError::Thread("a measuring thread panicked".into()))?;
-            let (cpu, result) = joined?;
-            found.cpus.push(cpu);
-            results.push(result);
-        }
-        Ok(results)
-    })
-}
-
-/// Splits `flows` into so many parts; the first ones are longer by one if it does not divide evenly.
-fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
-    let mut parts = Vec::with_capacity(threads);
-    for left in (1..=threads).rev() {
-        let (part, rest) = flows.split_at_mut(flows.len().div_ceil(left));
-        parts.push(part);
-        flows = rest;
-    }
-    parts
-}
-
-/// The CPU of thread `index` of a side: the first is the one asked for, else the first (client) or second (server) that is allowed; the
-/// others follow.
-pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
-    let asked = match side {
-        Side::Client => job.cpus.client,
-        Side::Server => job.cpus.server,
-    };
-    let first = asked.or_else(|| allowed.get(usize::from(allowed.len() > 1 && side == Side::Server)).copied()).unwrap_or(0);
-    match allowed.iter().position(|cpu| *cpu == first) {
-        Some(position) => allowed[(position + index as usize) % allowed.len()],
-        // Not allowed: pinning to it says so.
-        None => first,
-    }
-}
-
-/// Pins and schedules the calling thread as the job says; returns its CPU.
-fn settle_thread(job: &Job, side: Side, index: u32, allowed: &[u32], granted: &mut Vec<Granted>) -> Result<u32, PathError> {
-    let spec = match side {
-        Side::Client => &job.spec.client,
-        Side::Server => &job.spec.server,
-    };
-    let cpu = cpu_of(job, side, index, allowed);
-    thread::pin(cpu).map_err(|error| PathError::Thread(error.to_string()))?;
-    if let Some(least) = NonZeroU64::new(1) {
-        thread::set_timer_slack(least).map_err(PathError::at("cannot set the timer slack"))?;
-    }
-    if let Schedule::Fifo(priority) = job.sched {
-        granted.extend(schedule_fifo(job, side, spec, priority, allowed.len()));
-    }
-    Ok(cpu)
-}
-
-/// SCHED_FIFO and locked memory, unless that would take every core from the kernel's own threads. A refusal is shown, not fatal.
-fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: usize) -> [Granted; 2] {
-    let asked = format!("fifo:{priority}");
-    let granted = |option: &str, asked: &str, outcome: Result<(), String>| Granted {
-        side,
-        option: option.into(),
-        asked: asked.into(),
-        got: if outcome.is_ok() { asked.into() } else { "other".into() },
-        why: outcome.err().unwrap_or_default(),
-    };
-    // Both sides may be on this host; the client goes first.
-    let spinning = job.threads as usize * if side == Side::Server { 2 } else { 1 };
-    let takes_all = spec.policy == Policy::Spin && spinning >= cores;
-    let outcome = match takes_all {
-        true => Err(format!("spinning under SCHED_FIFO would take all {cores} cores, and the kernel's own threads need one")),
-        false => thread::set_sched(job.sched.policy()).map_err(|error| error.to_string()),
-    };
-    let locked = thread::lock_memory().map_err(|error| error.to_string());
-    let mut lock = granted("mlock", "all memory", locked);
-    if !lock.why.is_empty() {
-        lock.got = "not locked".into();
-    }
-    [granted("sched", &asked, outcome), lock]
 }
 
 fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps>) -> Work {
@@ -612,138 +487,6 @@ impl<C: Clock, F: Carrier> OverFlows<F> for ServerLoop<'_, C> {
         match self.job.spec.server.options.number(&DELAY) {
             None | Some(0) => echo(&mut endpoint, self.clock, reply, &mut self.at),
             Some(ns) => echo(&mut Delayed::new(endpoint, self.clock, ns.into()), self.clock, reply, &mut self.at),
-        }
-    }
-}
-
-/// What the server's loop looks at.
-pub(crate) struct AtServer<'a> {
-    stop: &'a Shared,
-    neighbour: Option<&'a Shared>,
-    stamps: Option<&'a Stamps>,
-    observer: &'a dyn Observer,
-    /// Nobody sleeps, so that looking up costs nothing.
-    spins: bool,
-    seen: u32,
-}
-
-/// A server's side that spins looks at its stop flag so often while nothing comes, in ns: an experiment stops it after each block.
-const SPIN_TURN_NS: u64 = 500_000;
-
-impl Attention for AtServer<'_> {
-    fn turn_ns(&self) -> u64 {
-        if self.spins { SPIN_TURN_NS } else { TURN_NS }
-    }
-
-    #[inline(always)]
-    fn stopped(&self) -> bool {
-        self.stop.stop_requested()
-    }
-
-    #[inline(always)]
-    fn is_tracing(&self) -> bool {
-        self.stamps.is_some()
-    }
-
-    #[inline(always)]
-    fn answered(&mut self, sequence: u32, received: Ticks, sent: Ticks) {
-        if let Some(stamps) = self.stamps {
-            stamps.push(Stamp { sequence, first: received, second: sent });
-        }
-    }
-
-    #[inline(always)]
-    fn answer_neighbour(&mut self) -> bool {
-        match self.neighbour {
-            Some(shared) if shared.ping_requested(&mut self.seen) => {
-                let since = cpu_ns();
-                shared.answer_ping(self.seen, 2 * (PING_PATIENCE + PING_LENGTH));
-                self.observer.met(cpu_ns().saturating_sub(since));
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
-/// How long the other core may take to join: it has just been woken by a request.
-const PING_PATIENCE: Duration = Duration::from_millis(10);
-/// How long the two cores bounce their line, beside each block.
-const PING_LENGTH: Duration = Duration::from_millis(2);
-
-/// CPU time of the calling thread; 0 if the kernel does not say.
-fn cpu_ns() -> u64 {
-    thread::thread_usage().map_or(0, |usage| usage.user_ns + usage.system_ns)
-}
-
-/// What the client's loop looks at, between blocks.
-struct Surroundings<'a> {
-    stop: &'a Shared,
-    neighbour: Option<&'a Shared>,
-    called: u32,
-    raw: bool,
-    thread: u32,
-    observer: &'a dyn Observer,
-    stamps: Option<&'a Stamps>,
-    /// Of the clock, in ticks per ns.
-    rate: f64,
-    began: Ticks,
-}
-
-impl Between for Surroundings<'_> {
-    fn stopped(&self) -> bool {
-        self.stop.stop_requested()
-    }
-
-    fn call_neighbour(&mut self) -> bool {
-        // Untimed transactions would be traced with the others.
-        self.neighbour.filter(|_| self.stamps.is_none()).map(|shared| self.called = shared.call_ping()).is_some()
-    }
-
-    fn meet_neighbour(&mut self) -> Option<u64> {
-        let since = cpu_ns();
-        let found = self.neighbour?.measure_ping(self.called, PING_PATIENCE, PING_LENGTH);
-        self.observer.met(cpu_ns().saturating_sub(since));
-        found
-    }
-
-    fn starts(&mut self) {
-        if self.thread == 0 {
-            self.observer.starts();
-        }
-    }
-
-    fn begins(&mut self, at: Ticks) {
-        self.began = at;
-    }
-
-    fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-        if let Some(stamps) = self.stamps {
-            let after = |ns: u64| self.began.plus((ns as f64 * self.rate).round() as u64);
-            for sample in samples {
-                let (first, second) = (after(sample.sent_ns), after(sample.sent_ns + sample.rtt_ns));
-                stamps.push(Stamp { sequence: sample.sequence, first, second });
-            }
-            self.observer.block()?;
-        } else if self.raw {
-            self.observer.raw(self.thread, samples)?;
-        }
-        if self.thread == 0 {
-            self.observer.progress(recorder, counts);
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_thread_gets_its_share_of_the_flows() {
-        for (flows, threads, expected) in [(5, 4, vec![2, 1, 1, 1]), (4, 2, vec![2, 2]), (3, 3, vec![1, 1, 1]), (7, 1, vec![7])] {
-            let mut all = vec![(); flows];
-            assert_eq!(shares(&mut all, threads).iter().map(|part| part.len()).collect::<Vec<_>>(), expected);
         }
     }
 }

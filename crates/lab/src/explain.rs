@@ -1,7 +1,10 @@
 //! `hairpin explain`: a path measured in blocks with and without hooks in turn, and where the time of its round trips went.
 //!
 //! ```text
-//!   phase      without hooks │ with hooks │ without │ with │ …          a quarter of a second each, of blocks of 4,096 transactions at most
+//!   phase      bare │ stages │ events │ bare │ stages │ events │ …      of blocks of 4,096 transactions at most
+//!                no hooks: the headline
+//!                       └ hooks that stamp: stages, observer, residual
+//!                                └ and those that say what happened on the cores: causes, timelines
 //!   block      the flow runs, and nothing reads
 //!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
 //! ```
@@ -39,7 +42,7 @@ use crate::stage::{RowEnd, Stage};
 use crate::store::rfc3339;
 use crate::worker::choose_clock;
 
-/// A phase with hooks, and one without, takes so long at least.
+/// A phase without hooks takes so long at least; one for stages and one for events together as long.
 const PHASE: Duration = Duration::from_millis(250);
 /// Transactions that are kept: some 100 bytes each.
 const MOST: usize = 1_000_000;
@@ -194,6 +197,17 @@ fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     if client == server { Ok(client) } else { Err("explain takes the same path on both sides".into()) }
 }
 
+/// What is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No hook.
+    Bare,
+    /// The hooks that stamp, or where there are none to be had the programs' own stamps.
+    Stages,
+    /// Those, and the ones that say what happened on the cores. What these cost falls on no stage.
+    Events,
+}
+
 /// One row, traced.
 struct Tracing<'a> {
     stamps: &'a Sides<Stamps>,
@@ -211,11 +225,11 @@ struct Tracing<'a> {
     missing: Vec<Missing>,
     fold: Fold,
     untraced: Times,
-    /// Whether the phase at hand counts as traced: with hooks, or where there are none to be had.
-    traced: bool,
-    /// RTTs of the phase at hand; of each phase before it whether it was traced, and the median.
-    phase: Vec<u64>,
-    medians: Vec<(bool, f64)>,
+    /// The phase at hand.
+    phase: Phase,
+    /// Its RTTs; of each phase before it that was bare or for stages which it was, and the median.
+    rtts: Vec<u64>,
+    medians: Vec<(Phase, f64)>,
     since: Instant,
     before: Option<Relation>,
     /// When the first traced block began.
@@ -244,8 +258,8 @@ impl<'a> Tracing<'a> {
             missing: Vec::new(),
             fold: Fold::new(route, Vec::new()),
             untraced: Times::new(),
-            traced: false,
-            phase: Vec::new(),
+            phase: Phase::Bare,
+            rtts: Vec::new(),
             medians: Vec::new(),
             since: Instant::now(),
             before: None,
@@ -320,23 +334,40 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// The next phase. Once as many transactions are kept as there is room for, all phases are untraced.
+    fn is_traced(&self) -> bool {
+        self.phase != Phase::Bare
+    }
+
+    /// How long the phase at hand takes at least.
+    fn length(&self) -> Duration {
+        if self.is_traced() && self.meanwhile.is_loaded() { PHASE / 2 } else { PHASE }
+    }
+
+    /// The next phase. Once as many transactions are kept as there is room for, all phases are bare.
     fn turn(&mut self) -> Result<(), String> {
-        self.phase.sort_unstable();
-        self.medians.push((self.traced, self.phase.get(self.phase.len() / 2).map_or(0.0, |ns| *ns as f64)));
-        self.phase.clear();
-        self.traced = !self.traced && self.fold.len() < MOST;
-        if let Some(tracer) = &mut self.tracer {
+        self.rtts.sort_unstable();
+        if self.phase != Phase::Events {
+            self.medians.push((self.phase, self.rtts.get(self.rtts.len() / 2).map_or(0.0, |ns| *ns as f64)));
+        }
+        self.rtts.clear();
+        let was = self.is_traced();
+        self.phase = match self.phase {
+            Phase::Bare if self.fold.len() < MOST => Phase::Stages,
+            Phase::Stages if self.meanwhile.is_loaded() => Phase::Events,
+            Phase::Bare | Phase::Stages | Phase::Events => Phase::Bare,
+        };
+        let traced = self.is_traced();
+        if let Some(tracer) = self.tracer.as_mut().filter(|_| was != traced) {
             tracer.detach();
-            if self.traced {
+            if traced {
                 tracer.attach().map_err(|error| error.to_string())?;
             }
         }
         if self.socket_stamps || self.ring_stamps {
-            self.stamps.client.want_packets(self.traced);
-            self.stamps.server.want_packets(self.traced);
+            self.stamps.client.want_packets(traced);
+            self.stamps.server.want_packets(traced);
         }
-        self.meanwhile.turn(self.traced).map_err(|error| error.to_string())?;
+        self.meanwhile.turn(self.phase == Phase::Events).map_err(|error| error.to_string())?;
         self.since = Instant::now();
         Ok(())
     }
@@ -360,11 +391,11 @@ impl<'a> Tracing<'a> {
     fn slower_ns(&self) -> Option<f64> {
         let mut more: Vec<f64> = Vec::new();
         for phases in self.medians.windows(3) {
-            if let [(false, before), (true, with), (false, after)] = phases {
+            if let [(Phase::Bare, before), (Phase::Stages, with), (Phase::Bare, after)] = phases {
                 more.push(with - (before + after) / 2.0);
             }
         }
-        if let ([(false, before), (true, with), ..], true) = (&self.medians[..], more.is_empty()) {
+        if let ([(Phase::Bare, before), (Phase::Stages, with), ..], true) = (&self.medians[..], more.is_empty()) {
             more.push(with - before);
         }
         more.sort_by(f64::total_cmp);
@@ -397,7 +428,7 @@ impl Watcher for Tracing<'_> {
     }
 
     fn wants_halves(&self) -> bool {
-        self.route == Route::Remote && self.traced
+        self.route == Route::Remote && self.is_traced()
     }
 
     fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
@@ -410,8 +441,8 @@ impl Watcher for Tracing<'_> {
         let rtts =
             client.iter().skip(join::settling(client.len())).map(|stamp| self.clock.to_ns(stamp.second.since(stamp.first)));
         let rtts: Vec<u64> = rtts.collect();
-        self.phase.extend(&rtts);
-        if self.traced {
+        self.rtts.extend(&rtts);
+        if self.is_traced() {
             let taken = self.tracer.as_mut().map(Tracer::take);
             let happened = self.meanwhile.take();
             if let Some(before) = self.before {
@@ -430,8 +461,10 @@ impl Watcher for Tracing<'_> {
                         _ => join::join(&client, &server, records, &rings, &span),
                     };
                     let at_ns = self.clock.to_ns(before.ticks.since(first));
-                    let hits = self.meanwhile.add(&joined.transactions, &happened, &span, at_ns);
-                    joined.transactions.iter().zip(&hits).for_each(|(transaction, hits)| self.fold.add_hit(transaction, hits));
+                    match self.phase {
+                        Phase::Events => self.meanwhile.add(&joined.transactions, &happened, &span, at_ns),
+                        Phase::Stages | Phase::Bare => joined.transactions.iter().for_each(|one| self.fold.add(one)),
+                    }
                     self.unmatched += joined.unmatched;
                     self.blocks += 1;
                 }
@@ -440,11 +473,11 @@ impl Watcher for Tracing<'_> {
         } else {
             rtts.iter().for_each(|rtt| self.untraced.record(*rtt));
         }
-        let turns = self.since.elapsed() >= PHASE;
-        if turns {
+        let was = self.is_traced();
+        if self.since.elapsed() >= self.length() {
             self.turn()?;
         }
         self.before = Some(self.clock.relation());
-        Ok(turns.then_some(self.traced))
+        Ok((was != self.is_traced()).then_some(self.is_traced()))
     }
 }

@@ -143,9 +143,8 @@ impl Causes {
         }
     }
 
-    /// Takes in a block that began `at_ns` after the first one. Returns of each transaction the hits of its programs on the CPU that an interval passes on,
-    /// interval by interval; none where there were none.
-    pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) -> Vec<Vec<u8>> {
+    /// Takes in a block that began `at_ns` after the first one.
+    pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) {
         let cores = Cores::new(events, |at| span.of_monotonic(at), &mut self.holders);
         cores.totals(0, span.length_ns(), &mut self.totals);
         self.waited(&cores, transactions);
@@ -174,7 +173,6 @@ impl Causes {
                 self.slowest.pop();
             }
         }
-        transactions.iter().map(|transaction| rules::hits(transaction, &cores, &self.whose)).collect()
     }
 
     /// Who kept the flow's threads from their CPUs: those that could have gone on, and those that had been woken.

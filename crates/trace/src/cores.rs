@@ -146,13 +146,6 @@ impl Cores {
         by
     }
 
-    /// Hits of programs on a CPU after one moment and up to another: what takes time has one at each of its ends.
-    pub fn hits(&self, cpu: u32, from: i64, to: i64) -> usize {
-        let first = self.events.partition_point(|event| event.at <= from);
-        let inside = self.events[first..].iter().take_while(|event| event.at <= to).filter(|event| event.cpu == cpu);
-        inside.map(|event| 1 + usize::from(event.busy().is_some() && event.since > from)).sum()
-    }
-
     /// What went on at any time from one moment to another on these CPUs.
     pub fn during(&self, from: i64, to: i64, cpus: &[u32]) -> During {
         let first = self.events.partition_point(|event| event.at < from);
@@ -330,7 +323,6 @@ mod tests {
         assert_eq!(found, expected);
         assert_eq!(during.shares(1, 220, 250), [(Busy::Softirq(3), 20), (Busy::Interrupt(33), 10)]);
         assert_eq!(during.shares(0, 50, 500), [(Busy::Idle(1), 300)]);
-        assert_eq!([cores.hits(1, 250, 400), cores.hits(1, 300, 400), cores.hits(0, 0, 500)], [3, 1, 2]);
         let mut totals = HashMap::new();
         cores.totals(0, 500, &mut totals);
         let known = |busy| totals.get(&(1, busy)).copied();

@@ -55,22 +55,12 @@ pub struct Fold {
     known: HashMap<Shape, u32>,
     folded: Vec<Folded>,
     intervals: Vec<u32>,
-    /// Beside each interval: hits of hooks inside it, beyond those at its ends.
-    hits: Vec<u8>,
 }
 
 impl Fold {
     /// For a path of this route; `missing` moments are not stamped on this host.
     pub fn new(route: Route, missing: Vec<Moment>) -> Fold {
-        Fold {
-            route,
-            missing,
-            shapes: Vec::new(),
-            known: HashMap::new(),
-            folded: Vec::new(),
-            intervals: Vec::new(),
-            hits: Vec::new(),
-        }
+        Fold { route, missing, shapes: Vec::new(), known: HashMap::new(), folded: Vec::new(), intervals: Vec::new() }
     }
 
     /// How many there are.
@@ -85,11 +75,6 @@ impl Fold {
 
     /// Takes one in.
     pub fn add(&mut self, transaction: &Transaction) {
-        self.add_hit(transaction, &[]);
-    }
-
-    /// Takes one in, with the hits of hooks that stamp nothing inside each of its intervals, in order; those that are not said are none.
-    pub fn add_hit(&mut self, transaction: &Transaction, hits: &[u8]) {
         let first = self.intervals.len();
         let mut shape = Shape::new();
         let mut last = transaction.began();
@@ -111,8 +96,6 @@ impl Fold {
                 last = *ns;
             }
         }
-        self.hits.extend(hits.iter().take(self.intervals.len() - first));
-        self.hits.resize(self.intervals.len(), 0);
         let next = self.shapes.len() as u32;
         let shape = *self.known.entry(shape).or_insert_with_key(|shape| {
             self.shapes.push(shape.clone());
@@ -146,7 +129,7 @@ impl Fold {
                 let took = u64::from(self.intervals[folded.first + at]);
                 // Whole ns, and no part of one lost: what is left over goes to the next interval.
                 let ends = f64::from(u8::from(between.from.is_hook()) + u8::from(between.to.is_hook()));
-                carried += hook_ns * (ends / 2.0 + f64::from(self.hits[folded.first + at]));
+                carried += hook_ns * ends / 2.0;
                 let cost = (carried.floor().max(0.0) as u64).min(took);
                 carried -= cost as f64;
                 observer += cost;

@@ -79,12 +79,14 @@ impl Meanwhile {
         self.events.as_mut().filter(|_| self.on).map(Events::take).unwrap_or_default()
     }
 
-    /// A block that counts, `at_ns` after the first one. Returns the hits of these programs inside the intervals of each transaction.
-    pub(super) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) -> Vec<Vec<u8>> {
-        match self.events {
-            Some(_) => self.causes.add(transactions, &taken.events, span, at_ns),
-            None => vec![Vec::new(); transactions.len()],
-        }
+    /// A block that counts, `at_ns` after the first one.
+    pub(super) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
+        self.causes.add(transactions, &taken.events, span, at_ns);
+    }
+
+    /// Whether there are programs to put on.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.events.is_some()
     }
 
     /// One that does not.

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use hairpin_record::explain::Direction;
 
-use crate::cores::{Busy, Cores, During, Seen};
+use crate::cores::{Busy, During, Seen};
 use crate::events::{Origin, What};
 use crate::join::Transaction;
 use crate::moment::Moment;
@@ -48,19 +48,6 @@ pub(super) fn parts(transaction: &Transaction, during: &During, typical: &Typica
         found.add(Kind::Small, String::new(), lost - explained);
     }
     found.parts
-}
-
-/// Hits of programs inside each interval, on the CPU that it passes on; empty where there is none at all.
-pub(super) fn hits(transaction: &Transaction, cores: &Cores, whose: &Whose) -> Vec<u8> {
-    let (from, to) = (transaction.began(), transaction.began() + transaction.rtt_ns() as i64);
-    if whose.cpus.iter().flatten().all(|cpu| cores.hits(*cpu, from, to) == 0) {
-        return Vec::new();
-    }
-    let of = |interval: Interval| {
-        let on = interval.on().into_iter().find_map(|side| whose.cpus[side]);
-        u8::try_from(on.map_or(0, |cpu| cores.hits(cpu, interval.from.1, interval.to.1))).unwrap_or(u8::MAX)
-    };
-    intervals(transaction).map(of).collect()
 }
 
 /// From one moment of a transaction to the next.

@@ -259,23 +259,6 @@ fn many_who_did_the_same_are_one_row() {
 }
 
 #[test]
-fn hits_of_the_programs_are_told_interval_by_interval() {
-    let mut case = Case::new(&SLEEP);
-    let transaction = slower(&SLEEP, &[(Woken, 5_000), (Switched, 5_000)]);
-    let none = case.causes.add(std::slice::from_ref(&transaction), &[], &span(), 0);
-    assert_eq!(none, [Vec::<u8>::new()]);
-    // Out of idle on the way to the run queue, a call and the switch on the way to the CPU; the other side's core does not matter.
-    let events = [
-        event(1, 5_000, 9_000, What::Idle(1)),
-        event(0, 6_000, 100, What::Timer),
-        event(1, 7_000, 300, What::Reschedule),
-        event(1, 10_590, 0, What::Switched { from: 0, to: SERVER, runnable: false }),
-    ];
-    let hits = case.causes.add(&[transaction], &events, &span(), 0);
-    assert_eq!((&hits[0][..9], hits[0].len()), (&[0, 0, 0, 0, 1, 3, 0, 0, 0][..], 17));
-}
-
-#[test]
 fn who_kept_a_thread_waiting_is_told_from_who_only_had_the_core() {
     let mut case = Case::new(&SLEEP);
     let asleep = |at| event(1, at, 0, What::Switched { from: SERVER, to: 99, runnable: false });

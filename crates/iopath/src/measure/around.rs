@@ -1,0 +1,132 @@
+//! What surrounds both loops: the stop flag, the other core, a tracer, and whoever ordered the run.
+
+use std::io;
+use std::time::Duration;
+
+use hairpin_record::recorder::{Recorder, Sample};
+use hairpin_sys::clock::Ticks;
+use hairpin_sys::shared::{Shared, Stamp, Stamps};
+use hairpin_sys::thread;
+
+use super::Observer;
+use crate::drive::{Between, Counts};
+use crate::echo::{Attention, TURN_NS};
+
+/// What the server's loop looks at.
+pub(crate) struct AtServer<'a> {
+    pub(super) stop: &'a Shared,
+    pub(super) neighbour: Option<&'a Shared>,
+    pub(super) stamps: Option<&'a Stamps>,
+    pub(super) observer: &'a dyn Observer,
+    /// Nobody sleeps, so that looking up costs nothing.
+    pub(super) spins: bool,
+    pub(super) seen: u32,
+}
+
+/// A server's side that spins looks at its stop flag so often while nothing comes, in ns: an experiment stops it after each block.
+const SPIN_TURN_NS: u64 = 500_000;
+
+impl Attention for AtServer<'_> {
+    fn turn_ns(&self) -> u64 {
+        if self.spins { SPIN_TURN_NS } else { TURN_NS }
+    }
+
+    #[inline(always)]
+    fn stopped(&self) -> bool {
+        self.stop.stop_requested()
+    }
+
+    #[inline(always)]
+    fn is_tracing(&self) -> bool {
+        self.stamps.is_some()
+    }
+
+    #[inline(always)]
+    fn answered(&mut self, sequence: u32, received: Ticks, sent: Ticks) {
+        if let Some(stamps) = self.stamps {
+            stamps.push(Stamp { sequence, first: received, second: sent });
+        }
+    }
+
+    #[inline(always)]
+    fn answer_neighbour(&mut self) -> bool {
+        match self.neighbour {
+            Some(shared) if shared.ping_requested(&mut self.seen) => {
+                let since = cpu_ns();
+                shared.answer_ping(self.seen, 2 * (PING_PATIENCE + PING_LENGTH));
+                self.observer.met(cpu_ns().saturating_sub(since));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How long the other core may take to join: it has just been woken by a request.
+const PING_PATIENCE: Duration = Duration::from_millis(10);
+/// How long the two cores bounce their line, beside each block.
+const PING_LENGTH: Duration = Duration::from_millis(2);
+
+/// CPU time of the calling thread; 0 if the kernel does not say.
+fn cpu_ns() -> u64 {
+    thread::thread_usage().map_or(0, |usage| usage.user_ns + usage.system_ns)
+}
+
+/// What the client's loop looks at, between blocks.
+pub(super) struct Surroundings<'a> {
+    pub(super) stop: &'a Shared,
+    pub(super) neighbour: Option<&'a Shared>,
+    pub(super) called: u32,
+    pub(super) raw: bool,
+    pub(super) thread: u32,
+    pub(super) observer: &'a dyn Observer,
+    pub(super) stamps: Option<&'a Stamps>,
+    /// Of the clock, in ticks per ns.
+    pub(super) rate: f64,
+    pub(super) began: Ticks,
+}
+
+impl Between for Surroundings<'_> {
+    fn stopped(&self) -> bool {
+        self.stop.stop_requested()
+    }
+
+    fn call_neighbour(&mut self) -> bool {
+        // Untimed transactions would be traced with the others.
+        self.neighbour.filter(|_| self.stamps.is_none()).map(|shared| self.called = shared.call_ping()).is_some()
+    }
+
+    fn meet_neighbour(&mut self) -> Option<u64> {
+        let since = cpu_ns();
+        let found = self.neighbour?.measure_ping(self.called, PING_PATIENCE, PING_LENGTH);
+        self.observer.met(cpu_ns().saturating_sub(since));
+        found
+    }
+
+    fn starts(&mut self) {
+        if self.thread == 0 {
+            self.observer.starts();
+        }
+    }
+
+    fn begins(&mut self, at: Ticks) {
+        self.began = at;
+    }
+
+    fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        if let Some(stamps) = self.stamps {
+            let after = |ns: u64| self.began.plus((ns as f64 * self.rate).round() as u64);
+            for sample in samples {
+                let (first, second) = (after(sample.sent_ns), after(sample.sent_ns + sample.rtt_ns));
+                stamps.push(Stamp { sequence: sample.sequence, first, second });
+            }
+            self.observer.block()?;
+        } else if self.raw {
+            self.observer.raw(self.thread, samples)?;
+        }
+        if self.thread == 0 {
+            self.observer.progress(recorder, counts);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! The flows split between threads, each pinned and scheduled as the job says.
+
+use std::num::NonZeroU64;
+
+use hairpin_record::run::{Granted, Side};
+use hairpin_sys::process;
+use hairpin_sys::thread;
+use hairpin_sys::wait::Policy;
+
+use super::SideFound;
+use crate::job::{Job, Schedule};
+use crate::path::PathError;
+use crate::spec::SideSpec;
+
+/// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's.
+pub(super) fn each_chunk<F: Send, R: Send>(
+    job: &Job,
+    side: Side,
+    allowed: &[u32],
+    flows: &mut [F],
+    found: &mut SideFound,
+    run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
+) -> Result<Vec<R>, PathError> {
+    let run = &run;
+    std::thread::scope(|scope| {
+        let mut chunks = shares(flows, job.threads as usize).into_iter().enumerate();
+        let first = chunks.next();
+        let others: Vec<_> = chunks
+            .map(|(at, chunk)| {
+                scope.spawn(move || {
+                    process::unshare_files().map_err(PathError::at("cannot give a measuring thread its own file table"))?;
+                    let mut granted = Vec::new();
+                    let cpu = settle_thread(job, side, at as u32, allowed, &mut granted)?;
+                    Ok::<_, PathError>((cpu, run(at as u32, chunk)?))
+                })
+            })
+            .collect();
+        let mut results = Vec::new();
+        if let Some((_, chunk)) = first {
+            found.cpus.push(settle_thread(job, side, 0, allowed, &mut found.granted)?);
+            results.push(run(0, chunk)?);
+        }
+        for other in others {
+            let joined = other.join().map_err(|_| PathError::Thread("a measuring thread panicked".into()))?;
+            let (cpu, result) = joined?;
+            found.cpus.push(cpu);
+            results.push(result);
+        }
+        Ok(results)
+    })
+}
+
+/// Splits `flows` into so many parts; the first ones are longer by one if it does not divide evenly.
+fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
+    let mut parts = Vec::with_capacity(threads);
+    for left in (1..=threads).rev() {
+        let (part, rest) = flows.split_at_mut(flows.len().div_ceil(left));
+        parts.push(part);
+        flows = rest;
+    }
+    parts
+}
+
+/// The CPU of thread `index` of a side: the first is the one asked for, else the first (client) or second (server) that is allowed; the
+/// others follow.
+pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
+    let asked = match side {
+        Side::Client => job.cpus.client,
+        Side::Server => job.cpus.server,
+    };
+    let first = asked.or_else(|| allowed.get(usize::from(allowed.len() > 1 && side == Side::Server)).copied()).unwrap_or(0);
+    match allowed.iter().position(|cpu| *cpu == first) {
+        Some(position) => allowed[(position + index as usize) % allowed.len()],
+        // Not allowed: pinning to it says so.
+        None => first,
+    }
+}
+
+/// Pins and schedules the calling thread as the job says; returns its CPU.
+pub(super) fn settle_thread(
+    job: &Job,
+    side: Side,
+    index: u32,
+    allowed: &[u32],
+    granted: &mut Vec<Granted>,
+) -> Result<u32, PathError> {
+    let spec = match side {
+        Side::Client => &job.spec.client,
+        Side::Server => &job.spec.server,
+    };
+    let cpu = cpu_of(job, side, index, allowed);
+    thread::pin(cpu).map_err(|error| PathError::Thread(error.to_string()))?;
+    if let Some(least) = NonZeroU64::new(1) {
+        thread::set_timer_slack(least).map_err(PathError::at("cannot set the timer slack"))?;
+    }
+    if let Schedule::Fifo(priority) = job.sched {
+        granted.extend(schedule_fifo(job, side, spec, priority, allowed.len()));
+    }
+    Ok(cpu)
+}
+
+/// SCHED_FIFO and locked memory, unless that would take every core from the kernel's own threads. A refusal is shown, not fatal.
+fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: usize) -> [Granted; 2] {
+    let asked = format!("fifo:{priority}");
+    let granted = |option: &str, asked: &str, outcome: Result<(), String>| Granted {
+        side,
+        option: option.into(),
+        asked: asked.into(),
+        got: if outcome.is_ok() { asked.into() } else { "other".into() },
+        why: outcome.err().unwrap_or_default(),
+    };
+    // Both sides may be on this host; the client goes first.
+    let spinning = job.threads as usize * if side == Side::Server { 2 } else { 1 };
+    let takes_all = spec.policy == Policy::Spin && spinning >= cores;
+    let outcome = match takes_all {
+        true => Err(format!("spinning under SCHED_FIFO would take all {cores} cores, and the kernel's own threads need one")),
+        false => thread::set_sched(job.sched.policy()).map_err(|error| error.to_string()),
+    };
+    let locked = thread::lock_memory().map_err(|error| error.to_string());
+    let mut lock = granted("mlock", "all memory", locked);
+    if !lock.why.is_empty() {
+        lock.got = "not locked".into();
+    }
+    [granted("sched", &asked, outcome), lock]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_gets_its_share_of_the_flows() {
+        for (flows, threads, expected) in [(5, 4, vec![2, 1, 1, 1]), (4, 2, vec![2, 2]), (3, 3, vec![1, 1, 1]), (7, 1, vec![7])] {
+            let mut all = vec![(); flows];
+            assert_eq!(shares(&mut all, threads).iter().map(|part| part.len()).collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What a tracer has to know of a side: its thread and its sockets.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use hairpin_sys::shared::{Stamps, Told};
+use hairpin_sys::socket::cookie;
+use hairpin_sys::thread;
+
+/// Tells a tracer this thread, and the sockets that it sends and receives on if there are some.
+pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, receives_on: Option<BorrowedFd<'_>>) {
+    // What is no socket, such as a pipe, has no cookie.
+    let told = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| cookie(&socket).ok()).unwrap_or(0);
+    if let Some(stamps) = stamps {
+        let port = receives_on.and_then(local_port).unwrap_or(0);
+        stamps.tell(Told { thread: thread::id(), sends_on: told(sends_on), receives_on: told(receives_on), port });
+    }
+}
+
+/// The port of a socket of the internet.
+fn local_port(socket: BorrowedFd<'_>) -> Option<u16> {
+    let address = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
+    Some(address.port())
+}
+
+/// A path without sockets has a thread at least.
+pub(super) fn tell_if_untold(stamps: Option<&Stamps>) {
+    if stamps.is_some_and(|stamps| stamps.told().thread == 0) {
+        tell(stamps, None, None);
+    }
+}
