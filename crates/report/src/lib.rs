@@ -41,6 +41,7 @@ mod sweep;
 mod table;
 mod tune;
 mod tune_try;
+pub mod view;
 
 use hairpin_units::Quantile;
 
