@@ -12,7 +12,6 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::symlink;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +21,8 @@ use std::time::{Duration, Instant};
 use hairpin_sys::bpf::tracing_links;
 use hairpin_sys::thread::{allowed_cpus, pin};
 use serde_json::Value;
+use support::listed::{self, Test};
 use support::{Done, HAIRPIN, Home, Running, can, free_port, home_of_nobody, root};
-
-/// A test; false if it was skipped.
-type Test = fn(&str) -> bool;
 
 const TESTS: &[(&str, Test)] = &[
     ("redis_within_10_percent_of_its_client", redis_within_10_percent_of_its_client),
@@ -50,27 +47,7 @@ fn main() -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    if arguments.iter().any(|argument| argument == "--list") {
-        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-        match catch_unwind(AssertUnwindSafe(|| test(name))) {
-            Ok(true) => {
-                println!("attached: {name}: ok");
-                passed += 1;
-            }
-            Ok(false) => skipped += 1,
-            Err(_) => {
-                println!("attached: {name}: FAILED");
-                failed += 1;
-            }
-        }
-    }
-    println!("attached: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    listed::run("attached", TESTS, |name, test| test(name))
 }
 
 // ---- servers of the test's own, and who else is needed: each a process -------------------------------------------------------------------------

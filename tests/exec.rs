@@ -9,7 +9,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 use hairpin_sys::socket::{self, SO_BUSY_POLL, TCP_NODELAY, TCP_QUICKACK};
 use hairpin_sys::thread::allowed_cpus;
 use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen};
+use support::listed;
 use support::{Done, HAIRPIN, Home, LIMIT, can, root};
 
 const TESTS: &[(&str, fn())] = &[
@@ -35,37 +35,21 @@ const CODE: i32 = 7;
 const LIFE: Duration = Duration::from_millis(1_800);
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    match arguments.first().map(String::as_str) {
+    match env::args().nth(1).as_deref() {
         Some("play-std") => return play(by_the_library()),
         Some("play-raw") => return play(by_raw_calls()),
         Some("play-forever") => loop {
             thread::sleep(Duration::from_millis(10));
         },
-        Some("--list") => {
-            TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-            return ExitCode::SUCCESS;
-        }
         _ => {}
     }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-        let possible = || !ROOT.contains(name) || can(&format!("exec: {name}"), root(), "the device needs root");
-        match catch_unwind(possible) {
-            Ok(false) => skipped += 1,
-            Ok(true) if catch_unwind(test).is_ok() => {
-                println!("exec: {name}: ok");
-                passed += 1;
-            }
-            _ => {
-                println!("exec: {name}: FAILED");
-                failed += 1;
-            }
+    listed::run("exec", TESTS, |name, test| {
+        let possible = !ROOT.contains(&name) || can(&format!("exec: {name}"), root(), "the device needs root");
+        if possible {
+            test();
         }
-    }
-    println!("exec: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        possible
+    })
 }
 
 // ---- the programs ------------------------------------------------------------------------------------------------------

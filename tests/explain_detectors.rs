@@ -7,7 +7,6 @@
 
 mod support;
 
-use std::panic::catch_unwind;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use hairpin_trace::causes::KINDS;
 use hairpin_trace::detectors::DETECTORS;
 use hairpin_tune::KNOBS;
 use serde_json::Value;
+use support::listed;
 use support::{Home, can, namespaces, workers_of};
 
 const TESTS: &[(&str, fn())] = &[
@@ -50,26 +50,15 @@ fn main() -> ExitCode {
     if env::args().nth(1).is_some_and(|argument| argument == LOOP) {
         run_loop();
     }
-    let filter = env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&filter)) {
-        let possible = || can(&format!("explain_detectors: {name}"), namespaces(), "BPF programs and namespaces need root");
+    listed::run("explain_detectors", TESTS, |name, test| {
         // Names exist everywhere.
-        let here = if *name == TESTS[0].0 { Ok(true) } else { catch_unwind(possible) };
-        match here {
-            Ok(false) => skipped += 1,
-            Ok(true) if catch_unwind(test).is_ok() => {
-                println!("explain_detectors: {name}: ok");
-                passed += 1;
-            }
-            _ => {
-                println!("explain_detectors: {name}: FAILED");
-                failed += 1;
-            }
+        let possible = name == TESTS[0].0
+            || can(&format!("explain_detectors: {name}"), namespaces(), "BPF programs and namespaces need root");
+        if possible {
+            test();
         }
-    }
-    println!("explain_detectors: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        possible
+    })
 }
 
 // ---- what is run -------------------------------------------------------------------------------------------------------

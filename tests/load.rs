@@ -7,13 +7,13 @@
 
 mod support;
 
-use std::panic::catch_unwind;
+use std::fs;
 use std::process::{Command, ExitCode};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use serde_json::Value;
+use support::listed;
 use support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, rows, workers_of};
 
 const TESTS: &[(&str, fn())] = &[
@@ -35,19 +35,10 @@ const TESTS: &[(&str, fn())] = &[
 const TRIES: usize = 6;
 
 fn main() -> ExitCode {
-    let filter = env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let (mut passed, mut failed) = (0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&filter)) {
-        if catch_unwind(test).is_ok() {
-            println!("load: {name}: ok");
-            passed += 1;
-        } else {
-            println!("load: {name}: FAILED");
-            failed += 1;
-        }
-    }
-    println!("load: {passed} passed, {failed} failed");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    listed::run("load", TESTS, |_, test| {
+        test();
+        true
+    })
 }
 
 fn number(value: &Value) -> f64 {

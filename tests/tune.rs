@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::os::unix::fs::chown;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -23,10 +22,8 @@ use hairpin_sys::netns;
 use hairpin_tune::journal::{About, Journal};
 use hairpin_tune::{Address, Change};
 use serde_json::Value;
+use support::listed::{self, Test};
 use support::{Home, can, home_of_nobody, namespaces, root};
-
-/// A test; false if it was skipped.
-type Test = fn(&str) -> bool;
 
 /// In the namespaces that the tests were started in.
 const OUTSIDE: &[(&str, Test)] = &[
@@ -66,7 +63,8 @@ fn main() -> ExitCode {
     }
     let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
     let before = said();
-    let mut failed = run(if inside { INSIDE } else { OUTSIDE }, filter);
+    let ended = listed::run_some("tune", if inside { INSIDE } else { OUTSIDE }, filter, |name, test| test(name));
+    let mut failed = ended != ExitCode::SUCCESS;
     if !inside {
         if can("tune in a network namespace", namespaces(), "it takes root and the right to make one") {
             let program = env::current_exe().expect("this program");
@@ -79,25 +77,6 @@ fn main() -> ExitCode {
         }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-fn run(tests: &[(&str, Test)], filter: &str) -> bool {
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in tests.iter().filter(|(name, _)| name.contains(filter)) {
-        match catch_unwind(AssertUnwindSafe(|| test(name))) {
-            Ok(true) => {
-                println!("tune: {name}: ok");
-                passed += 1;
-            }
-            Ok(false) => skipped += 1,
-            Err(_) => {
-                println!("tune: {name}: FAILED");
-                failed += 1;
-            }
-        }
-    }
-    println!("tune: {passed} passed, {failed} failed, {skipped} skipped");
-    failed > 0
 }
 
 /// What every knob says of this host and of its first interface with a device.

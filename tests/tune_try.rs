@@ -7,13 +7,12 @@
 
 mod support;
 
-use std::env;
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use hairpin_sys::netns;
 use serde_json::Value;
+use support::listed;
 use support::{Done, Home, can, home_of_nobody, namespaces};
 
 const TESTS: &[(&str, fn())] = &[
@@ -29,31 +28,17 @@ const TESTS: &[(&str, fn())] = &[
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
-        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
     if !can("tune_try", namespaces(), "it takes root and the right to make a network namespace") {
         println!("tune_try: 0 passed, 0 failed, {} skipped", TESTS.len());
         return ExitCode::SUCCESS;
     }
     netns::enter_new(false).expect("a network namespace");
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
-    let (mut passed, mut failed) = (0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
+    listed::run("tune_try", TESTS, |_, test| {
         let before = said();
-        let done = catch_unwind(AssertUnwindSafe(test)).is_ok();
-        let after = said();
-        let same = before == after;
-        if !same {
-            println!("tune_try: {name}: the host is not as before:\n{before}\n{after}");
-        }
-        println!("tune_try: {name}: {}", if done && same { "ok" } else { "FAILED" });
-        if done && same { passed += 1 } else { failed += 1 }
-    }
-    println!("tune_try: {passed} passed, {failed} failed, 0 skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        test();
+        assert_eq!(before, said(), "the host is not as before");
+        true
+    })
 }
 
 /// What every setting says.

@@ -15,12 +15,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use hairpin_lab::store::rfc3339;
 use hairpin_record::compare::Compare;
 use hairpin_record::experiment::{Figure, Verdict};
 use hairpin_record::run::Run;
@@ -28,6 +26,10 @@ use serde_json::json;
 
 #[path = "../peers/children.rs"]
 mod children;
+#[path = "../peers/record.rs"]
+mod record;
+
+use record::{Flags, Stop, write};
 
 /// A cell: its part, path and link, and the share of p50 by which the second side is slower.
 struct Cell {
@@ -110,31 +112,13 @@ struct Options {
     /// Length of each comparison in s instead of 6, 60 and 30
     #[arg(long)]
     seconds: Option<f64>,
-    /// Where the record goes; runs/DATE-HOST/compare without it
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// The hairpin to measure instead of the one just built
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
-    hairpin: PathBuf,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if !options.bench {
-        println!("compare: a benchmark of an hour; run it with `make bench-compare`");
-        return ExitCode::SUCCESS;
-    }
-    match bench(&options) {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(3),
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    options.flags.run("compare", "an hour", || bench(&options))
 }
 
 /// One comparison.
@@ -148,9 +132,8 @@ struct Trial {
 }
 
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, String> {
-    let directory = options.out.clone().unwrap_or_else(record_directory);
-    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+fn bench(options: &Options) -> Result<bool, Stop> {
+    let directory = options.flags.directory("compare", true)?;
     let lines = directory.join("trials.jsonl");
     let mut lines = fs::File::create(&lines).map_err(|e| format!("{}: {e}", lines.display()))?;
     let mut text = format!(
@@ -245,7 +228,7 @@ fn trial(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> 
     if cell.slower > 0.0 {
         let _ = write!(second, ",delay={:.0}", cell.slower * p50(options, cell)?);
     }
-    let mut command = Command::new(&options.hairpin);
+    let mut command = Command::new(&options.flags.hairpin);
     command.args(["compare", "--link", cell.link, "--json", "--seed", &round.to_string(), "--duration", &format!("{seconds}s")]);
     command.args(["--", cell.path, "--", &second]);
     let text = children::run(&mut command, Duration::from_secs_f64(60.0 + 2.0 * seconds))?;
@@ -266,7 +249,7 @@ fn trial(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> 
 
 /// The median RTT in ns, measured for a second just before.
 fn p50(options: &Options, cell: &Cell) -> Result<f64, String> {
-    let mut command = Command::new(&options.hairpin);
+    let mut command = Command::new(&options.flags.hairpin);
     command.args([
         "ping",
         "--link",
@@ -283,16 +266,4 @@ fn p50(options: &Options, cell: &Cell) -> Result<f64, String> {
     let run: Run = serde_json::from_str(&children::run(&mut command, Duration::from_secs(60))?)
         .map_err(|e| format!("hairpin's JSON: {e}"))?;
     run.results.first().and_then(|row| row.rtt_ns.p50).map(|ns| ns as f64).ok_or_else(|| "no p50".into())
-}
-
-/// `runs/DATE-HOST/compare` in the repository.
-fn record_directory() -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let now = rfc3339(SystemTime::now());
-    let date = now.split('T').next().unwrap_or(&now);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("compare")
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -11,17 +11,18 @@
 #![allow(dead_code)]
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Parser;
-use hairpin_lab::store::rfc3339;
 use hairpin_record::explain::{Direction, Explain, Explained};
 
 #[path = "../peers/children.rs"]
 mod children;
+#[path = "../peers/record.rs"]
+mod record;
+
+use record::{Flags, Stop, publish, write};
 
 /// What is measured: name, flags, bound of the observer's p50 in ns.
 const CELLS: [(&str, &[&str], u64); 6] = [
@@ -46,37 +47,18 @@ struct Options {
     /// Runs of each cell; odd
     #[arg(long, default_value_t = 5)]
     runs: usize,
-    /// Where the record goes; runs/DATE-HOST/explain without it
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// The hairpin to measure instead of the one just built
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
-    hairpin: PathBuf,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if !options.bench {
-        println!("explain: a benchmark of two minutes; run it with `make bench-explain`");
-        return ExitCode::SUCCESS;
-    }
-    match bench(&options) {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(3),
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    options.flags.run("explain", "two minutes", || bench(&options))
 }
 
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, String> {
-    let directory = options.out.clone().unwrap_or_else(record_directory);
-    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+fn bench(options: &Options) -> Result<bool, Stop> {
+    let directory = options.flags.directory("explain", true)?;
     let mut runs: Vec<Vec<Explain>> = CELLS.iter().map(|_| Vec::new()).collect();
     for round in 0..options.runs.max(1) {
         for ((name, flags, _), runs) in CELLS.iter().zip(&mut runs) {
@@ -197,7 +179,7 @@ impl std::fmt::Display for Line {
 
 /// Runs `hairpin explain`: its record, without what is not published of a host.
 fn measure(options: &Options, flags: &[&str]) -> Result<Explain, String> {
-    let mut command = Command::new(&options.hairpin);
+    let mut command = Command::new(&options.flags.hairpin);
     command.args(["explain", "--path", "udp:spin", "--json", "--warmup", "0.1s"]).args(flags);
     command.args(["--duration", &format!("{}s", options.seconds)]);
     let text = children::run(&mut command, Duration::from_secs_f64(60.0 + 3.0 * options.seconds))?;
@@ -208,21 +190,6 @@ fn measure(options: &Options, flags: &[&str]) -> Result<Explain, String> {
     if let (Some(error), _) | (None, Some(error)) = (run.error.clone(), run.results.is_empty().then(|| "no result".to_owned())) {
         return Err(format!("hairpin: {error}"));
     }
-    for host in std::iter::once(&mut run.hosts.client).chain(&mut run.hosts.server) {
-        host.facts.remove("kernel_command_line");
-    }
-    run.command[0] = "hairpin".into();
+    publish(&mut run.hosts, &mut run.command);
     Ok(run)
-}
-
-/// `runs/DATE-HOST/explain` in the repository.
-fn record_directory() -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let now = rfc3339(SystemTime::now());
-    let date = now.split('T').next().unwrap_or(&now);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("explain")
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }

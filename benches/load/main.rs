@@ -15,22 +15,22 @@
 // The parts shared with the peer benchmark have more than this one needs.
 #![allow(dead_code)]
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Parser;
-use hairpin_lab::store::rfc3339;
 use hairpin_record::load::Load;
 use hairpin_sys::thread::allowed_cpus;
 
 #[path = "../peers/children.rs"]
 mod children;
 mod null;
+#[path = "../peers/record.rs"]
+mod record;
 mod stall;
 mod table;
 
+use record::{Flags, Stop, publish, write};
 use table::Cell;
 
 /// Offered where lateness is bounded, per second.
@@ -54,46 +54,13 @@ struct Options {
     /// The client's CPU and the server's
     #[arg(long, value_delimiter = ',', num_args = 2, default_value = "0,1")]
     cpu: Vec<u32>,
-    /// Where the record goes; runs/DATE-HOST/load without it
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// The hairpin to measure instead of the one just built
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
-    hairpin: PathBuf,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
-}
-
-enum Stop {
-    Missing(String),
-    Failed(String),
-}
-
-impl From<String> for Stop {
-    fn from(why: String) -> Stop {
-        Stop::Failed(why)
-    }
+    #[command(flatten)]
+    flags: Flags,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if !options.bench {
-        println!("load: a benchmark of two minutes; run it with `make bench-load`");
-        return ExitCode::SUCCESS;
-    }
-    match bench(&options) {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(3),
-        Err(Stop::Missing(why)) => {
-            eprintln!("{why}");
-            ExitCode::from(4)
-        }
-        Err(Stop::Failed(why)) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    options.flags.run("load", "two minutes", || bench(&options))
 }
 
 /// Measures; true if a bound is missed.
@@ -102,8 +69,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
     if let Some(cpu) = options.cpu.iter().find(|cpu| !allowed.contains(cpu)) {
         return Err(Stop::Missing(format!("CPU {cpu} is not allowed to this process: choose others with --cpu CLIENT,SERVER")));
     }
-    let directory = options.out.clone().unwrap_or_else(record_directory);
-    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let directory = options.flags.directory("load", true)?;
 
     let mut cells = vec![null::cell(options)?];
     let mut records = Vec::new();
@@ -144,7 +110,7 @@ fn offer(options: &Options, path: &str, rate: u32, more: &[&str]) -> Result<Load
 }
 
 fn command(options: &Options, path: &str, rate: u32, more: &[&str]) -> Command {
-    let mut command = Command::new(&options.hairpin);
+    let mut command = Command::new(&options.flags.hairpin);
     command.args(["load", "--link", "loopback", "--json", "--path", path, "--rate", &rate.to_string(), "--warmup", "0.2s"]);
     command.args(["--cpu", &format!("{},{}", options.cpu[0], options.cpu[1])]).args(more);
     command
@@ -155,21 +121,6 @@ fn published(text: &str) -> Result<Load, String> {
     if let Some(error) = load.error {
         return Err(format!("hairpin: {error}"));
     }
-    for host in std::iter::once(&mut load.hosts.client).chain(&mut load.hosts.server) {
-        host.facts.remove("kernel_command_line");
-    }
-    load.command[0] = "hairpin".into();
+    publish(&mut load.hosts, &mut load.command);
     Ok(load)
-}
-
-/// `runs/DATE-HOST/load` in the repository.
-fn record_directory() -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let now = rfc3339(SystemTime::now());
-    let date = now.split('T').next().unwrap_or(&now);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("load")
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -30,7 +30,7 @@ pub(crate) fn rounds(options: &Options) -> Result<Vec<Stalled>, String> {
     let cpus = format!("{},{}", options.cpu[0], options.cpu[1]);
     let mut found = Vec::new();
     for _ in 0..options.rounds {
-        let mut ping = std::process::Command::new(&options.hairpin);
+        let mut ping = std::process::Command::new(&options.flags.hairpin);
         ping.args(["ping", "--link", "loopback", "--path", "udp:spin", "--json", "--no-store", "--cpu", &cpus]);
         ping.args(["--warmup", "0.2s", "--duration", "0.5s"]);
         let text = children::run(&mut ping, Duration::from_secs(60))?;

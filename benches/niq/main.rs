@@ -11,19 +11,20 @@
 // The parts shared with the peer benchmark have more than this one needs.
 #![allow(dead_code)]
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Parser;
-use hairpin_lab::store::rfc3339;
 use hairpin_record::run::Run;
+use hairpin_sys::host::{Held, Host, RealHost};
 
 #[path = "../peers/children.rs"]
 mod children;
+#[path = "../peers/record.rs"]
+mod record;
 mod table;
+
+use record::{Flags, Stop, publish, write};
 
 /// The design whose published table is run.
 const NIC: &str = "sniffer10g";
@@ -41,54 +42,20 @@ struct Options {
     /// The client's CPU and the server's
     #[arg(long, default_value = "0,1")]
     cpu: String,
-    /// Where the record goes; runs/DATE-HOST/niq without it
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// The hairpin to measure instead of the one just built
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
-    hairpin: PathBuf,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
-}
-
-enum Stop {
-    NotRoot(String),
-    Failed(String),
-}
-
-impl From<String> for Stop {
-    fn from(why: String) -> Stop {
-        Stop::Failed(why)
-    }
+    #[command(flatten)]
+    flags: Flags,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if !options.bench {
-        println!("niq: a benchmark of a minute or two; run it with `make bench-niq`");
-        return ExitCode::SUCCESS;
-    }
-    match bench(&options) {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(3),
-        Err(Stop::NotRoot(why)) => {
-            eprintln!("{why}");
-            ExitCode::from(4)
-        }
-        Err(Stop::Failed(why)) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    options.flags.run("niq", "a minute or two", || bench(&options))
 }
 
 /// Measures; true if the bound is missed.
 fn bench(options: &Options) -> Result<bool, Stop> {
     // Before anything is measured, so that nobody waits for a refusal.
     drop(held_awake()?);
-    let directory = options.out.clone().unwrap_or_else(record_directory);
-    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let directory = options.flags.directory("niq", true)?;
 
     let what_if = measure(options, &["--path", "niq:spin", "--nic", NIC, "--sizes", "1..2048x2"], 12)?;
     let trade = || {
@@ -115,7 +82,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
 
 /// Runs `hairpin ping` over loopback: its record, without what is not published of a host.
 fn measure(options: &Options, args: &[&str], rows: usize) -> Result<Run, String> {
-    let mut command = Command::new(&options.hairpin);
+    let mut command = Command::new(&options.flags.hairpin);
     command.args(["ping", "--link", "loopback", "--json", "--no-store", "--cpu", &options.cpu]).args(args);
     command.args(["--warmup", "0.1s", "--duration", &format!("{}s", options.seconds)]);
     let limit = Duration::from_secs_f64(60.0 + 3.0 * options.seconds * rows as f64);
@@ -124,28 +91,12 @@ fn measure(options: &Options, args: &[&str], rows: usize) -> Result<Run, String>
     if let Some(error) = run.error {
         return Err(format!("hairpin: {error}"));
     }
-    for host in std::iter::once(&mut run.hosts.client).chain(&mut run.hosts.server) {
-        host.facts.remove("kernel_command_line");
-    }
-    run.command[0] = "hairpin".into();
+    publish(&mut run.hosts, &mut run.command);
     Ok(run)
 }
 
 /// Keeps every core out of its idle states until the file is closed (Documentation/power/pm_qos_interface.rst).
-fn held_awake() -> Result<File, Stop> {
-    let opened =
-        File::options().write(true).open(LATENCY).and_then(|mut file| file.write_all(&0i32.to_ne_bytes()).map(|()| file));
-    opened.map_err(|e| Stop::NotRoot(format!("cannot hold {LATENCY} at 0: {e}; run this as root")))
-}
-
-/// `runs/DATE-HOST/niq` in the repository.
-fn record_directory() -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let now = rfc3339(SystemTime::now());
-    let date = now.split('T').next().unwrap_or(&now);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("niq")
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+fn held_awake() -> Result<Held, Stop> {
+    let held = RealHost.hold(LATENCY, &0i32.to_ne_bytes());
+    held.map_err(|e| Stop::Missing(format!("cannot hold {LATENCY} at 0: {e}; run this as root")))
 }

@@ -14,8 +14,6 @@
 // The parts shared with the peer benchmark have more than this one needs.
 #![allow(dead_code, unused_imports)]
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
@@ -29,8 +27,9 @@ use bouncers::{Bouncer, Yard};
 use cells::Cell as SockperfCell;
 use children::words;
 use hairpin::Tool;
-use measure::{Journal, Stop, Wanted, check, exit_code};
+use measure::{Journal, Wanted, check};
 use pairs::{Hairpin, findings};
+use record::{Flags, Stop, write};
 use sockperf::{Place, Ready};
 use veth::Veth;
 
@@ -48,6 +47,8 @@ mod measure;
 mod output;
 #[path = "../peers/pairs.rs"]
 mod pairs;
+#[path = "../peers/record.rs"]
+mod record;
 #[path = "../peers/sockperf.rs"]
 mod sockperf;
 mod table;
@@ -85,18 +86,11 @@ struct Options {
     /// Cache-line round trips below this many ns are of near cores
     #[arg(long, default_value_t = 250)]
     split_ns: u64,
-    /// Where the record goes; runs/DATE-HOST/packet, or, if not all is measured, the build's scratch directory
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// The hairpin to measure instead of the one just built
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
-    hairpin: PathBuf,
     /// Be the generator of a bounce cell: a load in JSON
     #[arg(long, hide = true)]
     generate: Option<String>,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 /// One comparison: the figure of the first over that of the second.
@@ -134,10 +128,6 @@ fn cells() -> Vec<Cell> {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if !options.bench {
-        println!("packet: a benchmark of a quarter of an hour; run it with `make bench-packet`");
-        return ExitCode::SUCCESS;
-    }
     if let Some(load) = &options.generate {
         return match serde_json::from_str(load).map_err(|e| e.to_string()).and_then(generate::generate) {
             Ok(came) => {
@@ -150,7 +140,7 @@ fn main() -> ExitCode {
             }
         };
     }
-    exit_code(bench(&options))
+    options.flags.run("packet", "a quarter of an hour", || bench(&options))
 }
 
 /// Measures; true if a bound is missed.
@@ -165,15 +155,11 @@ fn bench(options: &Options) -> Result<bool, Stop> {
         return Err(Stop::Failed(format!("no cell is called {}; one is rtt-xdp", options.cells.join(","))));
     }
     let wanted = options.pairs.unwrap_or(30);
-    let tool = Tool { program: options.hairpin.clone(), cpus: [options.cpu[0], options.cpu[1]], split_ns: options.split_ns };
+    let tool =
+        Tool { program: options.flags.hairpin.clone(), cpus: [options.cpu[0], options.cpu[1]], split_ns: options.split_ns };
     let build = tool.build()?;
     let started = rfc3339(SystemTime::now());
-    let directory = match &options.out {
-        Some(directory) => directory.clone(),
-        None if full => record_directory(&started),
-        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("packet"),
-    };
-    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let directory = options.flags.directory("packet", full)?;
     let versions = versions()?;
     let veth = Veth::new().map_err(|why| Stop::Missing(format!("two network namespaces need root: {why}")))?;
     let yard = Yard::new(&tool, &veth)?;
@@ -302,13 +288,6 @@ fn curve(yard: &Yard<'_>) -> Vec<(u32, f64)> {
         .collect()
 }
 
-/// `runs/DATE-HOST/packet` in the repository.
-fn record_directory(started: &str) -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let date = started.split('T').next().unwrap_or(started);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("packet")
-}
-
 /// The version of each tool; all of them must be here.
 fn versions() -> Result<serde_json::Value, Stop> {
     let first = |tool: &str| -> Result<String, Stop> {
@@ -322,10 +301,6 @@ fn versions() -> Result<serde_json::Value, Stop> {
     let dpdk = children::run(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "dpdk-dev"]), Duration::from_secs(10))
         .map_err(|why| Stop::Missing(format!("{why}; install DPDK's testpmd: apt-get install dpdk-dev")))?;
     Ok(json!({ "sockperf": first("sockperf")?, "dpdk": dpdk.trim(), "xdp-bench": first("xdp-bench")? }))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// The interval of a cell.

@@ -12,8 +12,6 @@
 // Cargo sets `test` for benchmarks, and without its harness no test is called here: `tests.rs` runs them.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Instant, SystemTime};
 
@@ -26,7 +24,8 @@ use serde_json::json;
 use cells::{Cell, Link};
 use children::words;
 use hairpin::Tool;
-use measure::{Journal, Stop, Wanted, check, exit_code};
+use measure::{Journal, Wanted, check};
+use record::{Flags, Stop, write};
 use sockperf::{Place, Ready};
 use table::{at_most, ratio_bounds};
 use veth::Veth;
@@ -38,6 +37,7 @@ mod measure;
 mod others;
 mod output;
 mod pairs;
+mod record;
 mod sockperf;
 mod table;
 mod veth;
@@ -72,24 +72,13 @@ struct Options {
     /// Only cells; no wall time, own cost, qperf and iperf
     #[arg(long)]
     cells_only: bool,
-    /// Where the record goes; runs/DATE-HOST/peers, or, if not all is measured, the build's scratch directory
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// The hairpin to measure instead of the one just built
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
-    hairpin: PathBuf,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if !options.bench {
-        println!("peers: a benchmark of half an hour; run it with `make bench-peers`");
-        return ExitCode::SUCCESS;
-    }
-    exit_code(bench(&options))
+    options.flags.run("peers", "half an hour", || bench(&options))
 }
 
 /// Measures; true if a bound is missed.
@@ -100,15 +89,10 @@ fn bench(options: &Options) -> Result<bool, Stop> {
     let wanted = options.pairs.unwrap_or(40);
     let most = options.attempts.unwrap_or(2 * wanted);
     let cpus = [options.cpu[0], options.cpu[1]];
-    let tool = Tool { program: options.hairpin.clone(), cpus, split_ns: options.split_ns };
+    let tool = Tool { program: options.flags.hairpin.clone(), cpus, split_ns: options.split_ns };
     let build = tool.build()?;
     let started = rfc3339(SystemTime::now());
-    let directory = match &options.out {
-        Some(directory) => directory.clone(),
-        None if full => record_directory(&started),
-        None => Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers"),
-    };
-    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let directory = options.flags.directory("peers", full)?;
     let mut journal = Journal::open(&directory.join("pairs.jsonl"), &build, options.resume)?;
     let versions = versions()?;
 
@@ -207,13 +191,6 @@ fn bench(options: &Options) -> Result<bool, Stop> {
     }
 }
 
-/// `runs/DATE-HOST/peers` in the repository.
-fn record_directory(started: &str) -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let date = started.split('T').next().unwrap_or(started);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("peers")
-}
-
 /// The first line of each tool's version; sockperf must be here, the others may.
 fn versions() -> Result<serde_json::Value, Stop> {
     let first = |tool: &str| -> Result<String, String> {
@@ -224,8 +201,4 @@ fn versions() -> Result<serde_json::Value, Stop> {
     };
     let sockperf = first("sockperf").map_err(|why| Stop::Missing(format!("{why}; install it: apt-get install sockperf")))?;
     Ok(json!({ "sockperf": sockperf, "qperf": first("qperf").ok(), "iperf": first("iperf").ok() }))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }

@@ -8,54 +8,19 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::SystemTime;
 
 use hairpin_lab::store::rfc3339;
 use hairpin_sys::signal::Signals;
 
 use crate::pairs::{Attempt, Hairpin};
+use crate::record::Stop;
 
 /// Runs of the other tool that are made ready together.
 const TOGETHER: usize = 4;
 
 /// Failures in a row that end a cell.
 const PATIENCE: usize = 5;
-
-/// Why a benchmark ends before its end.
-pub(crate) enum Stop {
-    /// Ctrl-C or SIGTERM.
-    Interrupted,
-    /// Something is not here.
-    Missing(String),
-    Failed(String),
-}
-
-impl From<String> for Stop {
-    fn from(why: String) -> Stop {
-        Stop::Failed(why)
-    }
-}
-
-/// The exit code of a benchmark: 3 if a bound was missed.
-pub(crate) fn exit_code(end: Result<bool, Stop>) -> ExitCode {
-    match end {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(3),
-        Err(Stop::Interrupted) => {
-            eprintln!("interrupted; go on with --resume");
-            ExitCode::from(130)
-        }
-        Err(Stop::Missing(why)) => {
-            eprintln!("{why}");
-            ExitCode::from(4)
-        }
-        Err(Stop::Failed(why)) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 /// Ends the benchmark if somebody asked for that.
 pub(crate) fn check(signals: &Signals) -> Result<(), Stop> {

@@ -11,6 +11,7 @@ mod measure;
 mod others;
 mod output;
 mod pairs;
+mod record;
 mod sockperf;
 mod table;
 mod veth;

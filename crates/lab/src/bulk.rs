@@ -10,13 +10,15 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::job::Address;
+use hairpin_iopath::path::LinkKind;
 use hairpin_record::load::BulkFacts;
 use hairpin_sys::shared::Shared;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{Answer, BulkReport, BulkWork, Namespace, Order};
-use crate::ping::PingError;
+use crate::ping::{PingError, Target};
 use crate::side::{SideError, WorkerSide};
+use crate::stage::Stage;
 
 /// Bytes of a read or write.
 const CHUNK: usize = 64 << 10;
@@ -24,6 +26,19 @@ const CHUNK: usize = 64 << 10;
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// Both ends are on this host: they meet within this, and report within this after they were stopped.
 const WITHIN: Duration = Duration::from_secs(10);
+
+/// More than any link needs to be full.
+const MOST_STREAMS: u32 = 64;
+
+/// Reads `tcp:N`, and `none` for no stream.
+///
+/// # Errors
+/// What to write.
+pub fn streams(text: &str) -> Result<u32, String> {
+    let some = |n: &str| n.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
+    let streams = if text == "none" { Some(0) } else { text.strip_prefix("tcp:").and_then(some) };
+    streams.ok_or_else(|| format!("\"{text}\" is no bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}, or none"))
+}
 
 /// Does one end's work in this process. `ready` is told where the sink listens, or that all streams of the source are connected.
 pub(crate) fn run(
@@ -107,25 +122,27 @@ fn sleep(fds: &mut [PollFd<'_>]) -> io::Result<()> {
 pub(crate) struct Bulk {
     source: WorkerSide,
     sink: WorkerSide,
-    streams: u32,
     /// Where the sink listens.
     at: IpAddr,
 }
 
 impl Bulk {
-    /// Starts both ends; `apart`: the processes whose network namespaces they join.
-    pub(crate) fn start(streams: u32, at: IpAddr, apart: Option<(u32, u32)>) -> Result<Bulk, SideError> {
+    /// Starts both ends, in the network namespaces of the two sides of a stage. They wait.
+    ///
+    /// # Errors
+    /// The other side is another host; a worker does not start.
+    pub(crate) fn beside(stage: &Stage, target: &Target, ipv6: bool) -> Result<Bulk, PingError> {
+        let Target::Link(link) = target else { return Err(PingError::BulkElsewhere) };
         let (mut source, mut sink) = (WorkerSide::start(None, None)?, WorkerSide::start(None, None)?);
-        if let Some((client, server)) = apart {
-            source.order(&Order::Enter(Namespace::JoinNetwork(client)))?;
+        if let (LinkKind::Veth, Some(server)) = (link.kind(), stage.server.pid()) {
+            source.order(&Order::Enter(Namespace::JoinNetwork(stage.client.pid())))?;
             sink.order(&Order::Enter(Namespace::JoinNetwork(server)))?;
         }
-        Ok(Bulk { source, sink, streams, at })
+        Ok(Bulk { source, sink, at: link.addresses(ipv6).1 })
     }
 
-    /// Fills the link from now on.
-    pub(crate) fn go(&mut self) -> Result<(), SideError> {
-        let streams = self.streams;
+    /// Fills the link with so many streams from now on.
+    pub(crate) fn go(&mut self, streams: u32) -> Result<(), SideError> {
         self.sink.clear_stop();
         self.source.clear_stop();
         self.sink.send(&Order::Bulk(BulkWork::Sink { at: SocketAddr::new(self.at, 0), streams }))?;
@@ -191,6 +208,14 @@ mod tests {
             assert!(sent.bytes > 0 && sent.error.is_none());
             assert!(received.bytes <= sent.bytes, "{received:?} {sent:?}");
         });
+    }
+
+    #[test]
+    fn bulk_traffic_is_tcp_and_a_number() {
+        assert_eq!((streams("tcp:4"), streams("none")), (Ok(4), Ok(0)));
+        for text in ["4", "tcp:", "tcp:0", "tcp:65", "udp:1", ""] {
+            assert!(streams(text).unwrap_err().contains("write tcp:N"), "{text}");
+        }
     }
 
     #[test]

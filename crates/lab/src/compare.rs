@@ -174,6 +174,10 @@ pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &St
     arm.transactions = taken().map(|taken| taken.block.transactions).sum();
     arm.lost = taken().map(|taken| taken.block.lost).sum();
     arm.segments_out_per_transaction = verdict::middle(taken().filter_map(|taken| taken.segments_out).collect());
+    let carried: Vec<_> = taken().filter_map(|taken| taken.bulk).filter(|bulk| bulk.duration_ns > 0).collect();
+    let (bytes, ns) =
+        carried.iter().fold((0.0, 0.0), |(bytes, ns), bulk| (bytes + bulk.bytes as f64, ns + bulk.duration_ns as f64));
+    arm.bulk_bits_per_s = (!carried.is_empty()).then(|| (bytes * 8e9 / ns).round());
     let state = |taken: &rounds::Taken| states.state(&taken.cores).map(|state| state as u32);
     arm.blocks =
         taken().map(|taken| hairpin_record::experiment::ArmBlock { state: state(taken), ..taken.block.clone() }).collect();

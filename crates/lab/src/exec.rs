@@ -17,6 +17,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::program::{self, Preload};
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use hairpin_sys::socket::{self, IntOption};
@@ -205,7 +206,8 @@ pub fn run(
         preload.before(&mut command, &in_sockets);
     }
     // In force while the descriptor is open, and nobody else has it.
-    let _held = if settings.hold_idle { Some(hold_idle().map_err(ExecError::Idle)?) } else { None };
+    let held = settings.hold_idle.then(|| RealHost.hold(DMA_LATENCY, &0_i32.to_ne_bytes()));
+    let _held = held.transpose().map_err(ExecError::Idle)?;
     let failed = |source| ExecError::Start { program: program.to_string_lossy().into_owned(), source };
     let mut child = program::start(command, settings.cpu, SIGNALS).map_err(failed)?;
     let pid = Pid::from_child(&child);
@@ -236,12 +238,6 @@ pub fn run(
 /// The exit code that stands for how a program ended, as shells have it.
 pub fn exit_code(status: ExitStatus) -> u8 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
-}
-
-fn hold_idle() -> io::Result<fs::File> {
-    let file = fs::OpenOptions::new().write(true).open(DMA_LATENCY)?;
-    io::Write::write_all(&mut &file, &0_i32.to_ne_bytes())?;
-    Ok(file)
 }
 
 fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<()> {

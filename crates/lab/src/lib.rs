@@ -24,7 +24,7 @@
 
 pub mod attached;
 pub mod bounce;
-mod bulk;
+pub mod bulk;
 pub mod check;
 pub mod compare;
 pub mod demo;

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use hairpin_iopath::job::Job;
-use hairpin_iopath::path::LinkKind;
 use hairpin_iopath::replay;
 use hairpin_iopath::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::{self, BulkFacts, Load, LoadCurve, LoadHistograms, LoadRow, OpenFound, ScheduleFacts, StallFacts};
@@ -102,7 +101,7 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watch
         bulk_streams: how.bulk,
         results: Vec::new(),
     };
-    let bulk = bulk(&plan, how, &stage)?;
+    let bulk = (how.bulk > 0).then(|| Bulk::beside(&stage, &plan.target, plan.ipv6)).transpose()?;
     let mut offering = Offering { plan: &plan, how, stage, bulk, signals, watcher, rows: 0 };
     for job in &plan.rows {
         let mut curve = LoadCurve {
@@ -190,7 +189,7 @@ impl Offering<'_> {
 
     fn row(&mut self, job: &Job) -> Result<(Measured, Option<BulkFacts>), RowEnd> {
         if let Some(bulk) = &mut self.bulk {
-            bulk.go()?;
+            bulk.go(self.how.bulk)?;
         }
         let measured = self.stage.row(job, self.rows, self.signals, &mut NoWatcher);
         self.rows += 1;
@@ -241,16 +240,6 @@ fn facts(schedule: &Schedule) -> ScheduleFacts {
         Schedule::Poisson(seed) => ScheduleFacts { kind: "poisson".into(), seed: Some(*seed), file: None },
         Schedule::Replay(file) => ScheduleFacts { kind: "replay".into(), seed: None, file: Some(file.display().to_string()) },
     }
-}
-
-/// Both ends of the bulk streams, in the network namespaces of the two sides.
-fn bulk(plan: &Plan, how: &How, stage: &Stage) -> Result<Option<Bulk>, PingError> {
-    let Target::Link(link) = &plan.target else { return Ok(None) };
-    if how.bulk == 0 {
-        return Ok(None);
-    }
-    let apart = (link.kind() == LinkKind::Veth).then(|| stage.server.pid().map(|server| (stage.client.pid(), server))).flatten();
-    Ok(Some(Bulk::start(how.bulk, link.addresses(plan.ipv6).1, apart)?))
 }
 
 fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFacts>) -> LoadRow {

@@ -7,6 +7,7 @@
 
 mod effects;
 mod kept;
+mod loss_free;
 mod plan;
 
 use std::ops::ControlFlow;
@@ -21,13 +22,13 @@ use hairpin_sys::signal::Signals;
 
 pub use self::kept::KeptError;
 use self::kept::{Kept, Line};
+use self::plan::Work;
 pub use self::plan::{Design as Shape, Factor, Level, PLANS, Plan, PlanError, shipped};
 use crate::compare::fill;
 use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
 use crate::experiment::stands::Stands;
 use crate::experiment::states::States;
 use crate::experiment::{Arm, Switch};
-use crate::link::LinkSpec;
 use crate::ping::{PingError, Target};
 use crate::store::rfc3339;
 
@@ -40,8 +41,8 @@ pub struct Ask {
     pub template: Job,
     /// The whole experiment; as the plan says if not given.
     pub duration: Option<Duration>,
-    /// The link; as the plan says if not given.
-    pub link: Option<LinkSpec>,
+    /// Where to; the plan's link if not given.
+    pub target: Option<Target>,
     /// Of the random order.
     pub seed: u64,
     /// Begin anew, whatever was kept.
@@ -85,16 +86,16 @@ pub fn run(
 ) -> Result<(Sweep, Finish), SweepError> {
     let plan = &ask.plan;
     let cells = plan.cells()?;
-    let link = match &ask.link {
-        Some(link) => link.clone(),
-        None => plan.link()?,
+    let target = match &ask.target {
+        Some(target) => target.clone(),
+        None => Target::Link(plan.link()?),
     };
-    let arms = cells.iter().map(|cell| plan.arm(cell, &link, &ask.template)).collect::<Result<Vec<Arm>, _>>()?;
+    let arms = cells.iter().map(|cell| plan.arm(cell, &target, &ask.template)).collect::<Result<Vec<Arm>, _>>()?;
     let duration = match ask.duration {
         Some(duration) => duration,
         None => plan.duration()?,
     };
-    let key = format!("{} {plan:?} {link:?} {:?} {duration:?}", env!("CARGO_PKG_VERSION"), ask.template.cpus);
+    let key = format!("{} {plan:?} {target:?} {:?} {duration:?}", env!("CARGO_PKG_VERSION"), ask.template.cpus);
     let (mut kept, before) = Kept::open(store, &key, ask.seed, ask.restart)?;
     let started = before.started.clone().unwrap_or_else(|| rfc3339(SystemTime::now()));
     let mut all: Vec<Round> = before.rounds;
@@ -141,6 +142,13 @@ pub fn run(
     let mut described = stands.described();
     described.iter_mut().enumerate().for_each(|(at, arm)| fill(arm, at, &all, &states));
     let found = effects::find(plan, &cells, &all, &states);
+    let host = stands.host();
+    // What the stages hold is not to run beside the frames.
+    drop(stands);
+    let mut beside = loss_free::Beside::default();
+    if laid.ended.is_none() {
+        beside.measure(plan, &cells, &target, &ask, signals, switch);
+    }
     let lost: u64 = described.iter().map(|arm| arm.lost).sum();
     let loss = || Note {
         code: "loss".into(),
@@ -153,14 +161,14 @@ pub fn run(
         tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
         command: ask.command,
         started,
-        interrupted: matches!(laid.ended, Some(Ended::Interrupted)),
+        interrupted: beside.interrupted || matches!(laid.ended, Some(Ended::Interrupted)),
         error: match &laid.ended {
             Some(Ended::Failed(error)) => Some(error.to_string()),
             _ => None,
         },
         plan: plan.name.clone(),
         title: plan.title.clone(),
-        host: stands.host(),
+        host,
         design: Design {
             seed: before.seed,
             rounds: all.len() as u32,
@@ -184,11 +192,12 @@ pub fn run(
         cells: cells.iter().zip(described).map(|(cell, arm)| Cell { levels: plan.names(cell), arm }).collect(),
         main_effects: found.main,
         interactions: found.interactions,
-        left_out: plan.left_out.clone(),
+        loss_free: beside.found,
+        left_out: plan.left_out.iter().cloned().chain(beside.left_out).collect(),
         warnings: (lost > 0).then(loss).into_iter().collect(),
     };
     // An interrupted sweep is to go on.
-    let finish = Finish((laid.ended.is_none()).then_some(kept));
+    let finish = Finish((laid.ended.is_none() && !record.interrupted).then_some(kept));
     Ok((record, finish))
 }
 
@@ -211,14 +220,15 @@ impl Finish {
 
 impl Plan {
     /// A combination of levels as an arm.
-    fn arm(&self, cell: &[usize], link: &LinkSpec, template: &Job) -> Result<Arm, PlanError> {
-        let (spec, request, reply, flows, outstanding) = self.work(cell)?;
+    fn arm(&self, cell: &[usize], target: &Target, template: &Job) -> Result<Arm, PlanError> {
+        let Work { spec, request, reply, flows, outstanding, bulk } = self.work(cell)?;
         Ok(Arm {
             given: self.names(cell).join(", "),
-            target: Target::Link(link.clone()),
+            target: target.clone(),
             ipv6: false,
             job: Job { spec, request, reply, flows, outstanding, ..template.clone() },
             floor: None,
+            bulk,
         })
     }
 }

@@ -93,6 +93,12 @@ pub struct Arm {
     pub flows: u32,
     /// Requests in flight per flow.
     pub outstanding: u32,
+    /// TCP streams that filled the link during its blocks.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bulk_streams: u32,
+    /// What these carried: bits of payload per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk_bits_per_s: Option<f64>,
     /// What lies between its two sides.
     pub link: Option<Link>,
     /// Its figures over all blocks that count, whatever their state.
@@ -111,6 +117,10 @@ pub struct Arm {
     pub segments_out_per_transaction: Option<f64>,
     /// Ways in which its figures may mislead.
     pub warnings: Vec<Note>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// Figures of an arm.

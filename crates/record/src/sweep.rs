@@ -50,6 +50,9 @@ pub struct Sweep {
     pub main_effects: Vec<Effect>,
     /// How far what one factor does depends on another; empty where one factor is varied at a time.
     pub interactions: Vec<Interaction>,
+    /// Frames per second without loss, beside the round trips; empty where the plan does not ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loss_free: Vec<LossFree>,
     /// What the plan has and this sweep did not.
     pub left_out: Vec<String>,
     /// Ways in which this may mislead.
@@ -73,6 +76,26 @@ pub struct Cell {
     /// What was measured.
     #[serde(flatten)]
     pub arm: Arm,
+}
+
+/// Frames per second without loss, one way, at some levels of the factors that matter to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LossFree {
+    /// The level of each factor, in the order of `factors`; `null` for one that is none of its concern, such as a payload.
+    pub levels: Vec<Option<String>>,
+    /// How both sides send and receive.
+    pub io: String,
+    /// Bytes of every frame, FCS not included.
+    pub frame_bytes: u64,
+    /// The highest rate at which the server received every frame, in frames/s; `null`: none was found.
+    pub frames_per_s: Option<f64>,
+    /// What the sender can offer, in frames/s.
+    pub offered_per_s: f64,
+    /// Trials of the search.
+    pub trials: u32,
+    /// What may be wrong with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Note>,
 }
 
 /// What a level does.

@@ -7,7 +7,7 @@ use crate::csv::{line, or_empty};
 use crate::figure::{decimals, payloads, percent, rate, us_or_blank};
 use crate::grid::{Column, Grid};
 use crate::label::{Name, labelled, short};
-use crate::notes::{Kind, Section, ended, lines, merged, refused, warnings};
+use crate::notes::{Kind, Section, ended, lines, merged, refused, strays, warnings};
 use crate::prose::{WIDTH, clean, wrap};
 use crate::table::link_words;
 use crate::{markdown, style};
@@ -239,7 +239,13 @@ fn sections(load: &Load) -> Vec<Section> {
     let curve_names: Vec<Name> = curves.iter().map(of_curve).collect();
     let sections = [
         Section { heading: "Not sent when due", kind: Kind::Plain, items: merged(&curve_names, &curves, waited) },
-        Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
+        Section {
+            heading: "Lost and stray replies",
+            kind: Kind::Plain,
+            items: merged(&names, &rows, |row| {
+                strays([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions)
+            }),
+        },
         Section {
             heading: "Asked for, not granted",
             kind: Kind::Plain,
@@ -266,16 +272,4 @@ fn waited(curve: &LoadCurve) -> Vec<String> {
     let never = at(|row| row.unsent)
         .map(|parts| format!("due and never sent, so in no figure, where they would be the slowest: {parts}"));
     room.into_iter().chain(never).collect()
-}
-
-fn strays(row: &LoadRow) -> Vec<String> {
-    let counts = [
-        (row.lost, "lost"),
-        (row.late, "late"),
-        (row.duplicates, "duplicate"),
-        (row.reordered, "reordered"),
-        (row.corrupt, "corrupt"),
-    ];
-    let parts: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    if parts.is_empty() { Vec::new() } else { vec![format!("{} beside {} answered", parts.join(", "), row.transactions)] }
 }

@@ -1,7 +1,7 @@
 //! The text of `hairpin sweep`: a table of all cells, what each factor does, and what depends on what.
 
 use hairpin_record::experiment::Figure;
-use hairpin_record::sweep::{Cell, Ratio, Sweep};
+use hairpin_record::sweep::{Cell, LossFree, Ratio, Sweep};
 use hairpin_units::Nanos;
 
 use crate::Options;
@@ -28,6 +28,7 @@ pub fn sweep(record: &Sweep, options: &Options) -> String {
     text.push(paint("What each factor does: a level against the first, over all levels of others", HEADING, options.colour));
     text.extend(effects(record).lines(options.columns(), options.colour));
     text.extend(interactions(record, options));
+    text.extend(loss_free(record, options));
     text.push(String::new());
     let meaning = format!(
         "An interval is one of {:.2} %, so that all {} of them hold with {:.0} %. Ratios are means over cells within a round.",
@@ -72,6 +73,10 @@ fn cells(record: &Sweep) -> Grid {
     if segments {
         columns.push(Column::figures("segments"));
     }
+    let bulk = record.cells.iter().any(|cell| cell.arm.bulk_bits_per_s.is_some());
+    if bulk {
+        columns.push(Column::figures("Gbit/s").under("bulk"));
+    }
     let row = |cell: &Cell| {
         let figures = &cell.arm.figures;
         let mut row: Vec<String> = cell.levels.iter().map(|level| clean(level)).collect();
@@ -79,6 +84,9 @@ fn cells(record: &Sweep) -> Grid {
         row.extend([figures.p50_ns, figures.p99_ns, figures.p999_ns, figures.cpu_ns].map(us_or_blank));
         if segments {
             row.push(cell.arm.segments_out_per_transaction.map_or_else(String::new, decimals));
+        }
+        if bulk {
+            row.push(cell.arm.bulk_bits_per_s.map_or_else(String::new, |bits| decimals(bits / 1e9)));
         }
         row
     };
@@ -107,6 +115,39 @@ fn shown(figures: &[Ratio], figure: Figure) -> [String; 2] {
         _ => "not known".into(),
     };
     [ratio(found.ratio), interval]
+}
+
+/// Round trips of the least and the most bytes beside the frames per second that nothing is lost at: what the one costs in the other.
+fn loss_free(record: &Sweep, options: &Options) -> Vec<String> {
+    let Some(first) = record.loss_free.first() else { return Vec::new() };
+    let concerned: Vec<usize> =
+        (0..record.factors.len()).filter(|at| first.levels.get(*at).is_some_and(Option::is_some)).collect();
+    let sizes = || record.cells.iter().map(|cell| cell.arm.request_bytes);
+    let mut shown: Vec<u64> = sizes().min().into_iter().chain(sizes().max()).collect();
+    shown.dedup();
+    let mut columns: Vec<Column> = concerned.iter().map(|at| Column::words(&clean(&record.factors[*at].name))).collect();
+    columns.extend(shown.iter().map(|bytes| Column::figures(format!("{bytes} B")).under("RTT p50")));
+    columns.push(Column::figures("without loss").under("frames/s"));
+    columns.push(Column::figures("offered").under("frames/s"));
+    let row = |found: &LossFree| {
+        let same = |cell: &&Cell| {
+            found.levels.iter().zip(&cell.levels).all(|(wanted, level)| wanted.as_ref().is_none_or(|w| w == level))
+        };
+        let of = |bytes: u64| {
+            let cell = record.cells.iter().filter(same).find(|cell| cell.arm.request_bytes == bytes);
+            cell.map_or_else(String::new, |cell| us_or_blank(cell.arm.figures.p50_ns))
+        };
+        let mut row: Vec<String> =
+            concerned.iter().map(|at| found.levels[*at].as_deref().map_or_else(String::new, clean)).collect();
+        row.extend(shown.iter().map(|bytes| of(*bytes)));
+        row.extend([found.frames_per_s.map_or_else(String::new, rate), rate(found.offered_per_s)]);
+        row
+    };
+    let heading = format!("Round trips, and frames of {} B without loss (FCS not included)", first.frame_bytes);
+    let grid = Grid { columns, labels: concerned.len(), rows: record.loss_free.iter().map(row).collect() };
+    let mut text = vec![String::new(), paint(&heading, HEADING, options.colour)];
+    text.extend(grid.lines(options.columns(), options.colour));
+    text
 }
 
 /// Those whose p50 tells; the others are counted.
@@ -148,6 +189,8 @@ fn sections(record: &Sweep) -> Vec<Section> {
     let cells: Vec<&Cell> = record.cells.iter().collect();
     let mut general: Vec<String> = record.warnings.iter().map(|note| note.message.clone()).collect();
     general.extend(warnings(&names, &cells, |cell| &cell.arm.warnings));
+    let of_frames = record.loss_free.iter().flat_map(|found| found.warnings.iter().map(move |note| (&found.io, note)));
+    general.extend(of_frames.map(|(io, note)| format!("{}: {}", clean(io), clean(&note.message))));
     let sections = [
         Section { heading: "Not measured", kind: Kind::Plain, items: record.left_out.clone() },
         Section {

@@ -5,7 +5,7 @@
 use hairpin_record::compare::{self, Arm, Compare, Comparison, Design, Figures, Method, Threshold};
 use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
 use hairpin_record::run::{Granted, HostFacts, Link, Side};
-use hairpin_record::sweep::{self, Cell, Effect, Factor, Interaction, Ratio, Sweep};
+use hairpin_record::sweep::{self, Cell, Effect, Factor, Interaction, LossFree, Ratio, Sweep};
 use hairpin_record::tune_try::{self, LeftOut, TriedPath, TriedSetting, TuneTry};
 use hairpin_record::warning::Note;
 use hairpin_report::Options;
@@ -218,10 +218,25 @@ fn a_sweep_over_two_factors() {
             against: ["on".into(), "4".into()],
             figures: figures(0.93),
         }],
-        left_out: vec!["the same under a bulk transfer beside it".into()],
+        loss_free: Vec::new(),
+        left_out: vec!["rx-usecs 0: rx_usecs belongs to a NIC, and a link of this host has none; sweep to another --host".into()],
         warnings: Vec::new(),
     };
     assert_snapshot!(narrow(hairpin_report::sweep(&record, &Options::default())));
+    let mut filled = record.clone();
+    filled.cells[1].arm.bulk_streams = 1;
+    filled.cells[1].arm.bulk_bits_per_s = Some(7.9e9);
+    let free = |level: &str, frames_per_s| LossFree {
+        levels: vec![Some(level.into()), None],
+        io: "packet:spin/packet:spin".into(),
+        frame_bytes: 64,
+        frames_per_s,
+        offered_per_s: 812_000.0,
+        trials: 9,
+        warnings: Vec::new(),
+    };
+    filled.loss_free = vec![free("on", Some(512_345.0)), free("off", None)];
+    assert_snapshot!("beside_bulk_and_frames", narrow(hairpin_report::sweep(&filled, &Options::default())));
     let silent = Sweep { interactions: vec![Interaction { figures: Vec::new(), ..record.interactions[0].clone() }], ..record };
     assert!(hairpin_report::sweep(&silent, &Options::default()).contains("none of 1 pairs of levels"));
 }

@@ -57,6 +57,24 @@ pub struct Control {
 }
 
 impl Control {
+    /// What most of them have in common. Its texts are empty: each says its own (a test looks).
+    const PLAIN: Control = Control {
+        name: "",
+        mechanism: "",
+        effect: "",
+        cost: "",
+        risk: "None to function.",
+        needs: "",
+        reference: "",
+        values: Values::OnOff,
+        form: Form::Words,
+        safe: true,
+        latency: None,
+        power: None,
+        throughput: None,
+        stake_ns: 0,
+    };
+
     /// True for what lasts only as long as a process holds it.
     #[must_use]
     pub fn is_held(&self) -> bool {

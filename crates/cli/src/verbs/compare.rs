@@ -250,7 +250,7 @@ fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting>), Failure
     });
     let floor = declared.transpose()?;
     let (target, job) = whole.side.job_and_target()?;
-    Ok((Arm { given, target, ipv6, job, floor }, settings))
+    Ok((Arm { given, target, ipv6, job, floor, bulk: 0 }, settings))
 }
 
 impl Side {

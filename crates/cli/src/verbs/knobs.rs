@@ -7,10 +7,24 @@ use hairpin_lab::ping::Target;
 use hairpin_lab::store::rfc3339;
 use hairpin_sys::host::RealHost;
 use hairpin_tune::journal::About;
+use hairpin_tune::plan::PlanError;
 use hairpin_tune::{Change, Place, Setting};
 
 use super::tune::{agreed, journal};
 use crate::exit::{Failure, say};
+
+/// Why this host has no such setting for traffic that goes there; `None` if it has.
+pub fn missing(target: &Target, setting: &Setting) -> Option<String> {
+    let interface = knobs::interface_towards(target);
+    let place = Place { cpus: &[], interface: interface.as_deref() };
+    match knobs::changes(&RealHost, &place, target, std::slice::from_ref(setting)) {
+        Err(KnobError::Plan(PlanError::NoInterface(knob))) => {
+            Some(format!("{knob} belongs to a NIC, and a link of this host has none; sweep to another --host"))
+        }
+        Err(error) => Some(error.to_string()),
+        Ok(_) => None,
+    }
+}
 
 /// The settings of each arm, and where it goes; `None` if no arm has any.
 pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs<'static>>, Failure> {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, ValueEnum};
 use hairpin_iopath::job::Job;
+use hairpin_lab::bulk::streams;
 use hairpin_lab::floor;
 use hairpin_lab::load::{self, How, Rates, Schedule, Watcher};
 use hairpin_lab::ping::Plan;
@@ -19,9 +20,6 @@ use crate::output::{Table, TableFormat, colour, print};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
-
-/// Streams beside the measured flow are no more than that.
-const MOST_STREAMS: u32 = 64;
 
 /// Measure round trips against the rate at which requests are due
 #[derive(Debug, Args)]
@@ -52,7 +50,7 @@ pub struct Load {
     #[arg(long, value_name = "CSV", conflicts_with_all = ["rate", "schedule", "seed", "request", "sizes", "duration", "count"])]
     replay: Option<PathBuf>,
     /// Fill the same link with N TCP streams meanwhile
-    #[arg(long, value_name = "tcp:N", value_parser = bulk)]
+    #[arg(long, value_name = "tcp:N", value_parser = streams)]
     bulk: Option<u32>,
     /// The NIC design that the path niq is to emulate, as `hairpin floor --nic` takes it, at its published rate
     #[arg(long, value_name = "NIC")]
@@ -159,12 +157,6 @@ fn rates(text: &str) -> Result<RateList, String> {
     }
 }
 
-fn bulk(text: &str) -> Result<u32, String> {
-    let streams =
-        text.strip_prefix("tcp:").and_then(|count| count.parse().ok()).filter(|count| (1..=MOST_STREAMS).contains(count));
-    streams.ok_or_else(|| format!("\"{text}\" is no bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,10 +166,6 @@ mod tests {
         assert_eq!(rates("1000..8000x2,9000").unwrap().0, [1000.0, 2000.0, 4000.0, 8000.0, 9000.0]);
         for text in ["", "0", "-5", "1e6", "10000001", "1000..x2", "fast"] {
             assert!(rates(text).is_err(), "{text}");
-        }
-        assert_eq!(bulk("tcp:4"), Ok(4));
-        for text in ["4", "tcp", "tcp:0", "tcp:65", "udp:1", "tcp:-1"] {
-            assert!(bulk(text).is_err(), "{text}");
         }
     }
 }

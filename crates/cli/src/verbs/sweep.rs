@@ -1,7 +1,7 @@
 //! `hairpin sweep`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use hairpin_report::Options;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::flags::{Sizes, Work, cookie, sizes};
+use crate::flags::{HostPort, PORT, Sizes, Work, cookie, load_key, sizes};
 use crate::output::{colour, open_store, print};
 use crate::verbs::compare::Bar;
 use crate::verbs::knobs;
@@ -41,7 +41,7 @@ pub struct Sweep {
     /// Payloads: a factor if there are several
     #[arg(long, value_name = "LIST", value_parser = sizes)]
     sizes: Option<Sizes>,
-    /// A factor: flows, outstanding, or an option of the path, with its values, such as quickack=on,off; repeatable
+    /// A factor: flows, outstanding, bulk (none,tcp:1), or an option of the path, with its values, such as quickack=on,off; repeatable
     #[arg(long, value_name = "NAME=A,B,…", value_parser = vary)]
     vary: Vec<Factor>,
     /// A setting of this host as a factor, with its values; as-is leaves it as it is: cpu_dma_latency_us=as-is,0; repeatable
@@ -56,6 +56,12 @@ pub struct Sweep {
     /// The link of this host, instead of the plan's
     #[arg(long, value_name = "LINK")]
     link: Option<LinkSpec>,
+    /// A host on which `hairpin serve` runs, instead of a link of this host
+    #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "link")]
+    host: Option<HostPort>,
+    /// The key that `hairpin serve` printed, in a file
+    #[arg(long, value_name = "FILE", requires = "host")]
+    key_file: Option<PathBuf>,
     /// The whole experiment, instead of the plan's; 60 s without a plan
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
@@ -72,7 +78,7 @@ pub struct Sweep {
 
 impl Sweep {
     /// Measures and prints.
-    pub fn run(self) -> Result<ExitCode, Failure> {
+    pub fn run(mut self) -> Result<ExitCode, Failure> {
         if self.list {
             print(&list()?)?;
             return Ok(ExitCode::SUCCESS);
@@ -85,11 +91,13 @@ impl Sweep {
             Some(name) => Plan::parse(name, &text_of(name)?).map_err(Failure::usage)?,
             None => self.plan_of_flags()?,
         };
+        let target = self.target(&plan)?;
+        let plan = plan.without_missing(|setting| knobs::missing(&target, setting));
         let signals = signals()?;
         let ask = Ask {
             template: template()?,
             duration: self.duration.map(Duration::from),
-            link: self.link,
+            target: Some(target.clone()),
             seed: self.seed.map_or_else(cookie, Ok)?,
             restart: self.restart,
             command: std::env::args().collect(),
@@ -97,7 +105,6 @@ impl Sweep {
         };
         let store = open_store()?;
         let mut teller = Teller(None);
-        let target = Target::Link(ask.link.clone().map_or_else(|| ask.plan.link(), Ok).map_err(Failure::usage)?);
         let settings = ask.plan.all_settings().map_err(Failure::usage)?;
         let mut knobs = knobs::begin(&settings.into_iter().map(|settings| (&target, settings)).collect::<Vec<_>>(), self.yes)?;
         let switch: &mut dyn Switch = match &mut knobs {
@@ -122,6 +129,15 @@ impl Sweep {
         Ok(record.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
+    /// Where to: as the flags say, else the plan.
+    fn target(&mut self, plan: &Plan) -> Result<Target, Failure> {
+        if let Some(HostPort { host, port }) = self.host.take() {
+            let key = self.key_file.as_deref().map(load_key).transpose()?;
+            return Ok(Target::Host { host, port: port.unwrap_or(PORT), key });
+        }
+        Ok(Target::Link(self.link.take().map_or_else(|| plan.link(), Ok).map_err(Failure::usage)?))
+    }
+
     /// A plan whose factors are the flags with several values.
     fn plan_of_flags(&self) -> Result<Plan, Failure> {
         let Some(first) = self.paths.first() else {
@@ -137,7 +153,7 @@ impl Sweep {
                 let value = spec.to_string();
                 Level::Named { name: hairpin_report::short_path(&value), value }
             };
-            factors.push(Factor { name: "path".into(), levels: self.paths.iter().map(named).collect() });
+            factors.push(Factor::new("path", self.paths.iter().map(named).collect()));
             path = "{path}".into();
         }
         let mut size = None;
@@ -145,17 +161,18 @@ impl Sweep {
             size = Some(match &sizes[..] {
                 [one] => one.to_string(),
                 _ => {
-                    factors.push(Factor { name: "payload".into(), levels: plain(sizes.iter().map(u32::to_string).collect()) });
+                    factors.push(Factor::new("payload", plain(sizes.iter().map(u32::to_string).collect())));
                     "{payload}".into()
                 }
             });
         }
-        let (mut flows, mut outstanding, mut options) = (None, None, String::new());
+        let (mut flows, mut outstanding, mut bulk, mut options) = (None, None, None, String::new());
         for factor in &self.vary {
             let value = format!("{{{}}}", factor.name);
             match factor.name.as_str() {
                 "flows" => flows = Some(value),
                 "outstanding" => outstanding = Some(value),
+                "bulk" => bulk = Some(value),
                 "path" | "payload" => return Err(Failure::usage("paths are varied by several --path, payloads by --sizes")),
                 name => options.push_str(&format!(",{name}={value}")),
             }
@@ -190,6 +207,8 @@ impl Sweep {
             reply: None,
             flows,
             outstanding,
+            bulk,
+            loss_free_frame: None,
             knobs: self.knobs.iter().map(|factor| format!("{0}={{{0}}}", factor.name)).collect(),
             left_out: Vec::new(),
             factors,
@@ -236,7 +255,7 @@ fn vary(text: &str) -> Result<Factor, String> {
     let (name, values) = text.split_once('=').ok_or_else(bad)?;
     let levels: Vec<Level> = values.split(',').map(|value| Level::Plain(value.trim().into())).collect();
     let empty = levels.iter().any(|level| level.name().is_empty());
-    if name.is_empty() || levels.len() < 2 || empty { Err(bad()) } else { Ok(Factor { name: name.into(), levels }) }
+    if name.is_empty() || levels.len() < 2 || empty { Err(bad()) } else { Ok(Factor::new(name, levels)) }
 }
 
 fn design(text: &str) -> Result<Shape, String> {

@@ -316,6 +316,7 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: &States) -> Arm {
         granted: row.granted.iter().filter(|granted| granted.asked != granted.got).cloned().collect(),
         segments_out_per_transaction: row.tcp.as_ref().and_then(|tcp| tcp.client.segments_out_per_transaction),
         warnings: row.warnings.clone(),
+        ..Arm::default()
     }
 }
 

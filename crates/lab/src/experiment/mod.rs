@@ -33,4 +33,6 @@ pub struct Arm {
     pub job: Job,
     /// The latency that the path `niq` is to emulate.
     pub floor: Option<Declared>,
+    /// TCP streams that fill the link during its blocks.
+    pub bulk: u32,
 }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use hairpin_record::experiment::ArmBlock;
+use hairpin_record::load::BulkFacts;
 use hairpin_units::Nanos;
 
 use super::random::Random;
@@ -42,6 +43,9 @@ pub(crate) struct Taken {
     /// TCP segments per transaction that the client sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) segments_out: Option<f64>,
+    /// What the bulk streams beside it carried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bulk: Option<BulkFacts>,
 }
 
 /// One block of every arm.

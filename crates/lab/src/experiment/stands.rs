@@ -10,6 +10,7 @@ use hairpin_iopath::option::MODE;
 use hairpin_record::compare::Arm as Described;
 use hairpin_record::experiment::{ArmBlock, Figure};
 use hairpin_record::histogram::Decoded;
+use hairpin_record::load::BulkFacts;
 use hairpin_record::run::{ClockFacts, Granted, HostFacts, Hosts, Link, Row, Side};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
@@ -18,6 +19,7 @@ use hairpin_units::Nanos;
 use super::Arm;
 use super::figures::{as_quantile, quantile};
 use super::rounds::{Bench, Ended, Taken, letter};
+use crate::bulk::Bulk;
 use crate::ping::{self, NoWatcher, PingError, Plan};
 use crate::row::{self, Surroundings};
 use crate::stage::{RowEnd, Stage};
@@ -39,11 +41,15 @@ struct Standing {
     hosts: Hosts,
     clock: ClockFacts,
     link: Link,
+    /// Both ends of the streams that fill the link in the blocks of some arms.
+    bulk: Option<Bulk>,
 }
 
 struct Placed {
     stage: usize,
     job: Job,
+    /// Streams that fill the link during its blocks.
+    bulk: u32,
     given: String,
     granted: Vec<Granted>,
     warnings: Vec<Note>,
@@ -72,18 +78,28 @@ impl<'a> Stands<'a> {
                 plans.len() - 1
             });
             plans[stage].rows.push(job.clone());
-            placed.push(Placed { stage, job, given: arm.given, granted: Vec::new(), warnings: Vec::new(), settled: false });
+            placed.push(Placed {
+                stage,
+                job,
+                bulk: arm.bulk,
+                given: arm.given,
+                granted: Vec::new(),
+                warnings: Vec::new(),
+                settled: false,
+            });
         }
         for plan in &plans {
             ping::check(plan)?;
         }
         let mut stages = Vec::new();
-        for plan in &plans {
+        for (index, plan) in plans.iter().enumerate() {
             let mut stage = Stage::set_up(plan, None)?;
             let (hosts, clock) = stage.facts(plan)?;
             let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
             let link = stage.link(plan, mtu);
-            stages.push(Standing { stage, hosts, clock, link });
+            let filled = placed.iter().any(|arm| arm.stage == index && arm.bulk > 0);
+            let bulk = filled.then(|| Bulk::beside(&stage, &plan.target, plan.ipv6)).transpose()?;
+            stages.push(Standing { stage, hosts, clock, link, bulk });
         }
         Ok(Stands { stages, arms: placed, signals, began: Instant::now(), rows: 0 })
     }
@@ -108,6 +124,7 @@ impl<'a> Stands<'a> {
             reply_bytes: arm.job.reply.into(),
             flows: arm.job.flows,
             outstanding: arm.job.outstanding,
+            bulk_streams: arm.bulk,
             link: Some(self.stages[arm.stage].link.clone()),
             granted: arm.granted.clone(),
             warnings: arm.warnings.clone(),
@@ -123,7 +140,13 @@ impl Bench for Stands<'_> {
         let placed = &mut self.arms[arm];
         let standing = &mut self.stages[placed.stage];
         let job = Job { duration: Some(Nanos(length.0 + BESIDE.0)), count: None, warmup, ..placed.job.clone() };
-        let measured = standing.stage.row(&job, self.rows, self.signals, &mut NoWatcher).map_err(|end| match end {
+        let mut bulk = standing.bulk.as_mut().filter(|_| placed.bulk > 0);
+        if let Some(bulk) = &mut bulk {
+            bulk.go(placed.bulk).map_err(|error| Ended::Failed(error.into()))?;
+        }
+        let measured = standing.stage.row(&job, self.rows, self.signals, &mut NoWatcher);
+        let bulk = bulk.map(Bulk::halt).transpose().map_err(Ended::Failed)?;
+        let measured = measured.map_err(|end| match end {
             RowEnd::Interrupted => Ended::Interrupted,
             RowEnd::Failed(error) => Ended::Failed(error),
         })?;
@@ -139,7 +162,7 @@ impl Bench for Stands<'_> {
         let row = row::join(&job, measured.client, measured.server, &mut standing.clock, around);
         placed.keep(&row);
         let at_ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
-        taken(&row, at_ns).map_err(|error| failed(error.to_string()))
+        taken(&row, at_ns, bulk).map_err(|error| failed(error.to_string()))
     }
 
     fn elapsed(&self) -> Duration {
@@ -179,7 +202,7 @@ impl Placed {
 }
 
 /// What of a row is a block's.
-fn taken(row: &Row, at_ns: u64) -> Result<Taken, hairpin_record::histogram::DecodeError> {
+fn taken(row: &Row, at_ns: u64, bulk: Option<BulkFacts>) -> Result<Taken, hairpin_record::histogram::DecodeError> {
     let times: Vec<(u64, u64)> = Decoded::decode(&row.histogram)?.counts().collect();
     let of = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));
     let cores: Vec<u64> = row.blocks.iter().filter_map(|block| block.core_rtt_ns).collect();
@@ -201,5 +224,5 @@ fn taken(row: &Row, at_ns: u64) -> Result<Taken, hairpin_record::histogram::Deco
         state: None,
     };
     let segments_out = row.tcp.as_ref().and_then(|tcp| tcp.client.segments_out_per_transaction);
-    Ok(Taken { block, times, cores, segments_out })
+    Ok(Taken { block, times, cores, segments_out, bulk })
 }

@@ -224,7 +224,7 @@ mod tests {
             let times = [-1.0, -0.5, 0.0, 0.5, 1.0].map(|at: f64| ((p50 * (1.0 + 0.02 * at)) as u64, 1_000));
             let block =
                 ArmBlock { transactions: 5_000, duration_ns: (5_000.0 * p50) as u64, p50_ns: Some(p50), ..ArmBlock::default() };
-            Taken { block, times: times.into(), cores: vec![if self.far { 510 } else { 120 }], segments_out: None }
+            Taken { block, times: times.into(), cores: vec![if self.far { 510 } else { 120 }], segments_out: None, bulk: None }
         }
 
         pub(crate) fn rounds(&mut self, count: usize, noise: f64, arms: &[f64]) -> Vec<Round> {

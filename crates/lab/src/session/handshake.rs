@@ -16,6 +16,8 @@
 //! Both preambles are the prologue of the Noise handshake, so that nobody between the two sides can change version or mode. A preamble
 //! keeps its form in every version. The last step keeps a recorded handshake, played again, from passing as a client.
 
+mod error;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +26,8 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, getsockname, sockopt};
 use snow::{HandshakeState, TransportState};
 
+use self::error::Broken;
+pub use self::error::{AcceptError, ConnectError};
 use super::channel::Channel;
 use super::key::Key;
 use super::printable;
@@ -70,174 +74,6 @@ pub struct Admission<'a> {
     pub key: Option<&'a Key>,
     /// Time left of the session that measures now, if there is one: the client is told and sent away.
     pub busy: Option<Duration>,
-}
-
-/// Why there is no session with a server.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// No such host.
-    #[error("{host} does not resolve: {source}; check the name, or give an address")]
-    Resolve {
-        /// The name.
-        host: String,
-        /// What the resolver said.
-        source: io::Error,
-    },
-    /// Nothing listens there.
-    #[error("{peer} refused the connection; start `hairpin serve` there, with --listen if the client is another host")]
-    Refused {
-        /// The server, HOST:PORT.
-        peer: String,
-    },
-    /// No connection within [`TIME_LIMIT`].
-    #[error("{peer} did not answer within {TIME_LIMIT:?}; check the address, the route and firewalls")]
-    Unreachable {
-        /// The server, HOST:PORT.
-        peer: String,
-    },
-    /// Connected, then silence.
-    #[error("{peer} accepted the connection and then said nothing for {TIME_LIMIT:?}; is it `hairpin serve`, and is it alive?")]
-    Silent {
-        /// The server, HOST:PORT.
-        peer: String,
-    },
-    /// Something else listens there.
-    #[error("{peer} does not speak Hairpin (got \"{got}\"); give the port that `hairpin serve` printed")]
-    NotHairpin {
-        /// The server, HOST:PORT.
-        peer: String,
-        /// What it sent, control characters escaped.
-        got: String,
-    },
-    /// The server speaks another version.
-    #[error("{peer} speaks version {theirs} of the session, this is version {VERSION}; install the same hairpin on both hosts")]
-    WrongVersion {
-        /// The server, HOST:PORT.
-        peer: String,
-        /// Its version.
-        theirs: u16,
-    },
-    /// A key was not given and is needed.
-    #[error("{peer} needs a key; copy the key file of `hairpin serve` here and add --key-file FILE")]
-    KeyNeeded {
-        /// The server, HOST:PORT.
-        peer: String,
-    },
-    /// A key was given to a server that has none.
-    #[error("{peer} has no key; leave --key-file out, or start `hairpin serve` with it")]
-    NoKeyHere {
-        /// The server, HOST:PORT.
-        peer: String,
-    },
-    /// The keys differ.
-    #[error("wrong key: the server's --key-file and the client's differ; copy the server's key file here")]
-    WrongKey,
-    /// Another session is measuring.
-    #[error("{peer} is busy with another session for {} s more; run again then", left.as_secs())]
-    Busy {
-        /// The server, HOST:PORT.
-        peer: String,
-        /// How long, at most.
-        left: Duration,
-    },
-    /// The server closed in the middle.
-    #[error("{peer} closed the connection before a session began; its log says why")]
-    Closed {
-        /// The server, HOST:PORT.
-        peer: String,
-    },
-    /// The kernel refused.
-    #[error("cannot reach {peer}: {source}; check the address and the route")]
-    Io {
-        /// The server, HOST:PORT.
-        peer: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
-
-/// Why a client was not let in. Nothing of it is held any more.
-#[derive(Debug, thiserror::Error)]
-pub enum AcceptError {
-    /// It speaks something else.
-    #[error("refused: does not speak Hairpin (got \"{got}\")")]
-    NotHairpin {
-        /// What it sent, control characters escaped.
-        got: String,
-    },
-    /// It speaks another version.
-    #[error("refused: speaks version {theirs} of the session, this is version {VERSION}")]
-    WrongVersion {
-        /// Its version.
-        theirs: u16,
-    },
-    /// It gave no key.
-    #[error("refused: came without a key, and this server needs one")]
-    KeyNeeded,
-    /// It has a key, this server has none.
-    #[error("refused: came with a key, and this server has none")]
-    NoKeyHere,
-    /// The keys differ.
-    #[error("refused: wrong key: the server's --key-file and the client's differ")]
-    WrongKey,
-    /// Another session is measuring.
-    #[error("refused: another session is measuring, for {} s more", .0.as_secs())]
-    Busy(Duration),
-    /// It was silent, or too slow.
-    #[error("refused: no whole handshake within {TIME_LIMIT:?}")]
-    Timeout,
-    /// It closed in the middle.
-    #[error("refused: closed before the handshake was done")]
-    Closed,
-    /// The kernel refused.
-    #[error("refused: {0}")]
-    Io(io::Error),
-}
-
-/// Why a step of the handshake failed, whichever side it is.
-#[derive(Debug)]
-enum Broken {
-    Foreign(String),
-    Closed,
-    Timeout,
-    Io(io::Error),
-    /// Bytes that the key does not open.
-    Key,
-}
-
-impl From<io::Error> for Broken {
-    fn from(e: io::Error) -> Broken {
-        match e.kind() {
-            io::ErrorKind::TimedOut => Broken::Timeout,
-            io::ErrorKind::BrokenPipe => Broken::Closed,
-            _ => Broken::Io(e),
-        }
-    }
-}
-
-impl From<Broken> for AcceptError {
-    fn from(broken: Broken) -> AcceptError {
-        match broken {
-            Broken::Foreign(got) => AcceptError::NotHairpin { got },
-            Broken::Closed => AcceptError::Closed,
-            Broken::Timeout => AcceptError::Timeout,
-            Broken::Io(e) => AcceptError::Io(e),
-            Broken::Key => AcceptError::WrongKey,
-        }
-    }
-}
-
-impl Broken {
-    fn to(self, peer: &str) -> ConnectError {
-        let peer = peer.to_owned();
-        match self {
-            Broken::Foreign(got) => ConnectError::NotHairpin { peer, got },
-            Broken::Closed => ConnectError::Closed { peer },
-            Broken::Timeout => ConnectError::Silent { peer },
-            Broken::Io(source) => ConnectError::Io { peer, source },
-            Broken::Key => ConnectError::WrongKey,
-        }
-    }
 }
 
 /// Connects to `hairpin serve` and shakes hands; every address of `host` is tried in turn, each for [`TIME_LIMIT`].

@@ -25,6 +25,7 @@ use hairpin_tune::setting::{Setting, SettingError};
 use hairpin_units::parse_duration;
 use serde::Deserialize;
 
+use crate::bulk::streams;
 use crate::link::LinkSpec;
 
 /// The plans that come with the program.
@@ -75,6 +76,12 @@ pub struct Plan {
     /// Requests in flight per flow.
     #[serde(default)]
     pub outstanding: Option<String>,
+    /// TCP streams that fill the link meanwhile: `none` or `tcp:N`.
+    #[serde(default)]
+    pub bulk: Option<String>,
+    /// Frames per second without loss of so many bytes (FCS not included), for each way to frames at each setting of the host, beside the round trips.
+    #[serde(default)]
+    pub loss_free_frame: Option<u64>,
     /// Settings of this host, as `NAME={FACTOR}`; at a level `as-is` the host is as it is.
     #[serde(default)]
     pub knobs: Vec<String>,
@@ -84,6 +91,22 @@ pub struct Plan {
     /// What is varied.
     #[serde(rename = "factor")]
     pub factors: Vec<Factor>,
+}
+
+/// What a combination of levels does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Work {
+    pub(crate) spec: Spec,
+    /// Bytes of a request.
+    pub(crate) request: u32,
+    /// Bytes of a reply.
+    pub(crate) reply: u32,
+    /// Connections or sockets.
+    pub(crate) flows: u32,
+    /// Requests in flight per flow.
+    pub(crate) outstanding: u32,
+    /// TCP streams that fill the link meanwhile.
+    pub(crate) bulk: u32,
 }
 
 /// Which combinations of levels are measured.
@@ -105,6 +128,17 @@ pub struct Factor {
     pub name: String,
     /// Its levels; the first is what the others are held against.
     pub levels: Vec<Level>,
+    /// Where there is no such setting of the host, its first level is measured, and why is said.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+impl Factor {
+    /// One that must be varied.
+    #[must_use]
+    pub fn new(name: &str, levels: Vec<Level>) -> Factor {
+        Factor { name: name.into(), levels, optional: false }
+    }
 }
 
 /// A level of a factor.
@@ -244,8 +278,8 @@ impl Plan {
         self.factors.iter().zip(cell).map(|(factor, level)| factor.levels[*level].name().to_owned()).collect()
     }
 
-    /// Path, bytes of request and reply, flows, requests in flight.
-    pub(crate) fn work(&self, cell: &[usize]) -> Result<(Spec, u32, u32, u32, u32), PlanError> {
+    /// What a combination does.
+    pub(crate) fn work(&self, cell: &[usize]) -> Result<Work, PlanError> {
         let number = |what: &str, text: &Option<String>, default: u32| match text {
             None => Ok(default),
             Some(text) => {
@@ -256,13 +290,40 @@ impl Plan {
         let path = self.fill(&self.path, cell)?;
         let spec: Spec = path.parse().map_err(|error| self.bad(format!("{error}")))?;
         let size = number("size", &self.size, 64)?;
-        Ok((
+        let bulk = self.bulk.as_ref().map(|text| self.fill(text, cell)).transpose()?;
+        Ok(Work {
             spec,
-            number("request", &self.request, size)?,
-            number("reply", &self.reply, size)?,
-            number("flows", &self.flows, 1)?,
-            number("outstanding", &self.outstanding, 1)?,
-        ))
+            request: number("request", &self.request, size)?,
+            reply: number("reply", &self.reply, size)?,
+            flows: number("flows", &self.flows, 1)?,
+            outstanding: number("outstanding", &self.outstanding, 1)?,
+            bulk: bulk.map_or(Ok(0), |text| streams(&text).map_err(|why| self.bad(why)))?,
+        })
+    }
+
+    /// The plan without its optional factors for which `missing` knows why the host has no such setting: each stands at its first level, and the reason
+    /// stands with what is left out.
+    #[must_use]
+    pub fn without_missing(mut self, missing: impl Fn(&Setting) -> Option<String>) -> Plan {
+        for at in (0..self.factors.len()).rev().filter(|at| self.factors[*at].optional).collect::<Vec<_>>() {
+            let braced = format!("{{{}}}", self.factors[at].name);
+            let asked = self.factors[at].levels.iter().flat_map(|level| {
+                let of_factor = self.knobs.iter().filter(|knob| knob.contains(&braced));
+                of_factor.filter_map(|knob| knob.replace(&braced, level.value()).parse::<Setting>().ok()).collect::<Vec<_>>()
+            });
+            let Some(why) = asked.collect::<Vec<_>>().iter().find_map(&missing) else { continue };
+            let factor = self.factors.remove(at);
+            let first = factor.levels[0].value();
+            let texts =
+                [Some(&mut self.path), self.size.as_mut(), self.request.as_mut(), self.reply.as_mut(), self.flows.as_mut()];
+            let texts = texts.into_iter().chain([self.outstanding.as_mut(), self.bulk.as_mut()]);
+            for text in texts.flatten().chain(&mut self.knobs) {
+                *text = text.replace(&braced, first);
+            }
+            let others = factor.levels[1..].iter().map(Level::name).collect::<Vec<_>>().join(", ");
+            self.left_out.push(format!("{} {others}: {why}", factor.name));
+        }
+        self
     }
 
     /// The settings of the host at a combination.
@@ -339,9 +400,9 @@ levels = ["off", "on", "kernel"]
         assert_eq!(cells[0], [0, 0, 0]);
         let distinct: std::collections::BTreeSet<_> = cells.iter().collect();
         assert_eq!(distinct.len(), 12);
-        let (spec, request, reply, ..) = plan.work(&[1, 1, 0]).unwrap();
-        assert_eq!(spec.to_string(), "tcp:block,nodelay=off,quickack=off/tcp:block,nodelay=off,quickack=off");
-        assert_eq!((request, reply), (1460, 1460));
+        let work = plan.work(&[1, 1, 0]).unwrap();
+        assert_eq!(work.spec.to_string(), "tcp:block,nodelay=off,quickack=off/tcp:block,nodelay=off,quickack=off");
+        assert_eq!((work.request, work.reply, work.bulk), (1460, 1460, 0));
         assert_eq!(plan.names(&[1, 1, 0]), ["1460", "on", "off"]);
         let one = Plan { design: Design::OneAtATime, ..plan };
         assert_eq!(one.cells().unwrap(), [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 2]]);
@@ -357,6 +418,23 @@ levels = ["off", "on", "kernel"]
         assert_eq!(plan.all_settings().unwrap().len(), 24);
         let wrong = text.replace("cpu_dma_latency_us=", "cpu_latency=");
         assert!(Plan::parse("t.toml", &wrong).unwrap_err().to_string().contains("no setting \"cpu_latency\""));
+    }
+
+    #[test]
+    fn a_factor_that_the_host_lacks_stands_at_its_first_level_and_says_why() {
+        let text = TEXT.replace("path =", "knobs = [\"rx_usecs={coalescing}\"]\nbulk = \"{beside}\"\npath =")
+            + "[[factor]]\nname = \"coalescing\"\nlevels = [\"as-is\", \"0\"]\noptional = true\n\
+               [[factor]]\nname = \"beside\"\nlevels = [\"none\", \"tcp:2\"]\n";
+        let plan = Plan::parse("t.toml", &text).unwrap();
+        assert_eq!(plan.work(&[0, 0, 0, 0, 1]).unwrap().bulk, 2);
+        let there = plan.clone().without_missing(|_| None);
+        assert_eq!(there, plan);
+        let without = plan.without_missing(|setting| (setting.control.name == "rx_usecs").then(|| "no NIC".into()));
+        assert_eq!(without.factors.len(), 4);
+        assert_eq!(without.left_out, ["coalescing 0: no NIC"]);
+        assert_eq!(without.all_settings().unwrap(), vec![vec![]; 24]);
+        let wrong = text.replace("tcp:2", "udp:2");
+        assert!(Plan::parse("t.toml", &wrong).unwrap_err().to_string().contains("write tcp:N"));
     }
 
     #[test]

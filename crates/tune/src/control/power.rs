@@ -1,7 +1,6 @@
 //! Power saving: what a core does while it waits for a packet, and how fast it runs when one comes.
 
 use super::{Control, Values};
-use crate::change::Form;
 
 pub(super) static CONTROLS: &[Control] = &[
     Control {
@@ -15,12 +14,9 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "Root, cpuidle, and a living process: hairpin tune apply cpu_dma_latency_us=0 --while -- COMMAND.",
         reference: "Documentation/power/pm_qos_interface.rst, drivers/cpuidle",
         values: Values::Number(0, 2_000_000_000),
-        form: Form::Words,
-        safe: true,
         latency: Some("0"),
-        power: None,
-        throughput: None,
         stake_ns: 45_000,
+        ..Control::PLAIN
     },
     Control {
         name: "idle_states",
@@ -33,12 +29,10 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "Root and cpuidle with states in sysfs.",
         reference: "Documentation/admin-guide/pm/cpuidle.rst",
         values: Values::NumberOrAll,
-        form: Form::Words,
-        safe: true,
         latency: Some("0"),
         power: Some("all"),
-        throughput: None,
         stake_ns: 44_000,
+        ..Control::PLAIN
     },
     Control {
         name: "resume_latency_us",
@@ -46,32 +40,23 @@ pub(super) static CONTROLS: &[Control] = &[
                     demand.",
         effect: "As cpu_dma_latency_us, on the cores named alone: the others may sleep.",
         cost: "The cores named stay awake.",
-        risk: "None to function.",
         needs: "Root and a cpuidle governor that heeds it (menu, teo, haltpoll and ladder do).",
         reference: "Documentation/ABI/testing/sysfs-devices-power, drivers/cpuidle/governor.c",
         values: Values::Number(-1, 2_000_000_000),
-        form: Form::Words,
-        safe: true,
-        latency: None,
         power: Some("-1"),
-        throughput: None,
         stake_ns: 43_000,
+        ..Control::PLAIN
     },
     Control {
         name: "guest_halt_poll_ns",
         mechanism: "How long an idle virtual CPU polls for work, at most, before it halts and gives itself back to the hypervisor (cpuidle_haltpoll).",
         effect: "Wake-ups that come sooner than this after the last one need no way through the hypervisor.",
         cost: "The host's CPU time while the guest polls.",
-        risk: "None to function.",
         needs: "A guest with the cpuidle driver haltpoll; root.",
         reference: "Documentation/virt/guest-halt-polling.rst",
         values: Values::Number(0, 1_000_000_000),
-        form: Form::Words,
-        safe: true,
-        latency: None,
-        power: None,
-        throughput: None,
         stake_ns: 40_000,
+        ..Control::PLAIN
     },
     Control {
         name: "scaling_governor",
@@ -79,16 +64,14 @@ pub(super) static CONTROLS: &[Control] = &[
         effect: "Governors that follow load see an idle core between packets and run it slowly: every instruction of the round trip takes longer, up \
                  to the ratio of the frequencies.",
         cost: "Power: `performance` keeps cores at their highest frequency.",
-        risk: "None to function.",
         needs: "Root and cpufreq; a virtual machine has none.",
         reference: "Documentation/admin-guide/pm/cpufreq.rst",
         values: Values::Word("a governor of scaling_available_governors, such as performance"),
-        form: Form::Words,
-        safe: true,
         latency: Some("performance"),
         power: Some("powersave"),
         throughput: Some("performance"),
         stake_ns: 5_000,
+        ..Control::PLAIN
     },
     Control {
         name: "energy_performance_preference",
@@ -99,27 +82,23 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "Root and a driver that has it.",
         reference: "Documentation/admin-guide/pm/intel_pstate.rst, amd-pstate.rst",
         values: Values::Word("a word of energy_performance_available_preferences, such as performance"),
-        form: Form::Words,
-        safe: true,
         latency: Some("performance"),
         power: Some("power"),
         throughput: Some("performance"),
         stake_ns: 3_000,
+        ..Control::PLAIN
     },
     Control {
         name: "turbo",
         mechanism: "Whether cores may run above their base frequency while heat and power allow.",
         effect: "On, single cores are faster. Off, their speed is steady: less spread, and a longer median.",
         cost: "On: power and a frequency that depends on the other cores' work.",
-        risk: "None to function.",
         needs: "Root and cpufreq with intel_pstate/no_turbo or cpufreq/boost.",
         reference: "Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst",
         values: Values::Flag,
-        form: Form::Words,
-        safe: true,
-        latency: None,
         power: Some("off"),
         throughput: Some("on"),
         stake_ns: 1_000,
+        ..Control::PLAIN
     },
 ];

@@ -14,28 +14,21 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "Root, and tsc among available_clocksources.",
         reference: "Documentation/admin-guide/kernel-parameters.txt (clocksource=)",
         values: Values::Word("one of available_clocksources, such as tsc"),
-        form: Form::Words,
         safe: false,
-        latency: None,
-        power: None,
-        throughput: None,
         stake_ns: 2_000,
+        ..Control::PLAIN
     },
     Control {
         name: "timer_migration",
         mechanism: "Whether timers that an idle core starts move to one that is awake.",
         effect: "Off, the timers of other cores do not land on a core that spins: fewer interruptions there.",
         cost: "Idle cores wake up for their own timers: a little power.",
-        risk: "None to function.",
         needs: "Root.",
         reference: "Documentation/admin-guide/sysctl/kernel.rst",
         values: Values::Flag,
-        form: Form::Words,
-        safe: true,
         latency: Some("off"),
         power: Some("on"),
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "watchdog",
@@ -46,12 +39,8 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "Root.",
         reference: "Documentation/admin-guide/lockup-watchdogs.rst",
         values: Values::Flag,
-        form: Form::Words,
-        safe: true,
         latency: Some("off"),
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "nmi_watchdog",
@@ -62,12 +51,8 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "Root, and hardware performance counters.",
         reference: "Documentation/admin-guide/lockup-watchdogs.rst",
         values: Values::Flag,
-        form: Form::Words,
-        safe: true,
         latency: Some("off"),
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "sched_rt_runtime_us",
@@ -78,12 +63,8 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "Root.",
         reference: "Documentation/scheduler/sched-rt-group.rst",
         values: Values::Number(-1, 1_000_000_000),
-        form: Form::Words,
         safe: false,
-        latency: None,
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "cpuset_partition",
@@ -97,10 +78,7 @@ pub(super) static CONTROLS: &[Control] = &[
         values: Values::CpusOrNone,
         form: Form::CpuList,
         safe: false,
-        latency: None,
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "transparent_hugepage",
@@ -108,31 +86,22 @@ pub(super) static CONTROLS: &[Control] = &[
         effect: "`always` makes page faults long and lets khugepaged copy pages behind a process's back: spikes of some 100 us. `madvise` leaves it \
                  to those who ask.",
         cost: "Programs that gain from huge pages and do not ask lose them.",
-        risk: "None to function.",
         needs: "Root and a kernel with CONFIG_TRANSPARENT_HUGEPAGE.",
         reference: "Documentation/admin-guide/mm/transhuge.rst",
         values: Values::Words(&["always", "madvise", "never"]),
         form: Form::Choice,
-        safe: true,
-        latency: None,
-        power: None,
         throughput: Some("always"),
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "numa_balancing",
         mechanism: "Unmaps pages now and then to see which node uses them, and moves them there.",
         effect: "Off, no page faults of that sort: spikes of some 10 us go. With a single node it does nothing.",
         cost: "Processes that wander between nodes keep their memory where it was.",
-        risk: "None to function.",
         needs: "Root and a kernel with CONFIG_NUMA_BALANCING.",
         reference: "Documentation/admin-guide/sysctl/kernel.rst",
         values: Values::Number(0, 3),
-        form: Form::Words,
-        safe: true,
         latency: Some("0"),
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
 ];

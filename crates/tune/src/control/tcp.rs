@@ -1,7 +1,6 @@
 //! TCP.
 
 use super::{Control, Values};
-use crate::change::Form;
 
 pub(super) static CONTROLS: &[Control] = &[
     Control {
@@ -9,32 +8,24 @@ pub(super) static CONTROLS: &[Control] = &[
         mechanism: "A small send waits while an earlier packet of the flow is still in the qdisc or the device, to be joined with the next.",
         effect: "Off, each send goes out at once. It matters where a request is written in several pieces, or several are in flight.",
         cost: "More small packets.",
-        risk: "None to function.",
         needs: "CAP_NET_ADMIN in the network namespace.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Flag,
-        form: Form::Words,
-        safe: true,
         latency: Some("off"),
-        power: None,
         throughput: Some("on"),
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "tcp_slow_start_after_idle",
         mechanism: "The congestion window of a connection that was idle starts again at its first size.",
         effect: "Off, a long reply after a pause goes out in one go and not over several RTTs. No effect on replies within ten segments.",
         cost: "A burst into a network that may have changed meanwhile.",
-        risk: "None to function.",
         needs: "CAP_NET_ADMIN in the network namespace.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Flag,
-        form: Form::Words,
-        safe: true,
         latency: Some("off"),
-        power: None,
         throughput: Some("off"),
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "tcp_timestamps",
@@ -45,12 +36,7 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "CAP_NET_ADMIN in the network namespace.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Number(0, 2),
-        form: Form::Words,
-        safe: true,
-        latency: None,
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "tcp_sack",
@@ -61,60 +47,38 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "CAP_NET_ADMIN in the network namespace.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Flag,
-        form: Form::Words,
-        safe: true,
-        latency: None,
-        power: None,
         throughput: Some("on"),
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "tcp_pingpong_thresh",
         mechanism: "After so many replies a connection counts as interactive, and its ACKs ride on replies.",
         effect: "Higher: the first requests of a connection are acknowledged at once, which helps a sender that waits for it (Nagle).",
         cost: "Bare ACKs.",
-        risk: "None to function.",
         needs: "CAP_NET_ADMIN in the network namespace. Linux 6.6 or later.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Number(1, 255),
-        form: Form::Words,
-        safe: true,
-        latency: None,
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "tcp_rmem_bytes",
         mechanism: "Receive buffer of a connection: least, at first, most.",
         effect: "None for one request in flight.",
         cost: "Memory.",
-        risk: "None to function.",
         needs: "CAP_NET_ADMIN in the network namespace.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Numbers(3),
-        form: Form::Words,
-        safe: true,
-        latency: None,
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "tcp_wmem_bytes",
         mechanism: "Send buffer of a connection: least, at first, most.",
         effect: "None for one request in flight. A smaller one bounds what waits before a request of the same connection.",
         cost: "Memory.",
-        risk: "None to function.",
         needs: "CAP_NET_ADMIN in the network namespace.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Numbers(3),
-        form: Form::Words,
-        safe: true,
-        latency: None,
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
     Control {
         name: "tcp_congestion_control",
@@ -125,11 +89,6 @@ pub(super) static CONTROLS: &[Control] = &[
         needs: "CAP_NET_ADMIN in the network namespace. The algorithm must be built in or loaded.",
         reference: "Documentation/networking/ip-sysctl.rst",
         values: Values::Word("one of net.ipv4.tcp_available_congestion_control, such as cubic"),
-        form: Form::Words,
-        safe: true,
-        latency: None,
-        power: None,
-        throughput: None,
-        stake_ns: 0,
+        ..Control::PLAIN
     },
 ];
