@@ -148,8 +148,11 @@ fn conclusion(record: &TuneTry) -> String {
     if record.winners.is_empty() {
         let unclear = record.paths.iter().flat_map(|path| &path.alone.comparisons);
         let unclear = unclear.filter(|comparison| comparison.verdict == Verdict::Unclear).count();
-        let more =
-            if unclear > 0 { format!("; {unclear} are unclear, and a longer --duration would tell") } else { String::new() };
+        let more = match unclear {
+            0 => String::new(),
+            1 => "; one is unclear, and a longer --duration would tell".into(),
+            _ => format!("; {unclear} are unclear, and a longer --duration would tell"),
+        };
         return format!("No setting made a path faster without making another slower{more}. All is as it was.");
     }
     let after = if record.kept {
