@@ -125,7 +125,7 @@ pub(crate) fn beside_floor(p50: Option<u64>, origin: Origin, floor: &Floor) -> V
     items
 }
 
-fn strays(row: &Row) -> Vec<String> {
+pub(crate) fn strays(row: &Row) -> Vec<String> {
     let counts = [
         (row.lost, "lost"),
         (row.late, "late"),
