@@ -115,8 +115,8 @@ pub(crate) fn sentence(record: &Compare, comparison: &Comparison) -> String {
     format!("{} against {}: {}{}", comparison.arm, comparison.against, comparison.verdict, because(record, comparison))
 }
 
-/// What the word rests on.
-fn because(record: &Compare, comparison: &Comparison) -> String {
+/// What the word rests on; begins with a comma.
+pub(crate) fn because(record: &Compare, comparison: &Comparison) -> String {
     let figure = record.method.figure;
     let margin = record.method.margin * 100.0;
     let found = comparison.figures.iter().find(|estimate| estimate.figure == figure);

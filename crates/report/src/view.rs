@@ -168,8 +168,8 @@ pub struct Row {
     pub floor_ns: Option<[f64; 2]>,
     /// Points of the percentile plot: the RTT at ever higher quantiles, as far as the count supports them.
     pub percentiles: Vec<Percentile>,
-    /// The distribution, in buckets of at most 1/64 of their value, and 1/16 where less than a thousandth lies on their side; empty ones left out. A range of
-    /// times is as likely as its count for its width.
+    /// The distribution, in buckets of at most 1/64 of their value, 1/32 or 1/16 where that makes more than 200 of them, and 1/16 where less than a hundredth
+    /// of all lies on their side; empty ones left out. A time is as likely as its bucket's count for its width.
     pub buckets: Vec<Bucket>,
     /// The run's course.
     pub series: Series,

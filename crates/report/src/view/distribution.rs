@@ -18,10 +18,12 @@ const LOWER: [f64; 20] =
 const PER_DECADE: u32 = 20;
 /// No quantile beyond 1 − 10^−6 has a name.
 const DECADES: u32 = 6;
-/// Buckets have a width of 1/64 of their value, and of 1/16 where less than a thousandth of all lies on their side.
-const FINE: u32 = 6;
+/// Buckets divide each power of two into 2^6, into fewer as long as there would be more than so many in all …
+const FINEST: u32 = 6;
+const MOST_BUCKETS: usize = 200;
+/// … and into 2^4 where less than a hundredth of all lies on their side.
 const COARSE: u32 = 4;
-const RARE: u64 = 1000;
+const RARE: u64 = 100;
 
 /// The figures of a record, with intervals from the row's blocks if there are any.
 pub(super) fn summary(times: &Quantiles, blocks: &[Block]) -> Summary {
@@ -78,6 +80,11 @@ pub(super) fn percentiles(times: &Quantiles, histogram: Option<&Decoded>) -> Vec
 
 /// The counts of a histogram, the fine ones put together.
 pub(super) fn buckets(histogram: &Decoded) -> Vec<Bucket> {
+    let finest = (COARSE + 1..=FINEST).rev().map(|fine| divided(histogram, fine)).find(|found| found.len() <= MOST_BUCKETS);
+    finest.unwrap_or_else(|| divided(histogram, COARSE))
+}
+
+fn divided(histogram: &Decoded, fine: u32) -> Vec<Bucket> {
     let all = histogram.count();
     let rare = all / RARE;
     let (mut below, mut coarse, mut found) = (0u64, false, Vec::<Bucket>::new());
@@ -86,7 +93,11 @@ pub(super) fn buckets(histogram: &Decoded) -> Vec<Bucket> {
         let was_coarse = coarse;
         coarse = up_to <= rare || all.saturating_sub(below) <= rare;
         below = up_to;
-        let (mut from_ns, to_ns) = ends(ns, if coarse { COARSE } else { FINE });
+        let (mut from_ns, to_ns) = ends(ns, if coarse { COARSE } else { fine });
+        if found.is_empty() {
+            // Nothing was as short as this one may begin.
+            from_ns = ns;
+        }
         if let Some(last) = found.last_mut().filter(|last| from_ns <= last.to_ns) {
             if ns <= last.to_ns && coarse == was_coarse {
                 last.count = last.count.saturating_add(count);
@@ -200,12 +211,19 @@ mod tests {
     #[test]
     fn buckets_are_fine_where_the_many_are() {
         let body = (0..100_000u64).map(|i| 5_000 + i % 500);
-        let (_, histogram) = decoded(body.chain((0..90).map(|i| 6_000 + i * 10_000)));
+        let (_, histogram) = decoded(body.chain((0..900).map(|i| 6_000 + i * 1_000)));
         let found = buckets(&histogram);
         let width = |bucket: &Bucket| (bucket.to_ns - bucket.from_ns + 1) as f64 / bucket.from_ns as f64;
         assert!(found.iter().filter(|bucket| bucket.to_ns < 5_500).all(|bucket| width(bucket) <= 1.0 / 64.0));
         assert!(found.iter().filter(|bucket| bucket.from_ns > 6_500).all(|bucket| width(bucket) <= 1.0 / 16.0));
-        assert!(found.len() < 60, "{}", found.len());
+        assert!(found.len() < 125, "{}", found.len());
+    }
+
+    #[test]
+    fn a_wide_distribution_has_wider_buckets() {
+        let (_, histogram) = decoded((0..2_000_000u64).map(|i| 1_000 + i * i / 1_000_000));
+        let found = buckets(&histogram);
+        assert!((MOST_BUCKETS / 2..=MOST_BUCKETS).contains(&found.len()), "{}", found.len());
     }
 
     proptest! {

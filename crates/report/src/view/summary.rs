@@ -11,15 +11,17 @@ use hairpin_units::{Nanos, Quantile};
 
 use super::labels::Labels;
 use super::{Given, runs};
-use crate::compare::sentence;
+use crate::compare::{because, described};
 use crate::explain::{lost, name, typical};
 use crate::figure::{payload, rate};
 use crate::floor::gap;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest};
 
+/// Warnings of what is in every round trip; others are of some of them.
+const IN_EVERY_RTT: [&str; 4] = ["deep-idle", "sleeping-governor", "shared-core", "no-tsc"];
 /// Warnings that say what to do about a figure's precision, not about the time that it takes.
-const OF_PRECISION: [&str; 2] = ["too-few-samples", "not-interleaved"];
+const OF_PRECISION: [&str; 1] = ["too-few-samples"];
 
 /// A row with its run, what it is called, and where it stands among all rows.
 struct Shown<'a> {
@@ -65,10 +67,10 @@ pub(super) fn summary(given: &[Given], labels: &Labels) -> Vec<String> {
 fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &Comparison)]) -> String {
     if let Some(size) = size(rows) {
         let of: Vec<&Shown<'_>> = rows.iter().filter(|shown| payload(shown.row) == size).collect();
-        let several = rows.iter().any(|shown| payload(shown.row) != size);
+        let several = rows.iter().any(|shown| shown.counts() && payload(shown.row) != size);
         let prefix = if several { format!("With {size} B of payload, ") } else { String::new() };
         return match of.iter().filter(|shown| shown.counts()).collect::<Vec<_>>()[..] {
-            [one] => format!("{prefix}{}; nothing else was measured flat out to hold it against.", alone(one)),
+            [one] => alone(one, rows),
             _ => prefix + &fastest(&of.iter().map(|shown| entry(shown)).collect::<Vec<_>>()),
         };
     }
@@ -82,7 +84,8 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
         );
     }
     if let Some((record, found)) = strongest(compared) {
-        return format!("{}.", sentence(record, found));
+        let (arm, against) = (arm(record, &found.arm), arm(record, &found.against));
+        return format!("{arm} against {against}: {}{}.", found.verdict, because(record, found));
     }
     let untraced = |result: &Explained| result.untraced_rtt_ns.p50.map(Nanos);
     match explained.iter().filter(|result| untraced(result).is_some()).min_by_key(|result| untraced(result)) {
@@ -112,10 +115,24 @@ fn entry<'a>(shown: &'a Shown<'_>) -> Entry<'a> {
     Entry { row: shown.row, link: &shown.run.link.kind, client: &shown.run.hosts.client }
 }
 
-fn alone(shown: &Shown<'_>) -> String {
+/// Nothing else was measured at its size; where it was measured at others, what the largest of them takes.
+fn alone(shown: &Shown<'_>, rows: &[Shown<'_>]) -> String {
     let p99 = shown.row.rtt_ns.p99.map_or(String::new(), |p99| format!(", p99 {}", Nanos(p99)));
-    let p50 = shown.p50().unwrap_or_default();
-    format!("{}: {p50} RTT p50{p99}, {} transactions a second", shown.label, rate(shown.row.transactions_per_s))
+    let figures =
+        format!("{} RTT p50{p99}, {} transactions a second", shown.p50().unwrap_or_default(), rate(shown.row.transactions_per_s));
+    let same = |other: &&Shown<'_>| other.counts() && other.row.path == shown.row.path;
+    let largest = rows.iter().filter(same).max_by_key(|other| other.row.request_bytes.saturating_add(other.row.reply_bytes));
+    let grown = match largest.filter(|largest| payload(largest.row) != payload(shown.row)) {
+        Some(largest) => format!("; RTT p50 {} with {} B", largest.p50().unwrap_or_default(), payload(largest.row)),
+        None => String::new(),
+    };
+    format!("{}: {figures}{grown}. No other path was measured flat out to hold it against.", shown.label)
+}
+
+/// An arm by what it does, not by its letter.
+fn arm(record: &Compare, name: &str) -> String {
+    let found = record.arms.iter().find(|arm| arm.name == name);
+    found.map_or(name.into(), |arm| described(arm, record))
 }
 
 /// How far the fastest row is from its floor, and where the time goes as far as somebody looked.
@@ -172,13 +189,11 @@ fn advice(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &
     if let Some((result, cause)) = caused.and_then(|result| Some((result, result.causes.first()?))) {
         let advice = cause.advice.trim_end_matches('.');
         if let (Some(lost), false) = (lost(result), advice.is_empty()) {
-            return format!("{}: {} To try: {advice}.", called(result), lost);
+            return format!("{}: {} To try: {advice}.", called(result), decapitalised(&lost));
         }
     }
     if let Some((record, found)) = strongest(compared).filter(|(_, found)| found.verdict == Verdict::Faster) {
-        let arm = record.arms.iter().find(|arm| arm.name == found.arm);
-        let what = arm.map_or(found.arm.clone(), |arm| crate::compare::described(arm, record));
-        return format!("To try: {what}; {}.", sentence(record, found));
+        return format!("To try: {}, in place of {}.", arm(record, &found.arm), arm(record, &found.against));
     }
     let mut codes: Vec<(&str, usize, String)> = Vec::new();
     for shown in rows.iter().filter(|shown| shown.row.origin == Origin::Measured) {
@@ -194,12 +209,13 @@ fn advice(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &
             }
         }
     }
-    let count = codes.iter().map(|(_, count, _)| *count).max().unwrap_or(0);
-    match codes.into_iter().find(|(_, of, _)| *of == count) {
-        Some((code, _, first)) => {
-            format!("What to try, from the warning that most rows have ({code}, {count} of {}): {first}.", rows.len())
+    let rank = |(code, count, _): &(&str, usize, String)| (IN_EVERY_RTT.contains(code), *count);
+    // The first of equals: the last that is not less than any before it, from the end.
+    match codes.into_iter().rev().max_by_key(rank) {
+        Some((code, count, first)) => {
+            format!("To try: {} (warning {code}, in {count} of {} rows).", first.trim_end_matches('.'), rows.len())
         }
-        None if rows.is_empty() && explained.is_empty() => "These records say of nothing that it would be better.".into(),
+        None if rows.is_empty() && explained.is_empty() => "Nothing here says what to try: there is no row.".into(),
         None => "Nothing here says what to try; `hairpin explain` says where the time goes, and `hairpin compare` whether a change is worth it."
             .into(),
     }
