@@ -77,7 +77,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("runs"));
         let file = dir.path().join("load.json");
-        fs::write(&file, "{\"schema\": \"hairpin.load/1\u{1b}[2J\"}").unwrap();
+        fs::write(&file, r#"{"schema": "hairpin.load/1\u001b[2J"}"#).unwrap();
         let error = load(&store, file.to_str().unwrap()).unwrap_err().to_string();
         assert!(
             error.contains("load.json") && error.contains("hairpin.load/1") && error.contains("hairpin.compare/1"),
