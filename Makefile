@@ -5,7 +5,7 @@
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make demo         build, then run every path that this host supports and print one table (about a minute once built)'
+	@echo 'make demo         build, then run every path that this host supports, print one table and write a report to look at (about a minute once built)'
 	@echo 'make test         format, lint, unit, end-to-end and docs tests; the last line is the sum'
 	@echo 'make bench-peers  hairpin against sockperf, interleaved; the record goes to runs/'
 	@echo 'make bench-packet the packet rings against sockperf and testpmd, interleaved; the record goes to runs/'

@@ -70,6 +70,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("runs", &["list", "show", "export", "rm"]),
     ("runs show", &["RUN", "--json", "--csv", "--markdown", "--format", "--percentiles", "--hrt"]),
     ("demo", &[]),
+    ("report", &["RUN", "--output", "--format", "html"]),
     ("check", &["--json"]),
     (
         "floor",

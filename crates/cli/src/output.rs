@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use hairpin_lab::store::{self, Store};
+use hairpin_lab::store::{self, RunId, Store};
 use hairpin_record::run::Run;
 use hairpin_report::{Options, PERCENTILES};
 use hairpin_units::Quantile;
@@ -158,9 +158,9 @@ pub fn open_store() -> Result<Store, Failure> {
     Ok(Store::open(dir))
 }
 
-/// Keeps a record and says under which name. It has been printed before, so a full disk loses nothing that was seen.
-pub fn keep(run: &Run) -> Result<(), Failure> {
+/// Keeps a record and says under which name, which it returns. It has been printed before, so a full disk loses nothing that was seen.
+pub fn keep(run: &Run) -> Result<RunId, Failure> {
     let id = open_store()?.save(run).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
     say(format_args!("stored as {id}: hairpin runs show {id}"));
-    Ok(())
+    Ok(id)
 }

@@ -18,6 +18,7 @@
 //!   sweep     every combination of several factors, and what each one does
 //!   knobs     settings of the host, on for the blocks of an arm      tune_try  which of them buys what
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
+//!   records   what RUN stands for, of whatever schema a report takes     whole_file   a file written whole or not at all
 //! ```
 
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@ pub mod message;
 pub mod pcie;
 pub mod ping;
 pub mod raw;
+pub mod records;
 mod rings;
 mod row;
 mod search;
@@ -52,5 +54,6 @@ pub mod store;
 pub mod stream;
 pub mod sweep;
 pub mod tune_try;
+pub mod whole_file;
 
 pub mod worker;

@@ -343,15 +343,7 @@ impl Store {
 
 /// Reads a run's record.
 pub fn load(file: &Path) -> Result<Run, LoadError> {
-    let read = || {
-        let mut record = Vec::new();
-        File::open(file)?.take(MAX_RECORD + 1).read_to_end(&mut record)?;
-        Ok(record)
-    };
-    let record = read().map_err(|source| LoadError::Read { file: file.into(), source })?;
-    if record.len() as u64 > MAX_RECORD {
-        return Err(LoadError::TooLarge { file: file.into() });
-    }
+    let record = read(file)?;
     #[derive(serde::Deserialize)]
     struct Head {
         schema: String,
@@ -362,6 +354,17 @@ pub fn load(file: &Path) -> Result<Run, LoadError> {
         return Err(LoadError::Schema { file: file.into(), found: head.schema });
     }
     serde_json::from_slice(&record).map_err(corrupt)
+}
+
+/// The bytes of a record's file.
+pub(crate) fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
+    let read = || {
+        let mut record = Vec::new();
+        File::open(file)?.take(MAX_RECORD + 1).read_to_end(&mut record)?;
+        Ok(record)
+    };
+    let record = read().map_err(|source| LoadError::Read { file: file.into(), source })?;
+    if record.len() as u64 > MAX_RECORD { Err(LoadError::TooLarge { file: file.into() }) } else { Ok(record) }
 }
 
 /// The ids that share most of their beginning with `text`, the latest first among equals.

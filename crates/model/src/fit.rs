@@ -1,6 +1,6 @@
 //! What the rows of a measured run say over sizes, path by path.
 
-use hairpin_record::fit::fit;
+use hairpin_record::fit::of_rows;
 use hairpin_record::floor::{FIT_SCHEMA, FitReport, PathFit};
 use hairpin_record::run::{Row, Run};
 use hairpin_units::BitRate;
@@ -24,12 +24,7 @@ pub fn of_run(run: &Run, name: &str, rate: Option<BitRate>) -> FitReport {
 }
 
 fn path(path: &str, rows: &[Row]) -> PathFit {
-    // A paced row idles between requests, so it measures something else than one that runs flat out.
-    let rows = rows.iter().filter(|row| row.path == path && row.pace_per_s.is_none());
-    let bytes = |row: &Row| (row.request_bytes as f64 + row.reply_bytes as f64) / 2.0;
-    let mut points: Vec<(f64, f64)> = rows.filter_map(|row| row.rtt_ns.p50.map(|p50| (bytes(row), p50 as f64))).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let fitted = fit(&points);
+    let (points, fitted) = of_rows(rows.iter().filter(|row| row.path == path));
     PathFit {
         path: path.into(),
         fit: fitted.ok(),

@@ -6,6 +6,7 @@
 //!                     cable ◀── published ◀── data/published.toml
 //!                     pcie ─────────────────────────────────────┴──▶ waterfall ──▶ Floor (hairpin.floor/1) ──▶ compare
 //!   a measured run ──▶ fit ──▶ base, ns per byte, step (hairpin.floor-fit/1)
+//!   data/nic/*.toml with a table ──▶ reference ──▶ round trips to stand beside measured ones
 //! ```
 //! Times are integer picoseconds, so that 67.2 ns stays exact. Every figure says whether it is published, derived from published ones or from
 //! a standard, or assumed, and where it comes from. What nobody declared is said in a note and not counted: a floor is a lower bound.
@@ -22,4 +23,5 @@ pub mod nic_file;
 pub mod pcie;
 pub mod phy;
 pub mod published;
+pub mod reference;
 pub mod waterfall;

@@ -188,6 +188,12 @@ impl NicModel for Wire {
 
 /// The designs that come with the program, `none` last.
 pub fn built_in() -> Vec<&'static dyn NicModel> {
+    let files = files().iter().map(|file| file as &dyn NicModel);
+    files.chain([&Wire as &dyn NicModel]).collect()
+}
+
+/// The files in `data/nic/`.
+pub(crate) fn files() -> &'static [NicFile] {
     static FILES: LazyLock<Vec<NicFile>> = LazyLock::new(|| {
         let texts = [
             include_str!("../data/nic/niq.toml"),
@@ -199,8 +205,7 @@ pub fn built_in() -> Vec<&'static dyn NicModel> {
         // The files are part of the program, and the tests read each.
         texts.into_iter().map(|text| parse(text).expect("data/nic holds sound files")).collect()
     });
-    let files = FILES.iter().map(|file| file as &dyn NicModel);
-    files.chain([&Wire as &dyn NicModel]).collect()
+    &FILES
 }
 
 /// The design of that name that comes with the program.

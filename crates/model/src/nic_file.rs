@@ -314,6 +314,16 @@ impl<'de> Deserialize<'de> for OneStage {
     }
 }
 
+impl NicFile {
+    /// The sizes of a table's rows; none of a design.
+    pub fn table_sizes(&self) -> Vec<u64> {
+        match &self.body {
+            Body::Designs(_) => Vec::new(),
+            Body::Table(table) => table.rows.iter().map(|row| row.bytes).collect(),
+        }
+    }
+}
+
 impl NicModel for NicFile {
     fn name(&self) -> &str {
         &self.name

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 use thiserror::Error;
 
+use crate::run::Row;
 use crate::statistics::t_quantile;
 
 /// Intervals hold the truth this often.
@@ -191,6 +192,20 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, NoFit> {
         above: Some(above.line(&points[*i..], error)),
         residual: error.variance.sqrt(),
     })
+}
+
+/// Points and fit of rows of one path: RTT p50 over the mean of request and reply, in the order of bytes. A row with a pace idles between requests, so it
+/// measures something else than one that runs flat out, and is left out; so is one without a p50.
+///
+/// # Errors
+/// As [`fit`].
+pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>) -> (Vec<(f64, f64)>, Result<Fit, NoFit>) {
+    let bytes = |row: &Row| (row.request_bytes as f64 + row.reply_bytes as f64) / 2.0;
+    let flat_out = rows.filter(|row| row.pace_per_s.is_none());
+    let mut points: Vec<(f64, f64)> = flat_out.filter_map(|row| row.rtt_ns.p50.map(|p50| (bytes(row), p50 as f64))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fitted = fit(&points);
+    (points, fitted)
 }
 
 /// The F distribution's quantile `q`; without end where the distribution is not defined, so that no test passes.

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod any;
 pub mod attached;
 pub mod bounce;
 pub mod check;
@@ -22,6 +23,7 @@ pub mod load;
 pub mod paired;
 pub mod pcie;
 pub mod progress;
+pub mod published;
 pub mod recorder;
 pub mod run;
 pub mod statistics;

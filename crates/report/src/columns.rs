@@ -45,7 +45,7 @@ pub(crate) fn kept(times: &Quantiles, q: Quantile) -> Option<Option<u64>> {
 }
 
 /// A histogram's bucket may reach beyond the exact ends.
-fn within(ns: u64, times: &Quantiles) -> u64 {
+pub(crate) fn within(ns: u64, times: &Quantiles) -> u64 {
     ns.max(times.min.unwrap_or(0)).min(times.max.unwrap_or(u64::MAX))
 }
 

@@ -45,7 +45,8 @@ fn context(record: &Compare) -> String {
     parts.join(", ")
 }
 
-fn described(arm: &Arm, record: &Compare) -> String {
+/// An arm as a reader wants it: path, payload, and what else it does not share with the others.
+pub(crate) fn described(arm: &Arm, record: &Compare) -> String {
     let mut parts = vec![short(&arm.path), format!("{} B", payloads(arm.request_bytes, arm.reply_bytes))];
     for (count, what) in [(arm.flows, "flows"), (arm.outstanding, "in flight per flow")] {
         if count > 1 {
@@ -74,7 +75,7 @@ fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<Stri
         Verdict::Faster | Verdict::Same => HEADING,
     };
     let word = comparison.verdict.to_string();
-    let head = format!("{} against {}: {word}{}", comparison.arm, comparison.against, because(record, comparison));
+    let head = sentence(record, comparison);
     let mut text = wrap("", &head, WIDTH);
     text[0] = text[0].replacen(&format!(": {word}"), &format!(": {}", paint(&word, style, options.colour)), 1);
     let columns = vec![
@@ -109,8 +110,13 @@ fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<Stri
     text
 }
 
-/// What the word rests on.
-fn because(record: &Compare, comparison: &Comparison) -> String {
+/// The comparison in a sentence without a full stop.
+pub(crate) fn sentence(record: &Compare, comparison: &Comparison) -> String {
+    format!("{} against {}: {}{}", comparison.arm, comparison.against, comparison.verdict, because(record, comparison))
+}
+
+/// What the word rests on; begins with a comma.
+pub(crate) fn because(record: &Compare, comparison: &Comparison) -> String {
     let figure = record.method.figure;
     let margin = record.method.margin * 100.0;
     let found = comparison.figures.iter().find(|estimate| estimate.figure == figure);
@@ -179,7 +185,7 @@ pub(crate) fn seconds(s: f64) -> String {
 }
 
 /// Which pairs were used, and what was put together.
-fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
+pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
     let mut found = Vec::new();
     if comparison.dropped > 0 {
         found.push(format!(
@@ -217,10 +223,9 @@ fn meaning(record: &Compare) -> String {
     )
 }
 
-fn sections(record: &Compare) -> Vec<Section> {
-    let names: Vec<Name> = record.arms.iter().map(|arm| Name { base: arm.name.clone(), size: String::new() }).collect();
-    let arms: Vec<&Arm> = record.arms.iter().collect();
-    let thresholds = record.thresholds.iter().map(|threshold| {
+/// What came of each threshold.
+pub(crate) fn thresholds(record: &Compare) -> Vec<String> {
+    let told = record.thresholds.iter().map(|threshold| {
         let what = match (&threshold.unknown, threshold.crossed, threshold.confirmed) {
             (Some(why), ..) => format!("cannot be judged: {why}"),
             (None, true, _) => "crossed, and again when measured once more".into(),
@@ -229,10 +234,16 @@ fn sections(record: &Compare) -> Vec<Section> {
         };
         format!("{} of {}: {what}", threshold.given, threshold.arm)
     });
+    told.collect()
+}
+
+fn sections(record: &Compare) -> Vec<Section> {
+    let names: Vec<Name> = record.arms.iter().map(|arm| Name { base: arm.name.clone(), size: String::new() }).collect();
+    let arms: Vec<&Arm> = record.arms.iter().collect();
     let mut general: Vec<String> = record.warnings.iter().map(|note| note.message.clone()).collect();
     general.extend(warnings(&names, &arms, |arm| &arm.warnings));
     let sections = [
-        Section { heading: "Thresholds", kind: Kind::Plain, items: thresholds.collect() },
+        Section { heading: "Thresholds", kind: Kind::Plain, items: thresholds(record) },
         Section {
             heading: "Asked for, not granted",
             kind: Kind::Plain,

@@ -23,7 +23,9 @@ use crate::prose::{WIDTH, wrap};
 use crate::style::{HEADING, WARNING, paint};
 use crate::table::between;
 
+pub(crate) use conclusion::{lost, typical};
 pub use perfetto::explain_perfetto;
+pub(crate) use waterfall::gap as not_adding_up;
 
 /// One in so many transactions may lose an event before the head says so.
 const LOST_EVENTS_PER: u128 = 1000;
@@ -69,7 +71,7 @@ fn missing(record: &Explain) -> Option<Section> {
 }
 
 /// Path and payload.
-fn name(result: &Explained) -> Name {
+pub(crate) fn name(result: &Explained) -> Name {
     let base = labelled(short(&result.path), result.origin);
     Name { base, size: format!("{} B", payloads(result.request_bytes, result.reply_bytes)) }
 }
@@ -130,7 +132,7 @@ fn agreement(result: &Explained) -> Option<String> {
 }
 
 /// What did not come together, and what was not taken.
-fn matched(result: &Explained) -> String {
+pub(crate) fn matched(result: &Explained) -> String {
     let (count, lost) = (result.rtt_ns.count, result.lost_events);
     let all = count.saturating_add(result.unmatched);
     let mut parts = vec![match result.unmatched {

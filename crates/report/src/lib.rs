@@ -3,7 +3,8 @@
 //! ```text
 //!   Run ──▶ columns, label, notes ──▶ grid, prose ──▶ table, demo      (terminal)
 //!      │                         └──▶ markdown
-//!      └──▶ csv, pingpong, json                                        (scripts)
+//!      ├──▶ csv, pingpong, json                                        (scripts)
+//!      └──▶ view ──▶ html                                              (a report)
 //! ```
 //! No clock, socket or terminal is touched here: width and colour are parameters, and a text depends on nothing but its arguments.
 //! Text that may come from another host or from a file never carries control characters into a terminal ([`prose::clean`]).
@@ -23,6 +24,7 @@ mod figure;
 mod fit;
 mod floor;
 mod grid;
+mod html;
 mod json;
 mod label;
 mod load;
@@ -54,6 +56,7 @@ pub use demo::demo;
 pub use explain::{explain, explain_json, explain_perfetto};
 pub use fit::floor_fit;
 pub use floor::{floor, floor_comparison, floor_pingpong, floor_sizes};
+pub use html::html;
 pub use json::{json, json_line, progress_line};
 pub use label::short as short_path;
 pub use load::{load, load_csv, load_markdown};

@@ -7,7 +7,7 @@ use crate::csv::{line, or_empty};
 use crate::figure::{decimals, payloads, percent, rate, us_or_blank};
 use crate::grid::{Column, Grid};
 use crate::label::{Name, labelled, short};
-use crate::notes::{Kind, Section, ended, lines, merged, refused, strays, warnings};
+use crate::notes::{Kind, Section, ended, lines, merged, refused, strayed, warnings};
 use crate::prose::{WIDTH, clean, wrap};
 use crate::table::link_words;
 use crate::{markdown, style};
@@ -243,7 +243,7 @@ fn sections(load: &Load) -> Vec<Section> {
             heading: "Lost and stray replies",
             kind: Kind::Plain,
             items: merged(&names, &rows, |row| {
-                strays([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions)
+                strayed([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions)
             }),
         },
         Section {

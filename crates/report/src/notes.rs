@@ -38,13 +38,7 @@ pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
     [
         Section { heading: "Work", kind: Kind::Plain, items: merged(&names, &rows, work) },
         Section { heading: "Floor", kind: Kind::Plain, items: merged(&names, &rows, against_floor) },
-        Section {
-            heading: "Lost and stray replies",
-            kind: Kind::Plain,
-            items: merged(&names, &rows, |row| {
-                strays([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions)
-            }),
-        },
+        Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
         Section {
             heading: "Asked for, not granted",
             kind: Kind::Plain,
@@ -131,8 +125,13 @@ pub(crate) fn beside_floor(p50: Option<u64>, origin: Origin, floor: &Floor) -> V
     items
 }
 
+/// Those of a row.
+pub(crate) fn strays(row: &Row) -> Vec<String> {
+    strayed([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions)
+}
+
 /// Requests and replies that are in no distribution: lost, late, duplicate, reordered and corrupt ones.
-pub(crate) fn strays(counts: [u64; 5], transactions: u64) -> Vec<String> {
+pub(crate) fn strayed(counts: [u64; 5], transactions: u64) -> Vec<String> {
     let named = counts.into_iter().zip(["lost", "late", "duplicate", "reordered", "corrupt"]);
     let parts: Vec<String> = named.filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
     if parts.is_empty() { Vec::new() } else { vec![format!("{} beside {transactions} answered", parts.join(", "))] }

@@ -72,7 +72,8 @@ pub(crate) fn sentences(entries: &[Entry<'_>]) -> [String; 3] {
     [fastest(entries), blocking(entries), low_rate(entries)]
 }
 
-fn fastest(entries: &[Entry<'_>]) -> String {
+/// Which row that ran flat out has the least RTT p50, and how the plain default compares.
+pub(crate) fn fastest(entries: &[Entry<'_>]) -> String {
     let ran = || entries.iter().filter(|e| e.flat_out() && e.row.origin == Origin::Measured && e.row.rtt_ns.p50.is_some());
     let local = |e: &Entry<'_>| LOCAL.contains(&e.row.path.split([':', '/']).next().unwrap_or_default());
     let Some(best) = ran().min_by_key(|e| e.p50()) else {
@@ -110,7 +111,8 @@ impl Entry<'_> {
     }
 }
 
-fn blocking(entries: &[Entry<'_>]) -> String {
+/// What a side that sleeps costs against one that spins.
+pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
     let ran = |e: &&Entry<'_>| e.flat_out() && e.row.rtt_ns.p50.is_some();
     let blocks = || entries.iter().filter(ran).filter(|e| e.plain().is_some_and(|p| p.policy == "block"));
     let spinning = |block: &Entry<'_>| {

@@ -9,9 +9,62 @@
 //! Times are nanoseconds. What a record does not hold is `null` or an empty list, never a zero. Every text may come from another host: it is printable (see
 //! [`prose::clean`](crate::prose::clean)), but not escaped for any format.
 
+mod breakdowns;
+mod comparisons;
+mod curves;
+mod distribution;
+mod facts;
+mod labels;
+mod records;
+mod rows;
+mod series;
+mod summary;
+
 use serde::Serialize;
 
-use hairpin_record::run::Origin;
+use hairpin_record::any::AnyRecord;
+use hairpin_record::run::{Origin, Run};
+
+pub use hairpin_record::published::Published;
+
+use labels::Labels;
+
+/// A record to be shown.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The run's id, or the file's name.
+    pub name: String,
+    /// What it holds.
+    pub record: AnyRecord,
+}
+
+/// The view of these records, in their order. `made` is the time of making, RFC 3339 in UTC; `published` can be shown beside the measured figures.
+pub fn view(given: &[Given], made: &str, published: Vec<Published>) -> View {
+    let labels = Labels::of(given);
+    let rows = rows::rows(given, &labels);
+    let (hosts, facts) = facts::facts(given);
+    View {
+        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        made: made.into(),
+        summary: summary::summary(given, &labels),
+        records: given.iter().enumerate().map(|(at, given)| records::record(at + 1, given)).collect(),
+        curves: curves::curves(given, &rows),
+        rows,
+        breakdowns: breakdowns::breakdowns(given),
+        comparisons: comparisons::comparisons(given),
+        facts,
+        hosts,
+        published,
+    }
+}
+
+/// Every run among the records, with its number.
+fn runs(given: &[Given]) -> impl Iterator<Item = (usize, &Run)> {
+    given.iter().enumerate().filter_map(|(at, given)| match &given.record {
+        AnyRecord::Run(run) => Some((at + 1, &**run)),
+        _ => None,
+    })
+}
 
 /// The whole report. `web/src/view.ts` has the same fields.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -115,7 +168,8 @@ pub struct Row {
     pub floor_ns: Option<[f64; 2]>,
     /// Points of the percentile plot: the RTT at ever higher quantiles, as far as the count supports them.
     pub percentiles: Vec<Percentile>,
-    /// The distribution, in buckets of about 1.5 % of their value; empty ones left out.
+    /// The distribution, in buckets of at most 1/64 of their value, 1/32 or 1/16 where that makes more than 200 of them, and 1/16 where less than a hundredth
+    /// of all lies on their side; empty ones left out. A time is as likely as its bucket's count for its width.
     pub buckets: Vec<Bucket>,
     /// The run's course.
     pub series: Series,
@@ -147,7 +201,8 @@ pub struct Summary {
 pub struct Quantile {
     /// The value; `null` where fewer than ten samples lie beyond it.
     pub ns: Option<u64>,
-    /// Lower end of the 95 % interval from the row's blocks (they, not samples, are independent); `null` where there are too few.
+    /// Lower end of the 95 % interval from the row's blocks (they, not samples, are independent); `null` where there are too few, and for p90, which blocks
+    /// do not keep.
     pub low_ns: Option<u64>,
     /// Upper end.
     pub high_ns: Option<u64>,
@@ -324,19 +379,4 @@ pub struct Fact {
     pub values: Vec<Option<String>>,
     /// True if the values that are there differ.
     pub differs: bool,
-}
-
-/// A published figure: a row of somebody's table.
-#[derive(Clone, Debug, Serialize)]
-pub struct Published {
-    /// Who or what it is, such as `sniffer10g, 10G NIC with user-level driver`.
-    pub name: String,
-    /// What the figure is: `RTT mean`, `RTT/2 mean x 2`, `lower bound`.
-    pub what: String,
-    /// Printed by its source, or arithmetic on what it prints.
-    pub derived: bool,
-    /// Its source, with the table or page.
-    pub source: String,
-    /// Points: payload in bytes and RTT in ns.
-    pub points: Vec<[f64; 2]>,
 }

@@ -1,18 +1,25 @@
 //! `hairpin demo`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_iopath::job::{Job, LocalPort, Schedule, Sides};
 use hairpin_lab::demo;
 use hairpin_lab::ping::{self, Plan, Target};
+use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
+use hairpin_report::view::Given;
 use hairpin_units::{Nanos, Quantile};
 
 use crate::exit::{Failure, say};
 use crate::output::colour;
 use crate::output::{keep, print};
 use crate::verbs::ping::{Teller, end, signals};
+use crate::verbs::report;
+
+/// The report of a demonstration, in the working directory. Nothing else is called so, and the next one replaces it.
+const REPORT: &str = "hairpin-demo.html";
 
 /// Measure every path and wait policy that this host supports
 #[derive(Debug, Args)]
@@ -20,13 +27,13 @@ pub struct Demo {
     /// The records as JSON, one line per link
     #[arg(long)]
     json: bool,
-    /// Do not keep the runs in the store
+    /// Neither keep the runs in the store nor write their report
     #[arg(long)]
     no_store: bool,
 }
 
 impl Demo {
-    /// Measures, prints the table and three sentences, stores one run per link.
+    /// Measures, prints the table and three sentences, stores one run per link, and writes the report of all.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let demo = demo::plan(&template()?);
@@ -54,10 +61,19 @@ impl Demo {
         }
         demo.skipped.iter().for_each(|skipped| say(format_args!("skipped: {skipped}")));
         if !self.no_store {
-            runs.iter().try_for_each(keep)?;
+            keep_with_report(&runs)?;
         }
         Ok(runs.iter().find(|run| run.error.is_some()).map_or(ExitCode::SUCCESS, end))
     }
+}
+
+/// Stores the runs, and writes their report where a browser finds it: not every browser may look into the store.
+fn keep_with_report(runs: &[Run]) -> Result<(), Failure> {
+    let mut given = Vec::new();
+    for run in runs {
+        given.push(Given { name: keep(run)?.to_string(), record: AnyRecord::Run(Box::new(run.clone())) });
+    }
+    report::write(Path::new(REPORT), &hairpin_report::html(&report::of(&given)))
 }
 
 /// What every row of the demonstration has in common.

@@ -23,6 +23,7 @@ mod knobs;
 mod load;
 mod paths;
 mod ping;
+mod report;
 mod runs;
 mod serve;
 mod stream;
@@ -53,6 +54,8 @@ pub enum Verb {
     Paths(paths::Paths),
     /// List, show, export and remove stored runs
     Runs(runs::Runs),
+    /// Show records as one page to look at: RTT by path and size, tails, stages, comparisons, hosts, and how to reproduce them
+    Report(report::Report),
     /// Measure every path and wait policy that this host supports, in 40 seconds, and say what is to be seen
     Demo(demo::Demo),
     /// Prove the instrument: its own cost, and known delays that it must report
@@ -115,6 +118,7 @@ impl Verb {
             Verb::Serve(serve) => serve.run(),
             Verb::Paths(paths) => paths.run(),
             Verb::Runs(runs) => runs.run(),
+            Verb::Report(report) => report.run(),
             Verb::Demo(demo) => demo.run(),
             Verb::Check(check) => check.run(),
             Verb::Explain(explain) => explain.run(),

@@ -79,7 +79,7 @@ fn leading(result: &Explained) -> Option<(f64, Vec<(String, f64)>)> {
 }
 
 /// `Of 56.10 us typical, 40.10 us (71.5 %) are "wake-up" and "run queue": …`
-fn typical(result: &Explained) -> Option<String> {
+pub(crate) fn typical(result: &Explained) -> Option<String> {
     let (whole, named) = leading(result)?;
     let sum: f64 = named.iter().map(|(_, ns)| ns).sum();
     let names: Vec<String> = named.iter().map(|(name, _)| quoted(name)).collect();
@@ -134,7 +134,7 @@ fn slow(result: &Explained) -> Option<String> {
 }
 
 /// The first of the causes.
-fn lost(result: &Explained) -> Option<String> {
+pub(crate) fn lost(result: &Explained) -> Option<String> {
     let cause = result.causes.first()?;
     let who = if cause.who.is_empty() { String::new() } else { format!(", {}", cause.who) };
     let all: f64 = result.causes.iter().map(|cause| cause.lost_ns as f64).sum();

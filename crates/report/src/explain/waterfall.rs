@@ -229,7 +229,7 @@ fn growth(ns: f64) -> String {
 }
 
 /// Says so where the parts do not make the whole: the record is not what it says it is.
-pub(super) fn gap(result: &Explained) -> Vec<String> {
+pub(crate) fn gap(result: &Explained) -> Vec<String> {
     let stages = |of: fn(&Stage) -> f64| result.stages.iter().map(of).sum::<f64>();
     let groups =
         [("typical", &result.typical, stages(|stage| stage.typical_ns)), ("slow", &result.slow, stages(|stage| stage.slow_ns))];

@@ -1,0 +1,78 @@
+//! `hairpin report`.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::{Args, ValueEnum};
+use hairpin_lab::records;
+use hairpin_lab::store::rfc3339;
+use hairpin_lab::whole_file::{self, WriteError};
+use hairpin_model::reference::references;
+use hairpin_report::view::{Given, View, view};
+
+use crate::exit::{Failure, say};
+use crate::output::{open_store, print};
+
+/// Show records as one file to look at. RUN is an id, a unique prefix of one, `latest`, a run's directory or a JSON file
+#[derive(Debug, Args)]
+pub struct Report {
+    /// What to show, one or several: runs, and JSON files of ping, demo, explain and compare
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<String>,
+    /// Where to; stdout if not given
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// html: one page that needs nothing else and opens from disk
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    format: Format,
+}
+
+/// A form of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One page for a browser.
+    Html,
+}
+
+impl Report {
+    /// Reads, and writes the report.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        if self.format == Format::Html && self.output.is_none() && io::stdout().is_terminal() {
+            return Err(Failure::usage("a page for a browser does not go to a terminal: name a file with -o report.html"));
+        }
+        let store = open_store()?;
+        let mut given = Vec::new();
+        for run in &self.runs {
+            let found = records::load(&store, run).map_err(Failure::failed)?;
+            given.extend(found.into_iter().map(|named| Given { name: named.name, record: named.record }));
+        }
+        let view = of(&given);
+        let text = match self.format {
+            Format::Html => hairpin_report::html(&view),
+        };
+        match &self.output {
+            Some(file) => write(file, &text)?,
+            None => print(&text)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The view of these records, made now, with every published table beside it.
+pub fn of(given: &[Given]) -> View {
+    view(given, &rfc3339(SystemTime::now()), references())
+}
+
+/// Writes a report whole, and says where it is.
+pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    whole_file::write(file, text.as_bytes()).map_err(|error| match error {
+        WriteError::Directory { .. } => Failure::usage(error),
+        WriteError::Write { .. } => Failure::failed(error),
+    })?;
+    // The whole path can be given to a browser; a place that has none is named as it was given.
+    let shown = file.canonicalize().unwrap_or_else(|_| file.into());
+    say(format_args!("report: {}", shown.display()));
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! A file that is written whole or not at all: whoever has it open, or opens it meanwhile, sees the old one or the new one.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Why a file was not written. What had its name before is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// There is a directory of that name.
+    #[error("{} is a directory: name a file in it", file.display())]
+    Directory {
+        /// What was to be the file.
+        file: PathBuf,
+    },
+    /// It cannot be written.
+    #[error("cannot write {}: {source}; name a file in a directory that is there, that you may write, and that has space", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Writes `bytes` to `file`. They are on the disk before they have the name. What is no regular file, such as a pipe or `/dev/stdout`, is written to as it is.
+///
+/// # Errors
+/// It cannot be written, or is a directory.
+pub fn write(file: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    let failed = |source| WriteError::Write { file: file.into(), source };
+    match fs::metadata(file) {
+        Ok(there) if there.is_dir() => Err(WriteError::Directory { file: file.into() }),
+        // A link stays one: the file that it leads to is replaced.
+        Ok(there) if there.is_file() => {
+            file.canonicalize().and_then(|target| replace(&target, bytes, Some(there.permissions()))).map_err(failed)
+        }
+        Ok(_) => OpenOptions::new().write(true).open(file).and_then(|mut open| open.write_all(bytes)).map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(file, bytes, None).map_err(failed),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// With these permissions, or those of any file that a user makes.
+fn replace(file: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Less the umask.
+    let mode = Permissions::from_mode(0o666);
+    let mut temporary = tempfile::Builder::new().prefix(".hairpin-").permissions(mode).tempfile_in(dir)?;
+    if let Some(permissions) = permissions {
+        temporary.as_file().set_permissions(permissions)?;
+    }
+    temporary.write_all(bytes)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("report.html"), dir.path().join("link.html"));
+        write(&file, b"one").unwrap();
+        let old = fs::File::open(&file).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        write(&link, b"two").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        assert_eq!(io::read_to_string(old).unwrap(), "one", "whoever had it open sees the old one");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_said_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(write(dir.path(), b""), Err(WriteError::Directory { .. })));
+        let error = write(&dir.path().join("none/report.html"), b"").unwrap_err().to_string();
+        assert!(error.contains("none/report.html") && error.contains("No such file"), "{error}");
+        // The kernel's own full disk.
+        let error = write(Path::new("/dev/full"), b"x").unwrap_err().to_string();
+        assert!(error.contains("/dev/full") && error.contains("No space left"), "{error}");
+        write(Path::new("/dev/null"), b"x").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file(), "a device stays one");
+    }
+}

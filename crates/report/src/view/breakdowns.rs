@@ -1,0 +1,110 @@
+//! Where the time went: the stages and causes of every explained path.
+
+use hairpin_record::any::AnyRecord;
+use hairpin_record::explain::{self, Explain, Explained};
+use hairpin_record::run::Quantiles;
+use hairpin_units::Quantile;
+
+use super::records::{told, warning};
+use super::{Breakdown, Cause, Given, Stage, Warning};
+use crate::explain::{matched, name, not_adding_up};
+use crate::label::Name;
+use crate::notes::refused;
+use crate::prose::clean;
+
+/// All of them, in the order of the records.
+pub(super) fn breakdowns(given: &[Given]) -> Vec<Breakdown> {
+    let of = |(at, given): (usize, &Given)| match &given.record {
+        AnyRecord::Explain(record) => {
+            let labels = labels(record);
+            record.results.iter().zip(labels).map(|(result, label)| breakdown(at + 1, result, label)).collect()
+        }
+        _ => Vec::new(),
+    };
+    given.iter().enumerate().flat_map(of).collect()
+}
+
+/// What a path is called: with its origin unless it was measured, and with its size where that alone tells it from another of its record.
+pub(super) fn labels(record: &Explain) -> Vec<String> {
+    let names: Vec<Name> = record.results.iter().map(name).collect();
+    let called = |of: &Name| {
+        let alike = names.iter().filter(|other| other.base == of.base).count();
+        if alike > 1 { format!("{}, {}", of.base, of.size) } else { of.base.clone() }
+    };
+    names.iter().map(called).collect()
+}
+
+fn breakdown(record: usize, result: &Explained, label: String) -> Breakdown {
+    let (typical, slow) = (&result.typical, &result.slow);
+    let mut stages: Vec<Stage> = result.stages.iter().map(stage).collect();
+    let around = [
+        ("observer", &result.observer_ns, typical.observer_ns, slow.observer_ns),
+        ("residual", &result.residual_ns, typical.residual_ns, slow.residual_ns),
+    ];
+    stages.extend(around.map(|(name, times, typical_ns, slow_ns)| Stage {
+        name: name.into(),
+        side: String::new(),
+        direction: String::new(),
+        typical_ns,
+        slow_ns,
+        p50_ns: quantile(times, Quantile::P50, times.p50),
+        p99_ns: quantile(times, Quantile::P99, times.p99),
+    }));
+    let cause = |cause: &explain::Cause| Cause {
+        cause: clean(&cause.cause),
+        who: clean(&cause.who),
+        count: cause.count,
+        lost_ns: cause.lost_ns,
+        advice: clean(&cause.advice),
+    };
+    let untraced = &result.untraced_rtt_ns;
+    Breakdown {
+        record,
+        label,
+        origin: result.origin,
+        request_bytes: result.request_bytes,
+        untraced_count: untraced.count,
+        untraced_p50_ns: quantile(untraced, Quantile::P50, untraced.p50),
+        traced_p50_ns: quantile(&result.rtt_ns, Quantile::P50, result.rtt_ns.p50),
+        typical_count: typical.count,
+        typical_ns: typical.rtt_ns,
+        slow_count: slow.count,
+        slow_ns: slow.rtt_ns,
+        stages,
+        causes: result.causes.iter().map(cause).collect(),
+        warnings: warnings(result),
+    }
+}
+
+fn stage(stage: &explain::Stage) -> Stage {
+    let direction = match stage.direction {
+        explain::Direction::Request => "request",
+        explain::Direction::Reply => "reply",
+    };
+    Stage {
+        name: clean(&stage.name),
+        side: stage.side.to_string(),
+        direction: direction.into(),
+        typical_ns: stage.typical_ns,
+        slow_ns: stage.slow_ns,
+        p50_ns: quantile(&stage.ns, Quantile::P50, stage.ns.p50),
+        p99_ns: quantile(&stage.ns, Quantile::P99, stage.ns.p99),
+    }
+}
+
+/// The record's figure where its count supports it.
+fn quantile(times: &Quantiles, q: Quantile, ns: Option<u64>) -> Option<u64> {
+    ns.filter(|_| q.is_supported_by(times.count))
+}
+
+/// The record's own, what does not add up, what could not be matched, what was not granted, and what detectors found.
+fn warnings(result: &Explained) -> Vec<Warning> {
+    let mut found: Vec<Warning> = not_adding_up(result).iter().map(|text| told("does-not-add-up", text)).collect();
+    found.extend(result.warnings.iter().map(warning));
+    if result.unmatched > 0 || result.lost_events > 0 || result.blocks_rejected > 0 {
+        found.push(told("unmatched", &matched(result)));
+    }
+    found.extend(refused(&result.granted).iter().map(|text| told("not-granted", text)));
+    found.extend(result.findings.iter().map(|finding| told(&finding.detector, &format!("{}; {}", finding.seen, finding.advice))));
+    found
+}

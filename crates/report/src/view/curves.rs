@@ -1,0 +1,53 @@
+//! RTT against size: the rows of a run that differ in their size alone.
+
+use hairpin_record::fit::{Estimate, Fit, Line, of_rows};
+use hairpin_record::run::{self, Run};
+
+use super::labels::{over, work};
+use super::{Curve, Given, Row, runs};
+
+/// More sizes than any run has are not fitted: the search for the step takes the square of them.
+const MOST_SIZES: usize = 1000;
+
+/// The curves of all runs, from their rows as they are shown.
+pub(super) fn curves(given: &[Given], rows: &[Row]) -> Vec<Curve> {
+    let several = runs(given).any(|(_, run)| runs(given).any(|(_, other)| over(&run.link) != over(&other.link)));
+    let mut before = 0;
+    let mut found = Vec::new();
+    for (record, run) in runs(given) {
+        let numbers = &rows[before..before + run.results.len()];
+        before += run.results.len();
+        found.extend(of_run(record, run, numbers, several));
+    }
+    found
+}
+
+fn of_run(record: usize, run: &Run, shown: &[Row], link: bool) -> Vec<Curve> {
+    let key = |row: &run::Row| (work(run, row, link), row.path.clone());
+    let mut groups: Vec<((String, String), Vec<usize>)> = Vec::new();
+    for (at, row) in run.results.iter().enumerate().filter(|(_, row)| row.pace_per_s.is_none()) {
+        let of = key(row);
+        match groups.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, rows)) => rows.push(at),
+            None => groups.push((of, vec![at])),
+        }
+    }
+    let curve = |((label, _), mut at): ((String, String), Vec<usize>)| {
+        let bytes = |at: &usize| run.results[*at].request_bytes.saturating_add(run.results[*at].reply_bytes);
+        at.sort_by_key(bytes);
+        let sized = at.first().map(bytes) != at.last().map(bytes);
+        let fit = (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at])).1.ok()).flatten();
+        sized.then(|| Curve { record, label, rows: at.iter().map(|at| shown[*at].number).collect(), fit: fit.filter(finite) })
+    };
+    groups.into_iter().filter_map(curve).collect()
+}
+
+/// A fit of times without measure may have no measure either.
+fn finite(fit: &Fit) -> bool {
+    let estimate = |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].iter().all(|x| x.is_finite());
+    let line = |line: &Line| estimate(&line.base_ns) && estimate(&line.ns_per_byte);
+    line(&fit.line)
+        && fit.above.as_ref().is_none_or(line)
+        && fit.step.as_ref().is_none_or(|step| estimate(&step.jump_ns))
+        && fit.residual.is_finite()
+}

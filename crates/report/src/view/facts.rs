@@ -1,0 +1,78 @@
+//! What the hosts say of themselves, side by side: what differs stands first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hairpin_record::any::AnyRecord;
+use hairpin_record::run::HostFacts;
+use serde_json::Value;
+
+use super::{Fact, Given};
+use crate::prose::clean;
+
+/// The fact that leads, whether it differs or not.
+const FIRST: &str = "hostname";
+
+/// A host and every place where its facts stand.
+type Column<'g> = (String, &'g HostFacts);
+
+/// Hosts, and every fact that one of them has. Hosts with the same facts are one column, whose name has them all.
+pub(super) fn facts(given: &[Given]) -> (Vec<String>, Vec<Fact>) {
+    let columns = columns(given);
+    let texts: Vec<BTreeMap<String, String>> = columns.iter().map(|(_, host)| texts(host)).collect();
+    let names: BTreeSet<&String> = texts.iter().flat_map(BTreeMap::keys).collect();
+    let mut facts: Vec<Fact> = names
+        .into_iter()
+        .map(|name| {
+            let values: Vec<Option<String>> = texts.iter().map(|texts| texts.get(name).cloned()).collect();
+            let mut there = values.iter().flatten();
+            let first = there.next();
+            Fact { name: name.clone(), differs: there.any(|value| Some(value) != first), values }
+        })
+        .collect();
+    facts.sort_by_key(|fact| (fact.name != FIRST, !fact.differs));
+    (columns.into_iter().map(|(name, _)| name).collect(), facts)
+}
+
+fn columns(given: &[Given]) -> Vec<Column<'_>> {
+    let mut all: Vec<Column<'_>> = Vec::new();
+    for (at, given) in given.iter().enumerate() {
+        let (hosts, client) = match &given.record {
+            AnyRecord::Run(run) => (Some(&run.hosts), None),
+            AnyRecord::Explain(explain) => (Some(&explain.hosts), None),
+            AnyRecord::Compare(compare) => (None, compare.host.as_ref()),
+        };
+        let sides =
+            [("client", hosts.map(|hosts| &hosts.client).or(client)), ("server", hosts.and_then(|hosts| hosts.server.as_ref()))];
+        for (side, host) in sides.into_iter().filter_map(|(side, host)| Some((format!("{side} of {}", at + 1), host?))) {
+            match all.iter_mut().find(|(_, known)| alike(known, host)) {
+                Some((name, _)) => *name = format!("{name}, {side}"),
+                None => all.push((side, host)),
+            }
+        }
+    }
+    all
+}
+
+fn alike(one: &HostFacts, other: &HostFacts) -> bool {
+    one.hostname == other.hostname && one.facts == other.facts
+}
+
+fn texts(host: &HostFacts) -> BTreeMap<String, String> {
+    let facts = host.facts.iter().map(|(name, fact)| (clean(name), clean(&words(fact))));
+    std::iter::once((FIRST.into(), clean(&host.hostname))).chain(facts).collect()
+}
+
+/// A fact without JSON's quotes.
+fn words(fact: &Value) -> String {
+    match fact {
+        Value::String(text) if text.is_empty() => "\"\"".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) if all.is_empty() => "none".into(),
+        Value::Array(all) => all.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::Object(all) => {
+            let parts = all.iter().map(|(name, fact)| format!("{name}: {}", words(fact)));
+            format!("{{{}}}", parts.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}

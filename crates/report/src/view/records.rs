@@ -1,0 +1,147 @@
+//! The records that were given: what made them, over what, and how they ended.
+
+use std::collections::BTreeSet;
+
+use hairpin_record::any::AnyRecord;
+use hairpin_record::compare::Compare;
+use hairpin_record::explain::Explain;
+use hairpin_record::run::{ClockFacts, Link};
+use hairpin_record::warning::Note;
+
+use super::{Given, Record, Warning};
+use crate::compare::pairs;
+use crate::notes::{ended, refused};
+use crate::prose::clean;
+use crate::table::link_words;
+
+/// What a record says of itself.
+pub(super) fn record(number: usize, given: &Given) -> Record {
+    let name = clean(&given.name);
+    let schema = given.record.schema().into();
+    match &given.record {
+        AnyRecord::Run(run) => Record {
+            number,
+            name,
+            schema,
+            tool: clean(&run.tool),
+            command: shell(&run.command),
+            started: clean(&run.started),
+            link: words(&run.link),
+            clock: clock(&run.clock),
+            ended: why(run.error.as_deref(), run.interrupted),
+            warnings: Vec::new(),
+        },
+        AnyRecord::Explain(explain) => Record {
+            number,
+            name,
+            schema,
+            tool: clean(&explain.tool),
+            command: shell(&explain.command),
+            started: clean(&explain.started),
+            link: words(&explain.link),
+            clock: clock(&explain.clock),
+            ended: why(explain.error.as_deref(), explain.interrupted),
+            warnings: missing(explain),
+        },
+        AnyRecord::Compare(compare) => Record {
+            number,
+            name,
+            schema,
+            tool: clean(&compare.tool),
+            command: shell(&compare.command),
+            started: clean(&compare.started),
+            link: links(compare),
+            clock: String::new(),
+            ended: why(compare.error.as_deref(), compare.interrupted),
+            warnings: of_arms(compare),
+        },
+    }
+}
+
+/// A note of a record.
+pub(super) fn warning(note: &Note) -> Warning {
+    told(&note.code, &note.message)
+}
+
+/// A warning in these words.
+pub(super) fn told(code: &str, message: &str) -> Warning {
+    Warning { code: clean(code), message: clean(message) }
+}
+
+/// The arguments as a POSIX shell reads them back. The program is called by its name, wherever it lay.
+fn shell(command: &[String]) -> String {
+    let quoted = |argument: &String| {
+        let argument = clean(argument);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+        if !argument.is_empty() && argument.chars().all(plain) {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', r"'\''"))
+        }
+    };
+    let arguments = command.iter().skip(1).map(quoted);
+    if command.is_empty() {
+        String::new()
+    } else {
+        std::iter::once("hairpin".into()).chain(arguments).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn words(link: &Link) -> String {
+    clean(&link_words(link).join(", "))
+}
+
+/// Those of all arms, each once.
+fn links(compare: &Compare) -> String {
+    let links: BTreeSet<String> = compare.arms.iter().filter_map(|arm| arm.link.as_ref()).map(words).collect();
+    links.into_iter().collect::<Vec<_>>().join("; ")
+}
+
+fn clock(clock: &ClockFacts) -> String {
+    let drift =
+        clock.drift_ppb.map_or("the run was too short to tell its drift".into(), |ppb| format!("it drifted by {ppb:.0} ppb"));
+    let figures = format!("{:.1} ns of every RTT, in steps of {:.1} ns", clock.cost_ns, clock.step_ns);
+    clean(&format!("{}: {figures}; {drift}", clock.source))
+}
+
+fn why(error: Option<&str>, interrupted: bool) -> Option<String> {
+    ended(error, interrupted).map(|section| clean(&section.items.join("; ")))
+}
+
+/// The hooks that the host lacks.
+fn missing(explain: &Explain) -> Vec<Warning> {
+    let lacks = explain.missing.iter();
+    lacks.map(|hook| told("missing-hook", &format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds))).collect()
+}
+
+/// Warnings of the whole and of each arm, what was not granted, which pairs were left out, and what came of thresholds.
+fn of_arms(compare: &Compare) -> Vec<Warning> {
+    let mut found: Vec<Warning> = compare.warnings.iter().map(warning).collect();
+    for arm in &compare.arms {
+        found.extend(arm.warnings.iter().map(|note| told(&note.code, &format!("{}: {}", arm.name, note.message))));
+        found.extend(refused(&arm.granted).iter().map(|text| told("not-granted", &format!("{}: {text}", arm.name))));
+    }
+    for comparison in &compare.comparisons {
+        let of = format!("{} against {}", comparison.arm, comparison.against);
+        found.extend(pairs(compare, comparison).iter().map(|text| told("pairs", &format!("{of}: {text}"))));
+    }
+    found.extend(crate::compare::thresholds(compare).iter().map(|text| told("threshold", text)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_reads_back_as_it_was() {
+        let command = |arguments: &[&str]| shell(&arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(
+            command(&["target/debug/hairpin", "ping", "--path", "udp:spin,sndbuf=4M", "--sizes", "1..2048x2"]),
+            "hairpin ping --path udp:spin,sndbuf=4M --sizes 1..2048x2"
+        );
+        assert_eq!(command(&["hairpin", "compare", "--fail-if", "p99 > +5%", ""]), "hairpin compare --fail-if 'p99 > +5%' ''");
+        assert_eq!(command(&["rm", "$(id)", "it's", "a\nb"]), r"hairpin '$(id)' 'it'\''s' 'a b'");
+        assert_eq!(command(&[]), "");
+    }
+}

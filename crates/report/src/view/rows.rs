@@ -1,0 +1,57 @@
+//! Every row of every run.
+
+use hairpin_record::histogram::Decoded;
+use hairpin_record::run;
+
+use super::distribution::{buckets, percentiles, summary};
+use super::labels::Labels;
+use super::records::{told, warning};
+use super::series::series;
+use super::{Given, Row, Warning, runs};
+use crate::notes::{refused, strays};
+use crate::prose::clean;
+
+/// All rows, numbered from 1.
+pub(super) fn rows(given: &[Given], labels: &Labels) -> Vec<Row> {
+    let all = runs(given).flat_map(|(record, run)| run.results.iter().map(move |row| (record, row)));
+    all.enumerate().map(|(at, (record, found))| row(at + 1, record, found, labels.row(at))).collect()
+}
+
+fn row(number: usize, record: usize, row: &run::Row, label: String) -> Row {
+    let histogram = Decoded::decode(&row.histogram);
+    let mut warnings: Vec<Warning> = row.warnings.iter().map(warning).collect();
+    warnings.extend(refused(&row.granted).iter().map(|text| told("not-granted", text)));
+    if row.late > 0 || row.duplicates > 0 || row.reordered > 0 || row.corrupt > 0 {
+        warnings.extend(strays(row).iter().map(|text| told("stray-replies", text)));
+    }
+    // A row that nothing came of has no distribution to read.
+    if let (Err(error), true) = (&histogram, row.rtt_ns.count > 0) {
+        warnings.push(told("no-distribution", &format!("the distribution is left out: {error}; the figures beside it stand")));
+    }
+    let histogram = histogram.ok();
+    let finite = |ns: Option<f64>| ns.filter(|ns| ns.is_finite());
+    Row {
+        number,
+        record,
+        path: clean(&row.path),
+        label,
+        origin: row.origin,
+        request_bytes: row.request_bytes,
+        reply_bytes: row.reply_bytes,
+        flows: row.flows,
+        outstanding: row.outstanding,
+        pace_per_s: row.pace_per_s,
+        count: row.rtt_ns.count,
+        lost: row.lost,
+        transactions_per_s: row.transactions_per_s,
+        rtt: summary(&row.rtt_ns, &row.blocks),
+        turnaround: row.turnaround_ns.as_ref().map(|times| summary(times, &[])),
+        cpu_client_ns: finite(row.cpu.client.per_transaction_ns),
+        cpu_server_ns: finite(row.cpu.server.as_ref().and_then(|side| side.per_transaction_ns)),
+        floor_ns: row.floor.as_ref().map(|floor| [floor.rtt.low_ns, floor.rtt.high_ns].map(|end| end.as_ns_f64())),
+        percentiles: percentiles(&row.rtt_ns, histogram.as_ref()),
+        buckets: histogram.as_ref().map(buckets).unwrap_or_default(),
+        series: series(&row.series, &row.blocks),
+        warnings,
+    }
+}

@@ -1,0 +1,233 @@
+//! Three sentences made from the records: what is fastest, what the gap to the floor is made of, what to try.
+//!
+//! Each says so where the records do not tell. What is measured leads; an emulated row is never called the fastest.
+
+use hairpin_record::any::AnyRecord;
+use hairpin_record::compare::{Compare, Comparison};
+use hairpin_record::experiment::Verdict;
+use hairpin_record::explain::Explained;
+use hairpin_record::run::{Origin, Row, Run};
+use hairpin_units::{Nanos, Quantile};
+
+use super::labels::Labels;
+use super::{Given, runs};
+use crate::compare::{because, described};
+use crate::explain::{lost, name, typical};
+use crate::figure::{payload, rate};
+use crate::floor::gap;
+use crate::prose::clean;
+use crate::sentences::{Entry, blocking, fastest};
+
+/// Warnings of what is in every round trip; others are of some of them.
+const IN_EVERY_RTT: [&str; 4] = ["deep-idle", "sleeping-governor", "shared-core", "no-tsc"];
+/// Warnings that say what to do about a figure's precision, not about the time that it takes.
+const OF_PRECISION: [&str; 1] = ["too-few-samples"];
+
+/// A row with its run, what it is called, and where it stands among all rows.
+struct Shown<'a> {
+    run: &'a Run,
+    row: &'a Row,
+    label: String,
+}
+
+impl Shown<'_> {
+    fn p50(&self) -> Option<Nanos> {
+        self.row.rtt_ns.p50.filter(|_| Quantile::P50.is_supported_by(self.row.rtt_ns.count)).map(Nanos)
+    }
+
+    /// Measured, flat out, and often enough for a median.
+    fn counts(&self) -> bool {
+        self.row.origin == Origin::Measured && self.row.pace_per_s.is_none() && self.p50().is_some()
+    }
+}
+
+/// The three sentences.
+pub(super) fn summary(given: &[Given], labels: &Labels) -> Vec<String> {
+    let all = runs(given).flat_map(|(_, run)| run.results.iter().map(move |row| (run, row)));
+    let rows: Vec<Shown<'_>> = all.enumerate().map(|(at, (run, row))| Shown { run, row, label: labels.row(at) }).collect();
+    let explained: Vec<&Explained> = given
+        .iter()
+        .flat_map(|given| match &given.record {
+            AnyRecord::Explain(record) => record.results.iter().collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let compared: Vec<(&Compare, &Comparison)> = given
+        .iter()
+        .flat_map(|given| match &given.record {
+            AnyRecord::Compare(record) => record.comparisons.iter().map(|found| (&**record, found)).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let sentences = [leads(&rows, &explained, &compared), distance(&rows, &explained), advice(&rows, &explained, &compared)];
+    sentences.iter().map(|text| clean(text)).collect()
+}
+
+/// What is fastest, or where there is nothing to choose from, what was found.
+fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &Comparison)]) -> String {
+    if let Some(size) = size(rows) {
+        let of: Vec<&Shown<'_>> = rows.iter().filter(|shown| payload(shown.row) == size).collect();
+        let several = rows.iter().any(|shown| shown.counts() && payload(shown.row) != size);
+        let prefix = if several { format!("With {size} B of payload, ") } else { String::new() };
+        return match of.iter().filter(|shown| shown.counts()).collect::<Vec<_>>()[..] {
+            [one] => alone(one, rows),
+            _ => prefix + &fastest(&of.iter().map(|shown| entry(shown)).collect::<Vec<_>>()),
+        };
+    }
+    let least = rows.iter().filter(|shown| shown.p50().is_some()).min_by_key(|shown| shown.p50());
+    if let Some(least) = least {
+        let kind = if rows.iter().all(|shown| shown.row.origin == Origin::Emulated) { "emulated" } else { "emulated or paced" };
+        let p50 = least.p50().unwrap_or_default();
+        return format!(
+            "Which path is fastest cannot be said: every row is {kind}; the least RTT p50 is {p50}, of {}.",
+            least.label
+        );
+    }
+    if let Some((record, found)) = strongest(compared) {
+        let (arm, against) = (arm(record, &found.arm), arm(record, &found.against));
+        return format!("{arm} against {against}: {}{}.", found.verdict, because(record, found));
+    }
+    let untraced = |result: &Explained| result.untraced_rtt_ns.p50.map(Nanos);
+    match explained.iter().filter(|result| untraced(result).is_some()).min_by_key(|result| untraced(result)) {
+        Some(best) => {
+            let (p50, label) = (untraced(best).unwrap_or_default(), called(best));
+            let word = if explained.len() > 1 { " is fastest" } else { "" };
+            format!("{label}{word}: {p50} RTT p50 in {} round trips without any hook.", best.untraced_rtt_ns.count)
+        }
+        None => "Which path is fastest cannot be said: no row has an RTT p50.".into(),
+    }
+}
+
+/// The payload at which most paths were measured, the smallest of several: rows of different sizes are not held against each other.
+fn size(rows: &[Shown<'_>]) -> Option<String> {
+    let mut sizes: Vec<(u64, String, usize)> = Vec::new();
+    for shown in rows.iter().filter(|shown| shown.counts()) {
+        let (bytes, size) = (shown.row.request_bytes.saturating_add(shown.row.reply_bytes), payload(shown.row));
+        match sizes.iter_mut().find(|(_, known, _)| *known == size) {
+            Some((_, _, count)) => *count += 1,
+            None => sizes.push((bytes, size, 1)),
+        }
+    }
+    sizes.into_iter().max_by_key(|(bytes, _, count)| (*count, std::cmp::Reverse(*bytes))).map(|(_, size, _)| size)
+}
+
+fn entry<'a>(shown: &'a Shown<'_>) -> Entry<'a> {
+    Entry { row: shown.row, link: &shown.run.link.kind, client: &shown.run.hosts.client }
+}
+
+/// Nothing else was measured at its size; where it was measured at others, what the largest of them takes.
+fn alone(shown: &Shown<'_>, rows: &[Shown<'_>]) -> String {
+    let p99 = shown.row.rtt_ns.p99.map_or(String::new(), |p99| format!(", p99 {}", Nanos(p99)));
+    let figures =
+        format!("{} RTT p50{p99}, {} transactions a second", shown.p50().unwrap_or_default(), rate(shown.row.transactions_per_s));
+    let same = |other: &&Shown<'_>| other.counts() && other.row.path == shown.row.path;
+    let largest = rows.iter().filter(same).max_by_key(|other| other.row.request_bytes.saturating_add(other.row.reply_bytes));
+    let grown = match largest.filter(|largest| payload(largest.row) != payload(shown.row)) {
+        Some(largest) => format!("; RTT p50 {} with {} B", largest.p50().unwrap_or_default(), payload(largest.row)),
+        None => String::new(),
+    };
+    format!("{}: {figures}{grown}. No other path was measured flat out to hold it against.", shown.label)
+}
+
+/// An arm by what it does, not by its letter.
+fn arm(record: &Compare, name: &str) -> String {
+    let found = record.arms.iter().find(|arm| arm.name == name);
+    found.map_or(name.into(), |arm| described(arm, record))
+}
+
+/// How far the fastest row is from its floor, and where the time goes as far as somebody looked.
+fn distance(rows: &[Shown<'_>], explained: &[&Explained]) -> String {
+    let best = size(rows).and_then(|size| {
+        let of = rows.iter().filter(|shown| shown.counts() && payload(shown.row) == size);
+        of.min_by_key(|shown| shown.p50())
+    });
+    let same = |result: &&&Explained| best.is_some_and(|best| result.path == best.row.path);
+    let broken_down = explained.iter().find(same).or_else(|| explained.first());
+    let mut parts = Vec::new();
+    let declared = match (best.and_then(|best| Some((best, best.row.floor.as_deref()?))), broken_down) {
+        (Some((best, floor)), _) => Some((best.label.clone(), gap(best.p50().map(|ns| ns.0), best.row.origin, floor))),
+        (None, Some(result)) => {
+            result.floor.as_deref().map(|floor| (called(result), gap(result.untraced_rtt_ns.p50, result.origin, floor)))
+        }
+        (None, None) => None,
+    };
+    parts.extend(declared.as_ref().map(|(label, gap)| format!("{label}: {gap}.")));
+    parts.extend(broken_down.and_then(|result| Some(format!("{}: {}", called(result), decapitalised(&typical(result)?)))));
+    if broken_down.is_none() {
+        let entries: Vec<Entry<'_>> = rows.iter().map(entry).collect();
+        // It says so itself where it has nothing to say, and that is no part of this sentence.
+        parts.extend(Some(blocking(&entries)).filter(|text| text.starts_with("Blocking")));
+    }
+    match (declared.is_some(), parts.is_empty()) {
+        (true, _) if broken_down.is_none() => parts.push("`hairpin explain` says what the gap is made of.".into()),
+        (true, _) => {}
+        (false, true) => parts.push(
+            "What the gap to the floor is made of cannot be said: no floor was declared (--rate, --cable, --nic), and no stages were measured (`hairpin explain`)."
+                .into(),
+        ),
+        (false, false) => parts.push("How far that is from the floor is not known: none was declared (--rate, --cable, --nic).".into()),
+    }
+    parts.join(" ")
+}
+
+/// A path with its size: of several records their stages may stand side by side.
+fn called(result: &Explained) -> String {
+    let name = name(result);
+    format!("{}, {}", name.base, name.size)
+}
+
+/// `Of 62.38 us typical` → `of 62.38 us typical`, behind a colon.
+fn decapitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().collect::<String>() + letters.as_str())
+}
+
+/// What to try: what slow round trips met, what a comparison found, what most rows warn of.
+fn advice(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &Comparison)]) -> String {
+    let most = |result: &&&Explained| result.causes.first().map(|cause| cause.lost_ns);
+    let caused = explained.iter().filter(|result| most(result).is_some_and(|lost| lost > 0)).max_by_key(|result| most(result));
+    if let Some((result, cause)) = caused.and_then(|result| Some((result, result.causes.first()?))) {
+        let advice = cause.advice.trim_end_matches('.');
+        if let (Some(lost), false) = (lost(result), advice.is_empty()) {
+            return format!("{}: {} To try: {advice}.", called(result), decapitalised(&lost));
+        }
+    }
+    if let Some((record, found)) = strongest(compared).filter(|(_, found)| found.verdict == Verdict::Faster) {
+        return format!("To try: {}, in place of {}.", arm(record, &found.arm), arm(record, &found.against));
+    }
+    let mut codes: Vec<(&str, usize, String)> = Vec::new();
+    for shown in rows.iter().filter(|shown| shown.row.origin == Origin::Measured) {
+        let mut seen: Vec<&str> = Vec::new();
+        for note in shown.row.warnings.iter().filter(|note| !OF_PRECISION.contains(&note.code.as_str())) {
+            if seen.contains(&note.code.as_str()) {
+                continue;
+            }
+            seen.push(&note.code);
+            match codes.iter_mut().find(|(code, ..)| *code == note.code) {
+                Some((_, count, _)) => *count += 1,
+                None => codes.push((&note.code, 1, format!("{}: {}", shown.label, note.message))),
+            }
+        }
+    }
+    let rank = |(code, count, _): &(&str, usize, String)| (IN_EVERY_RTT.contains(code), *count);
+    // The first of equals: the last that is not less than any before it, from the end.
+    match codes.into_iter().rev().max_by_key(rank) {
+        Some((code, count, first)) => {
+            format!("To try: {} (warning {code}, in {count} of {} rows).", first.trim_end_matches('.'), rows.len())
+        }
+        None if rows.is_empty() && explained.is_empty() => "Nothing here says what to try: there is no row.".into(),
+        None => "Nothing here says what to try; `hairpin explain` says where the time goes, and `hairpin compare` whether a change is worth it."
+            .into(),
+    }
+}
+
+/// The comparison with the strongest verdict: what is better first, then what is worse; the first of equals.
+fn strongest<'a>(compared: &[(&'a Compare, &'a Comparison)]) -> Option<(&'a Compare, &'a Comparison)> {
+    let rank = |found: &Comparison| match found.verdict {
+        Verdict::Faster => 0,
+        Verdict::Slower => 1,
+        Verdict::Same => 2,
+        Verdict::Unclear => 3,
+    };
+    compared.iter().min_by_key(|(_, found)| rank(found)).copied()
+}

@@ -1,0 +1,511 @@
+//! What a report shows, from the records that this repository keeps and from hostile ones.
+//!
+//! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test view` and review the difference.
+
+use std::fs;
+
+use hairpin_model::reference::references;
+use hairpin_record::any::AnyRecord;
+use hairpin_record::compare::{self, Arm, Compare, Comparison, Design, Figures, Method, Threshold};
+use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
+use hairpin_record::histogram::Times;
+use hairpin_record::run::{Block, Origin, Point, Quantiles, Row, Run};
+use hairpin_record::warning::Note;
+use hairpin_report::html;
+use hairpin_report::view::{Given, View, view};
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+
+const MADE: &str = "2026-11-22T12:00:00.000000Z";
+const RUN: &str = include_str!("../../record/tests/data/run-1.json");
+
+fn kept(name: &str) -> String {
+    fs::read_to_string(format!("{}/../../runs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+fn given(text: &str) -> Vec<Given> {
+    let records = AnyRecord::all(text.as_bytes()).unwrap();
+    records.into_iter().enumerate().map(|(at, record)| Given { name: format!("run-{}", at + 1), record }).collect()
+}
+
+fn of_runs(runs: Vec<Run>) -> View {
+    let given: Vec<Given> =
+        runs.into_iter().map(|run| Given { name: "run".into(), record: AnyRecord::Run(Box::new(run)) }).collect();
+    made(&given)
+}
+
+fn made(given: &[Given]) -> View {
+    view(given, MADE, Vec::new())
+}
+
+fn example() -> Run {
+    serde_json::from_str(RUN).unwrap()
+}
+
+/// A row of `n` samples around `p50_ns`, with a block of each thousand.
+fn row(path: &str, bytes: u64, n: u64, p50_ns: u64) -> Row {
+    let mut times = Times::new();
+    (0..n).for_each(|i| times.record(p50_ns * 9 / 10 + p50_ns * i / (5 * n)));
+    let blocks =
+        (0..n / 1000).map(|i| Block { at_ns: i * 100_000_000, count: 1000, p50: Some(p50_ns + i % 7), ..Block::default() });
+    Row {
+        path: path.into(),
+        request_bytes: bytes,
+        reply_bytes: bytes,
+        flows: 1,
+        threads: 1,
+        outstanding: 1,
+        transactions: n,
+        transactions_per_s: 1e9 / p50_ns as f64,
+        rtt_ns: times.quantiles(),
+        histogram: times.encode(),
+        blocks: blocks.collect(),
+        ..Row::default()
+    }
+}
+
+fn run(rows: Vec<Row>) -> Run {
+    Run { results: rows, ..example() }
+}
+
+fn arm(name: &str, path: &str, p50_ns: f64) -> Arm {
+    let figures =
+        Figures { p50_ns: Some(p50_ns), p99_ns: Some(1.6 * p50_ns), rate_per_s: Some(0.95e9 / p50_ns), ..Figures::default() };
+    let (name, given, path) = (name.into(), path.into(), path.into());
+    Arm {
+        name,
+        given,
+        path,
+        request_bytes: 64,
+        reply_bytes: 64,
+        flows: 1,
+        outstanding: 1,
+        link: Some(example().link),
+        figures,
+        ..Arm::default()
+    }
+}
+
+fn comparison(arm: &str, verdict: Verdict, ratio: f64) -> Comparison {
+    let estimate = |figure, ratio: f64| Estimate {
+        figure,
+        ratio: Some(ratio),
+        low: Some(ratio * 0.99),
+        high: Some(ratio * 1.01),
+        difference: None,
+        difference_low: None,
+        difference_high: None,
+        pairs: 187,
+        blocks_per_value: 1.0,
+        autocorrelation: None,
+    };
+    Comparison {
+        arm: arm.into(),
+        against: "A".into(),
+        verdict,
+        needs_s: None,
+        pairs: 187,
+        dropped: 13,
+        states_used: vec![0],
+        figures: vec![estimate(Figure::P50, ratio), estimate(Figure::Rate, 1.0 / ratio)],
+    }
+}
+
+fn compared() -> Compare {
+    Compare {
+        schema: compare::SCHEMA.into(),
+        tool: "hairpin 0.1.0".into(),
+        command: ["hairpin", "compare", "--link", "loopback", "--", "udp:block", "--", "udp:spin"].map(String::from).into(),
+        started: "2026-11-21T12:00:00Z".into(),
+        interrupted: true,
+        error: None,
+        host: Some(example().hosts.client),
+        design: Some(Design {
+            seed: 7,
+            rounds: 200,
+            discarded: 2,
+            block_ns: 50_000_000,
+            warmup_ns: 5_000_000,
+            elapsed_ns: 30_000_000_000,
+        }),
+        method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.995, looks: 1, margin: 0.02 },
+        states: vec![State { core_rtt_ns: Some(121), blocks: 400 }],
+        arms: vec![arm("A", "udp:block/udp:block", 54_000.0), arm("B", "udp:spin/udp:spin", 5_120.0)],
+        comparisons: vec![comparison("B", Verdict::Faster, 0.0948)],
+        thresholds: vec![Threshold {
+            given: "p99 > +5%".into(),
+            arm: "B".into(),
+            crossed: false,
+            unknown: None,
+            confirmed: None,
+        }],
+        warnings: vec![Note { code: "loss".into(), message: "requests were never answered in time: 3 by B".into() }],
+    }
+}
+
+fn compare_record() -> Given {
+    Given { name: "compare.json".into(), record: AnyRecord::Compare(Box::new(compared())) }
+}
+
+#[test]
+fn figures_are_those_of_the_record() {
+    let view = of_runs(vec![example()]);
+    assert_eq!((view.rows.len(), view.records.len(), view.made.as_str()), (4, 1, MADE));
+    for (shown, row) in view.rows.iter().zip(&example().results) {
+        assert_eq!((shown.path.as_str(), shown.count, shown.lost), (row.path.as_str(), row.rtt_ns.count, row.lost));
+        let (rtt, times) = (&shown.rtt, &row.rtt_ns);
+        assert_eq!(
+            [rtt.min, rtt.p50.ns, rtt.p99.ns, rtt.p999.ns, rtt.max],
+            [times.min, times.p50, times.p99, times.p999, times.max]
+        );
+        assert_eq!(shown.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), times.count, "{}", shown.path);
+        assert_eq!(shown.series.at_ms.len(), row.series.len());
+        assert_eq!(shown.turnaround.is_some(), row.turnaround_ns.is_some());
+        // Two blocks are no ground for an interval.
+        assert_eq!((rtt.p50.low_ns, rtt.p50.high_ns), (None, None));
+    }
+    let record = &view.records[0];
+    assert_eq!(record.command.split_whitespace().take(4).collect::<Vec<_>>(), ["hairpin", "ping", "--link", "loopback"]);
+    assert_eq!(record.link, "loopback lo to ::1, MTU 65536");
+    assert_eq!(record.clock, "tsc: 27.4 ns of every RTT, in steps of 10.0 ns; it drifted by -12 ppb");
+    assert_eq!((view.hosts.as_slice(), record.ended.as_deref()), (["client of 1, server of 1".to_owned()].as_slice(), None));
+}
+
+#[test]
+fn rows_are_told_apart() {
+    let mut paced = row("udp:block/udp:block", 64, 100, 80_000);
+    paced.pace_per_s = Some(10.0);
+    let many = Row { flows: 4, outstanding: 2, ..row("udp:spin/udp:block", 64, 5_000, 20_000) };
+    let emulated = Row { origin: Origin::Emulated, ..row("niq:spin/niq:spin", 18, 5_000, 4_000) };
+    let mut other = run(vec![row("tcp:block/tcp:block", 64, 5_000, 9_000), paced.clone()]);
+    other.link.kind = "veth".into();
+    other.link.peer = None;
+    let same = row("tcp:block/tcp:block", 64, 5_000, 9_000);
+    let view = of_runs(vec![run(vec![same.clone(), same, paced, many, emulated]), other.clone(), other]);
+    let labels: Vec<&str> = view.rows.iter().map(|row| row.label.as_str()).collect();
+    assert_eq!(
+        labels,
+        [
+            "tcp:block over loopback, 64 B, row 1",
+            "tcp:block over loopback, 64 B, row 2",
+            "udp:block @10/s over loopback, 64 B",
+            "udp:spin/block over loopback, 4 flows, 2 in flight per flow, 64 B",
+            "niq:spin [emulated] over loopback, 18 B",
+            "tcp:block over veth, 64 B, record 2",
+            "udp:block @10/s over veth, 64 B, record 2",
+            "tcp:block over veth, 64 B, record 3",
+            "udp:block @10/s over veth, 64 B, record 3",
+        ]
+    );
+    // Where size and link are the same everywhere, a label has neither.
+    let view = of_runs(vec![run(vec![row("tcp:block/tcp:block", 64, 5_000, 9_000), row("udp:spin/udp:spin", 64, 5_000, 5_000)])]);
+    assert_eq!(view.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["tcp:block", "udp:spin"]);
+}
+
+#[test]
+fn sizes_make_a_curve_with_a_fit() {
+    let sizes = [64, 128, 256, 512, 1024];
+    let mut rows: Vec<Row> = sizes.iter().rev().map(|bytes| row("udp:spin/udp:spin", *bytes, 20_000, 5_000 + bytes)).collect();
+    rows.push(Row { pace_per_s: Some(10.0), ..row("udp:spin/udp:spin", 2048, 20_000, 90_000) });
+    rows.extend([64, 128].map(|bytes| row("tcp:spin/tcp:spin", bytes, 20_000, 7_000)));
+    rows.push(row("pipe:spin/pipe:spin", 64, 20_000, 2_000));
+    let view = of_runs(vec![run(rows)]);
+    let [udp, tcp] = &view.curves[..] else { panic!("two curves: {:?}", view.curves) };
+    assert_eq!((udp.label.as_str(), udp.rows.as_slice()), ("udp:spin", [5, 4, 3, 2, 1].as_slice()));
+    let line = udp.fit.unwrap().line;
+    assert!((line.ns_per_byte.value - 1.0).abs() < 0.02 && (line.base_ns.value - 5_000.0).abs() < 20.0, "{line:?}");
+    assert_eq!((tcp.label.as_str(), tcp.rows.len(), tcp.fit), ("tcp:spin", 2, None));
+}
+
+#[test]
+fn long_runs_are_thinned_and_have_intervals() {
+    let mut long = row("udp:spin/udp:spin", 64, 40_000, 5_000);
+    long.series = (0..4096)
+        .map(|i| Point { at_ns: i * 100_000_000, count: 10, p50: Some(5_000 + i), p99: None, max: 9_000, thread: 0 })
+        .collect();
+    let view = of_runs(vec![run(vec![long])]);
+    let row = &view.rows[0];
+    assert_eq!((row.series.at_ms.len(), row.series.p50_high_ns.last().unwrap()), (240, &Some(5_000 + 4_095)));
+    let p50 = row.rtt.p50;
+    assert!(p50.low_ns.unwrap() <= p50.ns.unwrap() && p50.ns.unwrap() <= p50.high_ns.unwrap(), "{p50:?}");
+    assert_eq!(row.rtt.p90.low_ns, None, "blocks have no p90");
+}
+
+#[test]
+fn what_was_measured_counts_as_far_as_the_samples_do() {
+    let one = row("udp:spin/udp:spin", 64, 1, 5_000);
+    let none = row("tcp:spin/tcp:spin", 64, 0, 5_000);
+    let view = of_runs(vec![run(vec![one, none])]);
+    let [one, none] = &view.rows[..] else { panic!("two rows") };
+    assert_eq!((one.rtt.p50.ns, one.rtt.min, one.percentiles.len(), one.buckets.len()), (None, Some(4_500), 0, 1));
+    assert_eq!((none.rtt.max, none.buckets.len(), none.warnings.len()), (None, 0, 0));
+    assert!(view.summary[0].contains("cannot be said"), "{}", view.summary[0]);
+}
+
+#[test]
+fn a_billion_samples_reach_the_last_percentile() {
+    let view = made(&given(&kept("2026-11-20-vm/memory-1e9.json")));
+    let row = &view.rows[0];
+    assert_eq!(row.count, 1_000_000_000);
+    assert_eq!(row.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), row.count);
+    assert_eq!(row.percentiles.last().unwrap().q, 0.999_999);
+    assert!(row.rtt.p999.ns.is_some() && row.series.at_ms.len() <= 240);
+    assert!(row.buckets.len() < 500, "{}", row.buckets.len());
+    assert!(serde_json::to_string(row).unwrap().len() < 40_000);
+}
+
+#[test]
+fn facts_that_differ_come_first() {
+    let mut other = example();
+    other.hosts.client.hostname = "beta".into();
+    other.hosts.client.facts.insert("tcp_timestamps".into(), json!(0));
+    other.hosts.client.facts.insert("isolated_cpus".into(), json!(""));
+    other.hosts.server = None;
+    let view = of_runs(vec![example(), other]);
+    assert_eq!(view.hosts, ["client of 1, server of 1", "client of 2"]);
+    let names: Vec<(&str, bool)> = view.facts.iter().map(|fact| (fact.name.as_str(), fact.differs)).collect();
+    assert_eq!(names[..3], [("hostname", true), ("tcp_timestamps", true), ("clocksource", false)]);
+    let fact = |name: &str| view.facts.iter().find(|fact| fact.name == name).unwrap();
+    assert_eq!(fact("tcp_timestamps").values, [Some("1".into()), Some("0".into())]);
+    assert_eq!(fact("isolated_cpus").values, [None, Some("\"\"".into())], "what one host does not tell does not differ");
+    assert!(!fact("isolated_cpus").differs);
+    assert_eq!(
+        fact("idle_states").values[0].as_deref().unwrap().split_once("}, {").unwrap().0,
+        "{disabled: false, latency_us: 0, name: POLL"
+    );
+}
+
+#[test]
+fn stages_add_up_with_observer_and_residual_last() {
+    let view = made(&given(&kept("2026-11-22-vm/explain/veth-all-hooks.json")));
+    let breakdown = &view.breakdowns[0];
+    let names: Vec<&str> = breakdown.stages.iter().map(|stage| stage.name.as_str()).collect();
+    assert_eq!(names[names.len() - 2..], ["observer", "residual"]);
+    assert_eq!((breakdown.stages[0].name.as_str(), breakdown.stages[0].direction.as_str()), ("send call", "request"));
+    let sum: f64 = breakdown.stages.iter().map(|stage| stage.typical_ns).sum();
+    assert!((sum - breakdown.typical_ns).abs() < 1.0, "{sum} of {}", breakdown.typical_ns);
+    assert!(breakdown.untraced_p50_ns.unwrap() < breakdown.traced_p50_ns.unwrap());
+    assert!(!breakdown.causes.is_empty() && !breakdown.causes[0].advice.is_empty());
+}
+
+#[test]
+fn comparisons_have_their_verdict_and_every_ratio() {
+    let view = made(&[compare_record()]);
+    let found = &view.comparisons[0];
+    assert_eq!(
+        (found.against.as_str(), found.arm.as_str()),
+        ("A: udp:block, 64 B, over loopback lo to ::1, MTU 65536", "B: udp:spin, 64 B")
+    );
+    assert_eq!((found.verdict.as_str(), found.figure.as_str(), found.interleaved), ("faster", "p50", true));
+    assert_eq!(found.sentence, "B against A: faster, RTT p50 90.4 to 90.6 % less.");
+    assert_eq!((found.ratios.len(), found.ratios[0].against, found.ratios[0].value), (2, Some(54_000.0), Some(5_120.0)));
+    let codes: Vec<&str> = view.records[0].warnings.iter().map(|warning| warning.code.as_str()).collect();
+    assert_eq!(codes, ["loss", "pairs", "threshold"]);
+    assert!(view.records[0].ended.as_deref().unwrap().contains("ended early by the user"));
+    assert_eq!(view.hosts, ["client of 1"]);
+}
+
+/// Sentences as a reader meets them, a line each.
+fn summary(view: &View) -> String {
+    view.summary.join("\n")
+}
+
+#[test]
+fn summary_of_the_demo() {
+    assert_snapshot!(summary(&made(&given(&kept("2026-11-20-vm/demo.jsonl")))));
+}
+
+#[test]
+fn summary_of_stages_and_of_sizes() {
+    assert_snapshot!(summary(&made(&given(&kept("2026-11-22-vm/explain/veth-all-hooks.json")))));
+    let sizes = [64, 128].map(|bytes| row("udp:spin/udp:spin", bytes, 20_000, 5_000 + bytes));
+    assert_snapshot!(summary(&of_runs(vec![run(sizes.into())])));
+}
+
+#[test]
+fn summary_of_a_comparison_and_of_an_emulation() {
+    assert_snapshot!(summary(&made(&[compare_record()])));
+    assert_snapshot!(summary(&made(&given(&kept("2026-11-21-vm/niq/what-if.json")))));
+}
+
+#[test]
+fn summary_of_nothing() {
+    assert_snapshot!(summary(&of_runs(vec![run(Vec::new())])));
+    assert_eq!(made(&[]).summary.len(), 3);
+}
+
+#[test]
+fn published_rows_keep_their_source() {
+    let view = view(&[], MADE, references());
+    assert!(
+        view.published.iter().all(|published| published.derived && !published.source.is_empty() && !published.what.is_empty())
+    );
+    assert!(view.published.iter().any(|published| published.points.contains(&[64.0, 10_480.0])), "2 x 5.24 us");
+}
+
+#[test]
+fn records_of_an_older_version_are_shown() {
+    let mut old: Value = serde_json::from_str(RUN).unwrap();
+    for host in ["client", "server"] {
+        old["hosts"][host].as_object_mut().unwrap().remove("unread");
+    }
+    for row in old["results"].as_array_mut().unwrap() {
+        let row = row.as_object_mut().unwrap();
+        // What came to the schema after its first version, and what may be absent from the start.
+        ["niq", "flow_facts", "parts_ns", "rtt_from_due_ns", "pace_per_s"].iter().for_each(|name| drop(row.remove(*name)));
+        for block in row["blocks"].as_array_mut().unwrap() {
+            ["p99.9", "duration_ns", "clock_suspect", "thread"]
+                .iter()
+                .for_each(|name| drop(block.as_object_mut().unwrap().remove(*name)));
+        }
+    }
+    assert_eq!(made(&given(&old.to_string())).rows.len(), 4);
+}
+
+#[test]
+fn no_text_steers_a_page_or_a_terminal() {
+    let hostile = "</script><img src=x onerror=alert(1)>\u{1b}]0;x\u{7}\u{202e}\u{2028}";
+    let mut run = run(vec![row("udp:spin/udp:spin", 64, 2_000, 5_000)]);
+    run.hosts.client.hostname = hostile.into();
+    run.hosts.client.facts.insert(hostile.into(), json!({hostile: [hostile]}));
+    (run.tool, run.started, run.error) = (hostile.into(), hostile.into(), Some(hostile.into()));
+    (run.link.kind, run.link.peer, run.clock.source) = (hostile.into(), Some(hostile.into()), hostile.into());
+    run.command = vec![hostile.into(); 3];
+    run.results[0].path = hostile.into();
+    run.results[0].warnings = vec![Note { code: hostile.into(), message: hostile.into() }];
+    let given = [Given { name: hostile.into(), record: AnyRecord::Run(Box::new(run)) }];
+    let page = html(&made(&given));
+    assert!(!page.contains("<img") && page.matches("</script>").count() == html(&View::default()).matches("</script>").count());
+    let json = page.split_once("id=\"view\">").unwrap().1.split_once("</script>").unwrap().0;
+    let shown = serde_json::from_str::<Value>(json).unwrap().to_string();
+    assert!(!shown.chars().any(|c| c.is_control() || ['\u{202e}', '\u{2028}'].contains(&c)), "{shown}");
+}
+
+#[test]
+fn a_distribution_that_cannot_be_read_is_left_out_and_said() {
+    let rows = ["", "***", "HISTFAAA"].map(|text| Row { histogram: text.into(), ..row("udp:spin/udp:spin", 64, 20_000, 5_000) });
+    for row in of_runs(vec![run(rows.into())]).rows {
+        assert_eq!((row.buckets.len(), row.rtt.p50.ns, row.warnings.len()), (0, Some(4_999), 1), "{:?}", row.warnings);
+        assert_eq!(row.warnings[0].code, "no-distribution");
+        assert_eq!(row.percentiles.iter().map(|point| point.q).collect::<Vec<_>>(), [0.5, 0.9, 0.99, 0.999]);
+    }
+}
+
+/// What the page itself takes is another matter: this is what it is given to draw.
+#[test]
+fn twenty_rows_take_less_than_half_a_megabyte() {
+    let mut seed = 1u32;
+    let mut uniform = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(seed) / f64::from(u32::MAX)
+    };
+    let mut rows = Vec::new();
+    for size in 0..20u64 {
+        let mut times = Times::new();
+        // A long tail over six decades, as a virtual machine has it, in each of a minute's points.
+        (0..200_000).for_each(|_| times.record((5_000.0 * (1.0 + 0.3 * uniform()) / uniform().max(1e-7).powf(0.6)) as u64));
+        let mut row = row("udp:busy-poll,usecs=50/udp:busy-poll,usecs=50", 1 << size, 0, 5_000);
+        (row.rtt_ns, row.histogram, row.transactions) = (times.quantiles(), times.encode(), 200_000);
+        row.turnaround_ns = Some(times.quantiles());
+        row.series = (0..600)
+            .map(|i| Point {
+                at_ns: i * 100_123_456,
+                count: 300,
+                p50: Some(6_000 + i),
+                p99: Some(60_000 + i),
+                max: 6_000_000 + i,
+                thread: 0,
+            })
+            .collect();
+        row.blocks = (0..600)
+            .map(|i| Block { at_ns: i * 100_123_456, p50: Some(6_000), core_rtt_ns: Some(121), ..Block::default() })
+            .collect();
+        row.warnings = vec![Note { code: "involuntary-switches".into(), message: "x".repeat(200) }; 3];
+        rows.push(row);
+    }
+    let json = serde_json::to_string(&of_runs(vec![run(rows)])).unwrap();
+    assert!(json.len() < 500_000, "{}", json.len());
+}
+
+/// Every place in a JSON value that is no object or list.
+fn leaves<'v>(value: &'v mut Value, found: &mut Vec<&'v mut Value>) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(|value| leaves(value, found)),
+        Value::Object(all) => all.values_mut().for_each(|value| leaves(value, found)),
+        leaf => found.push(leaf),
+    }
+}
+
+fn hostile_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(0)),
+        Just(json!(1)),
+        Just(json!(u64::MAX)),
+        Just(json!(-1)),
+        Just(json!(1e308)),
+        Just(json!(-1e308)),
+        Just(json!(5e-324)),
+        Just(Value::Null),
+        Just(json!("")),
+        Just(json!("\u{1b}[2J</script>")),
+        Just(json!("udp:spin/udp:spin")),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+    ]
+}
+
+/// Any record with any of its figures and texts replaced: no panic, and a page whose data read back.
+fn survives(text: &str, changes: &[(Index, Value)]) {
+    let mut record: Value = serde_json::from_str(text).unwrap();
+    for (at, value) in changes {
+        let mut places = Vec::new();
+        leaves(&mut record, &mut places);
+        let count = places.len();
+        *places[at.index(count)] = value.clone();
+    }
+    // What is no record any more is refused before.
+    let Ok(records) = AnyRecord::all(record.to_string().as_bytes()) else { return };
+    let given: Vec<Given> = records.into_iter().map(|record| Given { name: "hostile".into(), record }).collect();
+    let page = html(&made(&given));
+    let json = page.split_once("id=\"view\">").unwrap().1.split_once("</script>").unwrap().0;
+    assert!(serde_json::from_str::<Value>(json).is_ok());
+}
+
+fn changes() -> impl Strategy<Value = Vec<(Index, Value)>> {
+    prop::collection::vec((any::<Index>(), hostile_value()), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn hostile_runs_are_shown_or_refused(changes in changes()) {
+        survives(RUN, &changes);
+    }
+
+    #[test]
+    fn hostile_stages_are_shown_or_refused(changes in changes()) {
+        survives(&kept("2026-11-22-vm/explain/loopback-light.json"), &changes);
+    }
+
+    #[test]
+    fn hostile_comparisons_are_shown_or_refused(changes in changes()) {
+        survives(&serde_json::to_string(&compared()).unwrap(), &changes);
+    }
+
+    #[test]
+    fn hostile_quantiles_are_shown(count: u64, times in prop::array::uniform4(any::<Option<u64>>()), blocks in prop::collection::vec(any::<Option<u64>>(), 0..40)) {
+        let [p50, p99, min, max] = times;
+        let mut hostile = row("udp:spin/udp:spin", count, 100, 5_000);
+        hostile.rtt_ns = Quantiles { count, p50, p99, min, max, ..Quantiles::default() };
+        hostile.blocks = blocks.iter().enumerate().map(|(at, p50)| Block { at_ns: at as u64, p50: *p50, p99: *p50, ..Block::default() }).collect();
+        let view = of_runs(vec![run(vec![hostile.clone(), hostile])]);
+        let p50 = view.rows[0].rtt.p50;
+        if let (Some(ns), Some(low), Some(high)) = (p50.ns, p50.low_ns, p50.high_ns) {
+            // A float holds 53 bits of it.
+            prop_assert!(low as f64 <= ns as f64 && ns as f64 <= high as f64, "{p50:?}");
+        }
+    }
+}

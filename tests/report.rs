@@ -1,0 +1,212 @@
+//! `hairpin report` from the command line: the figures in the page are those of the record, and whatever cannot be shown is said.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{HAIRPIN, Home, LIMIT, can, root, rows};
+
+const QUICK: &str = "--link loopback --count 2000 --warmup 5ms";
+
+/// A record that this repository keeps.
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(name).canonicalize().expect(name)
+}
+
+/// The data inside a page.
+#[track_caller]
+fn view(page: &str) -> Value {
+    assert!(page.starts_with("<!doctype html>"), "{page:.100}");
+    let (_, data) = page.split_once("<script type=\"application/json\" id=\"view\">").expect("a place for the data");
+    serde_json::from_str(data.split_once("</script>").expect("its end").0).expect("JSON")
+}
+
+#[track_caller]
+fn view_in(file: &Path) -> Value {
+    view(&fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
+}
+
+#[test]
+fn the_page_has_the_figures_of_the_run() {
+    let home = Home::new();
+    let run = home.json(&format!("ping {QUICK} --path udp:spin --path tcp:block --sizes 64,256,1024"));
+    let done = home.hairpin("report latest -o report.html");
+    let file = home.file("report.html");
+    assert_eq!((done.code, done.out.as_str()), (Some(0), ""), "{done:?}");
+    assert!(done.err.contains(&format!("report: {}", file.canonicalize().unwrap().display())), "{done:?}");
+    let view = view_in(&file);
+    let shown = view["rows"].as_array().unwrap();
+    assert_eq!(shown.len(), 6);
+    for (row, shown) in rows(&run).iter().zip(shown) {
+        for field in ["path", "origin", "request_bytes", "reply_bytes", "flows", "outstanding", "lost", "transactions_per_s"] {
+            assert_eq!(row[field], shown[field], "{field}");
+        }
+        let (times, rtt) = (&row["rtt_ns"], &shown["rtt"]);
+        assert_eq!((&times["count"], &times["min"], &times["max"]), (&shown["count"], &rtt["min"], &rtt["max"]));
+        for (name, field) in [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99.9", "p999")] {
+            assert_eq!(times[name], rtt[field]["ns"], "{name}");
+        }
+        let sum = |list: &Value| list.as_array().unwrap().iter().map(|entry| entry["count"].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(Some(sum(&shown["buckets"])), times["count"].as_u64());
+        assert_eq!(row["series"].as_array().unwrap().len(), shown["series"]["at_ms"].as_array().unwrap().len());
+    }
+    assert_eq!(view["curves"].as_array().unwrap().len(), 2);
+    assert_eq!(view["summary"].as_array().unwrap().len(), 3);
+    assert_eq!((&view["records"][0]["started"], &view["records"][0]["schema"]), (&run["started"], &run["schema"]));
+    assert_eq!(view["records"][0]["name"], home.hairpin("runs list --json").json()["runs"][0]["id"]);
+    assert!(view["records"][0]["command"].as_str().unwrap().starts_with("hairpin ping --link loopback --count 2000"));
+    assert!(
+        view["published"].as_array().unwrap().iter().all(|published| published["derived"] == true && published["source"] != "")
+    );
+    // The same on stdout, as a file by its name, and as a directory.
+    for run in ["latest".into(), newest(&home).join("run.json"), newest(&home)] as [PathBuf; 3] {
+        let done = home.hairpin(&format!("report {}", run.display()));
+        assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
+        assert_eq!(self::view(&done.out)["rows"], view["rows"]);
+    }
+}
+
+/// The directory of the latest run.
+fn newest(home: &Home) -> PathBuf {
+    let all = fs::read_dir(home.runs()).unwrap().map(|entry| entry.unwrap().path());
+    all.max().expect("a run")
+}
+
+#[test]
+fn records_of_several_schemas_stand_in_one_page() {
+    let home = Home::new();
+    let compare = home.hairpin("compare --path memory --duration 2s --seed 5 --json -- --size 64 -- --size 16384");
+    assert_eq!(compare.code, Some(0), "{compare:?}");
+    fs::write(home.file("compare.json"), &compare.out).unwrap();
+    // The result of one run after the other, as `hairpin demo --json` prints them.
+    let files = [kept("2026-11-20-vm/demo.jsonl"), kept("2026-11-22-vm/explain/veth-all-hooks.json"), "compare.json".into()];
+    let runs = files.map(|file| file.display().to_string()).join(" ");
+    let done = home.hairpin(&format!("report {runs} -o all.html"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let view = view_in(&home.file("all.html"));
+    let names: Vec<&str> = view["records"].as_array().unwrap().iter().map(|record| record["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["demo.jsonl, record 1", "demo.jsonl, record 2", "veth-all-hooks.json", "compare.json"]);
+    assert_eq!(view["rows"].as_array().unwrap().len(), 65);
+    assert_eq!((&view["breakdowns"][0]["record"], &view["comparisons"][0]["record"]), (&3.into(), &4.into()));
+    assert_eq!(view["comparisons"][0]["verdict"], compare.json()["comparisons"][0]["verdict"]);
+}
+
+#[test]
+fn a_demo_ends_with_its_report() {
+    let home = Home::new();
+    let demo = home.start("demo");
+    // Its first worker runs, so it listens to Ctrl-C; what was measured until then is shown.
+    let children = format!("/proc/{0}/task/{0}/children", demo.pid());
+    let begun = Instant::now();
+    while fs::read_to_string(&children).is_ok_and(|children| children.trim().is_empty()) {
+        assert!(begun.elapsed() < LIMIT, "no worker");
+        sleep(Duration::from_millis(10));
+    }
+    sleep(Duration::from_millis(500));
+    demo.signal("INT");
+    let done = demo.done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let page = home.file("hairpin-demo.html").canonicalize().unwrap();
+    assert_eq!(done.err.lines().last(), Some(format!("report: {}", page.display()).as_str()), "{done:?}");
+    let view = view_in(&page);
+    assert!(view["rows"].as_array().is_some_and(|rows| !rows.is_empty()), "{:?}", view["records"]);
+    assert_eq!(view["records"][0]["name"], home.hairpin("runs list --json").json()["runs"][0]["id"]);
+}
+
+#[test]
+fn lines_of_progress_are_passed_over() {
+    let home = Home::new();
+    let done = home.hairpin("ping --link loopback --path udp:spin --duration 1.5s --warmup 5ms --json-stream --no-store");
+    assert!(done.out.contains("hairpin.progress/1"), "{done:?}");
+    fs::write(home.file("stream.jsonl"), &done.out).unwrap();
+    let done = home.hairpin("report ./stream.jsonl");
+    assert_eq!(view(&done.out)["records"].as_array().unwrap().len(), 1, "{done:?}");
+}
+
+#[test]
+fn what_is_no_record_is_named_with_what_is() {
+    let home = Home::new();
+    home.hairpin("report").fails(2, &["<RUN>"]);
+    home.hairpin("report latest").fails(1, &["there is no run in"]);
+    home.json(&format!("ping {QUICK} --path udp"));
+    home.hairpin("report 1999").fails(1, &["no run is called \"1999\"", "the nearest are"]);
+    home.hairpin("report ./none.json").fails(1, &["./none.json is neither"]);
+    home.hairpin("report latest --format pdf").fails(2, &["pdf", "html"]);
+    for (text, parts) in [
+        ("", &["it is empty"][..]),
+        ("hello", &["it is not JSON"]),
+        ("{\"rows\": []}", &["no field \"schema\""]),
+        ("{\"schema\": \"hairpin.run/2\"}", &["schema \"hairpin.run/2\"", "hairpin.run/1, hairpin.explain/1, hairpin.compare/1"]),
+        ("{\"schema\": \"hairpin.load/1\"}", &["schema \"hairpin.load/1\""]),
+        ("{\"schema\": \"hairpin.run/1\", \"tool\": 3}", &["hairpin.run/1, and is not", "line 1"]),
+    ] {
+        fs::write(home.file("record.json"), text).unwrap();
+        home.hairpin("report latest ./record.json -o report.html")
+            .fails(1, &[&["./record.json cannot be shown"], parts].concat());
+        assert!(!home.file("report.html").exists(), "a report of half of what was asked");
+    }
+}
+
+#[test]
+fn a_file_is_written_whole_or_not_at_all() {
+    let home = Home::new();
+    home.json(&format!("ping {QUICK} --path udp"));
+    fs::create_dir(home.file("there")).unwrap();
+    home.hairpin("report latest -o there").fails(2, &["there is a directory"]);
+    home.hairpin("report latest -o none/report.html").fails(1, &["cannot write none/report.html", "No such file"]);
+    home.hairpin("report latest -o /dev/full").fails(1, &["cannot write /dev/full", "No space left"]);
+    // A later report takes the place of an earlier one, and leaves nothing beside it.
+    for name in ["one", "two"] {
+        home.json(&format!("ping {QUICK} --path udp:{}", if name == "one" { "spin" } else { "block" }));
+        assert_eq!(home.hairpin("report latest -o there/report.html").code, Some(0));
+    }
+    assert!(view_in(&home.file("there/report.html"))["rows"][0]["path"].as_str().unwrap().starts_with("udp:block"));
+    assert_eq!(fs::read_dir(home.file("there")).unwrap().count(), 1);
+    let done = home.hairpin("report latest -o /dev/stdout");
+    assert_eq!(view(&done.out)["rows"].as_array().unwrap().len(), 1, "{done:?}");
+}
+
+#[test]
+fn a_full_file_system_keeps_the_earlier_report() {
+    let name = "a_full_file_system_keeps_the_earlier_report";
+    let mounts = |command: &mut Command| command.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let possible = root() && mounts(Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]));
+    if !can(name, possible, "needs root, and the right to mount") {
+        return;
+    }
+    let home = Home::new();
+    let file = kept("2026-11-20-vm/demo.jsonl");
+    // Room for one page in a tmpfs of its own, and not for a second beside it.
+    let script = format!(
+        "mount -t tmpfs -o size=32k none /mnt && echo old > /mnt/report.html && ! {HAIRPIN} report {} -o /mnt/report.html && cat /mnt/report.html && ls -A /mnt",
+        file.display()
+    );
+    let mut command = home.command("unshare");
+    command.args(["--mount", "sh", "-c", &script]);
+    let done = home.spawn(command).done();
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "old\nreport.html\n"), "{done:?}");
+    assert!(done.err.contains("cannot write /mnt/report.html: No space left"), "{done:?}");
+}
+
+#[test]
+fn a_page_does_not_go_to_a_terminal() {
+    let name = "a_page_does_not_go_to_a_terminal";
+    let there = Command::new("script").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !can(name, there, "needs script(1)") {
+        return;
+    }
+    let home = Home::new();
+    home.json(&format!("ping {QUICK} --path udp"));
+    let mut command = home.command("script");
+    command.args(["-qec", &format!("{HAIRPIN} report latest"), "/dev/null"]);
+    let done = home.spawn(command).done();
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.out.contains("name a file with -o report.html") && !done.out.contains("<html"), "{done:?}");
+}
