@@ -32,11 +32,14 @@ export function spoken(text: string): HTMLElement {
   return h("span", { class: "spoken" }, text);
 }
 
-const live = h("div", { class: "spoken", role: "status", "aria-live": "polite" });
+let live: HTMLElement | null = null;
 
 /** Says something to a screen reader. */
 export function announce(text: string): void {
-  if (!live.isConnected) document.body.append(live);
+  if (!live) {
+    live = h("div", { class: "spoken", role: "status", "aria-live": "polite" });
+    document.body.append(live);
+  }
   live.textContent = text;
 }
 

@@ -99,7 +99,7 @@ function series(intervals, rtt, seed, { far = true, suspect = false }) {
     made.p50_high_ns.push(Math.round(p50 * level * wide));
     made.p99_ns.push(Math.round(p99 * level * (0.95 + 0.15 * next())));
     made.max_ns.push(index === Math.floor(intervals / 3) ? max : Math.min(max, Math.round(p99 * (1.2 + 20 * next() ** 6))));
-    made.core_rtt_ns.push(index % 7 === 5 ? null : Math.round((away ? 505 : 118) * (1 + 0.05 * next())));
+    made.core_rtt_ns.push(index % 23 === 5 ? null : Math.round((away ? 505 : 118) * (1 + 0.05 * next())));
     made.clock_suspect.push(suspect && index === Math.floor(intervals * 0.7));
   }
   return made;
@@ -199,7 +199,7 @@ export function full() {
           request_bytes: size,
           reply_bytes: size,
           count: Math.round(4e9 / ns),
-          floor_ns: [260 + 1.7 * size, 300 + 1.7 * size],
+          floor_ns: [260 + 0.05 * size, 300 + 0.05 * size],
           suspect: label === "tcp:spin" && size === 64,
           warnings:
             label === "udp:block"

@@ -1,13 +1,20 @@
-// Modules of the page without a browser: built in memory, so that an older node that knows no TypeScript will do.
+// Modules of the page without a browser: built into a temporary folder, so that an older node that knows no TypeScript will do.
 
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
+
+const folder = mkdtempSync(join(tmpdir(), "hairpin-page-modules-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 /** @param {string} name file under src, such as `units.ts` */
 async function load(name) {
   const path = new URL(`../src/${name}`, import.meta.url).pathname;
-  const built = await build({ entryPoints: [path], bundle: true, format: "esm", write: false, logLevel: "error" });
-  const code = built.outputFiles[0]?.text ?? "";
-  return import(`data:text/javascript;base64,${Buffer.from(code).toString("base64")}`);
+  const outfile = join(folder, name.replace(/\.ts$/, ".mjs"));
+  await build({ entryPoints: [path], bundle: true, format: "esm", outfile, logLevel: "error" });
+  return import(pathToFileURL(outfile).href);
 }
 
 /** @type {typeof import("../src/units.ts")} */

@@ -139,9 +139,12 @@ browser("the copy button gives every figure as CSV", async () => {
   };
   const rtt = await csv("rtt");
   assert.equal(rtt.length, 1 + view.rows.length);
-  assert.match(rtt[0] ?? "", /^label,origin,record,request_bytes,.*rtt_p50_ns,rtt_p50_low_ns/);
+  assert.match(rtt[0] ?? "", /^label,origin,request_bytes,.*rtt_p50_ns,rtt_p50_low_ns/);
   const column = (rtt[0] ?? "").split(",").indexOf("rtt_p50_ns");
-  assert.deepEqual(sorted(rtt.slice(1).map((line) => Number(line.replace(/"[^"]*"/g, "").split(",")[column]))), sorted(view.rows.map((row) => row.rtt.p50.ns ?? -1)));
+  assert.deepEqual(
+    sorted(rtt.slice(1).map((line) => Number(line.replace(/"[^"]*"/g, "").split(",")[column]))),
+    sorted(view.rows.map((row) => row.rtt.p50.ns ?? -1)),
+  );
   assert.equal((await csv("heat")).length, 1 + view.rows.reduce((sum, row) => sum + row.buckets.length, 0));
   assert.equal((await csv("time")).length, 1 + view.rows.reduce((sum, row) => sum + row.series.at_ms.length, 0));
   assert.equal((await csv("percentiles")).length, 1 + view.rows.reduce((sum, row) => sum + row.percentiles.length, 0));
@@ -199,9 +202,7 @@ browser("one selection filters all charts and tables, and the address keeps it",
   assert.deepEqual((await charted(page)).heat, numbers(view));
   assert.equal(new URL(page.url()).hash, "");
 
-  await page
-    .getByRole("button", { name: "none of the listed rows" })
-    .click();
+  await page.getByRole("button", { name: "none of the listed rows" }).click();
   await drawAll(page);
   for (const [id, rows] of Object.entries(await charted(page))) assert.deepEqual(rows, [], id);
   assert.equal(await page.locator(".nothing").first().textContent(), "No row is selected.");

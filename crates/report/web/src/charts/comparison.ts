@@ -8,7 +8,7 @@ import type { Shown } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { ratio, share, time, whole } from "../units.ts";
 import type { Comparison, Ratio, View } from "../view.ts";
-import { at, drawing, extent, lane, laneAxis, laneTicks, put } from "./lane.ts";
+import { at, drawing, extent, lane, laneAxis, put } from "./lane.ts";
 
 /** A sign beside each word, so that the colour is not the only mark. */
 const SIGNS: Record<string, string> = { faster: "▼", slower: "▲", same: "=", unclear: "?" };
@@ -32,8 +32,24 @@ function axisOf(shown: Shown): Scale {
   return fixed(1 / end, end, true);
 }
 
+/** Ratios that may have a tick on either side of 1. */
+const TICKS = [1.01, 1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000, 10_000];
+
+/** 1, and further ticks on both sides as far as there is room. */
+function ticksOf(axis: Scale): number[] {
+  const found = [1];
+  let last = 0.5;
+  for (const ratio of TICKS) {
+    const place = axis.at(ratio);
+    if (place - last < 0.085 || place > 1) continue;
+    last = place;
+    found.push(ratio, Number((1 / ratio).toPrecision(2)));
+  }
+  return found.sort((a, b) => a - b);
+}
+
 function value(figure: string, of: number | null): string {
-  if (of === null) return "";
+  if (of === null) return "?";
   return figure === "rate" ? `${whole(of)}/s` : time(Math.round(of));
 }
 
@@ -59,7 +75,7 @@ function ratioLane(each: Ratio, comparison: Comparison, axis: Scale, grid: numbe
       : null,
     each.ratio !== null ? put(axis, each.ratio, "50%", s("circle", { r: 4.5, fill: "var(--accent)", stroke: "var(--paper)" }), said) : null,
   );
-  const values = [value(each.figure, each.against), value(each.figure, each.value)].filter((text) => text !== "").join(" → ");
+  const values = `${value(each.figure, each.against)} → ${value(each.figure, each.value)}`;
   return lane(
     [h("b", {}, each.figure), " ", h("span", { class: "quiet" }, values)],
     `${each.figure} ${values}`,
@@ -157,7 +173,7 @@ export function comparison(view: View): Figure | null {
     open: view.comparisons.length <= 4,
     draw: (slot, shown) => {
       const axis = axisOf(shown);
-      const grid = [...new Set([...laneTicks(axis, 6), 1])].sort((a, b) => a - b);
+      const grid = ticksOf(axis);
       for (const each of shown.view.comparisons) slot.append(block(each, shown, axis, grid));
       return { rows: [] };
     },

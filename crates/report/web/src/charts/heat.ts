@@ -129,7 +129,7 @@ export function heatMap(view: View): Figure | null {
           const end = (edge: number): string => time(axis.min * (axis.max / axis.min) ** (edge / CELLS));
           reading.textContent = `${label}: ${share(parts[cell] as number)} of the round trips between ${end(cell)} and ${end(cell + 1)}`;
         });
-        lanes.append(h("div", { class: "lane" }, h("div", { class: "lane-label", title: label }, swatch(mark, { line: false }), label), strip));
+        lanes.append(h("div", { class: "lane" }, h("div", { class: "lane-label", title: label }, swatch(mark, { line: false }), h("span", {}, label)), strip));
       }
       if (rows.length > 12) lanes.append(line());
       slot.append(lanes, reading);

@@ -21,7 +21,7 @@ export function put(scale: Scale, value: number, y: string, mark: SVGElement, ti
 }
 
 /** Ticks that a lane has room for: the width is not known, so they are few. */
-export function laneTicks(scale: Scale, most = 7): number[] {
+export function laneTicks(scale: Scale, most = 9): number[] {
   return ticks(scale, most);
 }
 
@@ -37,7 +37,13 @@ export function drawing(scale: Scale, height: number, label: string, grid: numbe
 
 /** A lane: what it is of, its drawing, its figure. */
 export function lane(label: (Node | string)[], title: string, picture: Element, figure: string, kind = ""): HTMLElement {
-  return h("div", { class: `lane ${kind}` }, h("div", { class: "lane-label", title }, ...label), picture, h("div", { class: "lane-figure" }, figure));
+  return h(
+    "div",
+    { class: `lane ${kind}` },
+    h("div", { class: "lane-label", title }, ...label.map((part) => (typeof part === "string" ? h("span", {}, part) : part))),
+    picture,
+    h("div", { class: "lane-figure" }, figure),
+  );
 }
 
 /** The axis above or below lanes. */

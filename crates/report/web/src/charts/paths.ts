@@ -105,7 +105,7 @@ function publishedPoints(shown: Shown): { published: Published; bytes: number; n
 
 function publishedLane({ published, bytes, ns }: { published: Published; bytes: number; ns: number }, axis: Scale, grid: number[]): HTMLElement {
   const kind = published.derived ? "derived from published" : "published";
-  const label = `${published.name}, ${bytes} B: ${published.what} (${kind})`;
+  const label = `${bytes} B, ${published.name}: ${published.what} (${kind})`;
   const title = `${label}, ${exact(ns)} ns; ${published.source}`;
   return lane(
     [swatch(PUBLISHED, { line: false, hollow: true }), label],
@@ -116,74 +116,61 @@ function publishedLane({ published, bytes, ns }: { published: Published; bytes: 
   );
 }
 
-function table(shown: Shown): Table {
-  const some = (has: (row: ShownRow) => boolean): boolean => shown.rows.some(has);
-  const turned = some(({ row }) => row.turnaround !== null);
-  const cpu = some(({ row }) => row.cpu_client_ns !== null || row.cpu_server_ns !== null);
-  const floored = some(({ row }) => row.floor_ns !== null);
-  const paced = some(({ row }) => row.pace_per_s !== null);
-  const warned = some(({ row }) => row.warnings.length > 0);
-  const when = <T>(condition: boolean, cells: T[]): T[] => (condition ? cells : []);
-  const columns: Column[] = [
-    { head: "row", name: "label", text: true },
-    { head: "origin", name: "origin", text: true },
-    { head: "record", name: "record" },
-    { head: "request B", name: "request_bytes" },
-    { head: "reply B", name: "reply_bytes" },
-    { head: "flows", name: "flows" },
-    { head: "outstanding", name: "outstanding" },
-    ...when(paced, [{ head: "pace 1/s", name: "pace_per_s", places: 3 }]),
-    { head: "samples", name: "count" },
-    { head: "lost", name: "lost" },
-    { head: "transactions/s", name: "transactions_per_s" },
-    { head: "RTT min ns", name: "rtt_min_ns" },
-    ...shown.percentiles.flatMap((name) => [
-      { head: `RTT ${name} ns`, name: `rtt_${name}_ns` },
-      ...when(name !== "max", [
-        { head: "95 % from", name: `rtt_${name}_low_ns` },
-        { head: "to", name: `rtt_${name}_high_ns` },
-      ]),
-    ]),
-    { head: "RTT mean ns", name: "rtt_mean_ns" },
-    ...when(turned, [{ head: "turn-around p50 ns", name: "turnaround_p50_ns" }]),
-    ...when(cpu, [
-      { head: "CPU client ns", name: "cpu_client_ns" },
-      { head: "CPU server ns", name: "cpu_server_ns" },
-    ]),
-    ...when(floored, [
-      { head: "floor ns (derived), from", name: "floor_low_ns" },
-      { head: "to", name: "floor_high_ns" },
-    ]),
-    ...when(warned, [{ head: "warnings", name: "warnings", text: true }]),
-    { head: "path", name: "path", text: true },
+/** A column and what a row has in it. */
+interface Field extends Column {
+  of: (row: ShownRow) => Cell;
+  /** Left out where no row has anything in it. */
+  optional?: boolean;
+}
+
+function quantileFields(name: PercentileName): Field[] {
+  const of =
+    (end: "ns" | "low_ns" | "high_ns"): Field["of"] =>
+    (shown) =>
+      percentile(shown.row.rtt, name)[end];
+  return [
+    { head: `RTT ${name} ns`, name: `rtt_${name}_ns`, of: of("ns") },
+    { head: "95 % from", name: `rtt_${name}_low_ns`, of: of("low_ns"), optional: true },
+    { head: "to", name: `rtt_${name}_high_ns`, of: of("high_ns"), optional: true },
   ];
-  return {
-    columns,
-    rows: shown.rows.map(({ row, label }): Cell[] => [
-      label,
-      row.origin,
-      row.record,
-      row.request_bytes,
-      row.reply_bytes,
-      row.flows,
-      row.outstanding,
-      ...when(paced, [row.pace_per_s]),
-      row.count,
-      row.lost,
-      row.transactions_per_s,
-      row.rtt.min,
-      ...shown.percentiles.flatMap((name) => {
-        const { ns, low_ns, high_ns } = percentile(row.rtt, name);
-        return [ns, ...when(name !== "max", [low_ns, high_ns])];
-      }),
-      row.rtt.mean,
-      ...when(turned, [row.turnaround?.p50.ns ?? null]),
-      ...when(cpu, [row.cpu_client_ns, row.cpu_server_ns]),
-      ...when(floored, row.floor_ns ?? [null, null]),
-      ...when(warned, [[...new Set(row.warnings.map((warning) => warning.code))].join(", ")]),
-      row.path,
-    ]),
-  };
+}
+
+function fields(shown: Shown): Field[] {
+  const all: Field[] = [
+    { head: "row", name: "label", text: true, of: ({ label }) => label },
+    { head: "origin", name: "origin", text: true, of: ({ row }) => row.origin },
+    { head: "request B", name: "request_bytes", of: ({ row }) => row.request_bytes },
+    { head: "reply B", name: "reply_bytes", of: ({ row }) => row.reply_bytes },
+    { head: "samples", name: "count", of: ({ row }) => row.count },
+    { head: "RTT min ns", name: "rtt_min_ns", of: ({ row }) => row.rtt.min },
+    ...shown.percentiles.flatMap(quantileFields),
+    { head: "RTT mean ns", name: "rtt_mean_ns", of: ({ row }) => row.rtt.mean },
+    { head: "floor ns (derived), from", name: "floor_low_ns", of: ({ row }) => row.floor_ns?.[0] ?? null, optional: true },
+    { head: "to", name: "floor_high_ns", of: ({ row }) => row.floor_ns?.[1] ?? null, optional: true },
+    { head: "transactions/s", name: "transactions_per_s", of: ({ row }) => row.transactions_per_s },
+    { head: "turn-around p50 ns", name: "turnaround_p50_ns", of: ({ row }) => row.turnaround?.p50.ns ?? null, optional: true },
+    { head: "CPU client ns", name: "cpu_client_ns", of: ({ row }) => row.cpu_client_ns, optional: true },
+    { head: "CPU server ns", name: "cpu_server_ns", of: ({ row }) => row.cpu_server_ns, optional: true },
+    { head: "lost", name: "lost", of: ({ row }) => row.lost },
+    { head: "flows", name: "flows", of: ({ row }) => row.flows },
+    { head: "outstanding", name: "outstanding", of: ({ row }) => row.outstanding },
+    { head: "pace 1/s", name: "pace_per_s", places: 3, of: ({ row }) => row.pace_per_s, optional: true },
+    { head: "record", name: "record", of: ({ row }) => row.record },
+    {
+      head: "warnings",
+      name: "warnings",
+      text: true,
+      of: ({ row }) => [...new Set(row.warnings.map((warning) => warning.code))].join(", ") || null,
+      optional: true,
+    },
+    { head: "path", name: "path", text: true, of: ({ row }) => row.path },
+  ];
+  return all.filter((field) => !field.optional || shown.rows.some((row) => field.of(row) !== null));
+}
+
+function table(shown: Shown): Table {
+  const columns = fields(shown);
+  return { columns, rows: shown.rows.map((row) => columns.map((column) => column.of(row))) };
 }
 
 /** The figure, or null where nothing was measured. */

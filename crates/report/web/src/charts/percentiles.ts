@@ -13,6 +13,9 @@ import { plot } from "./plot.ts";
 /** Quantiles that have a tick and a column; the chart begins at the first and ends at the last that any row supports. */
 const TICKS = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999];
 
+/** Quantiles that carry the path's shape. */
+const SHAPES = TICKS.filter((q) => q !== 0.75);
+
 /** Where a quantile stands: each nine more is as wide as the one before. */
 function place(q: number): number {
   return 1 / Math.max(1 - q, 1e-12);
@@ -85,7 +88,7 @@ export function percentiles(view: View): Figure | null {
             x,
             y,
             mark: row.mark,
-            shapes: (index) => row.mark.named && TICKS.some((q) => Math.abs((x[index] as number) / place(q) - 1) < 1e-3),
+            shapes: (index) => row.mark.named && SHAPES.some((q) => Math.abs((x[index] as number) / place(q) - 1) < 1e-3),
           })),
         where: (x) => quantile(1 - 1 / x),
         value: time,

@@ -146,11 +146,10 @@ function translucent(mark: Mark): string {
 function axis(axis: Axis, side: "x" | "y"): uPlot.Axis {
   const space = axis.space ?? (side === "x" ? 70 : 34);
   return {
-    label: axis.title,
-    labelSize: side === "x" ? 22 : 18,
+    ...(axis.title === "" ? {} : { label: axis.title, labelSize: 18, labelGap: 0 }),
     labelFont: FONT,
     font: FONT,
-    size: side === "x" ? 30 : 62,
+    size: side === "x" ? 24 : 58,
     gap: 4,
     stroke: () => colour("--muted"),
     grid: { stroke: () => colour("--grid"), width: 1 },

@@ -7,7 +7,7 @@ import { PUBLISHED, entry, swatch, type Mark } from "../marks.ts";
 import { scale } from "../scale.ts";
 import type { Group, Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
-import { ratio, tick, time } from "../units.ts";
+import { tick, time } from "../units.ts";
 import { meanBytes, percentile, type Estimate, type Fit, type Line as Fitted, type PercentileName, type View } from "../view.ts";
 import { plot, type Line } from "./plot.ts";
 
@@ -106,7 +106,7 @@ function sentence(label: string, fit: Fit): string {
     parts.push(`a step of ${estimate(fit.step.jump_ns, time)} between ${fit.step.after_bytes} and ${fit.step.by_bytes} B`);
     parts.push(line(fit.above));
   }
-  return `${label}, ${parts.join("; ")}. Points lie within ${ratio(100 * fit.residual)} % of it.`;
+  return `${label}, ${parts.join("; ")}. Points lie within ${Number((100 * fit.residual).toPrecision(2))} % of it.`;
 }
 
 function fits(shown: Shown): HTMLElement | null {
@@ -201,7 +201,7 @@ export function sizes(view: View): Figure | null {
           : null,
     table,
     draw: (slot, shown) => {
-      const panels = h("div", { class: "panels" });
+      const panels = h("div", { class: "panels three" });
       slot.append(panels);
       const all = new Map(shown.percentiles.map((name) => [name, linesOf(shown, name)]));
       const everything = [...all.values()].flat();
@@ -219,7 +219,7 @@ export function sizes(view: View): Figure | null {
           name: `RTT ${name} against size`,
           height: index === 0 ? 380 : 260,
           x: { scale: x, title: "payload, bytes", text: (bytes) => (bytes === 0.5 ? "0" : `${Math.round(bytes * 100) / 100}`), at: measured, space: 44 },
-          y: { scale: y, title: `RTT ${name}`, text: tick },
+          y: { scale: y, title: "", text: tick },
           lines,
           where: (bytes) => `${bytes === 0.5 ? 0 : Math.round(bytes * 10) / 10} B`,
           value: time,

@@ -4,8 +4,7 @@ import type uPlot from "uplot";
 
 import { h } from "../dom.ts";
 import { about, figure, noRows, span, type Figure } from "../figure.ts";
-import { entry, swatch, type Mark } from "../marks.ts";
-import { colour } from "../marks.ts";
+import { colour, entry, paintShape, swatch, type Mark } from "../marks.ts";
 import { fixed, scale, type Scale } from "../scale.ts";
 import type { Shown, ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
@@ -18,7 +17,12 @@ const PANELS = 12;
 /** Distances of the cores are two states if the far one is larger by this factor, as in the record's warning `core-states`. */
 const STATES_APART = 1.6;
 
-const MAX: Mark = { colour: "--muted", shape: "cross", dash: [], named: true };
+/** Room above the p99 before the largest RTTs leave the panel, as a factor. */
+const HEADROOM = 2.5;
+
+const MAX: Mark = { colour: "--muted", shape: "dot", dash: [], named: true };
+/** The largest RTT lies above the panel. */
+const BEYOND: Mark = { colour: "--muted", shape: "triangle", dash: [], named: true };
 
 function long(series: Series): boolean {
   return series.at_ms.length > 1;
@@ -50,9 +54,7 @@ function linesOf(row: ShownRow, names: PercentileName[]): Line[] {
   const x = series.at_ms.map((ms) => ms / 1e3);
   const whole = { ...row.mark, dash: [] };
   const lines: Line[] = [];
-  if (names.includes("max")) {
-    lines.push({ label: "max", x, y: series.max_ns, mark: MAX, loose: true, shapes: () => true });
-  }
+  if (names.includes("max")) lines.push({ label: "max", x, y: series.max_ns, mark: MAX, loose: true });
   if (names.includes("p99")) lines.push({ label: "p99, largest", x, y: series.p99_ns, mark: { ...whole, dash: [4, 2] }, width: 1.25 });
   if (names.includes("p50")) {
     lines.push({ label: "p50, largest", x, y: series.p50_high_ns, mark: whole, width: 1, band: true });
@@ -107,26 +109,51 @@ function notes(row: ShownRow): string {
   return parts.join("; ");
 }
 
-function drawPanel(grid: HTMLElement, row: ShownRow, names: PercentileName[], y: Scale): () => void {
+/** The panel's scale: p50 and p99 with some room. The largest RTTs would press them flat, so they may lie above it. */
+function scaleOf(series: Series, names: PercentileName[]): Scale {
+  const levels = [
+    ...(names.includes("p50") ? [...known(series.p50_low_ns), ...known(series.p50_high_ns)] : []),
+    ...(names.includes("p99") ? known(series.p99_ns) : []),
+  ];
+  if (!names.includes("max")) return scale(levels, true);
+  if (levels.length === 0) return scale(series.max_ns, true);
+  const top = levels.reduce((a, b) => Math.max(a, b)) * HEADROOM;
+  return scale([...levels, ...series.max_ns.filter((ns) => ns <= top)], true);
+}
+
+/** The largest RTT of each interval as a small dot, or as a triangle at the upper edge. */
+function paintMax(u: uPlot, series: Series, y: Scale): void {
+  series.at_ms.forEach((ms, index) => {
+    const ns = series.max_ns[index] ?? 0;
+    const left = u.valToPos(ms / 1e3, "x", true);
+    if (ns > y.max) paintShape(u.ctx, BEYOND, left, u.bbox.top + 5 * devicePixelRatio, 0.6 * devicePixelRatio, true);
+    else if (ns > 0) paintShape(u.ctx, MAX, left, u.valToPos(ns, "y", true), 0.8 * devicePixelRatio);
+  });
+}
+
+function drawPanel(grid: HTMLElement, row: ShownRow, names: PercentileName[]): () => void {
   const series = row.row.series;
-  const said = notes(row);
-  const panel = h("div", { class: "panel" }, h("h3", {}, swatch(row.mark, { line: false }), row.label), h("p", { class: "quiet" }, said));
+  const panel = h("div", { class: "panel" }, h("h3", {}, swatch(row.mark, { line: false }), h("span", {}, row.label)), h("p", { class: "quiet" }, notes(row)));
   grid.append(panel);
   const end = (series.at_ms.at(-1) ?? 0) / 1e3 + interval(series);
+  const y = scaleOf(series, names);
   return plot(panel, {
     name: `${row.label} over time`,
-    height: 190,
+    height: 200,
     x: {
       scale: fixed((series.at_ms[0] ?? 0) / 1e3, end, false),
       title: "s since the start of measuring",
       text: (s) => `${Number(s.toPrecision(6))}`,
       space: 60,
     },
-    y: { scale: y, title: "RTT", text: tick },
+    y: { scale: y, title: "", text: tick, space: 24 },
     lines: linesOf(row, names),
     where: (s) => `${Number(s.toFixed(3))} s`,
     value: time,
     behind: (u) => shade(u, series),
+    over: (u) => {
+      if (names.includes("max")) paintMax(u, series, y);
+    },
   });
 }
 
@@ -186,10 +213,10 @@ export function overTime(view: View): Figure | null {
     id: "time",
     title: "Over time",
     reading:
-      "Whether a row stayed what it was. The band spans the medians of each interval, the broken line is the p99, crosses the largest RTT. " +
+      "Whether a row stayed what it was. The band spans the medians of each interval, the broken line is the p99, dots are the largest RTT, triangles at the upper edge those beyond it. " +
       "Shaded: the two cores were far apart, as when a hypervisor moves a virtual CPU. A mark at the top: two clocks disagreed.",
     caption: (shown) =>
-      `RTT, one log scale for all panels, against time; ${about(withSeries(shown).map((row) => row.row))}. Quantiles of intervals are ranges, never averages.`,
+      `RTT, log scale, a scale for each panel, against time; ${about(withSeries(shown).map((row) => row.row))}. Quantiles of intervals are ranges, never averages.`,
     legend: (shown) => {
       const names = drawable(shown);
       const ink: Mark = { colour: "--ink", shape: "dot", dash: [], named: true };
@@ -214,20 +241,15 @@ export function overTime(view: View): Figure | null {
       const names = drawable(shown);
       const grid = h("div", { class: "panels" });
       slot.append(grid);
-      // One scale, so that panels can be held against each other.
-      const y = scale(
-        rows.flatMap((row) => linesOf(row, names).flatMap((line) => known(line.y))),
-        true,
-      );
       const removes: (() => void)[] = [];
       const first = rows.slice(0, PANELS);
-      for (const row of first) removes.push(drawPanel(grid, row, names, y));
+      for (const row of first) removes.push(drawPanel(grid, row, names));
       const drawn = { rows: first.map((row) => row.row.number), remove: () => removes.forEach((remove) => remove()) };
       if (rows.length > PANELS) {
         const more = h("button", { type: "button" }, `draw the other ${plural(rows.length - PANELS, "row")}`);
         more.addEventListener("click", () => {
           more.remove();
-          for (const row of rows.slice(PANELS)) removes.push(drawPanel(grid, row, names, y));
+          for (const row of rows.slice(PANELS)) removes.push(drawPanel(grid, row, names));
           const section = slot.closest("section");
           if (section) section.dataset.rows = rows.map((row) => row.row.number).join(",");
         });
