@@ -2,7 +2,7 @@
 # Builds the report's page, crates/report/web, into the one file that is checked in, so that a build of Hairpin needs no node.
 #
 #     scripts/web.sh            builds crates/report/web/dist/report.html
-#     scripts/web.sh --check    type-checks, builds into a temporary folder and compares
+#     scripts/web.sh --check    looks at format and types, builds into a temporary folder and compares
 #     scripts/web.sh --test     tests the checked-in page in a browser; the last line is the sum
 #     scripts/web.sh --ready    true if node, npm and the packages are here, else says what is missing
 #
@@ -36,6 +36,7 @@ case "${1:-}" in
     ready || exit 1
     work=$(mktemp -d) || exit 1
     trap 'rm -rf "$work"' EXIT
+    node_modules/.bin/prettier --check --log-level warn . || exit 1
     node_modules/.bin/tsc --noEmit || exit 1
     build "$work" || exit 1
     if cmp -s "$work/report.html" "$PAGE"; then

@@ -43,7 +43,11 @@ export function csv(table: Table): string {
 
 /** The table as an element that scrolls by itself where it is wider than the page. */
 export function tableElement(table: Table, caption: string): HTMLElement {
-  const head = h("tr", {}, ...table.columns.map((column) => h("th", { scope: "col", class: column.text ? "text" : "figure" }, column.head)));
+  const head = h(
+    "tr",
+    {},
+    ...table.columns.map((column) => h("th", { scope: "col", class: column.text ? "text" : "figure" }, column.text ? h("div", {}, column.head) : column.head)),
+  );
   const body = h("tbody");
   for (const row of table.rows) {
     const line = h("tr");
@@ -51,7 +55,9 @@ export function tableElement(table: Table, caption: string): HTMLElement {
       const column = table.columns[index];
       const text = typeof cell === "number" ? exact(cell, column?.places ?? 1) : (cell ?? "");
       const kind = column?.text ? "text" : "figure";
-      line.append(index === 0 ? h("th", { scope: "row", class: kind }, text) : h("td", { class: kind }, text));
+      // A text has a width of its own within the cell: it wraps where it is long, not where the table is wide.
+      const content = column?.text ? h("div", {}, text) : text;
+      line.append(index === 0 ? h("th", { scope: "row", class: kind }, content) : h("td", { class: kind }, content));
     });
     body.append(line);
   }

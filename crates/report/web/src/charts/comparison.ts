@@ -102,7 +102,14 @@ function block(comparison: Comparison, shown: Shown, axis: Scale, grid: number[]
     h(
       "div",
       { class: "lanes" },
-      laneAxis(axis, grid, (value) => `${Number(value.toPrecision(3))}`, "ratio, log scale", "ratio"),
+      laneAxis(
+        axis,
+        grid,
+        (value) => `${Number(value.toPrecision(3))}`,
+        "ratio, log scale",
+        "ratio",
+        (value) => Math.abs(grid.indexOf(value) - grid.indexOf(1)) % 2 === 0,
+      ),
       ...chosen(comparison, shown).map((each) => ratioLane(each, comparison, axis, grid)),
     ),
     h(

@@ -46,17 +46,30 @@ export function lane(label: (Node | string)[], title: string, picture: Element, 
   );
 }
 
+/** Powers of ten. */
+function isDecade(value: number): boolean {
+  return Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
+}
+
 /** The axis above or below lanes. */
-export function laneAxis(scale: Scale, grid: number[], text: (value: number) => string, title: string, figure = ""): HTMLElement {
+export function laneAxis(
+  scale: Scale,
+  grid: number[],
+  text: (value: number) => string,
+  title: string,
+  figure = "",
+  major: (value: number) => boolean = isDecade,
+): HTMLElement {
   const last = grid.length - 1;
+  const majors = grid.filter(major).length >= 2 ? grid.filter(major) : grid.filter((_, index) => index % 2 === 0);
   const axis = s(
     "svg",
     { class: "lane-drawing", width: "100%", height: 18, "aria-hidden": "true" },
     ...grid.map((value, index) => {
       const share = scale.at(value);
-      // The outermost texts stay inside.
-      const anchor = index === 0 && share < 0.06 ? "start" : index === last && share > 0.94 ? "end" : "middle";
-      return s("text", { x: at(scale, value), y: 13, "text-anchor": anchor, class: "tick" }, text(value));
+      // The outermost texts stay inside. Where a lane is narrow only the major ones are left.
+      const anchor = index === 0 && share < 0.03 ? "start" : index === last && share > 0.97 ? "end" : "middle";
+      return s("text", { x: at(scale, value), y: 13, "text-anchor": anchor, class: majors.includes(value) ? "tick" : "tick minor" }, text(value));
     }),
   );
   return h("div", { class: "lane axis" }, h("div", { class: "lane-label quiet" }, title), axis, h("div", { class: "lane-figure quiet" }, figure));

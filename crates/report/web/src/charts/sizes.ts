@@ -86,7 +86,7 @@ function linesOf(shown: Shown, name: PercentileName): Line[] {
     if (name !== "p50" || !fit || !whole(group)) return [];
     return [fit.line, ...(fit.above ? [fit.above] : [])].map((line) => fitLine(group.label, group.mark, line));
   });
-  return [...floorLines(groups), ...publishedLines(shown), ...fits, ...measured];
+  return [...floorLines(groups), ...(name === "p50" ? publishedLines(shown) : []), ...fits, ...measured];
 }
 
 function estimate(value: Estimate, text: (ns: number) => string): string {
@@ -181,12 +181,12 @@ export function sizes(view: View): Figure | null {
     caption: (shown) =>
       `RTT against payload, log scales${curves(shown).some((group) => group.rows.some((row) => row.row.request_bytes !== row.row.reply_bytes)) ? " (mean of request and reply)" : ""}; ${about(
         curves(shown).flatMap((group) => group.rows.map((row) => row.row)),
-      )}; fit and floor derived${shown.published.length > 0 ? "; hollow squares published, not measured here" : ""}.`,
+      )}; fit and floor derived${shown.published.length > 0 ? "; hollow squares published, not measured here, and no percentile unless they say so" : ""}.`,
     legend: (shown) => [
       ...paths({ ...shown, groups: curves(shown) }),
       ...(curves(shown).some((group) => group.curve?.fit && whole(group)) ? [entry(swatch({ ...FLOOR, colour: "--ink", dash: FITTED }), "fit (derived)")] : []),
       ...(floorLines(curves(shown)).length > 0 ? [entry(swatch(FLOOR), "floor (derived)")] : []),
-      ...shown.published.map((published) =>
+      ...(shown.percentiles.includes("p50") ? shown.published : []).map((published) =>
         entry(
           swatch(PUBLISHED, { hollow: true }),
           `${published.name}: ${published.what} (${published.derived ? "derived from published" : "published"}: ${published.source})`,

@@ -51,7 +51,9 @@ function axisLine(axis: Scale, grid: number[]): SVGElement {
   return s(
     "svg",
     { class: "lane-drawing", width: "100%", height: 18, "aria-hidden": "true" },
-    ...grid.map((value, index) => s("text", { x: at(axis, value), y: 13, "text-anchor": index === 0 ? "start" : "middle", class: "tick" }, tick(value))),
+    ...grid.map((value, index) =>
+      s("text", { x: at(axis, value), y: 13, "text-anchor": index === 0 ? "start" : "middle", class: index % 2 === 0 ? "tick" : "tick minor" }, tick(value)),
+    ),
   );
 }
 
@@ -83,7 +85,7 @@ function waterfall(breakdown: Breakdown): HTMLElement {
       : []),
   ]);
   const head = [
-    h("div", { class: "lane-label quiet" }, "stage"),
+    h("div", { class: "lane-label quiet head" }, "stage"),
     h("div", { class: "quiet" }, `typical, ${plural(breakdown.typical_count, "round trip")}`, axisLine(typicalAxis, typicalGrid)),
     text("mean", "quiet"),
     ...(slow
