@@ -3,7 +3,7 @@
 import { h } from "./dom.ts";
 import type { Shown } from "./shown.ts";
 import { foldingTable, type Table } from "./table.ts";
-import { count } from "./units.ts";
+import { whole } from "./units.ts";
 import { payload, type Row } from "./view.ts";
 
 /** What a drawn chart holds, for those who look: numbers of rows, and how to take it away. */
@@ -121,7 +121,8 @@ export function span(values: number[], text: (value: number) => string): string 
 /** What figures of rows are: payload, samples, origin. */
 export function about(rows: Row[]): string {
   if (rows.length === 0) return "no rows";
-  const sizes = [...new Set(rows.map(payload))];
+  const ordered = [...rows].sort((a, b) => a.request_bytes - b.request_bytes || a.reply_bytes - b.reply_bytes);
+  const sizes = [...new Set(ordered.map(payload))];
   const bytes =
     sizes.length <= 4
       ? sizes.join(", ")
@@ -133,7 +134,7 @@ export function about(rows: Row[]): string {
   const each = rows.length === 1 ? "" : " a row";
   return `payload ${bytes} B (request${sizes.some((size) => size.includes("/")) ? "/reply" : " = reply"}); ${span(
     rows.map((row) => row.count),
-    count,
+    whole,
   )} samples${each}; ${origins.join(" and ")}`;
 }
 

@@ -34,6 +34,9 @@ const LONGEST = 16_384;
 export function choices(view: View): Choices {
   const sizes = new Map<string, [number, number]>();
   for (const row of view.rows) sizes.set(payload(row), [row.request_bytes, row.reply_bytes]);
+  // What was explained at a size that no row has can be chosen too; its reply's size is not told.
+  const requests = new Set(view.rows.map((row) => row.request_bytes));
+  for (const { request_bytes: bytes } of view.breakdowns) if (!requests.has(bytes)) sizes.set(`${bytes}`, [bytes, bytes]);
   const ordered = [...sizes].sort(([, a], [, b]) => a[0] - b[0] || a[1] - b[1]);
   return {
     rows: view.rows.map((row) => row.number),

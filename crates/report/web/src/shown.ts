@@ -31,11 +31,13 @@ export interface Shown {
   breakdowns: Breakdown[];
 }
 
-function speed(row: Row): number {
+/** Rows are in the order of this: p50, or what there is of it. */
+export function speed(row: Row): number {
   return row.rtt.p50.ns ?? row.rtt.min ?? Number.POSITIVE_INFINITY;
 }
 
-function ascending(a: number, b: number): number {
+/** For sorting; two infinities are alike. */
+export function ascending(a: number, b: number): number {
   return a === b ? 0 : a - b;
 }
 
@@ -57,6 +59,8 @@ export function shower(view: View): (selection: Selection) => Shown {
   });
   const rowLabel = distinct(view.rows);
   const curveLabel = distinct(view.curves);
+  const explainedLabel = distinct(view.breakdowns);
+  const explained = view.breakdowns.map((breakdown) => ({ ...breakdown, label: explainedLabel(breakdown.label, breakdown.record) }));
 
   return (selection) => {
     const rows = view.rows.filter((row) => selection.rows.has(row.number) && selection.sizes.has(payload(row)));
@@ -86,7 +90,7 @@ export function shower(view: View): (selection: Selection) => Shown {
       groups: shown,
       percentiles: PERCENTILES.filter((name) => selection.percentiles.has(name)),
       published: view.published.filter((_, index) => selection.published.has(index + 1)),
-      breakdowns: view.breakdowns.filter((breakdown) => requests.has(`${breakdown.request_bytes}`)),
+      breakdowns: explained.filter((breakdown) => requests.has(`${breakdown.request_bytes}`)),
     };
   };
 }

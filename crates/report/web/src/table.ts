@@ -1,7 +1,7 @@
 // Tables with exact figures, and the same as CSV (RFC 4180) for a spreadsheet.
 
 import { copyButton, h } from "./dom.ts";
-import { exact } from "./units.ts";
+import { exact, plural } from "./units.ts";
 
 export type Cell = string | number | null;
 
@@ -41,6 +41,9 @@ export function csv(table: Table): string {
   return `${lines.join("\n")}\n`;
 }
 
+/** Columns that a sheet of paper has room for, as in style.css. */
+const SHEET = 16;
+
 /** The table as an element that scrolls by itself where it is wider than the page. */
 export function tableElement(table: Table, caption: string): HTMLElement {
   const head = h(
@@ -65,6 +68,9 @@ export function tableElement(table: Table, caption: string): HTMLElement {
     "div",
     { class: "scroll", role: "region", tabindex: 0, "aria-label": `table: ${caption}` },
     h("table", {}, h("caption", { class: "spoken" }, caption), h("thead", {}, head), body),
+    table.columns.length > SHEET
+      ? h("p", { class: "further quiet" }, `The other ${plural(table.columns.length - SHEET, "column")} are in the page and its CSV.`)
+      : null,
   );
 }
 

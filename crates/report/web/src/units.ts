@@ -45,14 +45,6 @@ export function exact(x: number | null, places = 1): string {
   return x.toLocaleString("en-US", { maximumFractionDigits: places });
 }
 
-/** A count in words that fit a caption: `950`, `12.3 thousand`, `1.2 million`. */
-export function count(x: number): string {
-  if (x < 10_000) return whole(x);
-  if (x < 999_500) return `${digits(x / 1e3)} thousand`;
-  if (x < 999.5e6) return `${digits(x / 1e6)} million`;
-  return `${digits(x / 1e9)} billion`;
-}
-
 /** A share in percent, never 0 for what is not. */
 export function share(x: number): string {
   const percent = x * 100;

@@ -18,7 +18,8 @@ function glyph(name: PercentileName, mark: Mark): SVGElement {
   const colour = `var(${mark.colour})`;
   switch (name) {
     case "p50":
-      return shape(mark);
+      // The dot of paths without a colour would vanish under the ring of p99.
+      return shape(mark.named ? mark : { ...mark, shape: "circle" });
     case "p90":
       return s("circle", { r: 2.5, fill: colour });
     case "p99":

@@ -27,6 +27,8 @@ export interface Line {
   width?: number;
   /** Points without a line between them. */
   loose?: boolean;
+  /** A value holds until the next one. */
+  steps?: boolean;
   /** Which points carry the shape. */
   shapes?: (index: number) => boolean;
   hollow?: boolean;
@@ -134,7 +136,7 @@ function series(line: Line): uPlot.Series {
     width: line.width ?? (line.mark.named ? 1.75 : 1),
     dash: line.mark.dash,
     points: { show: false },
-    ...(line.loose ? { paths: () => null } : {}),
+    ...(line.loose ? { paths: () => null } : line.steps && uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
   };
 }
 

@@ -97,10 +97,15 @@ function perByte(ns: number): string {
   return `${Number(ns.toPrecision(3))} ns`;
 }
 
+/** What each byte adds, or takes away. */
+function slope(line: Fitted): string {
+  const { value, low, high } = line.ns_per_byte;
+  return `${value < 0 ? "-" : "+"} ${perByte(Math.abs(value))} per byte (${perByte(low)} to ${perByte(high)})`;
+}
+
 /** What the fit of a path says, in words. */
 function sentence(label: string, fit: Fit): string {
-  const line = (line: Fitted): string =>
-    `${line.from_bytes} to ${line.to_bytes} B: ${estimate(line.base_ns, time)} + ${estimate(line.ns_per_byte, perByte)} per byte`;
+  const line = (line: Fitted): string => `${line.from_bytes} to ${line.to_bytes} B: ${estimate(line.base_ns, time)} ${slope(line)}`;
   const parts = [line(fit.line)];
   if (fit.step && fit.above) {
     parts.push(`a step of ${estimate(fit.step.jump_ns, time)} between ${fit.step.after_bytes} and ${fit.step.by_bytes} B`);
@@ -169,6 +174,15 @@ function table(shown: Shown): Table {
   };
 }
 
+function fitted(shown: Shown): boolean {
+  return curves(shown).some((group) => group.curve?.fit && whole(group));
+}
+
+function derived(shown: Shown): string {
+  const kinds = [...(fitted(shown) ? ["fit"] : []), ...(floorLines(curves(shown)).length > 0 ? ["floor"] : [])];
+  return kinds.length > 0 ? `; ${kinds.join(" and ")} derived` : "";
+}
+
 /** The figure, or null where no path was measured at two sizes or more. */
 export function sizes(view: View): Figure | null {
   if (view.curves.length === 0) return null;
@@ -181,10 +195,10 @@ export function sizes(view: View): Figure | null {
     caption: (shown) =>
       `RTT against payload, log scales${curves(shown).some((group) => group.rows.some((row) => row.row.request_bytes !== row.row.reply_bytes)) ? " (mean of request and reply)" : ""}; ${about(
         curves(shown).flatMap((group) => group.rows.map((row) => row.row)),
-      )}; fit and floor derived${shown.published.length > 0 ? "; hollow squares published, not measured here, and no percentile unless they say so" : ""}.`,
+      )}${derived(shown)}${shown.published.length > 0 ? "; hollow squares published, not measured here, and no percentile unless they say so" : ""}.`,
     legend: (shown) => [
       ...paths({ ...shown, groups: curves(shown) }),
-      ...(curves(shown).some((group) => group.curve?.fit && whole(group)) ? [entry(swatch({ ...FLOOR, colour: "--ink", dash: FITTED }), "fit (derived)")] : []),
+      ...(fitted(shown) ? [entry(swatch({ ...FLOOR, colour: "--ink", dash: FITTED }), "fit (derived)")] : []),
       ...(floorLines(curves(shown)).length > 0 ? [entry(swatch(FLOOR), "floor (derived)")] : []),
       ...(shown.percentiles.includes("p50") ? shown.published : []).map((published) =>
         entry(
@@ -203,7 +217,8 @@ export function sizes(view: View): Figure | null {
     draw: (slot, shown) => {
       const panels = h("div", { class: "panels three" });
       slot.append(panels);
-      const all = new Map(shown.percentiles.map((name) => [name, linesOf(shown, name)]));
+      const supported = shown.percentiles.filter((name) => curves(shown).some((group) => group.rows.some((row) => percentile(row.row.rtt, name).ns !== null)));
+      const all = new Map(supported.map((name) => [name, linesOf(shown, name)]));
       const everything = [...all.values()].flat();
       const measured = [...new Set(everything.filter((line) => !line.silent).flatMap((line) => line.x))].sort((a, b) => a - b);
       const x = scale(measured, true, 0.03);

@@ -7,7 +7,7 @@ import { scale, type Scale } from "../scale.ts";
 import type { Shown } from "../shown.ts";
 import { tableElement, type Cell, type Table } from "../table.ts";
 import { plural, tick, time } from "../units.ts";
-import type { Breakdown, Stage, View } from "../view.ts";
+import type { Breakdown, Cause, Stage, View } from "../view.ts";
 import { at, extent, laneTicks } from "./lane.ts";
 
 const HEIGHT = 18;
@@ -57,9 +57,9 @@ function axisLine(axis: Scale, grid: number[]): SVGElement {
   );
 }
 
-function difference(stage: Stage): string {
-  const more = stage.slow_ns - stage.typical_ns;
-  return `${more >= 0 ? "+" : "-"}${time(Math.abs(Math.round(more)))}`;
+function difference(stage: { typical_ns: number; slow_ns: number }): string {
+  const more = Math.round(stage.slow_ns - stage.typical_ns);
+  return more === 0 ? "0 ns" : `${more > 0 ? "+" : "-"}${time(Math.abs(more))}`;
 }
 
 function waterfall(breakdown: Breakdown): HTMLElement {
@@ -100,13 +100,7 @@ function waterfall(breakdown: Breakdown): HTMLElement {
     h("div", { class: "lane-label sum" }, "RTT, the sum"),
     h("div", { class: "sum" }),
     text(time(Math.round(breakdown.typical_ns)), "sum"),
-    ...(slow
-      ? [
-          h("div", { class: "sum" }),
-          text(time(Math.round(breakdown.slow_ns)), "sum"),
-          text(difference({ ...(stages[0] as Stage), typical_ns: breakdown.typical_ns, slow_ns: breakdown.slow_ns }), "sum"),
-        ]
-      : []),
+    ...(slow ? [h("div", { class: "sum" }), text(time(Math.round(breakdown.slow_ns)), "sum"), text(difference(breakdown), "sum")] : []),
   ];
   return h("div", { class: slow ? "waterfall" : "waterfall only" }, ...head, ...rows, ...sum);
 }
@@ -118,8 +112,10 @@ function context(breakdown: Breakdown): string {
   return `${headline}${traced}; payload ${breakdown.request_bytes} B; ${breakdown.origin}. Slow: beyond p99. The two scales differ.`;
 }
 
-function causes(breakdown: Breakdown): HTMLElement | null {
-  if (breakdown.causes.length === 0) return null;
+/** Causes that are shown at once; the others fold out. */
+const CAUSES = 5;
+
+function causeTable(breakdown: Breakdown, causes: Cause[], which: string): HTMLElement {
   const table: Table = {
     columns: [
       { head: "what the slow ones met", name: "cause", text: true },
@@ -128,9 +124,18 @@ function causes(breakdown: Breakdown): HTMLElement | null {
       { head: "time lost ns", name: "lost_ns" },
       { head: "what to do", name: "advice", text: true },
     ],
-    rows: breakdown.causes.map((cause): Cell[] => [cause.cause, cause.who, cause.count, cause.lost_ns, cause.advice]),
+    rows: causes.map((cause): Cell[] => [cause.cause, cause.who, cause.count, cause.lost_ns, cause.advice]),
   };
-  return tableElement(table, `What slow round trips of ${breakdown.label} met`);
+  return tableElement(table, `${which} that slow round trips of ${breakdown.label} met`);
+}
+
+/** What the slow ones met, the one that took most time first. */
+function causes(breakdown: Breakdown): HTMLElement[] {
+  const all = breakdown.causes;
+  if (all.length === 0) return [];
+  const rest = all.slice(CAUSES);
+  const fold = h("details", { class: "table" }, h("summary", {}, `${rest.length} more`), causeTable(breakdown, rest, "further causes"));
+  return [causeTable(breakdown, all.slice(0, CAUSES), "causes"), ...(rest.length > 0 ? [fold] : [])];
 }
 
 function table(shown: Shown): Table {
@@ -184,9 +189,15 @@ export function stages(view: View): Figure | null {
     table,
     draw: (slot, shown) => {
       for (const breakdown of shown.breakdowns) {
-        const found = causes(breakdown);
         slot.append(
-          h("div", { class: "breakdown" }, h("h3", {}, breakdown.label), h("p", { class: "quiet" }, context(breakdown)), waterfall(breakdown), found),
+          h(
+            "div",
+            { class: "breakdown" },
+            h("h3", {}, breakdown.label),
+            h("p", { class: "quiet" }, context(breakdown)),
+            waterfall(breakdown),
+            ...causes(breakdown),
+          ),
         );
       }
       return { rows: [] };

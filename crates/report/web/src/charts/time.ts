@@ -51,14 +51,16 @@ function drawable(shown: Shown): PercentileName[] {
 
 function linesOf(row: ShownRow, names: PercentileName[]): Line[] {
   const series = row.row.series;
-  const x = series.at_ms.map((ms) => ms / 1e3);
+  // Each value holds for its interval, the last one to the end.
+  const x = [...series.at_ms.map((ms) => ms / 1e3), end(series)];
+  const held = (values: (number | null)[]): (number | null)[] => [...values, values.at(-1) ?? null];
   const whole = { ...row.mark, dash: [] };
   const lines: Line[] = [];
-  if (names.includes("max")) lines.push({ label: "max", x, y: series.max_ns, mark: MAX, loose: true });
-  if (names.includes("p99")) lines.push({ label: "p99, largest", x, y: series.p99_ns, mark: { ...whole, dash: [4, 2] }, width: 1.25 });
+  if (names.includes("max")) lines.push({ label: "max", x, y: held(series.max_ns), mark: MAX, loose: true });
+  if (names.includes("p99")) lines.push({ label: "p99, largest", x, y: held(series.p99_ns), mark: { ...whole, dash: [4, 2] }, width: 1.25, steps: true });
   if (names.includes("p50")) {
-    lines.push({ label: "p50, largest", x, y: series.p50_high_ns, mark: whole, width: 1, band: true });
-    lines.push({ label: "p50, least", x, y: series.p50_low_ns, mark: whole, width: 1.75 });
+    lines.push({ label: "p50, largest", x, y: held(series.p50_high_ns), mark: whole, width: 1, band: true, steps: true });
+    lines.push({ label: "p50, least", x, y: held(series.p50_low_ns), mark: whole, width: 1.75, steps: true });
   }
   return lines;
 }
@@ -67,6 +69,11 @@ function linesOf(row: ShownRow, names: PercentileName[]): Line[] {
 function interval(series: Series): number {
   const [first, second] = series.at_ms;
   return first !== undefined && second !== undefined ? (second - first) / 1e3 : 0.1;
+}
+
+/** End of the last interval in s. */
+function end(series: Series): number {
+  return (series.at_ms.at(-1) ?? 0) / 1e3 + interval(series);
 }
 
 function shade(u: uPlot, series: Series): void {
@@ -125,7 +132,7 @@ function scaleOf(series: Series, names: PercentileName[]): Scale {
 function paintMax(u: uPlot, series: Series, y: Scale): void {
   series.at_ms.forEach((ms, index) => {
     const ns = series.max_ns[index] ?? 0;
-    const left = u.valToPos(ms / 1e3, "x", true);
+    const left = u.valToPos(ms / 1e3 + interval(series) / 2, "x", true);
     if (ns > y.max) paintShape(u.ctx, BEYOND, left, u.bbox.top + 5 * devicePixelRatio, 0.6 * devicePixelRatio, true);
     else if (ns > 0) paintShape(u.ctx, MAX, left, u.valToPos(ns, "y", true), 0.8 * devicePixelRatio);
   });
@@ -135,13 +142,12 @@ function drawPanel(grid: HTMLElement, row: ShownRow, names: PercentileName[]): (
   const series = row.row.series;
   const panel = h("div", { class: "panel" }, h("h3", {}, swatch(row.mark, { line: false }), h("span", {}, row.label)), h("p", { class: "quiet" }, notes(row)));
   grid.append(panel);
-  const end = (series.at_ms.at(-1) ?? 0) / 1e3 + interval(series);
   const y = scaleOf(series, names);
   return plot(panel, {
     name: `${row.label} over time`,
     height: 200,
     x: {
-      scale: fixed((series.at_ms[0] ?? 0) / 1e3, end, false),
+      scale: fixed((series.at_ms[0] ?? 0) / 1e3, end(series), false),
       title: "s since the start of measuring",
       text: (s) => `${Number(s.toPrecision(6))}`,
       space: 60,
@@ -246,14 +252,16 @@ export function overTime(view: View): Figure | null {
       for (const row of first) removes.push(drawPanel(grid, row, names));
       const drawn = { rows: first.map((row) => row.row.number), remove: () => removes.forEach((remove) => remove()) };
       if (rows.length > PANELS) {
-        const more = h("button", { type: "button" }, `draw the other ${plural(rows.length - PANELS, "row")}`);
-        more.addEventListener("click", () => {
-          more.remove();
-          for (const row of rows.slice(PANELS)) removes.push(drawPanel(grid, row, names));
+        const rest = rows.slice(PANELS);
+        const button = h("button", { type: "button" }, `draw the other ${plural(rest.length, "row")}`);
+        const line = h("p", { class: "quiet" }, `The ${PANELS} fastest of ${plural(rows.length, "row")} are drawn; the table has all. `, button);
+        button.addEventListener("click", () => {
+          line.remove();
+          for (const row of rest) removes.push(drawPanel(grid, row, names));
           const section = slot.closest("section");
           if (section) section.dataset.rows = rows.map((row) => row.row.number).join(",");
         });
-        slot.append(more);
+        slot.append(line);
       }
       return drawn;
     },

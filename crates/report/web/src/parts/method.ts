@@ -22,9 +22,14 @@ const TERMS: [string, string][] = [
   ["cache line", "round trip of one cache line between the two sides' cores, as a sign of how far apart they are"],
 ];
 
+interface Seen {
+  message: string;
+  where: string[];
+}
+
 /** Where a warning was seen, by its code and words. */
-function collected(view: View): Map<string, { message: string; where: string[] }[]> {
-  const found = new Map<string, { message: string; where: string[] }[]>();
+function collected(view: View): Map<string, Seen[]> {
+  const found = new Map<string, Seen[]>();
   const add = (warning: Warning, where: string): void => {
     const of = found.get(warning.code) ?? [];
     const same = of.find((each) => each.message === warning.message);
@@ -37,9 +42,12 @@ function collected(view: View): Map<string, { message: string; where: string[] }
     for (const warning of record.warnings) add(warning, `record ${record.number}`);
   }
   for (const row of view.rows) for (const warning of row.warnings) add(warning, row.label);
-  for (const breakdown of view.breakdowns) for (const warning of breakdown.warnings) add(warning, `${breakdown.label}, explained`);
+  for (const breakdown of view.breakdowns) for (const warning of breakdown.warnings) add(warning, `${breakdown.label}, record ${breakdown.record}`);
   return found;
 }
+
+/** Messages of one kind that are shown at once; the others fold out. */
+const MESSAGES = 3;
 
 /** Places named one by one; further ones are counted. */
 const NAMED = 6;
@@ -47,6 +55,19 @@ const NAMED = 6;
 function places(where: string[]): string {
   const distinct = [...new Set(where)];
   return distinct.length <= NAMED ? distinct.join("; ") : `${distinct.slice(0, NAMED).join("; ")}; and ${plural(distinct.length - NAMED, "other")}`;
+}
+
+/** All messages of a kind. */
+function kind(code: string, each: Seen[]): HTMLElement {
+  const item = ({ message, where }: Seen): HTMLElement => h("li", {}, message, " ", h("span", { class: "quiet" }, `(${places(where)})`));
+  const [first, rest] = [each.slice(0, MESSAGES), each.slice(MESSAGES)];
+  return h(
+    "div",
+    { class: "warning" },
+    h("h4", {}, code),
+    h("ul", {}, ...first.map(item)),
+    rest.length > 0 ? h("details", {}, h("summary", {}, `${rest.length} more of the kind`), h("ul", {}, ...rest.map(item))) : null,
+  );
 }
 
 /** The section. */
@@ -57,14 +78,7 @@ export function method(view: View): HTMLElement {
     { id: "method", "aria-labelledby": "method-title" },
     h("h2", { id: "method-title" }, "Method and warnings"),
     h("h3", {}, warnings.length > 0 ? "Warnings" : "No warnings"),
-    ...warnings.map(([code, each]) =>
-      h(
-        "div",
-        { class: "warning" },
-        h("h4", {}, code),
-        h("ul", {}, ...each.map(({ message, where }) => h("li", {}, message, " ", h("span", { class: "quiet" }, `(${places(where)})`)))),
-      ),
-    ),
+    ...warnings.map(([code, each]) => kind(code, each)),
     h("h3", {}, "What the words mean"),
     h("dl", { class: "terms" }, ...TERMS.flatMap(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)])),
   );
