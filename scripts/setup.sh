@@ -98,6 +98,12 @@ esac
 if [ "${HAIRPIN_FOR:-demo}" = test ] && ! { setup_has clang && setup_has llvm-objcopy; }; then
     setup_apt clang llvm || setup_say "no clang: the BPF objects are not compared with their sources"
 fi
+# Node builds the report's page, a browser tries it. Where they cannot be had the tests count a skip: a build needs neither.
+if [ "${HAIRPIN_FOR:-demo}" = test ]; then
+    { setup_has node && setup_has npm; } || setup_apt nodejs npm || setup_say "no node: the report's page is not built and compared"
+    setup_has chromium || setup_apt chromium || setup_say "no chromium: the report's page is not tried in a browser"
+    setup_has node && setup_has npm && { scripts/web.sh --ready || setup_say "the report's page is not built and compared"; }
+fi
 # Servers that the tests watch. Debian's redis-server is a link to redis-check-rdb, whose package starts no service.
 if [ "${HAIRPIN_FOR:-demo}" = test ]; then
     setup_has redis-check-rdb || setup_has redis-server || setup_apt redis-tools || setup_say "no redis: hairpin explain is not tried on one"

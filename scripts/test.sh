@@ -66,6 +66,20 @@ else
     skipped=$((skipped + 1))
 fi
 
+# The checked-in page is what its sources build to, and shows in a browser what it should.
+page=
+if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
+    page=yes
+    check scripts/web.sh --check
+else
+    step scripts/web.sh --check
+    skip="the report's page: SKIPPED: no node, or not its packages (see above); install nodejs, npm and chromium to build and try it"
+    echo "$skip"
+    skips="$skips$skip
+"
+    skipped=$((skipped + 1))
+fi
+
 tool clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 # The output goes to the terminal and to a file that is summed up below; the status is its last line, as sh has no pipefail.
@@ -74,6 +88,14 @@ step cargo test --workspace
     cargo test --workspace --no-fail-fast 2>&1
     echo "cargo test ended with status $?"
 } | tee "$log"
+
+if [ -n "$page" ]; then
+    step scripts/web.sh --test
+    {
+        scripts/web.sh --test 2>&1
+        echo "the page's tests ended with status $?"
+    } | tee -a "$log"
+fi
 
 check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
@@ -84,6 +106,7 @@ sums=$(awk '
     /^[^ ]+: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $2; f += $4 }
     /: SKIPPED: / { s++ }
     /^cargo test ended with status/ { status = $NF }
+    /^the page.s tests ended with status/ { if (status == 0) status = $NF }
     END { if (status != 0 && f == 0) f = 1; print p + 0, f + 0, s + 0 }' "$log")
 # shellcheck disable=SC2086 # three numbers
 set -- $sums

@@ -1,0 +1,248 @@
+// RTT against payload size: a panel for each percentile, the fit and the floor in the one of p50, published points where they are switched on.
+
+import { h } from "../dom.ts";
+import { about, figure, type Figure } from "../figure.ts";
+import { paths } from "../legend.ts";
+import { PUBLISHED, entry, swatch, type Mark } from "../marks.ts";
+import { scale } from "../scale.ts";
+import type { Group, Shown, ShownRow } from "../shown.ts";
+import type { Cell, Table } from "../table.ts";
+import { tick, time } from "../units.ts";
+import { meanBytes, percentile, type Estimate, type Fit, type Line as Fitted, type PercentileName, type View } from "../view.ts";
+import { plot, type Line } from "./plot.ts";
+
+const FLOOR: Mark = { colour: "--floor", shape: "dot", dash: [], named: true };
+const FITTED = [3, 4];
+/** Points of a fitted line, which is bent on log scales. */
+const STEPS = 48;
+
+/** A log axis has no place for no bytes; half a byte is left of every other size. */
+function across(bytes: number): number {
+  return Math.max(bytes, 0.5);
+}
+
+function curves(shown: Shown): Group[] {
+  return shown.groups.filter((group) => group.curve !== null);
+}
+
+/** Whether a group still has all the rows of its curve: a fit speaks of all of them. */
+function whole(group: Group): boolean {
+  return group.curve !== null && group.rows.length === group.curve.rows.length;
+}
+
+function fitLine(label: string, mark: Mark, line: Fitted): Line {
+  const [from, to] = [across(line.from_bytes), across(line.to_bytes)];
+  const x = Array.from({ length: STEPS + 1 }, (_, step) => from * (to / from) ** (step / STEPS));
+  const y = x.map((bytes) => line.base_ns.value + line.ns_per_byte.value * bytes);
+  return { label: `${label}, fit`, x, y: y.map((ns) => (ns > 0 ? ns : null)), mark: { ...mark, dash: FITTED }, width: 1.25, silent: true };
+}
+
+/** Floors of the shown rows: the lower ends over size, then the upper; the same floor once, however many paths share it. */
+function floorLines(groups: Group[]): Line[] {
+  const seen = new Set<string>();
+  const found: Line[] = [];
+  for (const group of groups) {
+    const rows = group.rows.filter((row) => row.row.floor_ns !== null);
+    const key = JSON.stringify(rows.map((row) => [meanBytes(row.row), row.row.floor_ns]));
+    if (rows.length === 0 || seen.has(key)) continue;
+    seen.add(key);
+    const x = rows.map((row) => across(meanBytes(row.row)));
+    const end = (side: 0 | 1): number[] => rows.map((row) => (row.row.floor_ns as [number, number])[side]);
+    found.push({ label: "floor (derived), upper end", x, y: end(1), mark: FLOOR, width: 2.5, band: true, shapes: () => true });
+    found.push({ label: "floor (derived)", x, y: end(0), mark: FLOOR, width: 2.5, shapes: () => true });
+  }
+  return found;
+}
+
+function publishedLines(shown: Shown): Line[] {
+  return shown.published.map((published) => {
+    const points = [...published.points].sort((a, b) => a[0] - b[0]);
+    return {
+      label: `${published.name}: ${published.what} (${published.derived ? "derived from published" : "published"})`,
+      x: points.map(([bytes]) => across(bytes)),
+      y: points.map(([, ns]) => ns),
+      mark: PUBLISHED,
+      width: 1,
+      shapes: () => true,
+      hollow: true,
+    };
+  });
+}
+
+function curveLine(group: Group, name: PercentileName): Line {
+  const rows = group.rows;
+  const mark = { ...group.mark, dash: [] };
+  // x must rise: of two rows with one size on the axis the second stands a hair to the right.
+  const x: number[] = [];
+  for (const row of rows) x.push(Math.max(across(meanBytes(row.row)), (x.at(-1) ?? 0) * (1 + 1e-9)));
+  return { label: group.label, x, y: rows.map((row) => percentile(row.row.rtt, name).ns), mark, shapes: () => true };
+}
+
+function linesOf(shown: Shown, name: PercentileName): Line[] {
+  const groups = curves(shown);
+  const measured = groups.map((group) => curveLine(group, name)).reverse();
+  const fits = groups.flatMap((group) => {
+    const fit = group.curve?.fit;
+    if (name !== "p50" || !fit || !whole(group)) return [];
+    return [fit.line, ...(fit.above ? [fit.above] : [])].map((line) => fitLine(group.label, group.mark, line));
+  });
+  return [...floorLines(groups), ...(name === "p50" ? publishedLines(shown) : []), ...fits, ...measured];
+}
+
+function estimate(value: Estimate, text: (ns: number) => string): string {
+  return `${text(value.value)} (${text(value.low)} to ${text(value.high)})`;
+}
+
+function perByte(ns: number): string {
+  return `${Number(ns.toPrecision(3))} ns`;
+}
+
+/** What each byte adds, or takes away. */
+function slope(line: Fitted): string {
+  const { value, low, high } = line.ns_per_byte;
+  return `${value < 0 ? "-" : "+"} ${perByte(Math.abs(value))} per byte (${perByte(low)} to ${perByte(high)})`;
+}
+
+/** What the fit of a path says, in words. */
+function sentence(label: string, fit: Fit): string {
+  const line = (line: Fitted): string => `${line.from_bytes} to ${line.to_bytes} B: ${estimate(line.base_ns, time)} ${slope(line)}`;
+  const parts = [line(fit.line)];
+  if (fit.step && fit.above) {
+    parts.push(`a step of ${estimate(fit.step.jump_ns, time)} between ${fit.step.after_bytes} and ${fit.step.by_bytes} B`);
+    parts.push(line(fit.above));
+  }
+  return `${label}, ${parts.join("; ")}. Points lie within ${Number((100 * fit.residual).toPrecision(2))} % of it.`;
+}
+
+function fits(shown: Shown): HTMLElement | null {
+  const items = curves(shown).flatMap((group) => (group.curve?.fit && whole(group) ? [h("li", {}, sentence(group.label, group.curve.fit))] : []));
+  if (items.length === 0 || !shown.percentiles.includes("p50")) return null;
+  return h("div", { class: "fits" }, h("h3", {}, "Fit of RTT p50 (derived; intervals of 95 %)"), h("ul", {}, ...items));
+}
+
+function table(shown: Shown): Table {
+  const rows = curves(shown).flatMap((group) => group.rows.map((row) => ({ group, row })));
+  const floored = rows.some(({ row }) => row.row.floor_ns);
+  const published = shown.published.flatMap((published) => published.points.map((point) => ({ published, point })));
+  const fields = (row: ShownRow): Cell[] => shown.percentiles.map((name) => percentile(row.row.rtt, name).ns);
+  return {
+    columns: [
+      { head: "path", name: "label", text: true },
+      { head: "origin", name: "origin", text: true },
+      { head: "request B", name: "request_bytes" },
+      { head: "reply B", name: "reply_bytes" },
+      { head: "samples", name: "count" },
+      ...shown.percentiles.map((name) => ({ head: `RTT ${name} ns`, name: `rtt_${name}_ns` })),
+      ...(floored
+        ? [
+            { head: "floor ns, from", name: "floor_low_ns" },
+            { head: "to (derived)", name: "floor_high_ns" },
+          ]
+        : []),
+      ...(published.length > 0
+        ? [
+            { head: "figure as published", name: "what", text: true },
+            { head: "RTT ns", name: "rtt_ns" },
+            { head: "source", name: "source", text: true },
+          ]
+        : []),
+    ],
+    rows: [
+      ...rows.map(({ group, row }): Cell[] => [
+        group.label,
+        row.row.origin,
+        row.row.request_bytes,
+        row.row.reply_bytes,
+        row.row.count,
+        ...fields(row),
+        ...(floored ? (row.row.floor_ns ?? [null, null]) : []),
+        ...(published.length > 0 ? [null, null, null] : []),
+      ]),
+      ...published.map(({ published, point: [bytes, ns] }): Cell[] => [
+        published.name,
+        published.derived ? "derived from published" : "published",
+        bytes,
+        bytes,
+        null,
+        ...shown.percentiles.map(() => null),
+        ...(floored ? [null, null] : []),
+        published.what,
+        ns,
+        published.source,
+      ]),
+    ],
+  };
+}
+
+function fitted(shown: Shown): boolean {
+  return curves(shown).some((group) => group.curve?.fit && whole(group));
+}
+
+function derived(shown: Shown): string {
+  const kinds = [...(fitted(shown) ? ["fit"] : []), ...(floorLines(curves(shown)).length > 0 ? ["floor"] : [])];
+  return kinds.length > 0 ? `; ${kinds.join(" and ")} derived` : "";
+}
+
+/** The figure, or null where no path was measured at two sizes or more. */
+export function sizes(view: View): Figure | null {
+  if (view.curves.length === 0) return null;
+  return figure({
+    id: "sizes",
+    title: "RTT against size",
+    reading:
+      "How much of a round trip is there whatever the size, and what each byte adds. Both scales are logarithmic, so a straight line of base + bytes bends upwards " +
+      "where the bytes begin to count. The broken line is the fit; the thick grey one the floor that the declared hardware allows.",
+    caption: (shown) =>
+      `RTT against payload, log scales${curves(shown).some((group) => group.rows.some((row) => row.row.request_bytes !== row.row.reply_bytes)) ? " (mean of request and reply)" : ""}; ${about(
+        curves(shown).flatMap((group) => group.rows.map((row) => row.row)),
+      )}${derived(shown)}${shown.published.length > 0 ? "; hollow squares published, not measured here, and no percentile unless they say so" : ""}.`,
+    legend: (shown) => [
+      ...paths({ ...shown, groups: curves(shown) }),
+      ...(fitted(shown) ? [entry(swatch({ ...FLOOR, colour: "--ink", dash: FITTED }), "fit (derived)")] : []),
+      ...(floorLines(curves(shown)).length > 0 ? [entry(swatch(FLOOR), "floor (derived)")] : []),
+      ...(shown.percentiles.includes("p50") ? shown.published : []).map((published) =>
+        entry(
+          swatch(PUBLISHED, { hollow: true }),
+          `${published.name}: ${published.what} (${published.derived ? "derived from published" : "published"}: ${published.source})`,
+        ),
+      ),
+    ],
+    empty: (shown) =>
+      curves(shown).length === 0
+        ? "No selected row belongs to a path with several sizes."
+        : shown.percentiles.length === 0
+          ? "No percentile is selected."
+          : null,
+    table,
+    draw: (slot, shown) => {
+      const panels = h("div", { class: "panels three" });
+      slot.append(panels);
+      const supported = shown.percentiles.filter((name) => curves(shown).some((group) => group.rows.some((row) => percentile(row.row.rtt, name).ns !== null)));
+      const all = new Map(supported.map((name) => [name, linesOf(shown, name)]));
+      const everything = [...all.values()].flat();
+      const measured = [...new Set(everything.filter((line) => !line.silent).flatMap((line) => line.x))].sort((a, b) => a - b);
+      const x = scale(measured, true, 0.03);
+      // The panel of the largest RTT would flatten the others: each has its own scale, and says so.
+      const removes = [...all].map(([name, lines], index) => {
+        const y = scale(
+          lines.flatMap((line) => line.y.filter((ns) => ns !== null)),
+          true,
+        );
+        const panel = h("div", { class: index === 0 ? "panel wide" : "panel" }, h("h3", {}, `RTT ${name}`));
+        panels.append(panel);
+        return plot(panel, {
+          name: `RTT ${name} against size`,
+          height: index === 0 ? 380 : 260,
+          x: { scale: x, title: "payload, bytes", text: (bytes) => (bytes === 0.5 ? "0" : `${Math.round(bytes * 100) / 100}`), at: measured, space: 44 },
+          y: { scale: y, title: "", text: tick },
+          lines,
+          where: (bytes) => `${bytes === 0.5 ? 0 : Math.round(bytes * 10) / 10} B`,
+          value: time,
+        });
+      });
+      const said = fits(shown);
+      if (said) slot.append(said);
+      return { rows: curves(shown).flatMap((group) => group.rows.map((row) => row.row.number)), remove: () => removes.forEach((remove) => remove()) };
+    },
+  });
+}

@@ -1,0 +1,206 @@
+// Stages: the waterfall of a typical round trip beside that of the slow ones, for each path that was explained.
+
+import { h, s } from "../dom.ts";
+import { figure, type Figure } from "../figure.ts";
+import { entry } from "../marks.ts";
+import { scale, type Scale } from "../scale.ts";
+import type { Shown } from "../shown.ts";
+import { tableElement, type Cell, type Table } from "../table.ts";
+import { plural, tick, time } from "../units.ts";
+import type { Breakdown, Cause, Stage, View } from "../view.ts";
+import { at, extent, laneTicks } from "./lane.ts";
+
+const HEIGHT = 18;
+
+function colour(side: string): string {
+  return side === "client" ? "var(--s1)" : side === "server" ? "var(--s2)" : "var(--grey)";
+}
+
+/** Where and on which way: `client, request`. */
+function place(stage: Stage): string {
+  return [stage.side, stage.direction].filter((word) => word !== "").join(", ");
+}
+
+/** Each stage's start and end, one after the other. */
+function steps(stages: Stage[], of: (stage: Stage) => number): [number, number][] {
+  let sum = 0;
+  return stages.map((stage) => {
+    const start = sum;
+    sum += of(stage);
+    return [start, sum];
+  });
+}
+
+function bar(axis: Scale, grid: number[], [start, end]: [number, number], stage: Stage, kind: "typical" | "slow"): SVGElement {
+  const ns = end - start;
+  const [low, high] = [Math.min(start, end), Math.max(start, end)];
+  const width = extent(axis, low, high);
+  const drawn = s("rect", { x: at(axis, low), y: 3, width, height: HEIGHT - 6, fill: colour(stage.side), class: kind });
+  // What is there is seen, however short.
+  drawn.style.width = `max(1.5px, ${width})`;
+  return s(
+    "svg",
+    { class: "lane-drawing", width: "100%", height: HEIGHT, role: "img", "aria-label": `${stage.name}, ${kind}: ${time(ns)}` },
+    ...grid.map((value) => s("line", { x1: at(axis, value), x2: at(axis, value), y1: 0, y2: "100%", class: "gridline" })),
+    drawn,
+    s("title", {}, `${stage.name}${place(stage) ? ` (${place(stage)})` : ""}, ${kind}: ${time(ns)}`),
+  );
+}
+
+function axisLine(axis: Scale, grid: number[]): SVGElement {
+  return s(
+    "svg",
+    { class: "lane-drawing", width: "100%", height: 18, "aria-hidden": "true" },
+    ...grid.map((value, index) =>
+      s("text", { x: at(axis, value), y: 13, "text-anchor": index === 0 ? "start" : "middle", class: index % 2 === 0 ? "tick" : "tick minor" }, tick(value)),
+    ),
+  );
+}
+
+function difference(stage: { typical_ns: number; slow_ns: number }): string {
+  const more = Math.round(stage.slow_ns - stage.typical_ns);
+  return more === 0 ? "0 ns" : `${more > 0 ? "+" : "-"}${time(Math.abs(more))}`;
+}
+
+function waterfall(breakdown: Breakdown): HTMLElement {
+  const stages = breakdown.stages;
+  const slow = breakdown.slow_count > 0;
+  const typicalSteps = steps(stages, (stage) => stage.typical_ns);
+  const slowSteps = steps(stages, (stage) => stage.slow_ns);
+  const typicalAxis = scale([0, ...typicalSteps.flat(), breakdown.typical_ns], false, 0.02);
+  const slowAxis = scale([0, ...slowSteps.flat(), breakdown.slow_ns], false, 0.02);
+  const [typicalGrid, slowGrid] = [laneTicks(typicalAxis, 4), laneTicks(slowAxis, 4)];
+  const most = stages.reduce<Stage | null>((best, stage) => (best && best.slow_ns - best.typical_ns >= stage.slow_ns - stage.typical_ns ? best : stage), null);
+  const text = (content: string, kind = ""): HTMLElement => h("div", { class: `lane-figure ${kind}` }, content);
+  const rows = stages.flatMap((stage, index) => [
+    h("div", { class: "lane-label", title: `${stage.name} ${place(stage)}` }, h("span", {}, stage.name), " ", h("span", { class: "quiet" }, place(stage))),
+    bar(typicalAxis, typicalGrid, typicalSteps[index] as [number, number], stage, "typical"),
+    text(time(Math.round(stage.typical_ns))),
+    ...(slow
+      ? [
+          bar(slowAxis, slowGrid, slowSteps[index] as [number, number], stage, "slow"),
+          text(time(Math.round(stage.slow_ns))),
+          text(difference(stage), stage === most && stage.slow_ns > stage.typical_ns ? "most" : ""),
+        ]
+      : []),
+  ]);
+  const head = [
+    h("div", { class: "lane-label quiet head" }, "stage"),
+    h("div", { class: "quiet" }, `typical, ${plural(breakdown.typical_count, "round trip")}`, axisLine(typicalAxis, typicalGrid)),
+    text("mean", "quiet"),
+    ...(slow
+      ? [
+          h("div", { class: "quiet" }, `slow, ${plural(breakdown.slow_count, "round trip")}`, axisLine(slowAxis, slowGrid)),
+          text("mean", "quiet"),
+          text("slow - typical", "quiet"),
+        ]
+      : []),
+  ];
+  const sum = [
+    h("div", { class: "lane-label sum" }, "RTT, the sum"),
+    h("div", { class: "sum" }),
+    text(time(Math.round(breakdown.typical_ns)), "sum"),
+    ...(slow ? [h("div", { class: "sum" }), text(time(Math.round(breakdown.slow_ns)), "sum"), text(difference(breakdown), "sum")] : []),
+  ];
+  return h("div", { class: slow ? "waterfall" : "waterfall only" }, ...head, ...rows, ...sum);
+}
+
+function context(breakdown: Breakdown): string {
+  const headline =
+    breakdown.untraced_p50_ns === null ? "" : `RTT p50 ${time(breakdown.untraced_p50_ns)} without hooks (${plural(breakdown.untraced_count, "sample")}), `;
+  const traced = breakdown.traced_p50_ns === null ? "" : `${time(breakdown.traced_p50_ns)} with them`;
+  return `${headline}${traced}; payload ${breakdown.request_bytes} B; ${breakdown.origin}. Slow: beyond p99. The two scales differ.`;
+}
+
+/** Causes that are shown at once; the others fold out. */
+const CAUSES = 5;
+
+function causeTable(breakdown: Breakdown, causes: Cause[], which: string): HTMLElement {
+  const table: Table = {
+    columns: [
+      { head: "what the slow ones met", name: "cause", text: true },
+      { head: "who", name: "who", text: true },
+      { head: "round trips", name: "count" },
+      { head: "time lost ns", name: "lost_ns" },
+      { head: "what to do", name: "advice", text: true },
+    ],
+    rows: causes.map((cause): Cell[] => [cause.cause, cause.who, cause.count, cause.lost_ns, cause.advice]),
+  };
+  return tableElement(table, `${which} that slow round trips of ${breakdown.label} met`);
+}
+
+/** What the slow ones met, the one that took most time first. */
+function causes(breakdown: Breakdown): HTMLElement[] {
+  const all = breakdown.causes;
+  if (all.length === 0) return [];
+  const rest = all.slice(CAUSES);
+  const fold = h("details", { class: "table" }, h("summary", {}, `${rest.length} more`), causeTable(breakdown, rest, "further causes"));
+  return [causeTable(breakdown, all.slice(0, CAUSES), "causes"), ...(rest.length > 0 ? [fold] : [])];
+}
+
+function table(shown: Shown): Table {
+  const [p50, p99] = [shown.percentiles.includes("p50"), shown.percentiles.includes("p99")];
+  return {
+    columns: [
+      { head: "path", name: "label", text: true },
+      { head: "stage", name: "stage", text: true },
+      { head: "side", name: "side", text: true },
+      { head: "direction", name: "direction", text: true },
+      { head: "typical, mean ns", name: "typical_ns" },
+      { head: "slow, mean ns", name: "slow_ns" },
+      ...(p50 ? [{ head: "p50 ns", name: "p50_ns" }] : []),
+      ...(p99 ? [{ head: "p99 ns", name: "p99_ns" }] : []),
+    ],
+    rows: shown.breakdowns.flatMap((breakdown) =>
+      breakdown.stages.map((stage): Cell[] => [
+        breakdown.label,
+        stage.name,
+        stage.side,
+        stage.direction,
+        stage.typical_ns,
+        stage.slow_ns,
+        ...(p50 ? [stage.p50_ns] : []),
+        ...(p99 ? [stage.p99_ns] : []),
+      ]),
+    ),
+  };
+}
+
+/** The figure, or null where nothing was explained. */
+export function stages(view: View): Figure | null {
+  if (view.breakdowns.length === 0) return null;
+  return figure({
+    id: "stages",
+    title: "Stages",
+    reading:
+      "Where a round trip goes, in the order in which it passes the hooks. The stages, what the hooks took (observer) and what no stage accounts for (residual) add up to the RTT. " +
+      "On the left the typical round trips (p40 to p60), on the right the slow ones (beyond p99): what grows is what the tail is made of.",
+    caption: (shown) =>
+      `Means over the typical and over the slow round trips, in traced blocks; ${[...new Set(shown.breakdowns.map((each) => each.origin))].join(" and ")}.`,
+    legend: () => {
+      const patch = (side: string): HTMLElement => {
+        const element = h("span", { class: "patch" });
+        element.style.background = colour(side);
+        return element;
+      };
+      return [entry(patch("client"), "client"), entry(patch("server"), "server"), entry(patch(""), "observer, residual, between the sides")];
+    },
+    empty: (shown) => (shown.breakdowns.length === 0 ? "Nothing was explained at the selected sizes." : null),
+    table,
+    draw: (slot, shown) => {
+      for (const breakdown of shown.breakdowns) {
+        slot.append(
+          h(
+            "div",
+            { class: "breakdown" },
+            h("h3", {}, breakdown.label),
+            h("p", { class: "quiet" }, context(breakdown)),
+            waterfall(breakdown),
+            ...causes(breakdown),
+          ),
+        );
+      }
+      return { rows: [] };
+    },
+  });
+}

@@ -1,0 +1,75 @@
+// Elements from code. Text only ever arrives as text nodes and attributes, so nothing in a record can become markup.
+
+type Child = Node | string | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill<E extends Element>(element: E, attributes: Attributes, children: Child[]): E {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name, value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+/** An HTML element; an attribute whose value is a function is a listener. */
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function s<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): SVGElementTagNameMap[K] {
+  return fill(document.createElementNS(SVG, tag) as SVGElementTagNameMap[K], attributes, children);
+}
+
+/** A word or sentence for a screen reader only. */
+export function spoken(text: string): HTMLElement {
+  return h("span", { class: "spoken" }, text);
+}
+
+let live: HTMLElement | null = null;
+
+/** Says something to a screen reader. */
+export function announce(text: string): void {
+  if (!live) {
+    live = h("div", { class: "spoken", role: "status", "aria-live": "polite" });
+    document.body.append(live);
+  }
+  live.textContent = text;
+}
+
+/** Puts text on the clipboard; true if that worked. A page from disk may be refused the newer way, so the older is tried too. */
+export async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = h("textarea", { class: "spoken", "aria-hidden": "true", tabindex: -1 });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
+
+/** A button that copies what `text` gives at that moment, and says so. */
+export function copyButton(label: string, about: string, text: () => string): HTMLButtonElement {
+  const button = h("button", { type: "button", class: "copy", "aria-label": `${label}: ${about}` }, label);
+  let back = 0;
+  button.addEventListener("click", async () => {
+    const done = await copy(text());
+    const said = done ? "copied" : "not allowed here";
+    button.textContent = said;
+    announce(`${about}: ${said}`);
+    window.clearTimeout(back);
+    back = window.setTimeout(() => (button.textContent = label), 1500);
+  });
+  return button;
+}

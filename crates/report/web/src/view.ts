@@ -1,0 +1,237 @@
+// What the page shows: the fields of `View` in crates/report/src/view.rs, as serde writes them. Times are nanoseconds; what a record does not hold is null
+// or an empty list, never a zero. Every text may come from another host, so it only ever becomes text, never markup.
+
+export interface View {
+  tool: string;
+  made: string;
+  summary: string[];
+  records: RecordGiven[];
+  rows: Row[];
+  curves: Curve[];
+  breakdowns: Breakdown[];
+  comparisons: Comparison[];
+  facts: Fact[];
+  hosts: string[];
+  published: Published[];
+}
+
+export interface RecordGiven {
+  number: number;
+  name: string;
+  schema: string;
+  tool: string;
+  command: string;
+  started: string;
+  link: string;
+  clock: string;
+  ended: string | null;
+  warnings: Warning[];
+}
+
+export interface Warning {
+  code: string;
+  message: string;
+}
+
+export type Origin = "measured" | "emulated" | "published";
+
+export interface Row {
+  number: number;
+  record: number;
+  path: string;
+  label: string;
+  origin: Origin;
+  request_bytes: number;
+  reply_bytes: number;
+  flows: number;
+  outstanding: number;
+  pace_per_s: number | null;
+  count: number;
+  lost: number;
+  transactions_per_s: number;
+  rtt: Summary;
+  turnaround: Summary | null;
+  cpu_client_ns: number | null;
+  cpu_server_ns: number | null;
+  floor_ns: [number, number] | null;
+  percentiles: Percentile[];
+  buckets: Bucket[];
+  series: Series;
+  warnings: Warning[];
+}
+
+export interface Summary {
+  min: number | null;
+  mean: number | null;
+  p50: Quantile;
+  p90: Quantile;
+  p99: Quantile;
+  p999: Quantile;
+  max: number | null;
+}
+
+export interface Quantile {
+  ns: number | null;
+  low_ns: number | null;
+  high_ns: number | null;
+}
+
+export interface Percentile {
+  q: number;
+  ns: number;
+}
+
+export interface Bucket {
+  from_ns: number;
+  to_ns: number;
+  count: number;
+}
+
+export interface Series {
+  at_ms: number[];
+  p50_low_ns: (number | null)[];
+  p50_high_ns: (number | null)[];
+  p99_ns: (number | null)[];
+  max_ns: number[];
+  core_rtt_ns: (number | null)[];
+  clock_suspect: boolean[];
+}
+
+export interface Curve {
+  record: number;
+  label: string;
+  rows: number[];
+  fit: Fit | null;
+}
+
+export interface Estimate {
+  value: number;
+  low: number;
+  high: number;
+}
+
+export interface Line {
+  from_bytes: number;
+  to_bytes: number;
+  base_ns: Estimate;
+  ns_per_byte: Estimate;
+}
+
+export interface Fit {
+  line: Line;
+  step: { after_bytes: number; by_bytes: number; jump_ns: Estimate } | null;
+  above: Line | null;
+  residual: number;
+}
+
+export interface Breakdown {
+  record: number;
+  label: string;
+  origin: Origin;
+  request_bytes: number;
+  untraced_count: number;
+  untraced_p50_ns: number | null;
+  traced_p50_ns: number | null;
+  typical_count: number;
+  typical_ns: number;
+  slow_count: number;
+  slow_ns: number;
+  stages: Stage[];
+  causes: Cause[];
+  warnings: Warning[];
+}
+
+export interface Stage {
+  name: string;
+  side: string;
+  direction: string;
+  typical_ns: number;
+  slow_ns: number;
+  p50_ns: number | null;
+  p99_ns: number | null;
+}
+
+export interface Cause {
+  cause: string;
+  who: string;
+  count: number;
+  lost_ns: number;
+  advice: string;
+}
+
+export interface Comparison {
+  record: number;
+  against: string;
+  arm: string;
+  verdict: string;
+  figure: string;
+  sentence: string;
+  ratios: Ratio[];
+  interleaved: boolean;
+  margin: number;
+  confidence: number;
+}
+
+export interface Ratio {
+  figure: string;
+  against: number | null;
+  value: number | null;
+  ratio: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+export interface Fact {
+  name: string;
+  values: (string | null)[];
+  differs: boolean;
+}
+
+export interface Published {
+  name: string;
+  what: string;
+  derived: boolean;
+  source: string;
+  points: [number, number][];
+}
+
+/** The view in the page, or null where none was put in (the bare template). */
+export function embedded(): View | null {
+  const text = document.getElementById("view")?.textContent ?? "null";
+  return JSON.parse(text) as View | null;
+}
+
+/** Percentiles that a row has a figure for, by the name that a reader uses. */
+export const PERCENTILES = ["p50", "p90", "p99", "p99.9", "max"] as const;
+export type PercentileName = (typeof PERCENTILES)[number];
+
+/** The quantile of each; max has none. */
+export const QUANTILE: Record<PercentileName, number> = { p50: 0.5, p90: 0.9, p99: 0.99, "p99.9": 0.999, max: 1 };
+
+const NO_INTERVAL = { low_ns: null, high_ns: null };
+
+/** One of a distribution's percentiles. */
+export function percentile(summary: Summary, name: PercentileName): Quantile {
+  switch (name) {
+    case "p50":
+      return summary.p50;
+    case "p90":
+      return summary.p90;
+    case "p99":
+      return summary.p99;
+    case "p99.9":
+      return summary.p999;
+    case "max":
+      return { ns: summary.max, ...NO_INTERVAL };
+  }
+}
+
+/** A payload as text and as the name of a size in the address: `64`, or `64/1024` where request and reply differ. */
+export function payload(row: { request_bytes: number; reply_bytes: number }): string {
+  return row.request_bytes === row.reply_bytes ? `${row.request_bytes}` : `${row.request_bytes}/${row.reply_bytes}`;
+}
+
+/** The size that a round trip stands at on an axis of sizes: the mean of request and reply, as the fit has it. */
+export function meanBytes(row: { request_bytes: number; reply_bytes: number }): number {
+  return (row.request_bytes + row.reply_bytes) / 2;
+}

@@ -1,0 +1,486 @@
+// Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
+// nothing about any host.
+
+/** @import { Bucket, Breakdown, Comparison, Curve, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
+
+/** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
+ * @param {number} seed */
+export function random(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let x = Math.imul(state ^ (state >>> 15), state | 1);
+    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
+    return ((x ^ (x >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** A kind of round trip: its share, the logarithm's centre and spread.
+ * @typedef {{ share: number, ns: number, spread: number }} Kind */
+
+/** Buckets of 1/64, and of 1/16 where less than a thousandth lies on their side, in which `count` samples of these kinds lie, and nothing beyond `max`.
+ * @param {number} count @param {Kind[]} kinds @returns {Bucket[]} */
+export function buckets(count, kinds) {
+  const low = Math.min(...kinds.map((kind) => kind.ns * Math.exp(-4 * kind.spread)));
+  const high = Math.max(...kinds.map((kind) => kind.ns * Math.exp(5 * kind.spread)));
+  /** @type {Bucket[]} */
+  const found = [];
+  let before = 0;
+  let given = 0;
+  for (let from = Math.max(1, Math.floor(low)); from < high;) {
+    const coarse = before < count / 1000 || before > count - count / 1000;
+    const to = Math.max(from, Math.floor(from * (coarse ? 1.0625 : 1.0156)));
+    const share = kinds.reduce((sum, kind) => sum + kind.share / (1 + Math.exp((-1.702 * Math.log((to + 0.5) / kind.ns)) / kind.spread)), 0);
+    const upTo = Math.round(share * count);
+    if (upTo > before) {
+      found.push({ from_ns: from, to_ns: to, count: upTo - before });
+      given += upTo - before;
+      before = upTo;
+    }
+    from = to + 1;
+  }
+  const last = found.at(-1);
+  if (last) last.count += count - given;
+  return found;
+}
+
+/** The value that a share of the samples does not exceed.
+ * @param {Bucket[]} all @param {number} count @param {number} q */
+function valueAt(all, count, q) {
+  let sum = 0;
+  for (const bucket of all) {
+    sum += bucket.count;
+    if (sum >= q * count - 1e-9) return bucket.to_ns;
+  }
+  return all.at(-1)?.to_ns ?? 0;
+}
+
+/** @type {Quantile} */
+const NONE = { ns: null, low_ns: null, high_ns: null };
+
+/** @param {Bucket[]} all @param {number} count @param {number} q @param {number} blocks @returns {Quantile} */
+function quantile(all, count, q, blocks) {
+  if ((1 - q) * count < 10 - 1e-6) return NONE;
+  const ns = valueAt(all, count, q);
+  const half = 0.004 + 0.02 * q ** 40;
+  return blocks >= 6 ? { ns, low_ns: Math.round(ns * (1 - half)), high_ns: Math.round(ns * (1 + 1.4 * half)) } : { ns, low_ns: null, high_ns: null };
+}
+
+/** @param {Bucket[]} all @param {number} count @returns {Summary} */
+export function summary(all, count) {
+  if (count === 0) return { min: null, mean: null, p50: NONE, p90: NONE, p99: NONE, p999: NONE, max: null };
+  const blocks = count > 1000 ? 40 : 1;
+  const mean = all.reduce((sum, bucket) => sum + (bucket.count * (bucket.from_ns + bucket.to_ns)) / 2, 0) / count;
+  return {
+    min: all[0]?.from_ns ?? null,
+    mean: Math.round(mean * 10) / 10,
+    p50: quantile(all, count, 0.5, blocks),
+    p90: quantile(all, count, 0.9, blocks),
+    p99: quantile(all, count, 0.99, blocks),
+    p999: quantile(all, count, 0.999, blocks),
+    max: all.at(-1)?.to_ns ?? null,
+  };
+}
+
+/** @param {number} intervals @param {Summary} rtt @param {number} seed @param {{ far?: boolean, suspect?: boolean }} options @returns {Series} */
+function series(intervals, rtt, seed, { far = true, suspect = false }) {
+  const next = random(seed);
+  /** @type {Series} */
+  const made = { at_ms: [], p50_low_ns: [], p50_high_ns: [], p99_ns: [], max_ns: [], core_rtt_ns: [], clock_suspect: [] };
+  const p50 = rtt.p50.ns ?? 0;
+  const p99 = rtt.p99.ns ?? p50;
+  const max = rtt.max ?? p99;
+  for (let index = 0; index < intervals; index += 1) {
+    const away = far && Math.floor(index / (intervals / 5)) % 2 === 1;
+    const level = away ? 1.22 : 1;
+    const wide = 1 + 0.03 * next();
+    made.at_ms.push(index * 100 + (index === 0 ? 0 : Math.round(next() * 3)));
+    made.p50_low_ns.push(Math.round(p50 * level * (1 - 0.01 * next())));
+    made.p50_high_ns.push(Math.round(p50 * level * wide));
+    made.p99_ns.push(Math.round(p99 * level * (0.95 + 0.15 * next())));
+    made.max_ns.push(index === Math.floor(intervals / 3) ? max : Math.min(max, Math.round(p99 * (1.2 + 20 * next() ** 6))));
+    made.core_rtt_ns.push(index % 23 === 5 ? null : Math.round((away ? 505 : 118) * (1 + 0.05 * next())));
+    made.clock_suspect.push(suspect && index === Math.floor(intervals * 0.7));
+  }
+  return made;
+}
+
+/** @typedef {Partial<Row> & { kinds?: Kind[], intervals?: number, far?: boolean, suspect?: boolean }} RowOptions */
+
+/** @param {number} number @param {string} label @param {RowOptions} options @returns {Row} */
+export function row(number, label, { kinds = [{ share: 1, ns: 5000, spread: 0.05 }], intervals = 100, far = true, suspect = false, ...given } = {}) {
+  const count = given.count ?? 1_800_000;
+  const all = given.buckets ?? buckets(count, kinds);
+  const rtt = given.rtt ?? summary(all, count);
+  const quantiles = [0.01, 0.05, 0.1, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85];
+  for (let step = 20; step <= 120; step += 1) quantiles.push(1 - 10 ** (-step / 20));
+  return {
+    number,
+    record: 1,
+    path: `${label.split(",")[0]}/${label.split(",")[0]}`,
+    label,
+    origin: "measured",
+    request_bytes: 64,
+    reply_bytes: 64,
+    flows: 1,
+    outstanding: 1,
+    pace_per_s: null,
+    count,
+    lost: 0,
+    transactions_per_s: rtt.mean === null ? 0 : Math.round(1e10 / rtt.mean) / 10,
+    rtt,
+    turnaround: count === 0 ? null : { ...rtt, min: 10, mean: 14.2, p50: { ns: 13, low_ns: 13, high_ns: 14 }, p90: NONE, p99: NONE, p999: NONE, max: 60_000 },
+    cpu_client_ns: rtt.mean,
+    cpu_server_ns: rtt.mean === null ? null : rtt.mean * 0.98,
+    floor_ns: null,
+    percentiles: quantiles.filter((q) => (1 - q) * count >= 10 - 1e-6).map((q) => ({ q, ns: valueAt(all, count, q) })),
+    buckets: all,
+    series: series(count === 0 ? 0 : intervals, rtt, number * 7919 + 1, { far, suspect }),
+    warnings: [],
+    ...given,
+  };
+}
+
+/** @param {number} number @param {Partial<RecordGiven>} options @returns {RecordGiven} */
+export function record(number, options = {}) {
+  return {
+    number,
+    name: `2026112${number}-101500-ab${number}`,
+    schema: "hairpin.run/1",
+    tool: "hairpin 0.1.0",
+    command: "hairpin ping --link veth --path udp:spin --path 'tcp:quickack=on' --sizes 64..4096x4",
+    started: "2026-11-22T01:15:00Z",
+    link: "veth, mtu 1500",
+    clock: "tsc, 19.1 ns of every RTT",
+    ended: null,
+    warnings: [],
+    ...options,
+  };
+}
+
+/** Kinds of a path in steady state: the bulk, the far state of the cores, the scheduler, a stall.
+ * @param {number} ns @returns {Kind[]} */
+function kinds(ns) {
+  return [
+    { share: 0.78, ns, spread: 0.025 },
+    { share: 0.2092, ns: ns * 1.22, spread: 0.03 },
+    { share: 0.01, ns: ns * 1.6, spread: 0.12 },
+    { share: 0.0007, ns: 45_000 + 2 * ns, spread: 0.35 },
+    { share: 0.0001, ns: 700_000 + 2 * ns, spread: 0.4 },
+  ];
+}
+
+const SIZES = [64, 256, 1024, 4096];
+
+/** Five paths over four sizes, with all parts.
+ * @returns {View} */
+export function full() {
+  /** @type {[string, number, number][]} */
+  const paths = [
+    ["niq:spin", 502, 0.1],
+    ["packet:spin", 2405, 0.16],
+    ["udp:spin", 3799, 0.31],
+    ["tcp:spin", 6011, 0.42],
+    ["udp:block", 54_300, 0.6],
+  ];
+  /** @type {Row[]} */
+  const rows = [];
+  /** @type {Curve[]} */
+  const curves = [];
+  for (const [label, base, perByte] of paths) {
+    const first = rows.length + 1;
+    for (const size of SIZES) {
+      const jump = size > 1448 && label.startsWith("tcp") ? 420 : 0;
+      const ns = base + perByte * size + jump;
+      rows.push(
+        row(rows.length + 1, `${label}, ${size} B`, {
+          kinds: kinds(ns),
+          origin: label === "niq:spin" ? "emulated" : "measured",
+          request_bytes: size,
+          reply_bytes: size,
+          count: Math.round(4e9 / ns),
+          floor_ns: [260 + 0.05 * size, 300 + 0.05 * size],
+          suspect: label === "tcp:spin" && size === 64,
+          warnings:
+            label === "udp:block"
+              ? [
+                  {
+                    code: "deep-idle",
+                    message:
+                      "the client blocks, and its core may enter idle state haltpoll idle; that wake-up is inside every RTT: compare with :spin, or hold /dev/cpu_dma_latency at 0",
+                  },
+                ]
+              : [
+                  {
+                    code: "core-states",
+                    message:
+                      "the two cores moved: a cache line took 118 ns there and back at best, 530 ns at worst, as when a hypervisor moves a virtual CPU; compare only blocks with like core_rtt_ns",
+                  },
+                ],
+        }),
+      );
+    }
+    const line = {
+      from_bytes: 64,
+      to_bytes: 4096,
+      base_ns: { value: base, low: base * 0.97, high: base * 1.03 },
+      ns_per_byte: { value: perByte, low: perByte * 0.9, high: perByte * 1.1 },
+    };
+    curves.push({
+      record: 1,
+      label,
+      rows: SIZES.map((_, index) => first + index),
+      fit: label.startsWith("tcp")
+        ? {
+            line: { ...line, to_bytes: 1024 },
+            step: { after_bytes: 1024, by_bytes: 4096, jump_ns: { value: 420, low: 380, high: 460 } },
+            above: { ...line, from_bytes: 4096, base_ns: { value: base + 420, low: base + 300, high: base + 540 } },
+            residual: 0.006,
+          }
+        : { line, step: null, above: null, residual: 0.004 },
+    });
+  }
+  return {
+    tool: "hairpin 0.1.0",
+    made: "2026-11-22T02:00:00Z",
+    summary: [
+      "At 64 bytes niq:spin is fastest, RTT p50 513 ns (emulated); of the kernel's sockets it is udp:spin with 3.82 us.",
+      "The floor of this link is 369 to 409 ns (derived); 3.4 us of udp:spin are above it, most of them in the send call.",
+      "Try: keep the two cores together; 21 % of the round trips met cores far apart.",
+    ],
+    records: [
+      record(1),
+      record(2, { schema: "hairpin.explain/1", command: "hairpin explain --link veth --path udp:block", name: "20261122-102000-cd2" }),
+      record(3, {
+        schema: "hairpin.compare/1",
+        command: "hairpin compare --link veth -- udp:spin -- udp:spin --knob napi_threaded=on",
+        name: "20261122-103000-ef3",
+      }),
+    ],
+    rows,
+    curves,
+    breakdowns: [breakdown()],
+    comparisons: [
+      comparison({ arm: "udp:spin, napi_threaded=on", verdict: "slower", ratio: 1.084 }),
+      comparison({ arm: "udp:busy-poll", verdict: "unclear", ratio: 1.004 }),
+      comparison({ arm: "packet:spin", verdict: "faster", ratio: 0.633 }),
+    ],
+    facts: [
+      { name: "kernel_release", values: ["6.18.5", "6.12.63"], differs: true },
+      { name: "napi_threaded", values: ["0", "1"], differs: true },
+      { name: "isolated_cpus", values: [null, "2-3"], differs: true },
+      { name: "hypervisor", values: ["kvm", "kvm"], differs: false },
+      { name: "timer_hz", values: ["1000", "1000"], differs: false },
+      { name: "clocksource", values: ["tsc", "tsc"], differs: false },
+      { name: "rx_usecs", values: [null, null], differs: false },
+    ],
+    hosts: ["client of 1", "server of 1"],
+    published: published(),
+  };
+}
+
+/** @returns {Published[]} */
+export function published() {
+  return [
+    {
+      name: "sniffer10g, 10G NIC with user-level driver",
+      what: "RTT mean",
+      derived: false,
+      source: "the vendor's data sheet, table 2",
+      points: [
+        [64, 2560],
+        [256, 3100],
+        [1024, 5200],
+      ],
+    },
+    {
+      name: "kernel driver, 10G",
+      what: "RTT/2 mean x 2",
+      derived: true,
+      source: "sockperf tables, page 4",
+      points: [
+        [64, 17_200],
+        [1024, 19_800],
+      ],
+    },
+  ];
+}
+
+/** @param {Partial<Breakdown>} options @returns {Breakdown} */
+export function breakdown(options = {}) {
+  /** @type {[string, string, string, number, number][]} */
+  const parts = [
+    ["send call", "client", "request", 1120, 1450],
+    ["qdisc", "client", "request", 210, 240],
+    ["driver + softirq", "client", "request", 640, 900],
+    ["stack", "server", "request", 520, 610],
+    ["wake-up", "server", "request", 21_300, 148_000],
+    ["run queue", "server", "request", 1800, 22_100],
+    ["receive + return", "server", "request", 450, 480],
+    ["turn-around", "server", "", 13, 14],
+    ["send call", "server", "reply", 1180, 1300],
+    ["stack", "client", "reply", 530, 600],
+    ["wake-up", "client", "reply", 22_400, 61_000],
+    ["receive + return", "client", "reply", 440, 470],
+    ["observer", "", "", 1340, 1340],
+    ["residual", "", "", -12, 35],
+  ];
+  const stages = parts.map(
+    ([name, side, direction, typical, slow]) =>
+      /** @type {Stage} */ ({ name, side, direction, typical_ns: typical, slow_ns: slow, p50_ns: typical < 0 ? null : typical, p99_ns: slow }),
+  );
+  return {
+    record: 2,
+    label: "udp:block",
+    origin: "measured",
+    request_bytes: 64,
+    untraced_count: 90_210,
+    untraced_p50_ns: 50_100,
+    traced_p50_ns: 51_800,
+    typical_count: 18_000,
+    typical_ns: stages.reduce((sum, stage) => sum + stage.typical_ns, 0),
+    slow_count: 902,
+    slow_ns: stages.reduce((sum, stage) => sum + stage.slow_ns, 0),
+    stages,
+    causes: [
+      { cause: "deep idle", who: "cpu 1", count: 611, lost_ns: 91_000_000, advice: "hold /dev/cpu_dma_latency at 0, or spin" },
+      { cause: "another task", who: "kworker/1:2", count: 140, lost_ns: 12_400_000, advice: "use a quiet core: --cpu" },
+    ],
+    warnings: [],
+    ...options,
+  };
+}
+
+/** @param {{ arm: string, verdict: string, ratio: number }} arm @returns {Comparison} */
+export function comparison({ arm, verdict, ratio }) {
+  /** @param {string} figure @param {number} of @param {number} value @param {number} half */
+  const of = (figure, of, value, half) => ({ figure, against: of, value: of * value, ratio: value, low: value * (1 - half), high: value * (1 + half) });
+  return {
+    record: 3,
+    against: "udp:spin",
+    arm,
+    verdict,
+    figure: "p50",
+    sentence: `RTT p50 is ${ratio} times that of udp:spin; a difference of 2 % would matter.`,
+    ratios: [
+      of("p50", 3820, ratio, 0.008),
+      of("p99", 5100, ratio * 1.02, 0.03),
+      { figure: "p99.9", against: 58_000, value: null, ratio: null, low: null, high: null },
+      of("rate", 248_552, 1 / ratio, 0.01),
+      of("cpu", 8244, ratio, 0.01),
+    ],
+    interleaved: verdict !== "unclear",
+    margin: 0.02,
+    confidence: 0.95,
+  };
+}
+
+/** A view without anything but its record.
+ * @param {Partial<View>} options @returns {View} */
+export function bare(options = {}) {
+  return {
+    tool: "hairpin 0.1.0",
+    made: "2026-11-22T02:00:00Z",
+    summary: [],
+    records: [record(1)],
+    rows: [],
+    curves: [],
+    breakdowns: [],
+    comparisons: [],
+    facts: [],
+    hosts: [],
+    published: [],
+    ...options,
+  };
+}
+
+/** A run that ended after its first round trip: one sample supports no quantile.
+ * @returns {View} */
+export function oneSample() {
+  const all = [{ from_ns: 74_303, to_ns: 74_303, count: 1 }];
+  const only = row(1, "tcp:block", {
+    count: 1,
+    buckets: all,
+    intervals: 1,
+    rtt: { ...summary(all, 1), mean: 74_303 },
+    turnaround: null,
+    cpu_client_ns: null,
+    cpu_server_ns: null,
+  });
+  only.series.p50_low_ns = [null];
+  only.series.p50_high_ns = [null];
+  only.series.p99_ns = [null];
+  return bare({ rows: [only], summary: ["One round trip was measured: too few for any percentile."] });
+}
+
+/** @returns {View} */
+export function billion() {
+  return bare({ rows: [row(1, "memory:spin", { count: 1_000_000_000, kinds: kinds(536), intervals: 240 })] });
+}
+
+/** Two hundred rows without curves, as of a sweep.
+ * @returns {View} */
+export function many() {
+  const next = random(42);
+  const rows = Array.from({ length: 200 }, (_, index) =>
+    row(index + 1, `udp:spin, cell ${index + 1}`, {
+      kinds: kinds(3000 * 12 ** next()),
+      intervals: 240,
+      request_bytes: index % 2 ? 64 : 1024,
+      reply_bytes: index % 2 ? 64 : 1024,
+      count: 900_000,
+    }),
+  );
+  return bare({ rows, summary: ["Two hundred rows."] });
+}
+
+/** What another host could have put into every text.
+ * @returns {View} */
+export function hostile() {
+  const evil = [
+    "</script><script>window.broken = 1</script>",
+    "<img src=x onerror='window.broken = 2'>",
+    '" onmouseover="window.broken = 3',
+    "<!--<script>",
+    '=HYPERLINK("http://192.0.2.1")',
+    "${window.broken = 4} `'\"&amp;&lt;",
+    "\u202eevil\u2028\u2029",
+    "x".repeat(4000),
+    "__proto__",
+    "javascript:window.broken=5",
+  ];
+  const at = (/** @type {number} */ index) => /** @type {string} */ (evil[index % evil.length]);
+  const view = full();
+  view.tool = at(0);
+  view.summary = evil;
+  view.hosts = [at(0), at(1)];
+  view.records.forEach((each, index) =>
+    Object.assign(each, {
+      name: at(index),
+      command: at(index + 1),
+      link: at(index + 2),
+      clock: at(index + 3),
+      ended: at(index + 4),
+      warnings: [{ code: at(index), message: at(index + 1) }],
+    }),
+  );
+  view.rows.forEach((each, index) =>
+    Object.assign(each, { label: `${at(index)} ${index}`, path: at(index + 1), warnings: [{ code: at(index + 2), message: at(index + 3) }] }),
+  );
+  view.curves.forEach((each, index) => (each.label = at(index)));
+  view.breakdowns.forEach((each) => {
+    each.label = at(0);
+    each.stages.forEach((stage, index) => Object.assign(stage, { name: at(index), side: at(index + 1), direction: at(index + 2) }));
+    each.causes.forEach((cause, index) => Object.assign(cause, { cause: at(index), who: at(index + 1), advice: at(index + 2) }));
+  });
+  view.comparisons.forEach((each, index) =>
+    Object.assign(each, { arm: at(index), against: at(index + 1), sentence: at(index + 2), verdict: at(index + 8), figure: at(index) }),
+  );
+  view.facts.forEach((fact, index) => Object.assign(fact, { name: at(index), values: [at(index + 1), at(index + 2)] }));
+  view.published.forEach((each, index) => Object.assign(each, { name: at(index), what: at(index + 1), source: at(index + 2) }));
+  return view;
+}
+
+/** A pseudo-element of the type check: every fixture is a View.
+ * @type {Record<string, () => View>} */
+export const FIXTURES = { full, bare, oneSample, billion, many, hostile };

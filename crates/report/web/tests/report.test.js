@@ -1,0 +1,459 @@
+// The built page in a browser: what it shows against the data, the selection, hostile texts, accessibility, phone, paper.
+
+import assert from "node:assert/strict";
+import { readFileSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, test } from "node:test";
+import { pathToFileURL } from "node:url";
+
+import * as fixtures from "./fixtures.js";
+import { PAGE, SLOT, charted, drawAll, figure, open, program, report, stop, tableOf } from "./page.js";
+
+/** @import { Page } from "playwright-core" */
+/** @import { View } from "../src/view.ts" */
+
+// Where a browser must be there is no skip: the first test fails and says what to install.
+const must = process.env.HAIRPIN_MUST_RUN === "1";
+const skip = program() === null && !must ? "no chromium on this host; install the package chromium" : false;
+after(stop);
+
+/** @param {string} name @param {() => Promise<void>} body */
+const browser = (name, body) => test(name, { skip }, body);
+
+/** @param {number[]} numbers */
+const sorted = (numbers) => [...numbers].sort((a, b) => a - b);
+
+/** @param {View} view */
+const numbers = (view) => view.rows.map((row) => row.number);
+
+test("the page is one small file with one place for the data", () => {
+  const page = readFileSync(PAGE, "utf8");
+  assert.equal(page.split(SLOT).length, 2);
+  assert.equal(page.match(/<script/g)?.length, 2);
+  assert.doesNotMatch(page.replace(SLOT, ""), /(src|href)="(?!data:|#)/, "nothing is loaded from elsewhere");
+  assert.ok(statSync(PAGE).size < 200_000, `${statSync(PAGE).size} bytes`);
+});
+
+test("a report of 20 rows with histograms is below 600 kB", () => {
+  const size = Buffer.byteLength(report(fixtures.full()));
+  assert.equal(fixtures.full().rows.length, 20);
+  assert.ok(size < 600_000, `${size} bytes`);
+});
+
+browser("a full report: all sections in their order, nothing fetched, nothing complained of", async () => {
+  const view = fixtures.full();
+  const { page, complaints, requests, file, close } = await open(view);
+  assert.deepEqual(await page.locator("main section").evaluateAll((sections) => sections.map((section) => section.id)), [
+    "summary",
+    "rtt",
+    "sizes",
+    "percentiles",
+    "distribution",
+    "time",
+    "heat",
+    "stages",
+    "comparison",
+    "hosts",
+    "reproduce",
+    "method",
+  ]);
+  for (const sentence of view.summary) assert.ok(await page.getByText(sentence, { exact: true }).isVisible());
+  assert.deepEqual(
+    await page.locator("pre code").allTextContents(),
+    view.records.map((record) => record.command),
+  );
+  // The icon is an address of no bytes.
+  assert.deepEqual(
+    requests.filter((url) => !url.startsWith("data:")),
+    [pathToFileURL(file).href],
+  );
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("figures in the tables are those of the JSON", async () => {
+  const view = fixtures.full();
+  const { page, close } = await open(view, { fragment: "#percentiles=p50,p90,p99,p99.9,max" });
+  const rtt = await tableOf(page, "rtt");
+  assert.equal(rtt.rows.length, view.rows.length);
+  /** @param {string[]} row @param {string} head */
+  const cell = (row, head) => figure(row[rtt.heads.indexOf(head)]);
+  for (const row of view.rows) {
+    const line = rtt.rows.find((cells) => cells[0] === row.label);
+    assert.ok(line, row.label);
+    assert.equal(line[rtt.heads.indexOf("origin")], row.origin);
+    const found = ["request B", "samples", "RTT min ns", "RTT p50 ns", "RTT p90 ns", "RTT p99 ns", "RTT p99.9 ns", "RTT max ns", "RTT mean ns"].map((head) =>
+      cell(line, head),
+    );
+    assert.deepEqual(found, [
+      row.request_bytes,
+      row.count,
+      row.rtt.min,
+      row.rtt.p50.ns,
+      row.rtt.p90.ns,
+      row.rtt.p99.ns,
+      row.rtt.p999.ns,
+      row.rtt.max,
+      row.rtt.mean,
+    ]);
+    const at = rtt.heads.indexOf("RTT p50 ns");
+    assert.deepEqual([figure(line[at + 1]), figure(line[at + 2])], [row.rtt.p50.low_ns, row.rtt.p50.high_ns]);
+  }
+  const percentiles = await tableOf(page, "percentiles");
+  for (const row of view.rows) {
+    const line = percentiles.rows.find((cells) => cells[0] === row.label) ?? [];
+    for (const [head, q] of /** @type {[string, number][]} */ ([
+      ["p50 ns", 0.5],
+      ["p99.9 ns", 0.999],
+      ["p99.99 ns", 0.9999],
+      ["p99.999 ns", 0.99999],
+    ])) {
+      assert.equal(
+        figure(line[percentiles.heads.indexOf(head)]),
+        row.percentiles.find((point) => Math.abs(point.q - q) < 1e-9)?.ns ?? null,
+        `${row.label} ${head}`,
+      );
+    }
+  }
+  const stages = await tableOf(page, "stages");
+  const [breakdown] = view.breakdowns;
+  assert.deepEqual(
+    stages.rows.map((cells) => [cells[1], figure(cells[4]), figure(cells[5])]),
+    breakdown?.stages.map((stage) => [stage.name, stage.typical_ns, stage.slow_ns]),
+  );
+  const ratios = await tableOf(page, "comparison");
+  assert.deepEqual(
+    ratios.rows.map((cells) => figure(cells[7])),
+    view.comparisons.flatMap((each) => each.ratios.map((of) => (of.ratio === null ? null : Number(of.ratio.toFixed(4))))),
+  );
+  await close();
+});
+
+browser("the copy button gives every figure as CSV", async () => {
+  const view = fixtures.full();
+  const { page, close } = await open(view, { permissions: ["clipboard-read", "clipboard-write"] });
+  /** @param {string} id */
+  const csv = async (id) => {
+    await page.locator(`#${id} .copy`).first().click();
+    return (await page.evaluate(() => navigator.clipboard.readText())).trimEnd().split("\n");
+  };
+  const rtt = await csv("rtt");
+  assert.equal(rtt.length, 1 + view.rows.length);
+  assert.match(rtt[0] ?? "", /^label,origin,request_bytes,.*rtt_p50_ns,rtt_p50_low_ns/);
+  const column = (rtt[0] ?? "").split(",").indexOf("rtt_p50_ns");
+  assert.deepEqual(
+    sorted(rtt.slice(1).map((line) => Number(line.replace(/"[^"]*"/g, "").split(",")[column]))),
+    sorted(view.rows.map((row) => row.rtt.p50.ns ?? -1)),
+  );
+  assert.equal((await csv("heat")).length, 1 + view.rows.reduce((sum, row) => sum + row.buckets.length, 0));
+  assert.equal((await csv("time")).length, 1 + view.rows.reduce((sum, row) => sum + row.series.at_ms.length, 0));
+  assert.equal((await csv("percentiles")).length, 1 + view.rows.reduce((sum, row) => sum + row.percentiles.length, 0));
+  assert.equal((await csv("hosts")).length, 1 + view.facts.length);
+  await page.locator("#reproduce .copy").first().click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), view.records[0]?.command);
+  await close();
+});
+
+browser("one selection filters all charts and tables, and the address keeps it", async () => {
+  const view = fixtures.full();
+  const { page, complaints, close } = await open(view);
+  const everything = await charted(page);
+  for (const id of ["rtt", "sizes", "percentiles", "distribution", "heat"]) assert.deepEqual(everything[id], numbers(view), id);
+  assert.equal(everything.time?.length, 12, "panels beyond the first are drawn when asked for");
+
+  // A size: five rows of twenty.
+  for (const size of ["256", "1024", "4096"]) await page.locator(`#filter-sizes input[value="${size}"]`).uncheck();
+  await drawAll(page);
+  const ofSize = view.rows.filter((row) => row.request_bytes === 64).map((row) => row.number);
+  for (const [id, rows] of Object.entries(await charted(page))) assert.deepEqual(rows, ofSize, id);
+  assert.equal(new URL(page.url()).hash, "#sizes=64");
+
+  // A row less.
+  await page.locator(`#filter-rows input[value="${ofSize[0]}"]`).uncheck();
+  await drawAll(page);
+  for (const [id, rows] of Object.entries(await charted(page))) assert.deepEqual(rows, ofSize.slice(1), id);
+  for (const id of ["rtt", "percentiles", "distribution", "time", "heat"]) {
+    assert.deepEqual(sorted((await tableOf(page, id)).rows.map((cells) => view.rows.find((row) => row.label === cells[0])?.number ?? -1)), ofSize.slice(1), id);
+  }
+  assert.ok(await page.locator("summary", { hasText: "(4 of 20 rows shown)" }).isVisible());
+
+  // A percentile less: its column, its mark and its panel go.
+  await page.locator('#filter-percentiles input[value="p99"]').uncheck();
+  await drawAll(page);
+  assert.ok(!(await tableOf(page, "rtt")).heads.includes("RTT p99 ns"));
+  assert.ok(!(await tableOf(page, "stages")).heads.includes("p99 ns"));
+  assert.ok(!(await tableOf(page, "comparison")).rows.some((cells) => cells[3] === "p99"));
+  assert.deepEqual(await page.locator("#sizes .panel h3").allTextContents(), ["RTT p50", "RTT p99.9", "RTT max"]);
+  assert.equal(new URL(page.url()).hash, "#rows=2-20&sizes=64&percentiles=p50,p99.9,max");
+
+  // The address alone brings the same view.
+  const other = await open(view, { fragment: new URL(page.url()).hash });
+  assert.deepEqual(await charted(other.page), await charted(page));
+  assert.ok(!(await other.page.locator('#filter-percentiles input[value="p99"]').isChecked()));
+  await other.close();
+
+  // Back and forth by address, and to a section.
+  await page.evaluate(() => (location.hash = "#rows=5&at=heat"));
+  await page.waitForFunction(() => document.querySelector("#heat")?.getAttribute("data-rows") === "5");
+  await drawAll(page);
+  assert.deepEqual((await charted(page)).percentiles, [5]);
+  await page.getByRole("button", { name: "reset the selection" }).click();
+  await drawAll(page);
+  assert.deepEqual((await charted(page)).heat, numbers(view));
+  assert.equal(new URL(page.url()).hash, "");
+
+  await page.getByRole("button", { name: "none of the listed rows" }).click();
+  await drawAll(page);
+  for (const [id, rows] of Object.entries(await charted(page))) assert.deepEqual(rows, [], id);
+  assert.equal(await page.locator(".nothing").first().textContent(), "No row is selected.");
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("the list of rows narrows down, and all and none act on what is listed", async () => {
+  const view = fixtures.full();
+  const { page, close } = await open(view);
+  await page.getByRole("searchbox").fill("tcp 64");
+  assert.equal(await page.locator("#filter-rows label:visible").count(), 1);
+  await page.getByRole("button", { name: "none of the listed rows" }).click();
+  await drawAll(page);
+  const tcp = view.rows.find((row) => row.label === "tcp:spin, 64 B")?.number;
+  assert.deepEqual(
+    (await charted(page)).heat,
+    numbers(view).filter((number) => number !== tcp),
+  );
+  await close();
+});
+
+browser("published figures are off until chosen, and drawn differently", async () => {
+  const view = fixtures.full();
+  const { page, close } = await open(view);
+  assert.equal(await page.locator(".lane.published").count(), 0);
+  await page.locator("#filter-published input").first().check();
+  await drawAll(page);
+  assert.equal(new URL(page.url()).hash, "#published=1");
+  assert.deepEqual(await page.locator(".lane.published .lane-figure").allTextContents(), ["2.56 us", "3.10 us", "5.20 us"]);
+  assert.match((await page.locator("#sizes .legend").textContent()) ?? "", /sniffer10g.*published: the vendor's data sheet, table 2/);
+  const rows = (await tableOf(page, "sizes")).rows.filter((cells) => cells[1] === "published");
+  assert.equal(rows.length, 3);
+  await close();
+});
+
+browser("charts show ink where data is", async () => {
+  const { page, close } = await open(fixtures.full());
+  // Distinct colours in each canvas: axes alone have few, lines of several paths have more.
+  const colours = await page.locator("canvas").evaluateAll((all) =>
+    all.map((canvas) => {
+      const image = /** @type {HTMLCanvasElement} */ (canvas);
+      const { data } = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d")).getImageData(0, 0, image.width, image.height);
+      const seen = new Set();
+      for (let at = 0; at < data.length; at += 4)
+        if ((data[at + 3] ?? 0) > 200) seen.add(((data[at] ?? 0) >> 4) * 256 + ((data[at + 1] ?? 0) >> 4) * 16 + ((data[at + 2] ?? 0) >> 4));
+      return seen.size;
+    }),
+  );
+  assert.equal(colours.length, 4 + 1 + 1 + 12);
+  for (const each of colours) assert.ok(each > 12, `${colours}`);
+  await close();
+});
+
+browser("charts are read by pointer and by keyboard", async () => {
+  const view = fixtures.bare({ rows: [fixtures.row(1, "udp:spin")] });
+  const { page, complaints, close } = await open(view);
+  const chart = page.locator("#percentiles .plot");
+  await chart.focus();
+  await page.keyboard.press("Home");
+  assert.match((await page.getByRole("status").textContent()) ?? "", /^p50: udp:spin \d/);
+  await page.keyboard.press("End");
+  const last = view.rows[0]?.percentiles.at(-1);
+  assert.ok(last);
+  const said = (await page.getByRole("status").textContent()) ?? "";
+  assert.ok(said.startsWith(`p${Number((last.q * 100).toPrecision(10))}`), said);
+  assert.ok(await chart.locator(".reading-box").isVisible());
+  await page.keyboard.press("Escape");
+  assert.ok(await chart.locator(".reading-box").isHidden());
+  await chart.hover({ position: { x: 400, y: 150 } });
+  assert.ok(await chart.locator(".reading-box").isVisible());
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+for (const [name, make] of Object.entries(fixtures.FIXTURES)) {
+  browser(`${name}: opens without a complaint`, async () => {
+    const { page, complaints, close } = await open(make());
+    assert.deepEqual(complaints, []);
+    assert.equal(await page.locator("main section").first().getAttribute("id"), "summary");
+    await close();
+  });
+}
+
+browser("sections without data are left out", async () => {
+  const ids = async (/** @type {View} */ view) => {
+    const { page, complaints, close } = await open(view);
+    const found = await page.locator("main section").evaluateAll((sections) => sections.map((section) => section.id));
+    const links = await page.locator("nav a").evaluateAll((all) => all.length);
+    assert.equal(links, found.length - 1, "a link for each section but the summary");
+    assert.deepEqual(complaints, []);
+    await close();
+    return found;
+  };
+  assert.deepEqual(await ids(fixtures.bare()), ["summary", "reproduce", "method"]);
+  assert.deepEqual(await ids(fixtures.bare({ records: [] })), ["summary", "method"]);
+  assert.deepEqual(await ids(fixtures.bare({ breakdowns: [fixtures.breakdown()] })), ["summary", "stages", "reproduce", "method"]);
+  assert.deepEqual(await ids(fixtures.bare({ comparisons: fixtures.full().comparisons })), ["summary", "comparison", "reproduce", "method"]);
+  const plain = fixtures.row(1, "udp", { buckets: [], percentiles: [], intervals: 0, rtt: fixtures.summary([], 0) });
+  assert.deepEqual(await ids(fixtures.bare({ rows: [plain] })), ["summary", "rtt", "reproduce", "method"]);
+});
+
+browser("one sample: blanks, no zero", async () => {
+  const { page, close } = await open(fixtures.oneSample());
+  const { heads, rows } = await tableOf(page, "rtt");
+  const cell = (/** @type {string} */ head) => rows[0]?.[heads.indexOf(head)];
+  assert.deepEqual([cell("RTT p50 ns"), cell("RTT p99 ns"), cell("RTT max ns"), cell("samples")], ["", "", "74,303", "1"]);
+  await close();
+});
+
+browser("10^9 samples are counted to the last", async () => {
+  const { page, close } = await open(fixtures.billion());
+  const { heads, rows } = await tableOf(page, "rtt");
+  assert.equal(rows[0]?.[heads.indexOf("samples")], "1,000,000,000");
+  assert.match((await page.locator("#rtt figcaption").textContent()) ?? "", / 1,000,000,000 samples/);
+  await close();
+});
+
+browser("the bare template says that it holds no report", async () => {
+  const { page, complaints, close } = await open(null, { drawn: false });
+  assert.equal(await page.locator("h1").textContent(), "No report");
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("texts of another host stay texts", async () => {
+  const view = fixtures.hostile();
+  const { page, complaints, close } = await open(view, { fragment: "#published=1,2&percentiles=p50,p90,p99,p99.9,max" });
+  for (const id of await page.locator("section.figure").evaluateAll((sections) => sections.map((section) => section.id))) await tableOf(page, id);
+  await page.locator("#hosts details.table").evaluateAll((all) => all.forEach((each) => each.setAttribute("open", "")));
+  await page.locator("#percentiles .plot").hover({ position: { x: 400, y: 150 } });
+  assert.equal(await page.evaluate(() => /** @type {any} */ (window).broken), undefined);
+  assert.equal(await page.locator("img, main script, iframe, object, embed").count(), 0);
+  assert.equal(await page.locator("main [onerror], main [onmouseover], aside [onmouseover]").count(), 0);
+  assert.equal(await page.locator("a:not([href^='#'])").count(), 0);
+  for (const sentence of view.summary) assert.ok((await page.locator("#summary .sentence").allTextContents()).includes(sentence));
+  assert.deepEqual(
+    await page.locator("pre code").allTextContents(),
+    view.records.map((record) => record.command),
+  );
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "a long text widens no page");
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+browser("hostile fragments leave the default", async () => {
+  const view = fixtures.full();
+  for (const fragment of [
+    "#rows=<script>window.broken=1</script>",
+    "#rows=%00&at=<img>",
+    "#%E0%A4%A",
+    `#rows=${"9".repeat(20_000)}`,
+    "#at=__proto__",
+    "#at=main&rows=99999-1",
+  ]) {
+    const { page, complaints, close } = await open(view, { fragment });
+    assert.deepEqual((await charted(page)).heat, numbers(view), fragment.slice(0, 40));
+    assert.equal(await page.evaluate(() => /** @type {any} */ (window).broken), undefined);
+    assert.deepEqual(complaints, []);
+    await close();
+  }
+});
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What axe finds, in words.
+ * @param {Page} page @returns {Promise<string[]>} */
+async function violations(page) {
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const found = await /** @type {any} */ (window).axe.run(document, { resultTypes: ["violations"] });
+    return found.violations.map(
+      (/** @type {any} */ each) =>
+        `${each.id}: ${each.nodes
+          .map((/** @type {any} */ node) => `${node.target} ${node.failureSummary}`)
+          .slice(0, 3)
+          .join(" | ")}`,
+    );
+  });
+}
+
+for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
+  for (const [device, width] of /** @type {const} */ ([
+    ["desktop", 1280],
+    ["phone", 390],
+  ])) {
+    browser(`${colorScheme}, ${device}: accessible, and as wide as the screen`, async () => {
+      const { page, complaints, close } = await open(fixtures.full(), { colorScheme, viewport: { width, height: 844 }, fragment: "#published=1" });
+      await page.locator("details").evaluateAll((all) => all.forEach((each) => each.setAttribute("open", "")));
+      await drawAll(page);
+      assert.deepEqual(await violations(page), []);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page scrolls down only");
+      assert.deepEqual(complaints, []);
+      await close();
+    });
+  }
+}
+
+browser("the keyboard reaches filters, charts, tables and buttons", async () => {
+  const { page, close } = await open(fixtures.full());
+  const reached = new Set();
+  for (let presses = 0; presses < 140; presses += 1) {
+    await page.keyboard.press("Tab");
+    reached.add(
+      await page.evaluate(() => {
+        const at = document.activeElement;
+        return at?.classList.contains("plot")
+          ? "plot"
+          : at?.classList.contains("scroll")
+            ? "table"
+            : at?.classList.contains("copy")
+              ? "copy"
+              : (at?.tagName.toLowerCase() ?? "");
+      }),
+    );
+  }
+  for (const kind of ["a", "input", "summary", "plot", "table", "copy", "button"]) assert.ok(reached.has(kind), `${kind}: ${[...reached]}`);
+  await close();
+});
+
+browser("paper: light, all charts, no filters", async () => {
+  const { page, complaints, close } = await open(fixtures.full(), { colorScheme: "dark", drawn: false });
+  const pdf = await page.pdf({ format: "A4", printBackground: true });
+  assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
+  assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
+  assert.deepEqual(
+    await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
+    new Array(8).fill("true"),
+  );
+  await page.emulateMedia({ media: "print" });
+  assert.ok(await page.locator("aside").isHidden());
+  assert.ok(await page.locator(".shown").isVisible());
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+// A benchmark rather than a timed test: the figure is said, and only a page that hangs fails.
+browser("200 rows open", async () => {
+  const { page, complaints, close } = await open(fixtures.many(), { drawn: false });
+  await page.waitForFunction(() => document.getElementById("rtt")?.dataset.drawn === "true");
+  const first = await page.evaluate(() => {
+    const [navigation] = performance.getEntriesByType("navigation");
+    return { loaded: /** @type {PerformanceNavigationTiming} */ (navigation).loadEventEnd, drawn: performance.now() };
+  });
+  console.log(
+    `200 rows, ${(Buffer.byteLength(report(fixtures.many())) / 1e6).toFixed(1)} MB: loaded after ${first.loaded.toFixed(0)} ms, first chart seen drawn by ${first.drawn.toFixed(0)} ms`,
+  );
+  assert.ok(first.loaded < 20_000, `${first.loaded} ms`);
+  await drawAll(page);
+  assert.equal((await charted(page)).rtt?.length, 200);
+  assert.equal((await charted(page)).percentiles?.length, 200);
+  assert.deepEqual(complaints, []);
+  await close();
+});
