@@ -13,8 +13,14 @@ const DIGITS: i32 = 8;
 const ZERO: f64 = 0.08;
 /// What the rarest quantile that a plot shows leaves beyond it.
 const RAREST: f64 = 1e-12;
-/// Mantissas of ticks, the fewest first.
-const MANTISSAS: [&[u32]; 3] = [&[1], &[1, 2, 5], &[1, 2, 3, 4, 5, 6, 7, 8, 9]];
+/// Mantissas of ticks in tenths, the fewest first; denser ones are tried until there are enough.
+const MANTISSAS: [&[u32]; 4] = [
+    &[10],
+    &[10, 20, 50],
+    &[10, 20, 30, 40, 50, 60, 70, 80, 90],
+    &[10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90],
+];
+const ENOUGH: usize = 4;
 
 /// Where values lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,7 +93,7 @@ impl Axis {
         let mut best = ticks(MANTISSAS[0]);
         for mantissas in &MANTISSAS[1..] {
             let denser = ticks(mantissas);
-            if denser.len() <= most {
+            if best.len() < ENOUGH && denser.len() <= most {
                 best = denser;
             }
         }
@@ -138,8 +144,9 @@ fn nines(q: f64) -> f64 {
     -(1.0 - q.clamp(0.0, 1.0)).max(RAREST).log10()
 }
 
-/// `mantissa` × 10^`decade` ns as a tick in us, without what arithmetic adds to it.
-fn tick(mantissa: u32, decade: i32) -> Tick {
+/// `tenths` / 10 × 10^`decade` ns as a tick in us, without what arithmetic adds to it.
+fn tick(tenths: u32, decade: i32) -> Tick {
+    let (mantissa, decade) = if tenths.is_multiple_of(10) { (tenths / 10, decade) } else { (tenths, decade - 1) };
     let value = f64::from(mantissa) * 10f64.powi(decade);
     let label = match decade - 3 {
         us if us >= DIGITS => format!("{mantissa}e{us}"),
@@ -169,6 +176,8 @@ mod tests {
         assert_eq!(labels(&decades.time_ticks(6)), ["0.1", "1", "10", "100"]);
         let narrow = Axis::times([4_883.0, 5_959.0].into_iter());
         assert_eq!(labels(&narrow.time_ticks(6)), ["4", "5", "6", "7"]);
+        let between = Axis::times([10_350.0, 18_800.0].into_iter());
+        assert_eq!(labels(&between.time_ticks(9)), ["10", "12", "14", "16", "18", "20"]);
         assert!(labels(&Axis::times([1.0, 1e15].into_iter()).time_ticks(5)).len() <= 5);
         assert_eq!(labels(&Axis::times(std::iter::empty()).time_ticks(5)), ["1", "2", "5", "10"]);
     }

@@ -145,12 +145,8 @@ fn hosts(view: &View) -> Vec<String> {
     let Some((differ, said)) = words::hosts(view) else { return Vec::new() };
     let mut text = heading("What differs between the hosts");
     if !differ.is_empty() {
-        let heads: Vec<String> = std::iter::once("fact".into()).chain(view.hosts.iter().map(|host| clean(host))).collect();
-        let cells = differ.into_iter().map(|mut cells| {
-            cells.resize(heads.len(), "not known".into());
-            cells
-        });
-        text.extend(lines(&heads, heads.len(), cells));
+        let heads = ["fact", "values (hosts)"].map(String::from);
+        text.extend(lines(&heads, 2, differ.into_iter().map(|(fact, values)| vec![fact, values])));
         text.push(String::new());
     }
     text.push(said);

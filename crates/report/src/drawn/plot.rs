@@ -11,6 +11,8 @@ use crate::view::{Curve, Percentile, Row, View};
 
 /// More lines than this cannot be told apart.
 const MOST_LINES: usize = 12;
+/// A published figure is drawn if it is no further than so many times from what was measured.
+const NEAR: f64 = 8.0;
 /// How many colours and how many marks there are.
 pub(super) const COLOURS: usize = 7;
 pub(super) const MARKS: usize = 7;
@@ -74,8 +76,9 @@ pub(super) struct Point {
 }
 
 /// The least that physics allows: lower and upper end over x.
-#[derive(Clone, PartialEq)]
 pub(super) struct Floor {
+    /// The lines that it belongs to; empty if to all of them.
+    of: Vec<String>,
     pub(super) points: Vec<(f64, [f64; 2])>,
 }
 
@@ -131,7 +134,12 @@ impl Floor {
     pub(super) fn words(&self) -> String {
         let ends = |end: fn(f64, f64) -> f64, from: f64| self.points.iter().flat_map(|(_, ns)| *ns).fold(from, end);
         let (low, high) = (us_signed(ends(f64::min, f64::INFINITY)), us_signed(ends(f64::max, 0.0)));
-        if low == high { format!("floor {low} us") } else { format!("floor {low} to {high} us") }
+        let of = match &self.of[..] {
+            [] => String::new(),
+            [one] => format!(" of {one}"),
+            [first, more @ ..] => format!(" of {first} and {} more", more.len()),
+        };
+        if low == high { format!("floor{of} {low} us") } else { format!("floor{of} {low} to {high} us") }
     }
 
     /// Its lower end over x, and the upper one where it is another.
@@ -169,22 +177,18 @@ fn sizes(view: &View) -> Option<Plot> {
             fit_words: curve.fit.as_ref().map(fit_words),
         })
         .collect();
-    let mut floors: Vec<Floor> = Vec::new();
-    for (_, rows) in drawn {
-        let points: Vec<(f64, [f64; 2])> = rows.iter().filter_map(|(row, _)| Some((payload(row), row.floor_ns?))).collect();
-        let floor = Floor { points };
-        if !floor.points.is_empty() && !floors.contains(&floor) {
-            floors.push(floor);
-        }
-    }
-    let room = MOST_LINES - lines.len();
-    let shown: Vec<Reference> = view.published.iter().filter_map(reference).collect();
-    let unshown = shown.len().saturating_sub(room);
-    let published: Vec<Reference> = shown.into_iter().take(room).collect();
+    let floored = |rows: &[(&Row, u64)]| rows.iter().filter_map(|(row, _)| Some((payload(row), row.floor_ns?))).collect();
+    let floors = floors(lines.iter().zip(drawn).map(|(line, (_, rows))| (line.label.as_str(), floored(rows))));
     let mut sizes: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|point| point.x)).collect();
-    sizes.extend(published.iter().flat_map(|reference| reference.points.iter().map(|(bytes, _)| *bytes)));
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
+    // What was measured fills the picture: published figures far from it would leave it a corner.
+    let (low, high) =
+        times(&lines, &floors, &[]).fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), ns| (low.min(ns), high.max(ns)));
+    let near = |reference: &Reference| reference.points.iter().all(|(_, ns)| (low / NEAR..=high * NEAR).contains(ns));
+    let all: Vec<Reference> = view.published.iter().filter_map(|published| reference(published, &sizes)).collect();
+    let published: Vec<Reference> = all.into_iter().filter(near).take(MOST_LINES - lines.len()).collect();
+    let unshown = view.published.len() - published.len();
     Some(Plot {
         chart: Chart::Sizes,
         x: Axis::bytes(&sizes),
@@ -194,7 +198,7 @@ fn sizes(view: &View) -> Option<Plot> {
         lines,
         floors,
         published,
-        left_out: [more(left_out, "path is", "paths are"), more(unshown, "published figure is", "published figures are")]
+        left_out: [more(left_out, "path is", "paths are"), more(unshown, "published table is", "published tables are")]
             .into_iter()
             .flatten()
             .collect(),
@@ -226,13 +230,8 @@ fn percentiles(view: &View) -> Option<Plot> {
     };
     let lines: Vec<Line> = drawn.iter().zip(&looks).map(line).collect();
     let x = Axis::quantiles(lines.iter().flat_map(|line| line.points.iter().map(|point| point.x)));
-    let mut floors: Vec<Floor> = Vec::new();
-    for ns in drawn.iter().filter_map(|(row, _)| row.floor_ns) {
-        let floor = Floor { points: vec![(0.0, ns), (1.0, ns)] };
-        if !floors.contains(&floor) {
-            floors.push(floor);
-        }
-    }
+    let floored = |row: &Row| row.floor_ns.map_or(Vec::new(), |ns| vec![(0.0, ns), (1.0, ns)]);
+    let mut floors = floors(lines.iter().zip(&drawn).map(|(line, (row, _))| (line.label.as_str(), floored(row))));
     let unshown = if floors.len() > MOST_FLOORS { floors.len() - 1 } else { 0 };
     if unshown > 0 {
         floors.sort_by(|a, b| a.points[0].1[0].total_cmp(&b.points[0].1[0]));
@@ -269,6 +268,22 @@ fn looks(view: &View, rows: &[&Row]) -> Vec<(usize, usize)> {
     let looks: Option<Vec<(usize, usize)>> = rows.iter().map(by_path).collect();
     let apart = |looks: &Vec<(usize, usize)>| (1..looks.len()).all(|i| !looks[..i].contains(&looks[i]));
     looks.filter(apart).unwrap_or_else(|| (0..rows.len()).map(by_number).collect())
+}
+
+/// Each floor once, with the lines that it belongs to.
+fn floors<'a>(lines: impl Iterator<Item = (&'a str, Vec<(f64, [f64; 2])>)>) -> Vec<Floor> {
+    let (mut floors, mut all): (Vec<Floor>, usize) = (Vec::new(), 0);
+    for (label, points) in lines {
+        all += 1;
+        match floors.iter_mut().find(|floor| floor.points == points) {
+            Some(floor) => floor.of.push(label.into()),
+            None => floors.extend((!points.is_empty()).then(|| Floor { of: vec![label.into()], points })),
+        }
+    }
+    for floor in floors.iter_mut().filter(|floor| floor.of.len() == all) {
+        floor.of.clear();
+    }
+    floors
 }
 
 /// How many sizes of the row's path are smaller; 0 where it was measured at one size.
@@ -348,9 +363,11 @@ fn within(mut piece: Vec<(f64, f64)>, rows: &[(&Row, u64)]) -> Vec<(f64, f64)> {
     piece
 }
 
-fn reference(published: &crate::view::Published) -> Option<Reference> {
+/// A published table at payloads within the measured ones, if it has any.
+fn reference(published: &crate::view::Published, sizes: &[f64]) -> Option<Reference> {
+    let (from, to) = (sizes.first()?, sizes.last()?);
     let mut points: Vec<(f64, f64)> = published.points.iter().map(|[bytes, ns]| (bytes.round(), *ns)).collect();
-    points.retain(|(bytes, ns)| (0.0..=u64::MAX as f64).contains(bytes) && ns.is_finite() && *ns > 0.0);
+    points.retain(|(bytes, ns)| (from..=to).contains(&bytes) && ns.is_finite() && *ns > 0.0);
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     (!points.is_empty()).then(|| Reference { name: clean(&published.name), words: words::published(published), points })
 }

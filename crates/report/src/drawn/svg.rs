@@ -40,10 +40,13 @@ const BELOW: f64 = 66.0;
 const LEADING: f64 = 16.0;
 /// Columns of a line of small text over the whole width, of a label's name, and of what stands below it.
 const NOTE_COLUMNS: usize = 130;
-const NAME_COLUMNS: usize = 33;
-const DETAIL_COLUMNS: usize = 40;
+const NAME_COLUMNS: usize = 36;
+const DETAIL_COLUMNS: usize = 43;
 /// Of a label more lines than this are cut; the tooltip has all.
 const LABEL_LINES: usize = 2;
+const CUT: &str = " ...";
+/// Leaders start from ends in this last part of the plot; others would cross it, and marks tell as much.
+const LED: f64 = 0.9;
 /// Time ticks: as many as there may be.
 const TIME_TICKS: usize = 9;
 /// Room of a tick's label, in characters of the axis.
@@ -179,7 +182,7 @@ fn line(page: &mut Page, plot: &Plot, frame: &Frame, line: &Line) {
 fn labels(plot: &Plot) -> Vec<Label> {
     let text = |name: &str, details: &[&str]| {
         let mut lines: Vec<(&'static str, String)> = cut(name, NAME_COLUMNS).into_iter().map(|line| ("label", line)).collect();
-        lines.extend(details.iter().flat_map(|detail| wrap("", detail, DETAIL_COLUMNS)).map(|line| ("small", line)));
+        lines.extend(details.iter().flat_map(|detail| cut(detail, DETAIL_COLUMNS)).map(|line| ("small", line)));
         lines
     };
     let mut labels = Vec::new();
@@ -194,7 +197,7 @@ fn labels(plot: &Plot) -> Vec<Label> {
             at: 0.0,
             lines: text(&line.label, &details),
             mark: Sign::Mark(Shape::of(line.look.1), class),
-            led: true,
+            led: plot.x.at(last.x) >= LED,
             tooltip: format!("{}: {}", line.label, details.join("; ")),
         });
     }
@@ -211,7 +214,7 @@ fn labels(plot: &Plot) -> Vec<Label> {
     }
     for (i, reference) in plot.published.iter().enumerate() {
         let Some(last) = reference.points.last() else { continue };
-        let lines = text(&reference.name, &cut(&reference.words, DETAIL_COLUMNS).iter().map(String::as_str).collect::<Vec<_>>());
+        let lines = text(&reference.name, &[&reference.words]);
         labels.push(Label {
             anchor: *last,
             at: 0.0,
@@ -229,8 +232,9 @@ fn labels(plot: &Plot) -> Vec<Label> {
 fn cut(text: &str, columns: usize) -> Vec<String> {
     let mut lines = wrap("", text, columns);
     if lines.len() > LABEL_LINES {
+        lines = wrap("", text, columns - CUT.len());
         lines.truncate(LABEL_LINES);
-        lines[LABEL_LINES - 1].push_str(" ...");
+        lines[LABEL_LINES - 1].push_str(CUT);
     }
     lines
 }

@@ -89,14 +89,20 @@ fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
         return vec![String::new(), "(no row was measured)".into()];
     }
     let lost = view.rows.iter().any(|row| row.lost > 0);
+    // Most labels tell the payload; then a column of it has no room to take.
+    let told = view.rows.iter().all(|row| row.label.contains(&format!("{} B", words::payload(row))));
     let cells = |row: &Row| {
-        let mut cells = vec![numbered(view, row), words::payload(row), row.count.to_string()];
+        let mut cells = vec![numbered(view, row)];
+        cells.extend((!told).then(|| words::payload(row)));
+        cells.push(row.count.to_string());
         cells.extend(lost.then(|| row.lost.to_string()));
         cells.push(words::per_second(row.transactions_per_s));
         cells.extend([row.rtt.min, row.rtt.p50.ns, row.rtt.p99.ns, row.rtt.p999.ns, row.rtt.max].map(words::time));
         cells
     };
-    let mut titles = vec![Column::words("row, path"), Column::figures("payload"), Column::figures("samples")];
+    let mut titles = vec![Column::words(if told { "row, path, payload" } else { "row, path" })];
+    titles.extend((!told).then(|| Column::figures("payload")));
+    titles.push(Column::figures("samples"));
     titles.extend(lost.then(|| Column::figures("lost")));
     titles.push(Column::figures("trans/s"));
     titles.extend(["min", "p50", "p99", "p99.9", "max"].map(|title| Column::figures(title).under("RTT us")));
@@ -142,13 +148,8 @@ fn comparison(found: &Comparison, columns: usize, colour: bool) -> Vec<String> {
 fn hosts(view: &View, colour: bool) -> Vec<String> {
     let Some((differ, said)) = words::hosts(view) else { return Vec::new() };
     let mut text = heading("What differs between the hosts", colour);
-    for fact in differ {
-        let values = fact[1..].iter().enumerate();
-        let values = values.map(|(i, value)| match view.hosts.get(i) {
-            Some(host) => format!("{value} ({})", clean(host)),
-            None => value.clone(),
-        });
-        text.extend(wrap("  - ", &format!("{}: {}", fact[0], values.collect::<Vec<_>>().join(", ")), WIDTH));
+    for (fact, values) in differ {
+        text.extend(wrap("  - ", &format!("{fact}: {values}"), WIDTH));
     }
     text.extend(wrap("  ", &said, WIDTH));
     text

@@ -5,9 +5,9 @@ use hairpin_record::warning::Note;
 
 use crate::figure::{payloads, percent, rate, us_signed};
 use crate::label::{Name, labelled, short};
-use crate::notes::{Kind, Section, merged, warnings};
+use crate::notes::{Kind, Section, warnings};
 use crate::prose::clean;
-use crate::view::{Breakdown, Comparison, Published, Quantile, Ratio, Record, Row, Stage, View, Warning};
+use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, Stage, View, Warning};
 
 /// What is larger is shown by its power of ten.
 const LARGEST: f64 = 1e9;
@@ -207,20 +207,13 @@ pub(super) fn growth(ns: f64) -> String {
     if ns > 0.0 { format!("+{}", us_signed(ns)) } else { us_signed(ns) }
 }
 
-/// Facts that differ between hosts, and how many do not.
-pub(super) fn hosts(view: &View) -> Option<(Vec<Vec<String>>, String)> {
+/// Facts that differ between hosts, each value with the hosts that have it; and how many do not differ.
+pub(super) fn hosts(view: &View) -> Option<(Vec<(String, String)>, String)> {
     if view.facts.is_empty() {
         return None;
     }
-    let cells = |values: &[Option<String>]| -> Vec<String> {
-        values.iter().map(|value| value.as_ref().map_or("not known".into(), |value| clean(value))).collect()
-    };
-    let differ: Vec<Vec<String>> = view
-        .facts
-        .iter()
-        .filter(|fact| fact.differs)
-        .map(|fact| std::iter::once(clean(&fact.name)).chain(cells(&fact.values)).collect())
-        .collect();
+    let differ: Vec<(String, String)> =
+        view.facts.iter().filter(|fact| fact.differs).map(|fact| (clean(&fact.name), values(view, fact))).collect();
     let alike = view.facts.len() - differ.len();
     let said = match (alike, differ.len()) {
         (alike, 0) => format!("Of {alike} facts none differs."),
@@ -230,21 +223,30 @@ pub(super) fn hosts(view: &View) -> Option<(Vec<Vec<String>>, String)> {
     Some((differ, said))
 }
 
-/// What stands below everything: losses, how records ended, what may be wrong with a figure.
+/// `performance (client of 1), powersave (server of 1)`
+fn values(view: &View, fact: &Fact) -> String {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for (i, value) in fact.values.iter().enumerate() {
+        let value = value.as_ref().map_or("not known".into(), |value| clean(value));
+        let host = view.hosts.get(i).map_or_else(|| format!("host {}", i + 1), |host| clean(host));
+        match found.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, hosts)) => hosts.push(host),
+            None => found.push((value, vec![host])),
+        }
+    }
+    found.into_iter().map(|(value, hosts)| format!("{value} ({})", hosts.join(", "))).collect::<Vec<_>>().join("; ")
+}
+
+/// What stands below everything: what may be wrong with a figure, how records ended.
 pub(super) fn sections(view: &View) -> Vec<Section> {
     let of_record =
         |record: &Record| Name { base: format!("record {} ({})", record.number, clean(&record.name)), size: String::new() };
-    let rows: Vec<&Row> = view.rows.iter().collect();
-    let row_names: Vec<Name> = rows.iter().map(|row| row_name(view, row)).collect();
-    let lost =
-        |row: &Row| if row.lost > 0 { vec![format!("{} lost beside {} answered", row.lost, row.count)] } else { Vec::new() };
     let mut items = of(&view.records, of_record, |record| &record.warnings);
     items.extend(of(&view.rows, |row| row_name(view, row), |row| &row.warnings));
     let traced = |breakdown: &Breakdown| Name { base: format!("traced {}", self::breakdown(breakdown)), size: String::new() };
     items.extend(of(&view.breakdowns, traced, |breakdown| &breakdown.warnings));
     let ended = view.records.iter().filter_map(|record| Some(format!("{}: {}", of_record(record).base, record.ended.as_ref()?)));
     let sections = [
-        Section { heading: "Lost", kind: Kind::Plain, items: merged(&row_names, &rows, lost) },
         Section { heading: "Warnings", kind: Kind::Warning, items },
         Section { heading: "Incomplete", kind: Kind::Error, items: ended.collect() },
     ];
