@@ -4,7 +4,8 @@
 //!   Run ──▶ columns, label, notes ──▶ grid, prose ──▶ table, demo      (terminal)
 //!      │                         └──▶ markdown
 //!      ├──▶ csv, pingpong, json                                        (scripts)
-//!      └──▶ view ──▶ html                                              (a report)
+//!      └──▶ view ──▶ html                                              (a report of several records: a page
+//!              └──▶ drawn                                                … or Markdown, SVG, plots for a terminal)
 //! ```
 //! No clock, socket or terminal is touched here: width and colour are parameters, and a text depends on nothing but its arguments.
 //! Text that may come from another host or from a file never carries control characters into a terminal ([`prose::clean`]).
@@ -19,6 +20,7 @@ mod columns;
 mod compare;
 mod csv;
 mod demo;
+mod drawn;
 mod explain;
 mod figure;
 mod fit;
@@ -53,6 +55,7 @@ pub use check::{check, check_json};
 pub use compare::compare;
 pub use csv::csv;
 pub use demo::demo;
+pub use drawn::{Chart, report_markdown, report_svg, report_term};
 pub use explain::{explain, explain_json, explain_perfetto};
 pub use fit::floor_fit;
 pub use floor::{floor, floor_comparison, floor_pingpong, floor_sizes};

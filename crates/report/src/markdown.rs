@@ -65,14 +65,59 @@ pub(crate) fn lines(heads: &[String], left: usize, rows: impl Iterator<Item = Ve
     lines
 }
 
-/// Keeps a text from being read as markup.
+/// Keeps a text from being read as markup, and by a forge as a mention of somebody, a reference to an issue or an address to link to: forges look for these
+/// in what is rendered, so that no escape of Markdown's own helps; a space of no width does.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
-    for c in clean(text).chars() {
-        if matches!(c, '\\' | '|' | '`' | '*' | '_' | '<' | '[' | ']' | '#') {
+    let text = clean(text);
+    for (i, c) in text.char_indices() {
+        let after = &text[i + c.len_utf8()..];
+        // What begins a quotation, a list or a rule does so in front only, and a sign before a figure begins none.
+        let begins = c == '>' || (matches!(c, '-' | '+') && (after.starts_with(' ') || after.starts_with("--")));
+        if matches!(c, '\\' | '|' | '`' | '*' | '_' | '<' | '[' | ']' | '#' | '~' | '$' | '&') || (i == 0 && begins) {
             escaped.push('\\');
         }
         escaped.push(c);
+        if linked(c, &text[..i], after) {
+            escaped.push_str(NO_WIDTH);
+        }
     }
     escaped
+}
+
+/// A space of no width, as an entity that nobody overlooks.
+const NO_WIDTH: &str = "&#8203;";
+
+/// True behind the character from which on a forge would make a link: `@name`, `#1`, `GH-1`, `https://`, `www.`.
+fn linked(c: char, before: &str, after: &str) -> bool {
+    let ends = |word: &str| {
+        before.len() >= word.len() && before.as_bytes()[before.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
+    };
+    match c {
+        '@' => true,
+        '#' => after.starts_with(|c: char| c.is_ascii_digit()),
+        '-' => ends("gh") && after.starts_with(|c: char| c.is_ascii_digit()),
+        ':' => after.starts_with("//"),
+        '.' => ends("www"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_markup() {
+        assert_eq!(escape("a|b `c` <d> *e* [f](g) ~~h~~ $i$ &amp;"), r"a\|b \`c\` \<d> \*e\* \[f\](g) \~\~h\~\~ \$i\$ \&amp;");
+        assert_eq!(["> - +", "- a", "---", "-0.052", "-"].map(escape), [r"\> - +", r"\- a", r"\---", "-0.052", "-"]);
+        assert_eq!(escape("client -> server, lo:0, a.b"), "client -> server, lo:0, a.b");
+    }
+
+    #[test]
+    fn nothing_is_linked() {
+        let told = escape("@root a@b #1 x/y#22 # 3 gh-4 GH-x http://a WWW.b");
+        let want = r"@_root a@_b \#_1 x/y\#_22 \# 3 gh-_4 GH-x http:_//a WWW._b";
+        assert_eq!(told, want.replace('_', NO_WIDTH));
+    }
 }

@@ -11,9 +11,10 @@ use hairpin_lab::store::rfc3339;
 use hairpin_lab::whole_file::{self, WriteError};
 use hairpin_model::reference::references;
 use hairpin_report::view::{Given, View, view};
+use hairpin_report::{Chart, Options};
 
 use crate::exit::{Failure, say};
-use crate::output::{open_store, print};
+use crate::output::{colour, open_store, print};
 
 /// Show records as one file to look at. RUN is an id, a unique prefix of one, `latest`, a run's directory or a JSON file
 #[derive(Debug, Args)]
@@ -24,16 +25,34 @@ pub struct Report {
     /// Where to; stdout if not given
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// html: one page that needs nothing else and opens from disk
+    /// How it is drawn
     #[arg(long, value_enum, default_value_t = Format::Html)]
     format: Format,
+    /// With --format svg: what the picture shows
+    #[arg(long, value_enum, default_value_t = Picture::Sizes)]
+    chart: Picture,
 }
 
 /// A form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One page for a browser.
+    /// One page that needs nothing else and opens from disk
     Html,
+    /// Markdown, for an issue or a pull request
+    Md,
+    /// A picture that stands alone
+    Svg,
+    /// Plots in braille, for a terminal
+    Term,
+}
+
+/// What a picture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Picture {
+    /// RTT against size
+    Sizes,
+    /// RTT at each percentile
+    Percentiles,
 }
 
 impl Report {
@@ -51,12 +70,25 @@ impl Report {
         let view = of(&given);
         let text = match self.format {
             Format::Html => hairpin_report::html(&view),
+            Format::Md => hairpin_report::report_markdown(&view),
+            Format::Svg => hairpin_report::report_svg(&view, self.chart.into()),
+            // Colours are for who looks at once.
+            Format::Term => hairpin_report::report_term(&view, Options::default().width, self.output.is_none() && colour()),
         };
         match &self.output {
             Some(file) => write(file, &text)?,
             None => print(&text)?,
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl From<Picture> for Chart {
+    fn from(picture: Picture) -> Chart {
+        match picture {
+            Picture::Sizes => Chart::Sizes,
+            Picture::Percentiles => Chart::Percentiles,
+        }
     }
 }
 

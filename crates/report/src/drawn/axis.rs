@@ -1,0 +1,211 @@
+//! Scales of the plots: times and bytes by their logarithm, quantiles by how rare what lies beyond them is.
+
+/// An axis reaches at least from one value to so many times it, so that a single value stands in the middle.
+const LEAST_RATIO: f64 = 2.0;
+/// Room beyond the first and the last value, as a ratio.
+const MARGIN: f64 = 1.12;
+/// Times beyond these are no times, and lie at the ends.
+const LEAST_NS: f64 = 1e-3;
+const MOST_NS: f64 = 1e20;
+/// A tick's label of more digits than this is a power of ten.
+const DIGITS: i32 = 8;
+/// Share of an axis that lies between 0, which has no logarithm, and the least value above it.
+const ZERO: f64 = 0.08;
+/// What the rarest quantile that a plot shows leaves beyond it.
+const RAREST: f64 = 1e-12;
+/// Mantissas of ticks in tenths, the fewest first; denser ones are tried until there are enough.
+const MANTISSAS: [&[u32]; 4] = [
+    &[10],
+    &[10, 20, 50],
+    &[10, 20, 30, 40, 50, 60, 70, 80, 90],
+    &[10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90],
+];
+const ENOUGH: usize = 4;
+
+/// Where values lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scale {
+    /// By logarithm.
+    Log,
+    /// By logarithm, and 0 at the beginning.
+    LogFromZero,
+    /// By what a quantile leaves beyond it: each further nine takes as much room as the one before.
+    Tail,
+}
+
+/// A scale with its ends.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    scale: Scale,
+    low: f64,
+    high: f64,
+}
+
+/// A value with its label.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tick {
+    pub(super) value: f64,
+    pub(super) label: String,
+}
+
+impl Axis {
+    /// An axis for times.
+    pub(super) fn times(values: impl Iterator<Item = f64>) -> Axis {
+        let sane = values.filter(|ns| *ns > 0.0 && ns.is_finite()).map(|ns| ns.clamp(LEAST_NS, MOST_NS));
+        let (low, high) = ends(sane).unwrap_or((1e3, 1e4));
+        let (low, high) = (low / MARGIN, high * MARGIN);
+        let wider = (LEAST_RATIO / (high / low)).max(1.0).sqrt();
+        Axis { scale: Scale::Log, low: low / wider, high: high * wider }
+    }
+
+    /// An axis for payloads, which may be of no bytes.
+    pub(super) fn bytes(values: &[f64]) -> Axis {
+        let (low, high) = ends(values.iter().copied().filter(|bytes| *bytes > 0.0)).unwrap_or((1.0, 1.0));
+        let scale = if values.contains(&0.0) { Scale::LogFromZero } else { Scale::Log };
+        let wider = (LEAST_RATIO / (high / low)).max(1.0).sqrt();
+        Axis { scale, low: low / wider, high: high * wider }
+    }
+
+    /// An axis for quantiles.
+    pub(super) fn quantiles(values: impl Iterator<Item = f64>) -> Axis {
+        let (low, high) = ends(values.map(nines)).unwrap_or((0.0, 1.0));
+        Axis { scale: Scale::Tail, low, high: if high > low { high } else { low + 1.0 } }
+    }
+
+    /// Where a value lies, from 0 to 1; what is beyond an end lies at that end.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let share = |value: f64| ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0);
+        match self.scale {
+            Scale::Log => share(value.max(self.low)),
+            Scale::LogFromZero if value <= 0.0 => 0.0,
+            Scale::LogFromZero => ZERO + (1.0 - ZERO) * share(value.max(self.low)),
+            Scale::Tail => ((nines(value) - self.low) / (self.high - self.low)).clamp(0.0, 1.0),
+        }
+    }
+
+    /// Round times within the ends, labelled in us: as many as there may be.
+    pub(super) fn time_ticks(&self, most: usize) -> Vec<Tick> {
+        let ticks = |mantissas: &[u32]| -> Vec<Tick> {
+            let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
+            let all = decades.flat_map(|decade| mantissas.iter().map(move |mantissa| tick(*mantissa, decade)));
+            all.filter(|tick| (self.low..=self.high).contains(&tick.value)).collect()
+        };
+        let mut best = ticks(MANTISSAS[0]);
+        for mantissas in &MANTISSAS[1..] {
+            let denser = ticks(mantissas);
+            if best.len() < ENOUGH && denser.len() <= most {
+                best = denser;
+            }
+        }
+        // Over many decades even one tick for each is too many.
+        let every = best.len().div_ceil(most.max(1)).max(1);
+        best.into_iter().step_by(every).collect()
+    }
+
+    /// The quantiles that have a name, within the ends.
+    pub(super) fn quantile_ticks(&self) -> Vec<Tick> {
+        let named =
+            [(0.0, "p0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
+        let rarer = [(0.999_999, "p99.9999"), (0.999_999_9, "p99.99999")];
+        let ticks = named.into_iter().chain(rarer).filter(|(q, _)| (self.low - 1e-9..=self.high + 1e-9).contains(&nines(*q)));
+        ticks.map(|(value, label)| Tick { value, label: label.into() }).collect()
+    }
+}
+
+/// Of the values those that have room: a label of so many characters takes `room(characters)` of the axis. The first and the last stay.
+pub(super) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) -> Vec<Tick> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let tick = |value: f64| Tick { value, label: value.to_string() };
+    let apart = |a: &Tick, b: &Tick| axis.at(b.value) - axis.at(a.value) >= room(a.label.len().max(b.label.len()));
+    let mut ticks: Vec<Tick> = Vec::new();
+    for value in &values {
+        let next = tick(*value);
+        if ticks.last().is_none_or(|last| apart(last, &next)) {
+            ticks.push(next);
+        }
+    }
+    if let (Some(largest), Some(last)) = (values.last().map(|value| tick(*value)), ticks.last())
+        && *last != largest
+    {
+        while ticks.len() > 1 && ticks.last().is_some_and(|last| !apart(last, &largest)) {
+            ticks.pop();
+        }
+        if ticks.last().is_none_or(|last| apart(last, &largest)) {
+            ticks.push(largest);
+        }
+    }
+    ticks
+}
+
+/// How many nines a quantile has: 1 for p90, 2 for p99.
+fn nines(q: f64) -> f64 {
+    -(1.0 - q.clamp(0.0, 1.0)).max(RAREST).log10()
+}
+
+/// `tenths` / 10 × 10^`decade` ns as a tick in us, without what arithmetic adds to it.
+fn tick(tenths: u32, decade: i32) -> Tick {
+    let (mantissa, decade) = if tenths.is_multiple_of(10) { (tenths / 10, decade) } else { (tenths, decade - 1) };
+    let value = f64::from(mantissa) * 10f64.powi(decade);
+    let label = match decade - 3 {
+        us if us >= DIGITS => format!("{mantissa}e{us}"),
+        us => format!("{:.*}", usize::try_from(-us).unwrap_or(0), value / 1e3),
+    };
+    Tick { value, label }
+}
+
+fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|value| value.is_finite()).fold(None, |ends: Option<(f64, f64)>, value| match ends {
+        None => Some((value, value)),
+        Some((low, high)) => Some((low.min(value), high.max(value))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(ticks: &[Tick]) -> Vec<&str> {
+        ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let decades = Axis::times([52.0, 143_312.0].into_iter());
+        assert_eq!(labels(&decades.time_ticks(6)), ["0.1", "1", "10", "100"]);
+        let narrow = Axis::times([4_883.0, 5_959.0].into_iter());
+        assert_eq!(labels(&narrow.time_ticks(6)), ["4", "5", "6", "7"]);
+        let between = Axis::times([10_350.0, 18_800.0].into_iter());
+        assert_eq!(labels(&between.time_ticks(9)), ["10", "12", "14", "16", "18", "20"]);
+        assert!(labels(&Axis::times([1.0, 1e15].into_iter()).time_ticks(5)).len() <= 5);
+        assert_eq!(labels(&Axis::times(std::iter::empty()).time_ticks(5)), ["1", "2", "5", "10"]);
+    }
+
+    #[test]
+    fn each_nine_takes_as_much_room() {
+        let axis = Axis::quantiles([0.0, 0.9999].into_iter());
+        for (q, at) in [(0.0, 0.0), (0.9, 0.25), (0.99, 0.5), (0.9999, 1.0), (1.0, 1.0)] {
+            assert!((axis.at(q) - at).abs() < 1e-9, "{q}");
+        }
+        assert_eq!(labels(&axis.quantile_ticks()), ["p0", "p50", "p90", "p99", "p99.9", "p99.99"]);
+    }
+
+    #[test]
+    fn no_bytes_have_a_place_of_their_own() {
+        let axis = Axis::bytes(&[0.0, 1.0, 64.0]);
+        assert_eq!(axis.at(0.0), 0.0);
+        assert_eq!(axis.at(1.0), ZERO);
+        assert_eq!(axis.at(64.0), 1.0);
+        assert!((axis.at(8.0) - (ZERO + (1.0 - ZERO) / 2.0)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn labels_without_room_are_left_out_but_not_the_last() {
+        let sizes: Vec<f64> = (0..17).map(|power| f64::from(1 << power)).collect();
+        let axis = Axis::bytes(&sizes);
+        let every_other = ["1", "4", "16", "64", "256", "1024", "4096", "16384", "65536"];
+        assert_eq!(labels(&thinned(&axis, &sizes, |_| 0.1)), every_other);
+        assert_eq!(labels(&thinned(&axis, &[64.0, 65.0, 1400.0], |_| 0.1)), ["64", "1400"]);
+    }
+}

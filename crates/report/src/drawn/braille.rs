@@ -1,0 +1,130 @@
+//! A canvas of braille characters: each is two dots wide and four high, and belongs to the line that was drawn there first.
+
+use std::ops::Range;
+
+use anstyle::Style;
+
+use crate::style::paint;
+
+/// The bit of each dot in a character, row by row.
+const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
+
+/// One character of the canvas.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    dots: u8,
+    /// Shown in place of the dots.
+    mark: Option<char>,
+    line: Option<usize>,
+}
+
+/// Dots and marks in a rectangle; places on it go from (0, 0) at the lower left to (1, 1).
+pub(super) struct Canvas {
+    columns: usize,
+    cells: Vec<Cell>,
+}
+
+impl Canvas {
+    pub(super) fn new(columns: usize, rows: usize) -> Canvas {
+        Canvas { columns, cells: vec![Cell::default(); columns * rows] }
+    }
+
+    fn rows(&self) -> usize {
+        self.cells.len() / self.columns
+    }
+
+    /// The character row in which a height lies, from the top.
+    pub(super) fn row(&self, y: f64) -> usize {
+        self.dot_at((0.0, y)).1 / 4
+    }
+
+    fn dot_at(&self, (x, y): (f64, f64)) -> (usize, usize) {
+        let scaled = |share: f64, dots: usize| (share.clamp(0.0, 1.0) * (dots - 1) as f64).round() as usize;
+        (scaled(x, self.columns * 2), scaled(1.0 - y, self.rows() * 4))
+    }
+
+    /// A straight line, of which only every so-manieth dot is set.
+    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), every: usize, line: usize) {
+        let (from, to) = (self.dot_at(from), self.dot_at(to));
+        let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1));
+        let between = |a: usize, b: usize, i: usize| {
+            if steps == 0 { a } else { (a as f64 + (b as f64 - a as f64) * i as f64 / steps as f64).round() as usize }
+        };
+        for i in 0..=steps {
+            let (x, y) = (between(from.0, to.0, i), between(from.1, to.1, i));
+            // By place, not by step, so that a line of many short pieces has as many gaps as one of one piece.
+            if (x + y).is_multiple_of(every) || (steps == 0 && every == 1) {
+                let cell = &mut self.cells[y / 4 * self.columns + x / 2];
+                cell.dots |= DOTS[y % 4][x % 2];
+                cell.line = cell.line.or(Some(line));
+            }
+        }
+    }
+
+    /// A character in place of the dots. Where one is already it stands beside it, and where there are two as well it is left out.
+    pub(super) fn mark(&mut self, at: (f64, f64), mark: char, line: usize) {
+        let (x, y) = self.dot_at(at);
+        let (row, column) = (y / 4 * self.columns, x / 2);
+        let places = [Some(column), Some(column + 1).filter(|right| *right < self.columns), column.checked_sub(1)];
+        let mut free = places.into_iter().flatten().filter(|column| self.cells[row + column].mark.is_none());
+        if let Some(column) = free.next() {
+            let cell = &mut self.cells[row + column];
+            *cell = Cell { mark: Some(mark), line: Some(line), ..*cell };
+        }
+    }
+
+    /// The rows from the top; neighbours of one line share their escapes.
+    pub(super) fn lines(&self, style: impl Fn(usize) -> Style, colour: bool) -> Vec<String> {
+        let row = |cells: &[Cell]| {
+            let text = |range: Range<usize>| -> String {
+                cells[range].iter().map(|cell| cell.mark.unwrap_or_else(|| glyph(cell.dots))).collect()
+            };
+            let mut from = 0;
+            let mut line = String::new();
+            for group in cells.chunk_by(|a, b| a.line == b.line) {
+                let text = text(from..from + group.len());
+                line.push_str(&group[0].line.map_or(text.clone(), |line| paint(&text, style(line), colour)));
+                from += group.len();
+            }
+            line
+        };
+        self.cells.chunks(self.columns).map(row).collect()
+    }
+}
+
+/// The braille character of some dots; of none a space, which every font has.
+fn glyph(dots: u8) -> char {
+    if dots == 0 { ' ' } else { char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' ') }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(canvas: &Canvas) -> Vec<String> {
+        canvas.lines(|_| Style::new(), false)
+    }
+
+    #[test]
+    fn lines_go_from_dot_to_dot() {
+        let mut canvas = Canvas::new(2, 1);
+        canvas.line((0.0, 0.0), (1.0, 1.0), 1, 0);
+        assert_eq!(shown(&canvas), ["⡠⠊"]);
+        let mut canvas = Canvas::new(2, 2);
+        canvas.line((0.0, 1.0), (1.0, 1.0), 1, 0);
+        canvas.line((0.0, 0.0), (1.0, 0.0), 2, 1);
+        assert_eq!(shown(&canvas), ["⠉⠉", "⢀⢀"]);
+    }
+
+    #[test]
+    fn marks_make_room_and_nothing_leaves_the_canvas() {
+        let mut canvas = Canvas::new(3, 1);
+        canvas.line((-7.0, 0.5), (9.0, f64::INFINITY), 1, 0);
+        canvas.mark((2.0, -3.0), 'a', 1);
+        canvas.mark((1.0, 0.0), 'b', 2);
+        canvas.mark((1.0, 0.0), 'c', 3);
+        assert!(shown(&canvas)[0].ends_with("ba"), "{:?}", shown(&canvas));
+        canvas.mark((0.0, 0.0), 'd', 4);
+        assert_eq!(shown(&canvas), ["dba"]);
+    }
+}

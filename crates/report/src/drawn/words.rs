@@ -1,0 +1,269 @@
+//! Names, figures and sentences that Markdown, SVG and terminal share.
+
+use hairpin_record::run::Origin;
+use hairpin_record::warning::Note;
+
+use crate::figure::{payloads, percent, rate, us_signed};
+use crate::label::{Name, labelled, short};
+use crate::notes::{Kind, Section, warnings};
+use crate::prose::clean;
+use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, Stage, View, Warning};
+
+/// What is larger is shown by its power of ten.
+const LARGEST: f64 = 1e9;
+
+/// In a word.
+pub(super) fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Measured => "measured",
+        Origin::Emulated => "emulated",
+        Origin::Published => "published",
+    }
+}
+
+/// A label with its origin behind it, unless it is measured or the label says it.
+pub(super) fn named(label: &str, of: Origin) -> String {
+    let label = clean(label);
+    if label.contains(&format!("[{}]", origin(of))) { label } else { labelled(label, of) }
+}
+
+/// A row's name with its origin.
+pub(super) fn row(row: &Row) -> String {
+    named(&plain(row), row.origin)
+}
+
+/// A row's name where its origin stands beside it.
+pub(super) fn plain(row: &Row) -> String {
+    if row.label.is_empty() { short(&row.path) } else { clean(&row.label) }
+}
+
+/// Bytes of the request, and of the reply if they differ.
+pub(super) fn payload(row: &Row) -> String {
+    payloads(row.request_bytes, row.reply_bytes)
+}
+
+/// A time in us, nothing where there is none.
+pub(super) fn time(ns: Option<u64>) -> String {
+    ns.map_or(String::new(), |ns| us_signed(ns as f64))
+}
+
+/// A quantile's 95 % interval in us.
+pub(super) fn interval(quantile: &Quantile) -> Option<String> {
+    let (low, high) = quantile.low_ns.zip(quantile.high_ns)?;
+    Some(format!("{} to {}", us_signed(low as f64), us_signed(high as f64)))
+}
+
+/// A floor in us: one figure, or both its ends.
+pub(super) fn floor(floor: Option<[f64; 2]>) -> String {
+    floor.map_or(String::new(), |[low, high]| {
+        let (low, high) = (us_signed(low), us_signed(high));
+        if low == high { low } else { format!("{low} to {high}") }
+    })
+}
+
+/// A rate in 1/s; nothing where it is no number.
+pub(super) fn per_second(per_s: f64) -> String {
+    match per_s {
+        x if !x.is_finite() => String::new(),
+        x if x.abs() >= LARGEST => format!("{x:.1e}"),
+        x => rate(x),
+    }
+}
+
+/// One count, or the least and the most.
+pub(super) fn span(from: u64, to: u64) -> String {
+    if from == to { from.to_string() } else { format!("{from} to {to}") }
+}
+
+/// How many samples.
+pub(super) fn samples((from, to): (u64, u64)) -> String {
+    format!("{} {}", span(from, to), if to == 1 { "sample" } else { "samples" })
+}
+
+/// A quantile's name: `p99.9`.
+pub(super) fn quantile(q: f64) -> String {
+    let text = format!("{:.7}", q * 100.0);
+    format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// What a published figure is and where it stands.
+pub(super) fn published(published: &Published) -> String {
+    let origin = if published.derived { "derived from published figures" } else { "published" };
+    format!("{origin}, {}; {}", clean(&published.what), clean(&published.source))
+}
+
+/// Where, when and with what a record was made.
+pub(super) fn record(record: &Record) -> String {
+    let parts = [&record.schema, &record.tool, &record.started, &record.link, &record.clock];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
+    format!("{}: {}", clean(&record.name), parts.join(", "))
+}
+
+/// The verdict with what was held against what.
+pub(super) fn verdict(comparison: &Comparison) -> String {
+    let turns = if comparison.interleaved { "" } else { " (stored runs, not measured in turn)" };
+    format!("{} against {}: {}{turns}", clean(&comparison.arm), clean(&comparison.against), clean(&comparison.verdict))
+}
+
+/// What the intervals of a comparison mean.
+pub(super) fn meaning(comparison: &Comparison) -> String {
+    format!(
+        "The verdict is about {}. All intervals together hold with {:.0} %; a difference of less than {} % does not matter.",
+        figure(&comparison.figure),
+        comparison.confidence * 100.0,
+        (comparison.margin * 1e4).round() / 100.0
+    )
+}
+
+/// The name of a compared figure without its unit.
+pub(super) fn figure(name: &str) -> String {
+    match name {
+        "p50" | "p99" | "p99.9" => format!("RTT {name}"),
+        "rate" => "the rate".into(),
+        "cpu" => "CPU time per transaction".into(),
+        other => clean(other),
+    }
+}
+
+/// The name of a compared figure with its unit.
+pub(super) fn figure_title(name: &str) -> String {
+    match name {
+        "p50" | "p99" | "p99.9" => format!("RTT {name}, us"),
+        "rate" => "rate, 1/s".into(),
+        "cpu" => "CPU, us/trans".into(),
+        other => clean(other),
+    }
+}
+
+/// A compared figure: us, or 1/s.
+pub(super) fn compared(ratio: &Ratio, value: Option<f64>) -> String {
+    match value {
+        None => String::new(),
+        Some(per_s) if ratio.figure == "rate" => per_second(per_s),
+        Some(ns) => us_signed(ns),
+    }
+}
+
+/// A ratio; it may have any size.
+pub(super) fn ratio(x: f64) -> String {
+    if x.abs() < LARGEST { crate::compare::ratio(x) } else { format!("{x:.1e}") }
+}
+
+/// A share in percent; a record that does not add up may have any.
+pub(super) fn share(share: f64) -> String {
+    if share < 100.0 { format!("{} %", percent(share)) } else { format!("{:.0e} %", share * 100.0) }
+}
+
+/// Both ends of a ratio's interval.
+pub(super) fn ratio_interval(ratio: &Ratio) -> String {
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) => format!("{} to {}", self::ratio(low), self::ratio(high)),
+        _ => "not known".into(),
+    }
+}
+
+/// A breakdown's name: path and payload.
+pub(super) fn breakdown(breakdown: &Breakdown) -> String {
+    format!("{}, {} B", named(&breakdown.label, breakdown.origin), breakdown.request_bytes)
+}
+
+/// How the round trip that a breakdown takes apart was measured.
+pub(super) fn headline(breakdown: &Breakdown) -> String {
+    let p50 = |ns: Option<u64>| ns.map_or("no RTT p50".into(), |ns| format!("RTT p50 {} us", us_signed(ns as f64)));
+    format!(
+        "{} without any hook ({} round trips), {} with hooks.",
+        p50(breakdown.untraced_p50_ns),
+        breakdown.untraced_count,
+        p50(breakdown.traced_p50_ns).trim_start_matches("RTT ")
+    )
+}
+
+/// Which round trips the means of a breakdown are of.
+pub(super) fn groups(breakdown: &Breakdown) -> String {
+    let mut parts = Vec::new();
+    if breakdown.typical_count > 0 {
+        parts.push(format!(
+            "typical: mean of the {} from p40 to p60, {} us in all",
+            breakdown.typical_count,
+            us_signed(breakdown.typical_ns)
+        ));
+    }
+    if breakdown.slow_count > 0 {
+        parts.push(format!("slow: mean of the {} above p99, {} us in all", breakdown.slow_count, us_signed(breakdown.slow_ns)));
+    }
+    parts.push("grew: slow less typical; p50 and p99: of those that passed the stage".into());
+    format!("Traced round trips, in us; {}.", parts.join("; "))
+}
+
+/// Direction and side of a stage: `request, client`; nothing for what belongs to none.
+pub(super) fn place(stage: &Stage) -> String {
+    let parts: Vec<String> =
+        [&stage.direction, &stage.side].into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
+    parts.join(", ")
+}
+
+/// With a sign where it is more.
+pub(super) fn growth(ns: f64) -> String {
+    if ns > 0.0 { format!("+{}", us_signed(ns)) } else { us_signed(ns) }
+}
+
+/// Facts that differ between hosts, each value with the hosts that have it; and how many do not differ.
+pub(super) fn hosts(view: &View) -> Option<(Vec<(String, String)>, String)> {
+    if view.facts.is_empty() {
+        return None;
+    }
+    let differ: Vec<(String, String)> =
+        view.facts.iter().filter(|fact| fact.differs).map(|fact| (clean(&fact.name), values(view, fact))).collect();
+    let alike = view.facts.len() - differ.len();
+    let said = match (alike, differ.len()) {
+        (alike, 0) => format!("Of {alike} facts none differs."),
+        (0, _) => "Every fact differs.".into(),
+        (alike, _) => format!("{alike} more facts do not differ."),
+    };
+    Some((differ, said))
+}
+
+/// `performance (client of 1), powersave (server of 1)`
+fn values(view: &View, fact: &Fact) -> String {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for (i, value) in fact.values.iter().enumerate() {
+        let value = value.as_ref().map_or("not known".into(), |value| clean(value));
+        let host = view.hosts.get(i).map_or_else(|| format!("host {}", i + 1), |host| clean(host));
+        match found.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, hosts)) => hosts.push(host),
+            None => found.push((value, vec![host])),
+        }
+    }
+    found.into_iter().map(|(value, hosts)| format!("{value} ({})", hosts.join(", "))).collect::<Vec<_>>().join("; ")
+}
+
+/// What stands below everything: what may be wrong with a figure, how records ended.
+pub(super) fn sections(view: &View) -> Vec<Section> {
+    let of_record =
+        |record: &Record| Name { base: format!("record {} ({})", record.number, clean(&record.name)), size: String::new() };
+    let mut items = of(&view.records, of_record, |record| &record.warnings);
+    items.extend(of(&view.rows, |row| row_name(view, row), |row| &row.warnings));
+    let traced = |breakdown: &Breakdown| Name { base: format!("traced {}", self::breakdown(breakdown)), size: String::new() };
+    items.extend(of(&view.breakdowns, traced, |breakdown| &breakdown.warnings));
+    let ended = view.records.iter().filter_map(|record| Some(format!("{}: {}", of_record(record).base, record.ended.as_ref()?)));
+    let sections = [
+        Section { heading: "Warnings", kind: Kind::Warning, items },
+        Section { heading: "Incomplete", kind: Kind::Error, items: ended.collect() },
+    ];
+    sections.into_iter().filter(|section| !section.items.is_empty()).collect()
+}
+
+/// The name of a row of which all sizes may be meant.
+fn row_name(view: &View, of: &Row) -> Name {
+    let curve = view.curves.iter().find(|curve| curve.rows.contains(&of.number));
+    let base = curve.map_or_else(|| row(of), |curve| named(&curve.label, of.origin));
+    Name { base, size: format!("{} B", payload(of)) }
+}
+
+fn of<T>(all: &[T], name: impl Fn(&T) -> Name, warned: impl Fn(&T) -> &[Warning]) -> Vec<String> {
+    let names: Vec<Name> = all.iter().map(name).collect();
+    let note = |warning: &Warning| Note { code: warning.code.clone(), message: warning.message.clone() };
+    let notes: Vec<Vec<Note>> = all.iter().map(|one| warned(one).iter().map(note).collect()).collect();
+    let notes: Vec<&Vec<Note>> = notes.iter().collect();
+    warnings(&names, &notes, |notes| notes)
+}
