@@ -44,13 +44,9 @@ fn published(file: &NicFile, what: &str) -> Published {
             }
         }
     }
-    Published {
-        name: format!("{}, {}", file.name(), file.about()),
-        what: what.into(),
-        derived: true,
-        source: sources.join("; "),
-        points,
-    }
+    // A name, and behind a colon how it was measured.
+    let (name, how) = file.about().split_once(": ").unwrap_or((file.about(), file.name()));
+    Published { name: name.into(), what: format!("{what}; {how}"), derived: true, source: sources.join("; "), points }
 }
 
 #[cfg(test)]
@@ -79,5 +75,6 @@ mod tests {
         near(sun.points[1], 1460.0, 308.3);
         near(sun.points[2], 1460.0, 321.6);
         assert_eq!(dna.points, [[18.0, 134.4], [18.0, 5_000.0]]);
+        assert_eq!(dna.name, "PF_RING DNA on an Intel 82599");
     }
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 /// A row of somebody's table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// Who or what it is, such as `sniffer10g, 10G NIC with user-level driver`.
+    /// Who or what it is, such as `Myricom Sniffer10G`.
     pub name: String,
-    /// What the figure is: `RTT mean`, `RTT/2 mean x 2`, `lower bound`.
+    /// What the figure is: `RTT mean: 2 x the published mean half round trip`.
     pub what: String,
     /// Printed by its source, or arithmetic on what it prints.
     pub derived: bool,

@@ -167,6 +167,9 @@ fn figures_are_those_of_the_record() {
         assert_eq!((rtt.p50.low_ns, rtt.p50.high_ns), (None, None));
     }
     let record = &view.records[0];
+    let mut still = example();
+    still.clock.drift_ppb = Some(-0.2);
+    assert!(of_runs(vec![still]).records[0].clock.ends_with("drifted by 0 ppb"));
     assert_eq!(record.command.split_whitespace().take(4).collect::<Vec<_>>(), ["hairpin", "ping", "--link", "loopback"]);
     assert_eq!(record.link, "loopback lo to ::1, MTU 65536");
     assert_eq!(record.clock, "tsc: 27.4 ns of every RTT, in steps of 10.0 ns; it drifted by -12 ppb");
@@ -393,9 +396,9 @@ fn a_distribution_that_cannot_be_read_is_left_out_and_said() {
     }
 }
 
-/// What the page itself takes is another matter: this is what it is given to draw.
+/// A report of 20 rows is to stay below 600 kB: a quarter of that is the page's own.
 #[test]
-fn twenty_rows_take_less_than_half_a_megabyte() {
+fn twenty_rows_leave_room_for_the_page() {
     let mut seed = 1u32;
     let mut uniform = || {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -426,7 +429,7 @@ fn twenty_rows_take_less_than_half_a_megabyte() {
         rows.push(row);
     }
     let json = serde_json::to_string(&of_runs(vec![run(rows)])).unwrap();
-    assert!(json.len() < 500_000, "{}", json.len());
+    assert!(json.len() < 450_000, "{}", json.len());
 }
 
 /// Every place in a JSON value that is no object or list.

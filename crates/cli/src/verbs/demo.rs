@@ -73,7 +73,11 @@ fn keep_with_report(runs: &[Run]) -> Result<(), Failure> {
     for run in runs {
         given.push(Given { name: keep(run)?.to_string(), record: AnyRecord::Run(Box::new(run.clone())) });
     }
-    report::write(Path::new(REPORT), &hairpin_report::html(&report::of(&given)))
+    let page = hairpin_report::html(&report::of(&given));
+    report::write(Path::new(REPORT), &page).map_err(|error| {
+        let stored: Vec<&str> = given.iter().map(|given| given.name.as_str()).collect();
+        Failure::failed(format_args!("{error}; the runs are stored: hairpin report {} -o FILE", stored.join(" ")))
+    })
 }
 
 /// What every row of the demonstration has in common.

@@ -16,10 +16,10 @@ use hairpin_report::{Chart, Options};
 use crate::exit::{Failure, say};
 use crate::output::{colour, open_store, print};
 
-/// Show records as one file to look at. RUN is an id, a unique prefix of one, `latest`, a run's directory or a JSON file
+/// Records as one file to look at
 #[derive(Debug, Args)]
 pub struct Report {
-    /// What to show, one or several: runs, and JSON files of ping, demo, explain and compare
+    /// What to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of ping, demo, explain or compare
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
     /// Where to; stdout if not given
@@ -76,7 +76,10 @@ impl Report {
             Format::Term => hairpin_report::report_term(&view, Options::default().width, self.output.is_none() && colour()),
         };
         match &self.output {
-            Some(file) => write(file, &text)?,
+            Some(file) => write(file, &text).map_err(|error| match error {
+                WriteError::Directory { .. } => Failure::usage(error),
+                WriteError::Write { .. } => Failure::failed(error),
+            })?,
             None => print(&text)?,
         }
         Ok(ExitCode::SUCCESS)
@@ -98,11 +101,8 @@ pub fn of(given: &[Given]) -> View {
 }
 
 /// Writes a report whole, and says where it is.
-pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    whole_file::write(file, text.as_bytes()).map_err(|error| match error {
-        WriteError::Directory { .. } => Failure::usage(error),
-        WriteError::Write { .. } => Failure::failed(error),
-    })?;
+pub fn write(file: &Path, text: &str) -> Result<(), WriteError> {
+    whole_file::write(file, text.as_bytes())?;
     // The whole path can be given to a browser; a place that has none is named as it was given.
     let shown = file.canonicalize().unwrap_or_else(|_| file.into());
     say(format_args!("report: {}", shown.display()));

@@ -98,8 +98,9 @@ fn links(compare: &Compare) -> String {
 }
 
 fn clock(clock: &ClockFacts) -> String {
-    let drift =
-        clock.drift_ppb.map_or("the run was too short to tell its drift".into(), |ppb| format!("it drifted by {ppb:.0} ppb"));
+    // A drift of less than half a ppb has no sign.
+    let drift = clock.drift_ppb.map(|ppb| ppb.round() + 0.0);
+    let drift = drift.map_or("the run was too short to tell its drift".into(), |ppb| format!("it drifted by {ppb:.0} ppb"));
     let figures = format!("{:.1} ns of every RTT, in steps of {:.1} ns", clock.cost_ns, clock.step_ns);
     clean(&format!("{}: {figures}; {drift}", clock.source))
 }
