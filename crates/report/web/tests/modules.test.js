@@ -22,6 +22,7 @@ test("times are scaled and keep three digits", () => {
     "5.12 ms",
     "5.00 s",
   ]);
+  assert.deepEqual([units.time(1.8e19), units.tick(2e19)], ["1.80e+10 s", "2e+10 s"]);
   assert.deepEqual([-52, 0.25, 33.337, Number.NaN].map(units.time), ["-52 ns", "0.25 ns", "33.3 ns", "?"]);
   assert.deepEqual([0, 500, 2000, 1_500_000, 1e9].map(units.tick), ["0", "500 ns", "2 us", "1.5 ms", "1 s"]);
 });
