@@ -62,10 +62,10 @@ export function ratio(x: number): string {
   return x < 99.95 ? x.toFixed(1) : whole(x);
 }
 
-/** A quantile as people say it: 0.999 is p99.9. */
+/** A quantile as people say it: 0.999 is p99.9; with as many decimals as its nines need, and one more. */
 export function quantile(q: number): string {
-  // Floating point leaves 0.9999 at 99.99000000000001.
-  return `p${Number((q * 100).toPrecision(10))}`;
+  const nines = Math.ceil(-Math.log10(Math.max(1 - q, 1e-12)) - 1e-9);
+  return `p${Number((q * 100).toFixed(Math.max(0, nines - 2) + 1))}`;
 }
 
 /** `1 row`, `2 rows`. */

@@ -7,6 +7,7 @@ import { after, test } from "node:test";
 import { pathToFileURL } from "node:url";
 
 import * as fixtures from "./fixtures.js";
+import { units } from "./modules.js";
 import { PAGE, SLOT, charted, drawAll, figure, open, program, report, stop, tableOf } from "./page.js";
 
 /** @import { Page } from "playwright-core" */
@@ -268,7 +269,7 @@ browser("charts are read by pointer and by keyboard", async () => {
   const last = view.rows[0]?.percentiles.at(-1);
   assert.ok(last);
   const said = (await page.getByRole("status").textContent()) ?? "";
-  assert.ok(said.startsWith(`p${Number((last.q * 100).toPrecision(10))}`), said);
+  assert.ok(said.startsWith(`${units.quantile(last.q)}: `), said);
   assert.ok(await chart.locator(".reading-box").isVisible());
   await page.keyboard.press("Escape");
   assert.ok(await chart.locator(".reading-box").isHidden());

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 
 import { announce, h } from "../dom.ts";
-import { colour, paintShape, type Mark } from "../marks.ts";
+import { colour, paintShape, swatch, type Mark } from "../marks.ts";
 import { ticks, type Scale } from "../scale.ts";
 
 export interface Axis {
@@ -236,11 +236,12 @@ function read(u: uPlot, spec: Plot, box: HTMLElement): string {
   const where = spec.where(u.data[0][idx] as number);
   const found = values(u, spec.lines, idx, top >= 0 ? top : null);
   box.hidden = found.length === 0;
-  box.replaceChildren(h("b", {}, where), ...found.map(({ line, y }) => h("span", {}, h("i", { class: "key" }), `${line.label}  ${spec.value(y)}`)));
-  found.forEach(({ line }, index) => {
-    const key = box.querySelectorAll<HTMLElement>(".key")[index];
-    if (key) key.style.background = `var(${line.mark.colour})`;
-  });
+  box.replaceChildren(
+    h("b", {}, where),
+    ...found.map(({ line, y }) =>
+      h("span", {}, swatch(line.mark, { line: false, hollow: line.hollow ?? false }), h("span", {}, line.label), h("b", {}, spec.value(y))),
+    ),
+  );
   const width = u.over.clientWidth;
   const right = left > width / 2;
   box.style.left = right ? "" : `${left + 12}px`;
