@@ -6,6 +6,9 @@ import { defineConfig, type Plugin } from "vite";
 
 const sha256 = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
+/** Where crates/report/src/html.rs puts the view. */
+const PLACE = '<script type="application/json" id="view">null</script>';
+
 function oneFile(): Plugin {
   return {
     name: "one-file",
@@ -13,6 +16,7 @@ function oneFile(): Plugin {
     generateBundle(_, bundle) {
       const page = Object.values(bundle).find((file) => file.fileName.endsWith(".html"));
       if (page?.type !== "asset") return this.error("no page in the bundle");
+      if (String(page.source).split(PLACE).length !== 2) return this.error(`report.html must hold, once and on one line: ${PLACE}`);
       let [script, style] = ["", ""];
       for (const file of Object.values(bundle)) {
         if (file.type === "chunk") script += file.code;

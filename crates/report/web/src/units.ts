@@ -13,6 +13,7 @@ const SCALES: [number, string][] = [
 /** Three significant digits, whole from 100 on, without trailing zeros that say nothing about an axis. */
 function digits(x: number): string {
   const size = Math.abs(x);
+  if (size >= 99_950) return x.toExponential(2);
   if (size >= 99.95) return Math.round(x).toString();
   return size >= 9.995 ? x.toFixed(1) : x.toFixed(2);
 }
@@ -31,7 +32,8 @@ export function time(ns: number): string {
 export function tick(ns: number): string {
   if (ns === 0) return "0";
   const [scale, unit] = SCALES.find(([scale]) => Math.abs(ns) >= scale * 0.9995) ?? [1, "ns"];
-  return `${Number((ns / scale).toPrecision(3))} ${unit}`;
+  const shown = Number((ns / scale).toPrecision(3));
+  return `${shown >= 1e5 ? shown.toExponential() : shown} ${unit}`;
 }
 
 /** A whole number with its thousands apart: `1,234,567`. */
@@ -60,10 +62,10 @@ export function ratio(x: number): string {
   return x < 99.95 ? x.toFixed(1) : whole(x);
 }
 
-/** A quantile as people say it: 0.999 is p99.9. */
+/** A quantile as people say it: 0.999 is p99.9; with as many decimals as its nines need, and one more. */
 export function quantile(q: number): string {
-  // Floating point leaves 0.9999 at 99.99000000000001.
-  return `p${Number((q * 100).toPrecision(10))}`;
+  const nines = Math.ceil(-Math.log10(Math.max(1 - q, 1e-12)) - 1e-9);
+  return `p${Number((q * 100).toFixed(Math.max(0, nines - 2) + 1))}`;
 }
 
 /** `1 row`, `2 rows`. */

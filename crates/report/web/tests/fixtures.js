@@ -418,6 +418,20 @@ export function billion() {
   return bare({ rows: [row(1, "memory:spin", { count: 1_000_000_000, kinds: kinds(536), intervals: 240 })] });
 }
 
+/** Times that no clock gives, of a record that something else wrote: 0, and the largest that 64 bits hold.
+ * @returns {View} */
+export function extremes() {
+  const least = [{ from_ns: 0, to_ns: 0, count: 5000 }];
+  const largest = [{ from_ns: 1.8e19, to_ns: 18_446_744_073_709_551_615, count: 5000 }];
+  const rows = [least, largest].map((buckets, index) => row(index + 1, `row ${index + 1}`, { buckets, count: 5000, request_bytes: index, reply_bytes: index }));
+  const curves = [{ record: 1, label: "both", rows: [1, 2], fit: null }];
+  return bare({
+    rows,
+    curves,
+    breakdowns: [breakdown({ stages: [], causes: [], typical_count: 0, slow_count: 0, typical_ns: 0, slow_ns: 0, untraced_p50_ns: null })],
+  });
+}
+
 /** Two hundred rows without curves, as of a sweep.
  * @returns {View} */
 export function many() {
@@ -481,6 +495,6 @@ export function hostile() {
   return view;
 }
 
-/** A pseudo-element of the type check: every fixture is a View.
+/** All of them, by name.
  * @type {Record<string, () => View>} */
-export const FIXTURES = { full, bare, oneSample, billion, many, hostile };
+export const FIXTURES = { full, bare, oneSample, billion, extremes, many, hostile };

@@ -22,12 +22,13 @@ test("times are scaled and keep three digits", () => {
     "5.12 ms",
     "5.00 s",
   ]);
+  assert.deepEqual([units.time(1.8e19), units.tick(2e19)], ["1.80e+10 s", "2e+10 s"]);
   assert.deepEqual([-52, 0.25, 33.337, Number.NaN].map(units.time), ["-52 ns", "0.25 ns", "33.3 ns", "?"]);
   assert.deepEqual([0, 500, 2000, 1_500_000, 1e9].map(units.tick), ["0", "500 ns", "2 us", "1.5 ms", "1 s"]);
 });
 
 test("quantiles, shares, exact figures", () => {
-  assert.deepEqual([0.5, 0.99, 0.999, 0.9999, 0.99999].map(units.quantile), ["p50", "p99", "p99.9", "p99.99", "p99.999"]);
+  assert.deepEqual([0.5, 0.99, 0.999, 0.9999, 0.99999, 0.975, 0.985875].map(units.quantile), ["p50", "p99", "p99.9", "p99.99", "p99.999", "p97.5", "p98.6"]);
   assert.deepEqual([0, 1e-9, 0.00001, 0.0123, 0.5, 1].map(units.share), ["0 %", "<0.0001 %", "0.001 %", "1.23 %", "50.0 %", "100.0 %"]);
   assert.deepEqual([units.exact(null), units.exact(1234567), units.exact(0.5)], ["", "1,234,567", "0.5"]);
 });

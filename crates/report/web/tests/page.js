@@ -23,9 +23,9 @@ export function report(view) {
 
 /** The browser's program, or null. */
 export function program() {
-  return (
-    [process.env.HAIRPIN_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path)) ?? null
-  );
+  const named = process.env.HAIRPIN_CHROMIUM;
+  const places = named ? [named] : ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+  return places.find((path) => existsSync(path)) ?? null;
 }
 
 /** A busy host is slow; a page that does nothing for this long hangs. */

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 
 import { announce, h } from "../dom.ts";
-import { colour, paintShape, type Mark } from "../marks.ts";
+import { colour, paintShape, swatch, type Mark } from "../marks.ts";
 import { ticks, type Scale } from "../scale.ts";
 
 export interface Axis {
@@ -69,7 +69,7 @@ export function plot(host: HTMLElement, spec: Plot): () => void {
     "aria-label": `${spec.name}: chart; the arrow keys read its points, the table below has them all`,
   });
   host.append(holder);
-  const data = aligned(spec.lines);
+  const data = aligned(spec.lines, spec.y.scale.log);
   const width = (): number => Math.max(200, Math.min(holder.clientWidth || 600, 1600));
 
   const u = new uPlot(
@@ -77,7 +77,7 @@ export function plot(host: HTMLElement, spec: Plot): () => void {
       width: width(),
       height: spec.height,
       legend: { show: false },
-      padding: [10, 14, 0, 0],
+      padding: [10, 24, 0, 0],
       cursor: { drag: { x: false, y: false, setScale: false }, points: { show: false }, y: false, focus: { prox: -1 } },
       scales: {
         x: { time: false, distr: spec.x.scale.log ? 3 : 1, range: () => [spec.x.scale.min, spec.x.scale.max] },
@@ -120,13 +120,12 @@ export function plot(host: HTMLElement, spec: Plot): () => void {
 }
 
 /** All lines over one list of x; where a line has no point there it goes on. */
-function aligned(lines: Line[]): uPlot.AlignedData {
-  const tables = lines.map((line): uPlot.AlignedData => [line.x, line.y]);
+function aligned(lines: Line[], log: boolean): uPlot.AlignedData {
+  // A log scale has no place for 0.
+  const placed = (values: (number | null)[]): (number | null)[] => (log ? values.map((y) => (y !== null && y > 0 ? y : null)) : values);
+  const tables = lines.map((line): uPlot.AlignedData => [line.x, placed(line.y)]);
   if (tables.length === 0) return [[]];
-  return uPlot.join(
-    tables,
-    tables.map((table) => table.slice(1).map(() => 1)).map((modes) => [1, ...modes]),
-  );
+  return uPlot.join(tables);
 }
 
 function series(line: Line): uPlot.Series {
@@ -237,11 +236,12 @@ function read(u: uPlot, spec: Plot, box: HTMLElement): string {
   const where = spec.where(u.data[0][idx] as number);
   const found = values(u, spec.lines, idx, top >= 0 ? top : null);
   box.hidden = found.length === 0;
-  box.replaceChildren(h("b", {}, where), ...found.map(({ line, y }) => h("span", {}, h("i", { class: "key" }), `${line.label}  ${spec.value(y)}`)));
-  found.forEach(({ line }, index) => {
-    const key = box.querySelectorAll<HTMLElement>(".key")[index];
-    if (key) key.style.background = `var(${line.mark.colour})`;
-  });
+  box.replaceChildren(
+    h("b", {}, where),
+    ...found.map(({ line, y }) =>
+      h("span", {}, swatch(line.mark, { line: false, hollow: line.hollow ?? false }), h("span", {}, line.label), h("b", {}, spec.value(y))),
+    ),
+  );
   const width = u.over.clientWidth;
   const right = left > width / 2;
   box.style.left = right ? "" : `${left + 12}px`;

@@ -49,18 +49,33 @@ function drawable(shown: Shown): PercentileName[] {
   return shown.percentiles.filter((name) => name === "p50" || name === "p99" || name === "max");
 }
 
+/** Each value holds for its interval, the last one to the end. Before an interval without a value the one before gets an end of its own. */
+function held(series: Series, values: (number | null)[]): { x: number[]; y: (number | null)[] } {
+  const [x, y]: [number[], (number | null)[]] = [[], []];
+  values.forEach((value, index) => {
+    const at = (series.at_ms[index] ?? 0) / 1e3;
+    const before = values[index - 1];
+    if (value === null && before !== null && before !== undefined) {
+      x.push(at - 1e-6);
+      y.push(before);
+    }
+    x.push(at);
+    y.push(value);
+  });
+  x.push(end(series));
+  y.push(values.at(-1) ?? null);
+  return { x, y };
+}
+
 function linesOf(row: ShownRow, names: PercentileName[]): Line[] {
   const series = row.row.series;
-  // Each value holds for its interval, the last one to the end.
-  const x = [...series.at_ms.map((ms) => ms / 1e3), end(series)];
-  const held = (values: (number | null)[]): (number | null)[] => [...values, values.at(-1) ?? null];
-  const whole = { ...row.mark, dash: [] };
+  const mark = { ...row.mark, dash: [] };
   const lines: Line[] = [];
-  if (names.includes("max")) lines.push({ label: "max", x, y: held(series.max_ns), mark: MAX, loose: true });
-  if (names.includes("p99")) lines.push({ label: "p99, largest", x, y: held(series.p99_ns), mark: { ...whole, dash: [4, 2] }, width: 1.25, steps: true });
+  if (names.includes("max")) lines.push({ label: "max", ...held(series, series.max_ns), mark: MAX, loose: true });
+  if (names.includes("p99")) lines.push({ label: "p99, largest", ...held(series, series.p99_ns), mark: { ...mark, dash: [4, 2] }, width: 1.25, steps: true });
   if (names.includes("p50")) {
-    lines.push({ label: "p50, largest", x, y: held(series.p50_high_ns), mark: whole, width: 1, band: true, steps: true });
-    lines.push({ label: "p50, least", x, y: held(series.p50_low_ns), mark: whole, width: 1.75, steps: true });
+    lines.push({ label: "p50, largest", ...held(series, series.p50_high_ns), mark, width: 1, band: true, steps: true });
+    lines.push({ label: "p50, least", ...held(series, series.p50_low_ns), mark, width: 1.75, steps: true });
   }
   return lines;
 }

@@ -11,9 +11,9 @@ export function head(view: View): HTMLElement {
   return h("header", {}, h("h1", {}, "Round-trip times"), h("p", { class: "quiet" }, `Report by ${view.tool}, made ${view.made}: ${what.join("; ")}`));
 }
 
-/** The summary; with nothing in the records it says so. */
+/** The summary; where there is none it says so. */
 export function summary(view: View): HTMLElement {
-  const sentences = view.summary.length > 0 ? view.summary : ["The records hold no result."];
+  const sentences = view.summary.length > 0 ? view.summary : ["Of these records nothing can be said in a sentence."];
   return h(
     "section",
     { id: "summary", "aria-labelledby": "summary-title" },
