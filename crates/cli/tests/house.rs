@@ -234,7 +234,7 @@ fn every_dependency_may_be_used_under_mit_and_apache() {
     assert_eq!(refused, Vec::<String>::new(), "not usable under MIT and under Apache-2.0");
 }
 
-/// Every file below `folder`, build outputs and version control left out.
+/// Every file below `folder`, build outputs, fetched packages and version control left out.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
@@ -242,7 +242,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
         if !path.is_dir() {
             found.push(path);
-        } else if name != "target" && !name.starts_with('.') {
+        } else if !["target", "node_modules"].contains(&name.as_str()) && !name.starts_with('.') {
             found.extend(files(&path));
         }
     }

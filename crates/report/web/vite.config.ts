@@ -2,9 +2,17 @@
 // would still be no script.
 
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { defineConfig, type Plugin } from "vite";
 
 const sha256 = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+/** The text of a package's licence, as it may stand in a comment. */
+function licence(name: string): string {
+  const text = readFileSync(`node_modules/${name}/LICENSE`, "utf8").replaceAll("\r\n", "\n");
+  if (text.includes("--")) throw new Error(`the licence of ${name} would end a comment`);
+  return text;
+}
 
 /** Where crates/report/src/html.rs puts the view. */
 const PLACE = '<script type="application/json" id="view">null</script>';
@@ -32,6 +40,8 @@ function oneFile(): Plugin {
         .replace(/\s*<link rel="stylesheet"[^>]*>/, "")
         .replace(/(<meta charset="utf-8" \/>)/, (charset) => `${charset}\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`)
         .replace("</head>", () => `  <style>${style}</style>\n  </head>`)
+        // What its licence asks for.
+        .replace("</body>", () => `  <!-- In the script below: uPlot.\n${licence("uplot")}-->\n  </body>`)
         // After the view, so that it is there when the script runs.
         .replace("</body>", () => `  <script type="module">${script}</script>\n  </body>`);
     },

@@ -27,11 +27,6 @@ export function s<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attr
   return fill(document.createElementNS(SVG, tag) as SVGElementTagNameMap[K], attributes, children);
 }
 
-/** A word or sentence for a screen reader only. */
-export function spoken(text: string): HTMLElement {
-  return h("span", { class: "spoken" }, text);
-}
-
 let live: HTMLElement | null = null;
 
 /** Says something to a screen reader. */
