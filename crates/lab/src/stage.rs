@@ -140,7 +140,8 @@ impl Stage {
         // The schedule is the client's affair.
         let peer: Address = self.server.plan(&Job { open: None, ..job.clone() })?;
         self.client.clear_stop();
-        self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32 })?;
+        let snapshots = watcher.wants_snapshots();
+        self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32, snapshots })?;
         let mut watch = Watch::new(job);
         let client = loop {
             match self.step(&mut watch, signals, watcher)? {

@@ -4,6 +4,7 @@
 //!   Run ──▶ columns, label, notes ──▶ grid, prose ──▶ table, demo      (terminal)
 //!      │                         └──▶ markdown
 //!      └──▶ csv, pingpong, json                                        (scripts)
+//!   Progress ──▶ watch                                                 (a frame of the live view)
 //! ```
 //! No clock, socket or terminal is touched here: width and colour are parameters, and a text depends on nothing but its arguments.
 //! Text that may come from another host or from a file never carries control characters into a terminal ([`prose::clean`]).
@@ -42,6 +43,7 @@ mod table;
 mod tune;
 mod tune_try;
 pub mod view;
+pub mod watch;
 
 use hairpin_units::Quantile;
 
