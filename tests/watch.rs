@@ -70,7 +70,8 @@ impl<'a> Terminal<'a> {
     /// `command` is of the shell, and its exit code is printed when it ends.
     fn start(home: &'a Home, command: &str) -> Terminal<'a> {
         let terminal = Terminal { home };
-        let command = format!("{command}; echo \"ended with $?\"; stty -a | tr ';' '\\n'; exec cat");
+        let modes = r"stty -a | tr ' ' '\n' | grep -xE -- '-?(icanon|echo)' | tr '\n' ' '";
+        let command = format!("{command}; echo \"ended with $?\"; echo \"modes: $({modes})\"; exec cat");
         terminal.tmux(&["new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", &command]);
         terminal
     }
@@ -117,11 +118,18 @@ impl<'a> Terminal<'a> {
         self.until(part, |text| text.contains(part))
     }
 
+    /// Waits for the first figures.
+    #[track_caller]
+    fn measured(&self) -> String {
+        let whole = |line: &str| line.starts_with("since start") && line.split_whitespace().count() > 8;
+        self.until("figures", |text| text.lines().any(whole))
+    }
+
     /// Waits for the command's end: the exit code, with the terminal as it was before.
     #[track_caller]
     fn ended(&self) -> String {
-        let text = self.until("end", |text| text.contains("ended with ") && text.contains("icanon"));
-        assert!(text.contains(" icanon") && text.contains(" echo ") && !text.contains("-icanon") && !text.contains("-echo "), "{text}");
+        let text = self.shows("modes: ");
+        assert!(text.contains("modes: icanon echo"), "{text}");
         assert_eq!(self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]).trim(), "0 1", "{text}");
         let all = self.all();
         let code = all.lines().find_map(|line| line.strip_prefix("ended with ")).expect("an exit code");
@@ -165,7 +173,9 @@ fn a_run_is_drawn_and_keys_change_the_picture(name: &str) -> bool {
     }
     let home = Home::new();
     let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
-    let text = terminal.until("two points", |text| text.contains("last ") && text.contains("Distribution since") && !text.contains("nothing yet"));
+    let text = terminal.until("two points", |text| {
+        text.contains("last ") && text.contains("Distribution since") && !text.contains("nothing yet")
+    });
     assert!(text.contains("hairpin ping loopback  udp:spin  64 B"), "{text}");
     assert!(text.contains("RTT p99 and p50 (dots) over time, us, log"), "{text}");
     let (now, whole) = (figures(&text, "last"), figures(&text, "since start"));
@@ -189,7 +199,9 @@ fn a_run_is_drawn_and_keys_change_the_picture(name: &str) -> bool {
     sleep(Duration::from_millis(2500));
     assert_eq!(terminal.text(), still, "a paused picture stands still");
     terminal.press(&["p"]);
-    terminal.until("another picture", |text| !text.contains("PAUSED") && figures(text, "since start") != figures(&still, "since start"));
+    terminal.until("another picture", |text| {
+        !text.contains("PAUSED") && figures(text, "since start") != figures(&still, "since start")
+    });
     true
 }
 
@@ -200,7 +212,7 @@ fn quitting_keeps_the_run_and_the_terminal(name: &str) -> bool {
     for key in ["q", "C-c"] {
         let home = Home::new();
         let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
-        let text = terminal.shows("last ");
+        let text = terminal.measured();
         let seen = figures(&text, "since start");
         terminal.press(&[key]);
         let all = terminal.ended();
@@ -223,12 +235,24 @@ fn signals_end_it_like_quitting(name: &str) -> bool {
     for signal in ["TERM", "INT", "HUP"] {
         let home = Home::new();
         let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
-        terminal.shows("last ");
+        terminal.measured();
         let done = Command::new("kill").args([format!("-{signal}"), terminal.pid().to_string()]).status().expect("kill");
         assert!(done.success());
         terminal.ended();
         assert_eq!(stored(&home)["interrupted"], Value::Bool(true), "{signal}");
     }
+    // A terminal that is gone.
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+    terminal.measured();
+    let pid = terminal.pid();
+    drop(terminal);
+    let begun = Instant::now();
+    while fs::exists(format!("/proc/{pid}")).unwrap_or(false) {
+        assert!(begun.elapsed() < LIMIT, "{pid} outlives its terminal");
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!(stored(&home)["interrupted"], Value::Bool(true), "hung up");
     true
 }
 
@@ -238,7 +262,7 @@ fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
     }
     let home = Home::new();
     let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
-    let text = terminal.shows("last ");
+    let text = terminal.measured();
     let pid = terminal.pid();
     let list = |task: &str| {
         let status = fs::read_to_string(format!("/proc/{task}/status")).unwrap_or_default();
@@ -246,11 +270,12 @@ fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
     };
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("threads").flatten();
     let view = tasks.map(|task| format!("{pid}/task/{}", task.file_name().to_string_lossy()));
-    let view = view.into_iter().find(|task| fs::read_to_string(format!("/proc/{task}/comm")).is_ok_and(|comm| comm.trim() == "view"));
+    let view =
+        view.into_iter().find(|task| fs::read_to_string(format!("/proc/{task}/comm")).is_ok_and(|comm| comm.trim() == "view"));
     let view = list(&view.expect("a thread that draws")).expect("its CPUs");
     let workers: Vec<String> = support::workers_of(pid).iter().filter_map(|pid| list(&pid.to_string())).collect();
     assert_eq!(workers.len(), 2, "{workers:?}");
-    if text.contains("there is no CPU but the measured ones") {
+    if text.contains("no CPU is left for this view") {
         assert!(std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() <= 2), "{text}");
     } else {
         assert!(workers.iter().all(|cpu| !view.split(',').any(|part| part == cpu)), "the view on {view}, workers on {workers:?}");
@@ -264,7 +289,7 @@ fn a_small_terminal_is_told(name: &str) -> bool {
     }
     let home = Home::new();
     let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
-    terminal.shows("last ");
+    terminal.measured();
     terminal.tmux(&["resize-window", "-x", "60", "-y", "12"]);
     terminal.shows("This view needs 80 columns and 24 lines; here are 60 and 12.");
     terminal.tmux(&["resize-window", "-x", "160", "-y", "50"]);
@@ -285,7 +310,10 @@ fn a_stored_run_is_drawn(name: &str) -> bool {
     let us = |row: usize, figure: &str| rows(&run)[row]["rtt_ns"][figure].as_f64().expect("a figure") / 1e3;
     let near = |text: &str, row: usize| {
         let seen = figures(text, "since start");
-        assert!((seen[1] / us(row, "p50") - 1.0).abs() < 0.002 && (seen[5] / us(row, "max") - 1.0).abs() < 0.002, "{seen:?}\n{text}");
+        assert!(
+            (seen[1] / us(row, "p50") - 1.0).abs() < 0.002 && (seen[5] / us(row, "max") - 1.0).abs() < 0.002,
+            "{seen:?}\n{text}"
+        );
     };
     near(&text, 0);
     assert!(text.contains("stored"), "{text}");
@@ -310,7 +338,7 @@ fn a_stream_is_followed_in_a_file_and_in_a_pipe(name: &str) -> bool {
         sleep(Duration::from_millis(5));
     }
     let terminal = Terminal::start(&home, &format!("{HAIRPIN} watch run.jsonl"));
-    let early = terminal.shows("last ");
+    let early = terminal.measured();
     assert!(!early.contains("  ended"), "{early}");
     let late = terminal.shows("  ended  ");
     let record = fs::read_to_string(home.file("run.jsonl")).expect("lines");
@@ -323,7 +351,7 @@ fn a_stream_is_followed_in_a_file_and_in_a_pipe(name: &str) -> bool {
     drop(terminal);
 
     let terminal = Terminal::start(&home, &format!("{ping} --no-store | {HAIRPIN} watch -"));
-    terminal.shows("last ");
+    terminal.measured();
     // Keys come from the terminal, not from the pipe.
     terminal.press(&["s"]);
     terminal.shows("linear");
@@ -335,7 +363,8 @@ fn a_stream_is_followed_in_a_file_and_in_a_pipe(name: &str) -> bool {
 
 fn without_a_terminal_there_is_no_view(_name: &str) -> bool {
     let home = Home::new();
-    home.hairpin("ping --link loopback --path udp --watch").fails(2, &["--watch draws on a terminal, and this is none", "--json-stream"]);
+    home.hairpin("ping --link loopback --path udp --watch")
+        .fails(2, &["--watch draws on a terminal, and this is none", "--json-stream"]);
     home.hairpin("ping --link loopback --path udp --watch --json-stream").fails(2, &["choose one"]);
     home.hairpin("ping --link loopback --path udp --watch --format json-stream").fails(2, &["choose one"]);
     home.hairpin("watch latest").fails(2, &["hairpin watch draws on a terminal, and this is none"]);

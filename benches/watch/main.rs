@@ -198,7 +198,8 @@ impl std::fmt::Display for Line<'_> {
 /// Of the blocks of each state.
 fn medians(row: &Row, split_ns: u64) -> Found {
     [false, true].map(|far| {
-        let blocks: Vec<&Block> = row.blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| (ns > split_ns) == far)).collect();
+        let blocks: Vec<&Block> =
+            row.blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| (ns > split_ns) == far)).collect();
         if blocks.len() < LEAST_BLOCKS {
             return None;
         }

@@ -25,7 +25,8 @@ pub fn is_stream(file: &Path) -> bool {
     let mut first = String::new();
     let read = |first: &mut String| BufReader::new(File::open(file)?).take(MAX_RECORD).read_line(first);
     let by_name = file.extension().is_some_and(|extension| extension == "jsonl") && file.exists();
-    by_name || (read(&mut first).is_ok() && serde_json::from_str::<Head>(&first).is_ok_and(|head| head.schema == progress::SCHEMA))
+    by_name
+        || (read(&mut first).is_ok() && serde_json::from_str::<Head>(&first).is_ok_and(|head| head.schema == progress::SCHEMA))
 }
 
 /// Reads lines until the run's record, or until a pipe ends. `grows`: at the end of the file more may come.
@@ -76,7 +77,9 @@ fn take(line: &[u8], state: &Shared) -> bool {
             }
             return true;
         }
-        Ok(schema) => lock(state).note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --json-stream writes what is")),
+        Ok(schema) => {
+            lock(state).note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --json-stream writes what is"))
+        }
         Err(_) => lock(state).note("a line is no JSON: hairpin ping --json-stream writes what can be watched"),
     }
     false

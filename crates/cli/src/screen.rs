@@ -2,16 +2,19 @@
 //!
 //! The terminal is put back whatever ends the program: the end of the loop, a panic of any thread (a hook does it), and the signals that a verb takes.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hairpin_report::watch::{Key, State, draw};
 use hairpin_sys::thread;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::exit::Failure;
@@ -19,6 +22,8 @@ use crate::output::colour;
 
 /// No frame is drawn sooner after the one before; nor does an event wait longer to be seen.
 const FRAME: Duration = Duration::from_millis(250);
+/// The thread that draws has ended by then, unless its terminal takes nothing.
+const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// A state that one thread changes and another draws.
 pub type Shared = Arc<Mutex<State>>;
@@ -30,8 +35,7 @@ pub fn lock(state: &Shared) -> MutexGuard<'_, State> {
 
 /// Refuses what is no terminal, before anything starts.
 pub fn check(flag: &str) -> Result<(), Failure> {
-    let keys = io::stdin().is_terminal() || std::fs::File::open("/dev/tty").is_ok();
-    if io::stdout().is_terminal() && keys {
+    if io::stdout().is_terminal() && keys().is_ok() {
         return Ok(());
     }
     Err(Failure::usage(format_args!(
@@ -67,6 +71,26 @@ fn meaning(key: KeyEvent) -> Option<Meaning> {
     }))
 }
 
+/// Waits for a key, at most so long. An error if the terminal was hung up, of which the library that reads keys makes an endless loop.
+fn wait(keys: &OwnedFd, limit: Duration) -> io::Result<()> {
+    let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+    let mut fds = [PollFd::new(keys, PollFlags::IN)];
+    match poll(&mut fds, Some(&limit)) {
+        // The size of the terminal changed.
+        Err(rustix::io::Errno::INTR) => return Ok(()),
+        other => other?,
+    };
+    if fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::other("it was hung up"));
+    }
+    Ok(())
+}
+
+/// Where keys come from: standard input, or the terminal itself where that is something else.
+fn keys() -> io::Result<OwnedFd> {
+    if io::stdin().is_terminal() { io::stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
+}
+
 /// Draws until `over` says so or somebody wants to leave, which `leave` decides: true ends the loop.
 fn turn(
     terminal: &mut DefaultTerminal,
@@ -74,28 +98,29 @@ fn turn(
     over: &mut dyn FnMut() -> bool,
     leave: &mut dyn FnMut(bool) -> bool,
 ) -> io::Result<()> {
-    let colour = colour();
+    let (colour, keys) = (colour(), keys()?);
     let (mut drawn, mut at) = (None, None::<Instant>);
     while !over() {
         let waits = at.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
         // The lock is not held while the terminal takes its time.
-        let changed = Some(lock(state)).filter(|state| waits.is_zero() && drawn != Some(state.version())).map(|state| state.clone());
+        let changed =
+            Some(lock(state)).filter(|state| waits.is_zero() && drawn != Some(state.version())).map(|state| state.clone());
         if let Some(state) = changed {
             terminal.draw(|frame| draw(frame, &state, colour))?;
             (drawn, at) = (Some(state.version()), Some(Instant::now()));
         }
-        if !event::poll(if waits.is_zero() { FRAME } else { waits })? {
-            continue;
-        }
-        match event::read()? {
-            Event::Key(key) => match meaning(key) {
-                Some(Meaning::Key(key)) => lock(state).key(key),
-                Some(Meaning::Quit) if leave(false) => return Ok(()),
-                Some(Meaning::Interrupt) if leave(true) => return Ok(()),
+        wait(&keys, if waits.is_zero() { FRAME } else { waits })?;
+        while event::poll(Duration::ZERO)? {
+            match event::read()? {
+                Event::Key(key) => match meaning(key) {
+                    Some(Meaning::Key(key)) => lock(state).key(key),
+                    Some(Meaning::Quit) if leave(false) => return Ok(()),
+                    Some(Meaning::Interrupt) if leave(true) => return Ok(()),
+                    _ => {}
+                },
+                Event::Resize(..) => drawn = None,
                 _ => {}
-            },
-            Event::Resize(..) => drawn = None,
-            _ => {}
+            }
         }
     }
     Ok(())
@@ -122,7 +147,8 @@ pub fn look(state: &Shared, signalled: &mut dyn FnMut() -> bool) -> Result<(), F
 pub struct Screen {
     state: Shared,
     over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected when the thread has ended.
+    thread: Option<Receiver<()>>,
 }
 
 impl Screen {
@@ -143,14 +169,16 @@ impl Screen {
         }
         let mut terminal = open()?;
         let (state, over) = (Arc::clone(&self.state), Arc::clone(&self.over));
+        let (ends, ended) = channel::<()>();
         let draws = move || {
+            let _ends = ends;
             if !matches!(thread::keep_off(&measured), Ok(true)) {
-                lock(&state).note("there is no CPU but the measured ones: this view takes about 1 ms a second of them");
+                lock(&state).note("no CPU is left for this view but the measured ones");
             }
-            let ends = Arc::clone(&state);
+            let ending = Arc::clone(&state);
             let mut told = false;
             let mut leave = |again: bool| {
-                lock(&ends).ending();
+                lock(&ending).ending();
                 if !std::mem::replace(&mut told, true) || again {
                     // As from a terminal that is not in raw mode; a process can always signal itself.
                     let _ = kill_process(getpid(), Signal::INT);
@@ -162,7 +190,7 @@ impl Screen {
         };
         let started = std::thread::Builder::new().name("view".into()).spawn(draws);
         match started {
-            Ok(thread) => self.thread = Some(thread),
+            Ok(_) => self.thread = Some(ended),
             Err(error) => {
                 close();
                 return Err(Failure::failed(format_args!("cannot start a thread for --watch: {error}")));
@@ -176,8 +204,8 @@ impl Drop for Screen {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.over.store(true, Ordering::Relaxed);
-        // One that panicked has said so.
-        let _ = thread.join();
+        // One that panicked has said so; one whose terminal takes nothing ends with the process.
+        let _ = thread.recv_timeout(END_WITHIN);
         close();
     }
 }

@@ -226,7 +226,10 @@ mod tests {
         live.progress(&line(0, 0, Some(120)));
         live.progress(&line(1, 2, None));
         live.progress(&line(0, 1, Some(510)));
-        live.progress(&Progress { cpu: Some(CpuSoFar { client_switches_involuntary: 11, ..CpuSoFar::default() }), ..line(0, 1, None) });
+        live.progress(&Progress {
+            cpu: Some(CpuSoFar { client_switches_involuntary: 11, ..CpuSoFar::default() }),
+            ..line(0, 1, None)
+        });
         let codes: Vec<Vec<&str>> =
             kept.0.iter().map(|line| line.warnings.iter().map(|note| note.code.as_str()).collect()).collect();
         let expected: [&[&str]; 4] = [&[], &["loss"], &["loss", "core-states"], &["loss", "involuntary-switches", "core-states"]];

@@ -16,7 +16,7 @@ use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite, Sides};
 use hairpin_iopath::schedule::OpenLoop;
 use hairpin_record::run::{ClockFacts, Hosts, Link};
 use hairpin_sys::shared::{Shared, Stamps};
-use hairpin_sys::signal::Signals;
+use hairpin_sys::signal::{SIGHUP, Signals};
 
 use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::ping::{PingError, Plan, Target, Watcher};
@@ -170,7 +170,11 @@ impl Stage {
         watcher: &mut dyn Watcher,
     ) -> Result<Option<Box<ClientReport>>, RowEnd> {
         let now = Instant::now();
-        while let Ok(Some(_)) = signals.next() {
+        while let Ok(Some(signal)) = signals.next() {
+            // A terminal that goes away says so more than once, and means no more by it.
+            if signal == SIGHUP && watch.interrupted {
+                continue;
+            }
             if watch.interrupted || !watch.going {
                 return Err(RowEnd::Interrupted);
             }

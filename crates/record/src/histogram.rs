@@ -288,7 +288,10 @@ mod tests {
         (0..100).for_each(|_| times.record(500));
         since.set_to_difference(&times, &before);
         let found = since.quantiles();
-        assert_eq!((found.count, found.min, found.p50, found.max, found.mean), (100, Some(500), Some(500), Some(500), Some(500.0)));
+        assert_eq!(
+            (found.count, found.min, found.p50, found.max, found.mean),
+            (100, Some(500), Some(500), Some(500), Some(500.0))
+        );
         assert_eq!(found.stddev, Some(0.0));
         times.record(HIGHEST_NS * 2);
         since.set_to_difference(&times, &before);

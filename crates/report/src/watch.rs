@@ -201,7 +201,9 @@ impl State {
             Key::Scale => self.log = !self.log,
             Key::RowBefore => self.chosen = Some(at.saturating_sub(1)),
             // Past the last one the view follows the run again.
-            Key::RowAfter => self.chosen = Some(at + 1).filter(|next| next + 1 < rows || self.source == Source::Stored && *next < rows),
+            Key::RowAfter => {
+                self.chosen = Some(at + 1).filter(|next| next + 1 < rows || self.source == Source::Stored && *next < rows)
+            }
             Key::Help => self.help = !self.help,
         }
         if self.source == Source::Stored && self.chosen.is_none() {

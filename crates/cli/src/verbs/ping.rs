@@ -82,10 +82,12 @@ impl Ping {
         // What is printed now is printed where the view was.
         watcher.clear();
         let run = measured?;
-        self.output.print(&run)?;
+        let printed = self.output.print(&run);
+        // A terminal that was hung up takes nothing; what was measured is kept all the same.
         if !self.no_store {
             keep(&run)?;
         }
+        printed?;
         Ok(end(&run))
     }
 }
@@ -98,7 +100,9 @@ pub fn signals() -> Result<Signals, Failure> {
 /// With a view on the terminal: it is put back too when somebody hangs up.
 fn watched_signals(stream: bool) -> Result<Signals, Failure> {
     if stream {
-        return Err(Failure::usage("--watch and --json-stream both take the terminal: choose one; `hairpin watch FILE` draws what --json-stream writes"));
+        return Err(Failure::usage(
+            "--watch and --json-stream both take the terminal: choose one; `hairpin watch FILE` draws what --json-stream writes",
+        ));
     }
     screen::check("--watch")?;
     Signals::block(&[SIGINT, SIGTERM, SIGHUP]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))

@@ -4,7 +4,9 @@ use std::fmt;
 
 use hairpin_record::histogram::Decoded;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text};
+use prometheus_client::encoding::{
+    DescriptorEncoder, NativeHistogram, NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
@@ -18,8 +20,30 @@ const SCHEMA: i32 = 5;
 const ZERO_S: f64 = 5e-10;
 /// Bounds of the classic histogram in ns: 1, 2, 5 to a factor of ten, from 100 ns to 10 s.
 const BOUNDS_NS: [u64; 25] = [
-    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000,
-    10_000_000, 20_000_000, 50_000_000, 100_000_000, 200_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000,
+    100,
+    200,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_000_000_000,
+    5_000_000_000,
     10_000_000_000,
 ];
 
@@ -96,7 +120,12 @@ impl Collector for Exposed {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         encoder.encode_descriptor("hairpin_build", "The version of hairpin.", None, MetricType::Info)?.encode_info(&version)?;
         encoder
-            .encode_descriptor("hairpin_measuring", "1 while a row is measured, 0 before, between and after.", None, MetricType::Gauge)?
+            .encode_descriptor(
+                "hairpin_measuring",
+                "1 while a row is measured, 0 before, between and after.",
+                None,
+                MetricType::Gauge,
+            )?
             .encode_gauge(&i64::from(*measuring))?;
         if let Some(at_s) = last_snapshot_s {
             let help = "When the last snapshot came, in seconds since 1970.";
@@ -264,8 +293,14 @@ mod tests {
             ("", Form::Plain),
             ("*/*", Form::Plain),
             ("text/plain", Form::Plain),
-            ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5,*/*;q=0.1", Form::OpenMetrics),
-            (&format!("{protobuf},application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"), Form::Protobuf),
+            (
+                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5,*/*;q=0.1",
+                Form::OpenMetrics,
+            ),
+            (
+                &format!("{protobuf},application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"),
+                Form::Protobuf,
+            ),
             (&format!("{protobuf};q=0.2, application/openmetrics-text;q=0.8"), Form::OpenMetrics),
             ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text", Form::Plain),
             ("application/openmetrics-text;q=nan,;;;,q=", Form::Plain),

@@ -4,7 +4,7 @@
 //! thread waits in poll(2) on all of them, and a peer that is slow, silent or greedy costs it a slot until its time is over.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const CONNECTIONS: usize = 64;
 /// Bytes of a request; a scraper's has some 500.
 const REQUEST: usize = 8 << 10;
+/// What comes after it is read and thrown away so far: a connection that is closed on unread bytes loses its answer.
+const BEYOND: usize = 64 << 10;
 /// Header lines of a request.
 const HEADERS: usize = 64;
 /// A connection is over by then, whatever came of it.
@@ -58,7 +60,10 @@ impl Answer {
         };
         let allow = if self.status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
         let (status, kind, length) = (self.status, self.content_type, self.body.len());
-        format!("HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{allow}Connection: close\r\n\r\n").into()
+        format!(
+            "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{allow}Connection: close\r\n\r\n"
+        )
+        .into()
     }
 }
 
@@ -148,20 +153,31 @@ enum Does {
     Read(Vec<u8>),
     /// Hands out the answer: head, body, and how many bytes of both are out.
     Write(Vec<u8>, Arc<[u8]>, usize),
+    /// Waits for the peer to close, as long as it says no more than so many bytes.
+    Drain(usize),
 }
 
 impl Connection {
     fn awaits(&self) -> PollFlags {
         match self.does {
-            Does::Read(_) => PollFlags::IN,
+            Does::Read(_) | Does::Drain(_) => PollFlags::IN,
             Does::Write(..) => PollFlags::OUT,
         }
     }
 
     /// Goes on as far as it can; false if it is over.
     fn step(&mut self, answer: &mut dyn FnMut(&Request<'_>) -> Answer) -> bool {
+        let mut room = [0; 1024];
+        if let Does::Drain(left) = &mut self.does {
+            return match self.stream.read(&mut room) {
+                Ok(read) => {
+                    *left = left.saturating_sub(read);
+                    read > 0 && *left > 0
+                }
+                Err(error) => again(&error),
+            };
+        }
         if let Does::Read(bytes) = &mut self.does {
-            let mut room = [0; 1024];
             match self.stream.read(&mut room) {
                 Ok(0) => return false,
                 Ok(read) => bytes.extend_from_slice(&room[..read]),
@@ -179,7 +195,8 @@ impl Connection {
                 Err(error) => return again(&error),
             }
         }
-        false
+        self.does = Does::Drain(BEYOND);
+        self.stream.shutdown(Shutdown::Write).is_ok()
     }
 }
 

@@ -252,7 +252,8 @@ mod tests {
     use super::*;
 
     fn fold(recorder: &mut Recorder, at_ms: u64, core_ns: u64, rtts: std::ops::Range<u64>) {
-        let facts = BlockFacts { at_ns: at_ms * 1_000_000, length_ns: 90_000_000, core_rtt_ns: Some(core_ns), clock_suspect: false };
+        let facts =
+            BlockFacts { at_ns: at_ms * 1_000_000, length_ns: 90_000_000, core_rtt_ns: Some(core_ns), clock_suspect: false };
         recorder.fold(facts, rtts.map(|rtt_ns| Sample { rtt_ns, ..Sample::default() }));
     }
 

@@ -55,7 +55,12 @@ fn waiting(state: &State) -> &'static str {
 
 /// What is too small gets the figures that matter most.
 fn small(frame: &mut Frame<'_>, area: Rect, state: &State) {
-    let need = format!("This view needs {COLUMNS} columns and {LINES} lines; here are {} and {}. {}", area.width, area.height, leaving(state));
+    let need = format!(
+        "This view needs {COLUMNS} columns and {LINES} lines; here are {} and {}. {}",
+        area.width,
+        area.height,
+        leaving(state)
+    );
     let mut lines = wrap("", &need, usize::from(area.width).max(1));
     if let Some(now) = state.course().and_then(|(_, course)| course.now.as_ref().or(course.whole.as_ref())) {
         let of = |figure: usize| now.values[figure].map_or("-".into(), |ns| us(ns as f64));
@@ -82,10 +87,13 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
         (_, true, _) => "PAUSED, the run goes on",
         (Source::Live, _, true) if !state.ended => "ending ...",
         (Source::Stored, ..) => "stored",
-        (_, ..) if state.ended => "ended",
+        _ if state.ended => "ended",
         _ => "",
     };
-    let time = state.course().and_then(|(_, course)| course.whole.as_ref()).map_or(String::new(), |whole| plot::seconds(whole.ns as f64 / 1e9));
+    let time = state
+        .course()
+        .and_then(|(_, course)| course.whole.as_ref())
+        .map_or(String::new(), |whole| plot::seconds(whole.ns as f64 / 1e9));
     let right = [status, &time].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ");
     let room = usize::from(area.width).saturating_sub(right.chars().count() + 2);
     let style = if colour && state.frozen.is_some() { bold.fg(Color::Yellow) } else { bold };
@@ -135,7 +143,8 @@ fn beside(course: &Course) -> String {
     if course.over {
         return format!("late {}", course.late);
     }
-    let share = |share: Option<f64>, unknown: &str| share.map_or(unknown.into(), |share| format!("{} %", decimals(share * 100.0)));
+    let share =
+        |share: Option<f64>, unknown: &str| share.map_or(unknown.into(), |share| format!("{} %", decimals(share * 100.0)));
     let mut parts = vec![
         format!("CPU of a core: client {}, server {}", share(course.cpu[0], "-"), share(course.cpu[1], "not known")),
         format!("late {}", course.late),

@@ -37,12 +37,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
     let lost: Vec<(f64, f64)> =
         course.points.iter().filter(|point| point.lost > 0).map(|point| (point.at_ns as f64 / 1e9, high)).collect();
 
-    let style = |fg: Color, more: Modifier| if colour { Style::new().fg(fg).add_modifier(more) } else { Style::new().add_modifier(more) };
+    let style =
+        |fg: Color, more: Modifier| if colour { Style::new().fg(fg).add_modifier(more) } else { Style::new().add_modifier(more) };
     // A line has nothing to join where a figure is missing in between; dots say what there is.
     let gaps = chosen.len() < course.points.len() || chosen.len() < 2;
     let kind = if gaps { GraphType::Scatter } else { GraphType::Line };
     let sets = vec![
-        Dataset::default().marker(Marker::Dot).graph_type(GraphType::Scatter).style(style(Color::Gray, Modifier::DIM)).data(&middle),
+        Dataset::default()
+            .marker(Marker::Dot)
+            .graph_type(GraphType::Scatter)
+            .style(style(Color::Gray, Modifier::DIM))
+            .data(&middle),
         Dataset::default().marker(Marker::Braille).graph_type(kind).style(style(Color::Cyan, Modifier::empty())).data(&chosen),
     ];
     let height = |share: f64| {
@@ -51,7 +56,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
     };
     let width = [0.0, 0.5, 1.0].map(|share| height(share).len()).into_iter().max().unwrap_or(0);
     let labels = [0.0, 0.5, 1.0].map(|share| Line::from(format!("{:>width$}", height(share))));
-    let times = [from, f64::midpoint(from, to), to].map(|at| Line::from(seconds(at)));
+    let short = to - from < 1.0;
+    let times = [from, f64::midpoint(from, to), to].map(|at| Line::from(if short { format!("{at:.2} s") } else { seconds(at) }));
     let chart = Chart::new(sets)
         .legend_position(None)
         .x_axis(Axis::default().bounds([from, to]).labels(times))
@@ -79,7 +85,7 @@ fn points(course: &Course, figure: usize, log: bool) -> Vec<(f64, f64)> {
     course.points.iter().filter_map(|point| Some((point.at_ns as f64 / 1e9, value(point.values[figure]?)))).collect()
 }
 
-/// The ends of the axis: at 1, 2 or 5 times a power of ten outside of all points, or from 0.
+/// The ends of the axis: at round figures outside of all points, or from 0.
 fn range<'a>(points: impl Iterator<Item = &'a (f64, f64)>, log: bool) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for (_, value) in points {
@@ -90,17 +96,20 @@ fn range<'a>(points: impl Iterator<Item = &'a (f64, f64)>, log: bool) -> Option<
     }
     Some(if log {
         let (low, high) = (round(10f64.powf(low), false), round(10f64.powf(high), true));
-        (low.log10(), (if high > low { high } else { low * 2.0 }).log10())
+        (low.log10(), (if high > low { high } else { low * 1.5 }).log10())
     } else {
         (0.0, round(high.max(1.0), true))
     })
 }
 
-/// The next 1, 2 or 5 times a power of ten, upwards or downwards.
+/// What is round, in a decade.
+const STEPS: [f64; 11] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+
+/// The next round figure, upwards or downwards.
 pub(super) fn round(value: f64, up: bool) -> f64 {
     let ten = 10f64.powf(value.log10().floor());
     // What is a step but for rounding is that step.
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * ten);
+    let steps = STEPS.map(|step| step * ten);
     if up {
         steps.into_iter().find(|step| *step >= value * (1.0 - 1e-9)).unwrap_or(ten * 10.0)
     } else {
@@ -126,9 +135,11 @@ mod tests {
 
     #[test]
     fn axes_end_at_round_figures() {
-        assert_eq!([1.0, 3.0, 4951.0, 5000.0, 9999.0].map(|ns| round(ns, true)), [1.0, 5.0, 5000.0, 5000.0, 10_000.0]);
-        assert_eq!([1.0, 3.0, 4951.0, 5000.0, 9999.0].map(|ns| round(ns, false)), [1.0, 2.0, 2000.0, 5000.0, 5000.0]);
-        assert_eq!(range([(0.0, 3.7), (1.0, 3.7)].iter(), true).map(|(low, high)| (10f64.powf(low).round(), 10f64.powf(high).round())), Some((5000.0, 10_000.0)));
+        assert_eq!([1.0, 3.1, 4951.0, 5000.0, 9999.0].map(|ns| round(ns, true)), [1.0, 4.0, 5000.0, 5000.0, 10_000.0]);
+        assert_eq!([1.0, 3.1, 4951.0, 5000.0, 9999.0].map(|ns| round(ns, false)), [1.0, 3.0, 4000.0, 5000.0, 8000.0]);
+        let ends =
+            range([(0.0, 3.7), (1.0, 3.7)].iter(), true).map(|(low, high)| (10f64.powf(low).round(), 10f64.powf(high).round()));
+        assert_eq!(ends, Some((5000.0, 6000.0)), "10^3.7 is 5012");
         assert_eq!(range([].iter(), true), None);
         assert_eq!(range([(0.0, 4100.0)].iter(), false), Some((0.0, 5000.0)));
     }

@@ -45,7 +45,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
         }
     }
     if let Some(x) = at_mark {
-        let style = if colour { Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD) } else { Style::new().add_modifier(Modifier::BOLD) };
+        let style = if colour {
+            Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD)
+        } else {
+            Style::new().add_modifier(Modifier::BOLD)
+        };
         put(frame, body.x + x as u16, body.y, '|', style);
     }
     axis(frame, Rect { y: body.bottom() - 1, height: 1, ..body }, &columns);
