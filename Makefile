@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo test bench-peers bench-packet bench-niq bench-explain bench-compare bench-load
+.PHONY: help demo test bench-peers bench-packet bench-niq bench-explain bench-compare bench-load bench-watch
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo 'make bench-explain  what the hooks of hairpin explain take, and whether the stages add up; the record goes to runs/'
 	@echo 'make bench-compare  hairpin compare: false alarms, and small differences that it must find; an hour; the record goes to runs/'
 	@echo 'make bench-load   how late the open loop of hairpin load sends, and a stall seen from due and from sent; the record goes to runs/'
+	@echo 'make bench-watch  what looking on takes: RTT with and without --watch and --metrics by turns; the record goes to runs/'
 
 demo:
 	@. ./scripts/setup.sh && cargo build --package hairpin-cli --bin hairpin && exec "$${CARGO_TARGET_DIR:-target}/debug/hairpin" demo
@@ -37,3 +38,6 @@ bench-compare:
 
 bench-load:
 	@scripts/bench-load.sh
+
+bench-watch:
+	@scripts/bench-watch.sh

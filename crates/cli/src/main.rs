@@ -4,7 +4,9 @@
 
 mod exit;
 mod flags;
+mod follow;
 mod output;
+mod screen;
 mod verbs;
 
 use std::process::ExitCode;

@@ -81,8 +81,8 @@ impl AnyClock {
 pub trait Observer: Sync {
     /// The side is ready; a server says where it can be met.
     fn ready(&self, address: Option<&Address>) -> io::Result<()>;
-    /// Thread 0 has folded a block.
-    fn progress(&self, recorder: &Recorder, counts: &Counts);
+    /// A thread has folded a block.
+    fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts);
     /// Every sample of a block, if the job keeps them all.
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
     /// The first thread's loop has its memory and begins: CPU time counts from here.

@@ -17,6 +17,7 @@
 //!   experiment  short blocks of several arms in turn, and what their pairs say      compare  the arms held against the first
 //!   sweep     every combination of several factors, and what each one does
 //!   knobs     settings of the host, on for the blocks of an arm      tune_try  which of them buys what
+//!   live      what is added to a snapshot of a run that goes on    metrics  the same for Prometheus
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
 //!   records   what RUN stands for, of whatever schema a report takes     whole_file   a file written whole or not at all
 //! ```
@@ -36,8 +37,10 @@ pub mod floor;
 pub mod io;
 pub mod knobs;
 pub mod link;
+mod live;
 pub mod load;
 pub mod message;
+pub mod metrics;
 pub mod pcie;
 pub mod ping;
 pub mod raw;

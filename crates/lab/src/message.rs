@@ -83,6 +83,8 @@ pub enum Order {
         peer: Address,
         /// Index of the row in the run, for the raw file.
         index: u32,
+        /// Somebody looks on: have each line of progress hold what came since the one before.
+        snapshots: bool,
     },
     /// The flows are open: measure now.
     Go,
@@ -176,7 +178,7 @@ pub enum Answer {
     /// A server's side announces where it can be met; a client's has opened its flows.
     Ready(Option<Address>),
     /// About once a second.
-    Progress(Progress),
+    Progress(Box<Progress>),
     /// A traced block is over; the next begins when told to go.
     Block,
     /// What the server's host saw of a traced block.

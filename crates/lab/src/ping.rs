@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use hairpin_iopath::job::{Job, JobError, Reflector};
+use hairpin_iopath::measure::cpu_of;
 use hairpin_iopath::path::{LinkKind, Speaks, Support};
 use hairpin_iopath::replay::ReplayError;
 use hairpin_record::progress::Progress;
-use hairpin_record::run::{self, Row, Run};
+use hairpin_record::run::{self, Row, Run, Side};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
@@ -17,6 +18,7 @@ use hairpin_units::Quantile;
 
 use crate::floor::{self, Declared, Known};
 use crate::link::LinkSpec;
+use crate::live::Live;
 use crate::message::Order;
 use crate::row::{self, Surroundings};
 use crate::session::handshake::ConnectError;
@@ -83,6 +85,24 @@ impl Target {
         }
     }
 
+    /// The other side in a word, as a label.
+    pub fn label(&self) -> String {
+        match self {
+            Target::Link(link) => link.record(None).kind,
+            Target::Host { host, port, .. } | Target::Echo { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            Target::Host { host, port, .. } | Target::Echo { host, port } => format!("{host}:{port}"),
+            Target::Reflector(reflector) => format!("reflector on {}", reflector.interface),
+        }
+    }
+
+    /// The CPUs of this host that a row measures on: those of the client, and those of a server of ours.
+    pub fn cpus(&self, job: &Job) -> Vec<u32> {
+        let allowed = thread::allowed_cpus().unwrap_or_default();
+        let sides: &[Side] = if matches!(self, Target::Link(_)) { &[Side::Client, Side::Server] } else { &[Side::Client] };
+        let of = |side: &Side| (0..job.threads).map(|thread| cpu_of(job, *side, thread, &allowed)).collect::<Vec<u32>>();
+        sides.iter().flat_map(of).collect()
+    }
+
     /// The MTU in bytes, where it is known before anything starts.
     fn mtu(&self) -> Option<u32> {
         let of = |name: &str| Some(Netlink::open().ok()?.link(name).ok()?.mtu);
@@ -117,6 +137,10 @@ pub trait Watcher {
     /// Why the row cannot go on.
     fn block(&mut self, _halves: Vec<Half>) -> Result<Option<bool>, String> {
         Ok(None)
+    }
+    /// Whether somebody looks on: each line of progress then holds what came since the one before, CPU time and warnings.
+    fn wants_snapshots(&self) -> bool {
+        false
     }
     /// A row goes on.
     fn progress(&mut self, _progress: &Progress) {}
@@ -303,7 +327,8 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     for (index, job) in plan.rows.iter().enumerate() {
         let job = &emulating(job, plan.floor.as_ref())?;
         watcher.begins(index, plan.rows.len(), job);
-        let measured = match stage.row(job, index, signals, watcher) {
+        let mut live = Live::new(watcher, job, &run.hosts, &stage.server);
+        let measured = match stage.row(job, index, signals, &mut live) {
             Ok(measured) => measured,
             Err(RowEnd::Interrupted) if run.results.is_empty() => return Err(PingError::Interrupted),
             Err(RowEnd::Interrupted) => {

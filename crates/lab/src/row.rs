@@ -77,7 +77,8 @@ fn per_transaction(side: &mut TcpSide, transactions: u64) {
     side.segments_in_per_transaction = share(side.segments_in_per_transaction);
 }
 
-fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
+/// Every warning that a row gives cause for, as far as it is filled in.
+pub(crate) fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let count = row.rtt_ns.count;
     if let Some(quantile) = around.shown.iter().copied().filter(|q| !q.is_supported_by(count)).min() {

@@ -16,7 +16,7 @@ use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite, Sides};
 use hairpin_iopath::schedule::OpenLoop;
 use hairpin_record::run::{ClockFacts, Hosts, Link};
 use hairpin_sys::shared::{Shared, Stamps};
-use hairpin_sys::signal::Signals;
+use hairpin_sys::signal::{SIGHUP, Signals};
 
 use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::ping::{PingError, Plan, Target, Watcher};
@@ -140,7 +140,8 @@ impl Stage {
         // The schedule is the client's affair.
         let peer: Address = self.server.plan(&Job { open: None, ..job.clone() })?;
         self.client.clear_stop();
-        self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32 })?;
+        let snapshots = watcher.wants_snapshots();
+        self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32, snapshots })?;
         let mut watch = Watch::new(job);
         let client = loop {
             match self.step(&mut watch, signals, watcher)? {
@@ -169,7 +170,11 @@ impl Stage {
         watcher: &mut dyn Watcher,
     ) -> Result<Option<Box<ClientReport>>, RowEnd> {
         let now = Instant::now();
-        while let Ok(Some(_)) = signals.next() {
+        while let Ok(Some(signal)) = signals.next() {
+            // A terminal that goes away says so more than once, and means no more by it.
+            if signal == SIGHUP && watch.interrupted {
+                continue;
+            }
             if watch.interrupted || !watch.going {
                 return Err(RowEnd::Interrupted);
             }

@@ -2,23 +2,20 @@
 //!
 //! It takes orders from the process that started it, and dies with it.
 
+mod teller;
+
 use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::drive::Counts;
 use hairpin_iopath::job::{Address, FrameTimes, Job, Listen};
-use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, Observer, ServerFound, ServerRun, cpu_of};
+use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, ServerFound, ServerRun};
 use hairpin_iopath::path::PathError;
 use hairpin_iopath::replay;
 use hairpin_iopath::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
-use hairpin_record::progress::{self, Progress};
-use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Quality, Tsc};
@@ -29,7 +26,6 @@ use hairpin_sys::netns::{self, Sysfs};
 use hairpin_sys::process;
 use hairpin_sys::shared::{Shared, Stamps, Told};
 use hairpin_sys::thread;
-use hairpin_tune::activity::CoreActivity;
 use hairpin_units::{Bytes, Nanos, Picos};
 
 use crate::bulk;
@@ -41,6 +37,8 @@ use crate::message::{
 use crate::raw::{RawRow, RawWriter};
 use crate::rings::{self, Open, Opened};
 use crate::session::channel::{Channel, RecvError};
+
+use self::teller::{Meter, Teller};
 
 /// The hidden verb under which a program starts itself as a worker.
 pub const VERB: &str = "__worker";
@@ -55,12 +53,8 @@ pub const STAMPS_FD: RawFd = 6;
 
 /// A worker waits for its next order as long as its parent lives.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// How often a run says how far it is.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// The kernel gives a queue back within this after its socket was closed.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
-/// The parent says `Go` at once.
-const GO_WITHIN: Duration = Duration::from_secs(30);
 
 /// Runs the worker until its parent closes the socket. `parent` is the pid it was started by, and `neighbour` says whether
 /// [`NEIGHBOUR_FD`] and `stamps` whether [`STAMPS_FD`] is there. Must be called before any thread exists.
@@ -140,7 +134,7 @@ impl Worker {
                 Ok(Answer::Done)
             }
             Order::Plan { job, listen } => self.answer_requests(&job, listen),
-            Order::Row { job, peer, index } => self.measure(&job, peer, index),
+            Order::Row { job, peer, index, snapshots } => self.measure(&job, peer, index, snapshots),
             Order::Go => Ok(Answer::Done),
             Order::Rings(ask) => self.open_rings(ask.as_deref()),
             Order::Stream(work) => self.stream(&work),
@@ -234,7 +228,7 @@ impl Worker {
 
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
         self.untell();
-        let teller = Teller::new(&mut self.channel, job, Side::Server, &self.allowed, None);
+        let teller = Teller::new(&mut self.channel, job, Side::Server, &self.allowed, None, false);
         let mut run = ServerRun {
             job,
             listen,
@@ -271,11 +265,11 @@ impl Worker {
         }
     }
 
-    fn measure(&mut self, job: &Job, peer: Address, index: u32) -> Result<Answer, Failure> {
+    fn measure(&mut self, job: &Job, peer: Address, index: u32, snapshots: bool) -> Result<Answer, Failure> {
         self.untell();
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
-        let teller = Teller::new(&mut self.channel, job, Side::Client, &self.allowed, raw);
+        let teller = Teller::new(&mut self.channel, job, Side::Client, &self.allowed, raw, snapshots);
         let mut run = ClientRun {
             job,
             peer,
@@ -462,153 +456,6 @@ fn interface(name: &str) -> Result<InterfaceFacts, String> {
     let rx_frames = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
     let rx_frames = rx_frames.ok_or_else(|| format!("/proc/self/net/dev says nothing of {name}"))?;
     Ok(InterfaceFacts { mac: link.mac, mtu: link.mtu, rx_frames })
-}
-
-/// Tells the parent how a side gets on.
-struct Teller<'a> {
-    channel: Mutex<&'a mut Channel>,
-    raw: Mutex<Option<(&'a mut RawWriter, u32)>>,
-    job: &'a Job,
-    side: Side,
-    cpus: Vec<u32>,
-    told: Mutex<Instant>,
-    meter: Mutex<Option<Meter>>,
-    /// CPU time that went into meeting the other side's core, in ns.
-    met: AtomicU64,
-}
-
-impl<'a> Teller<'a> {
-    fn new(
-        channel: &'a mut Channel,
-        job: &'a Job,
-        side: Side,
-        allowed: &[u32],
-        raw: Option<(&'a mut RawWriter, u32)>,
-    ) -> Teller<'a> {
-        Teller {
-            channel: Mutex::new(channel),
-            raw: Mutex::new(raw),
-            job,
-            side,
-            cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
-            told: Mutex::new(Instant::now()),
-            meter: Mutex::new(None),
-            met: AtomicU64::new(0),
-        }
-    }
-
-    fn meter(&self) -> Meter {
-        let meter = self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus));
-        Meter { met: self.met.load(Ordering::Relaxed), ..meter }
-    }
-
-    fn send(&self, answer: &Answer) -> io::Result<()> {
-        let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
-        channel.send(answer).map_err(io::Error::other)
-    }
-
-    fn await_go(&self) -> io::Result<()> {
-        let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
-        match channel.recv(GO_WITHIN).map_err(io::Error::other)? {
-            Order::Go => Ok(()),
-            other => Err(io::Error::other(format!("{other:?} came instead of Go"))),
-        }
-    }
-}
-
-impl Observer for Teller<'_> {
-    fn ready(&self, address: Option<&Address>) -> io::Result<()> {
-        self.send(&Answer::Ready(address.cloned()))?;
-        if self.side == Side::Client {
-            // Its meter starts when its loop does.
-            return self.await_go();
-        }
-        if let Ok(mut meter) = self.meter.lock() {
-            *meter = Some(Meter::start(&self.cpus));
-        }
-        Ok(())
-    }
-
-    fn starts(&self) {
-        if let Ok(mut meter) = self.meter.lock() {
-            *meter = Some(Meter::start(&self.cpus));
-        }
-    }
-
-    fn met(&self, cpu_ns: u64) {
-        self.met.fetch_add(cpu_ns, Ordering::Relaxed);
-    }
-
-    fn block(&self) -> io::Result<()> {
-        self.send(&Answer::Block)?;
-        self.await_go()
-    }
-
-    fn progress(&self, recorder: &Recorder, counts: &Counts) {
-        let Ok(mut told) = self.told.lock() else { return };
-        if told.elapsed() < PROGRESS_EVERY {
-            return;
-        }
-        *told = Instant::now();
-        let measured = Nanos(recorder.measured_ns());
-        let progress = Progress {
-            schema: progress::SCHEMA.into(),
-            path: self.job.spec.to_string(),
-            request_bytes: self.job.request.into(),
-            at_ns: measured.0,
-            transactions: recorder.rtt().count(),
-            lost: counts.lost,
-            transactions_per_s: if measured.0 == 0 { 0.0 } else { recorder.rtt().count() as f64 / measured.as_secs_f64() },
-            rtt_ns: recorder.rtt().quantiles(),
-        };
-        // A parent that is gone takes this process with it; there is nobody to tell.
-        let _ = self.send(&Answer::Progress(progress));
-    }
-
-    fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
-        let mut raw = self.raw.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
-        match raw.as_mut() {
-            Some((writer, row)) => writer.write_block(*row, thread, samples).map_err(io::Error::other),
-            None => Ok(()),
-        }
-    }
-}
-
-/// CPU time of this process and activity of its cores since some moment.
-struct Meter {
-    cpus: Vec<u32>,
-    usage: io::Result<thread::Usage>,
-    activity: CoreActivity,
-    met: u64,
-}
-
-impl Meter {
-    fn start(cpus: &[u32]) -> Meter {
-        Meter { cpus: cpus.to_vec(), usage: thread::process_usage(), activity: CoreActivity::read(&RealHost, cpus), met: 0 }
-    }
-
-    fn cpu(self, transactions: u64) -> CpuSide {
-        let activity = CoreActivity::read(&RealHost, &self.cpus).since(&self.activity);
-        let mut side = CpuSide {
-            cpus: self.cpus,
-            irq_ns: activity.irq_ns,
-            softirq_ns: activity.softirq_ns,
-            steal_ns: activity.steal_ns,
-            interrupts: activity.interrupts.unwrap_or_default(),
-            ..CpuSide::default()
-        };
-        if let (Ok(before), Ok(after)) = (self.usage, thread::process_usage()) {
-            side.user_ns = after.user_ns.saturating_sub(before.user_ns);
-            side.system_ns = after.system_ns.saturating_sub(before.system_ns);
-            side.switches_voluntary = after.voluntary.saturating_sub(before.voluntary);
-            side.switches_involuntary = after.involuntary.saturating_sub(before.involuntary);
-            let own = side.user_ns + side.system_ns;
-            side.foreign_ns = activity.busy_ns.map(|busy| busy.saturating_sub(own));
-            let work = own.saturating_sub(self.met);
-            side.per_transaction_ns = (transactions > 0).then(|| (work as f64 / transactions as f64 * 10.0).round() / 10.0);
-        }
-        side
-    }
 }
 
 /// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW with the warning that says why. Calibrates for 10 ms.

@@ -86,6 +86,26 @@ impl Times {
         (self.min, self.max, self.sum, self.squares) = (u64::MAX, 0, 0, 0.0);
     }
 
+    /// Becomes a copy of another histogram; allocates nothing.
+    pub fn set_to(&mut self, other: &Times) {
+        self.clear();
+        self.add(other);
+    }
+
+    /// Becomes what `now` holds beyond `before`, an earlier state of it; allocates nothing. Which of its times were exact is not known any more: the least
+    /// and the largest are then those of their buckets, to three digits.
+    pub fn set_to_difference(&mut self, now: &Times, before: &Times) {
+        self.set_to(now);
+        // An earlier state has nothing that the later one has not.
+        self.hdr.subtract(&before.hdr).expect("the earlier state is one of the same histogram");
+        (self.sum, self.squares) = (now.sum - before.sum, (now.squares - before.squares).max(0.0));
+        if self.hdr.is_empty() {
+            return self.clear();
+        }
+        let ends = (self.hdr.lowest_equivalent(self.hdr.min()), self.hdr.highest_equivalent(self.hdr.max()));
+        (self.min, self.max) = (ends.0.clamp(now.min, now.max), ends.1.clamp(now.min, now.max));
+    }
+
     /// Times recorded.
     pub fn count(&self) -> u64 {
         self.hdr.len()
@@ -148,6 +168,18 @@ impl Decoded {
             return Err(DecodeError::Hdr("more than 2^64 times".into()));
         }
         Ok(Decoded(hdr))
+    }
+
+    /// A histogram of nothing, to add others to.
+    pub fn empty() -> Decoded {
+        Decoded(Times::new().hdr)
+    }
+
+    /// Adds all of another histogram. One that would bring more than 2^64 times together, which only a forged one can, is left out.
+    pub fn add(&mut self, other: &Decoded) {
+        if self.0.len().checked_add(other.0.len()).is_some_and(|sum| sum < u64::MAX) {
+            self.0.add(&other.0).expect("both have the same bounds");
+        }
     }
 
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
@@ -242,6 +274,42 @@ mod tests {
         assert_eq!(times.quantiles().max, Some(HIGHEST_NS * 2));
         times.clear();
         assert_eq!(times.count(), 0);
+    }
+
+    #[test]
+    fn what_came_since_is_the_difference() {
+        let (mut times, mut before, mut since) = (Times::new(), Times::new(), Times::new());
+        (1..=1000).for_each(|n| times.record(n));
+        since.set_to_difference(&times, &before);
+        assert_eq!(since.quantiles(), times.quantiles(), "nothing was before");
+        before.set_to(&times);
+        since.set_to_difference(&times, &before);
+        assert_eq!(since.quantiles(), Quantiles::default(), "nothing came since");
+        (0..100).for_each(|_| times.record(500));
+        since.set_to_difference(&times, &before);
+        let found = since.quantiles();
+        assert_eq!(
+            (found.count, found.min, found.p50, found.max, found.mean),
+            (100, Some(500), Some(500), Some(500), Some(500.0))
+        );
+        assert_eq!(found.stddev, Some(0.0));
+        times.record(HIGHEST_NS * 2);
+        since.set_to_difference(&times, &before);
+        assert_eq!(since.quantiles().count, 101);
+    }
+
+    #[test]
+    fn decoded_histograms_add_up() {
+        let (mut all, mut one, mut two) = (Times::new(), Times::new(), Times::new());
+        for n in 1..2000 {
+            all.record(n * 37);
+            if n % 3 == 0 { one.record(n * 37) } else { two.record(n * 37) }
+        }
+        let decode = |times: &Times| Decoded::decode(&times.encode()).unwrap();
+        let mut sum = Decoded::empty();
+        sum.add(&decode(&one));
+        sum.add(&decode(&two));
+        assert!(sum.counts().eq(decode(&all).counts()));
     }
 
     #[test]

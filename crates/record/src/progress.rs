@@ -1,15 +1,19 @@
 //! The schema `hairpin.progress/1`: one line per second of `--json-stream`, before the final line, which is the whole run.
+//!
+//! Each line stands for itself: what was found since the start, and, where somebody asked for it, what came since the line before as a histogram. The
+//! histograms of all lines add up to that of the row, but for what came after the last line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::run::Quantiles;
+use crate::warning::Note;
 
 /// The name of this schema.
 pub const SCHEMA: &str = "hairpin.progress/1";
 
 /// What a row has found since its start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// Always `hairpin.progress/1`.
     pub schema: String,
@@ -27,4 +31,76 @@ pub struct Progress {
     pub transactions_per_s: f64,
     /// RTT since the start of measuring.
     pub rtt_ns: Quantiles,
+    /// Payload of a reply; absent in lines of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_bytes: Option<u64>,
+    /// The client's measuring thread, if there is more than one: each has lines of its own, in which everything but `cpu` and `warnings` is of it alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub thread: u32,
+    /// How many measuring threads there are, if more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Requests sent so far; 0 in lines of earlier versions.
+    #[serde(default)]
+    pub sent: u64,
+    /// Replies so far that came after their request was given up.
+    #[serde(default)]
+    pub late: u64,
+    /// Blocks so far over which two clocks disagreed by more than 50 ns.
+    #[serde(default)]
+    pub clock_suspects: u64,
+    /// What came since the line before; absent in lines of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// CPU time so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuSoFar>,
+    /// What may be wrong with the figures so far. What only the end can tell is in the record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Note>,
+}
+
+/// What came since the line before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Measured time in it, without the gaps between blocks.
+    pub duration_ns: u64,
+    /// RTT; min and max are to three digits like the quantiles.
+    pub rtt_ns: Quantiles,
+    /// The RTTs as an HDR histogram, V2 compressed, base64.
+    pub histogram: String,
+    /// Cache-line round trip between the two cores, the least of the blocks in it; `null` where the two sides share no memory.
+    pub core_rtt_least_ns: Option<u64>,
+    /// The largest of the blocks in it.
+    pub core_rtt_most_ns: Option<u64>,
+}
+
+/// CPU time of both sides since the start of warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuSoFar {
+    /// Time that has passed meanwhile.
+    pub elapsed_ns: u64,
+    /// The client's worker, user and system.
+    pub client_ns: u64,
+    /// Times the client's worker was pushed off its core.
+    pub client_switches_involuntary: u64,
+    /// The server's worker, in steps of 10 ms; `null` where it runs on another host.
+    pub server_ns: Option<u64>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_an_earlier_version_reads() {
+        let line = r#"{"schema":"hairpin.progress/1","path":"udp/udp","request_bytes":64,"at_ns":1,"transactions":2,"lost":0,
+            "transactions_per_s":2.0,"rtt_ns":{"count":2}}"#;
+        let progress: Progress = serde_json::from_str(line).unwrap();
+        assert_eq!((progress.thread, progress.threads, progress.interval, progress.cpu), (0, None, None, None));
+    }
 }

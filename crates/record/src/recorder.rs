@@ -164,6 +164,11 @@ impl Recorder {
         self.measured_ns
     }
 
+    /// The blocks that are kept, in the order they were measured.
+    pub fn blocks(&self) -> impl DoubleEndedIterator<Item = &Block> {
+        self.blocks.iter()
+    }
+
     /// Blocks over which the clocks disagreed.
     pub fn suspects(&self) -> u64 {
         self.suspects

@@ -6,6 +6,7 @@
 //!      ├──▶ csv, pingpong, json                                        (scripts)
 //!      └──▶ view ──▶ html                                              (a report of several records: a page
 //!              └──▶ drawn                                                … or Markdown, SVG, plots for a terminal)
+//!   Progress ──▶ watch                                                 (a frame of the live view)
 //! ```
 //! No clock, socket or terminal is touched here: width and colour are parameters, and a text depends on nothing but its arguments.
 //! Text that may come from another host or from a file never carries control characters into a terminal ([`prose::clean`]).
@@ -46,6 +47,7 @@ mod table;
 mod tune;
 mod tune_try;
 pub mod view;
+pub mod watch;
 
 use hairpin_units::Quantile;
 

@@ -322,6 +322,7 @@ fn json_reads_back_as_the_run() {
         lost: 0,
         transactions_per_s: 15.0,
         rtt_ns: row("udp", 15, 5000).rtt_ns,
+        ..Progress::default()
     };
     assert_snapshot!(hairpin_report::progress_line(&progress));
 }

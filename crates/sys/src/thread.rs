@@ -80,6 +80,20 @@ pub fn pin(cpu: u32) -> Result<(), PinError> {
     }
 }
 
+/// Keeps the calling thread off these CPUs. Returns false, and changes nothing, where it is allowed no other.
+///
+/// # Errors
+/// Those of sched_getaffinity(2) and sched_setaffinity(2).
+pub fn keep_off(cpus: &[u32]) -> io::Result<bool> {
+    let mut set = sched_getaffinity(None)?;
+    cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.unset(cpu));
+    if set.count() == 0 {
+        return Ok(false);
+    }
+    sched_setaffinity(None, &set)?;
+    Ok(true)
+}
+
 /// `0-3,8` for 0, 1, 2, 3 and 8, as the kernel writes CPU lists.
 fn ranges(cpus: &[u32]) -> String {
     let parts: Vec<String> = cpus
@@ -245,6 +259,17 @@ mod tests {
     /// Runs `f` in a thread of its own, whose affinity, policy and slack end with it.
     fn apart<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(f).join().unwrap()
+    }
+
+    #[test]
+    fn a_thread_keeps_off_where_it_can() {
+        let allowed = allowed_cpus().unwrap();
+        let (first, all) = (allowed[0], allowed.clone());
+        let left = apart(move || (keep_off(&[first, u32::MAX]).unwrap(), allowed_cpus().unwrap()));
+        let expected: Vec<u32> = if allowed.len() > 1 { allowed[1..].to_vec() } else { allowed.clone() };
+        assert_eq!(left, (allowed.len() > 1, expected));
+        let kept = apart(move || (keep_off(&all).unwrap(), allowed_cpus().unwrap()));
+        assert_eq!(kept, (false, allowed), "there is no other");
     }
 
     fn now_ns() -> u64 {

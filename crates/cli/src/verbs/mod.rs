@@ -30,6 +30,7 @@ mod stream;
 mod sweep;
 mod tune;
 mod tune_try;
+mod watch;
 pub mod worker;
 
 /// Measures, explains and cuts the latency of request–response networking on Linux.
@@ -94,6 +95,8 @@ pub enum Verb {
     Tune(Box<tune::Tune>),
     /// Round trips against the rate at which requests are due, from the due time and from the send, up to saturation and its knee
     Load(Box<load::Load>),
+    /// Look at a stored run, or at one that goes on, in the terminal
+    Watch(watch::Watch),
     /// Print shell completions
     Completions(completions::Completions),
     /// Write man pages
@@ -130,6 +133,7 @@ impl Verb {
             Verb::Exec(exec) => exec.run(),
             Verb::Tune(tune) => tune.run(),
             Verb::Load(load) => load.run(),
+            Verb::Watch(watch) => watch.run(),
             Verb::Completions(completions) => completions.run(),
             Verb::Man(man) => man.run(),
         }

@@ -8,15 +8,18 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
 use hairpin_iopath::job::Job;
 use hairpin_lab::floor;
-use hairpin_lab::ping::{self, Plan, Watcher};
+use hairpin_lab::metrics::{Exporter, Listen};
+use hairpin_lab::ping::{self, Plan, Target, Watcher};
 use hairpin_record::progress::Progress;
-use hairpin_record::run::{Row, Run};
-use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
+use hairpin_record::run::{Origin, Row, Run};
+use hairpin_report::watch::{Begins, Source, State};
+use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 use crate::flags::{Mirror, Where, Work};
 use crate::output::{Format, Output, keep, print};
+use crate::screen::{self, Screen};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
 
@@ -44,6 +47,12 @@ pub struct Ping {
     /// Do not keep the run in the store
     #[arg(long)]
     no_store: bool,
+    /// Draw the run on the terminal while it goes on; q ends it, and keeps and prints what was measured
+    #[arg(long)]
+    watch: bool,
+    /// Serve the run's figures to Prometheus: PORT, ADDR or ADDR:PORT, on 127.0.0.1:24445 as far as not given
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    metrics: Option<Listen>,
     #[command(flatten)]
     declared: Declared,
     #[command(flatten)]
@@ -53,21 +62,32 @@ pub struct Ping {
 impl Ping {
     /// Measures, prints, stores.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let signals = signals()?;
+        let stream = self.output.form() == Format::JsonStream;
+        let signals = if self.watch { watched_signals(stream)? } else { signals()? };
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
         let rows = self.work.jobs(duration_was_given(), target.kind(), self.raw.is_some())?;
         let shown = self.output.shown();
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
             .transpose()?;
+        let mut watcher = Teller::new(stream);
+        if let Some(on) = self.metrics {
+            watcher.serve(on, &target)?;
+        }
+        if self.watch {
+            watcher.draw(&target);
+        }
         let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: std::env::args().collect() };
-        let mut watcher = Teller::new(self.output.form() == Format::JsonStream);
-        let run = ping::run(&plan, &signals, &mut watcher)?;
+        let measured = ping::run(&plan, &signals, &mut watcher);
+        // What is printed now is printed where the view was.
         watcher.clear();
-        self.output.print(&run)?;
+        let run = measured?;
+        let printed = self.output.print(&run);
+        // A terminal that was hung up takes nothing; what was measured is kept all the same.
         if !self.no_store {
             keep(&run)?;
         }
+        printed?;
         Ok(end(&run))
     }
 }
@@ -75,6 +95,17 @@ impl Ping {
 /// Ctrl-C and SIGTERM as a descriptor; before any worker is started, which inherits it.
 pub fn signals() -> Result<Signals, Failure> {
     Signals::block(&[SIGINT, SIGTERM]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
+}
+
+/// With a view on the terminal: it is put back too when somebody hangs up.
+fn watched_signals(stream: bool) -> Result<Signals, Failure> {
+    if stream {
+        return Err(Failure::usage(
+            "--watch and --json-stream both take the terminal: choose one; `hairpin watch FILE` draws what --json-stream writes",
+        ));
+    }
+    screen::check("--watch")?;
+    Signals::block(&[SIGINT, SIGTERM, SIGHUP]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
 }
 
 /// The exit code of a run that was printed.
@@ -93,29 +124,47 @@ fn duration_was_given() -> bool {
     ping.is_some_and(|ping| ping.value_source("duration") == Some(ValueSource::CommandLine))
 }
 
-/// Says on a terminal how far a run is, drawn only between rows; prints progress as JSON lines if asked to.
+/// Says how far a run is: by a bar on a terminal, drawn only between rows; as JSON lines, on a view, or to Prometheus if asked to.
 pub struct Teller {
     stream: bool,
     bar: Option<ProgressBar>,
+    view: Option<(Screen, Target)>,
+    metrics: Option<Exporter>,
 }
 
 impl Teller {
     /// `stream` prints a line of JSON per second.
     pub fn new(stream: bool) -> Teller {
-        Teller { stream, bar: None }
+        Teller { stream, bar: None, view: None, metrics: None }
     }
 
-    /// Takes the bar off the terminal.
+    /// Serves metrics, and says where.
+    fn serve(&mut self, on: Listen, target: &Target) -> Result<(), Failure> {
+        let exporter = Exporter::listen(on, target).map_err(Failure::failed)?;
+        say(format_args!("metrics on http://{}/metrics", exporter.address()));
+        if !on.is_loopback() {
+            say("hairpin: whoever reaches this address can read them");
+        }
+        self.metrics = Some(exporter);
+        Ok(())
+    }
+
+    /// Draws on the terminal from the first row on.
+    fn draw(&mut self, target: &Target) {
+        let state = State::new(Source::Live, &format!("hairpin ping {}", target.label()));
+        self.view = Some((Screen::new(state), target.clone()));
+    }
+
+    /// Takes bar and view off the terminal.
     pub fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+        self.view = None;
     }
-}
 
-impl Watcher for Teller {
-    fn begins(&mut self, index: usize, of: usize, job: &Job) {
-        if of < 2 || !io::stderr().is_terminal() {
+    fn bar(&mut self, index: usize, of: usize, job: &Job) {
+        if of < 2 || self.view.is_some() || !io::stderr().is_terminal() {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
@@ -126,13 +175,56 @@ impl Watcher for Teller {
         bar.set_position(index as u64);
         bar.set_message(hairpin_report::short_path(&job.spec.to_string()));
     }
+}
+
+impl Watcher for Teller {
+    fn begins(&mut self, index: usize, of: usize, job: &Job) {
+        self.bar(index, of, job);
+        if let Some(metrics) = &mut self.metrics {
+            metrics.begins(index, of, job);
+        }
+        if let Some((screen, target)) = &mut self.view {
+            let origin = if job.emulated.is_some() { Origin::Emulated } else { Origin::Measured };
+            let (request_bytes, reply_bytes) = (job.request.into(), job.reply.into());
+            let path = job.spec.to_string();
+            screen.change(|state| {
+                state.begins(&Begins { path: &path, request_bytes, reply_bytes, origin, pace_per_s: job.pace, of });
+            });
+            if let Err(failure) = screen.start(target.cpus(job)) {
+                // The run was asked for; it goes on without its view.
+                failure.report();
+                self.view = None;
+            }
+        }
+    }
+
+    fn ready(&mut self) -> Result<(), String> {
+        self.metrics.as_mut().map_or(Ok(()), Watcher::ready)
+    }
+
+    fn wants_snapshots(&self) -> bool {
+        self.stream || self.view.is_some() || self.metrics.is_some()
+    }
 
     fn progress(&mut self, progress: &Progress) {
         if self.stream {
             // A reader that is gone is noticed when the record is printed.
             let _ = print(&hairpin_report::progress_line(progress));
         }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.progress(progress);
+        }
+        if let Some((screen, _)) = &self.view {
+            screen.change(|state| state.progress(progress));
+        }
     }
 
-    fn ends(&mut self, _row: &Row) {}
+    fn ends(&mut self, row: &Row) {
+        if let Some(metrics) = &mut self.metrics {
+            metrics.ends(row);
+        }
+        if let Some((screen, _)) = &self.view {
+            screen.change(|state| state.ends(row));
+        }
+    }
 }

@@ -124,9 +124,7 @@ impl Between for Surroundings<'_> {
         } else if self.raw {
             self.observer.raw(self.thread, samples)?;
         }
-        if self.thread == 0 {
-            self.observer.progress(recorder, counts);
-        }
+        self.observer.progress(self.thread, recorder, counts);
         Ok(())
     }
 }

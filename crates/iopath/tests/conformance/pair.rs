@@ -86,7 +86,7 @@ impl Observer for Watch {
         Ok(())
     }
 
-    fn progress(&self, _recorder: &Recorder, _counts: &Counts) {
+    fn progress(&self, _thread: u32, _recorder: &Recorder, _counts: &Counts) {
         self.say(Said::Progress);
     }
 

@@ -1,0 +1,282 @@
+//! `make bench-watch`: what looking on takes of a round trip.
+//!
+//! ```text
+//!   round    plain ─ --watch on a terminal ─ --metrics, scraped every second      each a run of its own, the order changes from round to round
+//!   pair     ln(looked on / plain) of the medians of the blocks' p50 and p99, in each state of the cores that both saw
+//! ```
+//! Each arm runs in a terminal of tmux, so that what tmux itself takes is in all of them. A bound is missed if the whole interval lies beyond it.
+//!
+//! Exit codes: 0 the bounds are met, 1 failed, 3 one is missed, 4 no tmux.
+
+#![forbid(unsafe_code)]
+// The parts shared with the peer benchmark have more than this one needs.
+#![allow(dead_code)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use hairpin_lab::store::{self, Store, rfc3339};
+use hairpin_record::paired::shift;
+use hairpin_record::run::{Block, Row};
+use serde_json::json;
+
+#[path = "../peers/children.rs"]
+mod children;
+
+/// What is run, and how often.
+const PATHS: [&str; 2] = ["udp:spin", "udp:block"];
+const ARMS: [Arm; 3] = [Arm::Plain, Arm::Watch, Arm::Metrics];
+/// The upper bound of the ratio of p50 …
+const P50_BOUND: f64 = 1.02;
+/// … and of p99, which the machine itself moves more.
+const P99_BOUND: f64 = 1.05;
+/// A state of the cores counts in a pair if both runs have so many blocks of it.
+const LEAST_BLOCKS: usize = 5;
+/// Confidence of each interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench watch --profile dev --`.
+#[derive(Parser)]
+struct Options {
+    /// Measured time of each run, in s
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Rounds
+    #[arg(long, default_value_t = 16)]
+    rounds: usize,
+    /// A cache-line round trip above this is the far state of the cores, in ns
+    #[arg(long, default_value_t = 250)]
+    split_ns: u64,
+    /// The port for the metrics
+    #[arg(long, default_value_t = 24_449)]
+    port: u16,
+    /// Where the record goes; runs/DATE-HOST/watch without it
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The hairpin to measure instead of the one just built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
+    hairpin: PathBuf,
+    /// Given by cargo bench, and not by cargo test
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arm {
+    Plain,
+    Watch,
+    Metrics,
+}
+
+impl Arm {
+    fn name(self) -> &'static str {
+        match self {
+            Arm::Plain => "plain",
+            Arm::Watch => "--watch",
+            Arm::Metrics => "--metrics",
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if !options.bench {
+        println!("watch: a benchmark of six minutes; run it with `make bench-watch`");
+        return ExitCode::SUCCESS;
+    }
+    if Command::new("tmux").arg("-V").output().is_err() {
+        eprintln!("no tmux here: the view needs a terminal to draw on");
+        return ExitCode::from(4);
+    }
+    match bench(&options) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(3),
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Medians of the blocks of one state.
+#[derive(Clone, Copy)]
+struct Medians {
+    p50: f64,
+    p99: Option<f64>,
+}
+
+/// Near and far.
+type Found = [Option<Medians>; 2];
+
+/// Measures; true if a bound is missed.
+fn bench(options: &Options) -> Result<bool, String> {
+    let directory = options.out.clone().unwrap_or_else(record_directory);
+    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    let lines = directory.join("runs.jsonl");
+    let mut lines = fs::File::create(&lines).map_err(|e| format!("{}: {e}", lines.display()))?;
+    let mut text = format!(
+        "RTT looked on / RTT plain, {} rounds of {} s a run\n\n{:10} {:10} {:>5} {:>6} {:>7} {:>15} {:>7}\n",
+        options.rounds, options.seconds, "path", "arm", "RTT", "pairs", "ratio", "interval", "bound"
+    );
+    let mut missed = false;
+    for path in PATHS {
+        let mut rounds: Vec<[Found; 3]> = Vec::new();
+        for round in 0..options.rounds {
+            let mut found = [[None; 2]; 3];
+            for turn in 0..ARMS.len() {
+                let at = (round + turn) % ARMS.len();
+                let row = measure(options, path, ARMS[at])?;
+                found[at] = medians(&row, options.split_ns);
+                let line = json!({"path": path, "arm": ARMS[at].name(), "round": round, "rtt_ns": row.rtt_ns, "transactions": row.transactions,
+                    "gap_ns": row.gap_ns, "warnings": row.warnings.iter().map(|note| &note.code).collect::<Vec<_>>()});
+                writeln!(lines, "{line}").map_err(|e| e.to_string())?;
+            }
+            rounds.push(found);
+            eprintln!("{path}: round {} of {}", round + 1, options.rounds);
+        }
+        for arm in 1..ARMS.len() {
+            for (name, bound, of) in [
+                ("p50", P50_BOUND, (|found: &Medians| Some(found.p50)) as fn(&Medians) -> Option<f64>),
+                ("p99", P99_BOUND, |found: &Medians| found.p99),
+            ] {
+                let logs: Vec<f64> = rounds.iter().flat_map(|round| pairs(&round[arm], &round[0], of)).collect();
+                let line = Line { path, arm: ARMS[arm].name(), name, bound, logs };
+                missed |= line.missed();
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    fs::write(directory.join("table.txt"), &text).map_err(|e| e.to_string())?;
+    print!("{text}");
+    eprintln!("record: {}", directory.display());
+    Ok(missed)
+}
+
+/// ln(one / other) in each state that both saw.
+fn pairs(one: &Found, other: &Found, of: fn(&Medians) -> Option<f64>) -> Vec<f64> {
+    one.iter().zip(other).filter_map(|(one, other)| Some((of(one.as_ref()?)? / of(other.as_ref()?)?).ln())).collect()
+}
+
+struct Line<'a> {
+    path: &'a str,
+    arm: &'a str,
+    name: &'a str,
+    bound: f64,
+    logs: Vec<f64>,
+}
+
+impl Line<'_> {
+    /// No pair at all is a miss too.
+    fn missed(&self) -> bool {
+        shift(&self.logs, CONFIDENCE).is_none_or(|found| found.ratio().low > self.bound)
+    }
+}
+
+impl std::fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:10} {:10} {:>5} {:>6}", self.path, self.arm, self.name, self.logs.len())?;
+        let verdict = if self.missed() { "MISS" } else { "ok" };
+        match shift(&self.logs, CONFIDENCE).map(|found| found.ratio()) {
+            // Beyond the bound with a part of the interval only: more rounds would tell.
+            Some(found) if found.high > self.bound && !self.missed() => {
+                write!(f, " {:7.3} {:7.3}-{:7.3} {:7.2} unclear", found.ratio, found.low, found.high, self.bound)
+            }
+            Some(found) => write!(f, " {:7.3} {:7.3}-{:7.3} {:7.2} {verdict}", found.ratio, found.low, found.high, self.bound),
+            None => write!(f, " no pair of one state: {verdict}"),
+        }
+    }
+}
+
+/// Of the blocks of each state.
+fn medians(row: &Row, split_ns: u64) -> Found {
+    [false, true].map(|far| {
+        let blocks: Vec<&Block> =
+            row.blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| (ns > split_ns) == far)).collect();
+        if blocks.len() < LEAST_BLOCKS {
+            return None;
+        }
+        let median = |of: fn(&Block) -> Option<u64>| {
+            let mut all: Vec<u64> = blocks.iter().filter_map(|block| of(block)).collect();
+            all.sort_unstable();
+            all.get(all.len() / 2).map(|ns| *ns as f64)
+        };
+        Some(Medians { p50: median(|block| block.p50)?, p99: median(|block| block.p99) })
+    })
+}
+
+/// One run in a terminal: its row.
+fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
+    let home = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let socket = home.path().join("tmux");
+    let tmux = |arguments: &[&str]| {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&socket).args(["-f", "/dev/null", "-u"]).args(arguments);
+        command.env("HAIRPIN_RUNS", home.path()).env("TERM", "xterm-256color").env_remove("TMUX");
+        command
+    };
+    let more = match arm {
+        Arm::Plain => String::new(),
+        Arm::Watch => "--watch".into(),
+        Arm::Metrics => format!("--metrics 127.0.0.1:{}", options.port),
+    };
+    let command = format!(
+        "{} ping --link loopback --path {path} --duration {}s --warmup 200ms {more}; tmux -S {} wait-for -S over",
+        options.hairpin.display(),
+        options.seconds,
+        socket.display()
+    );
+    let limit = Duration::from_secs_f64(30.0 + 2.0 * options.seconds);
+    let over = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        if arm == Arm::Metrics {
+            scope.spawn(|| scrape(options.port, &over));
+        }
+        let ran = children::run(&mut tmux(&["new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", &command]), limit)
+            .and_then(|_| children::run(&mut tmux(&["wait-for", "over"]), limit));
+        over.store(true, Ordering::Relaxed);
+        ran
+    });
+    // The terminal has ended with its command; a server that is gone already is as good.
+    let _ = tmux(&["kill-server"]).output();
+    ended?;
+    let found = Store::open(home.path()).resolve("latest").map_err(|e| format!("{path} {}: {e}", arm.name()))?;
+    let run = store::load(&found.file).map_err(|e| e.to_string())?;
+    if let Some(error) = run.error {
+        return Err(format!("hairpin: {error}"));
+    }
+    run.results.into_iter().next().ok_or_else(|| "the run has no row".into())
+}
+
+/// Reads the metrics every second, as Prometheus would.
+fn scrape(port: u16, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        // Before the run listens and after its end there is nobody.
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+            let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+            let asked = stream.write_all(format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").as_bytes());
+            let _ = asked.and_then(|()| stream.read_to_end(&mut Vec::new()));
+        }
+        for _ in 0..20 {
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// `runs/DATE-HOST/watch` in the repository.
+fn record_directory() -> PathBuf {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let now = rfc3339(SystemTime::now());
+    let date = now.split('T').next().unwrap_or(&now);
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("watch")
+}

@@ -1,0 +1,117 @@
+//! Follows what `hairpin ping --json-stream` writes, from a file that grows or from a pipe, into the state of a view.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use hairpin_lab::store::MAX_RECORD;
+use hairpin_record::progress::{self, Progress};
+use hairpin_record::run::{self, Run};
+use serde::Deserialize;
+
+use crate::screen::{Shared, lock};
+
+/// How often a file is looked at that has nothing new.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+/// True if the file is what `--json-stream` writes, by its name or its first line.
+pub fn is_stream(file: &Path) -> bool {
+    let mut first = String::new();
+    let read = |first: &mut String| BufReader::new(File::open(file)?).take(MAX_RECORD).read_line(first);
+    let by_name = file.extension().is_some_and(|extension| extension == "jsonl") && file.exists();
+    by_name
+        || (read(&mut first).is_ok() && serde_json::from_str::<Head>(&first).is_ok_and(|head| head.schema == progress::SCHEMA))
+}
+
+/// Reads lines until the run's record, or until a pipe ends. `grows`: at the end of the file more may come.
+pub fn follow(stream: impl Read, grows: bool, state: &Shared) {
+    if let Err(error) = read(BufReader::new(stream), grows, state) {
+        lock(state).note(&format!("cannot read on: {error}"));
+    }
+}
+
+fn read(mut stream: impl BufRead, grows: bool, state: &Shared) -> io::Result<()> {
+    let mut line = Vec::new();
+    loop {
+        // Each line is bounded: a stream without an end of line fills nothing.
+        let room = (MAX_RECORD + 1).saturating_sub(line.len() as u64);
+        let read = stream.by_ref().take(room).read_until(b'\n', &mut line)?;
+        let whole = line.ends_with(b"\n");
+        if !whole && line.len() as u64 > MAX_RECORD {
+            return Err(io::Error::other(format!("a line is longer than {MAX_RECORD} bytes")));
+        }
+        if whole || (read == 0 && !grows && !line.is_empty()) {
+            if take(&line, state) {
+                return Ok(());
+            }
+            line.clear();
+        } else if read == 0 && grows {
+            std::thread::sleep(LOOK_EVERY);
+        } else if read == 0 {
+            lock(state).note("the stream ended without the run's record; the run was killed, or is another program's");
+            return Ok(());
+        }
+    }
+}
+
+/// Takes a line in; true if it is the last.
+fn take(line: &[u8], state: &Shared) -> bool {
+    if line.trim_ascii().is_empty() {
+        return false;
+    }
+    match serde_json::from_slice::<Head>(line).map(|head| head.schema) {
+        Ok(schema) if schema == progress::SCHEMA => match serde_json::from_slice::<Progress>(line) {
+            Ok(progress) => lock(state).progress(&progress),
+            Err(error) => lock(state).note(&format!("a line of {schema} cannot be read: {error}")),
+        },
+        Ok(schema) if schema == run::SCHEMA => {
+            match serde_json::from_slice::<Run>(line) {
+                Ok(run) => lock(state).ends_with(&run),
+                Err(error) => lock(state).note(&format!("the run's record cannot be read: {error}")),
+            }
+            return true;
+        }
+        Ok(schema) => {
+            lock(state).note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --json-stream writes what is"))
+        }
+        Err(_) => lock(state).note("a line is no JSON: hairpin ping --json-stream writes what can be watched"),
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use hairpin_report::watch::{Source, State};
+
+    use super::*;
+
+    fn state() -> Shared {
+        Arc::new(Mutex::new(State::new(Source::Stream, "test")))
+    }
+
+    #[test]
+    fn whatever_comes_the_stream_is_read_to_its_end() {
+        for text in ["", "\n\n", "nonsense", "{}", "{\"schema\":\"hairpin.progress/1\"}\n", "{\"schema\":\"x\"}\n\u{1b}[2J\n"] {
+            let state = state();
+            follow(text.as_bytes(), false, &state);
+            assert!(lock(&state).version() > 0, "{text:?}: something is said");
+        }
+    }
+
+    #[test]
+    fn lines_are_taken_in() {
+        let line = Progress { schema: progress::SCHEMA.into(), path: "udp/udp".into(), ..Progress::default() };
+        let text = serde_json::to_string(&line).unwrap() + "\n";
+        let state = state();
+        assert!(!take(text.as_bytes(), &state));
+        assert_eq!(lock(&state).version(), 1);
+    }
+}

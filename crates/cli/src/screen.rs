@@ -1,0 +1,235 @@
+//! The terminal's event loop: draws the state of a run at most four times a second, and turns keys into what they mean.
+//!
+//! The terminal is put back whatever ends the program: the end of the loop, a panic of any thread (a hook does it), and the signals that a verb takes.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hairpin_report::watch::{Key, State, draw};
+use hairpin_sys::thread;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::exit::Failure;
+use crate::output::colour;
+
+/// No frame is drawn sooner after the one before; nor does an event wait longer to be seen.
+const FRAME: Duration = Duration::from_millis(250);
+/// The thread that draws has ended by then, unless its terminal takes nothing.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// A state that one thread changes and another draws.
+pub type Shared = Arc<Mutex<State>>;
+
+/// The state, whatever became of a thread that held it.
+pub fn lock(state: &Shared) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Refuses what is no terminal, before anything starts.
+pub fn check(flag: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() && keys().is_ok() {
+        return Ok(());
+    }
+    Err(Failure::usage(format_args!(
+        "{flag} draws on a terminal, and this is none: run it in one, or use --json-stream, or --metrics, to follow a run from elsewhere"
+    )))
+}
+
+/// What a key means.
+enum Meaning {
+    Key(Key),
+    Quit,
+    /// Ctrl-C: as quit, and again.
+    Interrupt,
+}
+
+fn meaning(key: KeyEvent) -> Option<Meaning> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return (key.code == KeyCode::Char('c')).then_some(Meaning::Interrupt);
+    }
+    Some(Meaning::Key(match key.code {
+        KeyCode::Char('q') => return Some(Meaning::Quit),
+        KeyCode::Char('p' | ' ') => Key::Pause,
+        KeyCode::Char(digit @ '1'..='5') => Key::Figure(digit as usize - '1' as usize),
+        KeyCode::Tab => Key::NextFigure,
+        KeyCode::Char('s') => Key::Scale,
+        KeyCode::Char('?' | 'h') => Key::Help,
+        KeyCode::Left => Key::RowBefore,
+        KeyCode::Right => Key::RowAfter,
+        _ => return None,
+    }))
+}
+
+/// Waits for a key, at most so long. An error if the terminal was hung up, of which the library that reads keys makes an endless loop.
+fn wait(keys: &OwnedFd, limit: Duration) -> io::Result<()> {
+    let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+    let mut fds = [PollFd::new(keys, PollFlags::IN)];
+    match poll(&mut fds, Some(&limit)) {
+        // The size of the terminal changed.
+        Err(rustix::io::Errno::INTR) => return Ok(()),
+        other => other?,
+    };
+    if fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::other("it was hung up"));
+    }
+    Ok(())
+}
+
+/// Where keys come from: standard input, or the terminal itself where that is something else.
+fn keys() -> io::Result<OwnedFd> {
+    if io::stdin().is_terminal() { io::stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
+}
+
+/// Draws until `over` says so or somebody wants to leave, which `leave` decides: true ends the loop.
+fn turn(
+    terminal: &mut DefaultTerminal,
+    state: &Shared,
+    over: &mut dyn FnMut() -> bool,
+    leave: &mut dyn FnMut(bool) -> bool,
+) -> io::Result<()> {
+    let (colour, keys) = (colour(), keys()?);
+    let (mut drawn, mut at) = (None, None::<Instant>);
+    while !over() {
+        let waits = at.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
+        // The lock is not held while the terminal takes its time.
+        let changed =
+            Some(lock(state)).filter(|state| waits.is_zero() && drawn != Some(state.version())).map(|state| state.clone());
+        if let Some(state) = changed {
+            terminal.draw(|frame| draw(frame, &state, colour))?;
+            (drawn, at) = (Some(state.version()), Some(Instant::now()));
+        }
+        wait(&keys, if waits.is_zero() { FRAME } else { waits })?;
+        while event::poll(Duration::ZERO)? {
+            match event::read()? {
+                Event::Key(key) => match meaning(key) {
+                    Some(Meaning::Key(key)) => lock(state).key(key),
+                    Some(Meaning::Quit) if leave(false) => return Ok(()),
+                    Some(Meaning::Interrupt) if leave(true) => return Ok(()),
+                    _ => {}
+                },
+                Event::Resize(..) => drawn = None,
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn open() -> Result<DefaultTerminal, Failure> {
+    ratatui::try_init().map_err(|error| Failure::failed(format_args!("cannot draw on this terminal: {error}")))
+}
+
+/// A terminal that is gone needs nothing put back.
+fn close() {
+    let _ = ratatui::try_restore();
+}
+
+/// Looks at a state until somebody leaves or a signal comes.
+pub fn look(state: &Shared, signalled: &mut dyn FnMut() -> bool) -> Result<(), Failure> {
+    let mut terminal = open()?;
+    let looked = turn(&mut terminal, state, signalled, &mut |_| true);
+    close();
+    looked.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
+}
+
+/// The live view of a run of this process. Dropping it puts the terminal back.
+pub struct Screen {
+    state: Shared,
+    over: Arc<AtomicBool>,
+    /// Disconnected when the thread has ended.
+    thread: Option<Receiver<()>>,
+}
+
+impl Screen {
+    /// Nothing is drawn before [`start`](Screen::start).
+    pub fn new(state: State) -> Screen {
+        Screen { state: Arc::new(Mutex::new(state)), over: Arc::default(), thread: None }
+    }
+
+    /// Changes what is seen.
+    pub fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut lock(&self.state));
+    }
+
+    /// Takes the terminal, and draws from a thread that keeps off `measured` as far as it may run elsewhere. Leaving sends this process what Ctrl-C does.
+    pub fn start(&mut self, measured: Vec<u32>) -> Result<(), Failure> {
+        if self.thread.is_some() {
+            return Ok(());
+        }
+        let mut terminal = open()?;
+        let (state, over) = (Arc::clone(&self.state), Arc::clone(&self.over));
+        let (ends, ended) = channel::<()>();
+        let draws = move || {
+            let _ends = ends;
+            if !matches!(thread::keep_off(&measured), Ok(true)) {
+                lock(&state).note("no CPU is left for this view but the measured ones");
+            }
+            let ending = Arc::clone(&state);
+            let mut told = false;
+            let mut leave = |again: bool| {
+                lock(&ending).ending();
+                if !std::mem::replace(&mut told, true) || again {
+                    // As from a terminal that is not in raw mode; a process can always signal itself.
+                    let _ = kill_process(getpid(), Signal::INT);
+                }
+                false
+            };
+            // A terminal that fails is gone; the run does not need it.
+            let _ = turn(&mut terminal, &state, &mut || over.load(Ordering::Relaxed), &mut leave);
+        };
+        let started = std::thread::Builder::new().name("view".into()).spawn(draws);
+        match started {
+            Ok(_) => self.thread = Some(ended),
+            Err(error) => {
+                close();
+                return Err(Failure::failed(format_args!("cannot start a thread for --watch: {error}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.over.store(true, Ordering::Relaxed);
+        // One that panicked has said so; one whose terminal takes nothing ends with the process.
+        let _ = thread.recv_timeout(END_WITHIN);
+        close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_mean_what_the_help_says() {
+        let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
+        let none = KeyModifiers::NONE;
+        for (code, wanted) in [
+            (KeyCode::Char('1'), Key::Figure(0)),
+            (KeyCode::Char('5'), Key::Figure(4)),
+            (KeyCode::Char(' '), Key::Pause),
+            (KeyCode::Char('s'), Key::Scale),
+            (KeyCode::Tab, Key::NextFigure),
+            (KeyCode::Char('?'), Key::Help),
+        ] {
+            assert!(matches!(key(code, none), Some(Meaning::Key(found)) if found == wanted), "{code:?}");
+        }
+        assert!(matches!(key(KeyCode::Char('q'), none), Some(Meaning::Quit)));
+        assert!(matches!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Meaning::Interrupt)));
+        assert!(key(KeyCode::Char('q'), KeyModifiers::CONTROL).is_none() && key(KeyCode::Char('6'), none).is_none());
+    }
+}

@@ -1,0 +1,61 @@
+//! `hairpin watch`.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use clap::Args;
+use hairpin_lab::store;
+use hairpin_report::watch::{Source, State};
+use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
+
+use crate::exit::Failure;
+use crate::follow::{follow, is_stream};
+use crate::output::open_store;
+use crate::screen;
+
+/// Look at a stored run, or at one that goes on, in the terminal
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// A stored run: an id, a unique prefix of one, `latest`, a run's directory or a JSON file; or what `hairpin ping --json-stream` writes: a file that
+    /// grows, or - for standard input
+    #[arg(value_name = "RUN|FILE|-")]
+    what: String,
+}
+
+impl Watch {
+    /// Draws until somebody leaves.
+    pub fn run(self) -> Result<ExitCode, Failure> {
+        screen::check("hairpin watch")?;
+        let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP])
+            .map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))?;
+        let title = format!("hairpin watch {}", self.what);
+        let shared = |state| Arc::new(Mutex::new(state));
+        let state = if self.what == "-" {
+            let state = shared(State::new(Source::Stream, &title));
+            reader(&state, io::stdin(), false);
+            state
+        } else if is_stream(Path::new(&self.what)) {
+            let file = File::open(&self.what).map_err(|error| Failure::failed(format_args!("{}: {error}", self.what)))?;
+            // A pipe with a name ends; a file may grow.
+            let grows = file.metadata().is_ok_and(|facts| facts.is_file());
+            let state = shared(State::new(Source::Stream, &title));
+            reader(&state, file, grows);
+            state
+        } else {
+            let found = open_store()?.resolve(&self.what).map_err(Failure::failed)?;
+            let run = store::load(&found.file).map_err(Failure::failed)?;
+            shared(State::of_run(&format!("hairpin watch {}", found.id.map_or(self.what, |id| id.to_string())), &run))
+        };
+        screen::look(&state, &mut || matches!(signals.next(), Ok(Some(_))))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Reads beside the view; the process does not wait for it at its end.
+fn reader(state: &screen::Shared, stream: impl io::Read + Send + 'static, grows: bool) {
+    let state = Arc::clone(state);
+    drop(std::thread::spawn(move || follow(stream, grows, &state)));
+}

@@ -1,0 +1,239 @@
+//! What this process adds to a snapshot of a row that goes on: the server's CPU time where its worker is here, and what may be wrong so far.
+//!
+//! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, made of what is known by now. All of it is read here,
+//! in the verb's process, and costs the workers nothing.
+
+use hairpin_iopath::job::Job;
+use hairpin_iopath::measure::cpu_of;
+use hairpin_record::progress::Progress;
+use hairpin_record::run::{Block, CpuSide, Hosts, Row, Side};
+use hairpin_record::warning::{Note, Warning};
+use hairpin_sys::host::{Host, RealHost};
+use hairpin_sys::thread;
+use hairpin_trace::halves::Half;
+use hairpin_tune::activity::CoreActivity;
+
+use crate::ping::Watcher;
+use crate::row::{Surroundings, derive};
+use crate::server::Server;
+
+/// A tick of /proc/PID/stat (USER_HZ, part of the ABI: proc(5)).
+const NS_PER_TICK: u64 = 10_000_000;
+
+/// Hands everything on to a watcher, snapshots with what is known here.
+pub(crate) struct Live<'a> {
+    watcher: &'a mut dyn Watcher,
+    job: &'a Job,
+    hosts: &'a Hosts,
+    client: Cores,
+    /// Where the server's worker is here.
+    server: Option<ServerHere>,
+    /// The last line of each measuring thread.
+    threads: Vec<Option<Progress>>,
+    /// The nearest and the farthest that the two cores have been.
+    cores: Option<(u64, u64)>,
+}
+
+/// The cores of one side, and what they had done when measuring began.
+struct Cores {
+    cpus: Vec<u32>,
+    before: Option<CoreActivity>,
+}
+
+struct ServerHere {
+    pid: u32,
+    cores: Cores,
+    before_ns: Option<u64>,
+}
+
+impl Cores {
+    fn of(job: &Job, side: Side) -> Cores {
+        let allowed = thread::allowed_cpus().unwrap_or_default();
+        Cores { cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, &allowed)).collect(), before: None }
+    }
+
+    fn begin(&mut self) {
+        self.before = Some(CoreActivity::read(&RealHost, &self.cpus));
+    }
+
+    /// The side as it stands in a record, as far as it is known.
+    fn side(&self, own_ns: u64, switches_involuntary: u64) -> CpuSide {
+        let busy_ns = self.before.as_ref().and_then(|before| CoreActivity::read(&RealHost, &self.cpus).since(before).busy_ns);
+        let foreign_ns = busy_ns.map(|busy| busy.saturating_sub(own_ns));
+        CpuSide { cpus: self.cpus.clone(), user_ns: own_ns, foreign_ns, switches_involuntary, ..CpuSide::default() }
+    }
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn new(watcher: &'a mut dyn Watcher, job: &'a Job, hosts: &'a Hosts, server: &Server) -> Live<'a> {
+        let here = |pid| ServerHere { pid, cores: Cores::of(job, Side::Server), before_ns: None };
+        Live {
+            watcher,
+            job,
+            hosts,
+            client: Cores::of(job, Side::Client),
+            server: server.pid().map(here),
+            threads: vec![None; job.threads as usize],
+            cores: None,
+        }
+    }
+
+    /// The row as far as it is known, for the warnings that follow from it.
+    fn row(&self, progress: &Progress) -> Row {
+        let cpu = progress.cpu.clone().unwrap_or_default();
+        // Its CPU time is metered from the start of warm-up.
+        let measured_ns = cpu.elapsed_ns.saturating_sub(self.job.warmup.0);
+        let mut row = Row { duration_ns: measured_ns, ..Row::default() };
+        row.rtt_ns.count = self.threads.iter().flatten().map(|line| line.transactions).sum();
+        row.cpu.client = self.client.side(cpu.client_ns, cpu.client_switches_involuntary);
+        row.cpu.server = self.server.as_ref().zip(cpu.server_ns).map(|(server, own_ns)| server.cores.side(own_ns, 0));
+        let core = |core_rtt_ns| Block { core_rtt_ns: Some(core_rtt_ns), ..Block::default() };
+        row.blocks = self.cores.map_or(Vec::new(), |(near, far)| vec![core(near), core(far)]);
+        row
+    }
+
+    fn warnings(&self, progress: &Progress) -> Vec<Note> {
+        let sum = |of: fn(&Progress) -> u64| self.threads.iter().flatten().map(of).sum::<u64>();
+        let mut warnings = Vec::new();
+        let (lost, sent, blocks) = (sum(|line| line.lost), sum(|line| line.sent), sum(|line| line.clock_suspects));
+        if lost > 0 {
+            warnings.push(Warning::Loss { lost, sent });
+        }
+        if blocks > 0 {
+            warnings.push(Warning::ClockSuspect { blocks });
+        }
+        // Which quantiles will be blank only the end can tell.
+        let around = Surroundings { hosts: self.hosts, one_host: self.server.is_some(), shown: &[] };
+        warnings.extend(derive(self.job, &self.row(progress), around));
+        warnings.iter().map(Warning::note).collect()
+    }
+}
+
+impl Watcher for Live<'_> {
+    fn begins(&mut self, index: usize, of: usize, job: &Job) {
+        self.watcher.begins(index, of, job);
+    }
+
+    fn ready(&mut self) -> Result<(), String> {
+        if self.watcher.wants_snapshots() {
+            self.client.begin();
+            if let Some(server) = &mut self.server {
+                server.cores.begin();
+                server.before_ns = cpu_ns(&RealHost, server.pid);
+            }
+        }
+        self.watcher.ready()
+    }
+
+    fn wants_halves(&self) -> bool {
+        self.watcher.wants_halves()
+    }
+
+    fn block(&mut self, halves: Vec<Half>) -> Result<Option<bool>, String> {
+        self.watcher.block(halves)
+    }
+
+    fn wants_snapshots(&self) -> bool {
+        self.watcher.wants_snapshots()
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if !self.watcher.wants_snapshots() {
+            return self.watcher.progress(progress);
+        }
+        let mut progress = progress.clone();
+        if let (Some(cpu), Some(server)) = (&mut progress.cpu, &self.server) {
+            let now_ns = cpu_ns(&RealHost, server.pid);
+            cpu.server_ns = server.before_ns.zip(now_ns).map(|(before, now)| now.saturating_sub(before));
+        }
+        if let Some(interval) = &progress.interval {
+            for core_ns in [interval.core_rtt_least_ns, interval.core_rtt_most_ns].into_iter().flatten() {
+                let (near, far) = self.cores.unwrap_or((core_ns, core_ns));
+                self.cores = Some((near.min(core_ns), far.max(core_ns)));
+            }
+        }
+        if let Some(last) = self.threads.get_mut(progress.thread as usize) {
+            *last = Some(progress.clone());
+        }
+        progress.warnings = self.warnings(&progress);
+        self.watcher.progress(&progress);
+    }
+
+    fn ends(&mut self, row: &Row) {
+        self.watcher.ends(row);
+    }
+}
+
+/// User and system time of a process, all its threads; `None` if /proc does not say.
+fn cpu_ns(host: &dyn Host, pid: u32) -> Option<u64> {
+    let text = host.read(&format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the command in parentheses, which may hold anything; utime and stime are the 14th and 15th.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some((ticks()? + ticks()?) * NS_PER_TICK)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::progress::{CpuSoFar, Interval};
+    use hairpin_record::run::HostFacts;
+    use hairpin_sys::host::FakeHost;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept(Vec<Progress>);
+
+    impl Watcher for Kept {
+        fn wants_snapshots(&self) -> bool {
+            true
+        }
+        fn progress(&mut self, progress: &Progress) {
+            self.0.push(progress.clone());
+        }
+    }
+
+    #[test]
+    fn a_process_whose_name_is_hostile_has_its_times() {
+        let root = tempfile::tempdir().unwrap();
+        let host = FakeHost::at(root.path()).with("/proc/7/stat", "7 (a) b ) R 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20\n");
+        assert_eq!(cpu_ns(&host, 7), Some(1_750_000_000));
+        assert_eq!(cpu_ns(&host, 8), None);
+    }
+
+    #[test]
+    fn warnings_come_with_their_cause() {
+        let job = Job { threads: 2, ..crate::ping::tests::job("udp:spin") };
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let mut kept = Kept::default();
+        let mut live = Live {
+            watcher: &mut kept,
+            job: &job,
+            hosts: &hosts,
+            client: Cores { cpus: Vec::new(), before: None },
+            server: None,
+            threads: vec![None; 2],
+            cores: None,
+        };
+        let line = |thread, lost, core| Progress {
+            thread,
+            sent: 100,
+            lost,
+            interval: Some(Interval { core_rtt_least_ns: core, core_rtt_most_ns: core, ..Interval::default() }),
+            cpu: Some(CpuSoFar { elapsed_ns: 1_000_000_000, ..CpuSoFar::default() }),
+            ..Progress::default()
+        };
+        live.progress(&line(0, 0, Some(120)));
+        live.progress(&line(1, 2, None));
+        live.progress(&line(0, 1, Some(510)));
+        live.progress(&Progress {
+            cpu: Some(CpuSoFar { client_switches_involuntary: 11, ..CpuSoFar::default() }),
+            ..line(0, 1, None)
+        });
+        let codes: Vec<Vec<&str>> =
+            kept.0.iter().map(|line| line.warnings.iter().map(|note| note.code.as_str()).collect()).collect();
+        let expected: [&[&str]; 4] = [&[], &["loss"], &["loss", "core-states"], &["loss", "involuntary-switches", "core-states"]];
+        assert_eq!(codes, expected);
+        assert!(kept.0[2].warnings[0].message.contains("3 of 200"), "both threads: {:?}", kept.0[2].warnings[0]);
+    }
+}

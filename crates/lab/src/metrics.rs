@@ -1,0 +1,216 @@
+//! A run for Prometheus: what its snapshots say, served over HTTP while it goes on.
+//!
+//! ```text
+//!   snapshot, once a second ──▶ series (totals, histogram)         the verb's thread: adds, and goes on
+//!                                  │ copied under a lock
+//!   scraper ──▶ http ──▶ exposition (text or protobuf) ──▶ scraper     one thread off the measured cores
+//! ```
+//! The workers know nothing of it, and the verb's thread never waits for a scraper: the lock is held for a copy only. A scrape is encoded once for each
+//! snapshot, however often it is asked for. docs/metrics.md lists the metrics.
+
+mod exposition;
+mod http;
+mod series;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hairpin_iopath::job::Job;
+use hairpin_record::progress::Progress;
+use hairpin_record::run::Row;
+use hairpin_sys::thread;
+
+use crate::metrics::http::{Answer, Request};
+use crate::metrics::series::{Labels, Series};
+use crate::ping::{Target, Watcher};
+
+/// The port unless another is given: the one after the session's.
+pub const PORT: u16 = 24_445;
+
+/// Where metrics are served: `PORT`, `ADDR`, or `ADDR:PORT`; on loopback unless another address is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        if let Ok(port) = text.parse() {
+            return Ok(Listen(SocketAddr::new(loopback, port)));
+        }
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        if let Ok(address) = bare.parse() {
+            return Ok(Listen(SocketAddr::new(address, PORT)));
+        }
+        let wrong =
+            || format!("\"{text}\" is no address to serve metrics on: write PORT, ADDR or ADDR:PORT, such as 127.0.0.1:{PORT}");
+        text.parse().map(Listen).map_err(|_| wrong())
+    }
+}
+
+impl Listen {
+    /// True if nobody but this host can reach it.
+    pub fn is_loopback(&self) -> bool {
+        self.0.ip().is_loopback()
+    }
+}
+
+/// What is known of the run.
+#[derive(Clone, Debug, Default)]
+struct State {
+    series: BTreeMap<Labels, Series>,
+    measuring: bool,
+    /// When a snapshot came last, in s since 1970.
+    last_snapshot_s: Option<f64>,
+    /// Grows with every change.
+    version: u64,
+}
+
+/// Serves the metrics of a run.
+pub struct Exporter {
+    target: Target,
+    address: SocketAddr,
+    /// Until the thread has it.
+    listener: Option<TcpListener>,
+    state: Arc<Mutex<State>>,
+    /// The row that is measured.
+    row: Option<Labels>,
+}
+
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exporter").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Metrics cannot be served there.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve metrics on {address}: {source}; choose another address or port with --metrics ADDR:PORT")]
+pub struct ListenError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+impl Exporter {
+    /// Listens; scrapers are answered once a row begins.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn listen(on: Listen, target: &Target) -> Result<Exporter, ListenError> {
+        let wrong = |source| ListenError { address: on.0, source };
+        let listener = TcpListener::bind(on.0).map_err(wrong)?;
+        listener.set_nonblocking(true).map_err(wrong)?;
+        let address = listener.local_addr().map_err(wrong)?;
+        Ok(Exporter { target: target.clone(), address, listener: Some(listener), state: Arc::default(), row: None })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is served.
+    fn change(&self, change: impl FnOnce(&mut State, Option<&Labels>)) {
+        let mut state = self.state();
+        change(&mut state, self.row.as_ref());
+        state.version += 1;
+    }
+
+    /// Starts the thread that answers scrapers, off the measured cores as far as there are others.
+    fn serve(&mut self, job: &Job) {
+        let Some(listener) = self.listener.take() else { return };
+        let (state, cpus) = (Arc::clone(&self.state), self.target.cpus(job));
+        let started = std::thread::Builder::new().name("metrics".into()).spawn(move || {
+            // With no other CPU it shares those that are measured; docs/metrics.md says so.
+            let _ = thread::keep_off(&cpus);
+            let mut pages = Pages { state, kept: BTreeMap::new() };
+            http::serve(&listener, &mut |request| pages.answer(request));
+        });
+        // A process that may have no thread has no metrics; scrapers then wait in vain, and the run goes on.
+        drop(started);
+    }
+}
+
+impl Watcher for Exporter {
+    fn begins(&mut self, _index: usize, _of: usize, job: &Job) {
+        let labels = Labels::of(job, self.target.label());
+        self.row = Some(labels.clone());
+        self.change(|state, _| state.series.entry(labels).or_default().begin());
+        self.serve(job);
+    }
+
+    fn ready(&mut self) -> Result<(), String> {
+        self.change(|state, _| state.measuring = true);
+        Ok(())
+    }
+
+    fn wants_snapshots(&self) -> bool {
+        true
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.change(|state, row| {
+            state.last_snapshot_s = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs_f64());
+            if let Some(series) = row.and_then(|row| state.series.get_mut(row)) {
+                series.progress(progress);
+            }
+        });
+    }
+
+    fn ends(&mut self, row: &Row) {
+        self.change(|state, labels| {
+            state.measuring = false;
+            if let Some(series) = labels.and_then(|labels| state.series.get_mut(labels)) {
+                series.end(row);
+            }
+        });
+    }
+}
+
+/// What scrapers get, each form encoded once for a state.
+struct Pages {
+    state: Arc<Mutex<State>>,
+    kept: BTreeMap<exposition::Form, (u64, Arc<[u8]>)>,
+}
+
+impl Pages {
+    fn answer(&mut self, request: &Request<'_>) -> Answer {
+        match request.path {
+            "/metrics" => {}
+            "/" => return Answer::text(200, "hairpin: the metrics are at /metrics\n"),
+            _ => return Answer::text(404, "there is nothing but /metrics\n"),
+        }
+        let form = exposition::Form::accepted(request.accept);
+        match self.page(form) {
+            Ok(body) => Answer { status: 200, content_type: form.content_type(), body },
+            Err(_) => Answer::text(500, "the metrics cannot be encoded\n"),
+        }
+    }
+
+    fn page(&mut self, form: exposition::Form) -> Result<Arc<[u8]>, fmt::Error> {
+        let state = {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, page)) = self.kept.get(&form).filter(|(version, _)| *version == state.version) {
+                return Ok(Arc::clone(page));
+            }
+            state.clone()
+        };
+        let version = state.version;
+        let page: Arc<[u8]> = exposition::encode(state, form)?.into();
+        self.kept.insert(form, (version, Arc::clone(&page)));
+        Ok(page)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Tells the parent how a side gets on, between blocks.
+//!
+//! What a snapshot takes falls into the gap between two blocks, once a second: some 10 us for the quantiles since the start, and where somebody looks on
+//! ([`Before`]) the difference of two histograms and its encoding besides. None of it is inside a measured interval; it is in `gap_ns`.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hairpin_iopath::drive::Counts;
+use hairpin_iopath::job::{Address, Job};
+use hairpin_iopath::measure::{Observer, cpu_of};
+use hairpin_record::histogram::Times;
+use hairpin_record::progress::{self, CpuSoFar, Interval, Progress};
+use hairpin_record::recorder::{Recorder, Sample};
+use hairpin_record::run::{CpuSide, Side};
+use hairpin_sys::host::RealHost;
+use hairpin_sys::thread;
+use hairpin_tune::activity::CoreActivity;
+use hairpin_units::Nanos;
+
+use crate::message::{Answer, Order};
+use crate::raw::RawWriter;
+use crate::session::channel::Channel;
+
+/// How often a run says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// The parent says `Go` at once.
+const GO_WITHIN: Duration = Duration::from_secs(30);
+
+/// Tells the parent how a side gets on.
+pub(super) struct Teller<'a> {
+    channel: Mutex<&'a mut Channel>,
+    raw: Mutex<Option<(&'a mut RawWriter, u32)>>,
+    job: &'a Job,
+    side: Side,
+    cpus: Vec<u32>,
+    /// One of each measuring thread.
+    told: Vec<Mutex<Told>>,
+    meter: Mutex<Option<Meter>>,
+    /// CPU time that went into meeting the other side's core, in ns.
+    met: AtomicU64,
+}
+
+impl<'a> Teller<'a> {
+    /// `snapshots`: somebody looks at the run while it goes on.
+    pub(super) fn new(
+        channel: &'a mut Channel,
+        job: &'a Job,
+        side: Side,
+        allowed: &[u32],
+        raw: Option<(&'a mut RawWriter, u32)>,
+        snapshots: bool,
+    ) -> Teller<'a> {
+        let told = || Told { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new())) };
+        Teller {
+            channel: Mutex::new(channel),
+            raw: Mutex::new(raw),
+            job,
+            side,
+            cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
+            told: (0..job.threads).map(|_| Mutex::new(told())).collect(),
+            meter: Mutex::new(None),
+            met: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn meter(&self) -> Meter {
+        let meter = self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus));
+        Meter { met: self.met.load(Ordering::Relaxed), ..meter }
+    }
+
+    fn send(&self, answer: &Answer) -> io::Result<()> {
+        let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
+        channel.send(answer).map_err(io::Error::other)
+    }
+
+    fn await_go(&self) -> io::Result<()> {
+        let mut channel = self.channel.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
+        match channel.recv(GO_WITHIN).map_err(io::Error::other)? {
+            Order::Go => Ok(()),
+            other => Err(io::Error::other(format!("{other:?} came instead of Go"))),
+        }
+    }
+}
+
+impl Observer for Teller<'_> {
+    fn ready(&self, address: Option<&Address>) -> io::Result<()> {
+        self.send(&Answer::Ready(address.cloned()))?;
+        if self.side == Side::Client {
+            // Its meter starts when its loop does.
+            return self.await_go();
+        }
+        if let Ok(mut meter) = self.meter.lock() {
+            *meter = Some(Meter::start(&self.cpus));
+        }
+        Ok(())
+    }
+
+    fn starts(&self) {
+        if let Ok(mut meter) = self.meter.lock() {
+            *meter = Some(Meter::start(&self.cpus));
+        }
+    }
+
+    fn met(&self, cpu_ns: u64) {
+        self.met.fetch_add(cpu_ns, Ordering::Relaxed);
+    }
+
+    fn block(&self) -> io::Result<()> {
+        self.send(&Answer::Block)?;
+        self.await_go()
+    }
+
+    fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts) {
+        let Some(Ok(mut told)) = self.told.get(thread as usize).map(Mutex::lock) else { return };
+        if told.at.elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        told.at = Instant::now();
+        let measured = Nanos(recorder.measured_ns());
+        let rtt = recorder.rtt();
+        let progress = Progress {
+            schema: progress::SCHEMA.into(),
+            path: self.job.spec.to_string(),
+            request_bytes: self.job.request.into(),
+            reply_bytes: Some(self.job.reply.into()),
+            thread,
+            threads: (self.job.threads > 1).then_some(self.job.threads),
+            at_ns: measured.0,
+            transactions: rtt.count(),
+            sent: counts.sent,
+            lost: counts.lost,
+            late: counts.late,
+            clock_suspects: recorder.suspects(),
+            transactions_per_s: if measured.0 == 0 { 0.0 } else { rtt.count() as f64 / measured.as_secs_f64() },
+            rtt_ns: rtt.quantiles(),
+            interval: told.before.as_mut().map(|before| before.interval(recorder)),
+            cpu: self.meter.lock().ok().and_then(|meter| meter.as_ref().and_then(Meter::so_far)),
+            warnings: Vec::new(),
+        };
+        // A parent that is gone takes this process with it; there is nobody to tell.
+        let _ = self.send(&Answer::Progress(Box::new(progress)));
+    }
+
+    fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {
+        let mut raw = self.raw.lock().map_err(|_| io::Error::other("another measuring thread panicked"))?;
+        match raw.as_mut() {
+            Some((writer, row)) => writer.write_block(*row, thread, samples).map_err(io::Error::other),
+            None => Ok(()),
+        }
+    }
+}
+
+/// When a measuring thread told of itself last, and what it had found by then.
+struct Told {
+    at: Instant,
+    /// Only if somebody looks on.
+    before: Option<Box<Before>>,
+}
+
+/// What a measuring thread had found when it told of itself last. Its memory is set aside before the run.
+struct Before {
+    rtt: Times,
+    since: Times,
+    measured_ns: u64,
+    /// The last block that was told of began here.
+    block_at_ns: Option<u64>,
+}
+
+impl Before {
+    fn new() -> Before {
+        Before { rtt: Times::new(), since: Times::new(), measured_ns: 0, block_at_ns: None }
+    }
+
+    /// What came since then; from now on, then is now.
+    fn interval(&mut self, recorder: &Recorder) -> Interval {
+        self.since.set_to_difference(recorder.rtt(), &self.rtt);
+        self.rtt.set_to(recorder.rtt());
+        let duration_ns = recorder.measured_ns() - self.measured_ns;
+        self.measured_ns = recorder.measured_ns();
+        let new = recorder.blocks().rev().take_while(|block| self.block_at_ns.is_none_or(|told| block.at_ns > told));
+        let cores: Vec<u64> = new.filter_map(|block| block.core_rtt_ns).collect();
+        self.block_at_ns = recorder.blocks().next_back().map(|block| block.at_ns);
+        Interval {
+            duration_ns,
+            rtt_ns: self.since.quantiles(),
+            histogram: self.since.encode(),
+            core_rtt_least_ns: cores.iter().min().copied(),
+            core_rtt_most_ns: cores.iter().max().copied(),
+        }
+    }
+}
+
+/// CPU time of this process and activity of its cores since some moment.
+pub(super) struct Meter {
+    cpus: Vec<u32>,
+    began: Instant,
+    usage: io::Result<thread::Usage>,
+    activity: CoreActivity,
+    met: u64,
+}
+
+impl Meter {
+    pub(super) fn start(cpus: &[u32]) -> Meter {
+        let activity = CoreActivity::read(&RealHost, cpus);
+        Meter { cpus: cpus.to_vec(), began: Instant::now(), usage: thread::process_usage(), activity, met: 0 }
+    }
+
+    /// What one system call can tell.
+    fn so_far(&self) -> Option<CpuSoFar> {
+        let (Ok(before), Ok(after)) = (&self.usage, thread::process_usage()) else { return None };
+        let times = |usage: &thread::Usage| usage.user_ns + usage.system_ns;
+        Some(CpuSoFar {
+            elapsed_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            client_ns: times(&after).saturating_sub(times(before)),
+            client_switches_involuntary: after.involuntary.saturating_sub(before.involuntary),
+            server_ns: None,
+        })
+    }
+
+    pub(super) fn cpu(self, transactions: u64) -> CpuSide {
+        let activity = CoreActivity::read(&RealHost, &self.cpus).since(&self.activity);
+        let mut side = CpuSide {
+            cpus: self.cpus,
+            irq_ns: activity.irq_ns,
+            softirq_ns: activity.softirq_ns,
+            steal_ns: activity.steal_ns,
+            interrupts: activity.interrupts.unwrap_or_default(),
+            ..CpuSide::default()
+        };
+        if let (Ok(before), Ok(after)) = (self.usage, thread::process_usage()) {
+            side.user_ns = after.user_ns.saturating_sub(before.user_ns);
+            side.system_ns = after.system_ns.saturating_sub(before.system_ns);
+            side.switches_voluntary = after.voluntary.saturating_sub(before.voluntary);
+            side.switches_involuntary = after.involuntary.saturating_sub(before.involuntary);
+            let own = side.user_ns + side.system_ns;
+            side.foreign_ns = activity.busy_ns.map(|busy| busy.saturating_sub(own));
+            let work = own.saturating_sub(self.met);
+            side.per_transaction_ns = (transactions > 0).then(|| (work as f64 / transactions as f64 * 10.0).round() / 10.0);
+        }
+        side
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::histogram::Decoded;
+    use hairpin_record::recorder::BlockFacts;
+
+    use super::*;
+
+    fn fold(recorder: &mut Recorder, at_ms: u64, core_ns: u64, rtts: std::ops::Range<u64>) {
+        let facts =
+            BlockFacts { at_ns: at_ms * 1_000_000, length_ns: 90_000_000, core_rtt_ns: Some(core_ns), clock_suspect: false };
+        recorder.fold(facts, rtts.map(|rtt_ns| Sample { rtt_ns, ..Sample::default() }));
+    }
+
+    #[test]
+    fn intervals_add_up_to_the_whole_and_know_their_cores() {
+        let mut recorder = Recorder::new(None, false, 0);
+        let mut before = Before::new();
+        let mut sum = Decoded::empty();
+        fold(&mut recorder, 0, 120, 1000..2000);
+        fold(&mut recorder, 100, 510, 1000..1100);
+        let first = before.interval(&recorder);
+        assert_eq!((first.rtt_ns.count, first.duration_ns), (1100, 180_000_000));
+        assert_eq!((first.core_rtt_least_ns, first.core_rtt_most_ns), (Some(120), Some(510)));
+        fold(&mut recorder, 200, 130, 5000..5100);
+        let second = before.interval(&recorder);
+        assert_eq!((second.rtt_ns.count, second.duration_ns), (100, 90_000_000));
+        assert_eq!((second.core_rtt_least_ns, second.core_rtt_most_ns), (Some(130), Some(130)));
+        assert!(second.rtt_ns.min.is_some_and(|min| (4990..=5000).contains(&min)), "{second:?}");
+        for interval in [&first, &second] {
+            sum.add(&Decoded::decode(&interval.histogram).unwrap());
+        }
+        assert!(sum.counts().eq(Decoded::decode(&recorder.rtt().encode()).unwrap().counts()));
+        let none = before.interval(&recorder);
+        assert_eq!((none.rtt_ns.count, none.core_rtt_most_ns), (0, None));
+    }
+
+    #[test]
+    #[ignore = "a measurement: cargo test -p hairpin-lab -- --ignored --nocapture what_an_interval_costs"]
+    fn what_an_interval_costs() {
+        let mut recorder = Recorder::new(None, false, 0);
+        let mut before = Before::new();
+        let mut took = Vec::new();
+        for second in 0..50_u64 {
+            for block in 0..10 {
+                fold(&mut recorder, second * 1000 + block * 100, 120, 3_000..23_000);
+            }
+            fold(&mut recorder, second * 1000 + 999, 120, second * 100_000..second * 100_000 + 5);
+            let began = Instant::now();
+            std::hint::black_box(before.interval(&recorder));
+            took.push(began.elapsed());
+        }
+        took.sort();
+        println!("an interval of 200,000 transactions: {:?} (median of {})", took[25], took.len());
+    }
+}

@@ -1,0 +1,251 @@
+//! What is known of one row: figures now and since the start, points over time, the distribution, warnings as they came.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hairpin_record::histogram::Decoded;
+use hairpin_record::progress::Progress;
+use hairpin_record::run::{Origin, Quantiles, Row};
+use hairpin_record::warning::Note;
+use hairpin_units::Quantile;
+
+use super::{Begins, FIGURES};
+use crate::figure::{pace, payloads};
+use crate::label::{labelled, short};
+
+/// Points that are kept; of a longer run the last ones.
+const KEPT: usize = 4096;
+/// Measuring threads whose lines are put together; more are a hostile stream's.
+const THREADS: usize = 1024;
+
+/// RTT figures in the order of [`FIGURES`], and what stands beside them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Figures {
+    pub(super) least: Option<u64>,
+    pub(super) values: [Option<u64>; FIGURES.len()],
+    pub(super) per_s: f64,
+    pub(super) lost: u64,
+    /// Measured time.
+    pub(super) ns: u64,
+}
+
+/// A point over time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Point {
+    /// Its end, since the start of measuring.
+    pub(super) at_ns: u64,
+    pub(super) values: [Option<u64>; FIGURES.len()],
+    pub(super) lost: u64,
+}
+
+/// A warning and when it was seen first; `None`: at the end.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Seen {
+    pub(super) at_ns: Option<u64>,
+    pub(super) note: Note,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub(super) struct Course {
+    path: String,
+    request_bytes: u64,
+    pub(super) label: String,
+    pub(super) payload: String,
+    pub(super) now: Option<Figures>,
+    pub(super) whole: Option<Figures>,
+    pub(super) points: VecDeque<Point>,
+    /// Since the start.
+    pub(super) spread: Option<Decoded>,
+    pub(super) late: u64,
+    /// Shares of a core that the client's worker and the server's took over the last interval.
+    pub(super) cpu: [Option<f64>; 2],
+    /// The last interval's cache-line round trip between the cores.
+    pub(super) core_rtt_ns: Option<u64>,
+    pub(super) warnings: Vec<Seen>,
+    pub(super) over: bool,
+    /// The histogram cannot be read: why.
+    pub(super) unread: Option<String>,
+    /// Lines of threads that belong to the next point.
+    pending: BTreeMap<u32, Progress>,
+    /// The last line of each thread.
+    last: BTreeMap<u32, Progress>,
+}
+
+impl Course {
+    fn new(path: &str, request_bytes: u64, reply_bytes: u64, origin: Origin, pace_per_s: Option<f64>) -> Course {
+        let paced = pace_per_s.map_or(String::new(), |per_s| format!(" @{}", pace(per_s)));
+        Course {
+            path: path.into(),
+            request_bytes,
+            label: labelled(format!("{}{paced}", short(path)), origin),
+            payload: format!("{} B", payloads(request_bytes, reply_bytes)),
+            now: None,
+            whole: None,
+            points: VecDeque::new(),
+            spread: None,
+            late: 0,
+            cpu: [None; 2],
+            core_rtt_ns: None,
+            warnings: Vec::new(),
+            over: false,
+            unread: None,
+            pending: BTreeMap::new(),
+            last: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn begins(row: &Begins<'_>) -> Course {
+        Course::new(row.path, row.request_bytes, row.reply_bytes, row.origin, row.pace_per_s)
+    }
+
+    /// Of a row that is known by its lines only.
+    pub(super) fn of_line(line: &Progress) -> Course {
+        let reply_bytes = line.reply_bytes.unwrap_or(line.request_bytes);
+        Course::new(&line.path, line.request_bytes, reply_bytes, Origin::Measured, None)
+    }
+
+    /// Of a row that is over.
+    pub(super) fn of_row(row: &Row) -> Course {
+        let mut course = Course::new(&row.path, row.request_bytes, row.reply_bytes, row.origin, row.pace_per_s);
+        course.ends(row);
+        course
+    }
+
+    /// True if the line goes on with this row: of its path, and not from before what is known.
+    pub(super) fn takes(&self, line: &Progress) -> bool {
+        let later = self.last.get(&line.thread).is_none_or(|last| line.at_ns >= last.at_ns);
+        !self.over && self.path == line.path && self.request_bytes == line.request_bytes && later
+    }
+
+    pub(super) fn progress(&mut self, line: &Progress) {
+        let threads = (line.threads.unwrap_or(1) as usize).clamp(1, THREADS);
+        // A thread that is late has its place in the next point.
+        if self.pending.contains_key(&line.thread) {
+            self.end_point();
+        }
+        self.pending.insert(line.thread, line.clone());
+        if self.pending.len() >= threads {
+            self.end_point();
+        }
+    }
+
+    /// The lines of all threads become a point.
+    fn end_point(&mut self) {
+        let lines = std::mem::take(&mut self.pending);
+        let Some(at_ns) = lines.values().map(|line| line.at_ns).max() else { return };
+        let lost_before = sum(self.last.values().map(|line| line.lost));
+        self.now = self.interval(&lines);
+        self.cpu = self.shares(&lines);
+        self.last.extend(lines.iter().map(|(thread, line)| (*thread, line.clone())));
+        while self.last.len() > THREADS {
+            self.last.pop_first();
+        }
+        let all = || self.last.values();
+        let lost = sum(all().map(|line| line.lost));
+        self.late = sum(all().map(|line| line.late));
+        let of_cores = lines.values().filter_map(|line| line.interval.as_ref()?.core_rtt_most_ns);
+        self.core_rtt_ns = of_cores.max().or(self.core_rtt_ns);
+        let ns = all().map(|line| line.at_ns).max().unwrap_or(0);
+        let per_s = all().map(|line| line.transactions_per_s).sum();
+        let figures = match (all().count(), &self.spread) {
+            (1, _) | (_, None) => all().next_back().map(|line| figures_of(&line.rtt_ns)).unwrap_or_default(),
+            (_, Some(spread)) => merged(spread, all().map(|line| &line.rtt_ns)),
+        };
+        self.whole = Some(Figures { per_s, lost, ns, ..figures });
+        if let Some(now) = &mut self.now {
+            now.lost = lost.saturating_sub(lost_before);
+            self.points.push_back(Point { at_ns, values: now.values, lost: now.lost });
+            if self.points.len() > KEPT {
+                self.points.pop_front();
+            }
+        }
+        for note in lines.values().flat_map(|line| &line.warnings) {
+            self.warn(Some(at_ns), note);
+        }
+    }
+
+    /// What came since the point before.
+    fn interval(&mut self, lines: &BTreeMap<u32, Progress>) -> Option<Figures> {
+        let intervals: Vec<_> = lines.values().filter_map(|line| line.interval.as_ref()).collect();
+        let ns = intervals.iter().map(|interval| interval.duration_ns).max()?;
+        let mut spread = Decoded::empty();
+        for interval in &intervals {
+            match Decoded::decode(&interval.histogram) {
+                Ok(part) => spread.add(&part),
+                Err(error) => self.unread = Some(error.to_string()),
+            }
+        }
+        self.spread.get_or_insert_with(Decoded::empty).add(&spread);
+        let figures = match intervals.as_slice() {
+            [one] => figures_of(&one.rtt_ns),
+            several => merged(&spread, several.iter().map(|interval| &interval.rtt_ns)),
+        };
+        let count: f64 = intervals.iter().map(|interval| interval.rtt_ns.count as f64).sum();
+        Some(Figures { per_s: if ns == 0 { 0.0 } else { count * 1e9 / ns as f64 }, ns, ..figures })
+    }
+
+    /// CPU time over time since the line before, of whichever thread told last.
+    fn shares(&self, lines: &BTreeMap<u32, Progress>) -> [Option<f64>; 2] {
+        let Some((thread, now)) = lines.iter().find_map(|(thread, line)| Some((thread, line.cpu.as_ref()?))) else {
+            return [None; 2];
+        };
+        let before = self.last.get(thread).and_then(|line| line.cpu.clone()).unwrap_or_default();
+        let passed = now.elapsed_ns.saturating_sub(before.elapsed_ns);
+        let share = |now: Option<u64>, before: Option<u64>| {
+            let used = now?.saturating_sub(before.unwrap_or(0));
+            (passed > 0).then_some(used as f64 / passed as f64)
+        };
+        [share(Some(now.client_ns), Some(before.client_ns)), share(now.server_ns, before.server_ns)]
+    }
+
+    /// The record has the last word.
+    pub(super) fn ends(&mut self, row: &Row) {
+        self.end_point();
+        self.over = true;
+        let figures = figures_of(&row.rtt_ns);
+        self.whole = Some(Figures { per_s: row.transactions_per_s, lost: row.lost, ns: row.duration_ns, ..figures });
+        self.late = row.late;
+        match Decoded::decode(&row.histogram) {
+            Ok(spread) => self.spread = Some(spread),
+            // A row that found nothing has no text there.
+            Err(error) if !row.histogram.is_empty() => self.unread = Some(error.to_string()),
+            Err(_) => {}
+        }
+        if self.points.is_empty() {
+            let point = |point: &hairpin_record::run::Point| Point {
+                at_ns: point.at_ns,
+                values: [point.p50, None, point.p99, None, Some(point.max)],
+                lost: 0,
+            };
+            // Points of several threads lie side by side: they are not averaged.
+            self.points = row.series.iter().rev().take(KEPT).rev().map(point).collect();
+        }
+        for note in &row.warnings {
+            self.warn(None, note);
+        }
+    }
+
+    /// The same warning with other figures takes the place of the one before.
+    fn warn(&mut self, at_ns: Option<u64>, note: &Note) {
+        match self.warnings.iter_mut().find(|seen| seen.note.code == note.code) {
+            Some(seen) => seen.note = note.clone(),
+            None => self.warnings.push(Seen { at_ns, note: note.clone() }),
+        }
+    }
+}
+
+/// A stream may say anything.
+fn sum(all: impl Iterator<Item = u64>) -> u64 {
+    all.fold(0, u64::saturating_add)
+}
+
+fn figures_of(rtt: &Quantiles) -> Figures {
+    Figures { least: rtt.min, values: [rtt.p50, rtt.p90, rtt.p99, rtt.p999, rtt.max], ..Figures::default() }
+}
+
+/// Of several threads together.
+fn merged<'a>(spread: &Decoded, parts: impl Iterator<Item = &'a Quantiles> + Clone) -> Figures {
+    let [p50, p90, p99, p999] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999].map(|q| spread.quantile(q));
+    let least = parts.clone().filter_map(|part| part.min).min();
+    Figures { least, values: [p50, p90, p99, p999, parts.filter_map(|part| part.max).max()], ..Figures::default() }
+}

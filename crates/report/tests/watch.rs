@@ -1,0 +1,259 @@
+//! Frames of the live view as a terminal shows them.
+//!
+//! `INSTA_UPDATE=always cargo test -p hairpin-report --test watch` rewrites them: look at each.
+
+use hairpin_record::histogram::Times;
+use hairpin_record::progress::{self, CpuSoFar, Interval, Progress};
+use hairpin_record::run::{Origin, Row, Run};
+use hairpin_record::warning::Warning;
+use hairpin_report::watch::{Begins, Key, Source, State, draw};
+use hairpin_units::Nanos;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+/// The frame's text, without the blanks at the ends of lines.
+fn frame(state: &State, columns: u16, lines: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
+    terminal.draw(|frame| draw(frame, state, false)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let line = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned() + "\n";
+    (0..lines).map(line).collect()
+}
+
+/// A run made by arithmetic: so many seconds, each with 20,000 round trips.
+struct Arithmetic {
+    whole: Times,
+    transactions: u64,
+    seed: u64,
+}
+
+impl Arithmetic {
+    fn new() -> Arithmetic {
+        Arithmetic { whole: Times::new(), transactions: 0, seed: 1 }
+    }
+
+    /// Some 5 us with a tail; every seventh second is slow.
+    fn second(&mut self, second: u64) -> Progress {
+        let mut since = Times::new();
+        for n in 0..20_000_u64 {
+            self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let random = (self.seed >> 33) as f64 / (1u64 << 31) as f64;
+            let slow = if second % 7 == 6 { 1.4 } else { 1.0 };
+            let tail = if n % 500 == 0 { 10.0 + 30.0 * random } else { 1.0 };
+            since.record(((4_700.0 + 600.0 * random) * slow * tail) as u64);
+        }
+        self.whole.add(&since);
+        self.transactions += 20_000;
+        let at_ns = (second + 1) * 1_000_000_000;
+        Progress {
+            schema: progress::SCHEMA.into(),
+            path: "udp:spin/udp:spin".into(),
+            request_bytes: 64,
+            reply_bytes: Some(64),
+            at_ns,
+            transactions: self.transactions,
+            sent: self.transactions + second / 10,
+            lost: second / 10,
+            late: second / 20,
+            transactions_per_s: 20_000.0,
+            rtt_ns: self.whole.quantiles(),
+            interval: Some(Interval {
+                duration_ns: 1_000_000_000,
+                rtt_ns: since.quantiles(),
+                histogram: since.encode(),
+                core_rtt_least_ns: Some(122),
+                core_rtt_most_ns: Some(if second > 20 { 510 } else { 131 }),
+            }),
+            cpu: Some(CpuSoFar {
+                elapsed_ns: at_ns + 500_000_000,
+                client_ns: at_ns + 490_000_000,
+                client_switches_involuntary: 0,
+                server_ns: Some(at_ns + 430_000_000),
+            }),
+            ..Progress::default()
+        }
+    }
+}
+
+fn begins() -> Begins<'static> {
+    let (path, origin) = ("udp:spin/udp:spin", Origin::Measured);
+    Begins { path, request_bytes: 64, reply_bytes: 64, origin, pace_per_s: None, of: 1 }
+}
+
+fn live(seconds: u64) -> State {
+    let mut state = State::new(Source::Live, "hairpin ping loopback");
+    state.begins(&begins());
+    let mut source = Arithmetic::new();
+    for second in 0..seconds {
+        let mut line = source.second(second);
+        if second > 10 {
+            line.warnings.push(Warning::Loss { lost: line.lost, sent: line.sent }.note());
+        }
+        if second > 20 {
+            line.warnings.push(Warning::CoreStates { near: Nanos(122), far: Nanos(510) }.note());
+        }
+        state.progress(&line);
+    }
+    state
+}
+
+#[test]
+fn before_anything_came() {
+    let mut state = State::new(Source::Live, "hairpin ping veth");
+    insta::assert_snapshot!(frame(&state, 80, 24));
+    state.begins(&Begins { pace_per_s: Some(10.0), origin: Origin::Emulated, of: 3, ..begins() });
+    insta::assert_snapshot!(frame(&state, 80, 24));
+}
+
+#[test]
+fn a_run_after_some_seconds() {
+    insta::assert_snapshot!(frame(&live(35), 80, 24));
+}
+
+#[test]
+fn a_larger_terminal_shows_more() {
+    let mut state = live(120);
+    state.key(Key::Figure(3));
+    insta::assert_snapshot!(frame(&state, 120, 40));
+}
+
+#[test]
+fn linear_and_another_figure() {
+    let mut state = live(35);
+    state.key(Key::Scale);
+    state.key(Key::Figure(0));
+    insta::assert_snapshot!(frame(&state, 80, 24));
+}
+
+#[test]
+fn a_pause_keeps_the_picture_while_the_run_goes_on() {
+    let mut state = live(10);
+    state.key(Key::Pause);
+    let before = frame(&state, 80, 24);
+    let mut source = Arithmetic::new();
+    let mut later = source.second(0);
+    later.at_ns = 100_000_000_000;
+    state.progress(&later);
+    assert_eq!(frame(&state, 80, 24), before);
+    assert!(before.contains("PAUSED"), "{before}");
+    state.key(Key::Pause);
+    assert!(frame(&state, 80, 24).contains("100 s"));
+}
+
+#[test]
+fn help_and_what_is_too_small() {
+    let mut state = live(5);
+    insta::assert_snapshot!(frame(&state, 60, 12));
+    state.key(Key::Help);
+    insta::assert_snapshot!(frame(&state, 80, 24));
+    // No size breaks it.
+    for columns in [1, 2, 10, 79, 80, 300] {
+        for lines in [1, 2, 23, 24, 100] {
+            frame(&state, columns, lines);
+        }
+    }
+}
+
+#[test]
+fn threads_are_put_together() {
+    let mut state = State::new(Source::Stream, "hairpin watch -");
+    let (mut one, mut two) = (Arithmetic::new(), Arithmetic::new());
+    for second in 0..3 {
+        state.progress(&Progress { threads: Some(2), ..one.second(second) });
+        state.progress(&Progress { threads: Some(2), thread: 1, ..two.second(second) });
+    }
+    let text = frame(&state, 80, 24);
+    assert!(text.lines().any(|line| line.starts_with("since start") && line.contains(" 40000 ")), "both threads:\n{text}");
+}
+
+fn run() -> Run {
+    serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap()
+}
+
+#[test]
+fn a_stored_run() {
+    let mut state = State::of_run("hairpin watch 20261120-115010-0000", &run());
+    insta::assert_snapshot!(frame(&state, 80, 24));
+    for key in [Key::RowAfter, Key::RowAfter, Key::RowAfter, Key::RowBefore] {
+        state.key(key);
+        frame(&state, 80, 24);
+    }
+    let none = State::of_run("hairpin watch latest", &Run { results: Vec::new(), ..run() });
+    insta::assert_snapshot!(frame(&none, 80, 24));
+}
+
+#[test]
+fn a_run_that_ends_shows_its_record() {
+    let mut state = live(12);
+    state.ending();
+    assert!(frame(&state, 80, 24).contains("ending ..."));
+    let times = {
+        let mut times = Times::new();
+        (0..20_000).for_each(|_| times.record(17_000));
+        times
+    };
+    state.ends(&Row { transactions: 20_000, rtt_ns: times.quantiles(), histogram: times.encode(), lost: 7, ..Row::default() });
+    let text = frame(&state, 80, 24);
+    assert!(text.lines().any(|line| line.starts_with("since start") && line.contains("17.00")), "p50 of the record:\n{text}");
+}
+
+#[test]
+fn one_sample_and_none_and_ever_so_many() {
+    let mut state = State::new(Source::Stream, "hairpin watch x.jsonl");
+    let line = |count: u64, times: &Times| Progress {
+        path: "tcp/tcp".into(),
+        at_ns: count,
+        transactions: count,
+        rtt_ns: times.quantiles(),
+        interval: Some(Interval { rtt_ns: times.quantiles(), histogram: times.encode(), ..Interval::default() }),
+        ..Progress::default()
+    };
+    let mut times = Times::new();
+    state.progress(&line(0, &times));
+    frame(&state, 80, 24);
+    times.record(u64::MAX);
+    state.progress(&line(1, &times));
+    frame(&state, 80, 24);
+    for at in 2..10_000 {
+        state.progress(&line(at, &times));
+    }
+    state.progress(&Progress {
+        transactions: u64::MAX,
+        lost: u64::MAX,
+        late: u64::MAX,
+        transactions_per_s: 1e300,
+        ..line(10_001, &times)
+    });
+    let text = frame(&state, 80, 24);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn what_a_hostile_stream_says_steers_nothing() {
+    let mut state = State::new(Source::Stream, "hairpin watch \x1b[2J\u{202E}x");
+    let note = hairpin_record::warning::Note { code: "\x1b]0;x\x07".into(), message: "\x1b[31m\r\n".repeat(100) };
+    let interval = Interval { histogram: "HISTFAAAAAB54nJNpmSz8gQEOmKE0IxDz/nCPYLBHkkQGAL9/BQ4=".into(), ..Interval::default() };
+    for thread in [0, u32::MAX, 7] {
+        state.progress(&Progress {
+            path: "\x1b[2Judp/\x1b[2Judp".into(),
+            thread,
+            threads: Some(u32::MAX),
+            at_ns: u64::MAX,
+            lost: u64::MAX,
+            transactions_per_s: f64::NAN,
+            interval: Some(interval.clone()),
+            cpu: Some(CpuSoFar {
+                elapsed_ns: 1,
+                client_ns: u64::MAX,
+                client_switches_involuntary: u64::MAX,
+                server_ns: Some(u64::MAX),
+            }),
+            warnings: vec![note.clone(); 50],
+            ..Progress::default()
+        });
+        state.progress(&Progress { thread, ..Progress::default() });
+    }
+    (0..100).for_each(|n| state.note(&format!("\x1b[31m{n}")));
+    let text = frame(&state, 80, 24);
+    assert!(!text.contains('\x1b') && !text.contains('\u{202E}'), "{text:?}");
+}

@@ -1,0 +1,373 @@
+//! The live view on a real terminal (tmux): what it shows, its keys, how it ends, and that the terminal is as it was.
+//!
+//! One test at a time: each measures. What cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
+
+#![forbid(unsafe_code)]
+
+mod support;
+
+use std::env;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{HAIRPIN, Home, LIMIT, can, rows};
+
+/// A test; false if it was skipped.
+type Test = fn(&str) -> bool;
+
+const TESTS: &[(&str, Test)] = &[
+    ("a_run_is_drawn_and_keys_change_the_picture", a_run_is_drawn_and_keys_change_the_picture),
+    ("quitting_keeps_the_run_and_the_terminal", quitting_keeps_the_run_and_the_terminal),
+    ("signals_end_it_like_quitting", signals_end_it_like_quitting),
+    ("the_view_keeps_off_the_measured_cores", the_view_keeps_off_the_measured_cores),
+    ("a_small_terminal_is_told", a_small_terminal_is_told),
+    ("a_stored_run_is_drawn", a_stored_run_is_drawn),
+    ("a_stream_is_followed_in_a_file_and_in_a_pipe", a_stream_is_followed_in_a_file_and_in_a_pipe),
+    ("without_a_terminal_there_is_no_view", without_a_terminal_there_is_no_view),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
+        match catch_unwind(AssertUnwindSafe(|| test(name))) {
+            Ok(true) => {
+                println!("watch: {name}: ok");
+                passed += 1;
+            }
+            Ok(false) => skipped += 1,
+            Err(_) => {
+                println!("watch: {name}: FAILED");
+                failed += 1;
+            }
+        }
+    }
+    println!("watch: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// True if there is a tmux.
+fn terminals(name: &str) -> bool {
+    let here = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
+    can(&format!("watch: {name}"), here, "no tmux here; install it to try the live view on a terminal")
+}
+
+/// A terminal of 100 by 30 in which a shell command runs; its server ends with this value.
+struct Terminal<'a> {
+    home: &'a Home,
+}
+
+impl<'a> Terminal<'a> {
+    /// `command` is of the shell, and its exit code is printed when it ends.
+    fn start(home: &'a Home, command: &str) -> Terminal<'a> {
+        let terminal = Terminal { home };
+        let modes = r"stty -a | tr ' ' '\n' | grep -xE -- '-?(icanon|echo)' | tr '\n' ' '";
+        let command = format!("{command}; echo \"ended with $?\"; echo \"modes: $({modes})\"; exec cat");
+        terminal.tmux(&["new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", &command]);
+        terminal
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let mut command = self.home.command("tmux");
+        command.arg("-S").arg(self.home.file("tmux")).args(["-f", "/dev/null", "-u"]).args(arguments);
+        command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("TMUX");
+        let output = command.output().expect("tmux");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What stands on it.
+    fn text(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// With what has scrolled away.
+    fn all(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-S", "-"])
+    }
+
+    fn press(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// Waits until it shows what is wanted; returns that picture.
+    #[track_caller]
+    fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let text = self.text();
+            if wanted(&text) {
+                return text;
+            }
+            assert!(begun.elapsed() < LIMIT, "no {what} on\n{text}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    #[track_caller]
+    fn shows(&self, part: &str) -> String {
+        self.until(part, |text| text.contains(part))
+    }
+
+    /// Waits for the first figures.
+    #[track_caller]
+    fn measured(&self) -> String {
+        let whole = |line: &str| line.starts_with("since start") && line.split_whitespace().count() > 8;
+        self.until("figures", |text| text.lines().any(whole))
+    }
+
+    /// Waits for the command's end: the exit code, with the terminal as it was before.
+    #[track_caller]
+    fn ended(&self) -> String {
+        let text = self.shows("modes: ");
+        assert!(text.contains("modes: icanon echo"), "{text}");
+        assert_eq!(self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]).trim(), "0 1", "{text}");
+        let all = self.all();
+        let code = all.lines().find_map(|line| line.strip_prefix("ended with ")).expect("an exit code");
+        assert_eq!(code.trim(), "0", "{all}");
+        all
+    }
+
+    /// The hairpin that runs in it: the child of its shell.
+    fn pid(&self) -> u32 {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = shell.trim();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).expect("children");
+        children.split_whitespace().next().and_then(|pid| pid.parse().ok()).expect("a child")
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        let mut command = self.home.command("tmux");
+        let _ = command.arg("-S").arg(self.home.file("tmux")).arg("kill-server").stderr(Stdio::null()).status();
+    }
+}
+
+/// The figures of a line of the table: min p50 p90 p99 p99.9 max, trans/s, lost.
+#[track_caller]
+fn figures(text: &str, line: &str) -> Vec<f64> {
+    let line = text.lines().find_map(|it| it.strip_prefix(line)).unwrap_or_else(|| panic!("no {line} in\n{text}"));
+    line.split_whitespace().map(|word| word.parse().unwrap_or(f64::NAN)).collect()
+}
+
+/// The only run of the store.
+fn stored(home: &Home) -> Value {
+    home.json("runs show latest")
+}
+
+const PING: &str = "ping --watch --link loopback --path udp:spin --duration 60s --warmup 100ms";
+
+fn a_run_is_drawn_and_keys_change_the_picture(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+    let text = terminal.until("two points", |text| {
+        text.contains("last ") && text.contains("Distribution since") && !text.contains("nothing yet")
+    });
+    assert!(text.contains("hairpin ping loopback  udp:spin  64 B"), "{text}");
+    assert!(text.contains("RTT p99 and p50 (dots) over time, us, log"), "{text}");
+    let (now, whole) = (figures(&text, "last"), figures(&text, "since start"));
+    // "last 1.0 s" has two words before its figures.
+    for all in [&now[2..], &whole[..]] {
+        let [least, p50, .., max] = all[..6] else { panic!("{text}") };
+        assert!(least > 0.1 && least <= p50 && p50 <= max && all[6] > 100.0 && all[7] == 0.0, "{all:?}:\n{text}");
+    }
+    assert!(text.contains("CPU of a core: client "), "{text}");
+    terminal.press(&["s"]);
+    terminal.shows("over time, us, linear");
+    terminal.press(&["1"]);
+    terminal.shows("RTT p50 over time");
+    terminal.press(&["Tab"]);
+    terminal.shows("RTT p90 and p50");
+    terminal.press(&["?"]);
+    terminal.shows("stored and printed");
+    terminal.press(&["?"]);
+    terminal.press(&["p"]);
+    let still = terminal.shows("PAUSED");
+    sleep(Duration::from_millis(2500));
+    assert_eq!(terminal.text(), still, "a paused picture stands still");
+    terminal.press(&["p"]);
+    terminal.until("another picture", |text| {
+        !text.contains("PAUSED") && figures(text, "since start") != figures(&still, "since start")
+    });
+    true
+}
+
+fn quitting_keeps_the_run_and_the_terminal(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    for key in ["q", "C-c"] {
+        let home = Home::new();
+        let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+        let text = terminal.measured();
+        let seen = figures(&text, "since start");
+        terminal.press(&[key]);
+        let all = terminal.ended();
+        assert!(all.contains("stored as ") && all.contains("ended early by the user"), "{key}: {all}");
+        let run = stored(&home);
+        assert_eq!((&run["interrupted"], &run["error"]), (&Value::Bool(true), &Value::Null), "{key}");
+        let row = &rows(&run)[0];
+        let us = |figure: &str| row["rtt_ns"][figure].as_f64().expect("a figure") / 1e3;
+        // What was seen last is a part of what the record holds.
+        assert!(us("min") <= seen[0] + 0.001 && seen[5] <= us("max") + 0.001, "{key}: {seen:?} in {}", row["rtt_ns"]);
+        assert!((us("p50") / seen[1]).ln().abs() < 0.7, "{key}: {seen:?} and {}", row["rtt_ns"]);
+    }
+    true
+}
+
+fn signals_end_it_like_quitting(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    for signal in ["TERM", "INT", "HUP"] {
+        let home = Home::new();
+        let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+        terminal.measured();
+        let done = Command::new("kill").args([format!("-{signal}"), terminal.pid().to_string()]).status().expect("kill");
+        assert!(done.success());
+        terminal.ended();
+        assert_eq!(stored(&home)["interrupted"], Value::Bool(true), "{signal}");
+    }
+    // A terminal that is gone.
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+    terminal.measured();
+    let pid = terminal.pid();
+    drop(terminal);
+    let begun = Instant::now();
+    while fs::exists(format!("/proc/{pid}")).unwrap_or(false) {
+        assert!(begun.elapsed() < LIMIT, "{pid} outlives its terminal");
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!(stored(&home)["interrupted"], Value::Bool(true), "hung up");
+    true
+}
+
+fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+    let text = terminal.measured();
+    let pid = terminal.pid();
+    let list = |task: &str| {
+        let status = fs::read_to_string(format!("/proc/{task}/status")).unwrap_or_default();
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned())
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("threads").flatten();
+    let view = tasks.map(|task| format!("{pid}/task/{}", task.file_name().to_string_lossy()));
+    let view =
+        view.into_iter().find(|task| fs::read_to_string(format!("/proc/{task}/comm")).is_ok_and(|comm| comm.trim() == "view"));
+    let view = list(&view.expect("a thread that draws")).expect("its CPUs");
+    let workers: Vec<String> = support::workers_of(pid).iter().filter_map(|pid| list(&pid.to_string())).collect();
+    assert_eq!(workers.len(), 2, "{workers:?}");
+    if text.contains("no CPU is left for this view") {
+        assert!(std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() <= 2), "{text}");
+    } else {
+        assert!(workers.iter().all(|cpu| !view.split(',').any(|part| part == cpu)), "the view on {view}, workers on {workers:?}");
+    }
+    true
+}
+
+fn a_small_terminal_is_told(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
+    terminal.measured();
+    terminal.tmux(&["resize-window", "-x", "60", "-y", "12"]);
+    terminal.shows("This view needs 80 columns and 24 lines; here are 60 and 12.");
+    terminal.tmux(&["resize-window", "-x", "160", "-y", "50"]);
+    terminal.shows("Distribution since");
+    terminal.press(&["q"]);
+    terminal.ended();
+    true
+}
+
+fn a_stored_run_is_drawn(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let run = home.json("ping --link loopback --path udp --path tcp --duration 500ms --warmup 50ms");
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} watch latest"));
+    let text = terminal.shows("row 1 of 2");
+    let us = |row: usize, figure: &str| rows(&run)[row]["rtt_ns"][figure].as_f64().expect("a figure") / 1e3;
+    let near = |text: &str, row: usize| {
+        let seen = figures(text, "since start");
+        assert!(
+            (seen[1] / us(row, "p50") - 1.0).abs() < 0.002 && (seen[5] / us(row, "max") - 1.0).abs() < 0.002,
+            "{seen:?}\n{text}"
+        );
+    };
+    near(&text, 0);
+    assert!(text.contains("stored"), "{text}");
+    terminal.press(&["Right"]);
+    near(&terminal.shows("row 2 of 2"), 1);
+    terminal.press(&["q"]);
+    terminal.ended();
+    true
+}
+
+fn a_stream_is_followed_in_a_file_and_in_a_pipe(name: &str) -> bool {
+    if !terminals(name) {
+        return false;
+    }
+    let home = Home::new();
+    let ping = format!("{HAIRPIN} ping --link loopback --path udp --duration 6s --warmup 50ms --json-stream");
+    let mut shell = home.command("sh");
+    shell.args(["-c", &format!("{ping} > run.jsonl")]);
+    let mut writer = home.spawn(shell);
+    let begun = Instant::now();
+    while !home.file("run.jsonl").exists() && begun.elapsed() < LIMIT {
+        sleep(Duration::from_millis(5));
+    }
+    let terminal = Terminal::start(&home, &format!("{HAIRPIN} watch run.jsonl"));
+    let early = terminal.measured();
+    assert!(!early.contains("  ended"), "{early}");
+    let late = terminal.shows("  ended  ");
+    let record = fs::read_to_string(home.file("run.jsonl")).expect("lines");
+    let record: Value = serde_json::from_str(record.lines().last().expect("a line")).expect("the record");
+    let p50 = rows(&record)[0]["rtt_ns"]["p50"].as_f64().expect("p50") / 1e3;
+    assert!((figures(&late, "since start")[1] / p50 - 1.0).abs() < 0.002, "{p50}\n{late}");
+    terminal.press(&["q"]);
+    terminal.ended();
+    writer.kill();
+    drop(terminal);
+
+    let terminal = Terminal::start(&home, &format!("{ping} --no-store | {HAIRPIN} watch -"));
+    terminal.measured();
+    // Keys come from the terminal, not from the pipe.
+    terminal.press(&["s"]);
+    terminal.shows("linear");
+    terminal.shows("  ended  ");
+    terminal.press(&["q"]);
+    terminal.ended();
+    true
+}
+
+fn without_a_terminal_there_is_no_view(_name: &str) -> bool {
+    let home = Home::new();
+    home.hairpin("ping --link loopback --path udp --watch")
+        .fails(2, &["--watch draws on a terminal, and this is none", "--json-stream"]);
+    home.hairpin("ping --link loopback --path udp --watch --json-stream").fails(2, &["choose one"]);
+    home.hairpin("ping --link loopback --path udp --watch --format json-stream").fails(2, &["choose one"]);
+    home.hairpin("watch latest").fails(2, &["hairpin watch draws on a terminal, and this is none"]);
+    assert!(!home.runs().exists(), "nothing was measured");
+    true
+}
