@@ -7,21 +7,17 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::listed::{self, Test};
 use support::{HAIRPIN, Home, LIMIT, Running, can, free_port, rows};
-
-/// A test; false if it was skipped.
-type Test = fn(&str) -> bool;
 
 const TESTS: &[(&str, Test)] = &[
     ("a_scrape_by_hand_agrees_with_the_record", a_scrape_by_hand_agrees_with_the_record),
@@ -33,28 +29,7 @@ const TESTS: &[(&str, Test)] = &[
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
-        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-        match catch_unwind(AssertUnwindSafe(|| test(name))) {
-            Ok(true) => {
-                println!("metrics: {name}: ok");
-                passed += 1;
-            }
-            Ok(false) => skipped += 1,
-            Err(_) => {
-                println!("metrics: {name}: FAILED");
-                failed += 1;
-            }
-        }
-    }
-    println!("metrics: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    listed::run("metrics", TESTS, |name, test| test(name))
 }
 
 /// Starts a run that serves metrics; returns where.

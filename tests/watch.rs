@@ -6,18 +6,14 @@
 
 mod support;
 
-use std::env;
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::listed::{self, Test};
 use support::{HAIRPIN, Home, LIMIT, can, rows};
-
-/// A test; false if it was skipped.
-type Test = fn(&str) -> bool;
 
 const TESTS: &[(&str, Test)] = &[
     ("a_run_is_drawn_and_keys_change_the_picture", a_run_is_drawn_and_keys_change_the_picture),
@@ -31,28 +27,7 @@ const TESTS: &[(&str, Test)] = &[
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
-        TESTS.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-        match catch_unwind(AssertUnwindSafe(|| test(name))) {
-            Ok(true) => {
-                println!("watch: {name}: ok");
-                passed += 1;
-            }
-            Ok(false) => skipped += 1,
-            Err(_) => {
-                println!("watch: {name}: FAILED");
-                failed += 1;
-            }
-        }
-    }
-    println!("watch: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    listed::run("watch", TESTS, |name, test| test(name))
 }
 
 /// True if there is a tmux.

@@ -12,6 +12,7 @@ use hairpin_lab::whole_file::{self, WriteError};
 use hairpin_model::reference::references;
 use hairpin_report::view::{Given, View, view};
 use hairpin_report::{Chart, Options};
+use ratatui::crossterm::terminal;
 
 use crate::exit::{Failure, say};
 use crate::output::{colour, open_store, print};
@@ -73,7 +74,7 @@ impl Report {
             Format::Md => hairpin_report::report_markdown(&view),
             Format::Svg => hairpin_report::report_svg(&view, self.chart.into()),
             // Colours are for who looks at once.
-            Format::Term => hairpin_report::report_term(&view, Options::default().width, self.output.is_none() && colour()),
+            Format::Term => hairpin_report::report_term(&view, width(self.output.is_none()), self.output.is_none() && colour()),
         };
         match &self.output {
             Some(file) => write(file, &text).map_err(|error| match error {
@@ -84,6 +85,12 @@ impl Report {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Columns of the terminal that reads it, else those of any.
+fn width(shown: bool) -> usize {
+    let size = (shown && io::stdout().is_terminal()).then(|| terminal::size().ok()).flatten();
+    size.map_or(Options::default().width, |(columns, _)| columns.into())
 }
 
 impl From<Picture> for Chart {
