@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -126,8 +127,19 @@ fn turn(
     Ok(())
 }
 
-fn open() -> Result<DefaultTerminal, Failure> {
-    ratatui::try_init().map_err(|error| Failure::failed(format_args!("cannot draw on this terminal: {error}")))
+/// The terminal while it is drawn on. What it does itself when it is dropped panics where the terminal is gone and with it standard error.
+struct Held(ManuallyDrop<DefaultTerminal>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A terminal that is gone has no cursor to show.
+        let _ = self.0.show_cursor();
+    }
+}
+
+fn open() -> Result<Held, Failure> {
+    let terminal = ratatui::try_init().map(|terminal| Held(ManuallyDrop::new(terminal)));
+    terminal.map_err(|error| Failure::failed(format_args!("cannot draw on this terminal: {error}")))
 }
 
 /// A terminal that is gone needs nothing put back.
@@ -138,7 +150,7 @@ fn close() {
 /// Looks at a state until somebody leaves or a signal comes.
 pub fn look(state: &Shared, signalled: &mut dyn FnMut() -> bool) -> Result<(), Failure> {
     let mut terminal = open()?;
-    let looked = turn(&mut terminal, state, signalled, &mut |_| true);
+    let looked = turn(&mut terminal.0, state, signalled, &mut |_| true);
     close();
     looked.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
 }
@@ -186,7 +198,7 @@ impl Screen {
                 false
             };
             // A terminal that fails is gone; the run does not need it.
-            let _ = turn(&mut terminal, &state, &mut || over.load(Ordering::Relaxed), &mut leave);
+            let _ = turn(&mut terminal.0, &state, &mut || over.load(Ordering::Relaxed), &mut leave);
         };
         let started = std::thread::Builder::new().name("view".into()).spawn(draws);
         match started {
