@@ -16,20 +16,23 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Parser;
-use hairpin_lab::store::{self, Store, rfc3339};
+use hairpin_lab::store::{self, Store};
 use hairpin_record::paired::shift;
 use hairpin_record::run::{Block, Row};
 use serde_json::json;
 
 #[path = "../peers/children.rs"]
 mod children;
+#[path = "../peers/record.rs"]
+mod record;
+
+use record::{Flags, Stop, write};
 
 /// What is run, and how often.
 const PATHS: [&str; 2] = ["udp:spin", "udp:block"];
@@ -58,15 +61,8 @@ struct Options {
     /// The port for the metrics
     #[arg(long, default_value_t = 24_449)]
     port: u16,
-    /// Where the record goes; runs/DATE-HOST/watch without it
-    #[arg(long)]
-    out: Option<PathBuf>,
-    /// The hairpin to measure instead of the one just built
-    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
-    hairpin: PathBuf,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,22 +84,7 @@ impl Arm {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if !options.bench {
-        println!("watch: a benchmark of six minutes; run it with `make bench-watch`");
-        return ExitCode::SUCCESS;
-    }
-    if Command::new("tmux").arg("-V").output().is_err() {
-        eprintln!("no tmux here: the view needs a terminal to draw on");
-        return ExitCode::from(4);
-    }
-    match bench(&options) {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(3),
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    options.flags.run("watch", "six minutes", || bench(&options))
 }
 
 /// Medians of the blocks of one state.
@@ -117,9 +98,11 @@ struct Medians {
 type Found = [Option<Medians>; 2];
 
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, String> {
-    let directory = options.out.clone().unwrap_or_else(record_directory);
-    fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+fn bench(options: &Options) -> Result<bool, Stop> {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return Err(Stop::Missing("no tmux here: the view needs a terminal to draw on".into()));
+    }
+    let directory = options.flags.directory("watch", true)?;
     let lines = directory.join("runs.jsonl");
     let mut lines = fs::File::create(&lines).map_err(|e| format!("{}: {e}", lines.display()))?;
     let mut text = format!(
@@ -154,7 +137,7 @@ fn bench(options: &Options) -> Result<bool, String> {
             }
         }
     }
-    fs::write(directory.join("table.txt"), &text).map_err(|e| e.to_string())?;
+    write(&directory.join("table.txt"), &text)?;
     print!("{text}");
     eprintln!("record: {}", directory.display());
     Ok(missed)
@@ -229,7 +212,7 @@ fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
     };
     let command = format!(
         "{} ping --link loopback --path {path} --duration {}s --warmup 200ms {more}; tmux -S {} wait-for -S over",
-        options.hairpin.display(),
+        options.flags.hairpin.display(),
         options.seconds,
         socket.display()
     );
@@ -271,12 +254,4 @@ fn scrape(port: u16, over: &AtomicBool) {
             thread::sleep(Duration::from_millis(50));
         }
     }
-}
-
-/// `runs/DATE-HOST/watch` in the repository.
-fn record_directory() -> PathBuf {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let now = rfc3339(SystemTime::now());
-    let date = now.split('T').next().unwrap_or(&now);
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join("watch")
 }
