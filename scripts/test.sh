@@ -29,6 +29,13 @@ trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0 skips=
 
 step() { printf '\n== %s\n' "$*"; }
+# skip WHY: a step that cannot run here, said now and once more beside the sum.
+skip() {
+    echo "$1"
+    skips="$skips$1
+"
+    skipped=$((skipped + 1))
+}
 check() {
     step "$@"
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
@@ -45,11 +52,7 @@ tool() {
         failed=$((failed + 1))
     else
         step "$@"
-        skip="cargo $name: SKIPPED: this toolchain has none; install it to run this check"
-        echo "$skip"
-        skips="$skips$skip
-"
-        skipped=$((skipped + 1))
+        skip "cargo $name: SKIPPED: this toolchain has none; install it to run this check"
     fi
 }
 
@@ -59,11 +62,7 @@ if command -v clang >/dev/null 2>&1 || [ "${CI:-}" = true ]; then
     check scripts/bpf.sh --check
 else
     step scripts/bpf.sh --check
-    skip="BPF objects: SKIPPED: no clang here; install clang and llvm to compare them with their sources"
-    echo "$skip"
-    skips="$skips$skip
-"
-    skipped=$((skipped + 1))
+    skip "BPF objects: SKIPPED: no clang here; install clang and llvm to compare them with their sources"
 fi
 
 # The checked-in page is what its sources build to, and shows in a browser what it should.
@@ -73,11 +72,7 @@ if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
     check scripts/web.sh --check
 else
     step scripts/web.sh --check
-    skip="the report's page: SKIPPED: no node, or not its packages (see above); install nodejs, npm and chromium to build and try it"
-    echo "$skip"
-    skips="$skips$skip
-"
-    skipped=$((skipped + 1))
+    skip "the report's page: SKIPPED: no node, or not its packages (see above); install nodejs, npm and chromium to build and try it"
 fi
 
 tool clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
