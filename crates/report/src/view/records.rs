@@ -16,45 +16,27 @@ use crate::table::link_words;
 
 /// What a record says of itself.
 pub(super) fn record(number: usize, given: &Given) -> Record {
-    let name = clean(&given.name);
-    let schema = given.record.schema().into();
-    match &given.record {
-        AnyRecord::Run(run) => Record {
-            number,
-            name,
-            schema,
-            tool: clean(&run.tool),
-            command: shell(&run.command),
-            started: clean(&run.started),
-            link: words(&run.link),
-            clock: clock(&run.clock),
-            ended: why(run.error.as_deref(), run.interrupted),
-            warnings: Vec::new(),
-        },
-        AnyRecord::Explain(explain) => Record {
-            number,
-            name,
-            schema,
-            tool: clean(&explain.tool),
-            command: shell(&explain.command),
-            started: clean(&explain.started),
-            link: words(&explain.link),
-            clock: clock(&explain.clock),
-            ended: why(explain.error.as_deref(), explain.interrupted),
-            warnings: missing(explain),
-        },
-        AnyRecord::Compare(compare) => Record {
-            number,
-            name,
-            schema,
-            tool: clean(&compare.tool),
-            command: shell(&compare.command),
-            started: clean(&compare.started),
-            link: links(compare),
-            clock: String::new(),
-            ended: why(compare.error.as_deref(), compare.interrupted),
-            warnings: of_arms(compare),
-        },
+    let (tool, command, started, error, interrupted) = match &given.record {
+        AnyRecord::Run(run) => (&run.tool, &run.command, &run.started, &run.error, run.interrupted),
+        AnyRecord::Explain(explain) => (&explain.tool, &explain.command, &explain.started, &explain.error, explain.interrupted),
+        AnyRecord::Compare(compare) => (&compare.tool, &compare.command, &compare.started, &compare.error, compare.interrupted),
+    };
+    let (link, clock, warnings) = match &given.record {
+        AnyRecord::Run(run) => (words(&run.link), clock(&run.clock), Vec::new()),
+        AnyRecord::Explain(explain) => (words(&explain.link), clock(&explain.clock), missing(explain)),
+        AnyRecord::Compare(compare) => (links(compare), String::new(), of_arms(compare)),
+    };
+    Record {
+        number,
+        name: clean(&given.name),
+        schema: given.record.schema().into(),
+        tool: clean(tool),
+        command: shell(command),
+        started: clean(started),
+        link,
+        clock,
+        ended: why(error.as_deref(), interrupted),
+        warnings,
     }
 }
 
