@@ -5,17 +5,24 @@
 //!                          │       └ fold samples, publish, ask the neighbouring core how far it is: counted in gap_ns
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
-//! Closed and paced loops are here; the open one is in `open`.
-//! Inside a block nothing allocates, locks, logs or formats, and no branch asks what was known before: path, wait policy, pace and clock
-//! are types.
+//! The closed loop is here; those on due times are in `paced` and `open`, and what came late or never in `overdue`.
+//! Inside a block nothing allocates, locks, logs or formats. Path, wait policy and clock are types; the pace is a value that is looked at once per block.
 
 mod content;
 mod flight;
+mod given_up;
 mod open;
 #[cfg(test)]
 mod open_tests;
+mod overdue;
+mod paced;
 #[cfg(test)]
 mod script;
+#[cfg(test)]
+mod served;
+mod silence;
+#[cfg(test)]
+mod stall_tests;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -30,9 +37,11 @@ use hairpin_wire::probe;
 
 use self::content::{fill_pattern, is_sound};
 use self::flight::{Flight, Stray};
+use self::overdue::Overdue;
+use self::silence::{Silence, Silences};
 pub use self::work::{Between, Counts, End, Found, Work};
 use crate::endpoint::{Endpoint, Marks};
-use crate::pace::{Kind, Pace};
+use crate::pace::{Pace, Timetable};
 use crate::stalls::Stalls;
 
 /// A block ends after so many transactions …
@@ -45,16 +54,22 @@ const CLOCK_TOLERANCE_NS: f64 = 50.0;
 const CLOCK_BASELINE_NS: u64 = 200_000_000;
 /// No datagram is given up earlier, in ns …
 const LEAST_PATIENCE_NS: u64 = 10_000_000;
-/// … and none of an open loop, whose question is how long a server that stands still keeps requests waiting: given up, they would be no RTT.
+/// … and none of an open loop, which needs no room for the next request: the longer it waits, the fewer answers come late.
 const OPEN_PATIENCE_NS: u64 = 100_000_000;
 /// While nothing is known of the round trip, as the initial retransmission timeout of RFC 6298, in ns.
 const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
 /// Untimed transactions after each gap: caches, branch predictors and the other side settle.
 const SETTLE: u32 = 4;
+/// An untimed transaction that takes so long in ns met a stall, and is measured after all.
+const STALLED_NS: u64 = 1_000_000;
 /// While nothing comes, the stop flag is looked at so often, in ns.
 const TURN_NS: u64 = 10_000_000;
 /// While a request is not due yet, so often: each look wakes the core.
 const IDLE_TURN_NS: u64 = 100_000_000;
+/// A look that comes so much later than it was to come is a stop of this process, or of the whole machine, in ns.
+const STOP_NS: u64 = 100_000_000;
+/// Requests that were due before the run's end and have not been sent by then may still be sent for so long, in ns.
+const CATCH_UP_NS: u64 = 100_000_000;
 
 #[derive(Clone, Copy, Default)]
 struct Stamp {
@@ -82,16 +97,16 @@ impl From<io::Error> for Cut {
 struct Limits {
     /// The block's end.
     block: Ticks,
-    /// The run's end.
-    run: Ticks,
+    /// The run's end: idle time ends here.
+    ends: Ticks,
     /// Transactions.
     budget: usize,
 }
 
-struct Loop<'a, E, C, P, M> {
+struct Loop<'a, E, C, M> {
     endpoint: &'a mut E,
     clock: &'a C,
-    pace: P,
+    pace: Pace,
     marks: &'a mut M,
     between: &'a mut dyn Between,
     work: Work,
@@ -117,21 +132,33 @@ struct Loop<'a, E, C, P, M> {
     /// The last request that ended was answered, not given up.
     answered: bool,
     silence: u64,
+    /// So long without a look is a stop of this process.
+    stop_least: u64,
+    silences: Silences,
+    /// No request that was sent before can be an answer to what was sent in the last silence.
+    silent_until: Ticks,
+    /// Requests with a due time that were answered late or not at all.
+    overdue: Vec<Overdue>,
+    /// An untimed transaction that met a stall; it is measured after all.
+    stalled: Option<Stamp>,
+    /// The other core has been called and is to be met after this block.
+    called: bool,
     /// Of an open loop that spins.
     stalls: Stalls,
 }
 
 /// Runs `work` over `endpoint` and returns what was found, whatever ended it.
-pub fn drive<E: Endpoint, C: Clock, P: Pace, M: Marks>(
+pub fn drive<E: Endpoint, C: Clock, M: Marks>(
     endpoint: &mut E,
     clock: &C,
-    pace: P,
+    pace: Pace,
     marks: &mut M,
     work: Work,
     between: &mut dyn Between,
 ) -> Found {
     let mask = probe::sequence_mask(work.request.min(work.reply));
     let now = clock.now();
+    let is_open = matches!(pace, Pace::Open(_));
     let mut this = Loop {
         endpoint,
         clock,
@@ -141,7 +168,7 @@ pub fn drive<E: Endpoint, C: Clock, P: Pace, M: Marks>(
         work,
         mask,
         proven: work.request.min(work.reply) >= probe::LEN,
-        flight: Flight::new(work.flows, work.outstanding, mask),
+        flight: Flight::new(work.flows, work.outstanding, mask, E::LOSSY),
         stamps: Vec::new(),
         kept: 0,
         counts: Counts::default(),
@@ -155,32 +182,48 @@ pub fn drive<E: Endpoint, C: Clock, P: Pace, M: Marks>(
         paused: now,
         answered: true,
         silence: 0,
-        stalls: Stalls::new(clock, P::KIND == Kind::Open),
+        stop_least: clock.to_ticks(STOP_NS + work.overstays_ns),
+        silences: Silences::new(clock),
+        silent_until: Ticks(0),
+        overdue: Vec::new(),
+        stalled: None,
+        called: false,
+        stalls: Stalls::new(clock, is_open),
     };
     // Written once here, so that no page fault happens inside a block.
     this.stamps.resize(BLOCK_TRANSACTIONS, Stamp::default());
+    if this.pace.timetable().is_some() {
+        this.overdue = vec![Overdue::default(); BLOCK_TRANSACTIONS];
+        this.overdue.clear();
+    }
     this.run()
 }
 
-impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
+impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
     fn run(mut self) -> Found {
         self.between.starts();
         let origin = Relation::read(self.clock);
         let mut end = self.warm_up();
+        let mut core_rtt = if end.is_none() { self.neighbour() } else { None };
         // Whatever warm-up met is not part of the figures.
         self.flight.begin();
-        self.pace.begin();
-        self.uncounted = self.counts.sent;
+        self.uncounted += self.counts.sent;
         (self.counts, self.silence) = (Counts::default(), 0);
-        let mut recorder = Recorder::new(self.work.duration_ns.map(Nanos), P::KIND != Kind::Closed, self.work.thread);
-        if P::KIND == Kind::Open {
+        self.silences.clear();
+        (self.silent_until, self.stalled) = (Ticks(0), None);
+        self.overdue.clear();
+        let timed = self.pace.timetable().is_some();
+        let mut recorder = Recorder::new(self.work.duration_ns.map(Nanos), timed, self.work.thread, self.work.threads);
+        if matches!(self.pace, Pace::Open(_)) {
             recorder = recorder.with_lateness();
         }
+        self.pace.timetable_mut().into_iter().for_each(Timetable::rewind);
         let began = self.clock.now();
         self.between.begins(began);
         let ends = self.work.duration_ns.map_or(Ticks::NEVER, |ns| began.plus(self.clock.to_ticks(ns)));
+        self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
+        self.paused = began;
         let mut last = Relation::read(self.clock);
-        let mut core_rtt = if end.is_none() { self.neighbour() } else { None };
         let mut busy = 0;
         let mut early = None;
         while end.is_none() {
@@ -190,7 +233,9 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             }
             let before = Relation::read(self.clock);
             let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
+            self.between.begins_block();
             let (start, result) = self.block(ends, left);
+            self.between.ends_block(self.kept as u64);
             let length = self.last_stamp.since(start);
             last = Relation::read(self.clock);
             end = result;
@@ -199,7 +244,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             if known && early.is_none() {
                 early = Some(last);
             }
-            let next_rtt = if end.is_none() { self.neighbour() } else { None };
+            let next_rtt = if end.is_none() { self.after_block() } else { None };
             let facts = BlockFacts {
                 at_ns: self.clock.to_ns(start.since(began)),
                 length_ns: self.clock.to_ns(length),
@@ -212,13 +257,21 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
                 end = Some(End::Failed(error));
             }
         }
-        self.counts.unsent = self.pace.unsent();
+        let end = end.unwrap_or(End::Done);
+        if timed {
+            self.close_accounts(&mut recorder, began, ends, &end);
+        }
+        self.end_last_silence();
+        let typical = recorder.rtt().typical();
+        let silences = std::mem::replace(&mut self.silences, Silences::new(self.clock));
+        let silences = silences.finish(self.clock.to_ticks(typical), E::LOSSY);
         Found {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
+            silences: silences.iter().map(|one| self.clock_silence(one, began)).collect(),
             recorder,
             exchanges: self.uncounted + self.counts.sent,
             counts: self.counts,
-            end: end.unwrap_or(End::Done),
+            end,
             drift_ppb: early.and_then(|early: Relation| {
                 let apart = last.raw_ns.saturating_sub(early.raw_ns) >= CLOCK_BASELINE_NS;
                 apart.then(|| (last.rate_since(&early) / early.rate_since(&origin) - 1.0) * 1e9)
@@ -232,10 +285,11 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         if self.work.count.is_some_and(|count| transactions >= count) {
             return Some(End::Done);
         }
-        if P::KIND == Kind::Open && self.pace.is_over() {
+        if self.pace.timetable().is_some_and(Timetable::is_over) {
             return Some(End::Done);
         }
-        if self.clock.now() >= ends {
+        let now = self.clock.now();
+        if now >= ends && !self.catches_up(now, ends) {
             // A run shorter than the timeout ends before it can pass: nothing but silence is no result either.
             return Some(match self.counts.sent {
                 sent if sent > 0 && transactions == 0 => End::Failed(self.silent(self.work.duration_ns.unwrap_or(0))),
@@ -245,19 +299,27 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         self.between.stopped().then_some(End::Stopped)
     }
 
+    /// Whether requests that were due before the end are still to be sent.
+    fn catches_up(&self, now: Ticks, ends: Ticks) -> bool {
+        let waits = self.pace.timetable().is_some_and(|table| table.next().at != Ticks::NEVER);
+        waits && now < ends.plus(self.clock.to_ticks(CATCH_UP_NS))
+    }
+
     /// Folds the samples of a block and hands them on.
     fn publish(&mut self, recorder: &mut Recorder, facts: BlockFacts, began: Ticks) -> io::Result<()> {
         let stamps = &self.stamps[..self.kept];
         recorder.fold(facts, samples(self.clock, &self.stalls, stamps, began));
+        self.fold_overdue(recorder);
         self.counts.longest_silence_ns = self.clock.to_ns(self.silence);
-        self.patience = patience::<C, P>(self.clock, recorder.rtt()).unwrap_or(self.patience);
-        self.between.block(recorder, &self.counts, &mut samples(self.clock, &self.stalls, stamps, began))
+        self.patience = self.patience_after(recorder.rtt()).unwrap_or(self.patience);
+        self.between.block(recorder, &self.counts, &mut samples(self.clock, &self.stalls, &self.stamps[..self.kept], began))
     }
 
     /// Blocks that are thrown away, so that the first kept one finds everything warm.
     fn warm_up(&mut self) -> Option<End> {
         let began = self.clock.now();
         let ends = began.plus(self.clock.to_ticks(self.work.warmup_ns));
+        self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
         let mut rtt = Times::new();
         while self.clock.now() < ends {
             if self.between.stopped() {
@@ -266,12 +328,22 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             let (_, end) = self.block(ends, u64::MAX);
             self.marks.fold(false);
             self.stamps[..self.kept].iter().for_each(|stamp| rtt.record(self.clock.to_ns(stamp.rtt)));
-            self.patience = patience::<C, P>(self.clock, &rtt).unwrap_or(self.patience);
+            self.patience = self.patience_after(&rtt).unwrap_or(self.patience);
             if end.is_some() {
                 return end;
             }
         }
         None
+    }
+
+    /// Meets the other side's core after a block, where that costs no request its due time: a closed loop by transactions of its own; a paced one has called with
+    /// its last request; an open one is never without requests, and meets it before the first block alone.
+    fn after_block(&mut self) -> Option<u64> {
+        match self.pace {
+            Pace::Closed => self.neighbour(),
+            Pace::Every(_) if std::mem::take(&mut self.called) => self.between.meet_neighbour(),
+            Pace::Every(_) | Pace::Open(_) => None,
+        }
     }
 
     /// Meets the other side's core: calls it, lets it see the call by an untimed transaction, measures, and settles again.
@@ -284,7 +356,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let (kept, counts, silence) = (self.kept, self.counts, self.silence);
         self.untimed(1);
         let core_rtt = self.between.meet_neighbour();
-        if P::KIND != Kind::Every {
+        if !matches!(self.pace, Pace::Every(_)) {
             self.untimed(SETTLE);
         }
         // Late replies and duplicates of measured requests may have come meanwhile.
@@ -297,12 +369,15 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
 
     /// Transactions that are not kept; what fails here fails again, and is told, in the next block.
     fn untimed(&mut self, count: u32) {
-        // Past the end of the stamps: nothing is kept.
-        self.kept = usize::MAX;
         for _ in 0..count {
+            // Past the end of the stamps: nothing is kept.
+            self.kept = usize::MAX;
             let now = self.clock.now();
             let deadline = now.plus(if E::LOSSY { self.patience.min(self.timeout) } else { self.timeout });
+            self.last_reply = now;
+            self.last_stamp = now;
             self.look_after(now);
+            let sequence = self.flight.next(0).sequence;
             if !self.send(0, None, self.work.request).unwrap_or(false) {
                 break;
             }
@@ -312,9 +387,13 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
                     break;
                 }
             }
-            if self.flight.give_up(Ticks::NEVER, 0).0 > 0 {
+            if self.flight.give_up(Ticks::NEVER, 0, false, |_| ()).0 > 0 {
                 self.answered = false;
                 break;
+            }
+            let rtt = self.last_reply.since(now);
+            if self.answered && rtt >= self.clock.to_ticks(STALLED_NS) {
+                self.stalled = Some(Stamp { due: now, sent: now, rtt, sequence, flow: 0 });
             }
         }
     }
@@ -322,20 +401,25 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
     /// One block of at most `left` transactions until `ends`. Returns when it started, and why the run ends if it does.
     fn block(&mut self, ends: Ticks, left: u64) -> (Ticks, Option<End>) {
         self.kept = 0;
-        self.pass_over(self.paused);
-        self.pace.restart();
+        self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
         let start = self.clock.now();
+        self.pace.timetable_mut().into_iter().for_each(|table| table.resume(self.paused, start));
+        self.pass_over(self.paused);
         self.last_stamp = start;
         self.look_after(start);
-        let limits = Limits {
-            block: ends.min(start.plus(self.clock.to_ticks(BLOCK_NS))),
-            run: ends,
-            budget: left.min(self.work.block.min(BLOCK_TRANSACTIONS) as u64) as usize,
-        };
-        let result = match P::KIND {
-            Kind::Closed => self.closed_block(limits),
-            Kind::Every => self.paced_block(limits),
-            Kind::Open => self.open_block(limits),
+        let mut budget = left.min(self.work.block.min(BLOCK_TRANSACTIONS) as u64) as usize;
+        if let Some(stamp) = self.stalled.take().filter(|_| budget > 0) {
+            self.stamps[0] = stamp;
+            (self.kept, budget) = (1, budget - 1);
+            self.counts.sent += 1;
+            self.uncounted -= 1;
+        }
+        let limit = if start < ends { ends } else { ends.plus(self.clock.to_ticks(CATCH_UP_NS)) };
+        let limits = Limits { block: limit.min(start.plus(self.clock.to_ticks(BLOCK_NS))), ends, budget };
+        let result = match self.pace {
+            Pace::Closed => self.closed_block(limits),
+            Pace::Every(_) => self.paced_block(limits),
+            Pace::Open(_) => self.open_block(limits),
         };
         let end = match result {
             Ok(()) => None,
@@ -374,51 +458,6 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         }
     }
 
-    /// Sends each request when it is due, one in flight over all flows in turn.
-    fn paced_block(&mut self, limits: Limits) -> Result<(), Cut> {
-        let mut flow = 0;
-        while self.kept < limits.budget && self.clock.now() < limits.block {
-            let Some(due) = self.idle(limits.run)? else { break };
-            self.look_after(self.last_stamp);
-            while !self.send(flow, Some(due), self.work.request)? {
-                self.turn()?;
-            }
-            while self.flight.live() > 0 {
-                if self.receive(self.look_at)?.is_none() {
-                    self.turn()?;
-                }
-            }
-            flow = if flow + 1 == self.work.flows { 0 } else { flow + 1 };
-        }
-        // The block's measured time is the schedule's, idle time included.
-        self.last_stamp = self.clock.now();
-        Ok(())
-    }
-
-    /// Waits until the next request is due; `None` if the run ends before.
-    fn idle(&mut self, ends: Ticks) -> Result<Option<Ticks>, Cut> {
-        let since = self.clock.now();
-        loop {
-            let until = ends.min(self.clock.now().plus(self.clock.to_ticks(IDLE_TURN_NS)));
-            let due = self.pace.wait(until);
-            let now = self.clock.now();
-            self.last_stamp = now;
-            if due.is_some() {
-                // Idle time is no silence of a peer that has answered; of one that has not it is.
-                if self.answered {
-                    self.pass_over(since);
-                }
-                return Ok(due);
-            }
-            if self.between.stopped() {
-                return Err(Cut::Stopped);
-            }
-            if now >= ends {
-                return Ok(None);
-            }
-        }
-    }
-
     /// Sends one request of `len` bytes; `false` if the path is full.
     #[inline(always)]
     fn send(&mut self, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
@@ -451,7 +490,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         let carried = probe::sequence(reply.bytes) & self.mask;
         let sound = is_sound(&reply, &self.work, self.proven);
         let Some((place, slot)) = self.flight.waiting(flow, carried).filter(|_| sound) else {
-            self.stray(flow, carried, sound)?;
+            self.stray(flow, carried, sound, now)?;
             return Ok(None);
         };
         if let Some(stamp) = self.stamps.get_mut(self.kept) {
@@ -459,8 +498,7 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
             self.kept += 1;
         }
         self.counts.reordered += u64::from(self.flight.land(flow, place));
-        self.silence = self.silence.max(now.since(self.last_stamp));
-        (self.last_reply, self.last_stamp, self.answered) = (now, now, true);
+        self.heard(slot.sent, now);
         self.marks.end(now);
         self.endpoint.received(flow, self.marks)?;
         if now >= self.look_at {
@@ -469,11 +507,68 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         Ok(Some(flow))
     }
 
+    /// A reply to a request that was sent at `sent`: the peer is alive.
+    #[inline(always)]
+    fn heard(&mut self, sent: Ticks, now: Ticks) {
+        self.looked(now);
+        if self.silences.is_long(now.since(self.last_reply)) {
+            self.end_silence(now, true);
+        } else if sent < self.silent_until {
+            self.silences.answered(sent);
+        }
+        (self.last_reply, self.answered) = (now, true);
+    }
+
+    /// This process was running at `now`.
+    #[inline(always)]
+    fn looked(&mut self, now: Ticks) {
+        let gap = now.since(self.last_stamp);
+        self.silence = self.silence.max(gap);
+        self.last_stamp = now;
+        if gap >= self.stop_least {
+            self.was_stopped(gap, now);
+        }
+    }
+
+    /// For `gap` until `now` it was this process that stood still, and not the peer.
+    #[cold]
+    fn was_stopped(&mut self, gap: u64, now: Ticks) {
+        self.counts.longest_stop_ns = self.counts.longest_stop_ns.max(self.clock.to_ns(gap));
+        self.last_reply = self.last_reply.plus(gap).min(now);
+    }
+
+    /// Nothing was heard since the last reply, although requests were out; `answered`: the reply that ends it answers one of them.
+    #[cold]
+    fn end_silence(&mut self, now: Ticks, answered: bool) {
+        let since = self.last_reply;
+        let sent_in = |sent: Ticks| sent >= since && sent < now;
+        let flying = self.flight.in_flight().filter(|(sent, _)| sent_in(*sent)).count();
+        let given_up = self.flight.given_up.iter().filter(|one| one.counts && sent_in(one.sent)).count();
+        let sent = (flying + given_up) as u64 + u64::from(answered);
+        self.silences.note(Silence { since, until: now, sent, answered: u64::from(answered) });
+        self.silent_until = self.silences.until();
+    }
+
+    /// The run is over, and requests have been out since the last reply.
+    fn end_last_silence(&mut self) {
+        let now = self.clock.now();
+        let flying = self.flight.in_flight().map(|(sent, _)| sent);
+        let given_up = self.flight.given_up.iter().filter(|one| one.counts).map(|one| one.sent);
+        let waits = flying.chain(given_up).any(|sent| sent >= self.last_reply);
+        if waits && self.silences.is_long(now.since(self.last_reply)) {
+            self.end_silence(now, false);
+        }
+    }
+
     /// A message that answers no request in flight.
     #[cold]
-    fn stray(&mut self, flow: u32, carried: u32, sound: bool) -> io::Result<()> {
+    fn stray(&mut self, flow: u32, carried: u32, sound: bool, now: Ticks) -> io::Result<()> {
         match if sound { self.flight.stray(flow, carried) } else { Stray::Corrupt } {
-            Stray::Late => self.counts.late += 1,
+            Stray::Late(request) => {
+                self.counts.late += 1;
+                self.heard(request.sent, now);
+                self.keep_overdue(Overdue::late(request.sent, request.due, now));
+            }
             Stray::Duplicate => self.counts.duplicates += 1,
             Stray::Before => {}
             Stray::Corrupt => {
@@ -495,11 +590,10 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         if self.between.stopped() {
             return Err(Cut::Stopped);
         }
-        self.look()?;
+        self.counts.waits_in_vain += 1;
         let now = self.clock.now();
-        self.silence = self.silence.max(now.since(self.last_stamp));
-        self.last_stamp = now;
-        Ok(())
+        self.looked(now);
+        Ok(self.look()?)
     }
 
     /// Gives up requests that have waited too long, and notices a dead peer.
@@ -507,7 +601,12 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
     fn look(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         if E::LOSSY && now >= self.walk_at {
-            let (lost, oldest) = self.flight.give_up(now, self.patience);
+            let (overdue, timed) = (&mut self.overdue, self.pace.timetable().is_some());
+            let (lost, oldest) = self.flight.give_up(now, self.patience, true, |request| {
+                if timed && overdue.len() < overdue.capacity() {
+                    overdue.push(Overdue::unanswered(request.sent, request.due, now));
+                }
+            });
             self.counts.lost += u64::from(lost);
             self.answered &= lost == 0;
             // At least a quarter of the patience later, so that the table is not walked at every turn.
@@ -540,18 +639,32 @@ impl<E: Endpoint, C: Clock, P: Pace, M: Marks> Loop<'_, E, C, P, M> {
         io::Error::new(io::ErrorKind::TimedOut, text)
     }
 
+    /// How long to wait for a datagram, in ticks, from what is known of the round trip.
+    fn patience_after(&self, rtt: &Times) -> Option<u64> {
+        let slow = rtt.quantile(Quantile::P999).unwrap_or(rtt.max());
+        let least = match &self.pace {
+            Pace::Closed => LEAST_PATIENCE_NS,
+            // Its room is not needed before the next request is due.
+            Pace::Every(table) => LEAST_PATIENCE_NS.max(table.mean_interval_ns() as u64),
+            Pace::Open(_) => OPEN_PATIENCE_NS,
+        };
+        (rtt.count() > 0).then(|| self.clock.to_ticks(slow.saturating_mul(10).max(least)))
+    }
+
+    fn clock_silence(&self, one: &Silence, began: Ticks) -> hairpin_record::run::Silence {
+        hairpin_record::run::Silence {
+            at_ns: self.clock.to_ns(one.since.since(began)),
+            length_ns: self.clock.to_ns(one.until.since(one.since)),
+            sent: one.sent,
+            answered: one.answered,
+        }
+    }
+
     /// The time since `since` was no silence of the peer.
     fn pass_over(&mut self, since: Ticks) {
         let now = self.clock.now();
         self.last_reply = self.last_reply.plus(now.since(since)).min(now);
     }
-}
-
-/// How long to wait for a datagram, in ticks, from what is known of the round trip.
-fn patience<C: Clock, P: Pace>(clock: &C, rtt: &Times) -> Option<u64> {
-    let slow = rtt.quantile(Quantile::P999).unwrap_or(rtt.max());
-    let least = if P::KIND == Kind::Open { OPEN_PATIENCE_NS } else { LEAST_PATIENCE_NS };
-    (rtt.count() > 0).then(|| clock.to_ticks(slow.saturating_mul(10).max(least)))
 }
 
 fn samples<'a, C: Clock>(

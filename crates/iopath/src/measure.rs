@@ -15,11 +15,11 @@ use std::os::fd::BorrowedFd;
 
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, TcpSide};
+use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, Silence, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Relation, Ticks, Tsc};
 use hairpin_sys::shared::{Shared, Stamps};
-use hairpin_sys::wait::{Policy, Wait, WithWait, with_wait};
+use hairpin_sys::wait::{PATIENCE, Policy, Wait, WithWait, with_wait};
 
 pub(crate) use self::around::AtServer;
 use self::around::Surroundings;
@@ -34,8 +34,9 @@ use crate::endpoint::{Endpoint, NoMarks};
 use crate::flows::{Carrier, Flows};
 use crate::job::{Address, Job, Listen};
 use crate::option::DELAY;
-use crate::pace::{Closed, Every, Open};
+use crate::pace::{Pace, Timetable};
 use crate::path::PathError;
+use crate::schedule::Schedule;
 use crate::spec::SideSpec;
 
 /// Transactions of a traced block: short, so that blocks with and without a tracer are close in time, and so that what the tracer writes stays in the
@@ -126,6 +127,8 @@ pub struct ClientFound {
     pub exchanges: u64,
     /// Longest time between blocks of any thread, in ns.
     pub gap_ns: u64,
+    /// Stretches without a reply, of all threads.
+    pub silences: Vec<Silence>,
     /// True if the run was stopped.
     pub stopped: bool,
     /// Why it ended early, if it did.
@@ -302,12 +305,14 @@ impl ClientRun<'_> {
             mine.reordered += theirs.reordered;
             mine.corrupt += theirs.corrupt;
             mine.full += theirs.full;
-            mine.unsent += theirs.unsent;
+            mine.longest_stop_ns = mine.longest_stop_ns.max(theirs.longest_stop_ns);
+            mine.waits_in_vain += theirs.waits_in_vain;
             mine.stalls += theirs.stalls;
             mine.stalled_ns += theirs.stalled_ns;
             mine.longest_silence_ns = mine.longest_silence_ns.max(theirs.longest_silence_ns);
             found.exchanges += one.exchanges;
             found.gap_ns = found.gap_ns.max(one.gap_ns);
+            found.silences.extend(one.silences);
             found.drift_ppb = found.drift_ppb.or(one.drift_ppb);
             match one.end {
                 End::Done => {}
@@ -401,6 +406,12 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
         cookie: job.cookie,
         verify: job.verify,
         thread,
+        threads,
+        // An open loop never waits in the receive call itself.
+        overstays_ns: match job.spec.client.policy {
+            Policy::Block | Policy::BusyPoll if job.open.is_none() => PATIENCE.as_nanos() as u64,
+            _ => 0,
+        },
         block: if stamps.is_some() { TRACED_BLOCK } else { BLOCK_TRANSACTIONS },
     }
 }
@@ -447,7 +458,7 @@ impl<C: Clock, F: Carrier> OverFlows<F> for ClientLoop<'_, C> {
     }
 }
 
-/// Runs `drive` with the job's pace as a type.
+/// Runs `drive` at the job's pace.
 pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
     endpoint: &mut E,
     clock: &C,
@@ -456,19 +467,16 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
     work: Work,
     between: &mut dyn Between,
 ) -> Found {
-    match (&job.open, job.pace) {
-        (None, None) => drive(endpoint, clock, Closed, marks, work, between),
-        (Some(open), _) => {
-            let schedule = open.share(work.thread, job.threads, job.request);
-            let pace = Open::new(clock.clone(), schedule, job.spec.client.policy.sleeps());
-            drive(endpoint, clock, pace, marks, work, between)
-        }
+    let sleeps = job.spec.client.policy.sleeps();
+    let pace = match (&job.open, job.pace) {
+        (None, None) => Pace::Closed,
+        (Some(open), _) => Pace::Open(Timetable::new(clock, open.share(work.thread, job.threads, job.request), sleeps)),
+        // The rate is that of the run; its threads share it.
         (None, Some(per_s)) => {
-            // The rate is that of the run; its threads share it.
-            let pace = Every::new(clock.clone(), per_s / f64::from(job.threads), job.spec.client.policy.sleeps());
-            drive(endpoint, clock, pace, marks, work, between)
+            Pace::Every(Timetable::new(clock, Schedule::fixed(per_s / f64::from(job.threads), job.request), sleeps))
         }
-    }
+    };
+    drive(endpoint, clock, pace, marks, work, between)
 }
 
 struct ServerLoop<'a, C> {

@@ -96,6 +96,11 @@ impl Schedule {
         Schedule { interval_ns: 1e9 / per_s, kind: ScheduleKind::Poisson { seed }, size }
     }
 
+    /// The mean time between two requests in ns.
+    pub(crate) fn mean_interval_ns(&self) -> f64 {
+        self.interval_ns
+    }
+
     /// From its beginning.
     pub(crate) fn source(&self) -> Source {
         let kind = match &self.kind {

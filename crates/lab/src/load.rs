@@ -246,12 +246,17 @@ fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFa
     let watched = row.duration_ns * u64::from(row.threads);
     let (count, total_ns) = open.stalls;
     let share = if watched == 0 { 0.0 } else { total_ns as f64 / watched as f64 };
+    let due = row.due.unwrap_or_default();
     LoadRow {
         offered_per_s: per_s,
-        achieved_per_s: row.transactions_per_s,
-        due: open.sent + open.unsent,
+        achieved_per_s: due.answered_per_s,
+        due: due.requests,
         sent: open.sent,
-        unsent: open.unsent,
+        unsent: due.unsent,
+        unanswered: due.unanswered,
+        left_out: due.left_out,
+        wall_ns: due.wall_ns,
+        silences: row.silences,
         found_no_room: open.found_no_room,
         transactions: row.transactions,
         lost: row.lost,

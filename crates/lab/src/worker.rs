@@ -16,7 +16,7 @@ use hairpin_iopath::path::PathError;
 use hairpin_iopath::replay;
 use hairpin_iopath::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
-use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side};
+use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side, Silence};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{Clock, MonotonicRaw, Quality, Tsc};
 use hairpin_sys::ethtool::Ethtool;
@@ -318,8 +318,14 @@ impl Worker {
         row.tcp = found.side.tcp.map(|client| hairpin_record::run::Tcp { client, server: None });
         let mut warnings: Vec<Warning> = found.side.warnings;
         warnings.extend(self.no_tsc.clone());
-        if found.counts.lost > 0 {
-            warnings.push(Warning::Loss { lost: found.counts.lost, sent: found.counts.sent });
+        row.silences = found.silences;
+        row.silences.sort_by_key(|silence| silence.at_ns);
+        warnings.extend(no_answer(&row.silences));
+        // A server that stood still lost nothing that a larger buffer would have kept.
+        let in_silence: u64 = row.silences.iter().map(|silence| silence.sent).sum();
+        let lost = found.counts.lost.saturating_sub(in_silence);
+        if lost > 0 {
+            warnings.push(Warning::Loss { lost, sent: found.counts.sent });
         }
         let mut open = None;
         if let Some(recorder) = found.recorder {
@@ -327,7 +333,6 @@ impl Worker {
                 let counts = &found.counts;
                 Box::new(OpenFound {
                     sent: counts.sent,
-                    unsent: counts.unsent,
                     found_no_room: counts.full,
                     stalls: (counts.stalls, counts.stalled_ns),
                     ..found_by
@@ -339,11 +344,10 @@ impl Worker {
             recorder.finish(&mut row);
         }
         row.niq = found.side.pcie.map(|client| Box::new(niq(job, client, found.own_ns, found.stalled, &row.rtt_ns)));
-        // What a round trip itself takes is no stop.
-        let silence = Nanos(found.counts.longest_silence_ns);
-        let paced = row.pace_per_s.is_some() || (job.open.is_some() && job.spec.client.policy.sleeps());
-        if silence >= STOPPED_AFTER && silence.0 > 2 * row.rtt_ns.p99.or(row.rtt_ns.p50).unwrap_or(0) && !paced {
-            warnings.push(Warning::Stopped { gap: silence });
+        let stop = Nanos(found.counts.longest_stop_ns);
+        // A send call that blocks is no stop.
+        if stop.0 > 2 * row.rtt_ns.p50.unwrap_or(0) {
+            warnings.push(Warning::Stopped { gap: stop });
         }
         row.warnings = warnings.iter().map(Warning::note).collect();
         ClientReport {
@@ -390,8 +394,12 @@ fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>
     }
 }
 
-/// No stall of a virtual machine that was seen lasts so long; a stopped process does.
-const STOPPED_AFTER: Nanos = Nanos::from_millis(100);
+/// The longest stretch without an answer.
+fn no_answer(silences: &[Silence]) -> Option<Warning> {
+    let longest = *silences.iter().max_by_key(|silence| silence.length_ns)?;
+    let together = Nanos(silences.iter().map(|silence| silence.length_ns).sum());
+    Some(Warning::NoAnswer { longest, count: silences.len() as u64, together })
+}
 
 fn die_with(parent: u32) -> io::Result<()> {
     let pid = i32::try_from(parent).ok().and_then(rustix::process::Pid::from_raw);

@@ -116,6 +116,20 @@ impl Times {
         self.max
     }
 
+    /// What a time takes without disturbance, in ns: the first decile, or the least of too few; 0 if there is none.
+    pub fn typical(&self) -> u64 {
+        match self.count() {
+            0 => 0,
+            1..100 => self.min,
+            _ => self.hdr.value_at_quantile(0.1).clamp(self.min, self.max),
+        }
+    }
+
+    /// The share of the times that are at most `ns`; 1 if there is none.
+    pub fn share_up_to(&self, ns: u64) -> f64 {
+        self.hdr.quantile_below(ns)
+    }
+
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
         q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()).clamp(self.min, self.max))
@@ -185,6 +199,11 @@ impl Decoded {
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
         q.is_supported_by(self.0.len()).then(|| self.0.value_at_quantile(q.get()))
+    }
+
+    /// The share of the times that are at most `ns`; 1 if there is none.
+    pub fn share_up_to(&self, ns: u64) -> f64 {
+        self.0.quantile_below(ns)
     }
 
     /// Times recorded.

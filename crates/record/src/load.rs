@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::recorder::Recorder;
-use crate::run::{ClockFacts, Cpu, Granted, Hosts, Link, Origin, Quantiles};
+use crate::run::{ClockFacts, Cpu, Granted, Hosts, Link, Origin, Quantiles, Silence};
 use crate::warning::Note;
 
 /// The name of this schema.
@@ -100,14 +100,26 @@ pub struct Knee {
 pub struct LoadRow {
     /// The rate at which requests were due.
     pub offered_per_s: f64,
-    /// transactions / duration.
+    /// Answers, late ones too, per second of wall time (`wall_ns`).
     pub achieved_per_s: f64,
-    /// Requests that were due within the measured time.
+    /// Requests that were due: as many as the distribution from due counts.
     pub due: u64,
     /// Requests sent.
     pub sent: u64,
-    /// Requests that were due and never sent because the run was over: they are in no distribution, and would be its slowest.
+    /// Requests that were due and never sent because the run was over: in the RTT from due with the time until then, so at least so long.
     pub unsent: u64,
+    /// Requests sent and never answered: in the RTT from due with the time until the run was over.
+    #[serde(default)]
+    pub unanswered: u64,
+    /// Requests more that would have been due while the instrument did work of its own between blocks (`gap_ns`): not sent, and in no figure.
+    #[serde(default)]
+    pub left_out: u64,
+    /// From the beginning of the schedule to its end, or to the last reply.
+    #[serde(default)]
+    pub wall_ns: u64,
+    /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silences: Vec<Silence>,
     /// Requests that were due and found no room in the table of those in flight, or on the path: sent as soon as there was, their due time kept.
     pub found_no_room: u64,
     /// Requests answered.
@@ -124,7 +136,7 @@ pub struct LoadRow {
     pub corrupt: u64,
     /// Measured time of the schedule, without `gap_ns`.
     pub duration_ns: u64,
-    /// Time between blocks, in which the schedule stood still: the last replies of a block, folding, cache-line pings.
+    /// Time between blocks, spent on folding samples.
     pub gap_ns: u64,
     /// From the time the request was due → reply in the caller's buffer.
     pub rtt_from_due_ns: Quantiles,
@@ -187,8 +199,6 @@ pub struct BulkFacts {
 pub struct OpenFound {
     /// Requests sent.
     pub sent: u64,
-    /// Requests due and never sent.
-    pub unsent: u64,
     /// Requests that found no room when they were due.
     pub found_no_room: u64,
     /// How late requests were sent.

@@ -69,6 +69,12 @@ pub struct Interval {
     pub rtt_ns: Quantiles,
     /// The RTTs as an HDR histogram, V2 compressed, base64.
     pub histogram: String,
+    /// With due times: from due, late answers included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_from_due_ns: Option<Quantiles>,
+    /// The same as an HDR histogram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram_from_due: Option<String>,
     /// Cache-line round trip between the two cores, the least of the blocks in it; `null` where the two sides share no memory.
     pub core_rtt_least_ns: Option<u64>,
     /// The largest of the blocks in it.

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use hairpin_units::{Nanos, Quantile};
 
 use crate::histogram::Times;
-use crate::run::{Block, Point, Row, Slow};
+use crate::run::{Block, Due, Point, Row, Slow};
 
 /// Blocks and points that a record keeps; an endless run keeps the last ones.
 pub const KEPT: usize = 4096;
@@ -41,6 +41,17 @@ pub struct Lateness {
     pub undisturbed: Times,
 }
 
+/// A request with a due time that was answered late or not at all: no RTT, but part of the distribution from due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// Due → answered, or → the end of the run if it never was.
+    pub from_due_ns: u64,
+    /// Due → sent; `None` if it never was.
+    pub late_ns: Option<u64>,
+    /// Answered in the end.
+    pub answered: bool,
+}
+
 /// Begin, end and neighbourhood of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BlockFacts {
@@ -60,7 +71,12 @@ pub struct Recorder {
     rtt: Times,
     from_due: Option<Times>,
     lateness: Option<Box<Lateness>>,
+    unanswered: u64,
+    unsent: u64,
+    left_out: u64,
+    wall_ns: u64,
     thread: u32,
+    others: Vec<(VecDeque<Block>, VecDeque<Point>)>,
     point_ns: u64,
     point: Times,
     point_at: u64,
@@ -73,14 +89,21 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For a run of `duration` (`None`: endless); `paced` keeps the distribution from the due time as well.
-    pub fn new(duration: Option<Nanos>, paced: bool, thread: u32) -> Recorder {
-        let point_ns = duration.map_or(0, |d| d.0.div_ceil(KEPT as u64)).max(FINEST_POINT.0);
+    /// For `thread` of `threads` in a run of `duration` (`None`: endless); `paced` keeps the distribution from the due time as well.
+    pub fn new(duration: Option<Nanos>, paced: bool, thread: u32, threads: u32) -> Recorder {
+        // The threads share the places of the series.
+        let places = (KEPT / threads.max(1) as usize).max(1) as u64;
+        let point_ns = duration.map_or(0, |d| d.0.div_ceil(places)).max(FINEST_POINT.0);
         Recorder {
             rtt: Times::new(),
             from_due: paced.then(Times::new),
             lateness: None,
+            unanswered: 0,
+            unsent: 0,
+            left_out: 0,
+            wall_ns: 0,
             thread,
+            others: Vec::new(),
             point_ns,
             point: Times::new(),
             point_at: 0,
@@ -144,6 +167,42 @@ impl Recorder {
         push_bounded(&mut self.blocks, block);
     }
 
+    /// Adds a request that was answered late or not at all. Allocates nothing.
+    pub fn waited(&mut self, waited: Waited) {
+        if let Some(from_due) = &mut self.from_due {
+            from_due.record(waited.from_due_ns);
+        }
+        if let (Some(lateness), Some(late_ns)) = (&mut self.lateness, waited.late_ns) {
+            lateness.all.record(late_ns);
+            lateness.undisturbed.record(late_ns);
+        }
+        match (waited.answered, waited.late_ns) {
+            (true, _) => {}
+            (false, Some(_)) => self.unanswered += 1,
+            (false, None) => self.unsent += 1,
+        }
+    }
+
+    /// The run is over: its due times lay within `wall_ns`, and `left_out` more requests would have been due while the instrument did work of its own.
+    pub fn close(&mut self, wall_ns: u64, left_out: u64) {
+        (self.wall_ns, self.left_out) = (wall_ns, left_out);
+    }
+
+    /// Requests sent and never answered, and requests never sent: in the distribution from due with the time that they had waited when the run ended.
+    pub fn never(&self) -> (u64, u64) {
+        (self.unanswered, self.unsent)
+    }
+
+    /// Requests that would have been due while the instrument did work of its own.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Time over which requests were due, the instrument's own work included; 0 unless they were.
+    pub fn wall_ns(&self) -> u64 {
+        self.wall_ns
+    }
+
     /// RTTs so far.
     pub fn rtt(&self) -> &Times {
         &self.rtt
@@ -186,12 +245,12 @@ impl Recorder {
             mine.all.add(&theirs.all);
             mine.undisturbed.add(&theirs.undisturbed);
         }
-        for block in other.blocks {
-            push_bounded(&mut self.blocks, block);
-        }
-        for point in other.series {
-            push_bounded(&mut self.series, point);
-        }
+        self.unanswered += other.unanswered;
+        self.unsent += other.unsent;
+        self.left_out += other.left_out;
+        self.wall_ns = self.wall_ns.max(other.wall_ns);
+        self.others.push((other.blocks, other.series));
+        self.others.append(&mut other.others);
         for slow in other.slowest {
             self.slowest.push(slow);
             if self.slowest.len() > SLOWEST {
@@ -212,8 +271,26 @@ impl Recorder {
         row.rtt_ns = self.rtt.quantiles();
         row.rtt_from_due_ns = self.from_due.as_ref().map(Times::quantiles);
         row.histogram = self.rtt.encode();
-        row.blocks = self.blocks.into();
-        row.series = self.series.into();
+        row.histogram_from_due = self.from_due.as_ref().map(Times::encode);
+        row.due = self.from_due.as_ref().map(|from_due| {
+            // Whatever was late is answered all the same.
+            let answered = from_due.count() - self.unanswered - self.unsent;
+            Due {
+                requests: from_due.count(),
+                unsent: self.unsent,
+                unanswered: self.unanswered,
+                left_out: self.left_out,
+                wall_ns: self.wall_ns,
+                answered_per_s: if self.wall_ns == 0 { 0.0 } else { answered as f64 / Nanos(self.wall_ns).as_secs_f64() },
+            }
+        });
+        let share = KEPT / (self.others.len() + 1);
+        row.blocks = thinned(self.blocks, share);
+        row.series = thinned(self.series, share);
+        for (blocks, series) in self.others {
+            row.blocks.extend(thinned(blocks, share));
+            row.series.extend(thinned(series, share));
+        }
         row.blocks.sort_by_key(|block| (block.at_ns, block.thread));
         row.series.sort_by_key(|point| (point.at_ns, point.thread));
         // `into_sorted_vec` ascends; the entries are reversed, so the slowest comes first.
@@ -237,6 +314,13 @@ impl Recorder {
     }
 }
 
+/// As many as `most` of them, evenly spread.
+fn thinned<T>(items: VecDeque<T>, most: usize) -> Vec<T> {
+    let count = items.len();
+    let is_kept = |at: usize| count <= most || (at + 1) * most / count > at * most / count;
+    items.into_iter().enumerate().filter(|(at, _)| is_kept(*at)).map(|(_, item)| item).collect()
+}
+
 fn push_bounded<T>(kept: &mut VecDeque<T>, item: T) {
     if kept.len() == KEPT {
         kept.pop_front();
@@ -258,7 +342,7 @@ mod tests {
 
     #[test]
     fn rate_is_transactions_over_measured_time_without_gaps() {
-        let mut recorder = Recorder::new(Some(Nanos::from_secs(1)), false, 0);
+        let mut recorder = Recorder::new(Some(Nanos::from_secs(1)), false, 0, 1);
         for i in 0..10 {
             recorder.fold(block(i * 100), (0..900).map(|n| sample(n, 0, 1000 + u64::from(n))));
         }
@@ -274,7 +358,7 @@ mod tests {
 
     #[test]
     fn memory_stays_constant() {
-        let mut recorder = Recorder::new(None, false, 0);
+        let mut recorder = Recorder::new(None, false, 0, 1);
         for i in 0..3 * KEPT as u64 {
             recorder.fold(block(i * 100), (0..20).map(|n| sample(n, i, i + 1)));
         }
@@ -286,7 +370,7 @@ mod tests {
 
     #[test]
     fn due_time_counts_from_when_the_request_should_have_left() {
-        let mut recorder = Recorder::new(None, true, 0);
+        let mut recorder = Recorder::new(None, true, 0, 1);
         let late = Sample { due_ns: 1_000, sent_ns: 6_000, rtt_ns: 2_000, ..Sample::default() };
         recorder.fold(block(0), std::iter::repeat_n(late, 20));
         let mut row = Row::default();
@@ -297,7 +381,7 @@ mod tests {
 
     #[test]
     fn lateness_is_kept_of_all_and_of_those_that_no_stall_made_late() {
-        let mut recorder = Recorder::new(None, true, 0).with_lateness();
+        let mut recorder = Recorder::new(None, true, 0, 1).with_lateness();
         let late = |ns: u64, stalled| Sample { due_ns: 1_000, sent_ns: 1_000 + ns, stalled, ..Sample::default() };
         recorder.fold(block(0), std::iter::repeat_n(late(50, false), 100).chain([late(9_000, true)]));
         let found = recorder.lateness().unwrap();
@@ -306,9 +390,43 @@ mod tests {
     }
 
     #[test]
+    fn what_was_late_or_never_came_is_in_the_distribution_from_due_alone() {
+        let mut recorder = Recorder::new(None, true, 0, 1).with_lateness();
+        recorder.waited(Waited { from_due_ns: 9_000, late_ns: Some(70), answered: true });
+        recorder.waited(Waited { from_due_ns: 8_000, late_ns: Some(80), answered: false });
+        recorder.waited(Waited { from_due_ns: 7_000, late_ns: None, answered: false });
+        assert_eq!((recorder.never(), recorder.rtt().count(), recorder.from_due().unwrap().count()), ((1, 1), 0, 3));
+        let lateness = recorder.lateness().unwrap();
+        assert_eq!((lateness.all.count(), lateness.all.max()), (2, 80), "one was never sent");
+    }
+
+    #[test]
+    fn a_long_run_of_several_threads_keeps_the_course_of_each() {
+        let threads = 3;
+        let mut recorders: Vec<Recorder> =
+            (0..threads).map(|thread| Recorder::new(Some(Nanos::from_secs(600)), false, thread, threads)).collect();
+        for recorder in &mut recorders {
+            (0..6_000).for_each(|i| recorder.fold(block(i * 100), (0..20).map(|n| sample(n, i, i + 1))));
+        }
+        let mut all = recorders.remove(0);
+        recorders.into_iter().for_each(|one| all.merge(one));
+        let mut row = Row::default();
+        all.finish(&mut row);
+        for thread in 0..threads {
+            let blocks: Vec<u64> = row.blocks.iter().filter(|block| block.thread == thread).map(|block| block.at_ns).collect();
+            let points: Vec<u64> = row.series.iter().filter(|point| point.thread == thread).map(|point| point.at_ns).collect();
+            assert_eq!(blocks.len(), KEPT / 3, "thread {thread}");
+            assert!(blocks.windows(2).all(|pair| pair[1] - pair[0] <= 400_000_000), "evenly spread");
+            assert!((1_000..=KEPT / 3).contains(&points.len()), "{}", points.len());
+            assert!(points[0] == 0 && points[points.len() - 1] > 599_000_000_000, "from the beginning to the end");
+        }
+        assert!(row.blocks.is_sorted_by_key(|block| block.at_ns));
+    }
+
+    #[test]
     fn threads_merge_from_histograms() {
-        let mut one = Recorder::new(None, false, 0);
-        let mut two = Recorder::new(None, false, 1);
+        let mut one = Recorder::new(None, false, 0, 1);
+        let mut two = Recorder::new(None, false, 1, 1);
         one.fold(block(0), (0..100).map(|n| sample(n, 0, 10)));
         two.fold(block(0), (0..100).map(|n| sample(n, 0, 30)));
         one.merge(two);

@@ -169,6 +169,12 @@ pub struct Row {
     /// With `--pace`: from the time the request was due → reply in the caller's buffer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_from_due_ns: Option<Quantiles>,
+    /// With `--pace`: what became of the requests that were due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Due>,
+    /// Stretches of 100 ms and more in which requests were out and no reply came: the 16 longest, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silences: Vec<Silence>,
     /// Server: receive call returned → send call entered; `null` under `--echo`.
     pub turnaround_ns: Option<Quantiles>,
     /// `tcp-crr` only: the parts of a transaction, timed apart.
@@ -176,6 +182,9 @@ pub struct Row {
     pub parts_ns: BTreeMap<String, Quantiles>,
     /// The RTTs as an HDR histogram, V2 compressed, base64.
     pub histogram: String,
+    /// With `--pace`: the RTTs from due in the same form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram_from_due: Option<String>,
     /// The last 4096 blocks.
     pub blocks: Vec<Block>,
     /// A point per max(100 ms, duration / 4096).
@@ -200,6 +209,38 @@ pub struct Row {
     pub niq: Option<Box<Niq>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
+}
+
+/// What became of requests with due times fixed in advance. `requests` is what the distribution from due counts: every request that was due, those that were never
+/// answered with the time that they had waited when the run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Due {
+    /// Requests that were due.
+    pub requests: u64,
+    /// Those that were never sent, because no earlier one had been answered when the run ended.
+    pub unsent: u64,
+    /// Those that were sent and never answered.
+    pub unanswered: u64,
+    /// Requests more that would have been due while the instrument did work of its own between blocks (`gap_ns`), at the mean rate: they were not sent and are in no
+    /// figure.
+    pub left_out: u64,
+    /// From the beginning to the end of the run, or to the last reply.
+    pub wall_ns: u64,
+    /// Answers, late ones too, / `wall_ns`.
+    pub answered_per_s: f64,
+}
+
+/// A stretch in which requests were out and no reply came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Silence {
+    /// Its beginning, since the start of measuring.
+    pub at_ns: u64,
+    /// How long no reply came.
+    pub length_ns: u64,
+    /// Requests sent meanwhile, the one that waited from the beginning included.
+    pub sent: u64,
+    /// How many of those were answered afterwards.
+    pub answered: u64,
 }
 
 /// The emulated NIC of a row.

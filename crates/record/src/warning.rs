@@ -4,7 +4,7 @@ use hairpin_units::{Nanos, Quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::run::Side;
+use crate::run::{Side, Silence};
 
 /// A warning as it stands in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,6 +78,15 @@ pub enum Warning {
         near: Nanos,
         /// The farthest.
         far: Nanos,
+    },
+    /// Requests were out and nothing answered for a while.
+    NoAnswer {
+        /// The longest stretch.
+        longest: Silence,
+        /// Stretches of 100 ms and more.
+        count: u64,
+        /// How long they were together.
+        together: Nanos,
     },
     /// Requests were lost.
     Loss {
@@ -158,6 +167,7 @@ impl Warning {
             Warning::NoTsc { .. } => "no-tsc",
             Warning::ClockSuspect { .. } => "clock-suspect",
             Warning::CoreStates { .. } => "core-states",
+            Warning::NoAnswer { .. } => "no-answer",
             Warning::Loss { .. } => "loss",
             Warning::SleepingGovernor { .. } => "sleeping-governor",
             Warning::BusyPollNotInForce { .. } => "busy-poll-not-in-force",
@@ -205,6 +215,19 @@ impl Warning {
             Warning::CoreStates { near, far } => format!(
                 "the two cores moved: a cache line took {near} there and back at best, {far} at worst, as when a hypervisor moves a virtual CPU; compare only blocks with like core_rtt_ns"
             ),
+            Warning::NoAnswer { longest: Silence { at_ns, length_ns, sent, answered }, count, together } => {
+                let rest = match *answered {
+                    0 => format!("none of the {sent} requests sent meanwhile was answered"),
+                    all if all == *sent => "all of it came later".into(),
+                    some => format!("{some} of the {sent} requests sent meanwhile were answered later"),
+                };
+                let others = if *count > 1 { format!("; {count} such stretches, {together} together") } else { String::new() };
+                format!(
+                    "no answer for {} from {} on; {rest}{others}: the server or the way to it stood still; look at what ran there at that time",
+                    Nanos(*length_ns),
+                    Nanos(*at_ns)
+                )
+            }
             Warning::Loss { lost, sent } => format!(
                 "{lost} of {sent} requests were never answered in time; a full socket buffer or a lossy link: try rcvbuf=4M, a lower --pace or fewer --outstanding"
             ),
@@ -215,7 +238,7 @@ impl Warning {
                 "busy polling was asked for on the {side} and is not in force: its replies carry no NAPI id, so the device (loopback, plain veth) polls nothing; use :spin, or veth with gro=on,tso=off"
             ),
             Warning::Stopped { gap } => format!(
-                "nothing ran for {gap} inside a block, as when a process is stopped or a virtual machine paused; run again, and look at series in the record"
+                "this process did not run for {gap} inside a block, as when it is stopped or a virtual machine paused; run again, and look at series in the record"
             ),
             Warning::TuplesUsedUp { connections } => format!(
                 "the run ended after {connections} connections, before a pair of addresses and ports would be used a second time; use a shorter --duration, --pace, or a wider --local-port rotate:N"

@@ -69,12 +69,18 @@ fn from_due(rows: &[&Row]) -> Option<Account> {
     let lines = rows.iter().filter_map(|row| row.rtt_from_due_ns.as_ref().map(|times| (row, times))).map(|(row, times)| {
         let figures = [times.min, times.p50, times.p90, times.p99, times.p999, times.max];
         let figures = figures.map(|ns| us_or_blank(ns.map(|ns| ns as f64)));
-        [path(row), payload(row), rate(row.transactions_per_s)].into_iter().chain(figures).collect()
+        let due = row.due.unwrap_or_default();
+        let counts = [due.requests, due.unsent + due.unanswered, due.left_out].map(|count| count.to_string());
+        let counts = if row.due.is_some() { counts } else { Default::default() };
+        [paced(row), payload(row)].into_iter().chain(figures).chain(counts).collect()
     });
-    let lines = lines.collect();
-    let columns = [Column::words("path"), Column::figures("payload"), Column::figures("trans/s")].into_iter();
-    let columns = columns.chain(["min", "p50", "p90", "p99", "p99.9", "max"].map(Column::figures)).collect();
-    account("From the time a paced request was due -> reply in the caller's buffer, in us", columns, lines)
+    let lines: Vec<Vec<String>> = lines.collect();
+    let columns = [Column::words("path"), Column::figures("payload")].into_iter();
+    let columns = columns.chain(["min", "p50", "p90", "p99", "p99.9", "max"].map(Column::figures));
+    let columns = columns.chain(["due", "never", "left out"].map(Column::figures)).collect();
+    let heading = "From the time a paced request was due -> reply in the caller's buffer, in us; never: not answered when the run ended, counted with the time until \
+                   then; left out: would have been due while the instrument did work of its own";
+    account(heading, columns, lines)
 }
 
 /// `niq`: what a NIC of its design would make the client's PCI Express link carry.

@@ -80,6 +80,10 @@ pub fn load_csv(load: &Load) -> String {
         "stalled_ns",
         "bulk_bits_per_s",
         "warnings",
+        "late_replies",
+        "unanswered",
+        "left_out",
+        "wall_ns",
     ];
     let mut text = vec![line(&names.map(String::from))];
     for curve in &load.results {
@@ -88,7 +92,7 @@ pub fn load_csv(load: &Load) -> String {
     text.join("\n") + "\n"
 }
 
-fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 32] {
+fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 36] {
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
     let [due, sent, late] = [&row.rtt_from_due_ns, &row.rtt_from_sent_ns, &row.lateness_ns];
     [
@@ -124,6 +128,10 @@ fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 32] {
         or_empty(row.stalls.map(|stalls| stalls.total_ns)),
         or_empty(row.bulk.map(|bulk| bulk.bits_per_s)),
         codes.join(" "),
+        row.late.to_string(),
+        row.unanswered.to_string(),
+        row.left_out.to_string(),
+        row.wall_ns.to_string(),
     ]
 }
 
@@ -238,7 +246,7 @@ fn sections(load: &Load) -> Vec<Section> {
     };
     let curve_names: Vec<Name> = curves.iter().map(of_curve).collect();
     let sections = [
-        Section { heading: "Not sent when due", kind: Kind::Plain, items: merged(&curve_names, &curves, waited) },
+        Section { heading: "Not sent or not answered in time", kind: Kind::Plain, items: merged(&curve_names, &curves, waited) },
         Section {
             heading: "Lost and stray replies",
             kind: Kind::Plain,
@@ -260,7 +268,7 @@ fn sections(load: &Load) -> Vec<Section> {
 /// Requests that could not leave on time, where they are this share of those due; fewer are in the record.
 const WORTH: f64 = 0.001;
 
-/// At which rates requests could not leave on time. They are in the RTT from due, but for those that never left.
+/// At which rates requests could not leave on time, were never answered, or were left out.
 fn waited(curve: &LoadCurve) -> Vec<String> {
     let at = |of: fn(&LoadRow) -> u64| -> Option<String> {
         let share = |row: &LoadRow| if row.due == 0 { 0.0 } else { of(row) as f64 / row.due as f64 };
@@ -269,7 +277,10 @@ fn waited(curve: &LoadCurve) -> Vec<String> {
         (!parts.is_empty()).then(|| parts.join(", "))
     };
     let room = at(|row| row.found_no_room).map(|parts| format!("due, found no room and left as soon as there was: {parts}"));
-    let never = at(|row| row.unsent)
-        .map(|parts| format!("due and never sent, so in no figure, where they would be the slowest: {parts}"));
-    room.into_iter().chain(never).collect()
+    let never = at(|row| row.unsent + row.unanswered).map(|parts| {
+        format!("never sent or never answered, so in the RTT from due with the time until the end, which is less than they would have taken: {parts}")
+    });
+    let left_out = at(|row| row.left_out)
+        .map(|parts| format!("more would have been due while the instrument folded samples, and are in no figure: {parts}"));
+    room.into_iter().chain(never).chain(left_out).collect()
 }

@@ -49,6 +49,12 @@ pub trait Clock: Clone + Send + Sync {
     /// The name in a record: `tsc`, `monotonic_raw`.
     fn source(&self) -> &'static str;
 
+    /// Sleeps until this clock shows `until`; returns early if a signal comes.
+    fn sleep_until(&self, until: Ticks) {
+        let left = self.to_ns(until.since(self.now()));
+        crate::thread::sleep_until(monotonic_ns() + left);
+    }
+
     /// A number of ticks in ns, rounded.
     #[inline]
     fn to_ns(&self, ticks: u64) -> u64 {
@@ -359,6 +365,10 @@ impl Clock for FakeClock {
 
     fn source(&self) -> &'static str {
         "fake"
+    }
+
+    fn sleep_until(&self, until: Ticks) {
+        self.now.fetch_max(until.0, Ordering::Relaxed);
     }
 }
 

@@ -9,8 +9,7 @@
 
 use hairpin_sys::clock::Ticks;
 
-/// Requests given up last that are remembered, so that a late reply is told from a duplicate.
-const REMEMBERED: usize = 256;
+use super::given_up::{Abandoned, GivenUp};
 
 /// A request in flight, or the last one that was.
 #[derive(Clone, Copy, Default)]
@@ -47,10 +46,10 @@ struct Flow {
 }
 
 /// What a message is that answers no request in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Stray {
-    /// Answers a request that was given up.
-    Late,
+    /// Answers this request, which was given up.
+    Late(Abandoned),
     /// Answers a request that has been answered.
     Duplicate,
     /// Answers nothing that was ever asked.
@@ -68,13 +67,12 @@ pub(super) struct Flight {
     outstanding: u32,
     mask: u32,
     live: u32,
-    given_up: [(u32, u32); REMEMBERED],
-    given_up_at: usize,
+    pub(super) given_up: GivenUp,
 }
 
 impl Flight {
-    /// For `flows` flows with `outstanding` requests each, whose messages carry the bits of `mask` of a sequence.
-    pub(super) fn new(flows: u32, outstanding: u32, mask: u32) -> Flight {
+    /// For `flows` flows with `outstanding` requests each, whose messages carry the bits of `mask` of a sequence; `lossy`: some may be given up.
+    pub(super) fn new(flows: u32, outstanding: u32, mask: u32, lossy: bool) -> Flight {
         let window = (outstanding as usize).next_power_of_two();
         debug_assert!(window as u64 <= u64::from(mask) + 1, "a payload that short cannot tell so many requests apart");
         Flight {
@@ -84,8 +82,7 @@ impl Flight {
             outstanding,
             mask,
             live: 0,
-            given_up: [(u32::MAX, 0); REMEMBERED],
-            given_up_at: 0,
+            given_up: GivenUp::new(lossy),
         }
     }
 
@@ -168,22 +165,30 @@ impl Flight {
         // The newest sequence before the next that carries these bits; with four bytes and more it is the sequence itself.
         let last = entry.next.wrapping_sub(1);
         let sequence = last.wrapping_sub(last.wrapping_sub(carried) & self.mask);
-        let remembered = self.given_up.iter_mut().find(|gone| **gone == (flow, sequence));
-        let late = remembered.map(|gone| *gone = (u32::MAX, 0)).is_some();
         if entry.next.wrapping_sub(sequence) as i32 <= 0 {
-            Stray::Corrupt
-        } else if (sequence.wrapping_sub(entry.first) as i32) < 0 {
-            Stray::Before
-        } else if late {
-            Stray::Late
-        } else {
-            Stray::Duplicate
+            return Stray::Corrupt;
+        }
+        let late = self.given_up.take(flow, sequence);
+        if (sequence.wrapping_sub(entry.first) as i32) < 0 {
+            return Stray::Before;
+        }
+        match late {
+            Some(late) if late.counts => Stray::Late(late),
+            Some(_) => Stray::Before,
+            None => Stray::Duplicate,
         }
     }
 
-    /// Gives up what was sent `patience` ago or earlier. Returns how many those are, and when the oldest of the others was sent.
+    /// Gives up what was sent `patience` ago or earlier; `counts`: these are requests of a block. Returns how many those are, and when the oldest of the others
+    /// was sent. `forgotten` is told of earlier ones that are no longer remembered.
     #[cold]
-    pub(super) fn give_up(&mut self, now: Ticks, patience: u64) -> (u32, Ticks) {
+    pub(super) fn give_up(
+        &mut self,
+        now: Ticks,
+        patience: u64,
+        counts: bool,
+        mut forgotten: impl FnMut(Abandoned),
+    ) -> (u32, Ticks) {
         let (mut lost, mut oldest) = (0, Ticks::NEVER);
         for (at, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_live()) {
             if now.since(slot.sent) < patience {
@@ -194,15 +199,21 @@ impl Flight {
             lost += 1;
             let flow = at >> self.shift;
             self.flows[flow].live -= 1;
-            self.given_up[self.given_up_at] = (flow as u32, slot.tag as u32);
-            self.given_up_at = (self.given_up_at + 1) % REMEMBERED;
+            let driven_out = self.given_up.insert(flow as u32, slot.tag as u32, slot.sent, slot.due, counts);
+            driven_out.filter(|one| one.counts).map(&mut forgotten);
         }
         self.live -= lost;
         (lost, oldest)
     }
 
+    /// When each request in flight was sent, and when it was due.
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = (Ticks, Ticks)> {
+        self.slots.iter().filter(|slot| slot.is_live()).map(|slot| (slot.sent, slot.due))
+    }
+
     /// Measuring begins: no reply to an earlier request counts as anything.
     pub(super) fn begin(&mut self) {
+        self.given_up.clear();
         self.flows.iter_mut().for_each(|flow| flow.first = flow.next);
     }
 }
@@ -210,6 +221,19 @@ impl Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stray(flight: &mut Flight, flow: u32, carried: u32) -> &'static str {
+        match flight.stray(flow, carried) {
+            Stray::Late(_) => "late",
+            Stray::Duplicate => "duplicate",
+            Stray::Corrupt => "corrupt",
+            Stray::Before => "before",
+        }
+    }
+
+    fn give_up(flight: &mut Flight, now: u64) -> (u32, Ticks) {
+        flight.give_up(Ticks(now), 10, true, |_| ())
+    }
 
     fn launch(flight: &mut Flight, flow: u32, at: u64) -> u32 {
         let place = flight.next(flow);
@@ -226,52 +250,52 @@ mod tests {
 
     #[test]
     fn a_slot_still_taken_is_skipped() {
-        let mut flight = Flight::new(1, 2, u32::MAX);
+        let mut flight = Flight::new(1, 2, u32::MAX, true);
         assert_eq!([launch(&mut flight, 0, 0), launch(&mut flight, 0, 0)], [0, 1]);
         assert!(!land(&mut flight, 1));
         assert_eq!(launch(&mut flight, 0, 0), 3, "2 would take the place of 0, which is still out");
         assert!(flight.waiting(0, 0).is_some());
         assert!(land(&mut flight, 0), "1 came first");
-        assert_eq!(flight.stray(0, 0), Stray::Duplicate);
-        assert_eq!(flight.stray(0, 4), Stray::Corrupt, "never sent");
+        assert_eq!(stray(&mut flight, 0, 0), "duplicate");
+        assert_eq!(stray(&mut flight, 0, 4), "corrupt", "never sent");
     }
 
     #[test]
     fn few_bits_lead_to_the_request_across_their_wrap() {
         for mask in [0xff, 0xffff] {
-            let mut flight = Flight::new(1, 8, mask);
+            let mut flight = Flight::new(1, 8, mask, true);
             for expected in 0..3 * (mask + 1) {
                 assert_eq!(launch(&mut flight, 0, 0), expected);
                 assert!(!land(&mut flight, expected));
-                assert_eq!(flight.stray(0, expected & mask), Stray::Duplicate);
+                assert_eq!(stray(&mut flight, 0, expected & mask), "duplicate");
             }
         }
     }
 
     #[test]
     fn sequences_wrap() {
-        let mut flight = Flight::new(1, 4, u32::MAX);
+        let mut flight = Flight::new(1, 4, u32::MAX, true);
         (flight.flows[0].next, flight.flows[0].newest) = (u32::MAX - 1, u32::MAX - 2);
         flight.begin();
         let sent: Vec<u32> = (0..4).map(|_| launch(&mut flight, 0, 0)).collect();
         assert_eq!(sent, [u32::MAX - 1, u32::MAX, 0, 1]);
         assert!([u32::MAX - 1, 0].iter().all(|sequence| !land(&mut flight, *sequence)));
         assert!(land(&mut flight, u32::MAX), "0 comes after the largest");
-        assert_eq!([flight.stray(0, u32::MAX), flight.stray(0, 2)], [Stray::Duplicate, Stray::Corrupt]);
+        assert_eq!([stray(&mut flight, 0, u32::MAX), stray(&mut flight, 0, 2)], ["duplicate", "corrupt"]);
     }
 
     #[test]
     fn given_up_is_late_once_and_warm_up_is_neither() {
-        let mut flight = Flight::new(2, 1, u32::MAX);
+        let mut flight = Flight::new(2, 1, u32::MAX, true);
         launch(&mut flight, 1, 5);
         assert_eq!(flight.with_room(1), 0);
-        assert_eq!(flight.give_up(Ticks(14), 10), (0, Ticks(5)));
-        assert_eq!(flight.give_up(Ticks(15), 10), (1, Ticks::NEVER));
+        assert_eq!(give_up(&mut flight, 14), (0, Ticks(5)));
+        assert_eq!(give_up(&mut flight, 15), (1, Ticks::NEVER));
         assert_eq!((flight.live(), flight.with_room(1)), (0, 1));
-        assert_eq!([flight.stray(1, 0), flight.stray(1, 0)], [Stray::Late, Stray::Duplicate]);
+        assert_eq!([stray(&mut flight, 1, 0), stray(&mut flight, 1, 0)], ["late", "duplicate"]);
         launch(&mut flight, 1, 20);
-        flight.give_up(Ticks(30), 10);
+        give_up(&mut flight, 30);
         flight.begin();
-        assert_eq!(flight.stray(1, 1), Stray::Before);
+        assert_eq!(stray(&mut flight, 1, 1), "before");
     }
 }

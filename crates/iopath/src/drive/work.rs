@@ -3,6 +3,7 @@
 use std::io;
 
 use hairpin_record::recorder::{Recorder, Sample};
+use hairpin_record::run::Silence;
 use hairpin_sys::clock::Ticks;
 
 /// What one thread is to do.
@@ -30,6 +31,10 @@ pub struct Work {
     pub verify: bool,
     /// Index of this thread.
     pub thread: u32,
+    /// Measuring threads of the run.
+    pub threads: u32,
+    /// How long a wait may last beyond its deadline, in ns: a blocking receive has a time limit of its own.
+    pub overstays_ns: u64,
     /// The most transactions of a block, up to [`BLOCK_TRANSACTIONS`](super::BLOCK_TRANSACTIONS).
     pub block: usize,
 }
@@ -49,6 +54,8 @@ impl Work {
             cookie: 0,
             verify: false,
             thread: 0,
+            threads: 1,
+            overstays_ns: 0,
             block: super::BLOCK_TRANSACTIONS,
         }
     }
@@ -68,6 +75,10 @@ pub trait Between {
     }
     /// The loop's memory is set aside: warm-up comes next.
     fn starts(&mut self) {}
+    /// A block of measured transactions begins.
+    fn begins_block(&mut self) {}
+    /// It has ended, after so many transactions.
+    fn ends_block(&mut self, _transactions: u64) {}
     /// Measuring starts: what the times of all samples count from.
     fn begins(&mut self, _at: Ticks) {}
     /// A block has been folded; `samples` are in ns since the start of measuring.
@@ -93,8 +104,10 @@ pub struct Counts {
     pub longest_silence_ns: u64,
     /// Open loop: requests that were due and found the table of those in flight, or the path, full.
     pub full: u64,
-    /// Open loop: requests that were due before the end and never sent.
-    pub unsent: u64,
+    /// Longest time in ns in which this process did not run although it was to look at its clock; 0 if there was none of 100 ms and more.
+    pub longest_stop_ns: u64,
+    /// Waits inside blocks that ended without a message.
+    pub waits_in_vain: u64,
     /// Open loop that spins: gaps of more than 2 us between two looks at the clock while it waited …
     pub stalls: u64,
     /// … and how long they were together, in ns.
@@ -123,6 +136,8 @@ pub struct Found {
     pub exchanges: u64,
     /// Time between blocks, in ns.
     pub gap_ns: u64,
+    /// Stretches of 100 ms and more without a reply although requests were out, in the order of time: the 16 longest.
+    pub silences: Vec<Silence>,
     /// How it ended.
     pub end: End,
     /// How much faster the clock ticked over the run than over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per 10^9; `None` if

@@ -19,7 +19,7 @@ use super::*;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Attention, Echoed, echo};
 use crate::endpoint::NoMarks;
-use crate::pace::Closed;
+use crate::pace::Pace;
 
 const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const SERVER: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -98,6 +98,8 @@ fn work(count: u64, flows: u16, outstanding: u32, request: usize, reply: usize) 
         cookie: COOKIE,
         verify: true,
         thread: 0,
+        threads: 1,
+        overstays_ns: 0,
         block: BLOCK_TRANSACTIONS,
     }
 }
@@ -115,7 +117,7 @@ fn round_trips<F: Framing + Send>((client, server): (F, F), work: Work) -> (Foun
         let mut frames = Frames::new(near, Look, client, false);
         let mut found = None;
         let allocations = allocation_counter::measure(|| {
-            found = Some(drive(&mut frames, &MonotonicRaw, Closed, &mut NoMarks, work, &mut Quiet));
+            found = Some(drive(&mut frames, &MonotonicRaw, Pace::Closed, &mut NoMarks, work, &mut Quiet));
         });
         stop.store(true, Ordering::Relaxed);
         let (echoed, strays) = answering.join().unwrap();

@@ -12,7 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::State;
-use super::series::{Labels, Series};
+use super::series::{Distribution, Labels, Series};
 
 /// Buckets of the native histogram: 2^5 to a factor of two, so that each is 2.2 % wide.
 const SCHEMA: i32 = 5;
@@ -132,19 +132,18 @@ impl Collector for Exposed {
             let unit = Some(&Unit::Seconds);
             encoder.encode_descriptor("hairpin_last_snapshot_timestamp", help, unit, MetricType::Gauge)?.encode_gauge(at_s)?;
         }
-        let help = "RTT: the client's send call entered until the reply is in the caller's buffer.";
-        let mut metric = encoder.encode_descriptor("hairpin_rtt", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for (labels, series) in series {
-            let (classic, native) = (classic(&series.totals.rtt), Native::of(&series.totals.rtt));
-            let count = series.totals.rtt.count();
-            let none = None::<&std::collections::HashMap<usize, Exemplar<NoLabelSet, f64>>>;
-            metric.encode_family(&labels.pairs())?.encode_histogram_with_native(
-                series.totals.sum_ns / 1e9,
-                count,
-                &classic,
-                none,
-                native.buckets(),
-            )?;
+        let all: Vec<(&Labels, &Distribution)> = series.iter().map(|(labels, series)| (labels, &series.totals.rtt)).collect();
+        times(
+            &mut encoder,
+            "hairpin_rtt",
+            "RTT: the client's send call entered until the reply is in the caller's buffer.",
+            &all,
+        )?;
+        let all: Vec<(&Labels, &Distribution)> =
+            series.iter().filter_map(|(labels, series)| Some((labels, series.totals.from_due.as_deref()?))).collect();
+        if !all.is_empty() {
+            let help = "From the time a paced request was due until the reply is in the caller's buffer; what was never answered counts with the time it waited at least.";
+            times(&mut encoder, "hairpin_rtt_from_due", help, &all)?;
         }
         let counters: [Counter; 5] = [
             ("hairpin_transactions", "Requests answered.", None, |series| series.totals.transactions as f64),
@@ -167,6 +166,28 @@ impl Collector for Exposed {
 }
 
 type All = std::collections::BTreeMap<Labels, Series>;
+
+/// One histogram of times, classic and native.
+fn times(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    all: &[(&Labels, &Distribution)],
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    for (labels, of) in all {
+        let (classic, native) = (classic(&of.times), Native::of(&of.times));
+        let none = None::<&std::collections::HashMap<usize, Exemplar<NoLabelSet, f64>>>;
+        metric.encode_family(&labels.pairs())?.encode_histogram_with_native(
+            of.sum_ns / 1e9,
+            of.times.count(),
+            &classic,
+            none,
+            native.buckets(),
+        )?;
+    }
+    Ok(())
+}
 
 fn cpu(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Error> {
     let help = "User and system time of a side's worker; of a server on another host nothing is known.";

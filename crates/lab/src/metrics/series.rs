@@ -52,9 +52,43 @@ pub(super) struct Totals {
     pub(super) client_ns: u64,
     /// `None` while nothing is known of the server.
     pub(super) server_ns: Option<u64>,
-    /// Of all RTTs.
+    pub(super) rtt: Distribution,
+    /// From due, once a paced request has been measured.
+    pub(super) from_due: Option<Box<Distribution>>,
+}
+
+/// Times and their sum, which buckets do not tell exactly.
+#[derive(Clone, Debug)]
+pub(super) struct Distribution {
+    pub(super) times: Decoded,
     pub(super) sum_ns: f64,
-    pub(super) rtt: Decoded,
+}
+
+impl Default for Distribution {
+    fn default() -> Distribution {
+        Distribution { times: Decoded::empty(), sum_ns: 0.0 }
+    }
+}
+
+impl Distribution {
+    /// Adds what came in an interval; this process's own worker wrote the histogram.
+    fn add(&mut self, histogram: &str, times: &Quantiles) {
+        if let Ok(decoded) = Decoded::decode(histogram) {
+            self.times.add(&decoded);
+            self.sum_ns += sum(times);
+        }
+    }
+
+    /// What it was before a row, and all of the row.
+    fn set(&mut self, before: Option<&Distribution>, histogram: &str, times: &Quantiles) {
+        if let Ok(decoded) = Decoded::decode(histogram) {
+            let least = self.sum_ns;
+            *self = before.cloned().unwrap_or_default();
+            self.times.add(&decoded);
+            // A counter never falls.
+            self.sum_ns = least.max(self.sum_ns + sum(times));
+        }
+    }
 }
 
 impl Default for Totals {
@@ -67,8 +101,8 @@ impl Default for Totals {
             measured_ns: 0,
             client_ns: 0,
             server_ns: None,
-            sum_ns: 0.0,
-            rtt: Decoded::empty(),
+            rtt: Distribution::default(),
+            from_due: None,
         }
     }
 }
@@ -116,10 +150,9 @@ impl Series {
             }
         }
         if let Some(interval) = &line.interval {
-            // This process's own worker wrote it.
-            if let Ok(rtt) = Decoded::decode(&interval.histogram) {
-                totals.rtt.add(&rtt);
-                totals.sum_ns += sum(&interval.rtt_ns);
+            totals.rtt.add(&interval.histogram, &interval.rtt_ns);
+            if let (Some(histogram), Some(times)) = (&interval.histogram_from_due, &interval.rtt_from_due_ns) {
+                totals.from_due.get_or_insert_default().add(histogram, times);
             }
             self.core_rtt_ns = interval.core_rtt_most_ns.or(self.core_rtt_ns);
         }
@@ -141,10 +174,9 @@ impl Series {
             let so_far = before.server_ns.unwrap_or(0) + server.user_ns + server.system_ns;
             totals.server_ns = Some(totals.server_ns.map_or(so_far, |known| known.max(so_far)));
         }
-        if let Ok(rtt) = Decoded::decode(&row.histogram) {
-            totals.rtt = before.rtt.clone();
-            totals.rtt.add(&rtt);
-            totals.sum_ns = totals.sum_ns.max(before.sum_ns + sum(&row.rtt_ns));
+        totals.rtt.set(Some(&before.rtt), &row.histogram, &row.rtt_ns);
+        if let (Some(histogram), Some(times)) = (&row.histogram_from_due, &row.rtt_from_due_ns) {
+            totals.from_due.get_or_insert_default().set(before.from_due.as_deref(), histogram, times);
         }
         self.warnings = codes(row.warnings.iter().map(|note| note.code.clone()));
     }

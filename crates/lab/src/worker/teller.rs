@@ -53,7 +53,7 @@ impl<'a> Teller<'a> {
         raw: Option<(&'a mut RawWriter, u32)>,
         snapshots: bool,
     ) -> Teller<'a> {
-        let told = || Told { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new())) };
+        let told = || Told { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
         Teller {
             channel: Mutex::new(channel),
             raw: Mutex::new(raw),
@@ -163,6 +163,8 @@ struct Told {
 /// What a measuring thread had found when it told of itself last. Its memory is set aside before the run.
 struct Before {
     rtt: Times,
+    /// From due, of a loop that has due times.
+    from_due: Option<Times>,
     since: Times,
     measured_ns: u64,
     /// The last block that was told of began here.
@@ -170,12 +172,18 @@ struct Before {
 }
 
 impl Before {
-    fn new() -> Before {
-        Before { rtt: Times::new(), since: Times::new(), measured_ns: 0, block_at_ns: None }
+    fn new(timed: bool) -> Before {
+        Before { rtt: Times::new(), from_due: timed.then(Times::new), since: Times::new(), measured_ns: 0, block_at_ns: None }
     }
 
     /// What came since then; from now on, then is now.
     fn interval(&mut self, recorder: &Recorder) -> Interval {
+        let due = recorder.from_due().zip(self.from_due.as_mut()).map(|(now, before)| {
+            self.since.set_to_difference(now, before);
+            before.set_to(now);
+            (self.since.quantiles(), self.since.encode())
+        });
+        let (rtt_from_due_ns, histogram_from_due) = due.unzip();
         self.since.set_to_difference(recorder.rtt(), &self.rtt);
         self.rtt.set_to(recorder.rtt());
         let duration_ns = recorder.measured_ns() - self.measured_ns;
@@ -187,6 +195,8 @@ impl Before {
             duration_ns,
             rtt_ns: self.since.quantiles(),
             histogram: self.since.encode(),
+            rtt_from_due_ns,
+            histogram_from_due,
             core_rtt_least_ns: cores.iter().min().copied(),
             core_rtt_most_ns: cores.iter().max().copied(),
         }
@@ -259,8 +269,8 @@ mod tests {
 
     #[test]
     fn intervals_add_up_to_the_whole_and_know_their_cores() {
-        let mut recorder = Recorder::new(None, false, 0);
-        let mut before = Before::new();
+        let mut recorder = Recorder::new(None, false, 0, 1);
+        let mut before = Before::new(false);
         let mut sum = Decoded::empty();
         fold(&mut recorder, 0, 120, 1000..2000);
         fold(&mut recorder, 100, 510, 1000..1100);
@@ -283,8 +293,8 @@ mod tests {
     /// Prints what it takes, which no test judges.
     #[test]
     fn an_interval_of_a_second_holds_all_of_it() {
-        let mut recorder = Recorder::new(None, false, 0);
-        let mut before = Before::new();
+        let mut recorder = Recorder::new(None, false, 0, 1);
+        let mut before = Before::new(false);
         let mut took = Vec::new();
         for second in 0..5_u64 {
             for block in 0..10 {

@@ -1,0 +1,90 @@
+//! Requests with a due time that were answered late or not at all: they are no RTT, and they are what a user at that rate would have waited for longest.
+//!
+//! ```text
+//!   a datagram given up, answered after all    from due: as long as it took
+//!   never answered, or never sent              from due: at least until the run ended
+//! ```
+
+use hairpin_record::recorder::{Recorder, Waited};
+use hairpin_sys::clock::{Clock, Ticks};
+
+use super::{End, FIRST_PATIENCE_NS, Loop, TURN_NS};
+use crate::endpoint::{Endpoint, Marks};
+use crate::pace::Timetable;
+
+/// One such request.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Overdue {
+    sent: Ticks,
+    due: Ticks,
+    until: Ticks,
+    answered: bool,
+}
+
+impl Overdue {
+    pub(super) fn late(sent: Ticks, due: Ticks, now: Ticks) -> Overdue {
+        Overdue { sent, due, until: now, answered: true }
+    }
+
+    pub(super) fn unanswered(sent: Ticks, due: Ticks, now: Ticks) -> Overdue {
+        Overdue { sent, due, until: now, answered: false }
+    }
+}
+
+impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
+    /// Keeps one until the block is folded. There is room for a block's worth; a path that answers more of them late than that in one block gives up its
+    /// timetable long before.
+    pub(super) fn keep_overdue(&mut self, one: Overdue) {
+        if self.pace.timetable().is_some() && self.overdue.len() < self.overdue.capacity() {
+            self.overdue.push(one);
+        }
+    }
+
+    pub(super) fn fold_overdue(&mut self, recorder: &mut Recorder) {
+        let clock = self.clock;
+        let waited = |one: &Overdue| Waited {
+            from_due_ns: clock.to_ns(one.until.since(one.due)),
+            late_ns: Some(clock.to_ns(one.sent.since(one.due))),
+            answered: one.answered,
+        };
+        self.overdue.iter().for_each(|one| recorder.waited(waited(one)));
+        self.overdue.clear();
+    }
+
+    /// The run is over: what is still to come is waited for, and what never came or never left is counted with the time that it has waited at least.
+    pub(super) fn close_accounts(&mut self, recorder: &mut Recorder, began: Ticks, ends: Ticks, end: &End) {
+        if matches!(end, End::Done) && !self.answered {
+            self.await_late();
+        }
+        self.fold_overdue(recorder);
+        let now = self.clock.now();
+        let lasted = |due: Ticks| self.clock.to_ns(now.since(due));
+        let given_up = self.flight.given_up.iter().filter(|one| one.counts).map(|one| (one.sent, one.due));
+        for (sent, due) in self.flight.in_flight().chain(given_up) {
+            let late_ns = Some(self.clock.to_ns(sent.since(due)));
+            recorder.waited(Waited { from_due_ns: lasted(due), late_ns, answered: false });
+        }
+        // A run by count wants no more requests than it has got.
+        let by_count = self.work.count.is_some() && matches!(end, End::Done);
+        while let Some(due) = self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends))) {
+            recorder.waited(Waited { from_due_ns: self.clock.to_ns(now.since(due)), late_ns: None, answered: false });
+        }
+        let wall_ns = self.clock.to_ns(now.min(ends).max(self.last_reply).since(began));
+        recorder.close(wall_ns, self.pace.timetable().map_or(0, Timetable::left_out));
+    }
+
+    /// Datagrams given up may be under way still, if the peer stands still at the end.
+    fn await_late(&mut self) {
+        let least = self.clock.now();
+        let most = least.plus(self.clock.to_ticks(FIRST_PATIENCE_NS).min(self.timeout));
+        while !self.flight.given_up.is_empty() && !self.between.stopped() {
+            let now = self.clock.now();
+            // Once it answers, the rest follows.
+            let until = if self.answered { self.last_reply.plus(self.patience).min(most) } else { most };
+            if now >= until || self.receive(until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
+                break;
+            }
+            self.looked(self.clock.now());
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Due times, written out between blocks so that inside one nothing is computed.
+//!
+//! ```text
+//!   due       │   │   │   │   │   │ ╎ ╎ │   │        ╎: due while the instrument folded samples or met the other core
+//!   time   ───┴─block 1───┴───┴───┴─░░░─┴─block 2──  ░: the instrument's own work; the due times after it move by the part of it
+//!                                                       that a request would have waited for, and by nothing else
+//! ```
+
+use hairpin_sys::clock::{Clock, Ticks};
+
+use crate::drive::BLOCK_TRANSACTIONS;
+use crate::schedule::{Schedule, Source};
+
+/// The next request of a timetable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// When it is due; [`Ticks::NEVER`] if no further request is due before the end.
+    pub at: Ticks,
+    /// Payload in bytes.
+    pub size: u32,
+}
+
+/// Requests and when each is due. None is dropped or forgiven: a request that cannot be sent when it is due keeps its due time.
+#[derive(Debug)]
+pub struct Timetable {
+    schedule: Schedule,
+    source: Source,
+    ticks_per_ns: f64,
+    /// The next requests, enough for a block.
+    upcoming: Vec<Upcoming>,
+    next: usize,
+    /// When the schedule's time was zero.
+    origin: Ticks,
+    /// Requests due from here on are not sent.
+    end: Ticks,
+    moved: u64,
+    sleeps: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Upcoming {
+    /// Ticks since the origin.
+    after: u64,
+    size: u32,
+}
+
+impl Timetable {
+    /// `sleeps`: the thread gives up its core while it waits. Until measuring begins requests are due at the schedule's mean rate.
+    pub fn new<C: Clock>(clock: &C, schedule: Schedule, sleeps: bool) -> Timetable {
+        let source = schedule.warm_up();
+        let mut table = Timetable {
+            schedule,
+            source,
+            ticks_per_ns: clock.rate(),
+            // Written once here, so that no page fault happens inside a block.
+            upcoming: vec![Upcoming { after: 0, size: 0 }; BLOCK_TRANSACTIONS],
+            next: 0,
+            origin: clock.now(),
+            end: Ticks::NEVER,
+            moved: 0,
+            sleeps,
+        };
+        table.upcoming.clear();
+        table.fill();
+        table.origin = clock.now();
+        table
+    }
+
+    /// Goes back to the first request of the schedule. Before [`begin`](Timetable::begin), because it takes time.
+    pub(crate) fn rewind(&mut self) {
+        self.source = self.schedule.source();
+        self.upcoming.clear();
+        self.next = 0;
+        self.fill();
+    }
+
+    /// Measuring begins at `origin`; requests due at `end` and later are not sent.
+    pub(crate) fn begin(&mut self, origin: Ticks, end: Ticks) {
+        (self.origin, self.end, self.moved) = (origin, end, 0);
+    }
+
+    /// Writes out the next due times.
+    pub(crate) fn fill(&mut self) {
+        self.upcoming.drain(..self.next);
+        self.next = 0;
+        while self.upcoming.len() < BLOCK_TRANSACTIONS {
+            let Some(one) = self.take() else { break };
+            self.upcoming.push(one);
+        }
+    }
+
+    fn take(&mut self) -> Option<Upcoming> {
+        let (after_ns, size) = self.source.next()?;
+        Some(Upcoming { after: (after_ns * self.ticks_per_ns).round() as u64, size })
+    }
+
+    /// The instrument did work of its own from `since` until `now`. A request that became due meanwhile is due now, and those behind it are as much later; one
+    /// that was late already stays as late as it was; one that is due later keeps its due time.
+    pub(crate) fn resume(&mut self, since: Ticks, now: Ticks) {
+        let due = self.next().at;
+        if due < now {
+            let moved = now.since(due.max(since));
+            self.origin = self.origin.plus(moved);
+            self.moved += moved;
+        }
+    }
+
+    /// The next request, sent or not.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> Due {
+        match self.upcoming.get(self.next) {
+            Some(next) if self.origin.plus(next.after) < self.end => Due { at: self.origin.plus(next.after), size: next.size },
+            _ => Due { at: Ticks::NEVER, size: 0 },
+        }
+    }
+
+    /// The next request has been sent.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    /// Takes the next request that was due before `now` and not sent: its due time.
+    pub(crate) fn unsent(&mut self, now: Ticks) -> Option<Ticks> {
+        if self.next == self.upcoming.len() {
+            self.fill();
+        }
+        let due = self.next().at;
+        (due < now).then(|| {
+            self.next += 1;
+            due
+        })
+    }
+
+    /// Whether every request of a schedule that ends has been sent.
+    pub(crate) fn is_over(&self) -> bool {
+        self.next == self.upcoming.len() && self.source.is_over()
+    }
+
+    /// How many requests would have been due while the instrument did work of its own, at the schedule's mean rate.
+    pub(crate) fn left_out(&self) -> u64 {
+        (self.moved as f64 / self.ticks_per_ns / self.mean_interval_ns()).round() as u64
+    }
+
+    /// The mean time between two requests in ns.
+    pub(crate) fn mean_interval_ns(&self) -> f64 {
+        self.schedule.mean_interval_ns()
+    }
+
+    /// Whether the thread gives up its core while it waits.
+    pub(crate) fn sleeps(&self) -> bool {
+        self.sleeps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_sys::clock::FakeClock;
+
+    fn every_us() -> Timetable {
+        let mut table = Timetable::new(&FakeClock::default(), Schedule::fixed(1e6, 64), false);
+        table.rewind();
+        table.begin(Ticks(0), Ticks(1_000_000_000));
+        table
+    }
+
+    #[test]
+    fn due_times_are_those_of_the_schedule_whenever_requests_are_sent() {
+        let mut table = every_us();
+        for n in 1..=5 {
+            assert_eq!(table.next(), Due { at: Ticks(1_000 * n), size: 64 });
+            table.advance();
+        }
+    }
+
+    #[test]
+    fn own_work_moves_what_became_due_in_it_and_forgives_no_lateness() {
+        let mut table = every_us();
+        // Work between two due times moves nothing.
+        table.resume(Ticks(200), Ticks(900));
+        assert_eq!((table.next().at, table.left_out()), (Ticks(1_000), 0));
+        // Work over a due time: that request is due at its end.
+        table.resume(Ticks(200), Ticks(3_000));
+        assert_eq!((table.next().at, table.left_out()), (Ticks(3_000), 2));
+        // A request that was 7 us late when the work began is 7 us late when it ends.
+        table.resume(Ticks(10_000), Ticks(15_000));
+        assert_eq!((table.next().at, table.left_out()), (Ticks(8_000), 7));
+    }
+
+    #[test]
+    fn nothing_is_due_at_the_end_or_later() {
+        let mut table = every_us();
+        table.begin(Ticks(0), Ticks(2_000));
+        table.advance();
+        assert_eq!(table.next().at, Ticks::NEVER);
+        assert!(!table.is_over(), "the schedule itself goes on");
+    }
+
+    #[test]
+    fn every_unsent_request_is_told_with_its_due_time_however_many() {
+        let mut table = every_us();
+        table.advance();
+        let unsent: Vec<u64> = std::iter::from_fn(|| table.unsent(Ticks(200_000_000))).map(|due| due.0).collect();
+        assert_eq!((unsent.len(), unsent[0], unsent[unsent.len() - 1]), (199_998, 2_000, 199_999_000));
+    }
+}
