@@ -38,9 +38,15 @@ export function unbroken(text: string): (Node | string)[] {
   return parts;
 }
 
+/** A text as one child, since its parts would be things of their own where children stand side by side. */
+function together(text: string): Node | string {
+  const parts = unbroken(text);
+  return parts.every((part) => typeof part === "string") ? text : fill(document.createElement("span"), {}, parts);
+}
+
 /** An HTML element; an attribute whose value is a function is a listener. */
 export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
-  const whole: Child[] = PLAIN.has(tag) ? children : children.flatMap((child): Child[] => (typeof child === "string" ? unbroken(child) : [child]));
+  const whole = PLAIN.has(tag) ? children : children.map((child) => (typeof child === "string" ? together(child) : child));
   return fill(document.createElement(tag), attributes, whole);
 }
 

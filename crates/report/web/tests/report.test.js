@@ -469,6 +469,8 @@ browser("no line ends within a flag or between a figure and its unit, and the te
   const heights = await page.locator(".whole").evaluateAll((all) => all.map((each) => each.getClientRects().length));
   assert.ok(heights.length > 20 && heights.every((lines) => lines <= 1), `${heights}`);
   assert.ok((await page.locator("pre code .whole").count()) > 2, "the flags of a command, too");
+  const entry = page.locator(".legend .entry", { hasText: "dashes by payload" });
+  assert.equal(await entry.first().evaluate((each) => each.childNodes.length), 1, "side by side its parts would be apart");
   await close();
 });
 
