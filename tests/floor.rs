@@ -70,7 +70,10 @@ fn the_published_reads_over_pcie() {
     }
     let table = home.json("floor pcie --published");
     assert_eq!((table["schema"].as_str(), table["origin"].as_str()), (Some("hairpin.floor-pcie-published/1"), Some("published")));
-    assert_eq!(table["published"]["rows"][2], serde_json::json!({"cpu": "writes the line", "mean": 756.0, "stddev": 8.59, "min": 736.0, "max": 772.0}));
+    assert_eq!(
+        table["published"]["rows"][2],
+        serde_json::json!({"cpu": "writes the line", "mean": 756.0, "stddev": 8.59, "min": 736.0, "max": 772.0})
+    );
     home.hairpin("floor pcie --published --device 0000:00:00.0 --bar 0 --offset 0").fails(2, &["cannot be used with"]);
 }
 

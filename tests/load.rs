@@ -131,7 +131,11 @@ fn measured_again() {
     let hopeless: Vec<(f64, u64)> = measured.into_iter().filter(|(per_s, _)| *per_s > 200.0).collect();
     assert_eq!(hopeless, [(9e6, 0), (9e6, 1), (1e7, 0)], "{load:#}");
     let knee = &rows(&load)[0]["knee"];
-    assert_eq!((&knee["beyond_per_s"], &knee["why"], &knee["unclear"]), (&9e6.into(), &"achieved".into(), &Value::Null), "{knee:#}");
+    assert_eq!(
+        (&knee["beyond_per_s"], &knee["why"], &knee["unclear"]),
+        (&9e6.into(), &"achieved".into(), &Value::Null),
+        "{knee:#}"
+    );
 }
 
 /// The worker that runs on this CPU alone, once there is one.

@@ -62,7 +62,15 @@ pub(crate) fn text(lines: &[Line], trades: &[&Run], seconds: f64) -> Result<Stri
          share that this mean leaves out): within {BOUND} % of the published mean. The plain mean is not judged; it is\n\
          beyond {BOUND} % in {beyond} of {} rows.\n\n\
          {:>6} {:>9} {:>7} {:>8} {:>8} {:>15} {:>8} {:>8}\n",
-        lines.len(), "size", "published", "p50", "error", "mean", "without stalled", "error", "stalled"
+        lines.len(),
+        "size",
+        "published",
+        "p50",
+        "error",
+        "mean",
+        "without stalled",
+        "error",
+        "stalled"
     );
     for line in lines {
         let us = |ns: f64| ns / 1e3;

@@ -14,7 +14,10 @@ use std::sync::atomic::{Ordering, fence};
 use hairpin_iopath::measure::AnyClock;
 use hairpin_model::published::{PcieRead, Summary, published};
 use hairpin_record::histogram::Times;
-use hairpin_record::pcie::{Device, Implementation, PRIMITIVES_SCHEMA, PUBLISHED_SCHEMA, Primitives, Probe, Published, PublishedRead, PublishedTable, Reads, SCHEMA, Stalls, Step};
+use hairpin_record::pcie::{
+    Device, Implementation, PRIMITIVES_SCHEMA, PUBLISHED_SCHEMA, Primitives, Probe, Published, PublishedRead, PublishedTable,
+    Reads, SCHEMA, Stalls, Step,
+};
 use hairpin_record::run::Origin;
 use hairpin_sys::bar::{Bar, CoherentBar, LINE, MapError, MappedBar};
 use hairpin_sys::clock::{Clock, settle};

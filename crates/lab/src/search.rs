@@ -68,11 +68,7 @@ pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result
     Ok(())
 }
 
-fn offer<E>(
-    found: &mut Found,
-    trial: &mut impl FnMut(Option<f64>) -> Result<Trial, E>,
-    asked: Option<f64>,
-) -> Result<Trial, E> {
+fn offer<E>(found: &mut Found, trial: &mut impl FnMut(Option<f64>) -> Result<Trial, E>, asked: Option<f64>) -> Result<Trial, E> {
     let trial = trial(asked)?;
     found.steps.push(Step { asked_per_s: asked, offered_per_s: trial.offered_per_s, lost: trial.lost });
     Ok(trial)
@@ -174,7 +170,8 @@ mod tests {
             sum += found.lossless.map_or(0.0, |best| best.offered_per_s) / f64::from(searches as u32);
         }
         let bias = sum / carries - 1.0;
-        assert!(bias.abs() <= RESOLUTION, "{:.2} % off on average", 100.0 * bias);
+        // What is found is the lower of two bounds, so it may lie below by as much as they are apart, and on average never above.
+        assert!((-RESOLUTION..=0.0).contains(&bias), "{:.2} % off on average", 100.0 * bias);
     }
 
     #[test]

@@ -170,12 +170,7 @@ impl TryFrom<Raw> for NicFile {
             (designs, Some(table)) if designs.is_empty() => Body::Table(table),
             _ => return Err("a NIC has either [[design]]s or one [table]".into()),
         };
-        let bound = |raw: RawBound| Bound {
-            what: raw.what.0,
-            at_most: raw.at_most_ns.0,
-            class: raw.class,
-            source: raw.source.0,
-        };
+        let bound = |raw: RawBound| Bound { what: raw.what.0, at_most: raw.at_most_ns.0, class: raw.class, source: raw.source.0 };
         let bounds: Vec<Bound> = raw.bound.into_iter().map(bound).collect();
         let notes = raw.notes.into_iter().map(|Text(note)| note).chain(bounds.iter().map(Bound::to_string)).collect();
         Ok(NicFile { name: raw.name.0, about: raw.about.0, notes, bounds, body })

@@ -17,8 +17,7 @@ use hairpin_units::Picos;
 use crate::published::published;
 
 /// Where the arithmetic comes from, and what in it is supposed.
-pub const SOURCE: &str =
-    "PCI Express Base Specification; headers of 12 and 16 bytes are inferred from a published breakdown, packets of at most 256 bytes of data are assumed";
+pub const SOURCE: &str = "PCI Express Base Specification; headers of 12 and 16 bytes are inferred from a published breakdown, packets of at most 256 bytes of data are assumed";
 /// Data bytes of one packet.
 const MAX_PAYLOAD: u64 = 256;
 /// Start, sequence number and end up to Gen2; the start token, which holds the sequence number, from Gen3 on.

@@ -209,7 +209,10 @@ fn what_a_link_holds_under_way_is_its_rate_times_its_round_trip() {
 fn the_worst_case_of_receiving_is_a_figure_with_its_source() {
     let sniffer = files().iter().find(|file| file.name() == "sniffer10g").unwrap();
     let [bound] = sniffer.bounds() else { panic!("one: {:?}", sniffer.bounds()) };
-    assert_eq!((bound.what.as_str(), bound.at_most, bound.class), ("receiving 1500 bytes", Picos::from_ns(4000), Class::Published));
+    assert_eq!(
+        (bound.what.as_str(), bound.at_most, bound.class),
+        ("receiving 1500 bytes", Picos::from_ns(4000), Class::Published)
+    );
     let told = at("sniffer10g", 64, &Link::default()).notes;
     assert!(told.iter().any(|note| note.starts_with("receiving 1500 bytes takes at most 4000 ns (published: ")), "{told:?}");
     // It is half of nothing: every published half round trip is longer, and holds it.

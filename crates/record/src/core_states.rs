@@ -93,9 +93,13 @@ impl Apart {
                 format!("cores far apart: {low} to {high} ns a cache line; not ranked with the rows measured near ({others})")
             }
             State::One(_) => {
-                format!("cores near each other: {low} to {high} ns a cache line; not ranked with the rows measured far apart ({others})")
+                format!(
+                    "cores near each other: {low} to {high} ns a cache line; not ranked with the rows measured far apart ({others})"
+                )
             }
-            _ => format!("cores near and far apart in turn: {low} to {high} ns a cache line; not ranked with the rows of one state ({others})"),
+            _ => format!(
+                "cores near and far apart in turn: {low} to {high} ns a cache line; not ranked with the rows of one state ({others})"
+            ),
         }
     }
 }

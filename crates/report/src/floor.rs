@@ -164,7 +164,11 @@ fn window(floor: &Floor, window: &Window) -> String {
     };
     let rtt = if window.declared { "the declared RTT of" } else { "the RTT above," };
     let rate = BitRate(floor.rate_bit_per_s);
-    format!("{bytes} bytes at least: {rate} times {rtt} {} ns ({}); a smaller one leaves the link idle", figure(window.rtt), window.class)
+    format!(
+        "{bytes} bytes at least: {rate} times {rtt} {} ns ({}); a smaller one leaves the link idle",
+        figure(window.rtt),
+        window.class
+    )
 }
 
 /// `pcie write, 484 ns, published: what happens. Source: who says so.`

@@ -264,10 +264,7 @@ fn unclear(curve: &LoadCurve, knee: &Knee, quantile: &str, why: &str) -> String 
 fn sections(load: &Load) -> Vec<Section> {
     let pairs: Vec<(&LoadCurve, &LoadRow)> =
         load.results.iter().flat_map(|curve| curve.rates.iter().map(move |row| (curve, row))).collect();
-    let names: Vec<Name> = pairs
-        .iter()
-        .map(|(curve, row)| Name { base: short(&curve.path), size: per_s(row) })
-        .collect();
+    let names: Vec<Name> = pairs.iter().map(|(curve, row)| Name { base: short(&curve.path), size: per_s(row) }).collect();
     let rows: Vec<&LoadRow> = pairs.iter().map(|(_, row)| *row).collect();
     let curves: Vec<&LoadCurve> = load.results.iter().collect();
     let of_curve = |curve: &&LoadCurve| Name {

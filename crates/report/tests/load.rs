@@ -144,7 +144,8 @@ fn a_knee_that_stalls_hide_and_a_rate_measured_again() {
         let knee = knee(keeps_up, beyond, "achieved").map(|knee| Knee { unclear: Some("stalls".into()), ..knee });
         curve("udp:spin/udp:spin", rates.clone(), knee)
     };
-    let load = record(vec![unclear(Some(20_000.0), Some(60_000.0)), unclear(Some(20_000.0), None), unclear(None, Some(60_000.0))]);
+    let load =
+        record(vec![unclear(Some(20_000.0), Some(60_000.0)), unclear(Some(20_000.0), None), unclear(None, Some(60_000.0))]);
     assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
     assert_snapshot!(hairpin_report::load_csv(&record(vec![unclear(Some(20_000.0), Some(60_000.0))])));
 }

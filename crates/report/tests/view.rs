@@ -230,7 +230,10 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     let apart: Vec<bool> = view.rows.iter().map(|row| row.apart.is_some()).collect();
     assert_eq!(apart, [false, false, false, true, true, true, false, false, false]);
     let far = view.rows[4].apart.as_deref().unwrap();
-    assert!(far.starts_with("cores far apart: 394 to 454 ns a cache line; not ranked with the rows measured near (54 to "), "{far}");
+    assert!(
+        far.starts_with("cores far apart: 394 to 454 ns a cache line; not ranked with the rows measured near (54 to "),
+        "{far}"
+    );
     assert!(view.rows[3].apart.as_deref().unwrap().starts_with("cores near and far apart in turn: 54 to 443 ns"));
     let warned = |row: &hairpin_report::view::Row| row.warnings.iter().any(|warning| warning.code == "cores-apart");
     assert_eq!(view.rows.iter().map(warned).collect::<Vec<_>>(), apart);
@@ -250,7 +253,12 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     for text in [hairpin_report::table(run, &options), hairpin_report::markdown(run, &options).replace('\\', "")] {
         assert!(text.contains("udp:spin *") && !text.contains("tcp:spin *") && !text.contains("xdp:spin *"), "{text}");
         assert!(text.contains("* Not to be ranked with the other rows"), "{text}");
-        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains("udp:spin (256 B, 1024 B): cores far apart: 393 to 462 ns"));
+        assert!(
+            text.split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .contains("udp:spin (256 B, 1024 B): cores far apart: 393 to 462 ns")
+        );
     }
     let text = hairpin_report::demo(std::slice::from_ref(&**run), &options);
     assert!(text.contains("udp:spin *") && text.contains("cores-apart in 3 of 9 rows"), "{text}");

@@ -268,7 +268,10 @@ mod tests {
         let rows = DISTURBED.map(|(per_s, answered, p50, p99, share)| disturbed(per_s, answered, p50, p99, share));
         let knee = find(&rows).unwrap();
         assert_eq!(knee.unclear.as_deref(), Some("stalls"));
-        assert_eq!((knee.keeps_up_per_s, knee.beyond_per_s, knee.why.as_deref()), (Some(28_500.0), Some(228_000.0), Some("achieved")));
+        assert_eq!(
+            (knee.keeps_up_per_s, knee.beyond_per_s, knee.why.as_deref()),
+            (Some(28_500.0), Some(228_000.0), Some("achieved"))
+        );
         // Measured again, the rate that was not answered in full keeps up, and so does the next: what is beyond is further up.
         let again = |row: &LoadRow| LoadRow { repeat: 1, transactions: row.due, ..row.clone() };
         let mut rows = rows.to_vec();
@@ -285,7 +288,10 @@ mod tests {
         rows.push(LoadRow { repeat: 1, ..rows[7].clone() });
         let knee = find(&rows).unwrap();
         assert_eq!(knee.unclear.as_deref(), Some("stalls"));
-        assert_eq!((knee.keeps_up_per_s, knee.beyond_per_s, knee.why.as_deref()), (Some(28_500.0), Some(228_000.0), Some("achieved")));
+        assert_eq!(
+            (knee.keeps_up_per_s, knee.beyond_per_s, knee.why.as_deref()),
+            (Some(28_500.0), Some(228_000.0), Some("achieved"))
+        );
     }
 
     #[test]

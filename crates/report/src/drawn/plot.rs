@@ -427,7 +427,11 @@ mod tests {
         let figures = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
         let line = " us ( to ) +  ns/B ( to )";
         assert_eq!(figures(&fit_words(&fit)), format!("{line} up to  B; {line} from  B"));
-        assert!(fit_words(&fit).starts_with("4.000 us (3.") && fit_words(&fit).contains(" + 1.600 ns/B (1."), "{}", fit_words(&fit));
+        assert!(
+            fit_words(&fit).starts_with("4.000 us (3.") && fit_words(&fit).contains(" + 1.600 ns/B (1."),
+            "{}",
+            fit_words(&fit)
+        );
         let pieces = fit_pieces(&fit);
         assert_eq!(pieces.len(), 2);
         for (bytes, ns) in pieces.concat() {
