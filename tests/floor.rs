@@ -47,6 +47,37 @@ fn the_published_pingpong_table() {
 }
 
 #[test]
+fn the_least_tcp_window() {
+    let home = Home::new();
+    let text = home.hairpin("floor --nic sun-fire-6800 --size 4 --window");
+    text.fails(0, &[]);
+    assert!(text.out.contains("TCP window    17914 bytes at least: 1Gbit/s times the RTT above"), "{}", text.out);
+    let given = home.json("floor --rate 1G --window=1ms");
+    assert_eq!((given["window"]["low_bytes"].as_u64(), given["window"]["declared"].as_bool()), (Some(125_000), Some(true)));
+    assert!(home.json("floor --rate 1G")["window"].is_null());
+    home.hairpin("floor --rate 1G --frame 60,64 --window").fails(2, &["--window takes one size"]);
+    home.hairpin("floor --nic niq --compare dma --window").fails(2, &["--window"]);
+}
+
+#[test]
+fn the_published_reads_over_pcie() {
+    let home = Home::new();
+    let text = home.hairpin("floor pcie --published");
+    text.fails(0, &[]);
+    assert!(text.out.contains("nothing was measured here") && text.out.contains("initiator inferred"), "{}", text.out);
+    for row in ["768    1.90  764  776", "768    2.02  764  784", "756    8.59  736  772"] {
+        assert!(text.out.contains(row), "{row}:\n{}", text.out);
+    }
+    let table = home.json("floor pcie --published");
+    assert_eq!((table["schema"].as_str(), table["origin"].as_str()), (Some("hairpin.floor-pcie-published/1"), Some("published")));
+    assert_eq!(
+        table["published"]["rows"][2],
+        serde_json::json!({"cpu": "writes the line", "mean": 756.0, "stddev": 8.59, "min": 736.0, "max": 772.0})
+    );
+    home.hairpin("floor pcie --published --device 0000:00:00.0 --bar 0 --offset 0").fails(2, &["cannot be used with"]);
+}
+
+#[test]
 fn several_sizes_are_a_table() {
     let home = Home::new();
     let sizes = home.json("floor --nic niq --frame 60,64,1514");
@@ -113,7 +144,7 @@ fn a_measurement_stands_beside_its_floor() {
     let floor = &run["results"][0]["floor"];
     assert_eq!((floor["total_ns"].as_f64(), floor["rtt"]["ns"].as_f64()), (Some(1989.0), Some(3978.0)));
     let text = home.hairpin(&format!("{quick} --size 18 --nic niq"));
-    assert!(text.out.contains("floor 3978 ns (niq, 10Gbit/s, twinax:3m)"), "{}", text.out);
+    assert!(text.out.contains("floor 3.978 us (niq, 10Gbit/s, twinax:3m)"), "{}", text.out);
     // Not declared: nothing in the record. Declared and not known: said.
     assert_eq!(home.json(quick)["results"][0]["floor"], Value::Null);
     let unknown = home.json(&format!("{quick} --floor"));

@@ -1,4 +1,4 @@
-//! `make bench-niq`, the part over `hairpin ping`: a published table in real time, and polling against interrupts.
+//! `make bench-niq`, the part over `hairpin ping`: the timing accuracy of the emulated device, and polling against interrupts.
 //!
 //! ```text
 //!   what-if   niq:spin --nic sniffer10g, 1 to 2,048 bytes    p50/2 and mean/2 within 1 % of the published mean

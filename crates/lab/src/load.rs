@@ -3,6 +3,7 @@
 //! ```text
 //!   per path and size:   closed loop, where no rates are given ──▶ what the path can do
 //!                        10 %, 20 % … 110 % of it, or the rates given, a row each ──▶ knee
+//!                        a rate that fails is measured again, twice at most, up to the first that fails each time
 //!   --bulk tcp:N         two more workers fill the link during every row
 //! ```
 
@@ -155,20 +156,26 @@ impl Offering<'_> {
                 TENTHS.map(|tenths| three_digits(saturation * f64::from(tenths) / 10.0)).collect()
             }
         };
+        let several = rates.len() > 1;
         for per_s in rates {
-            let open = job.open.clone().map(|open| OpenLoop { per_s, ..open });
-            self.watcher.begins(job, Some(per_s));
-            let (measured, bulk) = self.row(&Job { open, ..job.clone() })?;
-            load.interrupted |= measured.interrupted;
-            load.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
-            let (row, open) = self.join(job, load, measured);
-            curve.origin = row.origin;
-            let known = |granted: &&Granted| !curve.granted.contains(granted);
-            let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
-            curve.granted.extend(new);
-            curve.rates.push(offered(job, per_s, row, open, bulk));
-            if load.interrupted || load.error.is_some() {
-                break;
+            for repeat in 0.. {
+                let open = job.open.clone().map(|open| OpenLoop { per_s, ..open });
+                self.watcher.begins(job, Some(per_s));
+                let (measured, bulk) = self.row(&Job { open, ..job.clone() })?;
+                load.interrupted |= measured.interrupted;
+                load.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
+                let (row, open) = self.join(job, load, measured);
+                curve.origin = row.origin;
+                let known = |granted: &&Granted| !curve.granted.contains(granted);
+                let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
+                curve.granted.extend(new);
+                curve.rates.push(LoadRow { repeat, ..offered(job, per_s, row, open, bulk) });
+                if load.interrupted || load.error.is_some() {
+                    return Ok(());
+                }
+                if !(several && knee::again(&curve.rates)) {
+                    break;
+                }
             }
         }
         Ok(())
@@ -275,6 +282,7 @@ fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFa
         bulk,
         cpu: row.cpu,
         warnings: row.warnings,
+        repeat: 0,
     }
 }
 

@@ -15,7 +15,8 @@ use hairpin_iopath::measure::AnyClock;
 use hairpin_model::published::{PcieRead, Summary, published};
 use hairpin_record::histogram::Times;
 use hairpin_record::pcie::{
-    Device, Implementation, PRIMITIVES_SCHEMA, Primitives, Probe, Published, PublishedRead, Reads, SCHEMA, Stalls, Step,
+    Device, Implementation, PRIMITIVES_SCHEMA, PUBLISHED_SCHEMA, Primitives, Probe, Published, PublishedRead, PublishedTable,
+    Reads, SCHEMA, Stalls, Step,
 };
 use hairpin_record::run::Origin;
 use hairpin_sys::bar::{Bar, CoherentBar, LINE, MapError, MappedBar};
@@ -95,6 +96,16 @@ pub fn probe(host: &dyn Host, ask: Ask, word: &Word) -> Probe {
         bar_bytes: word.bar_bytes,
         offset: ask.offset,
         reads,
+        published: reference(&published().pcie_read_4b),
+    }
+}
+
+/// The published table: nothing is measured.
+pub fn published_table() -> PublishedTable {
+    PublishedTable {
+        schema: PUBLISHED_SCHEMA.into(),
+        tool: TOOL.into(),
+        origin: Origin::Published,
         published: reference(&published().pcie_read_4b),
     }
 }

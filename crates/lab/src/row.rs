@@ -16,7 +16,7 @@ const FOREIGN_SHARE: f64 = 0.02;
 /// Involuntary switches per second that are worth a warning; a handful happens on any host.
 const SWITCHES_PER_S: f64 = 5.0;
 /// Two distances between the cores are two states if one is so many times the other.
-pub(crate) const STATES_APART: f64 = 1.6;
+pub(crate) const STATES_APART: f64 = hairpin_record::core_states::APART;
 
 /// What is known about a run besides its rows.
 #[derive(Clone, Copy, Debug)]

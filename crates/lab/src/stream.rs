@@ -218,6 +218,7 @@ impl<'a> Stage<'a> {
             frame_bytes: sends.then_some(ask.bytes),
             queues: plan.queues,
             lossless: found.lossless,
+            loses_per_s: found.loses_per_s,
             offered,
             search: found.steps,
             client: self.rings.client.take(),

@@ -24,12 +24,13 @@ pub fn of_run(run: &Run, name: &str, rate: Option<BitRate>) -> FitReport {
 }
 
 fn path(path: &str, rows: &[Row]) -> PathFit {
-    let (points, fitted) = of_rows(rows.iter().filter(|row| row.path == path));
+    let found = of_rows(rows.iter().filter(|row| row.path == path));
     PathFit {
         path: path.into(),
-        fit: fitted.ok(),
-        why: fitted.err().map(|error| error.to_string()),
-        points: points.into_iter().map(|(bytes, ns)| [bytes, ns]).collect(),
+        fit: found.fit.ok(),
+        why: found.fit.err().map(|error| error.to_string()),
+        points: found.points.into_iter().map(|(bytes, ns)| [bytes, ns]).collect(),
+        apart: found.apart,
     }
 }
 

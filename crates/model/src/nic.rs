@@ -193,7 +193,7 @@ pub fn built_in() -> Vec<&'static dyn NicModel> {
 }
 
 /// The files in `data/nic/`.
-pub(crate) fn files() -> &'static [NicFile] {
+pub fn files() -> &'static [NicFile] {
     static FILES: LazyLock<Vec<NicFile>> = LazyLock::new(|| {
         let texts = [
             include_str!("../data/nic/niq.toml"),

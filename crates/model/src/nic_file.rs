@@ -100,7 +100,28 @@ pub struct NicFile {
     name: String,
     about: String,
     notes: Vec<String>,
+    bounds: Vec<Bound>,
     body: Body,
+}
+
+/// A published bound on a part of the way that no stage holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// What does not take longer, such as `receiving 1500 bytes`.
+    pub what: String,
+    /// The longest that it takes.
+    pub at_most: Picos,
+    /// How the figure came to be.
+    pub class: Class,
+    /// Where it comes from.
+    pub source: String,
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Bound { what, at_most, class, source } = self;
+        write!(f, "{what} takes at most {} ns ({class}: {source}); no stage here is that part alone", at_most.as_ns_f64())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -117,8 +138,19 @@ struct Raw {
     #[serde(default)]
     notes: Vec<Text>,
     #[serde(default)]
+    bound: Vec<RawBound>,
+    #[serde(default)]
     design: Vec<Design>,
     table: Option<Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBound {
+    what: Text,
+    at_most_ns: Ns,
+    class: Class,
+    source: Text,
 }
 
 impl TryFrom<Raw> for NicFile {
@@ -138,8 +170,10 @@ impl TryFrom<Raw> for NicFile {
             (designs, Some(table)) if designs.is_empty() => Body::Table(table),
             _ => return Err("a NIC has either [[design]]s or one [table]".into()),
         };
-        let notes = raw.notes.into_iter().map(|Text(note)| note).collect();
-        Ok(NicFile { name: raw.name.0, about: raw.about.0, notes, body })
+        let bound = |raw: RawBound| Bound { what: raw.what.0, at_most: raw.at_most_ns.0, class: raw.class, source: raw.source.0 };
+        let bounds: Vec<Bound> = raw.bound.into_iter().map(bound).collect();
+        let notes = raw.notes.into_iter().map(|Text(note)| note).chain(bounds.iter().map(Bound::to_string)).collect();
+        Ok(NicFile { name: raw.name.0, about: raw.about.0, notes, bounds, body })
     }
 }
 
@@ -315,6 +349,11 @@ impl<'de> Deserialize<'de> for OneStage {
 }
 
 impl NicFile {
+    /// Published bounds on parts of the way.
+    pub fn bounds(&self) -> &[Bound] {
+        &self.bounds
+    }
+
     /// The sizes of a table's rows; none of a design.
     pub fn table_sizes(&self) -> Vec<u64> {
         match &self.body {

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use hairpin_record::floor::Class;
 use serde::Deserialize;
 
 /// All of them.
@@ -94,7 +95,11 @@ pub struct Summary {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlp {
-    /// Who says so.
+    /// Derived: the source prints the figures, and that they are header sizes is inferred.
+    pub class: Class,
+    /// What they are taken for.
+    pub label: String,
+    /// Who prints the figures, and what they are taken for.
     pub source: String,
     /// Three doublewords: 32-bit addresses, and completions.
     pub tx_header_bytes: u64,

@@ -11,7 +11,7 @@
 //! ```
 //! `none` has no published stages, so the wire is added in full. What was not declared is not counted, and said in a note.
 
-use hairpin_record::floor::{Class, Counts, Floor, Part, SCHEMA, Span, Stage};
+use hairpin_record::floor::{Class, Counts, Floor, Part, SCHEMA, Span, Stage, Window};
 use hairpin_units::{BitRate, Picos};
 
 use hairpin_wire::framing::{ETHERNET_HEADER, INTERFRAME_GAP, IPV4_HEADER, MIN_FRAME_WITHOUT_FCS, UDP_HEADER};
@@ -160,7 +160,21 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
         stages,
         published: design.row.filter(|_| unchanged),
         notes,
+        window: None,
     })
+}
+
+/// The least TCP window that fills a floor's link: rate × RTT, the floor's own RTT or a declared one. Headers and gaps take a part of the rate, so as
+/// many bytes of payload are enough.
+pub fn window(floor: &Floor, declared: Option<Picos>) -> Window {
+    let rtt = declared.map_or(floor.rtt, Span::point);
+    // bit/s × ps / 8 / 10^12, rounded up.
+    let bytes = |time: Picos| {
+        let bits = u128::from(floor.rate_bit_per_s) * u128::try_from(time.0).unwrap_or(0);
+        u64::try_from(bits.div_ceil(8_000_000_000_000)).unwrap_or(u64::MAX)
+    };
+    let class = if declared.is_some() { Class::Assumed } else { Class::Derived };
+    Window { rtt, declared: declared.is_some(), low_bytes: bytes(rtt.low_ns), high_bytes: bytes(rtt.high_ns), class }
 }
 
 /// The floor of a request and a reply of other sizes: the stages are those of the request, the RTT is one way of each.

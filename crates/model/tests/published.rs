@@ -1,9 +1,9 @@
 //! Every published figure comes out of the model as its source prints it.
 
 use hairpin_model::compare::compare;
-use hairpin_model::nic::{NicModel, built_in, find};
+use hairpin_model::nic::{NicModel, built_in, files, find};
 use hairpin_model::nic_file::parse;
-use hairpin_model::waterfall::{Link, NoFloor, Size, floor, round_trip};
+use hairpin_model::waterfall::{Link, NoFloor, Size, floor, round_trip, window};
 use hairpin_record::floor::{Class, Counts, Floor, Span};
 use hairpin_units::{BitRate, Picos};
 use proptest::prelude::*;
@@ -178,10 +178,45 @@ fn transactions_per_second_and_round_trips_of_the_sun_fire() {
     let peak = at("sun-fire-6800", 4, &Link::default());
     assert_eq!((us(peak.rtt.ns.unwrap()), us(peak.total_ns.unwrap())), (143.3, 71.7));
     assert_eq!(peak.transactions_per_s.map(f64::round), [6978.0; 2]);
+    // Published without figures: the rates for 4, 40 and 100 bytes are very close.
+    for bytes in [40, 100] {
+        let near = at("sun-fire-6800", bytes, &Link::default());
+        assert_eq!((near.rtt, near.stages[0].class), (peak.rtt, Class::Assumed), "{bytes} bytes");
+        assert!(near.stages[0].source.contains("very close"), "{}", near.stages[0].source);
+    }
     let large = at("sun-fire-6800", 1460, &Link::default());
     assert_eq!((us(large.rtt.low_ns), us(large.rtt.high_ns), large.rtt.ns), (308.3, 321.6, None));
     assert_eq!(large.transactions_per_s.map(f64::round), [3109.0, 3244.0]);
     assert_eq!(large.total_ns, None);
+}
+
+#[test]
+fn what_a_link_holds_under_way_is_its_rate_times_its_round_trip() {
+    // 1 Gbit/s and the round trip of the peak, 143.3 us: 17.9 kB; at 1 ms 125 kB.
+    let peak = at("sun-fire-6800", 4, &Link::default());
+    let found = window(&peak, None);
+    assert_eq!((found.low_bytes, found.high_bytes, found.declared), (17_914, 17_914, false));
+    assert_eq!(found.rtt, peak.rtt);
+    let given = window(&peak, Some(Picos::from_ns(1_000_000)));
+    assert_eq!((given.low_bytes, given.high_bytes, given.class), (125_000, 125_000, Class::Assumed));
+    // An interval of round trips is one of windows: 10 Gbit/s and 134.4 ns to 5 us.
+    let dna = floor(nic("dna-82599"), None, &Link::default()).unwrap();
+    let found = window(&dna, None);
+    assert_eq!((found.low_bytes, found.high_bytes, found.class), (168, 6_250, Class::Derived));
+}
+
+#[test]
+fn the_worst_case_of_receiving_is_a_figure_with_its_source() {
+    let sniffer = files().iter().find(|file| file.name() == "sniffer10g").unwrap();
+    let [bound] = sniffer.bounds() else { panic!("one: {:?}", sniffer.bounds()) };
+    assert_eq!(
+        (bound.what.as_str(), bound.at_most, bound.class),
+        ("receiving 1500 bytes", Picos::from_ns(4000), Class::Published)
+    );
+    let told = at("sniffer10g", 64, &Link::default()).notes;
+    assert!(told.iter().any(|note| note.starts_with("receiving 1500 bytes takes at most 4000 ns (published: ")), "{told:?}");
+    // It is half of nothing: every published half round trip is longer, and holds it.
+    assert!(at("sniffer10g", 1, &Link::default()).total_low_ns > bound.at_most);
 }
 
 #[test]

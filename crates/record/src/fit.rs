@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 use thiserror::Error;
 
+use crate::core_states::CoreStates;
 use crate::run::Row;
 use crate::statistics::t_quantile;
 
@@ -83,6 +84,16 @@ pub enum NoFit {
     /// A line with an interval needs more sizes.
     #[error("{0} sizes are too few for a line with an interval: measure at least 3 (--sizes 64..1024x2)")]
     TooFew(usize),
+    /// Rows of one core state do not do.
+    #[error(
+        "{apart} of {rows} rows were measured with the cores in another state, and the others are too few for a line: measure again where the cores stay put"
+    )]
+    States {
+        /// Rows of another state.
+        apart: usize,
+        /// All rows.
+        rows: usize,
+    },
     /// A time was zero, negative or not finite, or a size was.
     #[error("a time that is not above zero has no place on a line")]
     NoTime,
@@ -194,18 +205,33 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, NoFit> {
     })
 }
 
-/// Points and fit of rows of one path: RTT p50 over the mean of request and reply, in the order of bytes. A row with a pace idles between requests, so it
-/// measures something else than one that runs flat out, and is left out; so is one without a p50.
-///
-/// # Errors
-/// As [`fit`].
-pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>) -> (Vec<(f64, f64)>, Result<Fit, NoFit>) {
+/// What the rows of one path say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfRows {
+    /// What was fitted, in the order of bytes.
+    pub points: Vec<(f64, f64)>,
+    /// The fit, or why there is none.
+    pub fit: Result<Fit, NoFit>,
+    /// Rows left out since their cores were in another state than those of most rows.
+    pub apart: usize,
+}
+
+/// Points and fit of rows of one path: RTT p50 over the mean of request and reply. A row with a pace idles between requests, so it measures something else
+/// than one that runs flat out, and is left out; so is one without a p50, and one whose cores were in another state than those of most rows.
+pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>) -> OfRows {
     let bytes = |row: &Row| (row.request_bytes as f64 + row.reply_bytes as f64) / 2.0;
     let flat_out = rows.filter(|row| row.pace_per_s.is_none());
-    let mut points: Vec<(f64, f64)> = flat_out.filter_map(|row| row.rtt_ns.p50.map(|p50| (bytes(row), p50 as f64))).collect();
+    let rows: Vec<(&Row, u64)> = flat_out.filter_map(|row| Some((row, row.rtt_ns.p50?))).collect();
+    let states = CoreStates::of(rows.iter().map(|(row, _)| ((), *row)));
+    let of_one = rows.iter().enumerate().filter(|(at, _)| states.apart(*at).is_none()).map(|(_, row)| row);
+    let mut points: Vec<(f64, f64)> = of_one.map(|(row, p50)| (bytes(row), *p50 as f64)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let fitted = fit(&points);
-    (points, fitted)
+    let apart = rows.len() - points.len();
+    let fit = match fit(&points) {
+        Err(NoFit::TooFew(_)) if apart > 0 => Err(NoFit::States { apart, rows: rows.len() }),
+        fitted => fitted,
+    };
+    OfRows { points, fit, apart }
 }
 
 /// The F distribution's quantile `q`; without end where the distribution is not defined, so that no test passes.
@@ -334,5 +360,31 @@ mod tests {
         assert_eq!(fit(&[(1.0, f64::NAN), (2.0, 6.0), (3.0, 7.0)]), Err(NoFit::NoTime));
         assert!(NoFit::TooFew(2).to_string().contains("at least 3"));
         assert!(fit(&[(1.0, 5.0), (2.0, 6.0), (3.0, 7.0)]).unwrap().step.is_none());
+    }
+
+    #[test]
+    fn rows_of_two_core_states_are_on_no_line_together() {
+        let row = |bytes: u64, p50: u64, core: u64| Row {
+            request_bytes: bytes,
+            reply_bytes: bytes,
+            rtt_ns: crate::run::Quantiles { p50: Some(p50), ..Default::default() },
+            blocks: vec![crate::run::Block { core_rtt_ns: Some(core), ..Default::default() }; 20],
+            ..Row::default()
+        };
+        let near = [64, 256, 1024].map(|bytes| row(bytes, 5000 + bytes, 60));
+        let far = [512, 2048].map(|bytes| row(bytes, 9000 + bytes, 400));
+        let found = of_rows(near.iter().chain(&far));
+        assert_eq!((found.points.len(), found.apart), (3, 2));
+        near_one(found.fit.unwrap().line.ns_per_byte.value);
+        let found = of_rows(near[..2].iter().chain(&far[..1]));
+        assert_eq!(found.fit, Err(NoFit::States { apart: 1, rows: 3 }));
+        assert!(found.fit.unwrap_err().to_string().contains("1 of 3 rows"));
+        // Far apart throughout is one state.
+        let far = [64, 256, 1024].map(|bytes| row(bytes, 5000 + bytes, 400));
+        near_one(of_rows(far.iter()).fit.unwrap().line.ns_per_byte.value);
+    }
+
+    fn near_one(slope: f64) {
+        near(slope, 1.0, 1e-9);
     }
 }

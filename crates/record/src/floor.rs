@@ -175,6 +175,24 @@ pub struct Floor {
     pub published: Option<PublishedRow>,
     /// What is not known and so not counted, and what in the sources does not fit together.
     pub notes: Vec<String>,
+    /// The least TCP window that fills the link, where it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+/// Bandwidth-delay product: what is under way on a link that is never idle. A TCP window below it leaves the link idle for a part of every RTT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// The round trip: the floor's, or the declared one.
+    pub rtt: Span,
+    /// True if the round trip was declared, false if it is the floor's.
+    pub declared: bool,
+    /// rate × RTT in bytes, rounded up, at the lower end of the RTT.
+    pub low_bytes: u64,
+    /// The same at the upper end.
+    pub high_bytes: u64,
+    /// Always `derived`, or `assumed` where the RTT is declared.
+    pub class: Class,
 }
 
 impl Floor {
@@ -258,4 +276,7 @@ pub struct PathFit {
     pub why: Option<String>,
     /// What was fitted: bytes and ns, in the order of bytes.
     pub points: Vec<[f64; 2]>,
+    /// Rows left out since their cores were in another state than those of most rows.
+    #[serde(default)]
+    pub apart: usize,
 }

@@ -13,6 +13,7 @@ pub mod attached;
 pub mod bounce;
 pub mod check;
 pub mod compare;
+pub mod core_states;
 pub mod experiment;
 pub mod explain;
 pub mod fit;

@@ -78,7 +78,7 @@ pub struct LoadCurve {
 }
 
 /// Up to which rate a path keeps up. Going up from the lowest rate, a path keeps up as long as it answers `achieved_share` of what is due and the quantile
-/// of its RTT from due stays within `factor` times its least value so far.
+/// of its RTT from due stays within `factor` times its least value so far. A rate that does not is measured again, and is beyond only if it fails again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// The highest rate at which it keeps up; `null`: not even the lowest.
@@ -93,6 +93,10 @@ pub struct Knee {
     pub factor: f64,
     /// The share of the offered rate that must be achieved.
     pub achieved_share: f64,
+    /// `stalls`: where the knee lies between the two rates cannot be told, since the rates between them fail in no other way than stalls of the client's core
+    /// account for. `null`: it lies where the two rates say.
+    #[serde(default)]
+    pub unclear: Option<String>,
 }
 
 /// One rate offered for a while.
@@ -156,6 +160,9 @@ pub struct LoadRow {
     pub cpu: Cpu,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
+    /// 1, 2: the rate was measured again since it had failed before. 0: the first time.
+    #[serde(default)]
+    pub repeat: u32,
 }
 
 /// The distributions of a row.

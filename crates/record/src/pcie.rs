@@ -10,6 +10,22 @@ pub const SCHEMA: &str = "hairpin.floor-pcie/1";
 /// The name of the schema of [`Primitives`].
 pub const PRIMITIVES_SCHEMA: &str = "hairpin.floor-pcie-primitives/1";
 
+/// The name of the schema of [`PublishedTable`].
+pub const PUBLISHED_SCHEMA: &str = "hairpin.floor-pcie-published/1";
+
+/// The published table alone: nothing was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PublishedTable {
+    /// Always `hairpin.floor-pcie-published/1`.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// Always `published`.
+    pub origin: Origin,
+    /// The table.
+    pub published: Published,
+}
+
 /// How long this CPU takes to read 4 bytes of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {

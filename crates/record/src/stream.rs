@@ -72,6 +72,9 @@ pub struct StreamRow {
     pub queues: u32,
     /// The highest offered rate at which nothing was lost; `null` where none was found, or none was searched.
     pub lossless: Option<Trial>,
+    /// The least rate offered at which most trials lost frames: the rate without loss lies below it; `null` where none did, or none was searched.
+    #[serde(default)]
+    pub loses_per_s: Option<f64>,
     /// As fast as the sender can; or at `--pace`; or, where another host sends, at its rate.
     pub offered: Trial,
     /// Every trial of the search, in the order made.

@@ -13,7 +13,7 @@ use hairpin_record::explain::{self, Explain};
 use hairpin_record::floor::{self, Comparison, FitReport, Floor, Sizes};
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::{self, Load};
-use hairpin_record::pcie::{self, Primitives, Probe};
+use hairpin_record::pcie::{self, Primitives, Probe, PublishedTable};
 use hairpin_record::progress::{self, Progress};
 use hairpin_record::run::{self, Run};
 use hairpin_record::stream::{self, Stream};
@@ -39,6 +39,7 @@ fn published_schemas_are_those_of_the_code() {
     published::<FitReport>(floor::FIT_SCHEMA, "hairpin.floor-fit-1.json");
     published::<Probe>(pcie::SCHEMA, "hairpin.floor-pcie-1.json");
     published::<Primitives>(pcie::PRIMITIVES_SCHEMA, "hairpin.floor-pcie-primitives-1.json");
+    published::<PublishedTable>(pcie::PUBLISHED_SCHEMA, "hairpin.floor-pcie-published-1.json");
     published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
     published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
     published::<Compare>(compare::SCHEMA, "hairpin.compare-1.json");

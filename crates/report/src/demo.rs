@@ -1,11 +1,12 @@
 //! The demo's table, ordered by RTT p50 over every link, what it shows in three sentences, and what may be wrong with it.
 
+use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Row, Run};
 
 use crate::Options;
 use crate::figure::payload;
 use crate::label::{self, Name};
-use crate::notes::{Kind, Section, ending, lines};
+use crate::notes::{APART, Kind, Section, ending, hosts, lines};
 use crate::prose::{WIDTH, clean, wrap};
 use crate::sentences::{Entry, sentences};
 use crate::style::{HEADING, paint};
@@ -19,20 +20,24 @@ pub fn demo(runs: &[Run], options: &Options) -> String {
     rows.sort_by_key(|(_, row)| row.rtt_ns.p50.unwrap_or(u64::MAX));
     let links: Vec<&str> = rows.iter().map(|(run, _)| run.link.kind.as_str()).collect();
     let named: Vec<(Name, &Row)> = rows.iter().map(|(run, row)| (label::name(row, Some(&run.link.kind)), *row)).collect();
-    let entries: Vec<Entry<'_>> =
-        rows.iter().map(|(run, row)| Entry { row, link: &run.link.kind, client: &run.hosts.client }).collect();
+    let states = CoreStates::of(rows.iter().map(|(run, row)| (hosts(run), *row)));
+    let entries: Vec<Entry<'_>> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, (run, row))| Entry { row, link: &run.link.kind, client: &run.hosts.client, apart: states.apart(at) })
+        .collect();
 
     let mut text: Vec<String> = runs.iter().flat_map(|run| wrap("", &context(run), WIDTH)).collect();
     if !named.is_empty() {
         text.push(String::new());
         text.extend(wrap("", &sizes(&named), WIDTH));
     }
-    text.extend(results(&named, Some(&links), options));
+    text.extend(results(&named, Some(&links), &states, options));
     text.extend([String::new(), paint("What this shows", HEADING, options.colour)]);
     for (i, sentence) in sentences(&entries).iter().enumerate() {
         text.extend(wrap(&format!("{:>3}. ", i + 1), sentence, WIDTH));
     }
-    text.extend(lines(&warned(&named).into_iter().collect::<Vec<_>>(), options.colour));
+    text.extend(lines(&warned(&named, &states).into_iter().collect::<Vec<_>>(), options.colour));
     for run in runs {
         text.extend(lines(&ending(run).into_iter().collect::<Vec<_>>(), options.colour));
     }
@@ -40,7 +45,7 @@ pub fn demo(runs: &[Run], options: &Options) -> String {
 }
 
 /// Each kind of warning once: how many rows have it, and how the first of them puts it. The records hold them all.
-fn warned(rows: &[(Name, &Row)]) -> Option<Section> {
+fn warned(rows: &[(Name, &Row)], states: &CoreStates) -> Option<Section> {
     let mut kinds: Vec<(&str, usize, String)> = Vec::new();
     for (name, row) in rows {
         let mut seen: Vec<&str> = Vec::new();
@@ -54,6 +59,11 @@ fn warned(rows: &[(Name, &Row)]) -> Option<Section> {
                 None => kinds.push((&warning.code, 1, format!("{}: {}", name.base, clean(&warning.message)))),
             }
         }
+    }
+    let apart: Vec<(String, String)> =
+        rows.iter().enumerate().filter_map(|(at, (name, _))| Some((name.base.clone(), states.apart(at)?.words()))).collect();
+    if let Some((name, words)) = apart.first() {
+        kinds.insert(0, (APART, apart.len(), format!("{name}: {words}")));
     }
     let items: Vec<String> = kinds
         .into_iter()

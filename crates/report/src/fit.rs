@@ -59,6 +59,10 @@ fn fitted(path: &PathFit, fit: &Fit, rate: Option<u64>, options: &Options) -> Ve
         100.0 * fit.residual,
         path.points.len()
     ));
+    if path.apart > 0 {
+        let rows = if path.apart == 1 { "1 more row was".into() } else { format!("{} more rows were", path.apart) };
+        say(format!("{rows} measured with the cores in another state (core_rtt_ns), and left out."));
+    }
     lines
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_record::floor::{Class, Comparison, Counts, Floor, Sizes, Span, Stage};
+use hairpin_record::floor::{Class, Comparison, Counts, Floor, Sizes, Span, Stage, Window};
 use hairpin_record::run::Origin;
 use hairpin_units::{BitRate, Picos};
 
 use crate::Options;
-use crate::figure::ratio;
+use crate::figure::{ratio, us_signed};
 use crate::grid::{Column, Grid};
 use crate::pingpong::{Line, line};
 use crate::prose::{WIDTH, clean, width, wrap};
@@ -37,7 +37,7 @@ pub(crate) fn gap(p50: Option<u64>, origin: Origin, floor: &Floor) -> String {
     let link = [Some(BitRate(floor.rate_bit_per_s).to_string()), floor.cable.as_deref().map(clean)];
     let declared = format!("{}, {}", clean(&floor.nic), link.into_iter().flatten().collect::<Vec<_>>().join(", "));
     let Some(p50) = p50 else {
-        return format!("floor {} ns ({declared}); there is no RTT p50 to hold against it", figure(floor.rtt));
+        return format!("floor {} ({declared}); there is no RTT p50 to hold against it", scaled(floor.rtt));
     };
     // A record from elsewhere may claim any time.
     let rtt = Span::point(Picos::from_ns(p50.min(Picos::MAX.0 as u64 / 1000) as i64));
@@ -47,9 +47,20 @@ pub(crate) fn gap(p50: Option<u64>, origin: Origin, floor: &Floor) -> String {
         "the RTT is below the floor: this link is not the declared one".into()
     } else {
         let times = floor.rtt.ns.map_or(String::new(), |ns| format!(", {} times the floor", ratio(p50 as f64 / ns.as_ns_f64())));
-        format!("gap {} ns{times}", figure(beyond))
+        format!("gap {}{times}", scaled(beyond))
     };
-    format!("RTT p50 {} ns, floor {} ns ({declared}), {words}", figure(rtt), figure(floor.rtt))
+    format!("RTT p50 {}, floor {} ({declared}), {words}", scaled(rtt), scaled(floor.rtt))
+}
+
+/// A time with its unit, as sentences have it: exact in ns below 1 us, in us above.
+fn scaled(span: Span) -> String {
+    if span.low_ns.0.abs().max(span.high_ns.0.abs()) < 1_000_000 {
+        return format!("{} ns", figure(span));
+    }
+    match span.ns {
+        Some(ns) => format!("{} us", us_signed(ns.as_ns_f64())),
+        None => format!("{}..{} us", us_signed(span.low_ns.as_ns_f64()), us_signed(span.high_ns.as_ns_f64())),
+    }
 }
 
 /// What was declared.
@@ -141,7 +152,23 @@ fn sums(floor: &Floor) -> Vec<String> {
         ("transactions", format!("{rate} per second, one after the other")),
         ("line rate", format!("{} frames per second, one behind the other", floor.line_rate_frames_per_s.floor())),
     ];
-    lines.iter().flat_map(|(name, text)| wrap(&format!("{name:14}"), text, WIDTH)).collect()
+    let window = floor.window.as_ref().map(|found| ("TCP window", window(floor, found)));
+    lines.into_iter().chain(window).flat_map(|(name, text)| wrap(&format!("{name:14}"), &text, WIDTH)).collect()
+}
+
+/// The least that fills the link.
+fn window(floor: &Floor, window: &Window) -> String {
+    let bytes = match (window.low_bytes, window.high_bytes) {
+        (low, high) if low == high => low.to_string(),
+        (low, high) => format!("{low}..{high}"),
+    };
+    let rtt = if window.declared { "the declared RTT of" } else { "the RTT above," };
+    let rate = BitRate(floor.rate_bit_per_s);
+    format!(
+        "{bytes} bytes at least: {rate} times {rtt} {} ns ({}); a smaller one leaves the link idle",
+        figure(window.rtt),
+        window.class
+    )
 }
 
 /// `pcie write, 484 ns, published: what happens. Source: who says so.`

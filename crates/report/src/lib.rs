@@ -67,7 +67,7 @@ pub use label::short as short_path;
 pub use load::{load, load_csv, load_markdown};
 pub use markdown::markdown;
 pub use paths::{PathRow, Support, paths};
-pub use pcie::{floor_pcie, floor_pcie_primitives};
+pub use pcie::{floor_pcie, floor_pcie_primitives, floor_pcie_published};
 pub use pingpong::{PINGPONG_LABEL, pingpong};
 pub use rings::words as rings_words;
 pub use runs::{RunRow, runs};

@@ -1,6 +1,6 @@
 //! The text of `hairpin load`: a curve per path, with its knee in a sentence.
 
-use hairpin_record::load::{Load, LoadCurve, LoadRow};
+use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
 
 use crate::Options;
 use crate::csv::{line, or_empty};
@@ -84,6 +84,7 @@ pub fn load_csv(load: &Load) -> String {
         "unanswered",
         "left_out",
         "wall_ns",
+        "repeat",
     ];
     let mut text = vec![line(&names.map(String::from))];
     for curve in &load.results {
@@ -92,7 +93,7 @@ pub fn load_csv(load: &Load) -> String {
     text.join("\n") + "\n"
 }
 
-fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 36] {
+fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 37] {
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
     let [due, sent, late] = [&row.rtt_from_due_ns, &row.rtt_from_sent_ns, &row.lateness_ns];
     [
@@ -132,6 +133,7 @@ fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 36] {
         row.unanswered.to_string(),
         row.left_out.to_string(),
         row.wall_ns.to_string(),
+        row.repeat.to_string(),
     ]
 }
 
@@ -159,9 +161,14 @@ fn heading(load: &Load) -> String {
     } else {
         ""
     };
+    let again = if load.results.iter().flat_map(|curve| &curve.rates).any(|row| row.repeat > 0) {
+        " A rate that failed was measured again and has a line for each time."
+    } else {
+        ""
+    };
     format!(
         "RTT in us, from the time each request was due and from the time it was sent; requests are due {schedule}. late: sent - due, p99 in us; lost: of \
-         those sent, in %{stalls}.{bulk}"
+         those sent, in %{stalls}.{bulk}{again}"
     )
 }
 
@@ -220,6 +227,9 @@ fn knee(curve: &LoadCurve) -> String {
         Some("achieved") => format!("less than {} % of what was due was answered", knee.achieved_share * 100.0),
         _ => format!("the {quantile} from due was more than {} times its least at a lower rate", knee.factor),
     };
+    if knee.unclear.is_some() {
+        return format!("{}{saturation}", unclear(curve, knee, &quantile, &why));
+    }
     let found = match (knee.keeps_up_per_s, knee.beyond_per_s) {
         (Some(keeps_up), Some(beyond)) => {
             format!("The knee: it keeps up with {}/s, and at {}/s {why}.", rate(keeps_up), rate(beyond))
@@ -231,13 +241,38 @@ fn knee(curve: &LoadCurve) -> String {
     format!("{found}{saturation}")
 }
 
+/// The rate of a row, told from the same rate measured before.
+fn per_s(row: &LoadRow) -> String {
+    let again = if row.repeat > 0 { " again" } else { "" };
+    format!("{}/s{again}", rate(row.offered_per_s))
+}
+
+/// Why there is no figure, and between which rates the knee lies.
+fn unclear(curve: &LoadCurve, knee: &Knee, quantile: &str, why: &str) -> String {
+    let between = |row: &&LoadRow| {
+        knee.keeps_up_per_s.is_none_or(|per_s| row.offered_per_s > per_s)
+            && knee.beyond_per_s.is_none_or(|per_s| row.offered_per_s < per_s)
+    };
+    let share = curve.rates.iter().filter(between).filter_map(|row| row.stalls).map(|stalls| stalls.share).fold(0.0, f64::max);
+    let up = knee.keeps_up_per_s.map_or(String::new(), |per_s| format!(" It keeps up with {}/s.", rate(per_s)));
+    let beyond = knee.beyond_per_s.map_or(String::new(), |per_s| format!(" At {}/s {why}.", rate(per_s)));
+    let place = match (knee.keeps_up_per_s.is_some(), knee.beyond_per_s.is_some()) {
+        (true, true) => "between the two",
+        (true, false) => "beyond that",
+        _ => "below that",
+    };
+    format!(
+        "The knee is unclear: stalls.{up}{beyond} At rates {place} the {quantile} from due was more than {} times its least too, but the client's core stood \
+         still for up to {} % of the time, which accounts for it: measure on a quiet host.",
+        knee.factor,
+        percent(share)
+    )
+}
+
 fn sections(load: &Load) -> Vec<Section> {
     let pairs: Vec<(&LoadCurve, &LoadRow)> =
         load.results.iter().flat_map(|curve| curve.rates.iter().map(move |row| (curve, row))).collect();
-    let names: Vec<Name> = pairs
-        .iter()
-        .map(|(curve, row)| Name { base: short(&curve.path), size: format!("{}/s", rate(row.offered_per_s)) })
-        .collect();
+    let names: Vec<Name> = pairs.iter().map(|(curve, row)| Name { base: short(&curve.path), size: per_s(row) }).collect();
     let rows: Vec<&LoadRow> = pairs.iter().map(|(_, row)| *row).collect();
     let curves: Vec<&LoadCurve> = load.results.iter().collect();
     let of_curve = |curve: &&LoadCurve| Name {
@@ -273,7 +308,7 @@ fn waited(curve: &LoadCurve) -> Vec<String> {
     let at = |of: fn(&LoadRow) -> u64| -> Option<String> {
         let share = |row: &LoadRow| if row.due == 0 { 0.0 } else { of(row) as f64 / row.due as f64 };
         let rows = curve.rates.iter().filter(|row| share(row) > WORTH);
-        let parts: Vec<String> = rows.map(|row| format!("{} % at {}/s", percent(share(row)), rate(row.offered_per_s))).collect();
+        let parts: Vec<String> = rows.map(|row| format!("{} % at {}", percent(share(row)), per_s(row))).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     };
     let room = at(|row| row.found_no_room).map(|parts| format!("due, found no room and left as soon as there was: {parts}"));

@@ -1,5 +1,6 @@
 //! The same table for a page: GitHub-flavoured Markdown with the unit in every heading.
 
+use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Row, Run};
 
 use crate::Options;
@@ -8,7 +9,7 @@ use crate::columns::{CpuOf, RTT, times, titles, turnaround};
 use crate::figure::{payload, rate, us_or_blank};
 use crate::grid::Grid;
 use crate::label::{self, Name};
-use crate::notes::{Kind, Section, ending, sections};
+use crate::notes::{Kind, Section, ending, mark, sections};
 use crate::prose::clean;
 use crate::table::{context, unreadable};
 
@@ -25,13 +26,14 @@ pub fn markdown(run: &Run, options: &Options) -> String {
     let mut heads = vec!["path".into(), "payload, B".into(), "transactions/s".into()];
     heads.extend(titles(options).iter().map(|title| format!("{unit} {title}, us")));
     heads.extend(["turn-around p50, us".into(), "CPU per transaction, us".into()]);
-    let cells = |(_, row): &(Name, &Row)| {
-        let mut cells = vec![label::path(row), payload(row), rate(row.transactions_per_s)];
+    let states = CoreStates::of(run.results.iter().map(|row| ((), row)));
+    let cells = |(at, (_, row)): (usize, &(Name, &Row))| {
+        let mut cells = vec![label::path(row) + mark(states.apart(at)), payload(row), rate(row.transactions_per_s)];
         cells.extend(times(row, options).0.into_iter().map(us_or_blank));
         cells.extend([turnaround(row), cpu.per_transaction(row)].map(us_or_blank));
         cells
     };
-    text.extend(lines(&heads, 1, rows.iter().map(cells)));
+    text.extend(lines(&heads, 1, rows.iter().enumerate().map(cells)));
 
     let plain: Vec<&Row> = run.results.iter().collect();
     for account in accounts(&plain) {

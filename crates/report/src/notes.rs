@@ -1,5 +1,6 @@
 //! What stands below a table: losses, what was not granted, warnings; alike messages of several rows become one.
 
+use hairpin_record::core_states::{Apart, CoreStates};
 use hairpin_record::floor::Floor;
 use hairpin_record::run::{Granted, Origin, Row, Run};
 use hairpin_record::warning::Note;
@@ -11,6 +12,14 @@ use crate::style::{ERROR, HEADING, WARNING, paint};
 
 /// Of warnings with one code and different figures, so many are shown; the others are counted.
 const SHOWN_PER_CODE: usize = 3;
+
+/// How a report names that rows were measured with the cores in different states.
+pub(crate) const APART: &str = "cores-apart";
+
+/// The two hosts of a run: rows of other hosts have other cores.
+pub(crate) fn hosts(run: &Run) -> (&str, Option<&str>) {
+    (&run.hosts.client.hostname, run.hosts.server.as_ref().map(|host| host.hostname.as_str()))
+}
 
 /// A headed list.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +45,7 @@ pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
     let names: Vec<Name> = rows.iter().map(|(name, _)| name.clone()).collect();
     let rows: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
     [
+        Section { heading: MARKED, kind: Kind::Plain, items: marked(&names, &rows) },
         Section { heading: "Work", kind: Kind::Plain, items: merged(&names, &rows, work) },
         Section { heading: "Floor", kind: Kind::Plain, items: merged(&names, &rows, against_floor) },
         Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
@@ -49,6 +59,31 @@ pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
     .into_iter()
     .filter(|section| !section.items.is_empty())
     .collect()
+}
+
+/// What the mark behind a path means.
+const MARKED: &str = "* Not to be ranked with the other rows";
+
+/// The mark behind the path of a row that is not to be ranked with the others.
+pub(crate) fn mark(apart: Option<Apart>) -> &'static str {
+    if apart.is_some() { " *" } else { "" }
+}
+
+/// In which state the cores of the marked rows were.
+fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
+    let states = CoreStates::of(rows.iter().map(|row| ((), *row)));
+    let mut found: Vec<(Apart, Vec<usize>)> = Vec::new();
+    for at in 0..rows.len() {
+        let Some(apart) = states.apart(at) else { continue };
+        match found.iter_mut().find(|(known, _)| known.state == apart.state && known.others == apart.others) {
+            Some((known, of)) => {
+                known.found = (known.found.0.min(apart.found.0), known.found.1.max(apart.found.1));
+                of.push(at);
+            }
+            None => found.push((apart, vec![at])),
+        }
+    }
+    found.into_iter().map(|(apart, of)| format!("{}: {}", join(names, &of), apart.words())).collect()
 }
 
 /// How the run ended, if not as asked.

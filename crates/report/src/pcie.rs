@@ -1,7 +1,7 @@
 //! The texts of `hairpin floor pcie`: reads of a device with their histogram, and a table of what a driver's steps cost.
 
 use hairpin_record::histogram::Decoded;
-use hairpin_record::pcie::{Primitives, Probe};
+use hairpin_record::pcie::{Primitives, Probe, Published, PublishedTable};
 
 use crate::Options;
 use crate::figure::percent;
@@ -23,7 +23,7 @@ pub fn floor_pcie(probe: &Probe, options: &Options) -> String {
     lines.push(String::new());
     lines.extend(remarks(probe));
     lines.push(String::new());
-    lines.extend(reference(probe, options));
+    lines.extend(reference(&probe.published, "Not compared: it is another thing.", options));
     lines.join("\n") + "\n"
 }
 
@@ -141,10 +141,17 @@ fn remarks(probe: &Probe) -> Vec<String> {
     lines
 }
 
+/// The published table alone.
+pub fn floor_pcie_published(table: &PublishedTable, options: &Options) -> String {
+    let mut lines = wrap("", "4-byte reads over PCIe, times in ns, as a study published them: nothing was measured here", WIDTH);
+    lines.push(String::new());
+    lines.extend(reference(&table.published, "Not to be held against a CPU's own read of a device.", options));
+    lines.join("\n") + "\n"
+}
+
 /// The published figures under what they are.
-fn reference(probe: &Probe, options: &Options) -> Vec<String> {
-    let published = &probe.published;
-    let label = format!("{}. {}. Not compared: it is another thing.", clean(&published.label), clean(&published.source));
+fn reference(published: &Published, remark: &str, options: &Options) -> Vec<String> {
+    let label = format!("{}. {}. {remark}", clean(&published.label), clean(&published.source));
     let mut lines = wrap("published   ", &label, WIDTH);
     let titles = ["mean ns", "stddev", "min", "max"];
     let columns: Vec<Column> = [Column::words("the CPU meanwhile")].into_iter().chain(titles.map(Column::figures)).collect();

@@ -3,6 +3,7 @@
 //! Each says so where the rows that it needs are missing. The words of a comparison's verdict are not used here: one pass over a
 //! handful of rows proves no difference, it shows one.
 
+use hairpin_record::core_states::Apart;
 use hairpin_record::run::{HostFacts, Origin, Row};
 use hairpin_units::{Nanos, Quantile};
 use serde_json::Value;
@@ -14,6 +15,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) row: &'a Row,
     pub(crate) link: &'a str,
     pub(crate) client: &'a HostFacts,
+    /// Why it is not held against the others, if it is not.
+    pub(crate) apart: Option<Apart>,
 }
 
 /// Paths that cannot leave the host.
@@ -62,6 +65,11 @@ impl Entry<'_> {
         self.row.pace_per_s.is_none()
     }
 
+    /// Flat out, with the cores in the state of most rows.
+    fn ranked(&self) -> bool {
+        self.flat_out() && self.apart.is_none()
+    }
+
     fn label(&self) -> String {
         format!("{} over {}", crate::label::short(&self.row.path), crate::prose::clean(self.link))
     }
@@ -72,9 +80,31 @@ pub(crate) fn sentences(entries: &[Entry<'_>]) -> [String; 3] {
     [fastest(entries), blocking(entries), low_rate(entries)]
 }
 
-/// Which row that ran flat out has the least RTT p50, and how the plain default compares.
+/// Which row that ran flat out has the least RTT p50, how the plain default compares, and what is not ranked.
 pub(crate) fn fastest(entries: &[Entry<'_>]) -> String {
-    let ran = || entries.iter().filter(|e| e.flat_out() && e.row.origin == Origin::Measured && e.row.rtt_ns.p50.is_some());
+    let told = first_of(entries);
+    match not_ranked(entries) {
+        Some(others) => format!("{told} {others}"),
+        None => told,
+    }
+}
+
+/// The rows whose cores were in another state.
+pub(crate) fn not_ranked(entries: &[Entry<'_>]) -> Option<String> {
+    let apart = entries.iter().filter(|e| e.flat_out() && e.row.origin == Origin::Measured && e.apart.is_some());
+    let mut names: Vec<String> = Vec::new();
+    for entry in apart {
+        let name = entry.label();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty())
+        .then(|| format!("Not ranked, since the two cores were in another state then (core_rtt_ns): {}.", names.join(", ")))
+}
+
+fn first_of(entries: &[Entry<'_>]) -> String {
+    let ran = || entries.iter().filter(|e| e.ranked() && e.row.origin == Origin::Measured && e.row.rtt_ns.p50.is_some());
     let local = |e: &Entry<'_>| LOCAL.contains(&e.row.path.split([':', '/']).next().unwrap_or_default());
     let Some(best) = ran().min_by_key(|e| e.p50()) else {
         return "Which path is fastest cannot be said: no row that ran flat out has an RTT p50.".into();
@@ -113,7 +143,7 @@ impl Entry<'_> {
 
 /// What a side that sleeps costs against one that spins.
 pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
-    let ran = |e: &&Entry<'_>| e.flat_out() && e.row.rtt_ns.p50.is_some();
+    let ran = |e: &&Entry<'_>| e.ranked() && e.row.rtt_ns.p50.is_some();
     let blocks = || entries.iter().filter(ran).filter(|e| e.plain().is_some_and(|p| p.policy == "block"));
     let spinning = |block: &Entry<'_>| {
         entries.iter().filter(ran).find(|e| {
@@ -171,6 +201,7 @@ pub(crate) fn idle(host: &HostFacts) -> Option<String> {
         _ => return None,
     };
     let latency = |state: &Value| state.get("latency_us").and_then(Value::as_u64);
+    let virtual_machine = host.facts.contains_key("hypervisor");
     let longest = host.facts.get("cpu_dma_latency_us").and_then(Value::as_u64).unwrap_or(u64::MAX);
     let allowed = |state: &&Value| {
         let disabled = state.get("disabled").and_then(Value::as_bool).unwrap_or(false);
@@ -178,7 +209,8 @@ pub(crate) fn idle(host: &HostFacts) -> Option<String> {
     };
     let deepest = states.into_iter().filter(allowed).max_by_key(|state| latency(state))?;
     let name = crate::prose::clean(deepest.get("name")?.as_str()?);
-    Some(format!("{name} ({} us to leave)", latency(deepest)?))
+    // What a guest's kernel says of the exit is not what leaving it costs: the hypervisor runs others meanwhile.
+    Some(if virtual_machine { name } else { format!("{name} ({} us to leave)", latency(deepest)?) })
 }
 
 fn low_rate(entries: &[Entry<'_>]) -> String {
@@ -203,6 +235,9 @@ fn rates(rows: &[&Entry<'_>], link: &str) -> Result<String, String> {
         let name = rate.map_or("flat out".into(), |rate| format!("at {}", pace(rate)));
         let row = rows.iter().find(|e| e.link == link && e.row.pace_per_s == rate);
         let row = row.ok_or_else(|| format!("udp:block over {over} was not measured {name}"))?;
+        if row.apart.is_some() {
+            return Err(format!("udp:block over {over} {name} was measured with the two cores in another state than most rows"));
+        }
         row.p50().ok_or_else(|| {
             let needs = (1..).find(|n| Quantile::P50.is_supported_by(*n)).unwrap_or_default();
             format!("udp:block over {over} {name} has {} samples, and a p50 needs {needs}", row.row.rtt_ns.count)
@@ -212,7 +247,7 @@ fn rates(rows: &[&Entry<'_>], link: &str) -> Result<String, String> {
     let figures = format!("{low} at {}, {middle} at {} and {flat} flat out", pace(RATES[0]), pace(RATES[1]));
     Ok(if low > flat {
         format!(
-            "The low rate costs {}: a udp:block round trip over {over} takes {figures} (RTT p50), since between requests caches go cold and the cores fall idle.",
+            "The low rate costs {}: a udp:block round trip over {over} takes {figures} (RTT p50). `hairpin explain` says where that time goes.",
             Nanos(low.0 - flat.0)
         )
     } else {
@@ -240,6 +275,8 @@ mod tests {
         assert_eq!(idle(&facts(0)).unwrap(), "POLL (0 us to leave)");
         let by_cpu = json!({"0": [state("C1", 2, false)], "1": [state("C3", 40, false)]});
         assert_eq!(idle(&host(&[("idle_states", by_cpu)])).unwrap(), "C3 (40 us to leave)");
+        let guest = [("idle_states", json!([state("haltpoll idle", 1, false)])), ("hypervisor", json!("KVM"))];
+        assert_eq!(idle(&host(&guest)).unwrap(), "haltpoll idle", "what a virtual machine says of the exit is not what it costs");
         assert_eq!(idle(&host(&[("cpuidle_driver", "none".into())])), None);
     }
 }

@@ -73,13 +73,14 @@ pub fn stream_csv(stream: &Stream) -> String {
         "cpu_client_per_frame_ns",
         "cpu_server_per_frame_ns",
         "warnings",
+        "loses_per_s",
     ];
     let mut text = vec![line(&names.map(String::from))];
     text.extend(stream.results.iter().map(|row| line(&fields(stream, row))));
     text.join("\n") + "\n"
 }
 
-fn fields(stream: &Stream, row: &StreamRow) -> [String; 30] {
+fn fields(stream: &Stream, row: &StreamRow) -> [String; 31] {
     let trial = &row.offered;
     let best = row.lossless.as_ref();
     let [full, chunk, dropped, long, invalid, refused, sent] = trial.lost_by_cause.causes().map(|(_, count)| count.to_string());
@@ -115,6 +116,7 @@ fn fields(stream: &Stream, row: &StreamRow) -> [String; 30] {
         or_empty(trial.cpu.client.per_transaction_ns),
         or_empty(trial.cpu.server.as_ref().and_then(|cpu| cpu.per_transaction_ns)),
         codes.join(" "),
+        or_empty(row.loses_per_s),
     ]
 }
 
@@ -136,7 +138,7 @@ fn context(stream: &Stream) -> String {
 fn heading(stream: &Stream) -> Vec<String> {
     let search = stream.resolution.map(|share| {
         format!(
-            "Without loss: the highest rate offered at which every frame arrived, searched for to {} % of itself.",
+            "Without loss: the highest rate offered at which every frame arrived in two trials of at most three, searched for to {} % of itself.",
             (share * 1e4).round() / 100.0
         )
     });
@@ -185,11 +187,22 @@ fn cpu(trial: &Trial) -> String {
     if known.is_empty() { String::new() } else { format!("{:.0}", known.iter().sum::<f64>()) }
 }
 
+/// Between which rates the one without loss lies.
+fn bounds(row: &StreamRow) -> Vec<String> {
+    let loses = row.loses_per_s.map(|loses| format!("most trials lost frames at {}/s", rate(loses)));
+    match (&row.lossless, loses) {
+        (Some(best), Some(loses)) => vec![format!("at least {}/s; {loses}", rate(best.offered_per_s))],
+        (None, Some(loses)) => vec![loses],
+        (_, None) => Vec::new(),
+    }
+}
+
 fn sections(stream: &Stream) -> Vec<Section> {
     let names: Vec<Name> = stream.results.iter().map(name).collect();
     let rows: Vec<&StreamRow> = stream.results.iter().collect();
     let sections = [
         Section { heading: "Lost and stray frames", kind: Kind::Plain, items: merged(&names, &rows, strays) },
+        Section { heading: "Without loss, from below and from above", kind: Kind::Plain, items: merged(&names, &rows, bounds) },
         Section { heading: "Rings", kind: Kind::Plain, items: merged(&names, &rows, granted) },
         Section { heading: "Asked for, not granted", kind: Kind::Plain, items: merged(&names, &rows, refused) },
         Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row: &StreamRow| &row.warnings) },

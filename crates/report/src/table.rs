@@ -1,5 +1,6 @@
 //! The terminal's table: one row per result, what the columns mean above, what may mislead below.
 
+use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{ClockFacts, Hosts, Link, Row, Run};
 
 use crate::Options;
@@ -8,7 +9,7 @@ use crate::columns::{CpuOf, RTT, times, titles, turnaround};
 use crate::figure::{payload, rate, us_or_blank};
 use crate::grid::{Column, Grid};
 use crate::label::{self, Name};
-use crate::notes::{Kind, Section, ending, lines, sections};
+use crate::notes::{Kind, Section, ending, lines, mark, sections};
 use crate::prose::{WIDTH, wrap};
 use crate::style::{HEADING, paint};
 
@@ -19,7 +20,8 @@ pub fn table(run: &Run, options: &Options) -> String {
     let rows: Vec<(Name, &Row)> = run.results.iter().map(|row| (label::name(row, None), row)).collect();
     let mut text = wrap("", &context(run), WIDTH);
     text.push(String::new());
-    text.extend(results(&rows, None, options));
+    let states = CoreStates::of(run.results.iter().map(|row| ((), row)));
+    text.extend(results(&rows, None, &states, options));
     text.extend(below(&rows, options));
     text.extend(lines(&ending(run).into_iter().collect::<Vec<_>>(), options.colour));
     text.join("\n") + "\n"
@@ -52,7 +54,7 @@ pub(crate) fn link_words(link: &Link) -> Vec<String> {
 }
 
 /// The heading that says what the columns are, and the table. With `links`, the link of each row takes the place of its payload.
-pub(crate) fn results(rows: &[(Name, &Row)], links: Option<&[&str]>, options: &Options) -> Vec<String> {
+pub(crate) fn results(rows: &[(Name, &Row)], links: Option<&[&str]>, states: &CoreStates, options: &Options) -> Vec<String> {
     let cpu = CpuOf::rows(rows.iter().map(|(_, row)| *row));
     let mut lines = heading(cpu, links.is_none(), options).iter().flat_map(|line| wrap("", line, WIDTH)).collect::<Vec<_>>();
     if rows.is_empty() {
@@ -66,7 +68,7 @@ pub(crate) fn results(rows: &[(Name, &Row)], links: Option<&[&str]>, options: &O
     columns.extend(["turn", "CPU"].map(Column::figures));
     let cells = rows.iter().enumerate().map(|(i, (_, row))| {
         let second = links.map_or_else(|| payload(row), |links| crate::prose::clean(links[i]));
-        let mut cells = vec![label::path(row), second, rate(row.transactions_per_s)];
+        let mut cells = vec![label::path(row) + mark(states.apart(i)), second, rate(row.transactions_per_s)];
         cells.extend(times(row, options).0.into_iter().map(us_or_blank));
         cells.extend([turnaround(row), cpu.per_transaction(row)].map(us_or_blank));
         cells

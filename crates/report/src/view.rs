@@ -23,10 +23,12 @@ mod summary;
 use serde::Serialize;
 
 use hairpin_record::any::AnyRecord;
+use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Origin, Run};
 
 pub use hairpin_record::published::Published;
 
+use crate::notes::hosts;
 use labels::Labels;
 
 /// A record to be shown.
@@ -41,12 +43,13 @@ pub struct Given {
 /// The view of these records, in their order. `made` is the time of making, RFC 3339 in UTC; `published` can be shown beside the measured figures.
 pub fn view(given: &[Given], made: &str, published: Vec<Published>) -> View {
     let labels = Labels::of(given);
-    let rows = rows::rows(given, &labels);
+    let states = core_states(given);
+    let rows = rows::rows(given, &labels, &states);
     let (hosts, facts) = facts::facts(given);
     View {
         tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
         made: made.into(),
-        summary: summary::summary(given, &labels),
+        summary: summary::summary(given, &labels, &states),
         records: given.iter().enumerate().map(|(at, given)| records::record(at + 1, given)).collect(),
         curves: curves::curves(given, &rows),
         rows,
@@ -56,6 +59,11 @@ pub fn view(given: &[Given], made: &str, published: Vec<Published>) -> View {
         hosts,
         published,
     }
+}
+
+/// In which state the cores of every row were; rows of other hosts have other cores.
+fn core_states(given: &[Given]) -> CoreStates {
+    CoreStates::of(runs(given).flat_map(|(_, run)| run.results.iter().map(move |row| (hosts(run), row))))
 }
 
 /// Every run among the records, with its number.
@@ -175,6 +183,8 @@ pub struct Row {
     pub series: Series,
     /// What may be wrong with it.
     pub warnings: Vec<Warning>,
+    /// Why it is not to be ranked with the other rows: its cores were in another state; `null` if it is.
+    pub apart: Option<String>,
 }
 
 /// A distribution in figures; what the count does not support is `null`.
@@ -259,6 +269,8 @@ pub struct Curve {
     pub rows: Vec<usize>,
     /// The lines through RTT p50 with the step between them, if there is one; `null` with fewer than three sizes.
     pub fit: Option<hairpin_record::fit::Fit>,
+    /// What was left out of the fit, or why there is none, where that is for the state of the cores.
+    pub fit_note: Option<String>,
 }
 
 /// Where the time of one path's round trips went.

@@ -202,7 +202,7 @@ prop_compose! {
         rows.iter_mut().enumerate().for_each(|(i, row)| row.number = i + 1);
         let mut view = views::everything();
         let numbers: Vec<usize> = rows.iter().map(|row| row.number).collect();
-        view.curves = vec![Curve { record: 1, label: words[0].clone(), rows: numbers, fit: views::everything().curves[0].fit }];
+        view.curves = vec![Curve { record: 1, label: words[0].clone(), rows: numbers, fit: views::everything().curves[0].fit, fit_note: None }];
         view.rows = rows;
         view.summary = vec![words[1].clone()];
         let record = &mut view.records[0];

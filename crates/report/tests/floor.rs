@@ -183,7 +183,7 @@ fn a_measured_row_beside_its_floor() {
     // Between the ends of an interval there is no single gap.
     run.results.truncate(1);
     run.results[0].floor = Some(Box::new(at("dna-82599", None, &Link::default())));
-    assert!(words(&run).contains("floor 134.4..5000 ns"), "{}", words(&run));
+    assert!(words(&run).contains("floor 0.134..5.000 us"), "{}", words(&run));
     run.results[0].rtt_ns.p50 = None;
     assert!(words(&run).contains("there is no RTT p50"), "{}", words(&run));
 }

@@ -625,6 +625,7 @@ fn streamed(io: &str, direction: Direction, lossless: Option<u64>, flat: u64, lo
         frame_bytes: Some(64),
         queues: 1,
         lossless: lossless.map(|per_s| trial(Some(per_s as f64), per_s, 0)),
+        loses_per_s: (lost > 0).then(|| lossless.map_or(100_000.0, |per_s| per_s as f64 * 1.015)),
         offered: trial(None, flat, lost),
         search: vec![Step { asked_per_s: None, offered_per_s: flat as f64, lost }],
         client: Some(rings("hairpin0", mode)),
@@ -676,6 +677,7 @@ fn stream_towards_another_host_knows_one_side() {
     row.offered.cpu.server = None;
     let mut stream = stream_of(vec![row]);
     stream.resolution = None;
+    stream.results[0].loses_per_s = None;
     stream.interrupted = true;
     stream.hosts.server = None;
     assert_snapshot!(fits(&hairpin_report::stream(&stream, &Options::default())));

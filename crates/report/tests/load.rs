@@ -78,7 +78,7 @@ fn curve(path: &str, rates: Vec<LoadRow>, knee: Option<Knee>) -> LoadCurve {
 
 fn knee(keeps_up_per_s: Option<f64>, beyond_per_s: Option<f64>, why: &str) -> Option<Knee> {
     let why = beyond_per_s.map(|_| why.to_owned());
-    Some(Knee { keeps_up_per_s, beyond_per_s, why, quantile: 0.99, factor: 5.0, achieved_share: 0.99 })
+    Some(Knee { keeps_up_per_s, beyond_per_s, why, quantile: 0.99, factor: 5.0, achieved_share: 0.99, unclear: None })
 }
 
 #[test]
@@ -130,6 +130,24 @@ fn two_paths_none_of_which_keeps_up_and_an_early_end() {
     let bends = curve("udp:spin/tcp:block", vec![row(10.0, 1.0, 9_000, 20)], knee(Some(10.0), Some(20.0), "latency"));
     let load = Load { interrupted: true, error: Some("no reply for 5 s".into()), ..record(vec![slow("achieved"), bends]) };
     assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
+}
+
+#[test]
+fn a_knee_that_stalls_hide_and_a_rate_measured_again() {
+    let mut rates = vec![row(20_000.0, 1.0, 9_500, 40), row(40_000.0, 1.0, 10_200, 900_000)];
+    rates.push(LoadRow { repeat: 1, ..row(40_000.0, 1.0, 10_200, 700_000) });
+    rates.push(row(60_000.0, 0.9, 900_000, 700_000));
+    for row in &mut rates {
+        row.stalls = Some(StallFacts { count: 4_000, total_ns: 30_000_000, share: 0.015 });
+    }
+    let unclear = |keeps_up, beyond| {
+        let knee = knee(keeps_up, beyond, "achieved").map(|knee| Knee { unclear: Some("stalls".into()), ..knee });
+        curve("udp:spin/udp:spin", rates.clone(), knee)
+    };
+    let load =
+        record(vec![unclear(Some(20_000.0), Some(60_000.0)), unclear(Some(20_000.0), None), unclear(None, Some(60_000.0))]);
+    assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
+    assert_snapshot!(hairpin_report::load_csv(&record(vec![unclear(Some(20_000.0), Some(60_000.0))])));
 }
 
 #[test]

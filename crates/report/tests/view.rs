@@ -222,6 +222,60 @@ fn sizes_make_a_curve_with_a_fit() {
     assert_eq!((tcp.label.as_str(), tcp.rows.len(), tcp.fit), ("tcp:spin", 2, None));
 }
 
+/// The record in which `udp:spin` ran with the cores far apart, the other paths with the cores near: one table of two machines.
+#[test]
+fn rows_of_two_core_states_are_not_ranked_together() {
+    let given = given(&kept("2026-11-22-vm/report/ping.json"));
+    let view = made(&given);
+    let apart: Vec<bool> = view.rows.iter().map(|row| row.apart.is_some()).collect();
+    assert_eq!(apart, [false, false, false, true, true, true, false, false, false]);
+    let far = view.rows[4].apart.as_deref().unwrap();
+    assert!(
+        far.starts_with("cores far apart: 394 to 454 ns a cache line; not ranked with the rows measured near (54 to "),
+        "{far}"
+    );
+    assert!(view.rows[3].apart.as_deref().unwrap().starts_with("cores near and far apart in turn: 54 to 443 ns"));
+    let warned = |row: &hairpin_report::view::Row| row.warnings.iter().any(|warning| warning.code == "cores-apart");
+    assert_eq!(view.rows.iter().map(warned).collect::<Vec<_>>(), apart);
+    // What runs in front leaves them out and says so.
+    assert!(view.summary[0].contains("xdp:spin over veth is fastest"), "{}", view.summary[0]);
+    assert!(view.summary[0].contains("Not ranked, since the two cores were in another state then"), "{}", view.summary[0]);
+    assert!(view.summary[0].ends_with("(core_rtt_ns): udp:spin over veth."), "{}", view.summary[0]);
+    // No line through both states.
+    let [xdp, udp, tcp] = &view.curves[..] else { panic!("three curves") };
+    assert!(xdp.fit.is_some() && tcp.fit.is_some() && xdp.fit_note.is_none());
+    assert_eq!((udp.label.as_str(), udp.fit), ("udp:spin", None));
+    let note = udp.fit_note.as_deref().unwrap();
+    assert!(note.starts_with("none: 1 of 3 rows were measured with the cores in another state"), "{note}");
+
+    let AnyRecord::Run(run) = &given[0].record else { panic!("a run") };
+    let options = hairpin_report::Options::default();
+    for text in [hairpin_report::table(run, &options), hairpin_report::markdown(run, &options).replace('\\', "")] {
+        assert!(text.contains("udp:spin *") && !text.contains("tcp:spin *") && !text.contains("xdp:spin *"), "{text}");
+        assert!(text.contains("* Not to be ranked with the other rows"), "{text}");
+        assert!(
+            text.split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .contains("udp:spin (256 B, 1024 B): cores far apart: 393 to 462 ns")
+        );
+    }
+    let text = hairpin_report::demo(std::slice::from_ref(&**run), &options);
+    assert!(text.contains("udp:spin *") && text.contains("cores-apart in 3 of 9 rows"), "{text}");
+
+    let page = hairpin_report::report_markdown(&view);
+    assert!(page.contains(r"| udp:spin, 256 B \* |") && page.contains(r"\* the two cores were in another state"), "{page}");
+    assert!(page.contains("| none: 1 of 3 rows"), "{page}");
+    // A slope has its interval.
+    let line = page.lines().find(|line| line.starts_with("| tcp:spin |") && line.contains("ns/B")).unwrap();
+    assert_eq!(line.matches(" to ").count(), 2, "{line}");
+    let plain = hairpin_report::report_term(&view, 100, false);
+    assert!(plain.contains("udp:spin, 256 B *") && plain.contains("* the two cores were"), "{plain}");
+    let svg = hairpin_report::report_svg(&view, hairpin_report::Chart::Sizes);
+    assert_eq!(svg.matches(" apart\" d=").count(), 3);
+    assert!(svg.contains("hollow and coloured: the two cores were in another state"), "{svg}");
+}
+
 #[test]
 fn long_runs_are_thinned_and_have_intervals() {
     let mut long = row("udp:spin/udp:spin", 64, 40_000, 5_000);

@@ -14,7 +14,7 @@ use hairpin_model::phy::Fec;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::floor::{self, Floor as Record};
 use hairpin_report::{Options, floor_comparison, floor_fit, floor_pingpong, floor_sizes};
-use hairpin_units::{BitRate, list};
+use hairpin_units::{BitRate, Nanos, Picos, list, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::output::{colour, open_store, print};
@@ -104,6 +104,17 @@ pub struct Floor {
     /// Fit a measured run over its sizes: base time, ns per byte, and the step where a new mechanism starts
     #[arg(long, value_name = "RUN", conflicts_with_all = ["frame", "sizes", "compare", "explain", "cable", "nic", "hops", "fec", "pcie", "vlan"])]
     fit: Option<String>,
+    /// The least TCP window that fills the link: its rate times the RTT, the floor's own or one that is given, such as --window=1ms
+    #[arg(
+        long,
+        value_name = "RTT",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = parse_duration,
+        default_missing_value = "0s",
+        conflicts_with_all = ["compare", "fit", "format"]
+    )]
+    window: Option<Nanos>,
     /// As JSON (hairpin.floor/1; several sizes, --compare and --fit have schemas of their own)
     #[arg(long, group = "form")]
     json: bool,
@@ -171,7 +182,13 @@ impl Floor {
     fn plain(&self, options: &Options) -> Result<String, Failure> {
         let nic = self.declared.nic()?;
         let floors: Result<Vec<Record>, Failure> = self.asked().into_iter().map(|size| self.floor(&nic, size)).collect();
-        let sizes = floor::Sizes { schema: floor::SIZES_SCHEMA.into(), floors: floors? };
+        let mut sizes = floor::Sizes { schema: floor::SIZES_SCHEMA.into(), floors: floors? };
+        if let Some(rtt) = self.window {
+            let [one] = &mut sizes.floors[..] else { return Err(Failure::usage("--window takes one size")) };
+            // Without a value: the floor's own.
+            let declared = (rtt > Nanos::ZERO).then(|| i64::try_from(rtt.0).ok()).flatten().and_then(|ns| ns.checked_mul(1000));
+            one.window = Some(waterfall::window(one, declared.map(Picos)));
+        }
         if self.format.is_some() {
             say(format_args!("{}; from published and derived figures, nothing was measured", hairpin_report::PINGPONG_LABEL));
             return Ok(floor_pingpong(&sizes));

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use hairpin_lab::pcie::{Ask, READS, blame, open, primitives, probe};
-use hairpin_report::{Options, floor_pcie, floor_pcie_primitives, json};
+use hairpin_lab::pcie::{Ask, READS, blame, open, primitives, probe, published_table};
+use hairpin_report::{Options, floor_pcie, floor_pcie_primitives, floor_pcie_published, json};
 use hairpin_sys::host::RealHost;
 use hairpin_sys::pci::Address;
 
@@ -30,7 +30,10 @@ pub struct FloorPcie {
     /// Reads
     #[arg(long, value_name = "N", requires = "device", default_value_t = READS, value_parser = RangedU64ValueParser::<u64>::new().range(1..=MOST_READS))]
     count: u64,
-    /// As JSON (hairpin.floor-pcie/1; without a device hairpin.floor-pcie-primitives/1)
+    /// The published reads of 4 bytes, with mean, deviation, minimum and maximum; nothing is measured
+    #[arg(long, conflicts_with = "device")]
+    published: bool,
+    /// As JSON (hairpin.floor-pcie/1; without a device hairpin.floor-pcie-primitives/1; with --published hairpin.floor-pcie-published/1)
     #[arg(long)]
     json: bool,
 }
@@ -46,6 +49,11 @@ impl FloorPcie {
     /// Measures, and prints it.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let options = Options { colour: colour(), ..Options::default() };
+        if self.published {
+            let table = published_table();
+            print(&if self.json { json(&table) } else { floor_pcie_published(&table, &options) })?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let text = match (self.device, self.bar, self.offset) {
             (Some(device), Some(bar), Some(offset)) => {
                 let ask = Ask { device, bar, offset, count: self.count };

@@ -3,10 +3,12 @@
 //! On a virtual machine the hypervisor moves virtual CPUs, and with them how fast two cores hand data to each other. It stays so for seconds, and every
 //! local round trip changes in step. Pairs of blocks in different states say nothing of the arms.
 
+use std::ops::Range;
+
+use hairpin_record::core_states::split;
 use hairpin_record::experiment::State;
 
 use super::rounds::{Round, Taken};
-use crate::row::STATES_APART;
 
 /// The states that were seen, nearest first.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,9 +29,12 @@ impl States {
     pub(crate) fn of_cores(cores: impl Iterator<Item = u64>) -> States {
         let mut cores: Vec<u64> = cores.filter(|ns| *ns > 0).collect();
         cores.sort_unstable();
-        let mut states = States::default();
-        split(&cores, &mut states);
-        states
+        let groups = split(&cores);
+        let between = |pair: &[Range<usize>]| ((cores[pair[0].end - 1] as f64) * (cores[pair[1].start] as f64)).sqrt();
+        States {
+            ends: groups.windows(2).map(between).collect(),
+            medians: groups.iter().map(|group| cores[group.start + group.len() / 2]).collect(),
+        }
     }
 
     /// How many there are; 1 where the sides share no memory.
@@ -56,34 +61,6 @@ impl States {
         }
         states
     }
-}
-
-/// Splits in two where the squares of the logarithms' distances from their means are least, as often as the halves lie far enough apart.
-fn split(sorted: &[u64], states: &mut States) {
-    let median = |values: &[u64]| values[values.len() / 2];
-    if sorted.is_empty() {
-        return;
-    }
-    let logs: Vec<f64> = sorted.iter().map(|ns| (*ns as f64).ln()).collect();
-    let all: f64 = logs.iter().sum();
-    let (mut before, mut best) = (0.0, (f64::NEG_INFINITY, 0));
-    for (at, log) in logs.iter().enumerate().take(logs.len() - 1) {
-        before += log;
-        let (low, high) = ((at + 1) as f64, (logs.len() - at - 1) as f64);
-        // What lies between the halves is most where what lies within them is least.
-        let between = before * before / low + (all - before) * (all - before) / high;
-        if between > best.0 && sorted[at] < sorted[at + 1] {
-            best = (between, at + 1);
-        }
-    }
-    let (near, far) = sorted.split_at(best.1);
-    if near.is_empty() || (median(far) as f64) < median(near) as f64 * STATES_APART {
-        states.medians.push(median(sorted));
-        return;
-    }
-    split(near, states);
-    states.ends.push(((near[near.len() - 1] as f64) * (far[0] as f64)).sqrt());
-    split(far, states);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The report for issues, pull requests and pages: GitHub-flavoured Markdown with the unit in every heading.
 
-use super::plot::fit_words;
+use super::plot::told_fit;
 use super::words;
 use crate::columns::RTT;
 use crate::figure::us_signed;
@@ -56,7 +56,7 @@ fn rows(view: &View) -> Vec<String> {
     let any = |has: fn(&Row) -> bool| view.rows.iter().any(has);
     let columns: [Column; 13] = [
         ("row", true, |row| row.number.to_string()),
-        ("path", true, words::plain),
+        ("path", true, |row| words::plain(row) + words::mark(row)),
         ("origin", true, |row| words::origin(row.origin).into()),
         ("payload, B", true, words::payload),
         ("RTT p50, us", true, |row| words::time(row.rtt.p50.ns)),
@@ -74,21 +74,22 @@ fn rows(view: &View) -> Vec<String> {
     let shown: Vec<_> = columns.into_iter().filter(|(_, shown, _)| *shown).collect();
     let heads: Vec<String> = shown.iter().map(|(head, ..)| head.to_string()).collect();
     text.extend(lines(&heads, 3, view.rows.iter().map(|row| shown.iter().map(|(.., cell)| cell(row)).collect())));
+    text.extend(words::marked(view).iter().flat_map(|words| [String::new(), escape(words)]));
     text
 }
 
 fn fits(view: &View) -> Vec<String> {
     let fitted = |curve: &Curve| {
-        let fit = curve.fit.as_ref()?;
         let rows: Vec<String> = curve.rows.iter().map(ToString::to_string).collect();
-        Some(vec![clean(&curve.label), rows.join(", "), fit_words(fit), format!("{:.2}", 100.0 * fit.residual)])
+        let within = curve.fit.as_ref().map_or(String::new(), |fit| format!("{:.2}", 100.0 * fit.residual));
+        Some(vec![clean(&curve.label), rows.join(", "), told_fit(curve)?, within])
     };
     let found: Vec<Vec<String>> = view.curves.iter().filter_map(fitted).collect();
     if found.is_empty() {
         return Vec::new();
     }
     let mut text = heading("RTT p50 against payload, fitted");
-    let heads = ["path", "rows", "RTT p50", "points within, %"].map(String::from);
+    let heads = ["path", "rows", "RTT p50, with intervals of 95 %", "points within, %"].map(String::from);
     text.extend(lines(&heads, 3, found.into_iter()));
     text
 }

@@ -71,6 +71,8 @@ pub(super) struct Point {
     pub(super) interval: Option<(f64, f64)>,
     /// True if it is worth a mark.
     pub(super) marked: bool,
+    /// True if it is not to be ranked with the others: its mark is hollow.
+    pub(super) apart: bool,
     /// The point in words.
     pub(super) words: String,
 }
@@ -174,7 +176,7 @@ fn sizes(view: &View) -> Option<Plot> {
             samples: ends(rows.iter().map(|(row, _)| row.count)),
             points: rows.iter().map(|(row, p50)| size_point(row, *p50)).collect(),
             fits: curve.fit.iter().flat_map(fit_pieces).map(|piece| within(piece, rows)).collect(),
-            fit_words: curve.fit.as_ref().map(fit_words),
+            fit_words: told_fit(curve),
         })
         .collect();
     let floored = |rows: &[(&Row, u64)]| rows.iter().filter_map(|(row, _)| Some((payload(row), row.floor_ns?))).collect();
@@ -303,11 +305,13 @@ fn size_point(row: &Row, p50: u64) -> Point {
         ns: p50 as f64,
         interval: row.rtt.p50.low_ns.zip(row.rtt.p50.high_ns).map(|(low, high)| (low as f64, high as f64)),
         marked: true,
+        apart: row.apart.is_some(),
         words: format!(
-            "{} B: RTT p50 {} us{interval}, {}",
+            "{} B: RTT p50 {} us{interval}, {}{}",
             words::payload(row),
             us(p50 as f64),
-            words::samples((row.count, row.count))
+            words::samples((row.count, row.count)),
+            row.apart.as_ref().map_or(String::new(), |words| format!(" ({})", clean(words)))
         ),
     }
 }
@@ -317,6 +321,7 @@ fn percentile_point(row: &Row, point: &Percentile, last: bool) -> Point {
         x: point.q,
         ns: point.ns as f64,
         interval: None,
+        apart: row.apart.is_some(),
         marked: last || MARKED.iter().any(|q| (q - point.q).abs() < 1e-9),
         words: format!(
             "{}: RTT {} us, {}",
@@ -340,12 +345,26 @@ fn fit_pieces(fit: &fit::Fit) -> Vec<Vec<(f64, f64)>> {
     std::iter::once(&fit.line).chain(&fit.above).map(pieces).collect()
 }
 
-/// The fit as a sum: `4.700 us + 0.814 ns/B`.
-pub(super) fn fit_words(fit: &fit::Fit) -> String {
+/// The fit with what the state of the cores has left of it, or why there is none.
+pub(super) fn told_fit(curve: &Curve) -> Option<String> {
+    let parts: Vec<String> = curve.fit.iter().map(fit_words).chain(curve.fit_note.as_deref().map(clean)).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The fit as a sum, each term with its 95 % interval: `4.700 us (4.650 to 4.750) + 0.814 ns/B (0.790 to 0.838)`.
+fn fit_words(fit: &fit::Fit) -> String {
     let line = |line: &fit::Line| {
-        let slope = line.ns_per_byte.value;
-        let sign = if slope < 0.0 { '-' } else { '+' };
-        format!("{} us {sign} {:.3} ns/B", us_signed(line.base_ns.value), slope.abs())
+        let (base, slope) = (line.base_ns, line.ns_per_byte);
+        let sign = if slope.value < 0.0 { '-' } else { '+' };
+        format!(
+            "{} us ({} to {}) {sign} {:.3} ns/B ({:.3} to {:.3})",
+            us_signed(base.value),
+            us_signed(base.low),
+            us_signed(base.high),
+            slope.value.abs(),
+            slope.low,
+            slope.high
+        )
     };
     match (&fit.above, &fit.step) {
         (Some(above), Some(step)) => {
@@ -405,7 +424,14 @@ mod tests {
         let sizes = [4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 1024.0, 1400.0];
         let time = |bytes: f64| 4_000.0 + 1.6 * bytes + if bytes > 32.0 { 2_000.0 } else { 0.0 };
         let fit = fit::fit(&sizes.map(|bytes| (bytes, time(bytes)))).unwrap();
-        assert_eq!(fit_words(&fit), "4.000 us + 1.600 ns/B up to 32 B; 6.000 us + 1.600 ns/B from 64 B");
+        let figures = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
+        let line = " us ( to ) +  ns/B ( to )";
+        assert_eq!(figures(&fit_words(&fit)), format!("{line} up to  B; {line} from  B"));
+        assert!(
+            fit_words(&fit).starts_with("4.000 us (3.") && fit_words(&fit).contains(" + 1.600 ns/B (1."),
+            "{}",
+            fit_words(&fit)
+        );
         let pieces = fit_pieces(&fit);
         assert_eq!(pieces.len(), 2);
         for (bytes, ns) in pieces.concat() {

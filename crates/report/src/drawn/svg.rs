@@ -173,6 +173,7 @@ fn line(page: &mut Page, plot: &Plot, frame: &Frame, line: &Line) {
     }
     let filled = if line.origin == Origin::Published { "published".into() } else { format!("mark {colour}") };
     for (point, at) in line.points.iter().zip(&points).filter(|(point, _)| point.marked) {
+        let filled = if point.apart { format!("{filled} apart") } else { filled.clone() };
         page.mark(*at, shape, &filled, &format!("{} ({}), {}", line.label, words::origin(line.origin), point.words));
     }
     page.close();
@@ -251,6 +252,9 @@ fn explained(plot: &Plot) -> String {
     }
     if has(|line| line.origin == Origin::Emulated) {
         parts.push("dashed: emulated device".into());
+    }
+    if has(|line| line.points.iter().any(|point| point.apart)) {
+        parts.push(format!("hollow and coloured: {}", words::APART));
     }
     if !plot.published.is_empty() || has(|line| line.origin == Origin::Published) {
         parts.push("hollow and grey: published, not measured here".into());

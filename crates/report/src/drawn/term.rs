@@ -80,7 +80,7 @@ fn head(view: &View) -> Vec<String> {
 /// A row's number and name, the numbers one below the other.
 fn numbered(view: &View, row: &Row) -> String {
     let digits = view.rows.iter().map(|row| row.number).max().unwrap_or(0).to_string().len();
-    format!("{:>digits$} {}", row.number, words::row(row))
+    format!("{:>digits$} {}{}", row.number, words::row(row), words::mark(row))
 }
 
 /// The rows in figures.
@@ -110,6 +110,7 @@ fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
     let (heads, rows) = grid(&Grid { columns: titles, labels, rows: view.rows.iter().map(cells).collect() }, columns, colour);
     let mut text = vec![String::new()];
     text.extend(heads.into_iter().chain(rows.into_iter().flatten()));
+    text.extend(words::marked(view).iter().flat_map(|words| wrap("", words, WIDTH)));
     text
 }
 

@@ -12,6 +12,19 @@ use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Recor
 /// What is larger is shown by its power of ten.
 const LARGEST: f64 = 1e9;
 
+/// What a mark of its own says of a figure.
+pub(super) const APART: &str = "the two cores were in another state than for most rows, so not to be ranked with them";
+
+/// The mark behind the name of a row that is not to be ranked with the others.
+pub(super) fn mark(row: &Row) -> &'static str {
+    if row.apart.is_some() { " *" } else { "" }
+}
+
+/// What that mark means, if any row has it.
+pub(super) fn marked(view: &View) -> Option<String> {
+    view.rows.iter().any(|row| row.apart.is_some()).then(|| format!("* {APART}; see the warnings {}.", crate::notes::APART))
+}
+
 /// In a word.
 pub(super) fn origin(origin: Origin) -> &'static str {
     match origin {

@@ -1,6 +1,6 @@
 //! RTT against size: the rows of a run that differ in their size alone.
 
-use hairpin_record::fit::{Estimate, Fit, Line, of_rows};
+use hairpin_record::fit::{Estimate, Fit, Line, NoFit, OfRows, of_rows};
 use hairpin_record::run::{self, Run};
 
 use super::labels::{over, work};
@@ -36,10 +36,24 @@ fn of_run(record: usize, run: &Run, shown: &[Row], link: bool) -> Vec<Curve> {
         let bytes = |at: &usize| run.results[*at].request_bytes.saturating_add(run.results[*at].reply_bytes);
         at.sort_by_key(bytes);
         let sized = at.first().map(bytes) != at.last().map(bytes);
-        let fit = (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at])).1.ok()).flatten();
-        sized.then(|| Curve { record, label, rows: at.iter().map(|at| shown[*at].number).collect(), fit: fit.filter(finite) })
+        let found = (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at])));
+        let fit_note = found.as_ref().and_then(note);
+        let fit = found.and_then(|found| found.fit.ok()).filter(finite);
+        sized.then(|| Curve { record, label, rows: at.iter().map(|at| shown[*at].number).collect(), fit, fit_note })
     };
     groups.into_iter().filter_map(curve).collect()
+}
+
+/// What the state of the cores has left of a fit.
+fn note(found: &OfRows) -> Option<String> {
+    match &found.fit {
+        Err(why @ NoFit::States { .. }) => Some(format!("none: {why}")),
+        Ok(_) if found.apart > 0 => {
+            let rows = if found.apart == 1 { "1 row is".into() } else { format!("{} rows are", found.apart) };
+            Some(format!("{rows} left out of the fit: the cores were in another state"))
+        }
+        _ => None,
+    }
 }
 
 /// A fit of times without measure may have no measure either.

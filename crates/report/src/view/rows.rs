@@ -1,5 +1,6 @@
 //! Every row of every run.
 
+use hairpin_record::core_states::{Apart, CoreStates};
 use hairpin_record::histogram::Decoded;
 use hairpin_record::run;
 
@@ -8,22 +9,24 @@ use super::labels::Labels;
 use super::records::{told, warning};
 use super::series::series;
 use super::{Given, Row, Warning, runs};
-use crate::notes::{refused, strays};
+use crate::notes::{APART, refused, strays};
 use crate::prose::clean;
 
 /// All rows, numbered from 1.
-pub(super) fn rows(given: &[Given], labels: &Labels) -> Vec<Row> {
+pub(super) fn rows(given: &[Given], labels: &Labels, states: &CoreStates) -> Vec<Row> {
     let all = runs(given).flat_map(|(record, run)| run.results.iter().map(move |row| (record, row)));
-    all.enumerate().map(|(at, (record, found))| row(at + 1, record, found, labels.row(at))).collect()
+    all.enumerate().map(|(at, (record, found))| row(at + 1, record, found, labels.row(at), states.apart(at))).collect()
 }
 
-fn row(number: usize, record: usize, row: &run::Row, label: String) -> Row {
+fn row(number: usize, record: usize, row: &run::Row, label: String, apart: Option<Apart>) -> Row {
     let histogram = Decoded::decode(&row.histogram);
     let mut warnings: Vec<Warning> = row.warnings.iter().map(warning).collect();
     warnings.extend(refused(&row.granted).iter().map(|text| told("not-granted", text)));
     if row.late > 0 || row.duplicates > 0 || row.reordered > 0 || row.corrupt > 0 {
         warnings.extend(strays(row).iter().map(|text| told("stray-replies", text)));
     }
+    let apart = apart.map(|apart| apart.words());
+    warnings.extend(apart.as_ref().map(|words| told(APART, words)));
     // A row that nothing came of has no distribution to read.
     if let (Err(error), true) = (&histogram, row.rtt_ns.count > 0) {
         warnings.push(told("no-distribution", &format!("the distribution is left out: {error}; the figures beside it stand")));
@@ -53,5 +56,6 @@ fn row(number: usize, record: usize, row: &run::Row, label: String) -> Row {
         buckets: histogram.as_ref().map(buckets).unwrap_or_default(),
         series: series(&row.series, &row.blocks),
         warnings,
+        apart,
     }
 }

@@ -4,6 +4,7 @@
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::{Compare, Comparison};
+use hairpin_record::core_states::{Apart, CoreStates};
 use hairpin_record::experiment::Verdict;
 use hairpin_record::explain::Explained;
 use hairpin_record::run::{Origin, Row, Run};
@@ -16,7 +17,7 @@ use crate::explain::{lost, name, typical};
 use crate::figure::{payload, rate};
 use crate::floor::gap;
 use crate::prose::clean;
-use crate::sentences::{Entry, blocking, fastest};
+use crate::sentences::{Entry, blocking, fastest, not_ranked};
 
 /// Warnings of what is in every round trip; others are of some of them.
 const IN_EVERY_RTT: [&str; 4] = ["deep-idle", "sleeping-governor", "shared-core", "no-tsc"];
@@ -28,6 +29,7 @@ struct Shown<'a> {
     run: &'a Run,
     row: &'a Row,
     label: String,
+    apart: Option<Apart>,
 }
 
 impl Shown<'_> {
@@ -35,16 +37,17 @@ impl Shown<'_> {
         self.row.rtt_ns.p50.filter(|_| Quantile::P50.is_supported_by(self.row.rtt_ns.count)).map(Nanos)
     }
 
-    /// Measured, flat out, and often enough for a median.
+    /// Measured, flat out, often enough for a median, and with the cores in the state of most rows.
     fn counts(&self) -> bool {
-        self.row.origin == Origin::Measured && self.row.pace_per_s.is_none() && self.p50().is_some()
+        self.apart.is_none() && self.row.origin == Origin::Measured && self.row.pace_per_s.is_none() && self.p50().is_some()
     }
 }
 
 /// The three sentences.
-pub(super) fn summary(given: &[Given], labels: &Labels) -> Vec<String> {
+pub(super) fn summary(given: &[Given], labels: &Labels, states: &CoreStates) -> Vec<String> {
     let all = runs(given).flat_map(|(_, run)| run.results.iter().map(move |row| (run, row)));
-    let rows: Vec<Shown<'_>> = all.enumerate().map(|(at, (run, row))| Shown { run, row, label: labels.row(at) }).collect();
+    let rows: Vec<Shown<'_>> =
+        all.enumerate().map(|(at, (run, row))| Shown { run, row, label: labels.row(at), apart: states.apart(at) }).collect();
     let explained: Vec<&Explained> = given
         .iter()
         .flat_map(|given| match &given.record {
@@ -112,7 +115,7 @@ fn size(rows: &[Shown<'_>]) -> Option<String> {
 }
 
 fn entry<'a>(shown: &'a Shown<'_>) -> Entry<'a> {
-    Entry { row: shown.row, link: &shown.run.link.kind, client: &shown.run.hosts.client }
+    Entry { row: shown.row, link: &shown.run.link.kind, client: &shown.run.hosts.client, apart: shown.apart }
 }
 
 /// Nothing else was measured at its size; where it was measured at others, what the largest of them takes.
@@ -126,7 +129,9 @@ fn alone(shown: &Shown<'_>, rows: &[Shown<'_>]) -> String {
         Some(largest) => format!("; RTT p50 {} with {} B", largest.p50().unwrap_or_default(), payload(largest.row)),
         None => String::new(),
     };
-    format!("{}: {figures}{grown}. No other path was measured flat out to hold it against.", shown.label)
+    let entries: Vec<Entry<'_>> = rows.iter().filter(|other| payload(other.row) == payload(shown.row)).map(entry).collect();
+    let others = not_ranked(&entries).unwrap_or_else(|| "No other path was measured flat out to hold it against.".into());
+    format!("{}: {figures}{grown}. {others}", shown.label)
 }
 
 /// An arm by what it does, not by its letter.

@@ -50,6 +50,7 @@ pub fn row(number: usize, record: usize, path: &str, count: u64, bytes: u64, bas
         buckets: Vec::new(),
         series: Series::default(),
         warnings: Vec::new(),
+        apart: None,
     }
 }
 
@@ -70,6 +71,7 @@ fn path(view: &mut View, path: &str, count: u64, base_ns: f64, ns_per_byte: f64,
         label: path.into(),
         rows: rows.iter().map(|row| row.number).collect(),
         fit: fit(&points).ok(),
+        fit_note: None,
     });
 }
 

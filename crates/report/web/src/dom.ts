@@ -17,9 +17,37 @@ function fill<E extends Element>(element: E, attributes: Attributes, children: C
   return element;
 }
 
+/** Flags, which break at their hyphens, and figures with their units. */
+const WHOLE = /(?<![\w-])--?[A-Za-z][^\s,;:()'"]{0,40}|\d[\d.,]*(?:\/\d+)? (?:B|ns|us|ms|s|%)(?![\w%])/g;
+/** Elements that hold text alone. */
+const PLAIN = new Set(["option", "title", "textarea"]);
+
+/** A text of which no line ends within a flag or between a figure and its unit. The text itself is as it was, to be copied and searched. */
+export function unbroken(text: string): (Node | string)[] {
+  const parts: (Node | string)[] = [];
+  let from = 0;
+  for (const match of text.matchAll(WHOLE)) {
+    if (match.index > from) parts.push(text.slice(from, match.index));
+    const whole = document.createElement("span");
+    whole.className = "whole";
+    whole.append(match[0]);
+    parts.push(whole);
+    from = match.index + match[0].length;
+  }
+  if (from < text.length) parts.push(text.slice(from));
+  return parts;
+}
+
+/** A text as one child, since its parts would be things of their own where children stand side by side. */
+function together(text: string): Node | string {
+  const parts = unbroken(text);
+  return parts.every((part) => typeof part === "string") ? text : fill(document.createElement("span"), {}, parts);
+}
+
 /** An HTML element; an attribute whose value is a function is a listener. */
 export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
-  return fill(document.createElement(tag), attributes, children);
+  const whole = PLAIN.has(tag) ? children : children.map((child) => (typeof child === "string" ? together(child) : child));
+  return fill(document.createElement(tag), attributes, whole);
 }
 
 /** An SVG element. */

@@ -1,6 +1,6 @@
 // The frame that every chart stands in: title, how to read it, chart, legend, what its figures are, and its table. Charts are drawn when they come into sight.
 
-import { h } from "./dom.ts";
+import { h, unbroken } from "./dom.ts";
 import type { Shown } from "./shown.ts";
 import { foldingTable, type Table } from "./table.ts";
 import { whole } from "./units.ts";
@@ -46,6 +46,28 @@ const sight = new IntersectionObserver(
   { rootMargin: "400px 0px" },
 );
 
+/** Charts out of sight, to be drawn one by one when nothing else is to be done. */
+const unseen = new Set<() => void>();
+let asked = false;
+
+function later(draw: () => void): void {
+  unseen.add(draw);
+  if (asked) return;
+  asked = true;
+  const next = (): void => {
+    asked = false;
+    const [first] = unseen;
+    if (!first) return;
+    unseen.delete(first);
+    first();
+    const [more] = unseen;
+    if (more) later(more);
+  };
+  // Safari has no requestIdleCallback.
+  if ("requestIdleCallback" in window) window.requestIdleCallback(next, { timeout: 1000 });
+  else setTimeout(next, 50);
+}
+
 /** A chart in its frame. */
 export function figure(spec: Spec): Figure {
   const slot = h("div", { class: "slot" });
@@ -81,7 +103,7 @@ export function figure(spec: Spec): Figure {
       drawn = spec.draw(slot, shown);
     }
     legend.replaceChildren(...(nothing ? [] : (spec.legend?.(shown) ?? [])));
-    caption.textContent = nothing ? "" : spec.caption(shown);
+    caption.replaceChildren(...unbroken(nothing ? "" : spec.caption(shown)));
     slot.style.minHeight = "";
     table.show();
     element.dataset.rows = drawn.rows.join(",");
@@ -93,6 +115,7 @@ export function figure(spec: Spec): Figure {
     // Observing anew reports at once whether it is in sight.
     sight.unobserve(element);
     sight.observe(element);
+    later(draw);
   };
   waiting.set(element, draw);
   return {

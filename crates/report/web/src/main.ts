@@ -11,7 +11,7 @@ import { percentiles } from "./charts/percentiles.ts";
 import { sizes } from "./charts/sizes.ts";
 import { stages } from "./charts/stages.ts";
 import { overTime } from "./charts/time.ts";
-import { h } from "./dom.ts";
+import { h, unbroken } from "./dom.ts";
 import type { Figure } from "./figure.ts";
 import { coloursChanged } from "./marks.ts";
 import { filters } from "./parts/filters.ts";
@@ -22,6 +22,9 @@ import { reproduce } from "./parts/reproduce.ts";
 import { choices, fragment, parse, type Selection } from "./selection.ts";
 import { shower } from "./shown.ts";
 import { embedded, type View } from "./view.ts";
+
+/** So many rows are drawn in all charts before the page is first seen. */
+const AT_ONCE = 24;
 
 function build(view: View, root: HTMLElement): void {
   const all = choices(view);
@@ -49,7 +52,7 @@ function build(view: View, root: HTMLElement): void {
   const update = (): void => {
     const shown = show(selection);
     panel.update(shown);
-    words.textContent = shownInWords(shown, all.sizes.length);
+    words.replaceChildren(...unbroken(shownInWords(shown, all.sizes.length)));
     for (const [link, id] of links) link.href = `#${fragment(selection, all, id)}`;
     for (const figure of figures) figure.update(shown);
   };
@@ -77,6 +80,8 @@ function build(view: View, root: HTMLElement): void {
   const main = h("main", { id: "main", tabindex: -1 }, head(view), summary(view), figures.length > 0 ? words : null, ...sections);
   root.append(main);
   update();
+  // Whoever takes a picture of the page scrolls nowhere. Where there are more rows than that, the rest is drawn when nothing else is to be done.
+  if (view.rows.length <= AT_ONCE) for (const figure of figures) figure.draw();
 
   const go = (at: string | null): void => {
     if (at) document.getElementById(at)?.scrollIntoView();

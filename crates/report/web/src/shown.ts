@@ -36,6 +36,14 @@ export function speed(row: Row): number {
   return row.rtt.p50.ns ?? row.rtt.min ?? Number.POSITIVE_INFINITY;
 }
 
+/** Rows that are not to be ranked with the others come behind them, each with a mark of its own. */
+export function rank(a: Row, b: Row): number {
+  return Number(a.apart !== null) - Number(b.apart !== null) || ascending(speed(a), speed(b)) || a.number - b.number;
+}
+
+/** What that mark says. */
+export const APART = "hollow, with *: the two cores were in another state than for most rows, so not to be ranked with them";
+
 /** For sorting; two infinities are alike. */
 export function ascending(a: number, b: number): number {
   return a === b ? 0 : a - b;
@@ -86,7 +94,7 @@ export function shower(view: View): (selection: Selection) => Shown {
     return {
       view,
       selection,
-      rows: shown.flatMap((group) => group.rows).sort((a, b) => ascending(speed(a.row), speed(b.row)) || a.row.number - b.row.number),
+      rows: shown.flatMap((group) => group.rows).sort((a, b) => rank(a.row, b.row)),
       groups: shown,
       percentiles: PERCENTILES.filter((name) => selection.percentiles.has(name)),
       published: view.published.filter((_, index) => selection.published.has(index + 1)),

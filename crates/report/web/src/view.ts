@@ -58,6 +58,8 @@ export interface Row {
   buckets: Bucket[];
   series: Series;
   warnings: Warning[];
+  /** Why it is not to be ranked with the other rows. */
+  apart: string | null;
 }
 
 export interface Summary {
@@ -102,6 +104,8 @@ export interface Curve {
   label: string;
   rows: number[];
   fit: Fit | null;
+  /** What the state of the cores has left of the fit. */
+  fit_note: string | null;
 }
 
 export interface Estimate {

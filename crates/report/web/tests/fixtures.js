@@ -137,6 +137,7 @@ export function row(number, label, { kinds = [{ share: 1, ns: 5000, spread: 0.05
     buckets: all,
     series: series(count === 0 ? 0 : intervals, rtt, number * 7919 + 1, { far, suspect }),
     warnings: [],
+    apart: null,
     ...given,
   };
 }
@@ -238,6 +239,7 @@ export function full() {
             residual: 0.006,
           }
         : { line, step: null, above: null, residual: 0.004 },
+      fit_note: null,
     });
   }
   return {
@@ -424,7 +426,7 @@ export function extremes() {
   const least = [{ from_ns: 0, to_ns: 0, count: 5000 }];
   const largest = [{ from_ns: 1.8e19, to_ns: 18_446_744_073_709_551_615, count: 5000 }];
   const rows = [least, largest].map((buckets, index) => row(index + 1, `row ${index + 1}`, { buckets, count: 5000, request_bytes: index, reply_bytes: index }));
-  const curves = [{ record: 1, label: "both", rows: [1, 2], fit: null }];
+  const curves = [{ record: 1, label: "both", rows: [1, 2], fit: null, fit_note: null }];
   return bare({
     rows,
     curves,

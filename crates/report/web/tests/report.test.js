@@ -440,6 +440,67 @@ browser("paper: light, all charts, no filters", async () => {
   await close();
 });
 
+browser("a picture of the whole page has every chart, though nobody scrolls", async () => {
+  const { page, close } = await open(fixtures.full(), { drawn: false });
+  assert.deepEqual(
+    await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
+    new Array(8).fill("true"),
+  );
+  await close();
+});
+
+browser("more rows than that: charts out of sight are drawn when nothing else is to be done", async () => {
+  const { page, close } = await open(fixtures.many(), { drawn: false });
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll("section.figure")].every((each) => /** @type {HTMLElement} */ (each).dataset.drawn === "true"),
+  );
+  assert.equal(await page.evaluate(() => scrollY), 0);
+  await close();
+});
+
+browser("no line ends within a flag or between a figure and its unit, and the text stays as it was", async () => {
+  const view = fixtures.full();
+  const sentence = "Of 3.605 us a floor of 134.4 ns (--rate, --cable twinax:3m, --nic niq); with 64 B it is declared.";
+  view.summary = [sentence, ...view.summary];
+  const { page, close } = await open(view, { viewport: { width: 360, height: 800 } });
+  const first = page.locator(".sentence").first();
+  assert.equal(await first.textContent(), sentence);
+  assert.deepEqual(await first.locator(".whole").allTextContents(), ["3.605 us", "134.4 ns", "--rate", "--cable", "--nic", "64 B"]);
+  const heights = await page.locator(".whole").evaluateAll((all) => all.map((each) => each.getClientRects().length));
+  assert.ok(heights.length > 20 && heights.every((lines) => lines <= 1), `${heights}`);
+  assert.ok((await page.locator("pre code .whole").count()) > 2, "the flags of a command, too");
+  const entry = page.locator(".legend .entry", { hasText: "dashes by payload" });
+  assert.equal(await entry.first().evaluate((each) => each.childNodes.length), 1, "side by side its parts would be apart");
+  await close();
+});
+
+browser("a row of another core state is marked, stands below the others, and is in no fit", async () => {
+  const view = fixtures.full();
+  const words = "cores far apart: 394 to 462 ns a cache line; not ranked with the rows measured near (54 to 71 ns)";
+  const fastest = [...view.rows].sort((a, b) => (a.rtt.p50.ns ?? Infinity) - (b.rtt.p50.ns ?? Infinity))[0];
+  assert.ok(fastest);
+  fastest.apart = words;
+  const curve = view.curves.find((each) => each.rows.includes(fastest.number));
+  assert.ok(curve);
+  curve.fit = null;
+  curve.fit_note = "none: 1 of 3 rows were measured with the cores in another state";
+  const { page, close } = await open(view);
+  const labels = await page.locator("#rtt .lane:not(.axis) .lane-label").allTextContents();
+  assert.equal(labels.filter((label) => label.endsWith(" *")).length, 1);
+  assert.ok(
+    !labels[0]?.endsWith(" *") &&
+      labels
+        .filter((label) => !label.includes("published"))
+        .at(-1)
+        ?.endsWith(" *"),
+    labels.join("; "),
+  );
+  for (const id of ["rtt", "sizes"]) assert.match((await page.locator(`#${id} .legend`).textContent()) ?? "", /another state/);
+  assert.match((await page.locator("#sizes .fits").textContent()) ?? "", /none: 1 of 3 rows/);
+  assert.match((await page.locator("#rtt table").textContent()) ?? "", /cores far apart: 394 to 462 ns/);
+  await close();
+});
+
 // A benchmark rather than a timed test: the figure is said, and only a page that hangs fails.
 browser("200 rows open", async () => {
   const { page, complaints, close } = await open(fixtures.many(), { drawn: false });

@@ -21,7 +21,7 @@ polyline.published{stroke-dasharray:2 3}path.published{fill:#fff}.floor{stroke:#
 const DARK: &str = "\
 text{fill:#e8e8e8}.paper{fill:#14171c}.small,.tick{fill:#a8adb5}.grid{stroke:#2b3038}.axis{stroke:#8b919b}.leader{stroke:#6d737d}\
 .mark{stroke:#14171c}.published,.floor{stroke:#a8adb5}path.published{fill:#14171c}.floor-area{fill:#a8adb5}\
-polyline.c6,path.interval.c6{stroke:#e8e8e8}path.mark.c6{fill:#e8e8e8}polyline.c0,path.interval.c0{stroke:#2f8fd0}path.mark.c0{fill:#2f8fd0}";
+polyline.c6,path.interval.c6,path.apart.c6{stroke:#e8e8e8}path.mark.c6{fill:#e8e8e8}polyline.c0,path.interval.c0,path.apart.c0{stroke:#2f8fd0}path.mark.c0{fill:#2f8fd0}path.mark.apart{fill:#14171c}";
 /// Half a mark's size.
 const HALF: f64 = 5.0;
 /// From line to line of a label, and between two labels.
@@ -141,7 +141,11 @@ impl Page {
         let colours: String = PALETTE
             .iter()
             .enumerate()
-            .map(|(i, colour)| format!("polyline.c{i},path.interval.c{i}{{stroke:{colour}}}path.mark.c{i}{{fill:{colour}}}"))
+            .map(|(i, colour)| {
+                format!(
+                    "polyline.c{i},path.interval.c{i},path.apart.c{i}{{stroke:{colour}}}path.mark.c{i}{{fill:{colour}}}path.apart.c{i}{{fill:#fff}}"
+                )
+            })
             .collect();
         let (title, description) = (escape(title), escape(description));
         let text = format!(

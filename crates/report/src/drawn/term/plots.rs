@@ -61,7 +61,7 @@ fn drawn(plot: &Plot, room: usize, colour: bool) -> Vec<String> {
         for (point, at) in line.points.iter().zip(&points).filter(|(point, _)| point.marked) {
             // The quantiles' marks would hide each other where lines run together; their letters stand at the ends.
             if plot.chart == Chart::Sizes || point.words == line.points[line.points.len() - 1].words {
-                canvas.mark(*at, letter(i), i);
+                canvas.mark(*at, if point.apart { '*' } else { letter(i) }, i);
             }
         }
         let every = if line.origin == Origin::Measured { 1 } else { 2 };
@@ -155,6 +155,9 @@ fn legend(plot: &Plot, columns: usize, colour: bool) -> Vec<String> {
             wrap(&format!("{} ", digit(i)), &format!("{}: {}", reference.name, reference.words), WIDTH)
         }),
     );
+    if plot.lines.iter().flat_map(|line| &line.points).any(|point| point.apart) {
+        text.extend(wrap("* ", words::APART, WIDTH));
+    }
     if plot.lines.iter().any(|line| line.origin != Origin::Measured) {
         text.push("  Lines with gaps are not measured on a real device: [emulated], [published].".into());
     }

@@ -4,7 +4,7 @@ import { h, s } from "../dom.ts";
 import { about, figure, noRows, type Figure } from "../figure.ts";
 import { PUBLISHED, entry, shape, swatch, type Mark } from "../marks.ts";
 import { scale, type Scale } from "../scale.ts";
-import type { Shown, ShownRow } from "../shown.ts";
+import { APART, type Shown, type ShownRow } from "../shown.ts";
 import type { Cell, Column, Table } from "../table.ts";
 import { exact, tick, time } from "../units.ts";
 import { percentile, type PercentileName, type Published, type Summary, type View } from "../view.ts";
@@ -14,12 +14,12 @@ const HEIGHT = 22;
 const MIDDLE = "50%";
 
 /** The mark of a percentile: p50 has the path's shape; the others have one each. */
-function glyph(name: PercentileName, mark: Mark): SVGElement {
+function glyph(name: PercentileName, mark: Mark, hollow = false): SVGElement {
   const colour = `var(${mark.colour})`;
   switch (name) {
     case "p50":
       // The dot of paths without a colour would vanish under the ring of p99.
-      return shape(mark.named ? mark : { ...mark, shape: "circle" });
+      return shape(mark.named ? mark : { ...mark, shape: "circle" }, hollow);
     case "p90":
       return s("circle", { r: 2.5, fill: colour });
     case "p99":
@@ -39,7 +39,8 @@ function values(summary: Summary, names: PercentileName[]): { name: PercentileNa
 }
 
 function rowLane(shown: ShownRow, names: PercentileName[], axis: Scale, grid: number[]): HTMLElement {
-  const { row, mark, label } = shown;
+  const { row, mark } = shown;
+  const label = row.apart === null ? shown.label : `${shown.label} *`;
   const found = values(row.rtt, names);
   const colour = `var(${mark.colour})`;
   const said = found.map(({ name, ns }) => `${name} ${time(ns)}`).join(", ");
@@ -89,13 +90,19 @@ function rowLane(shown: ShownRow, names: PercentileName[], axis: Scale, grid: nu
           axis,
           ns,
           MIDDLE,
-          glyph(name, mark),
+          glyph(name, mark, row.apart !== null),
           `${name} ${exact(ns)} ns${low !== null && high !== null ? `, 95 % interval ${exact(low)} to ${exact(high)} ns` : ""}`,
         ),
       ),
   ];
   const text = first ? time(first.ns) : "too few samples";
-  return lane([swatch(mark, { line: false }), label], label, drawing(axis, HEIGHT, `${label}: ${said || "too few samples"}`, grid, ...marks), text);
+  const title = row.apart === null ? label : `${label}: ${row.apart}`;
+  return lane(
+    [swatch(mark, { line: false, hollow: row.apart !== null }), label],
+    title,
+    drawing(axis, HEIGHT, `${label}: ${said || "too few samples"}`, grid, ...marks),
+    text,
+  );
 }
 
 /** Published points at sizes that are shown. */
@@ -165,6 +172,7 @@ function fields(shown: Shown): Field[] {
       optional: true,
     },
     { head: "path", name: "path", text: true, of: ({ row }) => row.path },
+    { head: "not ranked, since", name: "apart", text: true, of: ({ row }) => row.apart, optional: true },
   ];
   return all.filter((field) => !field.optional || shown.rows.some((row) => field.of(row) !== null));
 }
@@ -181,7 +189,7 @@ export function rttByPath(view: View): Figure | null {
     id: "rtt",
     title: "RTT by path",
     reading:
-      "From the client's send call to the reply in the caller's buffer, the fastest path first. A thick bar is the 95 % interval of its mark; a mark is left out where fewer than " +
+      "From the client's send call to the reply in the caller's buffer, the fastest path first; rows whose cores were in another state stand below. A thick bar is the 95 % interval of its mark; a mark is left out where fewer than " +
       "ten samples lie beyond it. A step of the scale is a factor, not a difference.",
     caption: (shown) => `RTT, log scale; ${about(shown.rows.map((row) => row.row))}. The figure on the right is RTT ${shown.percentiles[0] ?? ""}.`,
     legend: (shown) => {
@@ -194,6 +202,7 @@ export function rttByPath(view: View): Figure | null {
         ...(shown.rows.some(({ row }) => row.floor_ns)
           ? [entry(sample(s("line", { x1: -6, x2: 6, y1: 0, y2: 0, class: "floor", "stroke-width": 10 })), "floor (derived)")]
           : []),
+        ...(shown.rows.some(({ row }) => row.apart !== null) ? [entry(swatch(ink, { line: false, hollow: true }), APART)] : []),
         ...(publishedPoints(shown).length > 0 ? [entry(swatch(PUBLISHED, { line: false, hollow: true }), "published, not measured here")] : []),
       ];
     },

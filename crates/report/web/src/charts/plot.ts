@@ -31,7 +31,8 @@ export interface Line {
   steps?: boolean;
   /** Which points carry the shape. */
   shapes?: (index: number) => boolean;
-  hollow?: boolean;
+  /** Whether the shapes are hollow, or which. */
+  hollow?: boolean | ((index: number) => boolean);
   /** Drawn, but not read out. */
   silent?: boolean;
   /** Fills the room down to the next line of the list. */
@@ -186,6 +187,10 @@ function clipped(u: uPlot, paint: () => void): void {
   u.ctx.restore();
 }
 
+function hollowAt(line: Line, index: number): boolean {
+  return typeof line.hollow === "function" ? line.hollow(index) : (line.hollow ?? false);
+}
+
 function shapes(u: uPlot, lines: Line[]): void {
   lines.forEach((line) => {
     if (!line.shapes) return;
@@ -194,7 +199,7 @@ function shapes(u: uPlot, lines: Line[]): void {
       if (y === null || y === undefined || !line.shapes?.(index)) return;
       const left = u.valToPos(x, "x", true);
       const top = u.valToPos(y, "y", true);
-      paintShape(u.ctx, line.mark, left, top, devicePixelRatio * (line.mark.named ? 0.9 : 0.8), line.hollow);
+      paintShape(u.ctx, line.mark, left, top, devicePixelRatio * (line.mark.named ? 0.9 : 0.8), hollowAt(line, index));
     });
   });
 }
@@ -239,7 +244,7 @@ function read(u: uPlot, spec: Plot, box: HTMLElement): string {
   box.replaceChildren(
     h("b", {}, where),
     ...found.map(({ line, y }) =>
-      h("span", {}, swatch(line.mark, { line: false, hollow: line.hollow ?? false }), h("span", {}, line.label), h("b", {}, spec.value(y))),
+      h("span", {}, swatch(line.mark, { line: false, hollow: line.hollow === true }), h("span", {}, line.label), h("b", {}, spec.value(y))),
     ),
   );
   const width = u.over.clientWidth;

@@ -5,13 +5,14 @@ import { about, figure, type Figure } from "../figure.ts";
 import { paths } from "../legend.ts";
 import { PUBLISHED, entry, swatch, type Mark } from "../marks.ts";
 import { scale } from "../scale.ts";
-import type { Group, Shown, ShownRow } from "../shown.ts";
+import { APART, type Group, type Shown, type ShownRow } from "../shown.ts";
 import type { Cell, Table } from "../table.ts";
 import { tick, time } from "../units.ts";
 import { meanBytes, percentile, type Estimate, type Fit, type Line as Fitted, type PercentileName, type View } from "../view.ts";
 import { plot, type Line } from "./plot.ts";
 
 const FLOOR: Mark = { colour: "--floor", shape: "dot", dash: [], named: true };
+const HOLLOW: Mark = { colour: "--ink", shape: "circle", dash: [], named: true };
 const FITTED = [3, 4];
 /** Points of a fitted line, which is bent on log scales. */
 const STEPS = 48;
@@ -75,7 +76,14 @@ function curveLine(group: Group, name: PercentileName): Line {
   // x must rise: of two rows with one size on the axis the second stands a hair to the right.
   const x: number[] = [];
   for (const row of rows) x.push(Math.max(across(meanBytes(row.row)), (x.at(-1) ?? 0) * (1 + 1e-9)));
-  return { label: group.label, x, y: rows.map((row) => percentile(row.row.rtt, name).ns), mark, shapes: () => true };
+  return {
+    label: group.label,
+    x,
+    y: rows.map((row) => percentile(row.row.rtt, name).ns),
+    mark,
+    shapes: () => true,
+    hollow: (index) => (rows[index]?.row.apart ?? null) !== null,
+  };
 }
 
 function linesOf(shown: Shown, name: PercentileName): Line[] {
@@ -115,7 +123,11 @@ function sentence(label: string, fit: Fit): string {
 }
 
 function fits(shown: Shown): HTMLElement | null {
-  const items = curves(shown).flatMap((group) => (group.curve?.fit && whole(group) ? [h("li", {}, sentence(group.label, group.curve.fit))] : []));
+  const items = curves(shown).flatMap((group) => {
+    const { fit, fit_note: note } = group.curve ?? { fit: null, fit_note: null };
+    if (!whole(group)) return [];
+    return [...(fit ? [h("li", {}, sentence(group.label, fit))] : []), ...(note ? [h("li", {}, `${group.label}: ${note}.`)] : [])];
+  });
   if (items.length === 0 || !shown.percentiles.includes("p50")) return null;
   return h("div", { class: "fits" }, h("h3", {}, "Fit of RTT p50 (derived; intervals of 95 %)"), h("ul", {}, ...items));
 }
@@ -200,6 +212,7 @@ export function sizes(view: View): Figure | null {
       ...paths({ ...shown, groups: curves(shown) }),
       ...(fitted(shown) ? [entry(swatch({ ...FLOOR, colour: "--ink", dash: FITTED }), "fit (derived)")] : []),
       ...(floorLines(curves(shown)).length > 0 ? [entry(swatch(FLOOR), "floor (derived)")] : []),
+      ...(curves(shown).some((group) => group.rows.some(({ row }) => row.apart !== null)) ? [entry(swatch(HOLLOW, { line: false, hollow: true }), APART)] : []),
       ...(shown.percentiles.includes("p50") ? shown.published : []).map((published) =>
         entry(
           swatch(PUBLISHED, { hollow: true }),

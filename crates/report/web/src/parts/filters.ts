@@ -3,7 +3,7 @@
 import { copyButton, h } from "../dom.ts";
 import { mark, PUBLISHED, swatch } from "../marks.ts";
 import { defaults, type Choices, type Selection } from "../selection.ts";
-import { ascending, speed, type Shown } from "../shown.ts";
+import { rank, type Shown } from "../shown.ts";
 import { plural } from "../units.ts";
 import type { View } from "../view.ts";
 
@@ -46,7 +46,7 @@ export function filters(view: View, all: Choices, current: () => Selection, choo
     box(name, name, (item, on) => choose({ ...current(), percentiles: toggled(current().percentiles, item, on) })),
   );
   const sizes = all.sizes.map((size) => box(size, `${size} B`, (item, on) => choose({ ...current(), sizes: toggled(current().sizes, item, on) })));
-  const ordered = [...view.rows].sort((a, b) => ascending(speed(a), speed(b)) || a.number - b.number);
+  const ordered = [...view.rows].sort((a, b) => rank(a, b));
   const rows = ordered.map((row) => box(row.number, row.label, (item, on) => choose({ ...current(), rows: toggled(current().rows, item, on) })));
   const published = view.published.map((each, index) =>
     box(index + 1, `${each.name}: ${each.what}`, (item, on) => choose({ ...current(), published: toggled(current().published, item, on) })),

@@ -1,0 +1,257 @@
+//! In which state two cores were: how far apart a cache line finds them.
+//!
+//! On a virtual machine the hypervisor moves virtual CPUs, and with them how fast two cores hand data to each other. It stays so for seconds, and every
+//! local round trip changes in step. A row measured near and one measured far apart differ by the hypervisor, whatever their paths.
+//!
+//! ```text
+//!   blocks of all rows  ▁▂▁▂▁▁▂▁▁▇█▇▇█▇▇█     two groups whose medians are 1.6 times apart or more are two states
+//!   row                 └─near─┘└both┘└far┘   a row is of one state if nearly all of its blocks are
+//!                       most rows are near: the others are not ranked with them
+//! ```
+
+use std::ops::Range;
+
+use crate::run::Row;
+
+/// Two distances between the cores are two states if one is so many times the other.
+pub const APART: f64 = 1.6;
+/// One block in so many may be of another state: a median hardly moves.
+const STRAY: usize = 20;
+/// From so many blocks on one stray is none.
+const FEW: usize = 8;
+
+/// Sorted distances as groups that are far enough apart: split in two where the squares of the logarithms' distances from their means are least, as often as
+/// the halves' medians lie [`APART`].
+pub fn split(sorted: &[u64]) -> Vec<Range<usize>> {
+    let mut groups = Vec::new();
+    split_into(sorted, 0, &mut groups);
+    groups
+}
+
+fn split_into(sorted: &[u64], from: usize, groups: &mut Vec<Range<usize>>) {
+    if sorted.is_empty() {
+        return;
+    }
+    let logs: Vec<f64> = sorted.iter().map(|ns| (*ns as f64).ln()).collect();
+    let all: f64 = logs.iter().sum();
+    let (mut before, mut best) = (0.0, (f64::NEG_INFINITY, 0));
+    for (at, log) in logs.iter().enumerate().take(logs.len() - 1) {
+        before += log;
+        let (low, high) = ((at + 1) as f64, (logs.len() - at - 1) as f64);
+        // What lies between the halves is most where what lies within them is least.
+        let between = before * before / low + (all - before) * (all - before) / high;
+        if between > best.0 && sorted[at] < sorted[at + 1] {
+            best = (between, at + 1);
+        }
+    }
+    let (near, far) = sorted.split_at(best.1);
+    if near.is_empty() || (median(far) as f64) < median(near) as f64 * APART {
+        groups.push(from..from + sorted.len());
+        return;
+    }
+    split_into(near, from, groups);
+    split_into(far, from + near.len(), groups);
+}
+
+/// The upper one of the two in the middle.
+fn median(sorted: &[u64]) -> u64 {
+    sorted[sorted.len() / 2]
+}
+
+/// In which state the cores of a row were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody looked.
+    Unknown,
+    /// In this one, counted from the nearest.
+    One(usize),
+    /// Now in this one, now in that.
+    Several,
+}
+
+/// Why a row is not ranked with the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// The row's state.
+    pub state: State,
+    /// The state of the rows that are ranked.
+    pub ranked: usize,
+    /// Cache-line round trips of the row's blocks, the least and the largest, in ns.
+    pub found: (u64, u64),
+    /// Those of the rows that are ranked.
+    pub others: (u64, u64),
+}
+
+impl Apart {
+    /// In words: `cores far apart: 394 to 462 ns a cache line; not ranked with the rows measured near (54 to 71 ns)`.
+    pub fn words(&self) -> String {
+        let (low, high) = self.found;
+        let (least, largest) = self.others;
+        let others = format!("{least} to {largest} ns");
+        match self.state {
+            State::One(state) if state > self.ranked => {
+                format!("cores far apart: {low} to {high} ns a cache line; not ranked with the rows measured near ({others})")
+            }
+            State::One(_) => {
+                format!(
+                    "cores near each other: {low} to {high} ns a cache line; not ranked with the rows measured far apart ({others})"
+                )
+            }
+            _ => format!(
+                "cores near and far apart in turn: {low} to {high} ns a cache line; not ranked with the rows of one state ({others})"
+            ),
+        }
+    }
+}
+
+/// The states of some rows.
+#[derive(Clone, Debug, Default)]
+pub struct CoreStates {
+    rows: Vec<(State, Option<Apart>)>,
+}
+
+impl CoreStates {
+    /// Of rows with what tells their pair of cores from others: only rows of one pair are held against each other.
+    pub fn of<'r, K: PartialEq>(rows: impl IntoIterator<Item = (K, &'r Row)>) -> CoreStates {
+        let rows: Vec<(K, &Row)> = rows.into_iter().collect();
+        let same = |(of, a): &(K, &Row), (with, b): &(K, &Row)| of == with && pair(a) == pair(b);
+        let mut found = vec![(State::Unknown, None); rows.len()];
+        for (at, row) in rows.iter().enumerate() {
+            if rows[..at].iter().any(|before| same(before, row)) {
+                continue;
+            }
+            let chosen: Vec<usize> = (at..rows.len()).filter(|other| same(row, &rows[*other])).collect();
+            let of_pair: Vec<&Row> = chosen.iter().map(|at| rows[*at].1).collect();
+            for (at, known) in chosen.iter().zip(of_one_pair(&of_pair)) {
+                found[*at] = known;
+            }
+        }
+        CoreStates { rows: found }
+    }
+
+    /// The state of a row.
+    pub fn state(&self, row: usize) -> State {
+        self.rows.get(row).map_or(State::Unknown, |(state, _)| *state)
+    }
+
+    /// Why a row is not ranked; `None` if it is.
+    pub fn apart(&self, row: usize) -> Option<Apart> {
+        self.rows.get(row).and_then(|(_, apart)| *apart)
+    }
+}
+
+/// The CPUs of both sides.
+fn pair(row: &Row) -> (&[u32], &[u32]) {
+    (&row.cpu.client.cpus, row.cpu.server.as_ref().map_or(&[], |server| &server.cpus))
+}
+
+fn distances(row: &Row) -> impl Iterator<Item = u64> {
+    row.blocks.iter().filter_map(|block| block.core_rtt_ns).filter(|ns| *ns > 0)
+}
+
+fn of_one_pair(rows: &[&Row]) -> Vec<(State, Option<Apart>)> {
+    let mut sorted: Vec<u64> = rows.iter().flat_map(|row| distances(row)).collect();
+    sorted.sort_unstable();
+    let groups = split(&sorted);
+    // The largest distance of each state.
+    let ends: Vec<u64> = groups.iter().map(|group| sorted[group.end - 1]).collect();
+    let states: Vec<State> = rows.iter().map(|row| state(row, &ends)).collect();
+    let rows_of = |state: usize| states.iter().filter(|found| **found == State::One(state)).count();
+    // The state of most rows, the nearest of equals. Where every row was in several, they differ in nothing.
+    let ranked = (0..groups.len()).rev().max_by_key(|state| rows_of(*state)).filter(|state| rows_of(*state) > 0);
+    let range = |ns: &[u64]| (ns.iter().copied().min().unwrap_or(0), ns.iter().copied().max().unwrap_or(0));
+    let apart = |row: &Row, state: State| {
+        let ranked = ranked?;
+        (state != State::Unknown && state != State::One(ranked)).then(|| Apart {
+            state,
+            ranked,
+            found: range(&distances(row).collect::<Vec<u64>>()),
+            others: range(&sorted[groups[ranked].clone()]),
+        })
+    };
+    rows.iter().zip(&states).map(|(row, state)| (*state, apart(row, *state))).collect()
+}
+
+fn state(row: &Row, ends: &[u64]) -> State {
+    let mut counts = vec![0_usize; ends.len()];
+    let mut all = 0;
+    for ns in distances(row) {
+        counts[ends.partition_point(|end| *end < ns)] += 1;
+        all += 1;
+    }
+    let Some((most, count)) = counts.iter().enumerate().max_by_key(|(_, count)| **count) else { return State::Unknown };
+    if all == 0 {
+        return State::Unknown;
+    }
+    let strays = (all / STRAY).max(usize::from(all >= FEW));
+    if all - count <= strays { State::One(most) } else { State::Several }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Block, Run};
+
+    fn row(cores: &[u64]) -> Row {
+        let block = |ns: &u64| Block { core_rtt_ns: Some(*ns), ..Block::default() };
+        Row { blocks: cores.iter().map(block).collect(), ..Row::default() }
+    }
+
+    fn states(rows: &[Row]) -> (Vec<State>, Vec<bool>) {
+        let found = CoreStates::of(rows.iter().map(|row| ((), row)));
+        ((0..rows.len()).map(|at| found.state(at)).collect(), (0..rows.len()).map(|at| found.apart(at).is_some()).collect())
+    }
+
+    #[test]
+    fn rows_of_another_state_than_most_are_told() {
+        let near = row(&[60; 20]);
+        let far = row(&[400; 20]);
+        let both = row(&[&[60; 15][..], &[410; 5]].concat());
+        let stray = row(&[&[60; 19][..], &[410; 1]].concat());
+        let unknown = Row::default();
+        let all = [near.clone(), far.clone(), both, stray, unknown];
+        assert_eq!(
+            states(&all),
+            (
+                vec![State::One(0), State::One(1), State::Several, State::One(0), State::Unknown],
+                vec![false, true, true, false, false]
+            )
+        );
+        let found = CoreStates::of(all.iter().map(|row| ((), row)));
+        assert_eq!(
+            found.apart(1).unwrap().words(),
+            "cores far apart: 400 to 400 ns a cache line; not ranked with the rows measured near (60 to 60 ns)"
+        );
+        // Where most were far apart, the near one is the odd one.
+        let (_, apart) = states(&[far.clone(), near.clone(), far.clone()]);
+        assert_eq!(apart, [false, true, false]);
+        // Of as many of each the near ones are ranked.
+        assert_eq!(states(&[far.clone(), near.clone()]).1, [true, false]);
+        // Other hosts, or other cores of one, are no other state.
+        let hosts = CoreStates::of([("a", &near), ("b", &far)]);
+        assert_eq!((hosts.apart(0), hosts.apart(1)), (None, None));
+        let mut elsewhere = far;
+        elsewhere.cpu.client.cpus = vec![2];
+        assert_eq!(states(&[near, elsewhere]).1, [false, false]);
+    }
+
+    #[test]
+    fn rows_that_all_saw_both_states_differ_in_nothing() {
+        let both = row(&[&[60; 10][..], &[410; 10]].concat());
+        assert_eq!(states(&[both.clone(), both]), (vec![State::Several; 2], vec![false; 2]));
+        assert_eq!(states(&[]), (vec![], vec![]));
+        assert_eq!(states(&[row(&[0, 0])]).0, [State::Unknown], "a distance of nothing is none");
+    }
+
+    #[test]
+    fn the_record_of_two_states_is_read_as_such() {
+        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../runs/2026-11-22-vm/report/ping.json"));
+        let run: Run = serde_json::from_str(&text.unwrap()).unwrap();
+        let (found, apart) = states(&run.results);
+        let [xdp @ .., _, _, _, _, _, _] = &found[..] else { panic!("nine rows: {found:?}") };
+        assert_eq!(xdp, [State::One(0); 3]);
+        assert_eq!(found[3..6], [State::Several, State::One(1), State::One(1)], "udp:spin");
+        assert_eq!(found[6..], [State::One(0); 3], "tcp:spin");
+        assert_eq!(apart, [false, false, false, true, true, true, false, false, false]);
+    }
+}
