@@ -51,6 +51,7 @@ impl Home {
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("HAIRPIN_RUNS", self.runs()).env("HAIRPIN_JOURNAL", self.journal());
+        command.env("HAIRPIN_LIBRARY", self.file("library"));
         command.env_remove("XDG_DATA_HOME").env("NO_COLOR", "1").current_dir(self.path());
         command
     }
