@@ -91,7 +91,8 @@ pub(crate) fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warn
     // CPU time is taken from the word go, warm-up included.
     let metered = Nanos(row.duration_ns + row.gap_ns + job.warmup.0);
     for (side, cpu, facts, policy) in sides {
-        if let Some(cpu) = cpu {
+        // Where nothing was measured it is the warm-up's alone.
+        if let Some(cpu) = cpu.filter(|_| count > 0) {
             busy_core(side, cpu, metered, &mut warnings);
         }
         if let Some(facts) = facts {
@@ -224,6 +225,9 @@ mod tests {
         let expected =
             ["too-few-samples", "foreign-time", "sleeping-governor", "involuntary-switches", "shared-core", "core-states"];
         assert_eq!(codes, expected);
+        row.rtt_ns.count = 0;
+        let codes: Vec<_> = derive(&job, &row, around).iter().map(Warning::code).collect();
+        assert!(!codes.contains(&"involuntary-switches") && !codes.contains(&"foreign-time"), "of no transaction: {codes:?}");
     }
 
     #[test]
