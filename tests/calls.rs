@@ -17,7 +17,7 @@ const OWN: &str = "sendto,recvfrom,ppoll,epoll_wait,epoll_pwait,epoll_pwait2,rea
 const FEW: u32 = 100;
 /// What a run of many may call beyond that, and what for each block: a block ends after 100 ms, and on a machine with other work there are more of them.
 const BEYOND: u64 = 500;
-const EACH_BLOCK: u64 = 20;
+const EACH_BLOCK: u64 = 10;
 const BLOCK_NS: u64 = 100_000_000;
 
 /// Counts the calls of `hairpin ARGS` and of the processes it starts; `trace` selects them as strace's option does. `libraries` is where the loader looks, if

@@ -184,10 +184,9 @@ mod tests {
 
     #[test]
     fn a_path_that_others_can_take_is_refused() {
-        let judged = |way: &[(&str, u32, u32)], named| {
-            let part =
-                |(path, owner, mode): &(&'static str, u32, u32)| Part { path: Path::new(path), owner: *owner, mode: *mode };
-            judge(&way.iter().map(part).collect::<Vec<_>>(), 7, named)
+        let judged = |way: &[(&'static str, u32, u32)], named| {
+            let parts = way.iter().map(|&(path, owner, mode)| Part { path: Path::new(path), owner, mode });
+            judge(&parts.collect::<Vec<_>>(), 7, named)
         };
         let top = ("/", 0, 0o755);
         for (way, named, why) in [

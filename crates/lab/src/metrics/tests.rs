@@ -264,7 +264,7 @@ fn faults(page: &str) -> Vec<String> {
         if !seen.insert((name.to_owned(), labels.clone())) {
             fault("twice");
         }
-        if kind == "counter" && !(number >= 0.0) {
+        if kind == "counter" && (number.is_nan() || number < 0.0) {
             fault("a counter below zero");
         }
         if kind == "histogram" {
