@@ -61,26 +61,28 @@ fn strace(name: &str) -> bool {
 
 /// Others than the path's own, over as many transactions as a machine with other work has time for.
 fn others(spec: &str, transactions: u32, libraries: &str) {
+    let (beyond, allowed) = beyond(spec, transactions, libraries);
+    assert!(beyond < allowed, "{spec}: {beyond} calls beyond those of {FEW} transactions, of {allowed} that may be");
+}
+
+/// How many calls a run makes beyond those of one of few transactions, and how many that may be.
+fn beyond(spec: &str, transactions: u32, libraries: &str) -> (u64, u64) {
     let home = Home::new();
     let of = |transactions: u32| {
         let args = format!("ping --link loopback --path {spec} --size 8 --count {transactions} --warmup 0s --no-store --json");
         let (calls, done) = count(&home, libraries, &format!("!{OWN}"), &args);
         let record = done.json();
         let took = |name: &str| rows(&record)[0][name].as_u64().expect("a time");
-        (calls.values().sum::<u64>(), (took("duration_ns") + took("gap_ns")) / BLOCK_NS, calls)
+        (calls, (took("duration_ns") + took("gap_ns")) / BLOCK_NS)
     };
-    let ((few, _, calls_of_few), (many, blocks, calls_of_many)) = (of(FEW), of(transactions));
-    assert!(few > 50, "strace saw {calls_of_few:?}");
-    let (beyond, allowed) = (many.saturating_sub(few), BEYOND + blocks * EACH_BLOCK);
-    println!(
-        "calls: {spec}: {few} in {FEW} transactions; in {transactions} {beyond} more, of {allowed} that may be in {blocks} blocks"
-    );
+    let sum = |calls: &BTreeMap<String, u64>| calls.values().sum::<u64>();
+    let ((few, _), (many, blocks)) = (of(FEW), of(transactions));
+    assert!(sum(&few) > 50, "strace saw {few:?}");
+    let (beyond, allowed) = (sum(&many).saturating_sub(sum(&few)), BEYOND + blocks * EACH_BLOCK);
+    println!("calls: {spec}: {beyond} beyond {few:?}, of {allowed} that may be in {blocks} blocks: {many:?}");
     // A call each time round is seen on the slowest machine.
     assert!(allowed < u64::from(transactions), "{spec}: this machine is too slow to tell: {blocks} blocks");
-    assert!(
-        beyond < allowed,
-        "{spec}: {beyond} calls beyond those of {FEW} transactions: {calls_of_few:?}, then {calls_of_many:?}"
-    );
+    (beyond, allowed)
 }
 
 #[test]
@@ -113,6 +115,15 @@ fn shared_memory_calls_nothing_at_all() {
 fn waiting_sockets_call_nothing_else() {
     if strace("waiting_sockets_call_nothing_else") {
         ["udp:block", "tcp:epoll", "pipe:poll"].iter().for_each(|spec| others(spec, 20_000, ""));
+    }
+}
+
+#[test]
+fn a_call_each_time_round_is_seen() {
+    if strace("a_call_each_time_round_is_seen") {
+        // Sets its option after each receive call.
+        let (beyond, allowed) = beyond("tcp:block,quickack=on", 20_000, "");
+        assert!(beyond > 20_000 && beyond > allowed, "{beyond} of {allowed}");
     }
 }
 
