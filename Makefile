@@ -16,7 +16,7 @@ help:
 	@echo 'make bench-watch  what looking on takes: RTT with and without --watch and --metrics by turns; the record goes to runs/'
 
 demo:
-	@. ./scripts/setup.sh && cargo build --package hairpin-cli --bin hairpin && exec "$${CARGO_TARGET_DIR:-target}/debug/hairpin" demo
+	@. ./scripts/setup.sh && cargo build $$setup_quiet --package hairpin-cli --bin hairpin && exec "$${CARGO_TARGET_DIR:-target}/debug/hairpin" demo
 
 test:
 	@scripts/test.sh

@@ -73,6 +73,19 @@ setup_candidate() {
     apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ { sub(/[^0-9.].*/, "", $2); print $2 }'
 }
 
+# Another way to a compiler: Debian brings newer ones (cargo-web) as security updates, and a bare debootstrap leaves their suite out.
+setup_security() {
+    setup_has apt-cache && ! apt-cache policy 2>/dev/null | grep -q -- '-security' || return 0
+    # shellcheck disable=SC1090,SC1091 # os-release(5) is meant to be read so
+    (
+        setup_release=${HAIRPIN_OS_RELEASE:-/etc/os-release}
+        [ -r "$setup_release" ] || exit 0
+        . "$setup_release"
+        [ "${ID:-}" = debian ] && [ -n "${VERSION_CODENAME:-}" ] || exit 0
+        printf ', or add the line "deb http://deb.debian.org/debian-security %s-security main" to /etc/apt/sources.list, which gives cargo-web' "$VERSION_CODENAME"
+    )
+}
+
 # --- compiler, linker, tools of the tests -----------------------------------------------------------------------------
 
 setup_packages=
@@ -153,7 +166,7 @@ if ! setup_new_enough; then
         setup_apt cargo-web rustc-web || true
         hash -r
     fi
-    setup_new_enough || setup_fail "cargo $setup_want or newer is needed and ${setup_have:-none} is here: please install rustup (https://rustup.rs), then run make again"
+    setup_new_enough || setup_fail "cargo $setup_want or newer is needed and ${setup_have:-none} is here: please install rustup (https://rustup.rs)$(setup_security), then run make again"
 fi
 
 # rustfmt and clippy for the tests. Where they cannot be had the tests count a skip.
@@ -166,3 +179,23 @@ if [ "${HAIRPIN_FOR:-demo}" = test ] && ! { cargo fmt --version && cargo clippy 
         setup_apt rustfmt rust-clippy || true
     fi
 fi
+
+# --- what is to come --------------------------------------------------------------------------------------------------
+
+# A first build is announced. It takes so many minutes of one core for what demo and benchmarks need, and with the tests.
+setup_announce() {
+    [ ! -x "${CARGO_TARGET_DIR:-target}/debug/hairpin" ] || return 0
+    case "${HAIRPIN_FOR:-demo}" in
+    test) setup_minutes=40 ;;
+    *) setup_minutes=14 ;;
+    esac
+    setup_cores=$(nproc 2>/dev/null || echo 1)
+    setup_minutes=$(((setup_minutes + setup_cores - 1) / setup_cores))
+    # Some crates wait for others, however many cores there are.
+    [ "$setup_minutes" -ge 2 ] || setup_minutes=2
+    setup_say "first build: about $setup_minutes min with the CPUs of this host ($setup_cores); later ones take seconds"
+}
+setup_announce
+
+# For cargo: a bar that moves on a terminal, and nothing but errors in a log.
+if [ -t 2 ]; then setup_quiet=; else setup_quiet=--quiet; fi

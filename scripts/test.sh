@@ -77,6 +77,10 @@ fi
 
 tool clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 
+# Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
+# shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
+cargo test --workspace --no-run $setup_quiet
+
 # The output goes to the terminal and to a file that is summed up below; the status is its last line, as sh has no pipefail.
 step cargo test --workspace
 {

@@ -235,6 +235,8 @@ fn a_corrupt_run_is_named_and_the_others_are_listed() {
     home.hairpin(&format!("runs show {corrupt}")).fails(1, &["is not the record of a run", "runs rm"]);
     assert!(home.hairpin("runs show latest").out.contains("tcp"));
     assert_eq!(home.hairpin("runs export latest").out.lines().count(), 2);
+    let table = home.hairpin("runs export latest").out;
+    assert!(table.lines().nth(1).is_some_and(|line| line.contains(&format!(",{sound},"))), "{table}");
     home.hairpin(&format!("runs rm {corrupt}")).fails(0, &["removed"]);
     assert!(!home.hairpin("runs list").out.contains(&corrupt));
     home.hairpin("runs show nothing-like-it").fails(1, &["nothing-like-it"]);

@@ -9,7 +9,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::process::ExitCode;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use hairpin_sys::socket::{self, SO_BUSY_POLL, TCP_NODELAY, TCP_QUICKACK};
 use hairpin_sys::thread::allowed_cpus;
 use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen};
 use support::listed;
-use support::{Done, HAIRPIN, Home, LIMIT, can, root};
+use support::{Done, HAIRPIN, Home, LIMIT, can, namespaces, root};
 
 const TESTS: &[(&str, fn())] = &[
     ("sockets_of_the_c_library_have_what_was_asked_for", sockets_of_the_c_library_have_what_was_asked_for),
@@ -26,9 +27,14 @@ const TESTS: &[(&str, fn())] = &[
     ("idle_states_are_held_off_while_it_runs", idle_states_are_held_off_while_it_runs),
     ("it_ends_when_told_and_with_its_parent", it_ends_when_told_and_with_its_parent),
     ("what_cannot_be_is_said", what_cannot_be_is_said),
+    ("what_goes_into_the_background_is_said", what_goes_into_the_background_is_said),
+    ("its_number_is_worth_nothing_to_the_next_process", its_number_is_worth_nothing_to_the_next_process),
+    ("killed_its_number_is_worth_nothing_either", killed_its_number_is_worth_nothing_either),
 ];
 /// Those that need root.
 const ROOT: &[&str] = &["idle_states_are_held_off_while_it_runs"];
+/// Those that choose the number of the next process, in a namespace of their own.
+const NUMBERS: &[&str] = &["its_number_is_worth_nothing_to_the_next_process", "killed_its_number_is_worth_nothing_either"];
 /// How the programs end.
 const CODE: i32 = 7;
 /// Long enough for the first look at their sockets, after a second.
@@ -44,7 +50,10 @@ fn main() -> ExitCode {
         _ => {}
     }
     listed::run("exec", TESTS, |name, test| {
-        let possible = !ROOT.contains(&name) || can(&format!("exec: {name}"), root(), "the device needs root");
+        let full = format!("exec: {name}");
+        let possible = (!ROOT.contains(&name) || can(&full, root(), "the device needs root"))
+            && (!NUMBERS.contains(&name)
+                || can(&full, numbers(), "it takes root, namespaces of processes and mounts, and a C compiler"));
         if possible {
             test();
         }
@@ -128,6 +137,7 @@ fn sockets_of_the_c_library_have_what_was_asked_for() {
         assert!(done.out.contains(line), "{line}: {done:?}");
     }
     assert!(!done.err.contains("lack"), "{done:?}");
+    assert!(done.err.contains("hairpin exec: 3 sockets seen: busy-poll on 3, nodelay on 2 in force"), "{done:?}");
     // On loopback no device has a NAPI id.
     assert!(done.err.contains("busy polling is not in force"), "{done:?}");
     let plain = exec("", "play-std");
@@ -197,12 +207,117 @@ fn what_cannot_be_is_said() {
     for (args, code, words) in [
         ("exec", 2, "required"),
         ("exec --cpu 4000 -- true", 2, "choose from"),
-        ("exec -- no-such-program-anywhere", 2, "cannot start no-such-program-anywhere"),
+        ("exec -- no-such-program-anywhere", 127, "cannot start no-such-program-anywhere"),
+        ("exec --nodelay -- /proc/version", 126, "cannot start /proc/version: Permission denied"),
         ("exec --busy-poll x -- true", 2, "invalid value"),
         ("exec -- false", 1, ""),
+        ("exec --nodelay -- false", 1, "no internet socket was seen"),
     ] {
         let done = home.hairpin(args);
         assert_eq!(done.code, Some(code), "{args}: {done:?}");
         assert!(done.err.contains(words), "{args}: {done:?}");
     }
+}
+
+fn what_goes_into_the_background_is_said() {
+    let home = Home::new();
+    let run = |flags: &[&str], script: &str| {
+        let mut command = home.command(HAIRPIN);
+        command.arg("exec").args(flags).args(["--", "sh", "-c", script]);
+        home.spawn(command).done()
+    };
+    let goes = "mkfifo started
+        (setsid sh -c 'echo $$ > number; echo > started; exec sleep 1000' &)
+        read x < started
+        rm started
+        exit 5";
+    let ends = || {
+        let number = fs::read_to_string(home.file("number")).expect("its number").trim().to_owned();
+        let killed = Command::new("kill").args(["-KILL", &number]).status().expect("kill");
+        assert!(killed.success(), "{number} did not go on");
+        number
+    };
+    let done = run(&["--nodelay"], goes);
+    let number = ends();
+    assert_eq!(done.code, Some(5), "{done:?}");
+    let said = format!("(pid {number}) has gone into the background: sockets that are made there from now on are not looked at");
+    assert!(done.err.contains(&said), "{said}: {done:?}");
+    // What was set before the start stays set, so there is nothing to say.
+    let done = run(&["--cpu", &allowed_cpus().expect("the CPUs")[0].to_string()], goes);
+    ends();
+    assert_eq!((done.code, done.err.as_str()), (Some(5), ""));
+    // Whoever is left behind and ends while the program goes on is no zombie, and nothing is left of it at the end.
+    let ended = "(sh -c 'exit 0' &)
+        until [ \"$(cat /proc/$PPID/task/$PPID/children)\" = \"$$ \" ]; do
+            tries=$((tries + 1))
+            [ $tries -lt 300 ] || { echo zombie; exit; }
+            sleep 0.1
+        done";
+    let done = run(&["--nodelay"], ended);
+    assert_eq!((done.code, done.out.as_str()), (Some(0), ""), "{done:?}");
+    assert!(!done.err.contains("background"), "{done:?}");
+}
+
+/// True if a namespace of processes can be made in which the next number is chosen.
+fn numbers() -> bool {
+    let made = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--mount", "--fork", "--mount-proc", "sh", "-c", script]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    let compiles = Command::new("cc").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    namespaces() && made("echo 100 > /proc/sys/kernel/ns_last_pid") && compiles.is_ok_and(|status| status.success())
+}
+
+/// A user without rights waits until `exec` has ended, becomes the process of its number, and offers a library of his own as each of the first descriptors.
+/// `program` is what `exec` runs; after `read x < go` it starts another program. `end` is how `exec` ends.
+fn next_owner_of_the_number(program: &str, end: &str) {
+    let home = Home::new();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
+    let evil = "#include <stdio.h>\n#include <unistd.h>\n__attribute__((constructor)) static void a(void) { printf(\"EVIL %d\\n\", getuid()); fflush(stdout); }\n";
+    fs::write(home.file("evil.c"), evil).expect("a file");
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o", "evil.so", "evil.c"]).current_dir(home.path()).status();
+    assert!(compiled.is_ok_and(|status| status.success()), "cc fails");
+    fs::set_permissions(home.file("evil.so"), fs::Permissions::from_mode(0o755)).expect("chmod");
+    let script = format!(
+        r#"mount -t tmpfs -o mode=755 none /var/lib || exit 91
+        mkfifo go over begun there && chmod 666 there || exit 92
+        "$HAIRPIN" exec --nodelay -- sh -c '{program}' &
+        exec=$!
+        read x < begun
+        {end}
+        wait $exec
+        echo $((exec - 1)) > /proc/sys/kernel/ns_last_pid
+        setpriv --reuid=65534 --regid=65534 --clear-groups             sh -c 'exec 3< evil.so 4< evil.so 5< evil.so 6< evil.so 7< evil.so 8< evil.so 9< evil.so; echo > there; exec sleep 1000' &
+        thief=$!
+        read x < there
+        echo "exec $exec thief $thief"
+        echo > go
+        read x < over
+        kill $thief"#
+    );
+    let mut command = home.command("unshare");
+    // At the place where it lies unless told otherwise, which is in memory of this namespace here.
+    command.env("HAIRPIN", HAIRPIN).env_remove("HAIRPIN_LIBRARY");
+    command.args(["--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &script]);
+    let done = home.spawn(command).done();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let numbers = done.out.lines().find_map(|line| line.strip_prefix("exec ")?.split_once(" thief "));
+    assert!(numbers.is_some_and(|(exec, thief)| exec == thief), "the number was not taken: {done:?}");
+    assert!(!done.out.contains("EVIL"), "somebody else's library is in a program of root: {done:?}");
+    let list = done.out.lines().find_map(|line| line.strip_prefix("list ")).expect("the environment");
+    assert!(list.starts_with("/var/lib/hairpin/preload/preload-") && !done.out.contains("/proc/"), "{list}");
+    assert!(done.out.lines().any(|line| line == "0"), "the program was not started: {done:?}");
+    assert!(!done.err.contains("LD_PRELOAD"), "the loader does not find its library any more: {done:?}");
+}
+
+/// What outlives `exec` and starts another program then.
+const LATER: &str = r#"read x < go; echo "list $LD_PRELOAD"; /usr/bin/id -u; echo > over"#;
+
+fn its_number_is_worth_nothing_to_the_next_process() {
+    next_owner_of_the_number(&format!("( {LATER} ) & echo > begun; exit 0"), "");
+}
+
+fn killed_its_number_is_worth_nothing_either() {
+    next_owner_of_the_number(&format!("trap \"\" TERM; echo > begun; {LATER}"), "kill -KILL $exec");
 }

@@ -5,6 +5,8 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use support::Home;
 
@@ -170,4 +172,68 @@ fn each_path_is_listed() {
     let pipe = veth["paths"].as_array().unwrap().iter().find(|path| path["path"] == "pipe").unwrap();
     assert_eq!(pipe["support"], "no");
     assert!(pipe["why"].as_str().unwrap().contains("one host"), "{pipe}");
+}
+
+/// What a function of scripts/setup.sh says, with these programs before all others and these variables.
+fn set_up(home: &Home, function: &str, programs: &[(&str, &str)], variables: &[(&str, &str)]) -> String {
+    let script = format!("{}/../../scripts/setup.sh", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(&script).expect("the script");
+    let functions: String = ["setup_say()", "setup_has()", &format!("{function}()")]
+        .iter()
+        .map(|name| {
+            let begin = text.find(&format!("\n{name} {{")).unwrap_or_else(|| panic!("no {name} in {script}")) + 1;
+            let rest = &text[begin..];
+            let line = rest.find('\n').map_or(rest.len(), |at| at + 1);
+            // On one line, or up to the brace at the begin of one.
+            let end = if rest[..line].ends_with("}\n") { line } else { rest.find("\n}\n").expect("its end") + 3 };
+            rest[..end].to_owned()
+        })
+        .collect();
+    let folder = home.file("programs");
+    fs::create_dir_all(&folder).expect("a folder");
+    for (name, script) in programs {
+        fs::write(folder.join(name), format!("#!/bin/sh\n{script}\n")).expect("a program");
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("chmod");
+    }
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("{functions}{function}")])
+        .env("PATH", path)
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("HAIRPIN_FOR");
+    let output = command.envs(variables.iter().copied()).current_dir(home.path()).output().expect("sh");
+    assert!(output.status.success(), "{function}: {output:?}");
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_first_build_is_announced_with_how_long_it_takes() {
+    let home = Home::new();
+    let said = |cores: &str, purpose: &str| {
+        set_up(&home, "setup_announce", &[("nproc", &format!("echo {cores}"))], &[("HAIRPIN_FOR", purpose)])
+    };
+    assert_eq!(said("2", "demo"), "set-up: first build: about 7 min with the CPUs of this host (2); later ones take seconds\n");
+    assert!(said("8", "test").contains("about 5 min") && said("96", "demo").contains("about 2 min"));
+    let built = home.file("target/debug/hairpin");
+    fs::create_dir_all(built.parent().expect("a folder")).expect("folders");
+    fs::copy("/bin/true", &built).expect("a program");
+    assert_eq!(said("2", "demo"), "", "it has been built");
+}
+
+#[test]
+fn a_debian_without_its_security_updates_is_told_of_them() {
+    let home = Home::new();
+    fs::write(home.file("debian"), "ID=debian\nVERSION_CODENAME=trixie\n").expect("a file");
+    fs::write(home.file("other"), "ID=fedora\n").expect("a file");
+    let told = |release: &str, sources: &str| {
+        let release = home.file(release).display().to_string();
+        set_up(&home, "setup_security", &[("apt-cache", &format!("echo '{sources}'"))], &[("HAIRPIN_OS_RELEASE", &release)])
+    };
+    let bare = " 500 http://deb.debian.org/debian trixie/main amd64 Packages";
+    let line = "deb http://deb.debian.org/debian-security trixie-security main";
+    assert!(told("debian", bare).contains(line), "{}", told("debian", bare));
+    assert_eq!(told("debian", " 500 http://deb.debian.org/debian-security trixie-security/main amd64 Packages"), "");
+    assert_eq!(told("other", bare), "");
+    assert_eq!(told("missing", bare), "");
 }

@@ -22,6 +22,7 @@ use support::{HAIRPIN, Home, LIMIT, Running, can, free_port, rows};
 const TESTS: &[(&str, Test)] = &[
     ("a_scrape_by_hand_agrees_with_the_record", a_scrape_by_hand_agrees_with_the_record),
     ("hostile_scrapers_keep_nobody_waiting", hostile_scrapers_keep_nobody_waiting),
+    ("promtool_takes_the_plain_text", promtool_takes_the_plain_text),
     ("prometheus_agrees_with_the_record", prometheus_agrees_with_the_record),
     ("dashboard_and_docs_name_what_is_served", dashboard_and_docs_name_what_is_served),
     ("what_cannot_be_served_is_said", what_cannot_be_served_is_said),
@@ -236,6 +237,31 @@ fn prometheus() -> Option<String> {
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success())
     };
     ["prometheus"].into_iter().find(|program| answers(program)).map(str::to_owned)
+}
+
+fn promtool_takes_the_plain_text(name: &str) -> bool {
+    let here = Command::new("promtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !can(&format!("metrics: {name}"), here.is_ok_and(|it| it.success()), "no promtool here; scripts/setup.sh unpacks Debian's")
+    {
+        return false;
+    }
+    let home = Home::new();
+    let (run, address) = serving(&home, "--path udp --pace 200 --forever --warmup 50ms --no-store");
+    positive(&address, "hairpin_rtt_seconds_count", "");
+    let page = get(&address, "/metrics", "");
+    run.signal("INT");
+    run.done();
+    fs::write(home.file("page"), &page).expect("a file");
+    let mut check = home.command("promtool");
+    check.args(["check", "metrics"]).stdin(fs::File::open(home.file("page")).expect("the file"));
+    let output = check.output().expect("promtool");
+    assert!(
+        output.status.success(),
+        "{}{}\n{page}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    true
 }
 
 fn prometheus_agrees_with_the_record(name: &str) -> bool {

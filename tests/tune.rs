@@ -10,7 +10,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::os::unix::fs::chown;
@@ -41,6 +41,8 @@ const INSIDE: &[(&str, Test)] = &[
     ("a_dry_run_and_a_question_without_a_terminal_change_nothing", a_dry_run_and_a_question_without_a_terminal_change_nothing),
     ("a_profile_file_is_applied", a_profile_file_is_applied),
     ("what_the_kernel_does_not_take_is_refused", what_the_kernel_does_not_take_is_refused),
+    ("root_is_not_told_to_be_root", root_is_not_told_to_be_root),
+    ("one_of_several_at_once_is_applied", one_of_several_at_once_is_applied),
     ("while_a_command_runs_and_no_longer", while_a_command_runs_and_no_longer),
     ("two_at_once_are_refused", two_at_once_are_refused),
     ("killed_it_leaves_an_orphan_that_every_verb_tells_of", killed_it_leaves_an_orphan_that_every_verb_tells_of),
@@ -335,6 +337,38 @@ fn what_the_kernel_does_not_take_is_refused(_: &str) -> bool {
     assert_eq!(sysctl("net.ipv4.tcp_autocorking"), "0", "what was taken stays, and is in the journal");
     let reverted = home.json("tune revert");
     assert_eq!(reverted["changes"].as_array().map(Vec::len), Some(1), "{reverted:#}");
+    assert_eq!(bytes(), before);
+    true
+}
+
+fn root_is_not_told_to_be_root(_: &str) -> bool {
+    let (home, before) = (Home::new(), bytes());
+    // Read-only in a network namespace, or not there at all: in neither case does root lack a right.
+    let done = home.hairpin("tune apply rmem_default_bytes=300000 --yes");
+    assert_eq!(done.code, Some(4), "{done:?}");
+    assert!(!done.out.contains("run as root") && !done.err.contains("run as root"), "{done:?}");
+    assert_eq!(bytes(), before);
+    true
+}
+
+fn one_of_several_at_once_is_applied(_: &str) -> bool {
+    let (home, before) = (Home::new(), bytes());
+    let at_once: Vec<_> = (2..8).map(|value| home.start(&format!("tune apply tcp_pingpong_thresh={value} --yes"))).collect();
+    let done: Vec<_> = at_once.into_iter().map(support::Running::done).collect();
+    let applied = done.iter().filter(|done| done.code == Some(0)).count();
+    // The journal has each change that was made, from what it was then: no two from the same value.
+    let from: BTreeSet<String> = home.json("tune status")["entries"]
+        .as_array()
+        .expect("entries")
+        .iter()
+        .map(|entry| entry["changes"][0]["from"].as_str().expect("a value").to_owned())
+        .collect();
+    assert!(applied > 0 && from.len() == applied, "{from:?} {done:?}");
+    for done in done.iter().filter(|done| done.code != Some(0)) {
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(done.err.contains("run it again") || done.err.contains("another hairpin changes settings"), "{done:?}");
+    }
+    assert_eq!(home.hairpin("tune revert").code, Some(0));
     assert_eq!(bytes(), before);
     true
 }

@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 use hairpin_sys::netns;
 use serde_json::Value;
-use support::listed;
+use support::listed::{self, Test};
 use support::{Done, Home, can, home_of_nobody, namespaces};
 
-const TESTS: &[(&str, fn())] = &[
+const TESTS: &[(&str, Test)] = &[
     ("idle_states_are_found_by_experiment", idle_states_are_found_by_experiment),
     ("the_profile_is_one_that_apply_takes", the_profile_is_one_that_apply_takes),
     ("all_that_is_safe_is_tried_and_put_back", all_that_is_safe_is_tried_and_put_back),
@@ -33,11 +33,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     netns::enter_new(false).expect("a network namespace");
-    listed::run("tune_try", TESTS, |_, test| {
+    listed::run("tune_try", TESTS, |name, test| {
         let before = said();
-        test();
+        let ran = test(name);
         assert_eq!(before, said(), "the host is not as before");
-        true
+        ran
     })
 }
 
@@ -79,60 +79,95 @@ fn autocorking() -> String {
     fs::read_to_string(AUTOCORKING).expect("the sysctl").trim().to_owned()
 }
 
-/// The estimate of p50 of a comparison.
-fn p50(comparison: &Value) -> &Value {
-    let figures = comparison["figures"].as_array().expect("figures");
-    figures.iter().find(|figure| figure["figure"] == "p50").expect("p50")
+/// The ratio of p50 of a comparison; `None` where too few pairs of blocks were alike enough to tell.
+fn ratio_of_p50(comparison: &Value) -> Option<f64> {
+    let figures = comparison["figures"].as_array()?;
+    figures.iter().find(|figure| figure["figure"] == "p50")?["ratio"].as_f64()
 }
 
-fn idle_states_are_found_by_experiment() {
-    let record = Host::new().json("tune try --link veth --path udp:block --knob cpu_dma_latency_us=0 --duration 10s --yes");
+/// Share of the time in deep idle states from which on a wake-up from them is what a sleeping path costs most.
+const DEEP: f64 = 0.2;
+/// Experiments until one must have found what is there: others who use the cores for a while are in one, not in all.
+const TRIES: usize = 3;
+
+/// `tune try` of the demand on idle states, written to `tuned.toml` as well, with what holds on any host judged.
+fn demand_tried(host: &Host) -> Value {
+    let _ = fs::remove_file(host.0.file("tuned.toml"));
+    let record =
+        host.json("tune try --link veth --path udp:block --knob cpu_dma_latency_us=0 --duration 10s --yes -o tuned.toml");
     assert_eq!(
         (&record["schema"], &record["error"], &record["kept"]),
         (&"hairpin.tune-try/1".into(), &Value::Null, &false.into())
     );
     let path = &record["paths"][0];
     let comparison = &path["alone"]["comparisons"][0];
-    let (ratio, idle) = (p50(comparison)["ratio"].as_f64().expect("a ratio"), &path["deep_idle"]);
-    println!("tune_try: held off, p50 is {ratio:.3} of what it was; deep idle {} -> {}", idle[0], idle[1]);
-    // Where the cores never rest, as on a host that polls or is busy, there is nothing to gain.
+    let (ratio, idle) = (ratio_of_p50(comparison), &path["deep_idle"]);
+    println!("tune_try: held off, p50 is {ratio:?} of what it was; deep idle {} -> {}", idle[0], idle[1]);
+    let won = record["winners"] == serde_json::json!(["cpu_dma_latency_us=0"]);
+    assert!(won || record["winners"] == serde_json::json!([]), "{record}");
+    assert_eq!(won, comparison["verdict"] == "faster", "{comparison}");
+    assert!(!won || ratio.is_some_and(|ratio| ratio < 1.0), "{comparison}");
+    assert_eq!(won, host.0.file("tuned.toml").exists(), "a profile is what the winners are written to: {record}");
+    assert_eq!(won, path["together"].is_object(), "winners are measured anew: {path}");
     if let (Some(before), Some(after)) = (idle[0].as_f64(), idle[1].as_f64())
-        && before > 0.2
+        && before > DEEP
     {
-        assert!(after < before / 2.0, "{idle}");
-        assert!(ratio < 0.8, "{comparison}");
-        assert_eq!(comparison["verdict"], "faster");
-        assert_eq!(record["winners"], serde_json::json!(["cpu_dma_latency_us=0"]));
-        let again = &path["together"]["comparisons"][0];
-        assert!(p50(again)["ratio"].as_f64().expect("a ratio") < 0.8, "measured anew: {again}");
+        assert!(after < before / 2.0, "it is not held off: {idle}");
     }
+    record
 }
 
-fn the_profile_is_one_that_apply_takes() {
+/// The first of some experiments that finds the winner. `None`, and said, if the cores never rest here, as on a host that polls or is busy: there is
+/// nothing to gain then, which set-up cannot change.
+fn winner(name: &str, host: &Host) -> Option<Value> {
+    let mut rested = 0;
+    for _ in 0..TRIES {
+        let record = demand_tried(host);
+        if record["winners"] != serde_json::json!([]) {
+            return Some(record);
+        }
+        let path = &record["paths"][0];
+        let told = ratio_of_p50(&path["alone"]["comparisons"][0]).is_some();
+        rested += usize::from(told && path["deep_idle"][0].as_f64().is_some_and(|before| before > DEEP));
+    }
+    assert!(rested < TRIES, "{name}: the cores were in deep idle states each time, and holding them off was never found faster");
+    support::cannot_be_shown(
+        &format!("tune_try: {name}"),
+        "the cores of this host do not rest in deep idle states, or have other work",
+    );
+    None
+}
+
+fn idle_states_are_found_by_experiment(name: &str) -> bool {
+    let Some(record) = winner(name, &Host::new()) else { return false };
+    let path = &record["paths"][0];
+    assert!(path["together"]["comparisons"][0]["verdict"].is_string(), "{path}");
+    true
+}
+
+fn the_profile_is_one_that_apply_takes(name: &str) -> bool {
     let host = Host::new();
-    // The winner is known beforehand: a server that is made slow by what it is compared with.
-    let done =
-        host.hairpin("tune try --link veth --path udp:block --knob cpu_dma_latency_us=0 --duration 8s --yes -o tuned.toml");
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let Ok(profile) = fs::read_to_string(host.0.file("tuned.toml")) else {
-        assert!(done.out.contains("No setting made a path faster"), "{done:?}");
-        return;
-    };
+    if winner(name, &host).is_none() {
+        return false;
+    }
+    let profile = fs::read_to_string(host.0.file("tuned.toml")).expect("the profile");
     assert!(profile.contains("[evidence.cpu_dma_latency_us") && profile.contains("interval"), "{profile}");
     let applied = host.hairpin("tune apply tuned.toml --yes --while -- cat /dev/cpu_dma_latency");
     assert_eq!((applied.code, applied.out.as_bytes()), (Some(0), &[0_u8; 4][..]), "{applied:?}");
+    true
 }
 
-fn all_that_is_safe_is_tried_and_put_back() {
+fn all_that_is_safe_is_tried_and_put_back(_: &str) -> bool {
     let host = Host::new();
     let done = host.hairpin("tune try --link loopback --path udp:spin --all-safe --duration 12s --yes");
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("tcp_autocorking=0") && done.out.contains("as it is"), "{done:?}");
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
     assert_eq!(host.entries(), 0, "nothing is left in the journal");
+    true
 }
 
-fn killed_it_is_put_back_by_revert() {
+fn killed_it_is_put_back_by_revert(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let mut running = host.start("tune try --link loopback --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes");
@@ -146,9 +181,10 @@ fn killed_it_is_put_back_by_revert() {
     assert!(told.err.contains("still changed by a hairpin that was killed"), "{told:?}");
     let reverted = host.hairpin("tune revert");
     assert_eq!((reverted.code, autocorking(), host.entries()), (Some(0), before, 0), "{reverted:?}");
+    true
 }
 
-fn interrupted_it_puts_everything_back() {
+fn interrupted_it_puts_everything_back(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let running = host.start("tune try --link loopback --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes --json");
@@ -157,9 +193,10 @@ fn interrupted_it_puts_everything_back() {
     let done = running.done();
     assert_eq!((done.code, autocorking(), host.entries()), (Some(0), before, 0), "{done:?}");
     assert_eq!(done.json()["interrupted"], true);
+    true
 }
 
-fn compare_and_sweep_switch_settings() {
+fn compare_and_sweep_switch_settings(_: &str) -> bool {
     let host = Host::new();
     let before = autocorking();
     let done =
@@ -171,9 +208,10 @@ fn compare_and_sweep_switch_settings() {
     let record = host.json("sweep --link loopback --path tcp:spin --knob tcp_autocorking=as-is,0 --duration 3s --yes");
     assert_eq!(record["cells"].as_array().map(Vec::len), Some(2), "{record}");
     assert_eq!((autocorking(), host.entries()), (before, 0));
+    true
 }
 
-fn what_cannot_be_tried_is_said() {
+fn what_cannot_be_tried_is_said(_: &str) -> bool {
     let host = Host::new();
     for (args, code, words) in [
         ("tune try --link veth --knob tcp_autocorking=0 --yes", 2, "namespaces of its own"),
@@ -194,4 +232,5 @@ fn what_cannot_be_tried_is_said() {
     }
     let done = home_of_nobody().as_nobody("tune try --link loopback --knob cpu_dma_latency_us=0 --path udp --yes");
     assert_eq!(done.code, Some(4), "{done:?}");
+    true
 }

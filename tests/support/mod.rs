@@ -51,6 +51,7 @@ impl Home {
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("HAIRPIN_RUNS", self.runs()).env("HAIRPIN_JOURNAL", self.journal());
+        command.env("HAIRPIN_LIBRARY", self.file("library"));
         command.env_remove("XDG_DATA_HOME").env("NO_COLOR", "1").current_dir(self.path());
         command
     }
@@ -202,6 +203,11 @@ pub fn can(name: &str, possible: bool, reason: &str) -> bool {
         assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{name} must run here: {reason}");
     }
     possible
+}
+
+/// Says on stderr that something cannot be shown on this machine, whatever is installed: what its cores do, for one. Counted as a skip.
+pub fn cannot_be_shown(name: &str, reason: &str) {
+    let _ = writeln!(io::stderr(), "{name}: SKIPPED: {reason}");
 }
 
 /// True if namespaces can be made as root.

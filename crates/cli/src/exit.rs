@@ -48,6 +48,11 @@ impl Failure {
         Failure { message: message.to_string(), code }
     }
 
+    /// Whatever this code stands for.
+    pub fn with_code(message: impl Display, code: u8) -> Failure {
+        Failure { message: message.to_string(), code }
+    }
+
     /// Says so on stderr and gives the code.
     pub fn report(self) -> ExitCode {
         say(format_args!("hairpin: {}", self.message));

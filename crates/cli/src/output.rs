@@ -122,9 +122,9 @@ impl Output {
         Options { hrt: self.hrt, percentiles: self.shown(), colour: colour(), ..Options::default() }
     }
 
-    /// Prints a record.
-    pub fn print(&self, run: &Run) -> Result<(), Failure> {
-        let options = self.options();
+    /// Prints a record; `id` is the run's in the store, empty if it has none.
+    pub fn print(&self, id: &str, run: &Run) -> Result<(), Failure> {
+        let options = Options { run: id.to_owned(), ..self.options() };
         let text = match self.form() {
             Format::Table => hairpin_report::table(run, &options),
             Format::Json => hairpin_report::json(run),

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   preload ─▶ program ─ socket(), accept() of the C library ─▶ option set
-//!                 ▲
+//!                 ▲        └ what it leaves in the background becomes a child of this process (PR_SET_CHILD_SUBREAPER), so that it is known at the end
 //!                 └ after 1, 2, 4, … s: its descriptors are borrowed (pidfd_getfd(2)) and asked ─▶ those without the option are named, or given it
 //! ```
 //! Static programs and those whose language has its own system calls (Go) never call the C library: what is set by it does not reach them, and that is said.
 
-use std::collections::BTreeSet;
+mod library;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -18,15 +20,20 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use hairpin_sys::host::{Host, RealHost};
-use hairpin_sys::program::{self, Preload};
-use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
+use hairpin_sys::program;
+use hairpin_sys::signal::{SIGCHLD, SIGINT, SIGTERM, Signals};
 use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::thread::allowed_cpus;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, getpeername, getsockname, ipproto};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_getfd, pidfd_open, set_child_subreaper,
+    wait,
+};
 
 use crate::ping::Blame;
+
+pub use library::NoPlace;
 
 /// The first look at the program's sockets; each next one comes after twice the time …
 const FIRST_LOOK: Duration = Duration::from_secs(1);
@@ -37,7 +44,7 @@ const DRESSED_WITHIN: Duration = Duration::from_millis(20);
 /// Where a process holds off deep idle states (Documentation/power/pm_qos_interface.rst of the kernel).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 /// What this process keeps blocked, and the program does not.
-pub const SIGNALS: &[i32] = &[SIGINT, SIGTERM];
+pub const SIGNALS: &[i32] = &[SIGINT, SIGTERM, SIGCHLD];
 
 /// What the program is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,8 +119,8 @@ pub enum ExecError {
     #[error("cannot hold {DMA_LATENCY}: {0}; it needs root, and a kernel with PM QoS")]
     Idle(io::Error),
     /// The library cannot be had.
-    #[error("cannot put the library into memory: {0}")]
-    Preload(io::Error),
+    #[error(transparent)]
+    Library(#[from] NoPlace),
     /// The program.
     #[error("cannot start {program}: {source}")]
     Start {
@@ -132,11 +139,34 @@ impl ExecError {
     pub fn blame(&self) -> Blame {
         match self {
             ExecError::NoCommand | ExecError::Cpu { .. } => Blame::Usage,
-            ExecError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => Blame::Usage,
             ExecError::BusyPoll(_) | ExecError::Idle(_) => Blame::Missing,
             _ => Blame::Failed,
         }
     }
+
+    /// The exit code that env(1) and shells give a program that could not be started: 127 if there is none, else 126. `None` for what is no
+    /// fault of the program.
+    pub fn of_the_program(&self) -> Option<u8> {
+        match self {
+            ExecError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(127),
+            ExecError::Start { .. } => Some(126),
+            _ => None,
+        }
+    }
+}
+
+/// What is told while the program runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A socket lacks an option, or lacked it.
+    Lacks(Found),
+    /// The first sockets that were asked and have what they are to have.
+    InForce {
+        /// Internet sockets seen so far.
+        sockets: u64,
+        /// Each option that can be read back, and how many of them have it.
+        options: BTreeMap<&'static str, u64>,
+    },
 }
 
 /// A socket that was looked at for the first time.
@@ -178,16 +208,22 @@ pub struct Seen {
     pub closed: u64,
 }
 
-/// Runs the program to its end. `tell` hears of each socket that lacks an option.
+/// How it ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The program.
+    pub status: ExitStatus,
+    /// What was seen over its life.
+    pub seen: Seen,
+    /// What it left in the background: numbers and names of processes.
+    pub left: Vec<(u32, String)>,
+}
+
+/// Runs the program to its end. `tell` hears of each socket that lacks an option, and once that sockets have theirs.
 ///
 /// # Errors
 /// Why it was not started.
-pub fn run(
-    command: &[OsString],
-    settings: Settings,
-    signals: &Signals,
-    tell: &mut dyn FnMut(&Found),
-) -> Result<(ExitStatus, Seen), ExecError> {
+pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &mut dyn FnMut(&News)) -> Result<Ended, ExecError> {
     let (program, arguments) = command.split_first().ok_or(ExecError::NoCommand)?;
     let allowed = allowed_cpus().map_err(ExecError::Wait)?;
     if let Some(cpu) = settings.cpu.filter(|cpu| !allowed.contains(cpu)) {
@@ -198,38 +234,46 @@ pub fn run(
         let probe = UdpSocket::bind("127.0.0.1:0").map_err(ExecError::BusyPoll)?;
         socket::set(&probe, socket::SO_BUSY_POLL, usecs as i32).map_err(ExecError::BusyPoll)?;
     }
-    let preload = Preload::create().map_err(ExecError::Preload)?;
     let mut command = Command::new(program);
     command.args(arguments);
     let in_sockets = settings.for_preload();
     if !in_sockets.is_empty() {
-        preload.before(&mut command, &in_sockets);
+        program::preload(&mut command, &library::lay()?, &in_sockets);
     }
     // In force while the descriptor is open, and nobody else has it.
     let held = settings.hold_idle.then(|| RealHost.hold(DMA_LATENCY, &0_i32.to_ne_bytes()));
     let _held = held.transpose().map_err(ExecError::Idle)?;
     let failed = |source| ExecError::Start { program: program.to_string_lossy().into_owned(), source };
-    let mut child = program::start(command, settings.cpu, SIGNALS).map_err(failed)?;
+    set_child_subreaper(Some(getpid())).map_err(|error| ExecError::Wait(error.into()))?;
+    let child = program::start(command, settings.cpu, SIGNALS).map_err(failed)?;
     let pid = Pid::from_child(&child);
     let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| ExecError::Wait(error.into()))?;
-    let mut survey = Survey { settings, known: BTreeSet::new(), seen: Seen::default() };
-    let (mut wait, began) = (FIRST_LOOK, Instant::now());
-    let mut next = began + wait;
+    let mut survey = Survey { settings, known: BTreeSet::new(), seen: Seen::default(), have: BTreeMap::new(), told: false };
+    let mut pause = FIRST_LOOK;
+    let mut next = Instant::now() + pause;
     loop {
-        if let Some(status) = child.try_wait().map_err(ExecError::Wait)? {
-            return Ok((status, survey.seen));
-        }
+        // Before the waiting, so that a child that ends meanwhile ends the sleep below.
         while let Ok(Some(signal)) = signals.next() {
             // Ctrl-C goes to every process of the terminal's group; what is sent to this one is handed on.
             if signal == SIGTERM {
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
+        // Whoever else ended was left behind by its parent: nobody but this process waits for it.
+        while let Some((process, status)) = wait(WaitOptions::NOHANG).map_err(|error| ExecError::Wait(error.into()))? {
+            if process == pid {
+                let left = left_behind();
+                if !left.is_empty() {
+                    survey.look(tell);
+                }
+                return Ok(Ended { status: ExitStatus::from_raw(status.as_raw()), seen: survey.seen, left });
+            }
+        }
         let now = Instant::now();
         if now >= next {
-            survey.look(child.id(), tell);
-            wait = (2 * wait).min(LATEST_LOOK);
-            next = Instant::now() + wait;
+            survey.look(tell);
+            pause = (2 * pause).min(LATEST_LOOK);
+            next = Instant::now() + pause;
         }
         sleep(&[ended.as_fd(), signals.as_fd()], next.saturating_duration_since(now)).map_err(ExecError::Wait)?;
     }
@@ -255,13 +299,17 @@ struct Survey {
     /// By inode: a socket has one number on the whole host.
     known: BTreeSet<u64>,
     seen: Seen,
+    /// How many sockets have an option.
+    have: BTreeMap<&'static str, u64>,
+    /// That is said.
+    told: bool,
 }
 
 impl Survey {
     /// Looks at the program and all that it has started.
-    fn look(&mut self, program: u32, tell: &mut dyn FnMut(&Found)) {
+    fn look(&mut self, tell: &mut dyn FnMut(&News)) {
         self.seen.closed = 0;
-        for pid in family(program) {
+        for pid in family(std::process::id()).into_iter().skip(1) {
             let pidfd = Pid::from_raw(pid as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
             let Some(Ok(pidfd)) = pidfd else { continue };
             for (fd, inode) in sockets(pid) {
@@ -272,7 +320,7 @@ impl Survey {
                     Ok(socket) => {
                         self.known.insert(inode);
                         if let Some(found) = self.ask(pid, fd, &socket) {
-                            tell(&found);
+                            tell(&News::Lacks(found));
                         }
                     }
                     Err(rustix::io::Errno::PERM) => {
@@ -283,6 +331,10 @@ impl Survey {
                     Err(_) => {}
                 }
             }
+        }
+        if !self.told && !self.have.is_empty() {
+            self.told = true;
+            tell(&News::InForce { sockets: self.seen.sockets, options: self.have.clone() });
         }
     }
 
@@ -302,14 +354,16 @@ impl Survey {
         }
         let lacked: Vec<_> =
             wanted.iter().filter(|wanted| lacks(wanted)).map(|wanted| (wanted.name, self.give(socket, wanted))).collect();
+        for wanted in wanted.iter().filter(|wanted| lacked.iter().all(|(name, _)| *name != wanted.name)) {
+            *self.have.entry(wanted.name).or_default() += 1;
+        }
         self.seen.without += u64::from(lacked.iter().any(|(_, outcome)| *outcome != Outcome::Set));
         // The device that received last; 0 on a socket that nothing has come to as well, but then no CPU has had anything for it either.
         let unpolled = self.settings.busy_poll.is_some()
             && socket::get(socket, socket::SO_INCOMING_NAPI_ID).is_ok_and(|id| id == 0)
             && socket::get(socket, socket::SO_INCOMING_CPU).is_ok_and(|cpu| cpu >= 0);
         self.seen.not_polled += u64::from(unpolled);
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned();
-        (!lacked.is_empty()).then(|| Found { pid, name, fd, what: what(socket, protocol), lacked })
+        (!lacked.is_empty()).then(|| Found { pid, name: name_of(pid), fd, what: what(socket, protocol), lacked })
     }
 
     fn give(&self, socket: &OwnedFd, wanted: &Wanted) -> Outcome {
@@ -339,6 +393,18 @@ fn family(program: u32) -> Vec<u32> {
         at += 1;
     }
     family
+}
+
+/// What the program left: whatever descends from this process when the program has ended, and still runs.
+fn left_behind() -> Vec<(u32, String)> {
+    let runs = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+    };
+    family(std::process::id()).into_iter().skip(1).filter(runs).map(|pid| (pid, name_of(pid))).collect()
+}
+
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
 /// The parent's number in a line of `/proc/PID/stat` (proc_pid_stat(5)); the name before it may hold anything.

@@ -217,6 +217,7 @@ mod tests {
         };
         let line = |thread, lost, core| Progress {
             thread,
+            transactions: 1,
             sent: 100,
             lost,
             interval: Some(Interval { core_rtt_least_ns: core, core_rtt_most_ns: core, ..Interval::default() }),

@@ -10,6 +10,7 @@
 
 mod exposition;
 mod http;
+mod plain;
 mod series;
 
 use std::collections::BTreeMap;

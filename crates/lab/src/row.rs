@@ -90,8 +90,10 @@ pub(crate) fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warn
     ];
     // CPU time is taken from the word go, warm-up included.
     let metered = Nanos(row.duration_ns + row.gap_ns + job.warmup.0);
+    // Where nothing was measured it is the warm-up's alone.
+    let warm_up_alone = count == 0 && row.duration_ns + row.gap_ns < job.warmup.0;
     for (side, cpu, facts, policy) in sides {
-        if let Some(cpu) = cpu {
+        if let Some(cpu) = cpu.filter(|_| !warm_up_alone) {
             busy_core(side, cpu, metered, &mut warnings);
         }
         if let Some(facts) = facts {
@@ -224,6 +226,12 @@ mod tests {
         let expected =
             ["too-few-samples", "foreign-time", "sleeping-governor", "involuntary-switches", "shared-core", "core-states"];
         assert_eq!(codes, expected);
+        let codes: Vec<_> =
+            derive(&job, &Row { rtt_ns: Default::default(), ..row.clone() }, around).iter().map(Warning::code).collect();
+        assert!(codes.contains(&"involuntary-switches"), "a second without an answer is measured too: {codes:?}");
+        (row.rtt_ns.count, row.duration_ns) = (0, 1_000);
+        let codes: Vec<_> = derive(&job, &row, around).iter().map(Warning::code).collect();
+        assert!(!codes.contains(&"involuntary-switches") && !codes.contains(&"foreign-time"), "of no transaction: {codes:?}");
     }
 
     #[test]

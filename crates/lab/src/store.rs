@@ -3,8 +3,9 @@
 //! ```text
 //!   $HAIRPIN_RUNS/                          else $XDG_DATA_HOME/hairpin/runs, else ~/.local/share/hairpin/runs
 //!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
-//!     .tmp-x7Gh2k/                          being written or removed; renamed when all of it is on the disk
+//!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) as long as somebody is at it; renamed when all of it is on the disk
 //! ```
+//! What is not locked any more was left by a process that was killed; it goes when the store is written or listed next.
 //! Ids sort by time, so the last one is the latest run.
 
 mod id;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hairpin_record::run::{Run, SCHEMA};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::session::printable;
@@ -31,7 +33,9 @@ pub const RECORD: &str = "run.json";
 pub const MAX_RECORD: u64 = 64 << 20;
 
 const TEMPORARY: &str = ".tmp-";
-/// A writer that has not finished by then was killed.
+/// A leftover that nobody has locked is no older than this while it is about to be locked.
+const UNLOCKED: Duration = Duration::from_secs(60);
+/// Where files cannot be locked: a writer that has not finished by then was killed.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 /// Ids that are tried before a store full of runs of one moment is an error.
 const MAX_TRIES: u32 = 256;
@@ -218,7 +222,7 @@ impl Store {
     }
 
     /// Stores a run: its record is on the disk before it has a name, so a crash or a full disk leaves no half run. Leftovers of writers
-    /// that were killed more than a day ago are removed.
+    /// that were killed are removed.
     pub fn save(&self, run: &Run) -> Result<RunId, SaveError> {
         let mut record = serde_json::to_vec(run).map_err(SaveError::Encode)?;
         record.push(b'\n');
@@ -228,7 +232,7 @@ impl Store {
     fn write(&self, record: &[u8], mut id: RunId) -> io::Result<RunId> {
         fs::create_dir_all(&self.dir)?;
         self.remove_stale();
-        let temporary = self.temporary()?;
+        let (temporary, _lock) = self.temporary()?;
         let mut file = File::create_new(temporary.path().join(RECORD))?;
         file.write_all(record)?;
         file.sync_all()?;
@@ -252,6 +256,7 @@ impl Store {
     /// Every run, the latest last; one that cannot be read is listed with the reason. Each is read when it is asked for, so a store of
     /// thousands is never in memory at once.
     pub fn list(&self) -> Result<impl DoubleEndedIterator<Item = Entry> + use<'_>, ListError> {
+        self.remove_stale();
         Ok(self.ids()?.into_iter().map(|id| Entry { run: load(&self.file(&id)), id }))
     }
 
@@ -316,29 +321,43 @@ impl Store {
     /// Removes a run; it is out of the store at once, whole, even if this is killed half way.
     pub fn remove(&self, id: &RunId) -> Result<(), RemoveError> {
         let remove = || {
-            let temporary = self.temporary()?;
+            let (temporary, _lock) = self.temporary()?;
             fs::rename(self.dir.join(id), temporary.path().join(id))?;
             temporary.close()
         };
         remove().map_err(|source| RemoveError { id: id.clone(), dir: self.dir.clone(), source })
     }
 
-    fn temporary(&self) -> io::Result<tempfile::TempDir> {
+    /// A directory of this process's own, with the lock that says so.
+    fn temporary(&self) -> io::Result<(tempfile::TempDir, File)> {
         // Less the umask, as any directory that a user makes.
         let mode = fs::Permissions::from_mode(0o777);
-        tempfile::Builder::new().prefix(TEMPORARY).permissions(mode).tempdir_in(&self.dir)
+        let temporary = tempfile::Builder::new().prefix(TEMPORARY).permissions(mode).tempdir_in(&self.dir)?;
+        let lock = File::open(temporary.path())?;
+        // Where nothing can be locked it lasts a day after a kill.
+        let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        Ok((temporary, lock))
     }
 
-    /// Removes what killed writers left. Whatever stands in the way of that must not keep a run from being stored.
+    /// Removes what killed processes left. Whatever stands in the way of that must not keep a run from being stored or listed.
     fn remove_stale(&self) {
-        let is_stale = |entry: &fs::DirEntry| {
-            let age = entry.metadata().and_then(|m| m.modified()).map(|at| at.elapsed().unwrap_or_default());
-            entry.file_name().to_string_lossy().starts_with(TEMPORARY) && age.is_ok_and(|age| age > STALE)
-        };
-        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten().filter(is_stale) {
-            let _ = fs::remove_dir_all(entry.path());
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY) && is_stale(&entry.path()).unwrap_or(false) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
         }
     }
+}
+
+/// True if nobody is at this directory any more.
+fn is_stale(temporary: &Path) -> io::Result<bool> {
+    let directory = File::open(temporary)?;
+    let age = directory.metadata()?.modified()?.elapsed().unwrap_or_default();
+    Ok(match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => age > UNLOCKED,
+        Err(Errno::WOULDBLOCK) => false,
+        Err(_) => age > STALE,
+    })
 }
 
 /// Reads a run's record.
@@ -431,19 +450,39 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_killed_writers_are_no_runs_and_go_after_a_day() {
+    fn leftovers_of_killed_writers_are_no_runs_and_go() {
         let (_dir, store, ids) = store(&[10]);
         let half = |name: &str, age| {
             let dir = store.dir().join(name);
             fs::create_dir(&dir).unwrap();
             fs::write(dir.join(RECORD), "{").unwrap();
-            File::open(&dir).unwrap().set_modified(SystemTime::now() - age).unwrap();
+            let opened = File::open(&dir).unwrap();
+            opened.set_modified(SystemTime::now() - age).unwrap();
+            opened
         };
-        half(".tmp-old", STALE + Duration::from_secs(60));
-        half(".tmp-new", Duration::from_secs(60));
+        drop(half(".tmp-killed", UNLOCKED + Duration::from_secs(60)));
+        // About to be locked, and locked by a writer that is slow.
+        drop(half(".tmp-new", Duration::from_secs(1)));
+        let slow = half(".tmp-slow", 2 * STALE);
+        flock(&slow, FlockOperation::NonBlockingLockExclusive).unwrap();
         assert_eq!(store.ids().unwrap(), ids);
+        assert_eq!(store.list().unwrap().count(), 1);
+        assert_eq!(names(store.dir()), [".tmp-new", ".tmp-slow", ids[0].as_str()], "listed");
+        drop(slow);
         let second = store.save(&run("2026-11-20T11:50:20.000000Z")).unwrap();
-        assert_eq!(names(store.dir()), [".tmp-new", ids[0].as_str(), second.as_str()]);
+        assert_eq!(names(store.dir()), [".tmp-new", ids[0].as_str(), second.as_str()], "stored");
+    }
+
+    #[test]
+    fn what_is_being_written_is_locked() {
+        let (_dir, store, _) = store(&[10]);
+        let (temporary, lock) = store.temporary().unwrap();
+        lock.set_modified(SystemTime::now() - 2 * STALE).unwrap();
+        store.remove_stale();
+        assert!(temporary.path().exists());
+        drop(lock);
+        store.remove_stale();
+        assert!(!temporary.path().exists());
     }
 
     #[test]

@@ -140,6 +140,12 @@ pub struct ChangeRow {
     pub from: String,
     /// What it is to be.
     pub to: String,
+    /// Where the place holds a mask of CPUs: `from` as a list such as `0-3,8`, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_cpus: Option<String>,
+    /// Where the place holds a mask of CPUs: `to` as a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_cpus: Option<String>,
     /// `planned`, `applied`, `refused`; `reverted`, `already`, `gone`, `booted`, `changed`, `elsewhere`, `failed`.
     pub outcome: String,
     /// What it is instead, or why.

@@ -88,6 +88,8 @@ pub struct Options {
     pub hrt: bool,
     /// The percentiles to show, in this order.
     pub percentiles: Vec<Quantile>,
+    /// The run's id in the store, for the CSV; empty if it has none.
+    pub run: String,
 }
 
 /// The percentiles that are shown unless others are asked for.
@@ -95,7 +97,7 @@ pub const PERCENTILES: [Quantile; 4] = [Quantile::P50, Quantile::P90, Quantile::
 
 impl Default for Options {
     fn default() -> Options {
-        Options { width: 80, colour: false, hrt: false, percentiles: PERCENTILES.into() }
+        Options { width: 80, colour: false, hrt: false, percentiles: PERCENTILES.into(), run: String::new() }
     }
 }
 

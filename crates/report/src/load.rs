@@ -3,7 +3,7 @@
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
 
 use crate::Options;
-use crate::csv::{line, or_empty};
+use crate::csv::{float, float_or_empty, line, or_empty};
 use crate::figure::{decimals, payloads, percent, rate, us_or_blank};
 use crate::grid::{Column, Grid};
 use crate::label::{Name, labelled, short};
@@ -105,8 +105,8 @@ fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 37] {
         curve.flows.to_string(),
         curve.outstanding.to_string(),
         load.schedule.kind.clone(),
-        row.offered_per_s.to_string(),
-        row.achieved_per_s.to_string(),
+        float(row.offered_per_s),
+        float(row.achieved_per_s),
         row.due.to_string(),
         row.sent.to_string(),
         row.unsent.to_string(),
@@ -127,7 +127,7 @@ fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 37] {
         or_empty(late.max),
         or_empty(row.stalls.map(|stalls| stalls.count)),
         or_empty(row.stalls.map(|stalls| stalls.total_ns)),
-        or_empty(row.bulk.map(|bulk| bulk.bits_per_s)),
+        float_or_empty(row.bulk.map(|bulk| bulk.bits_per_s)),
         codes.join(" "),
         row.late.to_string(),
         row.unanswered.to_string(),

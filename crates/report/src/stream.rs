@@ -4,7 +4,7 @@ use hairpin_record::stream::{Direction, Step, Stream, StreamRow, Trial};
 
 use crate::Options;
 use crate::bounce::words;
-use crate::csv::{line, or_empty};
+use crate::csv::{float, float_or_empty, line, or_empty};
 use crate::figure::{decimals, percent, rate};
 use crate::grid::{Column, Grid};
 use crate::label::{Name, short};
@@ -92,12 +92,12 @@ fn fields(stream: &Stream, row: &StreamRow) -> [String; 31] {
         row.direction.to_string(),
         or_empty(row.frame_bytes),
         row.queues.to_string(),
-        or_empty(best.map(|trial| trial.offered_per_s)),
-        or_empty(best.map(|trial| trial.wire_bits_per_s)),
-        or_empty(trial.asked_per_s),
-        trial.offered_per_s.to_string(),
-        or_empty(trial.delivered_per_s),
-        trial.wire_bits_per_s.to_string(),
+        float_or_empty(best.map(|trial| trial.offered_per_s)),
+        float_or_empty(best.map(|trial| trial.wire_bits_per_s)),
+        float_or_empty(trial.asked_per_s),
+        float(trial.offered_per_s),
+        float_or_empty(trial.delivered_per_s),
+        float(trial.wire_bits_per_s),
         trial.duration_ns.to_string(),
         trial.offered.to_string(),
         or_empty(trial.delivered),
@@ -113,8 +113,8 @@ fn fields(stream: &Stream, row: &StreamRow) -> [String; 31] {
         trial.duplicates.to_string(),
         trial.reordered.to_string(),
         trial.foreign.to_string(),
-        or_empty(trial.cpu.client.per_transaction_ns),
-        or_empty(trial.cpu.server.as_ref().and_then(|cpu| cpu.per_transaction_ns)),
+        float_or_empty(trial.cpu.client.per_transaction_ns),
+        float_or_empty(trial.cpu.server.as_ref().and_then(|cpu| cpu.per_transaction_ns)),
         codes.join(" "),
         or_empty(row.loses_per_s),
     ]

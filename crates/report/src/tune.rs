@@ -210,7 +210,8 @@ fn grid(rows: &[ChangeRow], outcome: bool, backwards: bool) -> Grid {
     }
     columns.push(Column::words("where"));
     let cells = |row: &ChangeRow| {
-        let (was, to) = if backwards { (&row.to, &row.from) } else { (&row.from, &row.to) };
+        let (from, to) = (row.from_cpus.as_ref().unwrap_or(&row.from), row.to_cpus.as_ref().unwrap_or(&row.to));
+        let (was, to) = if backwards { (to, from) } else { (from, to) };
         let mut cells = vec![clean(&row.knob), cut(&clean(was)), cut(&clean(to))];
         cells.extend(outcome.then(|| row.outcome.clone()));
         cells.push(clean(&row.place).replace("/sys/devices/system/cpu/", ".../").replace("/sys/class/net/", ".../"));

@@ -282,6 +282,27 @@ fn csv_of_the_example() {
 }
 
 #[test]
+fn csv_columns_of_fractions_have_a_point_and_the_run_stands_at_the_end() {
+    let rates = |whole: f64, part: f64| {
+        let mut rows = vec![row("udp:spin/udp:spin", 64, 5000), row("udp:spin/udp:spin", 64, 5000)];
+        for (row, rate) in rows.iter_mut().zip([whole, part]) {
+            row.transactions_per_s = rate;
+            row.pace_per_s = Some(rate);
+            row.cpu.client.per_transaction_ns = Some(rate);
+        }
+        hairpin_report::csv(&run(rows), &Options { run: "20260302-094107-1234".into(), hrt: true, ..Options::default() })
+    };
+    let text = rates(1000.0, 1000.5);
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    for name in ["pace_per_s", "transactions_per_s", "cpu_client_per_transaction_ns", "hrt_p50_ns"] {
+        let column = lines[0].iter().position(|head| *head == name).unwrap_or_else(|| panic!("no {name}: {text}"));
+        assert!(lines[1..].iter().all(|line| line[column].contains('.')), "{name}: {text}");
+    }
+    assert_eq!(lines[0][lines[0].len() - 3..], ["run", "client_hostname", "server_hostname"]);
+    assert!(lines[1..].iter().all(|line| line[line.len() - 3] == "20260302-094107-1234"), "{text}");
+}
+
+#[test]
 fn csv_keeps_commas_and_quotes_inside_their_field() {
     let mut row = row("udp:spin,sndbuf=4M/udp:spin,sndbuf=4M", 100, 5000);
     row.path.push('"');

@@ -129,7 +129,16 @@ fn what_stands_in_the_way() {
 
 fn change(knob: &str, place: &str, outcome: &str, why: Option<&str>) -> ChangeRow {
     let why = why.map(str::to_owned);
-    ChangeRow { knob: knob.into(), place: place.into(), from: "8".into(), to: "0".into(), outcome: outcome.into(), why }
+    ChangeRow {
+        knob: knob.into(),
+        place: place.into(),
+        from: "8".into(),
+        to: "0".into(),
+        from_cpus: None,
+        to_cpus: None,
+        outcome: outcome.into(),
+        why,
+    }
 }
 
 fn changes(action: &str, changes: Vec<ChangeRow>) -> Changes {

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The numbers that [`Signals::block`] usually takes.
-pub use libc::{SIGHUP, SIGINT, SIGTERM};
+pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
 /// Signals that arrive through a descriptor; the descriptor is readable while one waits.
 #[derive(Debug)]

@@ -13,6 +13,7 @@
 use std::fmt;
 use std::io;
 
+use hairpin_sys::capability::Capability;
 use hairpin_sys::device::{Attribute, DeviceError};
 use hairpin_sys::host::{Held, Host};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -154,7 +155,14 @@ pub enum Trouble {
 
 const AS_ROOT: &str = "run as root";
 const AS_ADMIN: &str = "run as root, or with CAP_NET_ADMIN in this network namespace";
+const NOT_HERE: &str =
+    "root may not change it in this network namespace either: if it can be changed at all, then in the initial one";
 const READ_ONLY: &str = "it is mounted read-only here, as in most containers: run on the host itself";
+
+/// What helps where something of the network was denied.
+fn remedy_of_network(is_admin: bool) -> &'static str {
+    if is_admin { NOT_HERE } else { AS_ADMIN }
+}
 
 impl Trouble {
     fn of_io(place: &Address, verb: &str, error: &io::Error) -> Trouble {
@@ -162,7 +170,8 @@ impl Trouble {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Trouble::Gone { place: place.to_string() },
             io::ErrorKind::PermissionDenied => {
-                Trouble::Denied { what, remedy: if place.is_of_network() { AS_ADMIN } else { AS_ROOT } }
+                let of_network = || remedy_of_network(Capability::NetAdmin.is_effective());
+                Trouble::Denied { what, remedy: if place.is_of_network() { of_network() } else { AS_ROOT } }
             }
             io::ErrorKind::ReadOnlyFilesystem => Trouble::Denied { what, remedy: READ_ONLY },
             // What sysfs says of an interface that went while its file was open.
@@ -176,7 +185,7 @@ impl Trouble {
     fn of_device(place: &Address, error: &DeviceError) -> Trouble {
         match error.errno().map(io::Error::from_raw_os_error) {
             Some(source) if source.kind() == io::ErrorKind::PermissionDenied => {
-                Trouble::Denied { what: error.to_string(), remedy: AS_ADMIN }
+                Trouble::Denied { what: error.to_string(), remedy: remedy_of_network(Capability::NetAdmin.is_effective()) }
             }
             Some(source) if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
                 Trouble::Gone { place: place.to_string() }
@@ -225,6 +234,18 @@ impl Address {
             Address::Device { attribute: Attribute::Qdisc, .. } => one.split(' ').next() == other.split(' ').next(),
             _ => one.trim() == other.trim(),
         }
+    }
+
+    /// A mask of CPUs as the list that people write, `none` if it is empty; `None` for whatever is no mask.
+    pub(crate) fn as_cpus(&self, text: &str) -> Option<String> {
+        let Address::File { form: Form::CpuMask, .. } = self else { return None };
+        let cpus = cpulist::parse_mask(text).ok()?;
+        Some(if cpus.is_empty() { NONE.to_owned() } else { cpulist::format(&cpus) })
+    }
+
+    /// A value for people to read.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        self.as_cpus(text).unwrap_or_else(|| text.to_owned())
     }
 
     /// The interface whose file in sysfs this is.
@@ -300,7 +321,7 @@ impl Address {
         if said.is_none() && self.same(&got, to) {
             return Ok(());
         }
-        Err(Trouble::Refused { place: self.to_string(), wanted: to.to_owned(), got, why: said })
+        Err(Trouble::Refused { place: self.to_string(), wanted: self.shown(to), got: self.shown(&got), why: said })
     }
 
     fn write_only(&self, host: &dyn Host, to: &str) -> Result<(), Trouble> {
@@ -379,6 +400,22 @@ mod tests {
         assert!(Form::CpuList.same("0,1", "0-1"));
         assert!(!Form::CpuList.same("0", "0-1"));
         assert!(!Form::Words.same("1", "10"));
+    }
+
+    #[test]
+    fn masks_are_shown_as_lists() {
+        let file = |form| Address::File { path: "/sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), form };
+        for (mask, list) in [("00000004", "2"), ("00000000", "none"), ("1,0000010f", "0-3,8,32")] {
+            assert_eq!(file(Form::CpuMask).as_cpus(mask).unwrap(), list);
+        }
+        assert_eq!((file(Form::Words).as_cpus("4"), file(Form::CpuMask).shown("x")), (None, "x".to_owned()));
+    }
+
+    #[test]
+    fn who_has_the_right_is_not_told_to_get_it() {
+        assert!(remedy_of_network(false).contains("CAP_NET_ADMIN"));
+        let remedy = remedy_of_network(true);
+        assert!(!remedy.contains("CAP_NET_ADMIN") && !remedy.contains("run as") && remedy.contains("initial"), "{remedy}");
     }
 
     #[test]

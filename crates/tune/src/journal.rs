@@ -69,6 +69,18 @@ pub enum JournalError {
         /// Who, in its own words.
         holder: String,
     },
+    /// A value is no longer what it was when the changes were chosen.
+    #[error(
+        "{place} was {then} when this was shown, and is {now} now: somebody else has changed it; nothing is changed: run it again"
+    )]
+    Stale {
+        /// Where.
+        place: String,
+        /// What it was.
+        then: String,
+        /// What it is.
+        now: String,
+    },
     /// Others may write there.
     #[error("{}: others than its owner could write there what is then restored as root; chmod go-w it, and look at what is in it", dir.display())]
     Unsafe {
@@ -292,10 +304,11 @@ impl Journal {
         }
     }
 
-    /// Takes the lock and writes down what is to be changed, so that it can be restored from now on. Nothing is changed yet.
+    /// Takes the lock and writes down what is to be changed, so that it can be restored from now on. Nothing is changed yet. What was read before
+    /// the lock was taken is read again: another process may have changed it meanwhile.
     ///
     /// # Errors
-    /// Another process is at it, or the journal cannot be written.
+    /// Another process is at it or was, or the journal cannot be written.
     pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
         let written_down: Vec<Change> = changes.iter().filter(|change| !change.address.is_held()).cloned().collect();
         if written_down.is_empty() {
@@ -303,6 +316,15 @@ impl Journal {
             return Ok(Tuning::new(host, self.clone(), None, None, changes));
         }
         let lock = self.lock(&about.command.join(" "))?;
+        for change in &written_down {
+            // What cannot be read is told when it is to be written.
+            if let Ok(now) = change.address.read(host)
+                && !change.address.same(&now, &change.from)
+            {
+                let (then, now) = (change.address.shown(&change.from), change.address.shown(&now));
+                return Err(JournalError::Stale { place: change.address.to_string(), then, now });
+            }
+        }
         let entry =
             Entry { head: Head::here(host, about), changes: written_down, kept: false, unsettled: BTreeSet::new(), cut: None };
         let written = self.write(&entry)?;

@@ -6,6 +6,8 @@ use hairpin_sys::device::Attribute;
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, OTHER_SYSFS, Trouble};
+use crate::control::Values;
+use crate::cpulist;
 use crate::reading::interface_directory;
 use crate::setting::Setting;
 use crate::{KNOBS, Place, Spot};
@@ -34,6 +36,18 @@ pub enum PlanError {
         interface: Option<String>,
         /// What it needs.
         needs: &'static str,
+    },
+    /// There is no such CPU.
+    #[error("{name}={value}: there is no CPU {cpu}; this host has {present}")]
+    Cpu {
+        /// The setting.
+        name: &'static str,
+        /// What it was to be.
+        value: String,
+        /// The CPU.
+        cpu: u32,
+        /// Those that there are.
+        present: String,
     },
     /// A value as it is now could not be read.
     #[error(transparent)]
@@ -83,6 +97,7 @@ fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<V
         let interface = place.interface.filter(|_| control.is_of_interface()).map(str::to_owned);
         return Err(PlanError::Absent { name: control.name, interface, needs: control.needs });
     }
+    are_there(host, setting)?;
     let mut changes = Vec::new();
     for spot in spots {
         if matches!(spot, Spot::Controller(_)) && setting.value == "none" {
@@ -96,4 +111,24 @@ fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<V
         }
     }
     Ok(changes)
+}
+
+/// That every CPU of the value is there: the kernel says nothing of a mask that is too wide, or of a CPU that may come one day.
+fn are_there(host: &dyn Host, setting: &Setting) -> Result<(), PlanError> {
+    if !matches!(setting.control.values, Values::Cpus | Values::CpusOrNone) {
+        return Ok(());
+    }
+    const CPUS: &str = "/sys/devices/system/cpu";
+    let read = |name: &str| cpulist::parse(&host.read(&format!("{CPUS}/{name}")).ok()?).ok().filter(|cpus| !cpus.is_empty());
+    let Some(present) = read("present").or_else(|| read("online")) else { return Ok(()) };
+    let asked = cpulist::parse(&setting.value).unwrap_or_default();
+    match asked.into_iter().find(|cpu| !present.contains(cpu)) {
+        Some(cpu) => Err(PlanError::Cpu {
+            name: setting.control.name,
+            value: setting.value.clone(),
+            cpu,
+            present: cpulist::format(&present),
+        }),
+        None => Ok(()),
+    }
 }

@@ -66,8 +66,11 @@ pub fn reverted(report: &Reverted, tool: &str) -> Changes {
             Outcome::Gone => ("gone", Some("it is not there any more: there is nothing to put back".to_owned())),
             Outcome::Booted => ("booted", None),
             Outcome::Changed { now } => {
-                let why =
-                    format!("somebody else changed it since, to {now}: --force puts it back to {} all the same", change.from);
+                let why = format!(
+                    "somebody else changed it since, to {}: --force puts it back to {} all the same",
+                    change.address.shown(now),
+                    change.address.shown(&change.from)
+                );
                 ("changed", Some(why))
             }
             Outcome::Elsewhere { network } => (
@@ -135,7 +138,7 @@ fn status_entry(host: &dyn Host, found: Found, busy: bool) -> StatusEntry {
         match change.address.read(host) {
             Ok(now) if change.address.same(&now, &change.to) => row(change, "applied", None),
             Ok(now) if change.address.same(&now, &change.from) => row(change, "already", None),
-            Ok(now) => row(change, "changed", Some(format!("it is {now} now"))),
+            Ok(now) => row(change, "changed", Some(format!("it is {} now", change.address.shown(&now)))),
             Err(Trouble::Gone { .. }) => row(change, "gone", None),
             Err(why) => row(change, "failed", Some(why.to_string())),
         }
@@ -156,6 +159,8 @@ fn row(change: &Change, outcome: &str, why: Option<String>) -> ChangeRow {
         place: change.address.to_string(),
         from: change.from.clone(),
         to: change.to.clone(),
+        from_cpus: change.address.as_cpus(&change.from),
+        to_cpus: change.address.as_cpus(&change.to),
         outcome: outcome.to_owned(),
         why,
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use hairpin_lab::exec::{self, Found, Outcome, SIGNALS, Settings};
+use hairpin_lab::exec::{self, Ended, Found, News, Outcome, SIGNALS, Settings};
 use hairpin_sys::signal::Signals;
 
 use crate::exit::{Failure, say};
@@ -40,8 +40,15 @@ impl Exec {
         let Exec { busy_poll, nodelay, quickack, cpu, hold_idle, set_live, command } = self;
         let signals = Signals::block(SIGNALS).map_err(Failure::failed)?;
         let settings = Settings { busy_poll, nodelay, quickack, cpu, hold_idle, set_live };
-        let (status, seen) =
-            exec::run(&command, settings, &signals, &mut tell).map_err(|error| Failure::blamed(&error, error.blame()))?;
+        let ended = exec::run(&command, settings, &signals, &mut tell).map_err(|error| match error.of_the_program() {
+            Some(code) => Failure::with_code(&error, code),
+            None => Failure::blamed(&error, error.blame()),
+        })?;
+        let Ended { status, seen, left } = ended;
+        let read_back = busy_poll.is_some() || nodelay;
+        if read_back && seen.sockets == 0 && seen.closed == 0 && left.is_empty() {
+            say("hairpin exec: no internet socket was seen, so nothing is proven; the first look is a second after the start");
+        }
         if seen.not_polled > 0 {
             say(format_args!(
                 "hairpin exec: {} of {} sockets are to poll, and the device that they receive from has no NAPI id: busy polling is not in force there",
@@ -58,11 +65,41 @@ impl Exec {
             let hint = if set_live { "" } else { "; --set-live sets it from outside" };
             say(format_args!("hairpin exec: {} of {} sockets seen lack an option{hint}", seen.without, seen.sockets));
         }
+        let lost = [
+            (read_back || set_live).then_some("sockets that are made there from now on are not looked at"),
+            hold_idle.then_some("idle states are no longer held off"),
+        ];
+        let lost: Vec<&str> = lost.into_iter().flatten().collect();
+        if !left.is_empty() && !lost.is_empty() {
+            say(format_args!("hairpin exec: {}: {}; run the program in the foreground", background(&left), lost.join(", and ")));
+        }
         Ok(ExitCode::from(exec::exit_code(status)))
     }
 }
 
-fn tell(found: &Found) {
+/// Processes named in the line on those that went into the background.
+const NAMED: usize = 3;
+
+fn background(left: &[(u32, String)]) -> String {
+    let named: Vec<String> = left.iter().take(NAMED).map(|(pid, name)| format!("{name} (pid {pid})")).collect();
+    let more = left.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let has = if left.len() == 1 { "has" } else { "have" };
+    format!("{}{more} {has} gone into the background", named.join(", "))
+}
+
+fn tell(news: &News) {
+    match news {
+        News::Lacks(found) => lacks(found),
+        News::InForce { sockets, options } => {
+            let options: Vec<String> = options.iter().map(|(option, count)| format!("{option} on {count}")).collect();
+            let s = if *sockets == 1 { "" } else { "s" };
+            say(format_args!("hairpin exec: {sockets} socket{s} seen: {} in force", options.join(", ")));
+        }
+    }
+}
+
+fn lacks(found: &Found) {
     for (option, outcome) in &found.lacked {
         let outcome = match outcome {
             Outcome::Left => "lacks it".into(),

@@ -82,7 +82,7 @@ impl Ping {
         // What is printed now is printed where the view was.
         watcher.clear();
         let run = measured?;
-        let printed = self.output.print(&run);
+        let printed = self.output.print("", &run);
         // A terminal that was hung up takes nothing; what was measured is kept all the same.
         if !self.no_store {
             keep(&run)?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hairpin_lab::store;
 use hairpin_record::run::Run;
-use hairpin_report::RunRow;
+use hairpin_report::{Options, RunRow};
 use hairpin_units::Nanos;
 use serde_json::json;
 
@@ -56,7 +56,10 @@ impl Runs {
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self.action.unwrap_or(Action::List { json: false }) {
             Action::List { json } => list(json)?,
-            Action::Show { run, output } => output.print(&load(&run)?)?,
+            Action::Show { run, output } => {
+                let (id, run) = load(&run)?;
+                output.print(&id, &run)?;
+            }
             Action::Export { runs, mut output } => {
                 let asked = output.json || output.json_stream || output.markdown || output.format.is_some();
                 output.csv |= !asked;
@@ -68,9 +71,10 @@ impl Runs {
     }
 }
 
-fn load(text: &str) -> Result<Run, Failure> {
+fn load(text: &str) -> Result<(String, Run), Failure> {
     let found = open_store()?.resolve(text).map_err(Failure::failed)?;
-    store::load(&found.file).map_err(Failure::failed)
+    let run = store::load(&found.file).map_err(Failure::failed)?;
+    Ok((found.id.map(|id| id.to_string()).unwrap_or_default(), run))
 }
 
 fn list(json: bool) -> Result<(), Failure> {
@@ -108,13 +112,13 @@ fn as_json(rows: &[RunRow]) -> String {
 
 fn export(runs: &[String], output: &Output) -> Result<(), Failure> {
     for (index, text) in runs.iter().enumerate() {
-        let run = load(text)?;
+        let (id, run) = load(text)?;
         if output.form() == Format::Csv && index > 0 {
             // One table: the header stands once.
-            let table = hairpin_report::csv(&run, &output.options());
+            let table = hairpin_report::csv(&run, &Options { run: id, ..output.options() });
             print(table.split_once('\n').map_or("", |(_, rows)| rows))?;
         } else {
-            output.print(&run)?;
+            output.print(&id, &run)?;
         }
     }
     Ok(())

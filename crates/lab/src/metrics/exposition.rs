@@ -12,6 +12,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::State;
+use super::plain::plain;
 use super::series::{Distribution, Labels, Series};
 
 /// Buckets of the native histogram: 2^5 to a factor of two, so that each is 2.2 % wide.
@@ -50,7 +51,7 @@ const BOUNDS_NS: [u64; 25] = [
 /// A form of exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Form {
-    /// Of everybody who asks for nothing else. The text is that of OpenMetrics, whose additions are comments here.
+    /// Of everybody who asks for nothing else: the text form 0.0.4.
     Plain,
     /// OpenMetrics.
     OpenMetrics,
@@ -102,7 +103,7 @@ pub(super) fn encode(state: State, form: Form) -> Result<Vec<u8>, fmt::Error> {
         Form::Plain | Form::OpenMetrics => {
             let mut page = String::new();
             text::encode(&mut page, &registry)?;
-            Ok(page.into_bytes())
+            Ok(if form == Form::Plain { plain(&page) } else { page }.into_bytes())
         }
         Form::Protobuf => prometheus_protobuf::encode_to_vec(&registry).map_err(|_| fmt::Error),
     }

@@ -157,3 +157,166 @@ fn a_page_is_encoded_once_for_a_state() {
     assert_eq!(pages.answer(&Request { path: "/nothing", accept: "" }).status, 404);
     assert_eq!(pages.answer(&Request { path: "/metrics", accept: "" }).status, 200);
 }
+
+/// What a reader of the text form 0.0.4 that forgives nothing has against a page. Written from the description of the form ("Exposition formats" of
+/// Prometheus), not from the writer.
+fn faults(page: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let name_is_right = |name: &str| {
+        name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_' || c == ':')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
+    };
+    let mut kinds = BTreeMap::<String, String>::new();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut over = std::collections::BTreeSet::new();
+    let mut family = String::new();
+    // By family and labels without `le`: buckets in order, and the count.
+    let mut histograms = BTreeMap::<(String, String), (Vec<(f64, f64)>, Option<f64>, bool)>::new();
+    if !page.ends_with('\n') {
+        faults.push("the last line has no end".into());
+    }
+    for line in page.lines() {
+        let mut fault = |what: &str| faults.push(format!("{what}: {line}"));
+        if let Some(comment) = line.strip_prefix('#') {
+            let mut words = comment.splitn(4, ' ').skip(1);
+            let (word, name, rest) = (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
+            match word {
+                "HELP" if name_is_right(name) && !rest.is_empty() => {}
+                "TYPE" if name_is_right(name) => {
+                    if !["counter", "gauge", "histogram", "summary", "untyped"].contains(&rest) {
+                        fault("unknown type");
+                    }
+                    if kinds.insert(name.into(), rest.into()).is_some() {
+                        fault("a second type");
+                    }
+                    over.insert(std::mem::replace(&mut family, name.into()));
+                }
+                _ => fault("neither HELP nor TYPE"),
+            }
+            continue;
+        }
+        let end = line.find(['{', ' ']).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        if !name_is_right(name) {
+            fault("no name of a metric");
+        }
+        let kind = kinds.get(&family).map_or("", String::as_str);
+        let belongs = match kind {
+            "histogram" => ["_bucket", "_sum", "_count"].iter().any(|end| name.strip_suffix(end) == Some(&family)),
+            _ => name == family,
+        };
+        if !belongs || over.contains(&family) {
+            fault("outside its family");
+        }
+        // Labels: name="value", with \\, \" and \n as the only escapes.
+        let mut labels = Vec::new();
+        let mut rest = rest;
+        if let Some(mut inside) = rest.strip_prefix('{') {
+            loop {
+                if let Some(after) = inside.strip_prefix('}') {
+                    rest = after;
+                    break;
+                }
+                let Some((label, value)) = inside.split_once("=\"") else {
+                    fault("no label");
+                    rest = "";
+                    break;
+                };
+                let (mut text, mut escaped, mut end) = (String::new(), false, None);
+                for (at, c) in value.char_indices() {
+                    match (escaped, c) {
+                        (true, '\\' | '"' | 'n') => escaped = false,
+                        (true, _) => break,
+                        (false, '\\') => escaped = true,
+                        (false, '"') => {
+                            end = Some(at);
+                            break;
+                        }
+                        _ => {}
+                    }
+                    text.push(c);
+                }
+                let Some(end) = end else {
+                    fault("a label's value has no end");
+                    rest = "";
+                    break;
+                };
+                if !name_is_right(label) || label.contains(':') || labels.iter().any(|(other, _)| other == label) {
+                    fault("no name of a label, or twice");
+                }
+                labels.push((label.to_owned(), text));
+                inside = &value[end + 1..];
+                inside = inside.strip_prefix(',').unwrap_or(inside);
+            }
+        }
+        let number = match rest.strip_prefix(' ').unwrap_or("") {
+            "+Inf" => Some(f64::INFINITY),
+            "-Inf" => Some(f64::NEG_INFINITY),
+            text if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') => text.parse().ok(),
+            "NaN" => Some(f64::NAN),
+            _ => None,
+        };
+        let Some(number) = number else {
+            fault("no value");
+            continue;
+        };
+        labels.sort();
+        if !seen.insert((name.to_owned(), labels.clone())) {
+            fault("twice");
+        }
+        if kind == "counter" && (number.is_nan() || number < 0.0) {
+            fault("a counter below zero");
+        }
+        if kind == "histogram" {
+            let le = labels.iter().position(|(label, _)| label == "le").map(|at| labels.remove(at).1);
+            let one = histograms.entry((family.clone(), format!("{labels:?}"))).or_default();
+            match (name.strip_prefix(family.as_str()), le) {
+                (Some("_bucket"), Some(le)) => {
+                    let bound = if le == "+Inf" { f64::INFINITY } else { le.parse().unwrap_or(f64::NAN) };
+                    one.0.push((bound, number));
+                }
+                (Some("_sum"), None) => one.2 = true,
+                (Some("_count"), None) => one.1 = Some(number),
+                _ => fault("a bucket without its bound, or a bound without its bucket"),
+            }
+        }
+    }
+    for (whose, (buckets, count, sum)) in histograms {
+        let ascends = buckets.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1);
+        let last = buckets.last().copied();
+        if !ascends || last.map(|(bound, _)| bound) != Some(f64::INFINITY) || last.map(|(_, all)| all) != count || !sum {
+            faults.push(format!("{whose:?} is no histogram: {buckets:?}, {count:?}"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn the_plain_text_is_what_a_strict_reader_takes() {
+    let mut exporter = exporter();
+    let job = crate::ping::tests::job("udp:spin");
+    exporter.begins(0, 1, &job);
+    exporter.ready().unwrap();
+    exporter.progress(&line(1_000, &times(1_000..2_000)));
+    let plain = String::from_utf8(page(&exporter, exposition::Form::Plain)).unwrap();
+    assert_eq!(faults(&plain), [""; 0], "{plain}");
+    assert!(plain.contains("# TYPE hairpin_build_info gauge\nhairpin_build_info{version="), "{plain}");
+    assert!(plain.contains("# TYPE hairpin_lost_total counter\n"), "{plain}");
+    // The same samples as in the other form.
+    let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(samples(&plain), samples(&text(&exporter)));
+    // The reader is one that finds faults.
+    assert!(faults(&text(&exporter)).len() > 3, "OpenMetrics is another form");
+    for bad in [
+        "# TYPE a counter\na 1",
+        "# TYPE a info\na 1\n",
+        "# TYPE a gauge\na{b=\"c\"} x\n",
+        "# TYPE a gauge\na{b=\"\\x\"} 1\n",
+        "# TYPE a gauge\nb 1\n",
+        "# TYPE a gauge\na 1\na 1\n",
+        "# TYPE a histogram\na_bucket{le=\"1\"} 1\na_sum 1\na_count 1\n",
+        "# TYPE a histogram\na_bucket{le=\"+Inf\"} 1\na_sum 1\na_count 2\n",
+    ] {
+        assert!(!faults(bad).is_empty(), "{bad}");
+    }
+}

@@ -326,6 +326,36 @@ fn two_at_once_are_refused_with_who_is_at_it() {
 }
 
 #[test]
+fn a_plan_that_is_out_of_date_is_refused_under_the_lock() {
+    let scene = scene();
+    let changes = |value: &str| plan(&scene.host, &PLACE, &[setting(&format!("busy_poll_us={value}"))]).unwrap();
+    // Two people are shown the same value, and both agree.
+    let (first, second) = (changes("10"), changes("20"));
+    let mut tuning = scene.journal.begin(&scene.host, first, &About::default()).unwrap();
+    tuning.on(0).unwrap();
+    tuning.keep().unwrap();
+    let after = tree(&scene.root);
+    let Err(error) = scene.journal.begin(&scene.host, second, &About::default()) else { panic!("a stale plan is taken") };
+    assert!(matches!(&error, JournalError::Stale { now, .. } if now == "10"), "{error}");
+    assert!(error.to_string().contains("run it again"), "{error}");
+    assert_eq!((tree(&scene.root), scene.journal.entries().unwrap().len()), (after, 1));
+    assert!(scene.journal.begin(&scene.host, changes("20"), &About::default()).is_ok(), "planned anew it is taken");
+}
+
+#[test]
+fn cpus_that_are_not_there_are_no_plan() {
+    let scene = scene();
+    for (asked, cpu) in [("rps_cpus=2", 2), ("xps_cpus=0-7", 2), ("irq_affinity=0,40", 40)] {
+        let error = plan(&scene.host, &PLACE, &[setting(asked)]).unwrap_err();
+        assert!(matches!(&error, PlanError::Cpu { cpu: found, present, .. } if *found == cpu && present == "0-1"), "{error:?}");
+        assert!(error.to_string().contains(&format!("there is no CPU {cpu}; this host has 0-1")), "{error}");
+    }
+    let changes = plan(&scene.host, &PLACE, &[setting("rps_cpus=1")]).unwrap();
+    let row = &crate::rows::planned(&changes, "test").changes[0];
+    assert_eq!((row.to.as_str(), row.to_cpus.as_deref()), ("00000002", Some("1")));
+}
+
+#[test]
 fn a_journal_that_cannot_be_written_changes_nothing() {
     let scene = scene();
     let before = tree(&scene.root);
