@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -103,29 +102,21 @@ pub fn a_stopped_server_is_named(name: &str) -> bool {
     }
     let home = Home::new();
     let port = free_port();
-    let server = other(&home, "serve-tcp", port);
+    let cpus = allowed_cpus().expect("CPUs");
+    // Nobody else makes them wait.
+    let server = other_first(&home, "serve-tcp", port, cpus[cpus.len() - 1]);
     let explain = watch(&home, &format!("--port {port}"));
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let over = &over;
-        scope.spawn(move || {
-            let mut stream = connect(port);
-            while !over.load(Ordering::Relaxed) {
-                one(&mut stream, &[1; SIZE], whole);
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let random = RandomState::new();
-        let pid = Pid::from_raw(server.pid() as i32).expect("its number");
-        for stop in 0..STOPS {
-            thread::sleep(Duration::from_micros(50_000 + random.hash_one(stop) % 30_000));
-            kill_process(pid, Signal::STOP).expect("stopped");
-            thread::sleep(STOPPED);
-            kill_process(pid, Signal::CONT).expect("going on");
-        }
-        thread::sleep(Duration::from_millis(50));
-        over.store(true, Ordering::Relaxed);
-    });
+    let client = other_first(&home, "ask", port, cpus[0]);
+    let random = RandomState::new();
+    let pid = Pid::from_raw(server.pid() as i32).expect("its number");
+    for stop in 0..STOPS {
+        thread::sleep(Duration::from_micros(50_000 + random.hash_one(stop) % 30_000));
+        kill_process(pid, Signal::STOP).expect("stopped");
+        thread::sleep(STOPPED);
+        kill_process(pid, Signal::CONT).expect("going on");
+    }
+    thread::sleep(Duration::from_millis(50));
+    drop(client);
     let record = seen(explain);
     let slowest = list(&record, "slowest");
     let long = STOPPED.as_nanos() as u64 * 9 / 10;

@@ -79,8 +79,8 @@ fn only(stage: &str, delay_ns: f64, grown: &Typical) {
 
 pub fn a_server_that_waits() {
     let run = |path: &str| typical(&format!("--link veth --duration 700ms --warmup 20ms --cpu 0,1 --sched fifo:50 --path {path}"));
-    let (_, more) = grown(|| run("udp:block"), || run("udp:block,delay=200000"));
-    only("turn-around", 200_000.0, &more);
+    let (_, more) = grown(|| run("udp:block"), || run("udp:block,delay=500000"));
+    only("turn-around", 500_000.0, &more);
 }
 
 /// Ethernet, IPv4 and UDP headers and 64 bytes: what a bucket of veth counts.
@@ -106,8 +106,8 @@ pub fn somebody_who_goes_before_the_server() {
         drop(first);
         run
     };
-    let (_, more) = grown(|| run(0), || run(300));
-    only("run queue", 300_000.0, &more);
+    let (_, more) = grown(|| run(0), || run(600));
+    only("run queue", 600_000.0, &more);
 }
 
 /// Is woken by each packet of loopback that has so many bytes, before its receiver is, and keeps the CPU for so long.
