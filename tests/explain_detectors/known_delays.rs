@@ -78,7 +78,8 @@ fn only(stage: &str, delay_ns: f64, grown: &Typical) {
 }
 
 pub fn a_server_that_waits() {
-    let run = |path: &str| typical(&format!("--link veth --duration 700ms --warmup 20ms --cpu 0,1 --sched fifo:50 --path {path}"));
+    let run =
+        |path: &str| typical(&format!("--link veth --duration 700ms --warmup 20ms --cpu 0,1 --sched fifo:50 --path {path}"));
     let (_, more) = grown(|| run("udp:block"), || run("udp:block,delay=500000"));
     only("turn-around", 500_000.0, &more);
 }
@@ -87,7 +88,9 @@ pub fn a_server_that_waits() {
 const FRAME_BITS: f64 = 8.0 * (14.0 + 20.0 + 8.0 + 64.0);
 
 pub fn a_link_that_lets_a_packet_go_every_so_often() {
-    let run = |link: &str| typical(&format!("--link {link} --duration 1500ms --warmup 300ms --cpu 0,1 --sched fifo:50 --path udp:block"));
+    let run = |link: &str| {
+        typical(&format!("--link {link} --duration 1500ms --warmup 300ms --cpu 0,1 --sched fifo:50 --path udp:block"))
+    };
     let (bare, more) = grown(|| run("veth"), || run("veth:rate=1M"));
     // A round trip takes as long as the bucket takes to fill; what it would take without one lies within that.
     only("qdisc", FRAME_BITS * 1_000.0 - bare.rtt, &more);
