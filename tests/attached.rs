@@ -5,6 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "attached/found.rs"]
+mod found;
+#[path = "attached/roles.rs"]
+mod roles;
 mod support;
 
 use std::env;
@@ -34,6 +38,13 @@ const TESTS: &[(&str, Test)] = &[
     ("pipelined_requests_are_unmatched", pipelined_requests_are_unmatched),
     ("a_flood_beside_it_loses_nothing", a_flood_beside_it_loses_nothing),
     ("a_competitor_is_named", a_competitor_is_named),
+    ("who_watches_is_no_cause", found::who_watches_is_no_cause),
+    ("a_stopped_server_is_named", found::a_stopped_server_is_named),
+    ("a_reply_in_two_writes_is_recognised", found::a_reply_in_two_writes_is_recognised),
+    ("a_proxy_has_a_table_for_each_role", found::a_proxy_has_a_table_for_each_role),
+    ("every_datagram_that_overlaps_is_counted_once", found::every_datagram_that_overlaps_is_counted_once),
+    ("what_follows_a_handshake_is_said", found::what_follows_a_handshake_is_said),
+    ("a_server_on_unix_sockets_is_said_to_be_unseen", found::a_server_on_unix_sockets_is_said_to_be_unseen),
     ("the_end_of_the_process_ends_the_watching", the_end_of_the_process_ends_the_watching),
     ("killed_it_leaves_no_program_attached", killed_it_leaves_no_program_attached),
     ("who_is_not_there_is_said", who_is_not_there_is_said),
@@ -43,7 +54,7 @@ const TESTS: &[(&str, Test)] = &[
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if let Some((role, number)) = arguments.first().zip(arguments.get(1).and_then(|number| number.parse().ok()))
-        && play(role, number)
+        && (play(role, number) || roles::play(role, number))
     {
         return ExitCode::SUCCESS;
     }

@@ -33,6 +33,9 @@ const DRAIN_EVERY: Duration = Duration::from_millis(50);
 const LOST: f64 = 0.001;
 /// Above this share of what was seen, what could not be matched is worth a word.
 const UNMATCHED: f64 = 0.1;
+/// Connections of fewer transactions than this each are opened for a request or two; said of so many connections or more.
+const SHORT: f64 = 3.0;
+const MANY: u64 = 20;
 
 /// What to watch, and for how long.
 #[derive(Clone, Debug)]
@@ -93,7 +96,7 @@ enum End {
 /// What keeps it from beginning.
 pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Record, AttachedError> {
     let host = facts(&RealHost, &Place::default());
-    let (watch, mut watched, process) = resolve(plan.target)?;
+    let Found { watch, mut watched, process, unix } = resolve(plan.target)?;
     let attached = Attached::attach(&watch)?;
     // Whoever is watched goes first: taking records out can wait a little, and must not be what makes a transaction slow.
     let _ = nice(5);
@@ -113,15 +116,30 @@ pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> R
     record.missing = missing;
     (record.open, record.lost, record.untracked) = (counts.open, counts.lost, counts.untracked);
     totals.write(counts.unanswered, &mut record);
-    record.error = ended(plan.target, end, &record);
+    record.error = ended(plan.target, end, &record, unix);
     record.warnings = warnings(&record, counts);
     Ok(record)
 }
 
-/// The ports, what is said of it, and a descriptor that tells of the process's end.
-fn resolve(target: Target) -> Result<(Watch, Watched, Option<OwnedFd>), AttachedError> {
+/// What is to be watched.
+#[derive(Debug)]
+struct Found {
+    /// Its ports.
+    watch: Watch,
+    /// What is said of it.
+    watched: Watched,
+    /// Tells of the process's end.
+    process: Option<OwnedFd>,
+    /// Unix sockets of the process.
+    unix: usize,
+}
+
+fn resolve(target: Target) -> Result<Found, AttachedError> {
     match target {
-        Target::Port(port) => Ok((Watch::Port(port), Watched { port: Some(port), ..Watched::default() }, None)),
+        Target::Port(port) => {
+            let watched = Watched { port: Some(port), ..Watched::default() };
+            Ok(Found { watch: Watch::Port(port), watched, process: None, unix: 0 })
+        }
         Target::Process(pid) => {
             let missing = || AttachedError::NoProcess(pid);
             let handle = Pid::from_raw(pid).ok_or_else(missing)?;
@@ -134,7 +152,8 @@ fn resolve(target: Target) -> Result<(Watch, Watched, Option<OwnedFd>), Attached
                 serves: found.servers.iter().copied().collect(),
                 ..Watched::default()
             };
-            Ok((Watch::Process { pid, servers: found.servers, clients: found.clients }, watched, Some(handle)))
+            let watch = Watch::Process { pid, servers: found.servers, clients: found.clients };
+            Ok(Found { watch, watched, process: Some(handle), unix: found.unix })
         }
     }
 }
@@ -193,13 +212,15 @@ fn empty(plan: &Plan, host: HostFacts, watched: Watched, started: String) -> Rec
         slowest: Vec::new(),
         causes: Vec::new(),
         slow: 0,
+        slow_observer: 0,
         slow_above: None,
+        findings: Vec::new(),
         warnings: Vec::new(),
     }
 }
 
 /// Why there is less than was asked for, if there is.
-fn ended(target: Target, end: End, record: &Record) -> Option<String> {
+fn ended(target: Target, end: End, record: &Record, unix: usize) -> Option<String> {
     let took = Nanos(record.duration_ns);
     let who = match target {
         Target::Port(port) => format!("port {port}"),
@@ -217,9 +238,13 @@ fn ended(target: Target, end: End, record: &Record) -> Option<String> {
     }
     let served = match target {
         Target::Port(port) if !is_served(&RealHost, port) => {
-            ": nobody serves there in this network namespace (ss -lntup shows who serves where)"
+            ": nobody serves there in this network namespace (ss -lntup shows who serves where)".into()
         }
-        _ => "",
+        Target::Port(_) => String::new(),
+        Target::Process(_) if unix > 0 => {
+            format!(": TCP and UDP sockets are seen, and the Unix sockets of which it has {unix} are not")
+        }
+        Target::Process(_) => ": it has received nothing on a TCP or UDP socket, and other sockets are not seen".into(),
     };
     Some(format!("no message of {who} was seen within {took}{served}"))
 }
@@ -247,11 +272,28 @@ fn warnings(record: &Record, counts: Counts) -> Vec<Note> {
         ));
     }
     if share(record.unmatched, record.transactions) > UNMATCHED {
+        let overlapped = match record.unmatched_by.pipelined {
+            0 => String::new(),
+            count => format!(
+                "; {count} of them were sent before the answer to the one before: a client that pipelines, datagrams that overlap, or TLS, where the first \
+                 request follows the client's last word of the handshake at once: then the table is of handshakes and of what came later on a connection"
+            ),
+        };
         notes.push(note(
             "unmatched",
             format!(
-                "{} messages could not be matched, beside {} transactions: pipelined requests, messages that answer none, or datagrams that several threads read from one socket",
+                "{} messages could not be matched, beside {} transactions: pipelined requests, messages that answer none, or datagrams that several threads read from one socket{overlapped}",
                 record.unmatched, record.transactions
+            ),
+        ));
+    }
+    let connections = record.connections.len() as u64 + record.other_connections;
+    if connections >= MANY && (record.transactions as f64) < SHORT * connections as f64 {
+        notes.push(note(
+            "short-connections",
+            format!(
+                "{} transactions on {connections} connections: what a client spends on connecting and closing is outside of the sum, which begins with the request",
+                record.transactions
             ),
         ));
     }
@@ -271,16 +313,19 @@ mod tests {
     fn nothing_seen_says_so() {
         let none = record();
         // Port 1 (tcpmux) is served nowhere any more.
-        let text = ended(Target::Port(1), End::Duration, &none).unwrap();
+        let text = ended(Target::Port(1), End::Duration, &none, 0).unwrap();
         assert_eq!(
             text,
             "no message of port 1 was seen within 1.000 s: nobody serves there in this network namespace (ss -lntup shows who serves where)"
         );
-        let text = ended(Target::Process(7), End::User, &Record { unmatched: 3, ..none.clone() }).unwrap();
+        let text = ended(Target::Process(7), End::User, &none, 2).unwrap();
+        let unix = "TCP and UDP sockets are seen, and the Unix sockets of which it has 2 are not";
+        assert_eq!(text, format!("no message of process 7 was seen within 1.000 s: {unix}"));
+        let text = ended(Target::Process(7), End::User, &Record { unmatched: 3, ..none.clone() }, 0).unwrap();
         assert_eq!(text, "3 messages of process 7 were seen within 1.000 s, and none was a request with its reply");
         let some = Record { transactions: 1, ..none };
-        assert_eq!(ended(Target::Process(7), End::Duration, &some), None);
-        assert_eq!(ended(Target::Process(7), End::Process, &some).unwrap(), "process 7 ended after 1.000 s");
+        assert_eq!(ended(Target::Process(7), End::Duration, &some, 0), None);
+        assert_eq!(ended(Target::Process(7), End::Process, &some, 0).unwrap(), "process 7 ended after 1.000 s");
     }
 
     #[test]
@@ -291,7 +336,17 @@ mod tests {
         let many = Record { transactions: 10_000, unmatched: 100, ..record() };
         assert_eq!(codes(&many, Counts { lost: 5, ..Counts::default() }), Vec::<String>::new());
         let counts = Counts { lost: 20, untracked: 1, ..Counts::default() };
-        assert_eq!(codes(&Record { unmatched: 2000, ..many }, counts), ["lost-events", "untracked-connections", "unmatched"]);
+        assert_eq!(
+            codes(&Record { unmatched: 2000, ..many.clone() }, counts),
+            ["lost-events", "untracked-connections", "unmatched"]
+        );
+        let short = Record { transactions: 1_000, other_connections: 990, ..record() };
+        assert_eq!(codes(&short, Counts::default()), ["short-connections"]);
+        assert!(codes(&Record { other_connections: 990, ..many }, Counts::default()).is_empty());
+        let overlapped = Unmatched { pipelined: 900, ..Unmatched::default() };
+        let tls = Record { transactions: 1_000, unmatched: 900, unmatched_by: overlapped, ..record() };
+        let notes = warnings(&tls, Counts::default());
+        assert!(notes[0].message.contains("900 of them were sent before the answer to the one before"), "{}", notes[0].message);
     }
 
     #[test]

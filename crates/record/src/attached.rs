@@ -10,7 +10,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{Direction, Missing};
+use crate::explain::{Direction, Finding, Missing};
 use crate::run::{HostFacts, Quantiles, Side};
 use crate::warning::Note;
 
@@ -52,7 +52,7 @@ pub struct Attached {
     pub lost: u64,
     /// Times that a connection found no place in the kernel's table, and was not watched.
     pub untracked: u64,
-    /// All transactions, apart by view; the view with most of them first.
+    /// All transactions, apart by view and by the side that the watched process was; those with most of them first.
     pub totals: Vec<Total>,
     /// Connections, the one with most transactions first.
     pub connections: Vec<Connection>,
@@ -62,10 +62,16 @@ pub struct Attached {
     pub slowest: Vec<Slow>,
     /// Causes of the slow ones, the one that took most time first.
     pub causes: Vec<SlowCause>,
-    /// How many transactions `causes` speaks of: those above `slow_above` of their view, at most 256.
+    /// How many transactions were slow: above `slow_above` of their total, at most 256 of each. `causes` speaks of them, less `slow_observer`.
     pub slow: u64,
+    /// Slow ones in which a thread of the watching hairpin itself had the CPU: they are in no cause, and not among `slowest`.
+    #[serde(default)]
+    pub slow_observer: u64,
     /// `p99`, or `p90` where there are too few for that; `null` where there are too few for either.
     pub slow_above: Option<String>,
+    /// What is wrong with all of it, slow or not; empty where nothing is.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }
@@ -132,6 +138,9 @@ pub enum View {
 pub struct Total {
     /// Which sides were seen.
     pub view: View,
+    /// Which side the watched process was, or both; of a port the server.
+    #[serde(default)]
+    pub roles: Vec<Side>,
     /// From the first hook to the last.
     pub sum_ns: Quantiles,
     /// The same as an HDR histogram, V2 compressed, base64; `null` for a connection, whose quantiles have two digits only.
@@ -210,6 +219,9 @@ pub struct Slow {
     pub stage_excess_ns: u64,
     /// Why, such as `preempted`; `nothing seen` where no event was seen that would explain it.
     pub cause: String,
+    /// How long that took of it, where it was seen; else `null`.
+    #[serde(default)]
+    pub cause_ns: Option<u64>,
     /// By whom, such as `stress-ng (4711)`; empty where there is nobody.
     pub who: String,
 }
@@ -230,8 +242,14 @@ pub struct SlowStage {
 pub struct SlowCause {
     /// What it was.
     pub cause: String,
-    /// By whom; empty where there is nobody.
+    /// By whom: a thread, such as `stress-ng (4711)`; empty where there is nobody.
     pub who: String,
+    /// Its name alone; empty where there is nobody, or where it ended before its name was read.
+    #[serde(default)]
+    pub program: String,
+    /// Its process; `null` where there is nobody.
+    #[serde(default)]
+    pub pid: Option<i32>,
     /// The stage that it made long.
     pub stage: String,
     /// Transactions.

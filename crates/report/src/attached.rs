@@ -1,5 +1,7 @@
 //! The text of `hairpin explain --port` and `--pid`: an application's transactions stage by stage, its connections, the slow ones and their causes.
 
+mod causes;
+
 use hairpin_record::attached::{Attached, Connection, Process, Slow, Stage, Total, View};
 use hairpin_record::run::Side;
 
@@ -22,12 +24,12 @@ pub fn attached(record: &Attached, options: &Options) -> String {
     text.extend(wrap("", &counts(record), WIDTH));
     for total in &record.totals {
         text.push(String::new());
-        text.extend(heading(total.view, options));
+        text.extend(heading(total, record, options));
         text.extend(stages(total, options));
     }
     text.extend(connections(record, options));
     text.extend(slowest(record, options));
-    text.extend(causes(record, options));
+    text.extend(causes::table(record, options));
     let missing =
         record.missing.iter().map(|missing| format!("{}: {}; it would add {}", missing.hook, missing.why, missing.adds));
     let mut incomplete: Vec<String> = record.error.iter().cloned().collect();
@@ -35,6 +37,7 @@ pub fn attached(record: &Attached, options: &Options) -> String {
         incomplete.push("ended early by the user; the figures are what was seen until then".into());
     }
     let sections = [
+        causes::findings(record),
         Section { heading: "Not to be seen on this host", kind: Kind::Plain, items: missing.collect() },
         Section {
             heading: "Warnings",
@@ -66,7 +69,12 @@ fn context(record: &Attached) -> String {
 /// Transactions, and what is none. Losses are said here, before any figure, where there are enough to matter.
 fn counts(record: &Attached) -> String {
     let mut parts = vec![format!("{} transactions", record.transactions)];
-    let reasons = words(record.unmatched_by.causes(), "").map_or(String::new(), |reasons| format!("unmatched ({reasons})"));
+    let meaning = |(what, count)| match what {
+        "pipelined" => ("sent before the answer to the one before", count),
+        what => (what, count),
+    };
+    let reasons = words(record.unmatched_by.causes().map(meaning), "")
+        .map_or(String::new(), |reasons| format!("unmatched and left out ({reasons})"));
     let others = [
         (record.unmatched, reasons.as_str()),
         (record.open, "open at the end"),
@@ -76,15 +84,22 @@ fn counts(record: &Attached) -> String {
     parts.join(", ")
 }
 
-fn heading(view: View, options: &Options) -> Vec<String> {
-    let (who, sum) = match view {
+fn heading(total: &Total, record: &Attached, options: &Options) -> Vec<String> {
+    let (who, sum) = match total.view {
         View::Both => ("Client and server are on this host", "the client's send -> its read of the reply"),
         View::Server => {
             ("The server is on this host, the client is elsewhere", "the request's arrival -> the reply's last packet")
         }
         View::Client => ("The client is on this host, the server is elsewhere", "the client's send -> its read of the reply"),
     };
-    let what = format!("{who}. Times in us, measured in the kernel; sum: {sum}; share: of the time of all transactions.");
+    let roles: Vec<String> = total.roles.iter().map(Side::to_string).collect();
+    let role = match (record.watched.pid, &record.watched.comm) {
+        (Some(pid), comm) if !roles.is_empty() => {
+            format!("{} ({pid}) as {}. ", clean(comm.as_deref().unwrap_or("the process")), roles.join(" and "))
+        }
+        _ => String::new(),
+    };
+    let what = format!("{role}{who}. Times in us, measured in the kernel; sum: {sum}; share: of the time of all transactions.");
     wrap("", &what, WIDTH).iter().map(|line| paint(line, HEADING, options.colour)).collect()
 }
 
@@ -190,45 +205,25 @@ fn slowest(record: &Attached, options: &Options) -> Vec<String> {
 fn story(slow: &Slow) -> String {
     let by = if slow.who.is_empty() { String::new() } else { format!(" by {}", slow.who) };
     let by = if slow.cause == RUN_QUEUE { by.replacen(" by ", " behind ", 1) } else { by };
+    let cause = match (slow.cause.as_str(), slow.cause_ns) {
+        ("stopped", Some(ns)) => format!("stopped for {:.1} ms (SIGSTOP, or a debugger)", ns as f64 / 1e6),
+        ("Nagle", Some(ns)) => {
+            format!(
+                "it came in parts, a later one held back for {:.1} ms until the one before was acknowledged: TCP_NODELAY",
+                ns as f64 / 1e6
+            )
+        }
+        (cause, _) => cause.into(),
+    };
     format!(
-        "{} at {:.3} s, {}: {} longer than usual by {}: {}{by}",
+        "{} at {:.3} s, {}: {} longer than usual by {}: {cause}{by}",
         us(slow.sum_ns as f64),
         slow.at_ns as f64 / 1e9,
         ends(&slow.protocol, &slow.client, &slow.server),
         slow.stage,
-        us(slow.stage_excess_ns as f64),
-        slow.cause
+        us(slow.stage_excess_ns as f64)
     )
 }
 
 /// Whoever is named there had the CPU before.
 const RUN_QUEUE: &str = "run queue wait";
-
-fn causes(record: &Attached, options: &Options) -> Vec<String> {
-    if record.causes.is_empty() {
-        return Vec::new();
-    }
-    let mut lines = vec![String::new()];
-    let above = record.slow_above.as_deref().unwrap_or("p99");
-    let what = format!("Why {} transactions above {above} were slow; lost: us above p50 of the sum, together", record.slow);
-    lines.extend(wrap("", &what, WIDTH).iter().map(|line| paint(line, HEADING, options.colour)));
-    let columns = vec![
-        Column::words("cause"),
-        Column::words("who"),
-        Column::words("stage"),
-        Column::figures("count"),
-        Column::figures("lost"),
-    ];
-    let rows = record.causes.iter().take(SHOWN).map(|cause| {
-        vec![clean(&cause.cause), clean(&cause.who), clean(&cause.stage), cause.count.to_string(), us(cause.lost_ns as f64)]
-    });
-    lines.extend(Grid { columns, labels: 1, rows: rows.collect() }.lines(options.columns(), options.colour));
-    let mut told: Vec<&str> = Vec::new();
-    for cause in record.causes.iter().take(SHOWN) {
-        if !told.contains(&cause.cause.as_str()) {
-            told.push(&cause.cause);
-            lines.extend(wrap("  - ", &format!("{}: {}", cause.cause, cause.advice), WIDTH));
-        }
-    }
-    lines
-}

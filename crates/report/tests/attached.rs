@@ -5,7 +5,7 @@
 use hairpin_record::attached::{
     Attached, Connection, Process, SCHEMA, Slow, SlowCause, SlowStage, Stage, Total, Unmatched, View, Watched,
 };
-use hairpin_record::explain::{Direction, Missing};
+use hairpin_record::explain::{Direction, Finding, Missing};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{HostFacts, Side};
 use hairpin_record::warning::Note;
@@ -36,7 +36,13 @@ fn total(view: View, count: u64, stages: &[(&str, Option<Side>, u64, u64)]) -> T
         share: *share as f64 / 100.0,
     };
     let sum = times(count, stages.iter().map(|(_, _, ns, _)| ns).sum());
-    Total { view, sum_ns: sum.quantiles(), histogram: Some(sum.encode()), stages: stages.iter().map(stage).collect() }
+    Total {
+        view,
+        roles: vec![Side::Server],
+        sum_ns: sum.quantiles(),
+        histogram: Some(sum.encode()),
+        stages: stages.iter().map(stage).collect(),
+    }
 }
 
 fn both(count: u64) -> Total {
@@ -103,7 +109,9 @@ fn record() -> Attached {
         slowest: Vec::new(),
         causes: Vec::new(),
         slow: 0,
+        slow_observer: 0,
         slow_above: None,
+        findings: Vec::new(),
         warnings: Vec::new(),
     }
 }
@@ -126,12 +134,23 @@ fn slow(sum_ns: u64, cause: &str, who: &str) -> Slow {
         stage: "wake-up + run queue".into(),
         stage_excess_ns: sum_ns - 25_000,
         cause: cause.into(),
+        cause_ns: None,
         who: who.into(),
     }
 }
 
 fn cause(cause: &str, who: &str, stage: &str, count: u64, lost_ns: u64, advice: &str) -> SlowCause {
-    SlowCause { cause: cause.into(), who: who.into(), stage: stage.into(), count, lost_ns, advice: advice.into() }
+    let (program, pid) = who.trim_end_matches(')').split_once(" (").unwrap_or_default();
+    SlowCause {
+        cause: cause.into(),
+        who: who.into(),
+        program: program.into(),
+        pid: pid.parse().ok(),
+        stage: stage.into(),
+        count,
+        lost_ns,
+        advice: advice.into(),
+    }
 }
 
 #[test]
@@ -187,7 +206,10 @@ fn many_connections_seen_from_the_server_of_a_process() {
         },
         transactions: 144_000,
         lost: 400,
-        totals: vec![server_alone(144_000), total(View::Client, 12, &[("network and server", None, 250_000, 100)])],
+        totals: vec![
+            server_alone(144_000),
+            Total { roles: vec![Side::Client], ..total(View::Client, 12, &[("network and server", None, 250_000, 100)]) },
+        ],
         connections: [v6].into_iter().chain(many).collect(),
         other_connections: 1234,
         missing: vec![Missing {
@@ -200,6 +222,43 @@ fn many_connections_seen_from_the_server_of_a_process() {
             message: "400 transactions found no room on their way out of the kernel".into(),
         }],
         interrupted: true,
+        ..record()
+    };
+    assert_snapshot!(fits(attached(&record, &Options::default())));
+}
+
+#[test]
+fn a_stopped_process_parts_held_back_and_a_crowd_of_short_ones() {
+    let crowd = (0..170).map(|n| {
+        cause(
+            "preempted",
+            &format!("busy ({})", 4_000 + n),
+            if n % 2 == 0 { "queue" } else { "application" },
+            1,
+            4_000_000,
+            "end it",
+        )
+    });
+    let rest =
+        ["a", "b", "c", "d", "e", "f"].map(|name| cause("preempted", &format!("{name} (7)"), "queue", 2, 90_000, "end it"));
+    let record = Attached {
+        transactions: 2_947,
+        unmatched: 1_473,
+        unmatched_by: Unmatched { pipelined: 1_473, ..Unmatched::default() },
+        totals: vec![server_alone(2_947)],
+        slowest: vec![
+            Slow { cause_ns: Some(20_012_000), ..slow(20_090_000, "stopped", "") },
+            Slow { cause_ns: Some(42_800_000), ..slow(43_100_000, "Nagle", "") },
+        ],
+        slow: 256,
+        slow_observer: 55,
+        slow_above: Some("p99".into()),
+        causes: crowd.chain(rest).collect(),
+        findings: vec![Finding {
+            detector: "nagle-delayed-ack".into(),
+            seen: "in 57 of 57 transactions the reply came in parts, and the server held a later part back for 42.8 ms".into(),
+            advice: "set TCP_NODELAY".into(),
+        }],
         ..record()
     };
     assert_snapshot!(fits(attached(&record, &Options::default())));

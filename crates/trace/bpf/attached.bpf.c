@@ -17,8 +17,8 @@
 #include "attached/datagrams.h"
 #include "attached/threads.h"
 
-/* The first packet of a message, or a later one, leaves; `unread`: data that the sender has not read yet. */
-INLINE void leaves(struct connection *connection, int way, const struct sk_buff *skb, u32 unread, int datagram, u64 now)
+/* The first packet of a message, or a later one, leaves; `unread`: data that the sender has not read yet; `held`: how long TCP had held it back. */
+INLINE void leaves(struct connection *connection, int way, const struct sk_buff *skb, u32 unread, int datagram, u64 held, u64 now)
 {
 	struct transaction *transaction = &connection->record.transaction;
 	struct sent *sent = &transaction->sent[way & 1];
@@ -30,22 +30,31 @@ INLINE void leaves(struct connection *connection, int way, const struct sk_buff 
 	if (way == REQUEST) {
 		if (phase == ASKED) {
 			/* More of the request; of datagrams each is a request. */
-			if (datagram)
+			if (datagram) {
 				flag(connection, PIPELINED);
+				request_left(connection);
+			}
+			if (held > sent->held)
+				sent->held = held;
 			return;
 		}
 		if (phase == ANSWERED && (unread || !transaction->got[REPLY].read))
 			flag(connection, PIPELINED);
 		begin(connection, now);
+		if (datagram)
+			request_left(connection);
 	} else {
-		if (phase == ANSWERED && sent->queued)
+		if (phase == ANSWERED && sent->queued) {
 			sent->queued_last = now;
+			if (held > sent->held)
+				sent->held = held;
+		}
 		if (phase != ASKED)
 			return;
 		if (unread || !transaction->got[REQUEST].read)
 			flag(connection, PIPELINED);
 		connection->phase = ANSWERED;
-		account(connection);
+		account(connection, now);
 	}
 	sent->sent = sending;
 	sent->queued = now;
@@ -70,17 +79,22 @@ int tcp_sendmsg_locked(u64 *ctx)
 		return 0;
 	identify_socket(sk, side, &identity);
 	connection = find(tag_of(&identity));
-	if (connection && !connection->sides[side & 1].sending)
+	if (connection && !connection->sides[side & 1].sending) {
+		const struct tcp_sock *tcp = SEEN_AS(struct tcp_sock, sk);
+
+		connection->sides[side & 1].unacknowledged = tcp->snd_una != tcp->snd_nxt;
 		connection->sides[side & 1].sending = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 
 INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int side)
 {
 	const struct tcp_sock *tcp = SEEN_AS(struct tcp_sock, sk);
-	u64 bytes = tcp->bytes_sent - tcp->bytes_retrans, now;
+	u64 bytes = tcp->bytes_sent - tcp->bytes_retrans, held = 0, now;
 	u32 unread = unread_of(sk, tcp);
 	struct connection *connection;
+	struct side *sender;
 	int fresh;
 
 	/* An acknowledgement without data (skb_is_tcp_pure_ack of the kernel). */
@@ -90,16 +104,20 @@ INLINE void segment_leaves(const struct sk_buff *skb, const struct sock *sk, int
 	connection = of_tcp(sk, side, now);
 	if (!connection)
 		return;
-	fresh = connection->sides[side & 1].bytes != bytes;
+	sender = &connection->sides[side & 1];
+	fresh = sender->bytes != bytes;
 	meet(connection, side, tcp);
-	connection->sides[side & 1].bytes = bytes;
-	if (connection->sides[side & 1].retransmitted != tcp->total_retrans) {
-		connection->sides[side & 1].retransmitted = tcp->total_retrans;
+	sender->bytes = bytes;
+	if (sender->retransmitted != tcp->total_retrans) {
+		sender->retransmitted = tcp->total_retrans;
 		flag(connection, RETRANSMITTED);
 	}
+	/* snd_nxt moves when the segment is on its way. */
+	if (sender->unacknowledged && sender->sending && tcp->snd_una == tcp->snd_nxt && has_nagle(sk))
+		held = now - sender->sending;
 	/* Neither a handshake nor something sent again. */
 	if (fresh)
-		leaves(connection, side, skb, unread, 0, now);
+		leaves(connection, side, skb, unread, 0, held, now);
 }
 
 INLINE void datagram_leaves(const struct sk_buff *skb)
@@ -116,7 +134,7 @@ INLINE void datagram_leaves(const struct sk_buff *skb)
 	if (!connection)
 		connection = make(&packet.identity, tag, now);
 	if (connection)
-		leaves(connection, !packet.side, skb, 0, 1, now);
+		leaves(connection, !packet.side, skb, 0, 1, 0, now);
 }
 
 /* A packet is handed to the stack of its device. */
@@ -224,6 +242,8 @@ INLINE void arrives(struct connection *connection, int way, u64 received, int be
 		if (behind)
 			flag(connection, PIPELINED);
 	}
+	if (way == REQUEST && datagram)
+		__sync_fetch_and_add(&connection->came, 1);
 	/* The first that is seen of a reply from elsewhere. */
 	if (way == REPLY && phase == ASKED)
 		connection->phase = phase = ANSWERED;
@@ -352,7 +372,9 @@ int sched_waking(u64 *ctx)
 SEC("tp_btf/sched_switch")
 int sched_switch(u64 *ctx)
 {
-	s32 off = ((const struct task_struct *)ctx[1])->pid, on = ((const struct task_struct *)ctx[2])->pid;
+	const struct task_struct *leaving = (const struct task_struct *)ctx[1];
+	s32 off = leaving->pid, on = ((const struct task_struct *)ctx[2])->pid;
+	u32 state = (u32)ctx[3];
 	struct on_cpu *cpu = on_cpu();
 	struct thread *thread = thread_of(on);
 	struct transaction *transaction = 0;
@@ -376,18 +398,27 @@ int sched_switch(u64 *ctx)
 	slice = &cpu->slices[cpu->switches % SLICES];
 	slice->begun = cpu->since;
 	slice->pid = off;
+	slice->tgid = 0;
+	if (state & STATE_DEAD && !ctx[0]) {
+		slice->tgid = leaving->tgid;
+		bpf_probe_read_kernel(slice->comm, sizeof(slice->comm), leaving->comm);
+	}
 	cpu->switches++;
 	cpu->since = now;
 	thread = thread_of(off);
 	if (off && thread->pid == off) {
 		thread->off = now;
-		thread->pushed = (u32)ctx[3] == 0;
+		/* Whoever is preempted may be about to sleep. */
+		thread->why = ctx[0] || !state ? PUSHED : state & STATE_STOPPED ? STOPPED : ASLEEP;
 	}
 	thread = thread_of(on);
 	if (!on || thread->pid != on)
 		return 0;
 	if (thread->off > thread->on) {
-		if (thread->pushed) {
+		if (thread->why == STOPPED) {
+			thread->stop_begun = thread->off;
+			thread->stop_ended = now;
+		} else if (thread->why == PUSHED) {
 			thread->preempted += now - thread->off;
 			put_longest(&thread->by, cpu, thread->off, now);
 		} else {
@@ -409,8 +440,9 @@ int sched_switch(u64 *ctx)
 /* The application has the message, or a part of it. */
 INLINE void is_read(struct connection *connection, int way)
 {
-	struct sent *sent = &connection->record.transaction.sent[way & 1];
-	struct got *got = &connection->record.transaction.got[way & 1];
+	struct transaction *transaction = &connection->record.transaction;
+	struct sent *sent = &transaction->sent[way & 1];
+	struct got *got = &transaction->got[way & 1];
 	struct side *side = &connection->sides[!way];
 	struct process *process = &connection->record.processes[!way];
 	u64 ids = bpf_get_current_pid_tgid(), now;
@@ -424,12 +456,13 @@ INLINE void is_read(struct connection *connection, int way)
 	if (!got->read) {
 		u64 since = got->switched ? got->switched : sent->ready;
 
+		transaction->stopped[!way] += stopped_since(thread, sent->ready, now);
 		/* Somebody else was woken on this CPU just then. */
 		if (sent->waking && side->woken != tgid)
 			sent->waking = got->switched = 0;
 		got->read = now;
 		got->busy = thread->read > sent->ready;
-		if (thread->pushed && thread->on > since && thread->off) {
+		if (thread->why == PUSHED && thread->on > since && thread->off) {
 			got->pushed = thread->on - (thread->off > since ? thread->off : since);
 			if (!got->switched || got->pushed > got->switched - sent->waking)
 				got->before = thread->by;
@@ -437,6 +470,7 @@ INLINE void is_read(struct connection *connection, int way)
 				got->pushed = 0;
 		}
 	} else {
+		transaction->stopped[!way] += stopped_since(thread, got->read_last ? got->read_last : got->read, now);
 		got->read_last = now;
 	}
 	thread->read = now;
@@ -481,7 +515,11 @@ int sock_recv_length(u64 *ctx)
 	u64 what;
 	int side;
 
-	if ((s32)ctx[1] <= 0 || ctx[2] & MSG_PEEK || !is_whole(sk))
+	if ((s32)ctx[1] <= 0 || ctx[2] & MSG_PEEK)
+		return 0;
+	if (!shared.observer && shared.greeting && (u64)sk->__sk_common.skc_cookie.counter == shared.greeting)
+		shared.observer = bpf_get_current_pid_tgid() >> 32;
+	if (!is_whole(sk))
 		return 0;
 	side = side_of_socket(sk);
 	if (side < 0)

@@ -72,6 +72,7 @@ struct tcp_sock {
 	u32 snd_nxt;
 	u32 rcv_nxt;
 	u32 copied_seq;
+	u8 nonagle;
 } FROM_BTF;
 
 struct udp_sock {

@@ -8,6 +8,7 @@
 //! Sockets are seen, not protocols: a transaction is what goes one way on a connection, and then the other.
 
 pub mod cause;
+mod parts;
 pub mod process;
 mod spread;
 pub mod stages;
@@ -15,13 +16,15 @@ pub mod totals;
 pub mod transaction;
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::thread::sleep;
 use std::time::Duration;
 
 use hairpin_record::explain::Missing;
 use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints};
 use hairpin_sys::clock::monotonic_ns;
+use hairpin_sys::socket::cookie;
 
 use self::stages::Hooks;
 use self::totals::Totals;
@@ -38,11 +41,13 @@ mod place {
     pub(super) const UNANSWERED: usize = 17;
     pub(super) const UNTRACKED: usize = 18;
     pub(super) const ARMED: usize = 19;
+    pub(super) const GREETING: usize = 20;
+    pub(super) const OBSERVER: usize = 21;
     pub(super) const SERVERS: usize = 24;
     pub(super) const CLIENTS: usize = 1048;
-    pub(super) const CONNECTIONS: usize = 77_592;
-    pub(super) const RECORDS: usize = 405_272;
-    pub(super) const ALL: usize = 2_240_280;
+    pub(super) const CONNECTIONS: usize = 93_976;
+    pub(super) const RECORDS: usize = 421_656;
+    pub(super) const ALL: usize = 2_256_664;
 }
 
 const PORT_WORDS: usize = 65_536 / 64;
@@ -50,6 +55,9 @@ const CONNECTIONS: usize = 4096;
 /// Words of `struct connection`, and where in it its phase and its record are.
 const CONNECTION: usize = 80;
 const PHASE: usize = 1;
+/// Two halves: datagrams that left their client, that came to their server; in the next word's lower half how many of them are told.
+const LEFT_AND_CAME: usize = 6;
+const TOLD: usize = 7;
 const RECORD: usize = 24;
 /// Phases: a request is under way, its reply is.
 const ASKED: u64 = 1;
@@ -134,6 +142,7 @@ pub struct Attached {
     variables: Variables,
     hooks: Hooks,
     since: u64,
+    observer: i32,
     missing: Vec<Missing>,
 }
 
@@ -193,6 +202,7 @@ impl Attached {
             }
         }
         variables.set(place::ARMED, 1);
+        let observer = observer(&variables);
         let has = |name: &str| !without.contains(&name);
         let hooks = Hooks { send: has("tcp_sendmsg_locked"), receive: has("netif_receive_skb"), scheduler };
         let missing = HOOKS.iter().filter(|hook| absent.contains(&hook.name)).map(|hook| Missing {
@@ -200,12 +210,12 @@ impl Attached {
             why: "this kernel does not have it or does not describe it; a later one may".into(),
             adds: hook.adds.into(),
         });
-        Ok(Attached { links, variables, hooks, since: monotonic_ns(), missing: missing.collect(), _object: object })
+        Ok(Attached { links, variables, hooks, since: monotonic_ns(), observer, missing: missing.collect(), _object: object })
     }
 
     /// Empty sums for what these hooks see.
     pub fn totals(&self) -> Totals {
-        Totals::new(self.hooks, self.since)
+        Totals::new(self.hooks, self.since, self.observer)
     }
 
     /// When the hooks were attached, on CLOCK_MONOTONIC.
@@ -257,12 +267,16 @@ impl Attached {
             let at = place::CONNECTIONS + number * CONNECTION;
             let phase = self.variables.get(at + PHASE);
             self.variables.read(at + RECORD, &mut words);
-            let transaction = Transaction::decode(&words);
+            let mut transaction = Transaction::decode(&words);
             if self.variables.get(at) == 0 || transaction.ours == [false; 2] {
                 continue;
             }
+            let began = phase == ASKED || phase == ANSWERED;
+            let untold = untold(self.variables.get(at + LEFT_AND_CAME), self.variables.get(at + TOLD));
+            transaction.requests = if transaction.connection.datagrams { untold } else { u64::from(began) };
+            let requests = transaction.requests;
             let over = phase == ANSWERED && totals.add_last(transaction);
-            counts.open += u64::from(!over && (phase == ASKED || phase == ANSWERED));
+            counts.open += if over { 0 } else { requests };
         }
         counts
     }
@@ -270,6 +284,30 @@ impl Attached {
 
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
+
+/// Requests of a connection of datagrams that stand in no transaction that is over.
+fn untold(left_and_came: u64, told: u64) -> u64 {
+    let (left, came) = (left_and_came as u32, (left_and_came >> 32) as u32);
+    let all = if left > 0 { left } else { came };
+    all.wrapping_sub(told as u32).into()
+}
+
+/// This process by the number that the programs know it by: in a PID namespace of its own it has another one than /proc says. It is learned from a message of
+/// this process to itself.
+fn observer(variables: &Variables) -> i32 {
+    let greet = || -> io::Result<()> {
+        let (from, mut to) = UnixStream::pair()?;
+        variables.set(place::GREETING, cookie(&to)?);
+        (&from).write_all(b"?")?;
+        to.read_exact(&mut [0])
+    };
+    let greeted = greet();
+    variables.set(place::GREETING, 0);
+    match (greeted, variables.get(place::OBSERVER) as i32) {
+        (Ok(()), seen) if seen != 0 => seen,
+        _ => std::process::id() as i32,
+    }
+}
 
 /// `struct constants` of `flow.h`.
 fn constants(watch: &Watch) -> [u8; 16] {
@@ -303,6 +341,13 @@ mod tests {
         let bytes = constants(&Watch::Process { pid: 0x0102_0304, servers: BTreeSet::new(), clients: BTreeSet::new() });
         assert_eq!(bytes[8..], [4, 3, 2, 1, 0, 0, 0, 0]);
         assert_ne!(constants(&Watch::Port(1))[..8], constants(&Watch::Port(1))[..8]);
+    }
+
+    #[test]
+    fn requests_that_are_not_told_are_those_that_left_or_else_came() {
+        assert_eq!(untold(3 << 32 | 5, 2), 3);
+        assert_eq!(untold(3 << 32, 2), 1);
+        assert_eq!(untold(1, u64::from(u32::MAX)), 2, "numbers begin anew");
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Causes {
     pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) {
         let cores = Cores::new(events, |at| span.of_monotonic(at), &mut self.holders);
         cores.totals(0, span.length_ns(), &mut self.totals);
-        self.waited(&cores, transactions);
+        self.waited(&cores, transactions, span.length_ns());
         self.traced_ns += span.length_ns() as u64;
         self.parted += transactions.iter().filter(|transaction| transaction.packets > 1).count() as u64;
         for event in events {
@@ -176,10 +176,10 @@ impl Causes {
     }
 
     /// Who kept the flow's threads from their CPUs: those that could have gone on, and those that had been woken.
-    fn waited(&mut self, cores: &Cores, transactions: &[Transaction]) {
+    fn waited(&mut self, cores: &Cores, transactions: &[Transaction], length_ns: i64) {
         for (cpu, thread) in self.whose.cpus.into_iter().zip(self.whose.threads) {
             let Some(cpu) = cpu else { continue };
-            for (by, ns) in cores.kept_from(cpu, thread) {
+            for (by, ns) in cores.kept_from(cpu, thread, 0, length_ns) {
                 *self.kept.entry((cpu, by)).or_default() += ns;
             }
         }

@@ -130,15 +130,16 @@ impl Cores {
         Some(Held { cpu, first, leaves })
     }
 
-    /// How long a thread that could have gone on was kept from its CPU, by whom.
-    pub fn kept_from(&self, cpu: u32, thread: u32) -> HashMap<u32, u64> {
+    /// How long of a span of time a thread that could have gone on was kept from its CPU, by whom. Events reach beyond a block: its transactions are being
+    /// looked at while the hooks are on.
+    pub fn kept_from(&self, cpu: u32, thread: u32, from: i64, to: i64) -> HashMap<u32, u64> {
         let mut by = HashMap::new();
         let (mut waits, mut since) = (false, 0);
         for switch in self.switches.get(&cpu).into_iter().flatten() {
             if switch.from == thread {
                 waits = switch.runnable;
             } else if waits {
-                *by.entry(switch.from).or_default() += (switch.at - since).max(0) as u64;
+                *by.entry(switch.from).or_default() += (switch.at.min(to) - since.max(from)).max(0) as u64;
             }
             waits &= switch.to != thread;
             since = switch.at;
@@ -334,8 +335,9 @@ mod tests {
         let sleeps = event(1, 1_600, 0, What::Switched { from: 7, to: 9, runnable: false });
         let events = [switch(1, 1_100, 7, 9), switch(1, 1_200, 9, 3), switch(1, 1_500, 3, 7), sleeps, switch(1, 1_900, 9, 7)];
         let cores = cores(&events, &mut HashMap::new());
-        assert_eq!(cores.kept_from(1, 7), HashMap::from([(9, 100), (3, 300)]));
-        assert!(cores.kept_from(0, 7).is_empty());
+        assert_eq!(cores.kept_from(1, 7, 0, 1_000), HashMap::from([(9, 100), (3, 300)]));
+        assert_eq!(cores.kept_from(1, 7, 150, 400), HashMap::from([(9, 50), (3, 200)]), "what lies beyond is not of the block");
+        assert!(cores.kept_from(0, 7, 0, 1_000).is_empty());
     }
 
     #[test]

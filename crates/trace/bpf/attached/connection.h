@@ -16,7 +16,7 @@ static __attribute__((noinline)) int emit(struct connection *connection)
 	if (!connection->record.ours)
 		return 0;
 	if (shared.begun - shared.taken >= RECORDS - SLACK) {
-		__sync_fetch_and_add(&shared.lost, 1);
+		__sync_fetch_and_add(&shared.lost, connection->record.requests);
 		return 0;
 	}
 	number = __sync_fetch_and_add(&shared.begun, 1);
@@ -27,15 +27,40 @@ static __attribute__((noinline)) int emit(struct connection *connection)
 	return 0;
 }
 
+/* Requests that no transaction that is over stands for. */
+INLINE u64 requests_of(struct connection *connection)
+{
+	u32 all = connection->left ? connection->left : connection->came, told = connection->told;
+
+	if (connection->record.identity.protocol != UDP)
+		return 1;
+	connection->told = all;
+	return all - told;
+}
+
+/* A datagram of a client on this host. */
+INLINE void request_left(struct connection *connection)
+{
+	/* Those of which only the arrival was seen were before the hooks came. */
+	if (!connection->left)
+		connection->told = 0;
+	__sync_fetch_and_add(&connection->left, 1);
+}
+
 /* Ends what a connection is in. */
 INLINE void end(struct connection *connection)
 {
-	u64 phase = __sync_lock_test_and_set(&connection->phase, IDLE);
+	u64 phase = __sync_lock_test_and_set(&connection->phase, IDLE), requests;
 
-	if (phase == ANSWERED)
+	if (phase == IDLE)
+		return;
+	requests = requests_of(connection);
+	if (phase == ANSWERED) {
+		connection->record.requests = requests;
 		emit(connection);
-	else if (phase == ASKED && connection->record.ours)
-		__sync_fetch_and_add(&shared.unanswered, 1);
+	} else if (connection->record.ours) {
+		__sync_fetch_and_add(&shared.unanswered, requests);
+	}
 }
 
 /* A new transaction begins. */

@@ -102,6 +102,17 @@ INLINE u8 user_locks(const struct sock *sk)
 	return word >> __builtin_preserve_field_info(sk->sk_userlocks, 5);
 }
 
+/* True if TCP may hold back the sender's small segments until those before are acknowledged: tcp_nagle_check. */
+INLINE int has_nagle(const struct sock *sk)
+{
+	const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
+	u64 word = 0;
+
+	bpf_probe_read_kernel(&word, 1, (const u8 *)sk + __builtin_preserve_field_info(tcp->nonagle, 0));
+	word <<= __builtin_preserve_field_info(tcp->nonagle, 4);
+	return !(word >> __builtin_preserve_field_info(tcp->nonagle, 5) & (NAGLE_OFF | NAGLE_CORK));
+}
+
 /* The identity of a TCP socket's connection, from its local port and the rest. */
 INLINE void identify(const struct sock *sk, u16 port, int side, struct identity *identity)
 {

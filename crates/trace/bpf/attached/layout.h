@@ -38,6 +38,12 @@ enum {
 	RETRANSMITTED = 2,
 };
 
+/* Why a thread has no CPU: it waits for something, somebody else wanted it, a signal or a debugger stopped it. */
+enum { ASLEEP, PUSHED, STOPPED };
+/* include/linux/sched.h: __TASK_STOPPED and __TASK_TRACED; TASK_DEAD. */
+enum { STATE_STOPPED = 0xc, STATE_DEAD = 0x80 };
+/* include/net/tcp.h: TCP_NAGLE_OFF and TCP_NAGLE_CORK. */
+enum { NAGLE_OFF = 1, NAGLE_CORK = 2 };
 /* include/net/tcp_states.h */
 enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_CLOSE_WAIT = 8, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12 };
 enum { AF_INET = 2, AF_INET6 = 10 };
@@ -65,7 +71,8 @@ struct sent {
 	u64 sent, queued, started, queued_last;
 	/* In the receiver's stack, in its socket's queue, its thread told. */
 	u64 received, ready, waking;
-	u64 unused;
+	/* How long a later part lay in the sender's socket until all before it was acknowledged (Nagle); the longest. */
+	u64 held;
 } __attribute__((aligned(LINE)));
 
 /* A line of one way's stamps on the receiver's CPU. */
@@ -87,7 +94,8 @@ struct transaction {
 	u64 preempted, slept;
 	struct process by;
 	u64 flags;
-	u64 unused[2];
+	/* How long the client's thread, the server's was stopped (SIGSTOP, a debugger) while something lay there for it to read or to answer. */
+	u64 stopped[2];
 };
 
 struct record {
@@ -96,7 +104,8 @@ struct record {
 	struct identity identity;
 	/* A bit per side that belongs to the process watched. */
 	u64 ours;
-	u64 unused;
+	/* Requests that it stands for: of datagrams all that came before it was over. */
+	u64 requests;
 	/* Who reads, by side. */
 	struct process processes[2];
 	struct transaction transaction;
@@ -112,7 +121,8 @@ struct side {
 	u32 retransmitted, expected;
 	/* The process that was told of the last message. */
 	s32 woken;
-	u32 unused;
+	/* Something that was sent before was not yet acknowledged when the call began. */
+	u32 unacknowledged;
 	/* How long the thread that read last had been off the CPU until then. */
 	u64 preempted, slept;
 } __attribute__((aligned(LINE)));
@@ -127,6 +137,9 @@ struct connection {
 	u64 seen, closed;
 	/* Its number in the table. */
 	u64 place;
+	/* Of datagrams: requests that left their client here, that came to their server here, and how many of them are in transactions that are over. */
+	u32 left, came, told;
+	u32 unused;
 	struct side sides[2];
 	struct record record __attribute__((aligned(LINE)));
 };
@@ -135,7 +148,9 @@ struct connection {
 struct slice {
 	u64 begun;
 	s32 pid;
-	u32 unused;
+	/* Of one that ended there, because nobody knows it afterwards; else 0. */
+	s32 tgid;
+	char comm[16];
 };
 
 /* What a CPU is at. */
@@ -160,8 +175,8 @@ struct on_cpu {
 
 struct thread {
 	s32 pid;
-	/* It lost the CPU last because somebody else wanted it. */
-	u32 pushed;
+	/* Why it lost the CPU last. */
+	u32 why;
 	/* Woken for this connection and way. */
 	u64 awaits;
 	/* When it last lost the CPU, and got it; how long it was without, in all, for either reason. */
@@ -170,6 +185,8 @@ struct thread {
 	u64 read;
 	/* Who had its CPU longest when it was pushed off last. */
 	struct process by __attribute__((aligned(LINE)));
+	/* When it was stopped last, and went on. */
+	u64 stop_begun, stop_ended;
 };
 
 /* A UDP socket, and whose datagrams lie unread in it, in order: connection and way each. */
@@ -196,6 +213,8 @@ struct shared {
 	u64 untracked;
 	/* True when all programs are attached: until then no port is watched, and none is learned. */
 	u64 armed;
+	/* The cookie of a socket on which the process that watches writes to itself, and that process. */
+	u64 greeting, observer;
 	/* Local ports of servers and of clients that are watched, a bit each. */
 	u64 servers[PORT_WORDS] __attribute__((aligned(LINE)));
 	u64 clients[PORT_WORDS];
@@ -213,19 +232,21 @@ struct shared {
 #define AT(type, field, place) _Static_assert(__builtin_offsetof(type, field) == (place), #field " is elsewhere")
 AT(struct shared, taken, 64);
 AT(struct shared, lost, 128);
+AT(struct shared, greeting, 160);
 AT(struct shared, servers, 192);
 AT(struct shared, clients, 8384);
-AT(struct shared, connections, 620736);
-AT(struct shared, records, 3242176);
+AT(struct shared, connections, 751808);
+AT(struct shared, records, 3373248);
 AT(struct transaction, got, 128);
 AT(struct transaction, preempted, 256);
 AT(struct record, transaction, 128);
 AT(struct connection, phase, 8);
+AT(struct connection, left, 48);
 AT(struct connection, record, 192);
 _Static_assert(sizeof(struct transaction) == 320, "a transaction");
 _Static_assert(sizeof(struct record) == 448, "a record");
 _Static_assert(sizeof(struct connection) == 640, "a connection");
-_Static_assert(sizeof(struct on_cpu) == 256, "a CPU");
-_Static_assert(sizeof(struct shared) == 17922240, "all of it");
+_Static_assert(sizeof(struct on_cpu) == 384, "a CPU");
+_Static_assert(sizeof(struct shared) == 18053312, "all of it");
 
 #endif

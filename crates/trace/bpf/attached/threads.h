@@ -28,14 +28,33 @@ INLINE struct thread *begin_thread(s32 pid)
 	return thread;
 }
 
-/* What the server's thread lost between its last read and its reply, if it is the one that replies. */
-INLINE void account(struct connection *connection)
+/* For how long of the time since then a thread was stopped; of several times the last. */
+INLINE u64 stopped_since(const struct thread *thread, u64 since, u64 now)
+{
+	u64 begun = thread->stop_begun, ended = thread->stop_ended;
+
+	/* It still is. */
+	if (thread->why == STOPPED && thread->off > thread->on) {
+		begun = thread->off;
+		ended = now;
+	}
+	if (begun < since)
+		begun = since;
+	return ended > begun ? ended - begun : 0;
+}
+
+/* What the server's thread lost between its last read and its reply: to others if it is the one that replies, to a stop, which hits all threads of a process. */
+INLINE void account(struct connection *connection, u64 now)
 {
 	struct transaction *transaction = &connection->record.transaction;
+	const struct got *got = &transaction->got[REQUEST];
 	const struct side *side = &connection->sides[SERVER];
-	s32 pid = (s32)bpf_get_current_pid_tgid();
-	const struct thread *thread = thread_of(pid);
+	s32 pid = (s32)bpf_get_current_pid_tgid(), reader = connection->record.processes[SERVER].pid;
+	const struct thread *thread = thread_of(reader);
 
+	if (reader && thread->pid == reader && got->read)
+		transaction->stopped[SERVER] += stopped_since(thread, got->read_last ? got->read_last : got->read, now);
+	thread = thread_of(pid);
 	if (!pid || thread->pid != pid || pid != connection->record.processes[SERVER].pid)
 		return;
 	transaction->preempted = thread->preempted - side->preempted;
@@ -48,7 +67,8 @@ INLINE void account(struct connection *connection)
 INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 since, u64 now)
 {
 	struct task_struct *task;
-	u64 until = now, most = 0;
+	u64 until = now, most = 0, longest = 0;
+	const struct slice *ended;
 	s32 pid = 0;
 
 #pragma unroll
@@ -61,6 +81,7 @@ INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 s
 		if (until > begun && until - begun > most) {
 			most = until - begun;
 			pid = slice->pid;
+			longest = cpu->switches - i;
 		}
 		until = slice->begun;
 	}
@@ -68,6 +89,12 @@ INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 s
 	if (!pid)
 		return;
 	process->pid = pid;
+	ended = &cpu->slices[longest % SLICES];
+	if (ended->tgid && ended->pid == pid) {
+		process->tgid = ended->tgid;
+		__builtin_memcpy(process->comm, ended->comm, sizeof(process->comm));
+		return;
+	}
 	task = bpf_task_from_pid(pid);
 	if (!task)
 		return;

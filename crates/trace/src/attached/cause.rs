@@ -17,6 +17,8 @@ pub struct Cause {
     pub stage: Stage,
     /// By how much.
     pub excess: u64,
+    /// How long it took of that, where it is known.
+    pub took: Option<u64>,
 }
 
 /// What may make a transaction slow.
@@ -34,6 +36,12 @@ pub enum What {
     Busy,
     /// TCP sent something again.
     Retransmitted,
+    /// A signal or a debugger stopped the thread.
+    Stopped,
+    /// A later part of the message was not sent until the part before it was acknowledged.
+    Nagle,
+    /// Whoever watches had the CPU.
+    Observer,
     /// None of these.
     NothingSeen,
 }
@@ -48,6 +56,9 @@ impl What {
             What::Idle => "idle wake-up",
             What::Busy => "application busy",
             What::Retransmitted => "retransmission",
+            What::Stopped => "stopped",
+            What::Nagle => "Nagle",
+            What::Observer => "observer",
             What::NothingSeen => "nothing seen",
         }
     }
@@ -61,6 +72,11 @@ impl What {
             What::Idle => "hold /dev/cpu_dma_latency at 0 (cpu_dma_latency_us), or let the application poll",
             What::Busy => "its thread served others first: more threads, or fewer connections per thread",
             What::Retransmitted => "look for a lossy link: nstat TcpRetransSegs",
+            What::Stopped => {
+                "SIGSTOP or a debugger stopped the process: look for who sends it signals (job control, cgroup managers, strace, gdb)"
+            }
+            What::Nagle => NAGLE,
+            What::Observer => "hairpin itself had the CPU: it is in no cause",
             What::NothingSeen => {
                 "the time passed between two hooks without an event: the application's own work, an interrupt, or the hypervisor"
             }
@@ -68,16 +84,32 @@ impl What {
     }
 }
 
-/// The cause of a slow transaction; `usual` is a stage's p50, or its mean where there are too few for that.
-pub fn cause(transaction: &Transaction, measured: &Measured, hooks: Hooks, usual: impl Fn(Stage) -> u64) -> Option<Cause> {
+/// What to do about a message whose parts wait for each other.
+pub const NAGLE: &str = "set TCP_NODELAY on the sender's socket, or write the message in one call (writev, a buffer, MSG_MORE)";
+
+/// The cause of a slow transaction; `usual` is a stage's p50, or its mean where there are too few for that. `observer` is the process that watches.
+pub fn cause(
+    transaction: &Transaction,
+    measured: &Measured,
+    hooks: Hooks,
+    observer: i32,
+    usual: impl Fn(Stage) -> u64,
+) -> Option<Cause> {
     let grown = measured.stages.iter().map(|(stage, ns)| (*stage, ns.saturating_sub(usual(*stage))));
     let (stage, excess) = grown.max_by_key(|(_, excess)| *excess)?;
     let got = &transaction.got[stage.way()];
     let nobody = Process::default;
     // An event explains a stage if it took at least half of what the stage is longer.
     let half = excess.div_ceil(2).max(1);
+    // Whose thread has it next: the server's, which is told and answers, or the client's.
+    let stopped = transaction.stopped[usize::from(stage.way() == 0 || stage.is_application())];
+    let held = transaction.sent[stage.way()].held;
     // `before` is who pushed the thread off after it had its CPU, if somebody did.
-    let (what, who) = if stage.is_wake_up() && got.pushed == 0 {
+    let (what, who) = if stopped >= half {
+        (What::Stopped, nobody())
+    } else if held >= half {
+        (What::Nagle, nobody())
+    } else if stage.is_wake_up() && got.pushed == 0 {
         if got.before.thread == 0 { (What::Idle, nobody()) } else { (What::RunQueue, got.before) }
     } else if (stage.is_queue(hooks) || stage.is_read()) && got.pushed >= half {
         (What::Preempted, got.before)
@@ -92,7 +124,13 @@ pub fn cause(transaction: &Transaction, measured: &Measured, hooks: Hooks, usual
     } else {
         (What::NothingSeen, nobody())
     };
-    Some(Cause { what, who, stage, excess })
+    let what = if who.thread != 0 && who.pid == observer { What::Observer } else { what };
+    let took = match what {
+        What::Stopped => Some(stopped),
+        What::Nagle => Some(held),
+        _ => None,
+    };
+    Some(Cause { what, who, stage, excess, took })
 }
 
 #[cfg(test)]
@@ -111,7 +149,7 @@ mod tests {
 
     fn of(t: &Transaction) -> (What, i32, &'static str, u64) {
         let measured = measure(t, Hooks::ALL).unwrap();
-        let cause = cause(t, &measured, Hooks::ALL, |_| 10).unwrap();
+        let cause = cause(t, &measured, Hooks::ALL, 99, |_| 10).unwrap();
         (cause.what, cause.who.thread, cause.stage.to(), cause.excess)
     }
 
@@ -130,6 +168,34 @@ mod tests {
         t.retransmitted = true;
         (t.sent[1].queued, t.sent[1].started) = (5070, 5080);
         assert_eq!(of(&t).0, What::Retransmitted);
+    }
+
+    #[test]
+    fn a_thread_that_was_stopped_and_a_part_that_was_held_back_are_told() {
+        let mut t = server();
+        (t.got[0].switched, t.sent[0].waking, t.got[0].read) = (0, 0, 20_000_040);
+        (t.sent[1].sent, t.sent[1].queued, t.sent[1].started) = (20_000_050, 20_000_060, 20_000_070);
+        t.stopped = [0, 19_000_000];
+        assert_eq!(of(&t).0, What::Stopped);
+        t.stopped = [19_000_000, 0];
+        assert_eq!(of(&t).0, What::NothingSeen, "the client's stop is not the server's");
+        let mut t = server();
+        t.sent[1].queued_last = 40_000_000;
+        assert_eq!(of(&t).0, What::NothingSeen);
+        t.sent[1].held = 39_000_000;
+        let measured = measure(&t, Hooks::ALL).unwrap();
+        let found = cause(&t, &measured, Hooks::ALL, 99, |_| 10).unwrap();
+        assert_eq!((found.what, found.took, found.stage.name(Hooks::ALL)), (What::Nagle, Some(39_000_000), "reply rest".into()));
+    }
+
+    #[test]
+    fn who_watches_is_named_as_the_observer() {
+        let mut t = server();
+        (t.sent[1].sent, t.sent[1].queued, t.sent[1].started) = (1060, 1070, 1080);
+        (t.preempted, t.by) = (900, Process { pid: 99, thread: 100, comm: "hairpin".into() });
+        assert_eq!(of(&t).0, What::Observer);
+        t.by.pid = 98;
+        assert_eq!(of(&t).0, What::Preempted, "another hairpin is another process");
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Sockets {
     pub servers: BTreeSet<u16>,
     /// Local ports of its other sockets.
     pub clients: BTreeSet<u16>,
+    /// Unix sockets that it has: nothing of them is seen.
+    pub unix: usize,
 }
 
 /// Reads them of the process `pid`; `None` if there is no such process.
@@ -32,7 +34,8 @@ pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
         }
         // Processes of one network namespace have one table.
         let net = host.link_target(&format!("/proc/{pid}/ns/net")).unwrap_or_default();
-        let table = tables.entry(net).or_insert_with(|| table(host, pid));
+        let (table, unix) = tables.entry(net).or_insert_with(|| (table(host, pid), unix(host, pid)));
+        found.unix += inodes.intersection(unix).count();
         for row in table.iter().filter(|row| !row.datagrams && inodes.contains(&row.inode)) {
             let ports = if row.serves { &mut found.servers } else { &mut found.clients };
             ports.insert(row.port);
@@ -95,6 +98,12 @@ fn table_at(host: &dyn Host, folder: &str) -> Vec<Row> {
     rows
 }
 
+/// The numbers of the Unix sockets of a network namespace: `Num RefCount Protocol Flags Type St Inode Path`.
+fn unix(host: &dyn Host, pid: i32) -> BTreeSet<u64> {
+    let text = host.read(&format!("/proc/{pid}/net/unix")).unwrap_or_default();
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(6)?.parse().ok()).collect()
+}
+
 /// `sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …`, numbers in hexadecimal but for the last three.
 fn row(line: &str, datagrams: bool) -> Option<Row> {
     /// `include/net/tcp_states.h`.
@@ -124,6 +133,12 @@ mod tests {
   10: 00000000000000000000000000000000:0035 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 1004 2 0000000000000000 0
 ";
 
+    const UNIX: &str = "\
+Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01  1005 /run/x.sock
+0000000000000000: 00000003 00000000 00000000 0001 03  9001
+";
+
     fn host(root: &std::path::Path) -> FakeHost {
         let mut host = FakeHost::at(root)
             .with("/proc/11/comm", "nginx\n")
@@ -133,9 +148,10 @@ mod tests {
             .with_directory("/proc/11/fd")
             .with_link("/proc/12/fd/0", "/dev/null")
             .with_link("/proc/13/fd/3", "socket:[2001]");
-        for (fd, inode) in [(3, 1001), (4, 1002), (5, 1003), (6, 1004)] {
+        for (fd, inode) in [(3, 1001), (4, 1002), (5, 1003), (6, 1004), (7, 1005)] {
             host = host.with_link(&format!("/proc/12/fd/{fd}"), &format!("socket:[{inode}]"));
         }
+        host = host.with("/proc/12/net/unix", UNIX);
         for name in ["12", "self"] {
             host = host.with(&format!("/proc/{name}/net/tcp"), TCP).with(&format!("/proc/{name}/net/udp6"), UDP6);
         }
@@ -147,7 +163,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let host = host(root.path());
         let found = sockets(&host, 11).unwrap();
-        assert_eq!(found.comm, "nginx");
+        assert_eq!((found.comm.as_str(), found.unix), ("nginx", 1));
         assert_eq!((found.servers, found.clients), (BTreeSet::from([6379]), BTreeSet::from([50_000])));
         assert_eq!(sockets(&host, 99), None);
     }

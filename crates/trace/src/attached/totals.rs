@@ -1,4 +1,6 @@
 //! Transactions added up, in all and per connection, in memory that does not grow with them.
+//!
+//! Apart by what they are: which sides were seen, and which side the watched process was. A proxy's two roles are two tables.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -10,6 +12,7 @@ use hairpin_record::run::Side;
 use hairpin_units::Quantile;
 
 use super::cause::{self, Cause, What};
+use super::parts::Parts;
 use super::spread::{Rough, Spread};
 use super::stages::{Hooks, Measured, Stage, Unmatched, measure};
 use super::transaction::{Connection, Process, Transaction};
@@ -18,8 +21,11 @@ use super::transaction::{Connection, Process, Transaction};
 const CONNECTIONS: usize = 64;
 /// Connections and slow transactions in a record.
 const SHOWN: usize = 16;
-/// Slow transactions that are kept for their causes.
+/// Slow transactions of each kind that are kept for their causes.
 const SLOW: usize = 256;
+
+/// Which sides were seen, and which the watched process was: client, server.
+type Kind = (View, [bool; 2]);
 
 /// What was seen until now.
 #[derive(Debug)]
@@ -27,10 +33,13 @@ pub struct Totals {
     hooks: Hooks,
     /// When the hooks were attached.
     since: u64,
-    views: BTreeMap<View, Sums<Times>>,
-    connections: HashMap<(Connection, View), OfConnection>,
+    /// The process that watches.
+    observer: i32,
+    kinds: BTreeMap<Kind, Sums<Times>>,
+    connections: HashMap<(Connection, Kind), OfConnection>,
     given_up: u64,
-    slow: BinaryHeap<Reverse<BySum>>,
+    slow: BTreeMap<Kind, BinaryHeap<Reverse<BySum>>>,
+    parts: Parts,
     roles: [bool; 2],
     transactions: u64,
     unmatched: record::Unmatched,
@@ -54,6 +63,12 @@ struct OfConnection {
 /// A transaction in the order of its sum.
 #[derive(Debug)]
 struct BySum(Transaction, Measured, u64);
+
+impl BySum {
+    fn kind(&self) -> Kind {
+        (self.1.view, self.0.ours)
+    }
+}
 
 impl Ord for BySum {
     fn cmp(&self, other: &BySum) -> std::cmp::Ordering {
@@ -96,7 +111,7 @@ impl<S: Spread> Sums<S> {
         self.sum.quantile(Quantile::P50).unwrap_or(self.total / self.sum.count().max(1))
     }
 
-    fn record(&self, view: View, hooks: Hooks) -> record::Total {
+    fn record(&self, (view, ours): Kind, hooks: Hooks) -> record::Total {
         let stage = |(stage, (times, total)): (&Stage, &(S, u64))| record::Stage {
             name: stage.name(hooks),
             side: stage.side(hooks),
@@ -108,6 +123,7 @@ impl<S: Spread> Sums<S> {
         };
         record::Total {
             view,
+            roles: roles(ours),
             sum_ns: self.sum.quantiles(),
             histogram: self.sum.encode(),
             stages: self.stages.iter().map(stage).collect(),
@@ -116,15 +132,17 @@ impl<S: Spread> Sums<S> {
 }
 
 impl Totals {
-    /// Nothing yet, by these hooks, attached at `since` on CLOCK_MONOTONIC.
-    pub fn new(hooks: Hooks, since: u64) -> Totals {
+    /// Nothing yet, by these hooks, attached at `since` on CLOCK_MONOTONIC by the process `observer`.
+    pub fn new(hooks: Hooks, since: u64, observer: i32) -> Totals {
         Totals {
             hooks,
             since,
-            views: BTreeMap::new(),
+            observer,
+            kinds: BTreeMap::new(),
             connections: HashMap::new(),
             given_up: 0,
-            slow: BinaryHeap::with_capacity(SLOW + 1),
+            slow: BTreeMap::new(),
+            parts: Parts::default(),
             roles: [false; 2],
             transactions: 0,
             unmatched: record::Unmatched::default(),
@@ -137,31 +155,34 @@ impl Totals {
         self.transactions
     }
 
-    /// Adds a transaction that is over.
+    /// Adds a transaction that is over. Every request is in one count: of several datagrams that one record stands for those beyond the first overlapped it.
     pub fn add(&mut self, transaction: Transaction) {
+        let Some(others) = transaction.requests.checked_sub(1) else { return };
         match measure(&transaction, self.hooks) {
-            Ok(measured) => self.matched(transaction, measured),
-            Err(why) => self.count(why),
+            Ok(measured) => {
+                self.unmatched.pipelined += others;
+                self.matched(transaction, measured);
+            }
+            Err(why) => self.count(why, 1 + others),
         }
     }
 
     /// Adds one that was the last of its connection when the watching ended; false if it was open.
     pub fn add_last(&mut self, transaction: Transaction) -> bool {
-        match measure(&transaction, self.hooks) {
-            Ok(measured) => self.matched(transaction, measured),
-            Err(Unmatched::Partial) => return false,
-            Err(why) => self.count(why),
+        if measure(&transaction, self.hooks) == Err(Unmatched::Partial) {
+            return false;
         }
+        self.add(transaction);
         true
     }
 
-    fn count(&mut self, why: Unmatched) {
+    fn count(&mut self, why: Unmatched, requests: u64) {
         let of = &mut self.unmatched;
         *match why {
             Unmatched::Pipelined => &mut of.pipelined,
             Unmatched::Partial => &mut of.half_seen,
             Unmatched::OutOfOrder => &mut of.out_of_order,
-        } += 1;
+        } += requests;
     }
 
     fn matched(&mut self, transaction: Transaction, measured: Measured) {
@@ -170,22 +191,25 @@ impl Totals {
         for (role, ours) in self.roles.iter_mut().zip(transaction.ours) {
             *role |= ours;
         }
-        self.views.entry(measured.view).or_default().add(&measured);
-        let connection = self.connection(transaction.connection, measured.view);
+        let kind = (measured.view, transaction.ours);
+        self.kinds.entry(kind).or_default().add(&measured);
+        let connection = self.connection(transaction.connection, kind);
         connection.sums.add(&measured);
         connection.processes = transaction.processes;
-        if self.slow.len() < SLOW || self.slow.peek().is_some_and(|Reverse(least)| least.1.sum < measured.sum) {
-            self.slow.push(Reverse(BySum(transaction, measured, self.order)));
-            if self.slow.len() > SLOW {
-                self.slow.pop();
+        self.parts.add(&transaction, measured.sum);
+        let slow = self.slow.entry(kind).or_default();
+        if slow.len() < SLOW || slow.peek().is_some_and(|Reverse(least)| least.1.sum < measured.sum) {
+            slow.push(Reverse(BySum(transaction, measured, self.order)));
+            if slow.len() > SLOW {
+                slow.pop();
             }
         }
     }
 
     /// The connection's sums. Where there are too many connections, the one with the fewest transactions, of these the one that was silent
     /// longest, gives its place up: those with many keep theirs, however many short ones come by.
-    fn connection(&mut self, connection: Connection, view: View) -> &mut OfConnection {
-        let key = (connection, view);
+    fn connection(&mut self, connection: Connection, kind: Kind) -> &mut OfConnection {
+        let key = (connection, kind);
         if self.connections.len() >= CONNECTIONS && !self.connections.contains_key(&key) {
             let least = self.connections.iter().min_by_key(|(_, of)| (of.sums.sum.count(), of.last)).map(|(key, _)| *key);
             if let Some(least) = least {
@@ -203,35 +227,33 @@ impl Totals {
         record.transactions = self.transactions;
         record.unmatched_by = record::Unmatched { unanswered, ..self.unmatched };
         record.unmatched = record.unmatched_by.total();
-        record.watched.roles =
-            [Side::Client, Side::Server].into_iter().zip(self.roles).filter_map(|(side, seen)| seen.then_some(side)).collect();
-        record.totals = self.views.iter().map(|(view, sums)| sums.record(*view, self.hooks)).collect();
+        record.watched.roles = roles(self.roles);
+        record.totals = self.kinds.iter().map(|(kind, sums)| sums.record(*kind, self.hooks)).collect();
         record.totals.sort_by_key(|total| Reverse(total.sum_ns.count));
         let mut connections: Vec<_> = self.connections.iter().collect();
         connections.sort_by_key(|(key, of)| (Reverse(of.sums.sum.count()), **key));
         record.connections =
-            connections.iter().take(SHOWN).map(|((connection, view), of)| of.record(connection, *view, self.hooks)).collect();
+            connections.iter().take(SHOWN).map(|((connection, kind), of)| of.record(connection, *kind, self.hooks)).collect();
         record.other_connections = connections.len().saturating_sub(SHOWN) as u64 + self.given_up;
-        let mut slow: Vec<&BySum> = self.slow.iter().map(|Reverse(slow)| slow).collect();
-        slow.sort_by(|a, b| b.cmp(a));
-        let causes: Vec<Option<Cause>> = slow.iter().map(|BySum(t, measured, _)| self.cause(t, measured)).collect();
-        record.slowest =
-            slow.iter().zip(&causes).take(SHOWN).filter_map(|(slow, cause)| self.slow(slow, cause.as_ref()?)).collect();
-        let tail: Vec<(&BySum, &Cause)> =
-            slow.iter().zip(&causes).filter_map(|(slow, cause)| Some((*slow, cause.as_ref()?))).collect();
-        self.write_causes(&tail, record);
+        let slow = self.slow.values().flatten().map(|Reverse(slow)| slow);
+        let mut slow: Vec<(&BySum, Cause)> = slow.filter_map(|slow| Some((slow, self.cause(slow)?))).collect();
+        slow.sort_by(|a, b| b.0.cmp(a.0));
+        let others = slow.iter().filter(|(_, cause)| cause.what != What::Observer);
+        record.slowest = others.take(SHOWN).map(|(slow, cause)| self.slow(slow, cause)).collect();
+        self.write_causes(&slow, record);
+        record.findings = self.parts.findings(self.transactions);
     }
 
-    fn cause(&self, transaction: &Transaction, measured: &Measured) -> Option<Cause> {
-        let sums = self.views.get(&measured.view)?;
-        cause::cause(transaction, measured, self.hooks, |stage| sums.usual(stage))
+    fn cause(&self, slow: &BySum) -> Option<Cause> {
+        let sums = self.kinds.get(&slow.kind())?;
+        cause::cause(&slow.0, &slow.1, self.hooks, self.observer, |stage| sums.usual(stage))
     }
 
-    fn slow(&self, BySum(transaction, measured, _): &BySum, cause: &Cause) -> Option<record::Slow> {
+    fn slow(&self, BySum(transaction, measured, _): &BySum, cause: &Cause) -> record::Slow {
         let stages = measured.stages.iter();
         let stages =
             stages.map(|(stage, ns)| record::SlowStage { name: stage.name(self.hooks), side: stage.side(self.hooks), ns: *ns });
-        Some(record::Slow {
+        record::Slow {
             at_ns: measured.begun.saturating_sub(self.since),
             sum_ns: measured.sum,
             view: measured.view,
@@ -242,28 +264,32 @@ impl Totals {
             stage: cause.stage.name(self.hooks),
             stage_excess_ns: cause.excess,
             cause: cause.what.name().into(),
+            cause_ns: cause.took,
             who: who(&cause.who),
-        })
+        }
     }
 
-    /// Of those above p99 of their view, or p90 if the view with most has too few for that.
-    fn write_causes(&self, slow: &[(&BySum, &Cause)], record: &mut record::Attached) {
+    /// Of those above p99 of their kind, or p90 if the kind with most has too few for that.
+    fn write_causes(&self, slow: &[(&BySum, Cause)], record: &mut record::Attached) {
         let mut causes: Vec<(What, record::SlowCause)> = Vec::new();
-        let most = self.views.values().max_by_key(|sums| sums.sum.count());
+        let most = self.kinds.values().max_by_key(|sums| sums.sum.count());
         let above = [Quantile::P99, Quantile::P90].into_iter().find(|q| most.is_some_and(|sums| sums.sum.quantile(*q).is_some()));
         let Some(above) = above else { return };
         record.slow_above = Some(above.to_string());
-        for (BySum(_, measured, _), cause) in slow {
-            let Some(sums) = self.views.get(&measured.view) else { continue };
+        for (slow, cause) in slow {
+            let (measured, Some(sums)) = (&slow.1, self.kinds.get(&slow.kind())) else { continue };
             if sums.sum.quantile(above).is_none_or(|above| measured.sum <= above) {
                 continue;
             }
             record.slow += 1;
+            if cause.what == What::Observer {
+                record.slow_observer += 1;
+                continue;
+            }
             let (who, stage) = (who(&cause.who), cause.stage.name(self.hooks));
             let at = causes.iter().position(|(what, known)| *what == cause.what && known.who == who && known.stage == stage);
             let at = at.unwrap_or_else(|| {
-                let (name, advice) = (cause.what.name().into(), cause.what.advice().into());
-                causes.push((cause.what, record::SlowCause { cause: name, who, stage, count: 0, lost_ns: 0, advice }));
+                causes.push((cause.what, slow_cause(cause, who, stage)));
                 causes.len() - 1
             });
             causes[at].1.count += 1;
@@ -275,7 +301,7 @@ impl Totals {
 }
 
 impl OfConnection {
-    fn record(&self, connection: &Connection, view: View, hooks: Hooks) -> record::Connection {
+    fn record(&self, connection: &Connection, kind: Kind, hooks: Hooks) -> record::Connection {
         let process = |process: &Process| {
             let Process { pid, thread, comm } = *process;
             (thread != 0).then(|| record::Process { pid, thread, comm: comm.to_string() })
@@ -286,8 +312,27 @@ impl OfConnection {
             client: connection.client.to_string(),
             server_process: process(&self.processes[1]),
             client_process: process(&self.processes[0]),
-            total: self.sums.record(view, hooks),
+            total: self.sums.record(kind, hooks),
         }
+    }
+}
+
+fn roles(ours: [bool; 2]) -> Vec<Side> {
+    [Side::Client, Side::Server].into_iter().zip(ours).filter_map(|(side, ours)| ours.then_some(side)).collect()
+}
+
+/// A cause of which nothing is counted yet.
+fn slow_cause(cause: &Cause, who: String, stage: String) -> record::SlowCause {
+    let Process { pid, thread, comm } = cause.who;
+    record::SlowCause {
+        cause: cause.what.name().into(),
+        program: if thread == 0 { String::new() } else { comm.to_string() },
+        pid: (thread != 0 && pid != 0).then_some(pid),
+        who,
+        stage,
+        count: 0,
+        lost_ns: 0,
+        advice: cause.what.advice().into(),
     }
 }
 
@@ -311,6 +356,9 @@ mod tests {
     use super::super::transaction::{Got, Sent};
     use super::*;
 
+    /// Who watches.
+    const OBSERVER: i32 = 99;
+
     /// Of a server alone, on a connection of its own number; the application takes `application`.
     fn transaction(client: u16, application: u64) -> Transaction {
         let asked = Sent { received: 1000, ready: 1100, waking: 1200, ..Sent::default() };
@@ -323,7 +371,7 @@ mod tests {
             datagrams: false,
         };
         let (sent, got) = ([asked, answered], [got, Got::default()]);
-        Transaction { connection, sent, got, ours: [false, true], ..Transaction::default() }
+        Transaction { connection, sent, got, ours: [false, true], requests: 1, ..Transaction::default() }
     }
 
     fn record(totals: &Totals, unanswered: u64) -> record::Attached {
@@ -340,7 +388,7 @@ mod tests {
 
     #[test]
     fn stages_of_all_transactions_add_up() {
-        let mut totals = Totals::new(Hooks::ALL, 0);
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..2000).for_each(|n| totals.add(transaction(40_000, 5_000 + n)));
         let mut pipelined = transaction(40_000, 1);
         pipelined.pipelined = true;
@@ -359,7 +407,7 @@ mod tests {
 
     #[test]
     fn those_above_p99_have_causes() {
-        let mut totals = Totals::new(Hooks::ALL, 0);
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
         for _ in 0..40 {
             let mut slow = transaction(40_000, 1_000_000);
@@ -378,19 +426,65 @@ mod tests {
     }
 
     #[test]
+    fn each_role_of_a_proxy_has_sums_and_slow_ones_of_its_own() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        for n in 0..2000 {
+            totals.add(transaction(40_000, 90_000 + 50 * n));
+            totals.add(Transaction { ours: [true, false], ..transaction(50_000, 5_000 + n) });
+        }
+        let record = record(&totals, 0);
+        assert_eq!((record.totals.len(), record.watched.roles.clone()), (2, vec![Side::Client, Side::Server]));
+        let p50 = |role| {
+            let total = record.totals.iter().find(|total| total.roles == [role]).unwrap();
+            (total.sum_ns.count, total.sum_ns.p50.unwrap() / 10_000)
+        };
+        assert_eq!((p50(Side::Server), p50(Side::Client)), ((2000, 14), (2000, 0)));
+        // 20 of each above its own p99, though all of the one are above all of the other; a bucket of the histogram may take one more or less.
+        assert!((34..=42).contains(&record.slow), "{}", record.slow);
+    }
+
+    #[test]
+    fn slow_ones_of_the_observer_are_counted_and_in_no_cause() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
+        for n in 0..40 {
+            let mut slow = transaction(40_000, 1_000_000);
+            slow.preempted = 900_000;
+            let (pid, comm) = if n % 4 == 0 { (7, "stress".into()) } else { (OBSERVER, "hairpin".into()) };
+            slow.by = Process { pid, thread: pid, comm };
+            totals.add(slow);
+        }
+        let record = record(&totals, 0);
+        assert_eq!((record.slow, record.slow_observer, record.causes.len()), (40, 30, 1));
+        assert_eq!((record.causes[0].program.as_str(), record.causes[0].pid, record.causes[0].count), ("stress", Some(7), 10));
+        assert!(record.slowest.iter().all(|slow| !slow.who.contains("hairpin")));
+    }
+
+    #[test]
+    fn every_datagram_of_a_client_is_in_one_count() {
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
+        let with = |requests, pipelined| Transaction { requests, pipelined, ..transaction(40_000, 5_000) };
+        for each in [with(1, false), with(3, true), with(0, true), with(2, false), with(0, false), with(1, true)] {
+            totals.add(each);
+        }
+        let record = record(&totals, 0);
+        assert_eq!((record.transactions, record.unmatched_by.pipelined, record.transactions + record.unmatched), (2, 5, 7));
+    }
+
+    #[test]
     fn few_transactions_have_causes_above_p90() {
-        let mut totals = Totals::new(Hooks::ALL, 0);
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..100).for_each(|n| totals.add(transaction(40_000, 5_000 + 100 * n)));
         let few = record(&totals, 0);
         assert_eq!((few.slow, few.slow_above.as_deref()), (10, Some("p90")));
-        let mut totals = Totals::new(Hooks::ALL, 0);
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..99).for_each(|n| totals.add(transaction(40_000, 5_000 + n)));
         assert_eq!(record(&totals, 0).slow_above, None);
     }
 
     #[test]
     fn many_short_connections_leave_the_busy_one_its_place() {
-        let mut totals = Totals::new(Hooks::ALL, 0);
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         for n in 0..5000_u16 {
             totals.add(transaction(1, 5_000));
             totals.add(transaction(1000 + n, 5_000));
@@ -400,12 +494,12 @@ mod tests {
         assert_eq!((record.connections[0].client.as_str(), record.connections[0].total.sum_ns.count), ("127.0.0.1:1", 5000));
         assert_eq!(totals.connections.len(), CONNECTIONS);
         assert_eq!(record.other_connections, 5001 - SHOWN as u64);
-        assert_eq!(totals.slow.len(), SLOW);
+        assert_eq!(totals.slow.values().map(BinaryHeap::len).sum::<usize>(), SLOW);
     }
 
     #[test]
     fn the_last_one_of_a_connection_may_be_open() {
-        let mut totals = Totals::new(Hooks::ALL, 0);
+        let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         assert!(totals.add_last(transaction(1, 5_000)));
         let mut open = transaction(1, 5_000);
         open.got[0].read = 0;

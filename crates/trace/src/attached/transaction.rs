@@ -25,6 +25,10 @@ pub struct Transaction {
     pub slept: u64,
     /// Who pushed it off, the last time.
     pub by: Process,
+    /// How long the client's thread, the server's was stopped while something lay there for it.
+    pub stopped: [u64; 2],
+    /// Requests that it stands for: none where a datagram was counted with the one before, several where others came before it was over.
+    pub requests: u64,
     /// Another request was sent before the reply was complete, or the reply before the request was read.
     pub pipelined: bool,
     /// TCP sent something again.
@@ -98,6 +102,8 @@ pub struct Sent {
     pub ready: u64,
     /// `sched_waking` of the thread that slept.
     pub waking: u64,
+    /// How long a later part lay in the sender's socket until all before it was acknowledged (Nagle).
+    pub held: u64,
 }
 
 /// A message until the application has it.
@@ -134,6 +140,7 @@ impl Transaction {
             received: words[at + 4],
             ready: words[at + 5],
             waking: words[at + 6],
+            held: words[at + 7],
         };
         let got = |at: usize| Got {
             switched: words[at],
@@ -152,6 +159,8 @@ impl Transaction {
             preempted: words[48],
             slept: words[49],
             by: process(&words[50..53]),
+            stopped: [words[54], words[55]],
+            requests: words[7],
             pipelined: words[53] & 1 != 0,
             retransmitted: words[53] & 2 != 0,
         }
@@ -200,10 +209,20 @@ mod tests {
         assert_eq!(read.processes[1], Process { pid: 11, thread: 12, comm: "io-thread 1".into() });
         assert_eq!(read.processes[1].comm.to_string(), "io-thread 1");
         assert_eq!((read.ours, read.pipelined, read.retransmitted), ([false, true], false, true));
-        let sent = Sent { sent: 1016, queued: 1017, started: 1018, queued_last: 1019, received: 1020, ready: 1021, waking: 1022 };
+        let sent = Sent {
+            sent: 1016,
+            queued: 1017,
+            started: 1018,
+            queued_last: 1019,
+            received: 1020,
+            ready: 1021,
+            waking: 1022,
+            held: 1023,
+        };
         assert_eq!((read.sent[0], read.sent[1].sent), (sent, 1024));
         assert_eq!((read.got[0].switched, read.got[0].read, read.got[0].read_last, read.got[0].pushed), (1032, 1033, 1034, 1035));
         assert_eq!((read.got[0].busy, read.got[1].busy, read.got[1].switched), (false, true, 1040));
         assert_eq!((read.preempted, read.slept), (1048, 1049));
+        assert_eq!((read.stopped, read.requests), ([1054, 1055], 1007));
     }
 }

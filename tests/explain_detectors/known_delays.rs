@@ -1,0 +1,130 @@
+//! A delay of known length made in a known stage: that stage grows by it, and no other does.
+//!
+//! ```text
+//!   turn-around   the server waits before each reply (delay=)
+//!   qdisc         a token bucket lets a packet go every so often (rate=)
+//!   run queue     each request first wakes somebody who goes before the server on its CPU, and keeps that for so long
+//! ```
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket};
+use serde_json::Value;
+
+use super::{Noise, explained, number, program};
+
+/// What this program does for itself: `first BYTES US`.
+pub const FIRST: &str = "first";
+
+/// Runs with and without, in turn. Paths that sleep, because the cost of the hooks is then measured apart: of one that spins it is by how much it is slower, and
+/// a busy host makes that anything. Ahead of all ordinary threads, so that nobody else is in the run queue.
+const ROUNDS: usize = 5;
+/// What the delay of the right stage may be off by, and what any other may grow by, as a part of it.
+const NEAR: f64 = 0.1;
+const OTHERS: f64 = 0.15;
+
+/// Mean of each stage over typical transactions, both ways together, and what they add up to with the hooks' and nobody's time.
+struct Typical {
+    stages: BTreeMap<String, f64>,
+    rtt: f64,
+}
+
+fn typical(args: &str) -> Typical {
+    let result = explained(args);
+    let mut stages: BTreeMap<String, f64> = BTreeMap::new();
+    for stage in result["stages"].as_array().expect("stages") {
+        let name = stage["name"].as_str().expect("a name");
+        // What was merged is no stage of its own, and is seldom.
+        *stages.entry(name.into()).or_default() += number(&stage["typical_ns"]);
+    }
+    let named = |of: &Value| number(&of["observer_ns"]) + number(&of["residual_ns"]);
+    stages.insert("no stage".into(), named(&result["typical"]));
+    Typical { stages, rtt: number(&result["typical"]["rtt_ns"]) }
+}
+
+/// By how much each stage is longer in the runs with a delay: the middle of the rounds.
+fn grown(without: impl Fn() -> Typical, with: impl Fn() -> Typical) -> (Typical, Typical) {
+    let mut differences: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let (mut bare_rtts, mut more) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (bare, delayed) = (without(), with());
+        for name in bare.stages.keys().chain(delayed.stages.keys()).collect::<std::collections::BTreeSet<_>>() {
+            let of = |run: &Typical| run.stages.get(name).copied().unwrap_or(0.0);
+            differences.entry(name.clone()).or_default().push(of(&delayed) - of(&bare));
+        }
+        bare_rtts.push(bare.rtt);
+        more.push(delayed.rtt - bare.rtt);
+    }
+    let stages = |all: BTreeMap<String, Vec<f64>>| all.into_iter().map(|(name, all)| (name, middle(all))).collect();
+    (Typical { stages: BTreeMap::new(), rtt: middle(bare_rtts) }, Typical { stages: stages(differences), rtt: middle(more) })
+}
+
+fn middle(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// `stage` grew by `delay_ns`, and no other did.
+#[track_caller]
+fn only(stage: &str, delay_ns: f64, grown: &Typical) {
+    println!("explain_detectors: {stage}: {delay_ns:.0} ns more were made, and {:?} seen", grown.stages);
+    let of = |name: &str| grown.stages.get(name).copied().unwrap_or(0.0);
+    assert!((of(stage) / delay_ns - 1.0).abs() <= NEAR, "{stage}: {} ns, made were {delay_ns}: {:?}", of(stage), grown.stages);
+    for (name, ns) in grown.stages.iter().filter(|(name, _)| *name != stage) {
+        assert!(ns.abs() <= OTHERS * delay_ns, "{name} grew by {ns} ns, beside {delay_ns} in {stage}: {:?}", grown.stages);
+    }
+}
+
+pub fn a_server_that_waits() {
+    let run =
+        |path: &str| typical(&format!("--link veth --duration 700ms --warmup 20ms --cpu 0,1 --sched fifo:50 --path {path}"));
+    let (_, more) = grown(|| run("udp:block"), || run("udp:block,delay=500000"));
+    only("turn-around", 500_000.0, &more);
+}
+
+/// Ethernet, IPv4 and UDP headers and 64 bytes: what a bucket of veth counts.
+const FRAME_BITS: f64 = 8.0 * (14.0 + 20.0 + 8.0 + 64.0);
+
+pub fn a_link_that_lets_a_packet_go_every_so_often() {
+    let run = |link: &str| {
+        typical(&format!("--link {link} --duration 1500ms --warmup 300ms --cpu 0,1 --sched fifo:50 --path udp:block"))
+    };
+    let (bare, more) = grown(|| run("veth"), || run("veth:rate=1M"));
+    // A round trip takes as long as the bucket takes to fill; what it would take without one lies within that.
+    only("qdisc", FRAME_BITS * 1_000.0 - bare.rtt, &more);
+}
+
+/// Payload of a request by which it is known.
+const BYTES: u32 = 777;
+
+pub fn somebody_who_goes_before_the_server() {
+    let run = |us: u32| {
+        let first =
+            Noise::start("chrt", &["-f", "60", "taskset", "-c", "1", &program(), FIRST, &BYTES.to_string(), &us.to_string()]);
+        std::thread::sleep(Duration::from_millis(200));
+        let args = "--link loopback --duration 700ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block --reply 64";
+        let run = typical(&format!("{args} --request {BYTES}"));
+        drop(first);
+        run
+    };
+    let (_, more) = grown(|| run(0), || run(600));
+    only("run queue", 600_000.0, &more);
+}
+
+/// Is woken by each packet of loopback that has so many bytes, before its receiver is, and keeps the CPU for so long.
+pub fn goes_first(bytes: usize, us: u64) -> ! {
+    // Packets that come in, and not those that leave: a socket for all protocols would have both.
+    let ipv4 = NonZeroU32::new(u32::from(0x0800_u16.to_be())).map(Protocol::from_raw);
+    let fd = socket(AddressFamily::PACKET, SocketType::DGRAM, ipv4).expect("a packet socket: root has it");
+    let headers = 20 + 8;
+    let mut packet = vec![0; 2048];
+    loop {
+        let (got, _) = recv(&fd, &mut packet[..], RecvFlags::empty()).expect("a packet");
+        let began = Instant::now();
+        if got == bytes + headers {
+            while began.elapsed() < Duration::from_micros(us) {}
+        }
+    }
+}
