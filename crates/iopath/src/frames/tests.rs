@@ -305,6 +305,23 @@ fn a_reflectors_frames_are_known_by_their_cookie() {
 }
 
 #[test]
+fn no_two_frames_are_the_same_however_short_the_payload() {
+    for len in 1..=4 {
+        let framing = raw(1, len).0;
+        // The sequence number as far as it goes in.
+        let written = |sequence: u32| {
+            let mut frame = vec![0; 60];
+            frame[Raw::HEADERS..Raw::HEADERS + len].copy_from_slice(&sequence.to_le_bytes()[..len]);
+            framing.write(&mut frame, 0, len, false);
+            frame
+        };
+        let frames: std::collections::HashSet<Vec<u8>> = (0..1_000).map(written).collect();
+        assert_eq!(frames.len(), 1_000, "a payload of {len} bytes");
+        assert!(frames.iter().all(|frame| raw(1, len).1.read(frame).is_some_and(|found| found.len == len)));
+    }
+}
+
+#[test]
 fn a_full_ring_sends_nothing_and_keeps_every_chunk() {
     let (near, mut far) = pair(&Config { ring_entries: 2, chunks: 8, ..Config::default() }).unwrap();
     let mut frames = Frames::new(near, Look, raw(1, 20).0, false);
