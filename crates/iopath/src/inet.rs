@@ -127,19 +127,21 @@ pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Err
     PathError::Peer(format!("{what} {port}{peer}: {source}; {cause}"))
 }
 
+/// The path MTU that the kernel knows towards a connected socket's peer, and the largest payload of UDP that goes in one packet of it.
+pub(crate) fn known_mtu(socket: &impl AsFd) -> Option<(u32, u32)> {
+    let ipv6 = socket::get(socket, socket::SO_DOMAIN).ok()? == i32::from(rustix::net::AddressFamily::INET6.as_raw());
+    let (option, header) = match ipv6 {
+        true => (socket::IPV6_MTU, framing::IPV6_HEADER),
+        false => (socket::IP_MTU, framing::IPV4_HEADER),
+    };
+    let mtu = u32::try_from(socket::get(socket, option).ok()?).ok()?;
+    Some((mtu, mtu.saturating_sub((header + framing::UDP_HEADER) as u32)))
+}
+
 /// The warning of a path that takes smaller packets than the link.
 pub(crate) fn path_mtu(socket: &impl AsFd, side: Side, times: u64) -> Warning {
-    let known = |option, headers: u64| {
-        let mtu = socket::get(socket, option).ok().and_then(|mtu| u32::try_from(mtu).ok())?;
-        Some((mtu, mtu.saturating_sub(headers as u32)))
-    };
-    let ipv6 = socket::get(socket, socket::SO_DOMAIN)
-        .is_ok_and(|domain| domain == i32::from(rustix::net::AddressFamily::INET6.as_raw()));
-    let found = match ipv6 {
-        true => known(socket::IPV6_MTU, framing::IPV6_HEADER + framing::UDP_HEADER),
-        false => known(socket::IP_MTU, framing::IPV4_HEADER + framing::UDP_HEADER),
-    };
-    Warning::PathMtu { side, mtu: found.map(|(mtu, _)| mtu), fits: found.map(|(_, fits)| fits), times }
+    let known = known_mtu(socket);
+    Warning::PathMtu { side, mtu: known.map(|(mtu, _)| mtu), fits: known.map(|(_, fits)| fits), times }
 }
 
 /// Takes the session's flows on `listener`, in the order in which the client connects them; what is not the session's is closed.

@@ -94,14 +94,23 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
     let filter = filter(&side, ports);
     let (device, io) = open::<B>(&way.link, filter, false, Side::Client, job, ipv6, &mut run.found.side)?;
     note_flows(&flows, &mut run.found.side);
-    match (speaks(&side.options), ipv6) {
+    let mtu = way.link.mtu;
+    let outcome = match (speaks(&side.options), ipv6) {
         (Speaks::Raw, _) => {
             let sends = way.sends(job, REQUEST, job.request);
             measure(run, device, io, Raw::new(sends, Accepts::From(way.peer, REPLY)).ok_or_else(too_long)?)
         }
         (_, false) => measure(run, device, io, way.inet::<false>(&flows, &side, false, job.request)?),
         (_, true) => measure(run, device, io, way.inet::<true>(&flows, &side, false, job.request)?),
+    };
+    if let (Some(error), Some((known, fits))) = (&mut run.found.error, sockets.first().and_then(inet::known_mtu))
+        && known < mtu
+        && job.request > fits
+    {
+        // A ring's packets are not cut into fragments; whoever drops them tells the kernel.
+        error.push_str(&format!("; a router on the way takes packets of at most {known} bytes: use payloads of at most {fits} bytes"));
     }
+    outcome
 }
 
 /// The server's side over a device of this kind.

@@ -109,7 +109,8 @@ pub fn serve(
                 }
             }
             limit = loop {
-                match house.door().next(Instant::now()) {
+                let next = house.door().next(Instant::now());
+                match next {
                     Next::Nobody => break None,
                     Next::Wait(left) => break Some(left),
                     Next::Come { id, guest, gives_way } => {

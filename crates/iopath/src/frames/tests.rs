@@ -208,12 +208,15 @@ fn what_is_sent_is_what_a_kernel_socket_takes() {
 
 #[test]
 fn short_frames_are_padded_with_zeroes() {
-    let (mut frames, mut far) = by_hand(raw(1, 1).0);
-    for byte in [0xff, 7] {
-        assert!(frames.send(0, 1, |bytes| bytes.fill(byte), &mut NoMarks).unwrap());
-        let frame = get(&mut far).unwrap();
-        assert_eq!((frame.len(), frame[30]), (60, byte));
-        assert!(frame[31..].iter().all(|byte| *byte == 0), "{frame:?}");
+    // The shortest payloads have a count at the end of the padding.
+    for (len, padding) in [(1, 31..56), (3, 33..56), (4, 34..60)] {
+        let (mut frames, mut far) = by_hand(raw(1, len).0);
+        for byte in [0xff, 7] {
+            assert!(frames.send(0, len, |bytes| bytes.fill(byte), &mut NoMarks).unwrap());
+            let frame = get(&mut far).unwrap();
+            assert_eq!((frame.len(), frame[30]), (60, byte));
+            assert!(frame[padding.clone()].iter().all(|byte| *byte == 0), "{frame:?}");
+        }
     }
 }
 
