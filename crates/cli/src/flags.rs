@@ -262,7 +262,7 @@ impl std::str::FromStr for HostPort {
         // An address of IPv6, in brackets if a port follows, with the interface after a % if it is link-local (RFC 4007, section 11).
         let (bare, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((bare, "")) => (bare, None),
-            Some((bare, port)) => (bare, Some(port.strip_prefix(':').and_then(to_port).ok_or_else(bad)?)),
+            Some((bare, port)) => (bare, Some(port.strip_prefix(':').and_then(|port| port.parse().ok()).ok_or_else(bad)?)),
             None => (text, None),
         };
         if bare.parse::<IpAddr>().is_ok() || scoped(bare).is_some() {
@@ -373,6 +373,7 @@ mod tests {
             ("fe80::1%eth0", "fe80::1%eth0", None),
             ("[fe80::1%eth0.7]", "fe80::1%eth0.7", None),
             ("[fe80::1%eth0]:7", "fe80::1%eth0", Some(7)),
+            ("[::1]:0", "::1", Some(0)),
             ("[fe80::1%3]:7", "fe80::1%3", Some(7)),
         ] {
             assert_eq!(text.parse(), Ok(HostPort { host: host.into(), port }), "{text}");

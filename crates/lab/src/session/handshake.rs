@@ -218,7 +218,7 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
                     let _ = socket.write_all(&[CROWDED], deadline);
                     return Err(AcceptError::Crowded);
                 }
-                proved => Some(proved?),
+                answered => Some(proved(&socket, answered?, deadline)?),
             }
         }
     };
@@ -249,7 +249,8 @@ fn initiate(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> R
     Ok(noise)
 }
 
-fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<TransportState, Broken> {
+/// The server's word on the client's first Noise message.
+fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<HandshakeState, Broken> {
     let mut noise = noise(key, prologue, false)?;
     let mut message = [0; NOISE_MESSAGE];
     read_exact(socket, &mut message, deadline)?;
@@ -259,7 +260,11 @@ fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Re
     }
     noise.write_message(&[], &mut message).map_err(noise_failed)?;
     socket.write_all(&[&[ACCEPTED], &message[..]].concat(), deadline)?;
+    Ok(noise)
+}
 
+/// Takes the client's last word: it is here now.
+fn proved(socket: &Socket, noise: HandshakeState, deadline: Instant) -> Result<TransportState, Broken> {
     let mut noise = noise.into_transport_mode().map_err(noise_failed)?;
     let mut proof = [0; PROOF];
     read_exact(socket, &mut proof, deadline)?;
