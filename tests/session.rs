@@ -154,7 +154,9 @@ fn link_local_addresses_carry_their_interface() {
     server.sh(&home, &format!("ip link set lo up; ip link add left type veth peer name right netns {pid}; ip link add more type veth peer name most netns {pid}"));
     // No duplicate-address detection: the addresses can be used at once.
     let addresses = "ip address add fe80::HOST/64 dev IF nodad && ip link set IF up";
-    for (namespace, interface, host) in [(&server, "left", "a"), (&server, "more", "a"), (&client, "right", "b"), (&client, "most", "b")] {
+    for (namespace, interface, host) in
+        [(&server, "left", "a"), (&server, "more", "a"), (&client, "right", "b"), (&client, "most", "b")]
+    {
         let script = addresses.replace("HOST", host).replace("IF", interface);
         namespace.sh(&home, &format!("echo 1 > /proc/sys/net/ipv6/conf/{interface}/addr_gen_mode; {script}"));
     }
@@ -206,8 +208,14 @@ fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
                  ip address add 198.18.1.1/24 dev l; ip address add 198.18.2.1/24 dev r; ip link set l up; ip link set r up; echo 1 > /proc/sys/net/ipv4/ip_forward"
             ),
         );
-        client.sh(&home, "ip link set lo up; ip address add 198.18.1.2/24 dev c; ip link set c up; ip route add default via 198.18.1.1");
-        server.sh(&home, "ip link set lo up; ip address add 198.18.2.2/24 dev s; ip link set s up; ip route add default via 198.18.2.1");
+        client.sh(
+            &home,
+            "ip link set lo up; ip address add 198.18.1.2/24 dev c; ip link set c up; ip route add default via 198.18.1.1",
+        );
+        server.sh(
+            &home,
+            "ip link set lo up; ip address add 198.18.2.2/24 dev s; ip link set s up; ip route add default via 198.18.2.1",
+        );
         let mut command = server.enter(&home);
         command.arg(format!("exec {HAIRPIN} serve --listen 198.18.2.2 --key-file key"));
         let mut serve = home.spawn(command);
@@ -221,9 +229,14 @@ fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
         let row = &rows(&done.json())[0];
         assert_eq!(row["transactions"], 300);
         let (mtu, notes) = (near.min(far), row["warnings"].as_array().unwrap());
-        let told = notes.iter().find(|note| note["code"] == "path-mtu").unwrap_or_else(|| panic!("no word on the MTU: {notes:?}"));
+        let told =
+            notes.iter().find(|note| note["code"] == "path-mtu").unwrap_or_else(|| panic!("no word on the MTU: {notes:?}"));
         let message = told["message"].as_str().unwrap();
-        let parts = [format!("the way from the {side}"), format!("at most {mtu} bytes"), format!("payloads of at most {} bytes", mtu - 28)];
+        let parts = [
+            format!("the way from the {side}"),
+            format!("at most {mtu} bytes"),
+            format!("payloads of at most {} bytes", mtu - 28),
+        ];
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
     }
 }
@@ -238,7 +251,13 @@ fn a_dead_way_is_noticed_within_the_timeout() {
     let home = Home::new();
     fs::write(home.file("key"), "5".repeat(64)).unwrap();
     let (server, client) = (Namespace::new(&home), Namespace::new(&home));
-    server.sh(&home, &format!("ip link add left type veth peer name right netns {}; ip address add 198.18.9.1/24 dev left; ip link set left up", client.0.pid()));
+    server.sh(
+        &home,
+        &format!(
+            "ip link add left type veth peer name right netns {}; ip address add 198.18.9.1/24 dev left; ip link set left up",
+            client.0.pid()
+        ),
+    );
     client.sh(&home, "ip address add 198.18.9.2/24 dev right; ip link set right up");
     let mut command = server.enter(&home);
     command.arg(format!("exec {HAIRPIN} serve --listen 198.18.9.1 --key-file key"));
@@ -298,7 +317,11 @@ fn a_session_that_is_over_is_in_nobodys_way() {
         serve.until("session begins");
         sleep(Duration::from_millis(400));
         ping.signal(signal);
-        if signal == "KILL" { ping.kill() } else { drop(ping.done()) }
+        if signal == "KILL" {
+            ping.kill()
+        } else {
+            drop(ping.done())
+        }
         let next = home.hairpin(&format!("ping {address} --path udp --count 3 --warmup 1ms"));
         assert_eq!(next.code, Some(0), "after SIG{signal}: {next:?}");
     }
@@ -311,7 +334,8 @@ fn a_count_is_no_day() {
     let _first = home.start(&format!("ping {address} --path udp --count 100000000 --warmup 1ms"));
     serve.until("session begins");
     sleep(Duration::from_millis(500));
-    home.hairpin(&format!("ping {address} {QUICK}")).fails(1, &["busy with another session until 100000000 transactions are done"]);
+    home.hairpin(&format!("ping {address} {QUICK}"))
+        .fails(1, &["busy with another session until 100000000 transactions are done"]);
 }
 
 #[test]
@@ -325,7 +349,8 @@ fn a_client_gets_no_more_of_the_host_than_was_granted() {
     refused.fails(4, &["no real-time priority and no locked memory", "--allow-sched fifo:1"]);
     // … a server under a client's --sched has no memory locked and no priority, and CPUs of its list alone.
     let (serve, address) = home.serve(&format!("--allow-sched fifo:3 --cpus {second}"));
-    home.hairpin(&format!("ping {address} {QUICK} --path udp --sched fifo:4")).fails(4, &["up to fifo:3", "--allow-sched fifo:4"]);
+    home.hairpin(&format!("ping {address} {QUICK} --path udp --sched fifo:4"))
+        .fails(4, &["up to fifo:3", "--allow-sched fifo:4"]);
     let refused = home.hairpin(&format!("ping {address} {QUICK} --path udp --cpu {first},{first}"));
     refused.fails(4, &[&format!("no CPU {first}"), "--cpus", &format!("choose from {second}")]);
     for cpu in ["".to_owned(), format!("--cpu {first},{second}")] {
@@ -390,7 +415,8 @@ fn whoever_holds_connections_open_keeps_nobody_out() {
                 scope.spawn(move || hold_connections(*from, to, 40, say, stop));
             }
             sleep(Duration::from_millis(500));
-            let pings: Vec<_> = (0..4).map(|_| home.hairpin(&format!("ping {address} {QUICK} --path udp --key-file key"))).collect();
+            let pings: Vec<_> =
+                (0..4).map(|_| home.hairpin(&format!("ping {address} {QUICK} --path udp --key-file key"))).collect();
             // Before anything is judged, so that the crowd goes even if it fails.
             stop.store(true, Ordering::Relaxed);
             for done in pings {

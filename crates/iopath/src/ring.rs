@@ -108,7 +108,9 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
         && job.request > fits
     {
         // A ring's packets are not cut into fragments; whoever drops them tells the kernel.
-        error.push_str(&format!("; a router on the way takes packets of at most {known} bytes: use payloads of at most {fits} bytes"));
+        error.push_str(&format!(
+            "; a router on the way takes packets of at most {known} bytes: use payloads of at most {fits} bytes"
+        ));
     }
     outcome
 }
