@@ -226,7 +226,8 @@ fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
         ));
         let done = home.spawn(command).done();
         assert_eq!(done.code, Some(0), "{done:?}");
-        let row = &rows(&done.json())[0];
+        let run = done.json();
+        let row = &rows(&run)[0];
         assert_eq!(row["transactions"], 300);
         let (mtu, notes) = (near.min(far), row["warnings"].as_array().unwrap());
         let told =
