@@ -204,17 +204,17 @@ fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
         router.sh(
             &home,
             &format!(
-                "ip link set lo up; ip link add l mtu {near} type veth peer name c mtu {near} netns {left}; ip link add r mtu {far} type veth peer name s mtu {far} netns {right}; \
-                 ip address add 198.18.1.1/24 dev l; ip address add 198.18.2.1/24 dev r; ip link set l up; ip link set r up; echo 1 > /proc/sys/net/ipv4/ip_forward"
+                "set -e; ip link add near type veth peer name left netns {left}; ip link add far type veth peer name right netns {right}; ip link set near mtu {near}; ip link set far mtu {far}; \
+                 ip address add 198.18.1.1/24 dev near; ip address add 198.18.2.1/24 dev far; ip link set near up; ip link set far up; echo 1 > /proc/sys/net/ipv4/ip_forward"
             ),
         );
         client.sh(
             &home,
-            "ip link set lo up; ip address add 198.18.1.2/24 dev c; ip link set c up; ip route add default via 198.18.1.1",
+            &format!("set -e; ip link set left mtu {near}; ip address add 198.18.1.2/24 dev left; ip link set left up; ip route add default via 198.18.1.1"),
         );
         server.sh(
             &home,
-            "ip link set lo up; ip address add 198.18.2.2/24 dev s; ip link set s up; ip route add default via 198.18.2.1",
+            &format!("set -e; ip link set right mtu {far}; ip address add 198.18.2.2/24 dev right; ip link set right up; ip route add default via 198.18.2.1"),
         );
         let mut command = server.enter(&home);
         command.arg(format!("exec {HAIRPIN} serve --listen 198.18.2.2 --key-file key"));
