@@ -391,7 +391,6 @@ mod tests {
             "host%eth0",
             "[fe80::1%eth0",
             "[fe80::1%eth0]7",
-            "[fe80::1%eth0]:0",
             "192.0.2.1%eth0",
         ] {
             assert!(text.parse::<HostPort>().is_err(), "{text}");
