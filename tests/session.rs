@@ -307,6 +307,13 @@ fn a_session_that_is_over_is_in_nobodys_way() {
     let (mut serve, address) = home.serve("");
     let port = address.parse::<SocketAddr>().unwrap().port();
     for round in 0..10 {
+        // Gone in mid-row, and the next one is there at once.
+        let mut channel = handshake::connect("127.0.0.1", port, None).unwrap();
+        channel.send(&Request::Plan(Box::new(udp_job(8, 8)))).unwrap();
+        let answer: Answer = channel.recv(Duration::from_secs(20)).unwrap();
+        assert!(matches!(answer, Answer::Ready(_)), "round {round}: {answer:?}");
+    }
+    for round in 0..10 {
         // Refused on this side, after the server has taken the plan: a local port that is somebody else's.
         let refused = home.hairpin(&format!("ping {address} --path tcp --local-port {port} --count 3 --warmup 1ms"));
         refused.fails(1, &[&format!("cannot use local port {port}")]);
