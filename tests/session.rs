@@ -6,16 +6,20 @@ mod support;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::job::{Address, Job, LocalPort, Schedule, Sides};
 use hairpin_lab::message::{Answer, Request};
+use hairpin_lab::session::channel::Channel;
 use hairpin_lab::session::handshake;
 use hairpin_units::Nanos;
+use rustix::net::{AddressFamily, SocketType, bind, connect};
 use support::{HAIRPIN, Home, Running, can, namespaces, rows, served, warnings, workers_of};
 
 const QUICK: &str = "--count 200 --warmup 5ms";
@@ -101,19 +105,25 @@ fn two_hosts_and_the_command_that_serve_prints() {
     serve.until("Ctrl-C ends it");
     assert_eq!(served(&serve.err()), "198.18.9.1:24444");
     let printed = serve.out();
-    assert!(printed.contains("hairpin ping 198.18.9.1 --key-file hairpin.key"), "{printed}");
+    let (file, ping) = printed.split_once('\n').unwrap();
+    assert_eq!(ping, "hairpin ping 198.18.9.1 --key-file hairpin.key\n");
+    // What is no terminal may be a journal: the key is not in it.
+    let key = fs::read_to_string(file).unwrap();
+    assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!(printed.contains(key.trim()) || serve.err().contains(key.trim())), "the key was printed");
+    fs::copy(file, home.file("hairpin.key")).unwrap();
 
     // As printed, in a shell, but for the time it takes.
     let bin = Path::new(HAIRPIN).parent().unwrap().to_str().unwrap();
     let mut command = client.enter(&home);
-    command.arg(format!("PATH={bin}:$PATH; {} {QUICK} --json", printed.trim_end()));
+    command.arg(format!("PATH={bin}:$PATH; {} {QUICK} --json", ping.trim_end()));
     let done = home.spawn(command).done();
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(!done.err.contains("can be read by others"), "{}", done.err);
     let run = done.json();
     assert_eq!(rows(&run).len(), 2, "tcp and udp: {run}");
     assert_eq!((&run["link"]["interface"], &run["hosts"]["server"]["interface"]), (&"right".into(), &"left".into()));
-    assert!(!run.to_string().contains(printed.split_whitespace().nth(4).unwrap()), "the key is in the record");
+    assert!(!run.to_string().contains(key.trim()), "the key is in the record");
 
     fs::write(home.file("other.key"), "3".repeat(64)).unwrap();
     for (arguments, said, logged) in
@@ -124,6 +134,150 @@ fn two_hosts_and_the_command_that_serve_prints() {
         home.spawn(command).done().fails(1, &[said]);
         serve.until(logged);
     }
+    let file = file.to_owned();
+    serve.signal("INT");
+    assert_eq!(serve.done().code, Some(0));
+    assert!(!Path::new(&file).exists(), "the key's file outlives the key");
+}
+
+/// A link-local address means something together with its interface only; two hosts on one cable have no other.
+#[test]
+fn link_local_addresses_carry_their_interface() {
+    let name = "link_local_addresses_carry_their_interface";
+    if !can(name, namespaces() && Path::new("/proc/sys/net/ipv6").exists(), "network namespaces need root here, and IPv6") {
+        return;
+    }
+    let home = Home::new();
+    fs::write(home.file("key"), "5".repeat(64)).unwrap();
+    let (server, client) = (Namespace::new(&home), Namespace::new(&home));
+    let pid = client.0.pid();
+    server.sh(&home, &format!("ip link set lo up; ip link add left type veth peer name right netns {pid}; ip link add more type veth peer name most netns {pid}"));
+    // No duplicate-address detection: the addresses can be used at once.
+    let addresses = "ip address add fe80::HOST/64 dev IF nodad && ip link set IF up";
+    for (namespace, interface, host) in
+        [(&server, "left", "a"), (&server, "more", "a"), (&client, "right", "b"), (&client, "most", "b")]
+    {
+        let script = addresses.replace("HOST", host).replace("IF", interface);
+        namespace.sh(&home, &format!("echo 1 > /proc/sys/net/ipv6/conf/{interface}/addr_gen_mode; {script}"));
+    }
+    let mut command = server.enter(&home);
+    command.arg(format!("exec {HAIRPIN} serve --listen '[fe80::a%left]:24666' --key-file key"));
+    let mut serve = home.spawn(command);
+    serve.until("Ctrl-C ends it");
+    assert_eq!(served(&serve.err()), "[fe80::a%left]:24666");
+    let ping = |to: &str, more: &str| {
+        let mut command = client.enter(&home);
+        command.arg(format!("exec {HAIRPIN} ping {to} {more} {QUICK} --json"));
+        home.spawn(command).done()
+    };
+    let index = {
+        let mut command = client.enter(&home);
+        command.arg("cat /sys/class/net/right/ifindex");
+        home.spawn(command).done().out.trim().to_owned()
+    };
+    for to in ["fe80::a%right", &format!("fe80::a%{index}")] {
+        let done = ping(&format!("'[{to}]:24666'"), "--key-file key --path tcp --path udp --path tcp-crr --path packet");
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let run = done.json();
+        assert_eq!(rows(&run).len(), 4);
+        assert_eq!((&run["link"]["peer"], &run["link"]["interface"]), (&format!("[{to}]:24666").into(), &"right".into()));
+        assert_eq!(run["hosts"]["server"]["interface"], "left");
+    }
+    // The same address over the other cable is another host's.
+    ping("'[fe80::a%most]:24666'", "--key-file key").fails(1, &["[fe80::a%most]:24666 refused the connection"]);
+    ping("'[fe80::a%none]:24666'", "--key-file key").fails(1, &["fe80::a%none"]);
+    ping("--echo '[fe80::a%right]:7'", "--path udp --timeout 2s").fails(1, &["nothing listens"]);
+}
+
+/// A router's word on a smaller MTU is a lost datagram on whichever side had sent it, and no end.
+#[test]
+fn a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning() {
+    let name = "a_smaller_mtu_further_on_is_a_lost_datagram_and_a_warning";
+    if !can(name, namespaces(), "network namespaces need root here") {
+        return;
+    }
+    for (near, far, size, side) in [(9000, 1500, 4000, "client"), (1500, 9000, 4000, "server"), (9000, 1000, 1200, "client")] {
+        let home = Home::new();
+        fs::write(home.file("key"), "5".repeat(64)).unwrap();
+        let (server, router, client) = (Namespace::new(&home), Namespace::new(&home), Namespace::new(&home));
+        let (left, right) = (client.0.pid(), server.0.pid());
+        router.sh(
+            &home,
+            &format!(
+                "set -e; ip link add near type veth peer name left netns {left}; ip link add far type veth peer name right netns {right}; ip link set near mtu {near}; ip link set far mtu {far}; \
+                 ip address add 198.18.1.1/24 dev near; ip address add 198.18.2.1/24 dev far; ip link set near up; ip link set far up; echo 1 > /proc/sys/net/ipv4/ip_forward"
+            ),
+        );
+        client.sh(
+            &home,
+            &format!("set -e; ip link set left mtu {near}; ip address add 198.18.1.2/24 dev left; ip link set left up; ip route add default via 198.18.1.1"),
+        );
+        server.sh(
+            &home,
+            &format!("set -e; ip link set right mtu {far}; ip address add 198.18.2.2/24 dev right; ip link set right up; ip route add default via 198.18.2.1"),
+        );
+        let mut command = server.enter(&home);
+        command.arg(format!("exec {HAIRPIN} serve --listen 198.18.2.2 --key-file key"));
+        let mut serve = home.spawn(command);
+        serve.until("Ctrl-C ends it");
+        let mut command = client.enter(&home);
+        command.arg(format!(
+            "exec {HAIRPIN} ping 198.18.2.2 --key-file key --path udp --size {size} --count 300 --warmup 0 --timeout 10s --json"
+        ));
+        let done = home.spawn(command).done();
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let run = done.json();
+        let row = &rows(&run)[0];
+        assert_eq!(row["transactions"], 300);
+        let (mtu, notes) = (near.min(far), row["warnings"].as_array().unwrap());
+        let told =
+            notes.iter().find(|note| note["code"] == "path-mtu").unwrap_or_else(|| panic!("no word on the MTU: {notes:?}"));
+        let message = told["message"].as_str().unwrap();
+        let parts = [
+            format!("the way from the {side}"),
+            format!("at most {mtu} bytes"),
+            format!("payloads of at most {} bytes", mtu - 28),
+        ];
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+    }
+}
+
+/// A way that is dead costs the timeout and about a second more, not the ten that a server may take to report.
+#[test]
+fn a_dead_way_is_noticed_within_the_timeout() {
+    let name = "a_dead_way_is_noticed_within_the_timeout";
+    if !can(name, namespaces(), "network namespaces need root here") {
+        return;
+    }
+    let home = Home::new();
+    fs::write(home.file("key"), "5".repeat(64)).unwrap();
+    let (server, client) = (Namespace::new(&home), Namespace::new(&home));
+    server.sh(
+        &home,
+        &format!(
+            "ip link add left type veth peer name right netns {}; ip address add 198.18.9.1/24 dev left; ip link set left up",
+            client.0.pid()
+        ),
+    );
+    client.sh(&home, "ip address add 198.18.9.2/24 dev right; ip link set right up");
+    let mut command = server.enter(&home);
+    command.arg(format!("exec {HAIRPIN} serve --listen 198.18.9.1 --key-file key"));
+    let mut serve = home.spawn(command);
+    serve.until("Ctrl-C ends it");
+    let mut command = client.enter(&home);
+    command.arg(format!("exec {HAIRPIN} ping 198.18.9.1 --key-file key --path udp --forever --warmup 1ms --timeout 2s --json"));
+    let ping = home.spawn(command);
+    serve.until("session begins");
+    sleep(Duration::from_millis(1500));
+    server.sh(&home, "ip link set left down");
+    let cut = Instant::now();
+    let done = ping.done();
+    let took = cut.elapsed();
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let run = done.json();
+    assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{run}");
+    // The ten seconds of a report that does not come are what must not be there; a busy host may take some of its own.
+    assert!(took < Duration::from_secs(2 + 1 + 6), "{took:?}");
 }
 
 #[test]
@@ -138,12 +292,176 @@ fn a_second_session_is_refused_with_the_time_left() {
     done.fails(1, &["is busy with another session for ", " s more"]);
     let left = done.err.split("session for ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
     assert!((20..=30).contains(&left), "{}", done.err);
-    serve.until("another session is measuring");
+    serve.until("refused: this server is busy with another session for ");
 
     first.signal("INT");
     let done = first.done();
     assert_eq!(done.code, Some(0), "{done:?}");
     eventually_serves(&home, &address);
+}
+
+/// The next one is served, whatever became of the one before: nothing is waited for between them.
+#[test]
+fn a_session_that_is_over_is_in_nobodys_way() {
+    let home = Home::new();
+    let (mut serve, address) = home.serve("");
+    let port = address.parse::<SocketAddr>().unwrap().port();
+    for round in 0..10 {
+        // Gone in mid-row, and the next one is there at once.
+        let mut channel = handshake::connect("127.0.0.1", port, None).unwrap();
+        channel.send(&Request::Plan(Box::new(udp_job(8, 8)))).unwrap();
+        let answer: Answer = channel.recv(Duration::from_secs(20)).unwrap();
+        assert!(matches!(answer, Answer::Ready(_)), "round {round}: {answer:?}");
+    }
+    for round in 0..10 {
+        // Refused on this side, after the server has taken the plan: a local port that is somebody else's.
+        let refused = home.hairpin(&format!("ping {address} --path tcp --local-port {port} --count 3 --warmup 1ms"));
+        refused.fails(1, &[&format!("cannot use local port {port}")]);
+        let next = home.hairpin(&format!("ping {address} --path udp --count 3 --warmup 1ms"));
+        assert_eq!(next.code, Some(0), "after a refused row, round {round}: {next:?}");
+    }
+    for signal in ["INT", "KILL"] {
+        let mut ping = home.start(&format!("ping {address} --path udp --forever --warmup 1ms"));
+        serve.until("session begins");
+        sleep(Duration::from_millis(400));
+        ping.signal(signal);
+        if signal == "KILL" {
+            ping.kill()
+        } else {
+            drop(ping.done())
+        }
+        let next = home.hairpin(&format!("ping {address} --path udp --count 3 --warmup 1ms"));
+        assert_eq!(next.code, Some(0), "after SIG{signal}: {next:?}");
+    }
+}
+
+#[test]
+fn a_count_is_no_day() {
+    let home = Home::new();
+    let (mut serve, address) = home.serve("");
+    let _first = home.start(&format!("ping {address} --path udp --count 100000000 --warmup 1ms"));
+    serve.until("session begins");
+    sleep(Duration::from_millis(500));
+    home.hairpin(&format!("ping {address} {QUICK}"))
+        .fails(1, &["busy with another session until 100000000 transactions are done"]);
+}
+
+#[test]
+fn a_client_gets_no_more_of_the_host_than_was_granted() {
+    let home = Home::new();
+    let cpus = hairpin_sys::thread::allowed_cpus().unwrap();
+    let (first, second) = (cpus[0], cpus[1]);
+    // Nothing of its own accord …
+    let (_serve, address) = home.serve("");
+    let refused = home.hairpin(&format!("ping {address} {QUICK} --path udp --sched fifo:1"));
+    refused.fails(4, &["no real-time priority and no locked memory", "--allow-sched fifo:1"]);
+    // … a server under a client's --sched has no memory locked and no priority, and CPUs of its list alone.
+    let (serve, address) = home.serve(&format!("--allow-sched fifo:3 --cpus {second}"));
+    home.hairpin(&format!("ping {address} {QUICK} --path udp --sched fifo:4"))
+        .fails(4, &["up to fifo:3", "--allow-sched fifo:4"]);
+    let refused = home.hairpin(&format!("ping {address} {QUICK} --path udp --cpu {first},{first}"));
+    refused.fails(4, &[&format!("no CPU {first}"), "--cpus", &format!("choose from {second}")]);
+    for cpu in ["".to_owned(), format!("--cpu {first},{second}")] {
+        let run = home.json(&format!("ping {address} {QUICK} --path udp {cpu}"));
+        assert_eq!(rows(&run)[0]["cpu"]["server"]["cpus"], serde_json::json!([second]));
+    }
+    // What was granted is had, or its lack is told, as this user may.
+    let run = home.json(&format!("ping {address} {QUICK} --path udp --sched fifo:3"));
+    let granted = rows(&run)[0]["granted"].as_array().unwrap();
+    let of_server = |option: &str| granted.iter().any(|found| found["side"] == "server" && found["option"] == option);
+    assert!(of_server("sched") && of_server("mlock"), "{granted:?}");
+    drop(serve);
+    home.hairpin("serve --listen 127.0.0.1:0 --cpus 60000").fails(2, &["--cpus: CPU 60000 does not exist"]);
+    home.hairpin("serve --listen 127.0.0.1:0 --allow-sched other").fails(2, &["write fifo:N"]);
+}
+
+/// Holds `count` connections from this address to the server, and opens each anew once the server has closed it, until told to stop.
+fn hold_connections(from: [u8; 4], to: SocketAddr, count: usize, say: &'static [u8], stop: &AtomicBool) {
+    let open_one = || {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::from((from, 0))).ok()?;
+        connect(&socket, &to).ok()?;
+        let mut stream = TcpStream::from(socket);
+        let _ = stream.write_all(say);
+        stream.set_nonblocking(true).unwrap();
+        Some(stream)
+    };
+    let mut held: Vec<Option<TcpStream>> = (0..count).map(|_| open_one()).collect();
+    while !stop.load(Ordering::Relaxed) {
+        for slot in &mut held {
+            let mut rest = [0; 64];
+            let open = slot.as_mut().is_some_and(|stream| match stream.read(&mut rest) {
+                Ok(read) => read > 0,
+                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+            });
+            if !open {
+                *slot = open_one();
+            }
+        }
+        sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn whoever_holds_connections_open_keeps_nobody_out() {
+    const KEYED: &[u8] = b"HRPN\x01\x00\x01\x00";
+    let home = Home::new();
+    fs::write(home.file("key"), "7".repeat(64)).unwrap();
+    let (mut serve, address) = home.serve("--key-file key");
+    let to: SocketAddr = address.parse().unwrap();
+    // From the very address of the client, silent or with half a handshake; and from several others.
+    let crowds: [(&[[u8; 4]], &'static [u8]); 3] = [
+        (&[[127, 0, 0, 1]], b""),
+        (&[[127, 0, 0, 1]], KEYED),
+        (&[[127, 0, 0, 2], [127, 0, 0, 3], [127, 0, 0, 4], [127, 0, 0, 5]], b""),
+    ];
+    for (sources, say) in crowds {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for from in sources {
+                let stop = &stop;
+                scope.spawn(move || hold_connections(*from, to, 40, say, stop));
+            }
+            sleep(Duration::from_millis(500));
+            let pings: Vec<_> =
+                (0..4).map(|_| home.hairpin(&format!("ping {address} {QUICK} --path udp --key-file key"))).collect();
+            // Before anything is judged, so that the crowd goes even if it fails.
+            stop.store(true, Ordering::Relaxed);
+            for done in pings {
+                assert_eq!(done.code, Some(0), "40 connections each from {sources:?}: {done:?}");
+            }
+        });
+    }
+    serve.until(" more refused in 10 s");
+    let lines = serve.err().lines().filter(|line| line.contains("refused")).count();
+    assert!(lines < 200, "{lines} lines of refusals");
+}
+
+#[test]
+fn a_flood_of_messages_outlasts_no_deadline_of_the_session() {
+    let home = Home::new();
+    let (mut serve, address) = home.serve("");
+    let address: SocketAddr = address.parse().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"HRPN\x01\x00\x00\x00").unwrap();
+    stream.read_exact(&mut [0; 8]).unwrap();
+    let mut channel = Channel::plain(stream.try_clone().unwrap());
+    channel.send(&Request::Plan(Box::new(udp_job(8, 8)))).unwrap();
+    let ready: Answer = channel.recv(Duration::from_secs(10)).unwrap();
+    assert!(matches!(ready, Answer::Ready(_)), "{ready:?}");
+    // The worker's patience with a client that does not connect is 5 s. Its answer comes while there is always one more message.
+    let beats = [6u32.to_le_bytes().as_slice(), b"\"beat\""].concat().repeat(8192);
+    let stop = AtomicBool::new(false);
+    let answer = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| while !stop.load(Ordering::Relaxed) && stream.write_all(&beats).is_ok() {});
+        let answer = channel.recv::<Answer>(Duration::from_secs(40));
+        stop.store(true, Ordering::Relaxed);
+        flood.join().unwrap();
+        answer
+    });
+    assert!(matches!(answer, Ok(Answer::Failed(_))), "in a flood of messages: {answer:?}");
+    drop((channel, stream));
+    serve.until("session ends after 0 rows");
 }
 
 /// Serves again, within seconds.
@@ -304,15 +622,47 @@ fn hostile_clients_are_refused_logged_and_hold_nothing() {
         }
         assert!(rest.len() < 4096, "{} bytes to a hostile client", rest.len());
     }
-    assert!(!serve.err().contains('\u{1b}'), "a client's escape sequence reached the log");
+    let log = serve.err();
+    assert!(!log.contains('\u{1b}'), "a client's escape sequence reached the log");
+    assert!(log.contains("session ends: the client: the other side announced a message of 4294967295 bytes"), "{log}");
+    assert!(!log.contains("worker") && !log.contains("refused: refused"), "{log}");
 
-    // Silent ones, as many as may be open, hold nobody up for longer than the handshake's limit.
+    // Silent ones, more than may be open, hold nobody up.
     let silent: Vec<_> = (0..20).map(|_| connect()).collect();
-    serve.until("16 connections are open");
-    serve.until("no whole handshake within 5s");
+    serve.until("refused: too many connections, and it had not proved itself");
+    serve.until(" more refused in 10 s");
     eventually_serves(&home, &address);
     drop(silent);
     assert_eq!(workers_of(serve.pid()), Vec::<u32>::new());
+}
+
+#[test]
+fn an_end_is_told_by_its_cause() {
+    let home = Home::new();
+    // Alive, but no echo service.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut request = [0; 64];
+            let _ = stream.read_exact(&mut request);
+            let _ = stream.write_all(&request);
+        }
+    });
+    let done = home.hairpin(&format!("ping --echo 127.0.0.1:{port} {QUICK} --path tcp"));
+    done.fails(1, &["the peer closed the connection; an echo service"]);
+    assert!(!done.err.contains("process has ended"), "{}", done.err);
+    let free = support::free_port();
+    for path in ["udp", "tcp"] {
+        let done = home.hairpin(&format!("ping --echo 127.0.0.1:{free} {QUICK} --path {path}"));
+        done.fails(1, &["nothing listens"]);
+        assert!(!done.err.contains("process has ended"), "{}", done.err);
+    }
+    // An address of documentation, which no host has.
+    fs::write(home.file("key"), "5".repeat(64)).unwrap();
+    let done = home.hairpin("serve --listen 192.0.2.1:7777 --key-file key");
+    done.fails(1, &["this host has no such address"]);
+    assert!(!done.err.contains("another hairpin serve"), "{}", done.err);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         let (mut peer, ours) = UnixStream::pair().expect("a socketpair");
         peer.write_all(bytes).expect("room in the buffer");
         peer.shutdown(Shutdown::Write).expect("an open socket");
-        let accepted = accept(ours, Admission { key, busy: None });
+        let accepted = accept(ours, Admission { key, gives_way: None });
         let [low, high] = VERSION.to_le_bytes();
         let plain = bytes.starts_with(&[b'H', b'R', b'P', b'N', low, high, 0]) && bytes.len() >= 8;
         assert_eq!(accepted.is_ok(), plain && key.is_none());

@@ -1,7 +1,7 @@
 //! Flags that verbs share, as the contract words them.
 
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -251,21 +251,42 @@ impl std::str::FromStr for HostPort {
     type Err = String;
 
     fn from_str(text: &str) -> Result<HostPort, String> {
-        let bad = || format!("\"{text}\" is no HOST[:PORT]: write host, host:24444, 192.0.2.1:24444 or [2001:db8::1]:24444");
-        if let Ok(address) = text.parse::<SocketAddr>() {
+        let bad = || {
+            format!(
+                "\"{text}\" is no HOST[:PORT]: write host, host:24444, 192.0.2.1:24444, [2001:db8::1]:24444 or [fe80::1%eth0]:24444"
+            )
+        };
+        if let Ok(address) = text.parse::<SocketAddrV4>() {
             return Ok(HostPort { host: address.ip().to_string(), port: Some(address.port()) });
         }
-        let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-        if bare.parse::<IpAddr>().is_ok() {
-            return Ok(HostPort { host: bare.into(), port: None });
+        // An address of IPv6, in brackets if a port follows, with the interface after a % if it is link-local (RFC 4007, section 11).
+        let (bare, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((bare, "")) => (bare, None),
+            Some((bare, port)) => (bare, Some(port.strip_prefix(':').and_then(|port| port.parse().ok()).ok_or_else(bad)?)),
+            None => (text, None),
+        };
+        if bare.parse::<IpAddr>().is_ok() || scoped(bare).is_some() {
+            return Ok(HostPort { host: bare.into(), port });
         }
         let (host, port) = match text.split_once(':') {
             None => (text, None),
-            Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port > 0).ok_or_else(bad)?)),
+            Some((host, port)) => (host, Some(to_port(port).ok_or_else(bad)?)),
         };
         let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
         if host.is_empty() || !host.chars().all(sound) { Err(bad()) } else { Ok(HostPort { host: host.into(), port }) }
     }
+}
+
+fn to_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port > 0)
+}
+
+/// The address and the interface, by name or index, of `fe80::1%eth0`.
+pub fn scoped(text: &str) -> Option<(Ipv6Addr, &str)> {
+    let (address, interface) = text.split_once('%')?;
+    let sound = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '%' | '[' | ']');
+    let named = !interface.is_empty() && interface.len() < 16 && interface.chars().all(sound);
+    address.parse().ok().filter(|_| named).map(|address| (address, interface))
 }
 
 /// Payload sizes in bytes.
@@ -317,7 +338,7 @@ pub fn mac(text: &str) -> Result<[u8; 6], String> {
     bytes.ok_or_else(|| format!("\"{text}\" is no Ethernet address: write six bytes such as 02:00:00:00:00:01"))
 }
 
-fn schedule(text: &str) -> Result<Schedule, String> {
+pub fn schedule(text: &str) -> Result<Schedule, String> {
     match text.strip_prefix("fifo:") {
         None if text == "other" => Ok(Schedule::Other),
         Some(priority) => {
@@ -349,10 +370,29 @@ mod tests {
             ("::1", "::1", None),
             ("[::1]", "::1", None),
             ("[::1]:7", "::1", Some(7)),
+            ("fe80::1%eth0", "fe80::1%eth0", None),
+            ("[fe80::1%eth0.7]", "fe80::1%eth0.7", None),
+            ("[fe80::1%eth0]:7", "fe80::1%eth0", Some(7)),
+            ("[::1]:0", "::1", Some(0)),
+            ("[fe80::1%3]:7", "fe80::1%3", Some(7)),
         ] {
             assert_eq!(text.parse(), Ok(HostPort { host: host.into(), port }), "{text}");
         }
-        for text in ["", ":7", "a:b", "a:0", "a:70000", "a b", "http://x"] {
+        for text in [
+            "",
+            ":7",
+            "a:b",
+            "a:0",
+            "a:70000",
+            "a b",
+            "http://x",
+            "fe80::1%",
+            "fe80::1%a/b",
+            "host%eth0",
+            "[fe80::1%eth0",
+            "[fe80::1%eth0]7",
+            "192.0.2.1%eth0",
+        ] {
             assert!(text.parse::<HostPort>().is_err(), "{text}");
         }
     }

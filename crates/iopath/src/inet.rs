@@ -16,6 +16,7 @@ use hairpin_record::run::{FlowFacts, Granted, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::socket::{self, IntOption};
 use hairpin_sys::wait::Policy;
+use hairpin_wire::framing;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -93,7 +94,7 @@ pub(crate) fn connect_tcp(job: &Job, peer: SocketAddr, index: u32, found: &mut S
     before_connect(&socket, &job.spec.client, Side::Client, found)?;
     socket
         .connect_timeout(&SockAddr::from(peer), Duration::from(job.timeout))
-        .map_err(PathError::at(format!("cannot connect to {peer}")))?;
+        .map_err(|source| unreached(job, "cannot connect to", peer, source))?;
     after_connect(&socket, &job.spec.client, Side::Client, found)?;
     if !job.plain_peer {
         let failed = |source| PathError::Step { what: format!("{peer} did not take the flow"), source };
@@ -105,6 +106,42 @@ pub(crate) fn connect_tcp(job: &Job, peer: SocketAddr, index: u32, found: &mut S
         }
     }
     Ok(socket.into())
+}
+
+/// The peer's data port, or echo service, cannot be reached, and what that may be.
+pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Error) -> PathError {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, PermissionDenied, TimedOut};
+    let cause = match (job.plain_peer, source.kind()) {
+        (true, ConnectionRefused) => "nothing listens there: start the echo service, or give the port that it has",
+        (true, TimedOut) => "the host is down, or a firewall drops the port",
+        (false, ConnectionRefused | ConnectionReset) => {
+            "a firewall may reject the data port, or a translator of addresses pass on the session's port alone: let the ports of `serve --data-ports A-B` through"
+        }
+        (false, TimedOut) => "a firewall may drop the data port: let the ports of `serve --data-ports A-B` through",
+        (false, PermissionDenied | HostUnreachable | NetworkUnreachable) => {
+            "the session got through, so a firewall may reject the data port: let the ports of `serve --data-ports A-B` through"
+        }
+        _ => return PathError::Step { what: format!("{what} {peer}"), source },
+    };
+    let port = if job.plain_peer { "" } else { "the data port " };
+    PathError::Peer(format!("{what} {port}{peer}: {source}; {cause}"))
+}
+
+/// The path MTU that the kernel knows towards a connected socket's peer, and the largest payload of UDP that goes in one packet of it.
+pub(crate) fn known_mtu(socket: &impl AsFd) -> Option<(u32, u32)> {
+    let ipv6 = socket::get(socket, socket::SO_DOMAIN).ok()? == i32::from(rustix::net::AddressFamily::INET6.as_raw());
+    let (option, header) = match ipv6 {
+        true => (socket::IPV6_MTU, framing::IPV6_HEADER),
+        false => (socket::IP_MTU, framing::IPV4_HEADER),
+    };
+    let mtu = u32::try_from(socket::get(socket, option).ok()?).ok()?;
+    Some((mtu, mtu.saturating_sub((header + framing::UDP_HEADER) as u32)))
+}
+
+/// The warning of a path that takes smaller packets than the link.
+pub(crate) fn path_mtu(socket: &impl AsFd, side: Side, times: u64) -> Warning {
+    let known = known_mtu(socket);
+    Warning::PathMtu { side, mtu: known.map(|(mtu, _)| mtu), fits: known.map(|(_, fits)| fits), times }
 }
 
 /// Takes the session's flows on `listener`, in the order in which the client connects them; what is not the session's is closed.
@@ -170,7 +207,7 @@ pub(crate) fn connect_udp(job: &Job, peer: SocketAddr, index: u32, found: &mut S
 
 fn prove_address(socket: &Socket, job: &Job, peer: SocketAddr) -> Result<(), PathError> {
     let deadline = Instant::now() + Duration::from(job.timeout);
-    let failed = |source| PathError::Step { what: format!("cannot prove this address to {peer}"), source };
+    let failed = |source| unreached(job, "cannot prove this address to", peer, source);
     let mut next = Proof { step: Step::Hello, cookie: job.cookie, nonce: 0 };
     while Instant::now() < deadline {
         rustix::net::send(socket, &next.encode(), rustix::net::SendFlags::NOSIGNAL).map_err(|e| failed(e.into()))?;
@@ -287,7 +324,7 @@ fn first_free<T>(listen: &Listen, mut open: impl FnMut(SocketAddr) -> Result<T, 
     let (first, last) = listen.ports.unwrap_or((0, 0));
     let mut refused = None;
     for port in first..=last {
-        match open(SocketAddr::new(listen.address, port)) {
+        match open(listen.at(port)) {
             Err(error @ PathError::Step { .. }) => refused = Some(error),
             other => return other,
         }

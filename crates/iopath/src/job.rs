@@ -3,7 +3,7 @@
 mod check;
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use hairpin_sys::thread::Sched;
 use hairpin_units::Nanos;
@@ -200,9 +200,77 @@ pub struct Listen {
     pub ports: Option<(u16, u16)>,
     /// Where the client is expected from; other addresses are not answered.
     pub client: IpAddr,
+    /// The index of the interface that both addresses belong to, where they mean nothing without: link-local ones of IPv6. Else 0.
+    #[serde(default)]
+    pub scope: u32,
+}
+
+impl Listen {
+    /// Where a data socket on this port is bound.
+    pub fn at(&self, port: u16) -> SocketAddr {
+        scoped(self.address, port, self.scope)
+    }
+}
+
+/// The address, of that interface if it is one of IPv6.
+pub fn scoped(address: IpAddr, port: u16, scope: u32) -> SocketAddr {
+    match address {
+        IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, scope).into(),
+        IpAddr::V4(_) => SocketAddr::new(address, port),
+    }
+}
+
+/// The interface's index that an address carries; 0: none.
+pub fn scope_of(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V6(address) => address.scope_id(),
+        SocketAddr::V4(_) => 0,
+    }
 }
 
 /// The most flows of a run: as many as a listening socket's queue holds.
 pub const MOST_FLOWS: u32 = 1024;
 /// The most requests in flight over all flows: the table of them stays in a few MiB.
 pub const MOST_IN_FLIGHT: u64 = 65_536;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A job like the defaults of `hairpin ping`.
+    pub(crate) fn job(spec: &str) -> Job {
+        Job {
+            spec: spec.parse().unwrap(),
+            request: 64,
+            reply: 64,
+            flows: 1,
+            threads: 1,
+            outstanding: 1,
+            duration: Some(Nanos::from_secs(1)),
+            count: None,
+            warmup: Nanos::from_millis(100),
+            pace: None,
+            open: None,
+            timeout: Nanos::from_secs(5),
+            cpus: Sides::default(),
+            sched: Schedule::Other,
+            local_port: LocalPort::Any,
+            verify: false,
+            cookie: 1,
+            plain_peer: false,
+            raw: false,
+            traced: false,
+            socket_stamps: false,
+            emulated: None,
+        }
+    }
+
+    #[test]
+    fn an_address_keeps_its_interface_if_it_is_one_of_ipv6() {
+        let local: IpAddr = "fe80::1".parse().unwrap();
+        let listen = Listen { address: local, ports: None, client: local, scope: 3 };
+        assert_eq!((listen.at(7).to_string().as_str(), scope_of(listen.at(7))), ("[fe80::1%3]:7", 3));
+        let v4 = Listen { address: [192, 0, 2, 1].into(), ..listen };
+        assert_eq!((v4.at(7).to_string().as_str(), scope_of(v4.at(7))), ("192.0.2.1:7", 0));
+    }
+}

@@ -24,7 +24,7 @@ use hairpin_sys::wait::{PATIENCE, Policy, Wait, WithWait, with_wait};
 pub(crate) use self::around::AtServer;
 use self::around::Surroundings;
 pub use self::threads::cpu_of;
-use self::threads::{each_chunk, settle_thread};
+use self::threads::{Cores, each_chunk, settle_thread};
 pub(crate) use self::told::tell;
 use self::told::tell_if_untold;
 use crate::delayed::Delayed;
@@ -161,6 +161,8 @@ pub struct ServerRun<'a> {
     pub stamps: Option<&'a Stamps>,
     /// The CPUs that the process was allowed before any thread was pinned.
     pub allowed: &'a [u32],
+    /// How many CPUs there are for it and for whoever orders the run.
+    pub cores: usize,
     /// Whom to tell.
     pub observer: &'a dyn Observer,
     /// What it found.
@@ -199,7 +201,11 @@ pub struct SideFound {
     pub warnings: Vec<Warning>,
 }
 
-impl ClientRun<'_> {
+impl<'a> ClientRun<'a> {
+    fn cores(&self) -> Cores<'a> {
+        Cores { allowed: self.allowed, of_host: self.allowed.len() }
+    }
+
     /// Runs the loop over `flows`, split between the threads, and keeps what it found.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let job = self.job;
@@ -242,7 +248,8 @@ impl ClientRun<'_> {
         tell_if_untold(self.stamps);
         self.side_ready()?;
         let work = work(self.job, 0, 1, self.job.flows, self.stamps);
-        self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, self.allowed, &mut self.found.side.granted)?);
+        let cores = self.cores();
+        self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, cores, &mut self.found.side.granted)?);
         let observer = self.observer;
         let mut between = Surroundings {
             stop: self.stop,
@@ -274,7 +281,7 @@ impl ClientRun<'_> {
         let job = self.job;
         let (stop, neighbour, stamps, rate) = (self.stop, self.neighbour, self.stamps, self.clock.rate());
         let observer = self.observer;
-        let results = each_chunk(job, Side::Client, self.allowed, flows, &mut self.found.side, |thread, flows| {
+        let results = each_chunk(job, Side::Client, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32, stamps);
             let neighbour = neighbour.filter(|_| thread == 0);
             let mut between = Surroundings {
@@ -317,7 +324,9 @@ impl ClientRun<'_> {
             match one.end {
                 End::Done => {}
                 End::Stopped => found.stopped = true,
-                End::Failed(error) => found.error = found.error.take().or_else(|| Some(in_words(&error))),
+                End::Failed(error) => {
+                    found.error = found.error.take().or_else(|| Some(in_words(self.job, one.exchanges, &error)))
+                }
             }
             match &mut found.recorder {
                 None => found.recorder = Some(one.recorder),
@@ -327,7 +336,11 @@ impl ClientRun<'_> {
     }
 }
 
-impl ServerRun<'_> {
+impl<'a> ServerRun<'a> {
+    fn cores(&self) -> Cores<'a> {
+        Cores { allowed: self.allowed, of_host: self.cores }
+    }
+
     /// Answers over `flows`, split between the threads, until told to stop.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let socket = flows.first().map(Carrier::readable);
@@ -341,7 +354,8 @@ impl ServerRun<'_> {
     /// Answers over one endpoint that is made on the spot.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
         tell_if_untold(self.stamps);
-        self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, self.allowed, &mut self.found.side.granted)?);
+        let cores = self.cores();
+        self.found.side.cpus.push(settle_thread(self.job, Side::Server, 0, cores, &mut self.found.side.granted)?);
         let mut at = AtServer {
             stop: self.stop,
             neighbour: self.neighbour,
@@ -358,7 +372,7 @@ impl ServerRun<'_> {
     fn on_threads<C: Clock, F: Carrier + Send>(&mut self, clock: C, flows: &mut [F]) -> Result<(), PathError> {
         let (job, stop, neighbour, stamps) = (self.job, self.stop, self.neighbour, self.stamps);
         let (observer, spins) = (self.observer, job.spec.server.policy == Policy::Spin);
-        let results = each_chunk(job, Side::Server, self.allowed, flows, &mut self.found.side, |thread, flows| {
+        let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let longest = job.reply as usize;
             let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
             over_wait(&clock, flows, &job.spec.server, ServerLoop { clock: &clock, job, at, longest })
@@ -378,13 +392,17 @@ impl ServerRun<'_> {
     }
 }
 
-/// What ended a run, for someone who does not know errno.
-fn in_words(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            format!("nothing takes the requests any more, so the peer's process has ended ({error})")
-        }
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+/// What ended a run, for someone who does not know errno; `sent` requests had left by then.
+fn in_words(job: &Job, sent: u64, error: &io::Error) -> String {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
+    let first = sent <= u64::from(job.flows) * u64::from(job.outstanding);
+    match (error.kind(), job.plain_peer) {
+        (ConnectionRefused, _) if first => format!("nothing listens at the peer's address and port ({error})"),
+        (ConnectionRefused, _) => format!("nothing takes the requests any more, so the peer's process has ended ({error})"),
+        (ConnectionReset | BrokenPipe | UnexpectedEof, true) => format!(
+            "the peer closed the connection; an echo service returns what it gets and keeps the connection: is it one, without TLS? ({error})"
+        ),
+        (ConnectionReset | BrokenPipe | UnexpectedEof, false) => {
             format!("the peer closed the connection: its process has ended ({error})")
         }
         _ => error.to_string(),
@@ -495,6 +513,32 @@ impl<C: Clock, F: Carrier> OverFlows<F> for ServerLoop<'_, C> {
         match self.job.spec.server.options.number(&DELAY) {
             None | Some(0) => echo(&mut endpoint, self.clock, reply, &mut self.at),
             Some(ns) => echo(&mut Delayed::new(endpoint, self.clock, ns.into()), self.clock, reply, &mut self.at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_by_its_cause() {
+        use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
+        let (closed, ended) = ("the peer closed the connection; ", "process has ended");
+        for (kind, plain_peer, sent, part) in [
+            (ConnectionRefused, false, 2, "nothing listens"),
+            (ConnectionRefused, true, 1, "nothing listens"),
+            (ConnectionRefused, false, 3, ended),
+            (ConnectionReset, true, 9, closed),
+            (BrokenPipe, true, 1, closed),
+            (UnexpectedEof, true, 1, closed),
+            (ConnectionReset, false, 1, ended),
+            (UnexpectedEof, false, 9, ended),
+        ] {
+            let job = Job { plain_peer, outstanding: 2, ..crate::job::tests::job("udp") };
+            let text = in_words(&job, sent, &kind.into());
+            assert!(text.contains(part), "{kind:?}, {sent} sent: {text}");
+            assert_eq!(text.contains("process"), part == ended, "{text}");
         }
     }
 }

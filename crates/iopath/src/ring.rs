@@ -36,7 +36,7 @@ use crate::frames::raw::{Accepts, Raw, Sends};
 use crate::frames::stamped::Stamped;
 use crate::frames::{Frames, Framing};
 use crate::inet;
-use crate::job::{Address, Job, LocalPort, Reflector, Rewrite};
+use crate::job::{Address, Job, LocalPort, Reflector, Rewrite, scope_of};
 use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced, tell};
 use crate::option::{self, Options};
 use crate::path::{PathError, Speaks, needs_inet};
@@ -88,20 +88,31 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
     let sockets = connect(job, peer, &mut run.found.side)?;
     let flows = flows_of(&sockets)?;
     hold(&sockets)?;
-    let way = Way::to(&flows, &sockets, Duration::from(job.timeout), &side)?;
-    way.check(job, &side, ipv6)?;
+    let way = Way::to(&flows, &sockets, scope_of(peer), Duration::from(job.timeout), &side)?;
+    way.check(job, &side, Side::Client, ipv6)?;
     let ports = flows.iter().map(|flow| flow.own.port());
     let filter = filter(&side, ports);
     let (device, io) = open::<B>(&way.link, filter, false, Side::Client, job, ipv6, &mut run.found.side)?;
     note_flows(&flows, &mut run.found.side);
-    match (speaks(&side.options), ipv6) {
+    let mtu = way.link.mtu;
+    let outcome = match (speaks(&side.options), ipv6) {
         (Speaks::Raw, _) => {
             let sends = way.sends(job, REQUEST, job.request);
             measure(run, device, io, Raw::new(sends, Accepts::From(way.peer, REPLY)).ok_or_else(too_long)?)
         }
         (_, false) => measure(run, device, io, way.inet::<false>(&flows, &side, false, job.request)?),
         (_, true) => measure(run, device, io, way.inet::<true>(&flows, &side, false, job.request)?),
+    };
+    if let (Some(error), Some((known, fits))) = (&mut run.found.error, sockets.first().and_then(inet::known_mtu))
+        && known < mtu
+        && job.request > fits
+    {
+        // A ring's packets are not cut into fragments; whoever drops them tells the kernel.
+        error.push_str(&format!(
+            "; a router on the way takes packets of at most {known} bytes: use payloads of at most {fits} bytes"
+        ));
     }
+    outcome
 }
 
 /// The server's side over a device of this kind.
@@ -113,15 +124,15 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
     let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
     // The ring is open before the client can know that it is met, so that it need only be started then.
     let client = run.listen.client.to_canonical();
-    let link = link_to(client)?;
+    let link = link_to(client, run.listen.scope)?;
     let filter = filter(&side, [address.port()].into_iter());
     let (device, io) = open::<B>(&link, filter, false, Side::Server, job, client.is_ipv6(), &mut run.found.side)?;
     run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
     let sockets = inet::accept_udp(&proving, socket, &run.listen, &mut run.found.side)?;
     let flows = flows_of(&sockets)?;
     hold(&sockets)?;
-    let way = Way::to(&flows, &sockets, Duration::from(job.timeout), &side)?;
-    way.check(job, &side, client.is_ipv6())?;
+    let way = Way::to(&flows, &sockets, run.listen.scope, Duration::from(job.timeout), &side)?;
+    way.check(job, &side, Side::Server, client.is_ipv6())?;
     if way.link.index != link.index {
         return Err(PathError::Way(format!(
             "the route to the client changed from {} to {} meanwhile: try again",
@@ -148,7 +159,7 @@ fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflecto
             "a group address (broadcast, multicast) is never sent back: give the reflector's own with --dst-mac".into(),
         ));
     }
-    way.check(run.job, side, false)?;
+    way.check(run.job, side, Side::Client, false)?;
     // What comes back as it went is not addressed to this interface.
     let promiscuous = reflector.rewrite == Rewrite::None && way.peer != own;
     let (device, io) =
@@ -170,13 +181,13 @@ struct Way {
 }
 
 impl Way {
-    fn to(flows: &[Flow], sockets: &[OwnedFd], patience: Duration, side: &SideSpec) -> Result<Way, PathError> {
+    fn to(flows: &[Flow], sockets: &[OwnedFd], scope: u32, patience: Duration, side: &SideSpec) -> Result<Way, PathError> {
         let (Some(flow), Some(socket)) = (flows.first(), sockets.first()) else {
             return Err(PathError::Way("there is no flow".into()));
         };
         let netlink = Netlink::open()?;
         let (own_ip, peer_ip) = (flow.own.ip(), flow.peer.ip());
-        let route = netlink.route_to(peer_ip)?;
+        let route = netlink.route_over(peer_ip, scope)?;
         if let Some(gateway) = route.gateway.filter(|_| speaks(&side.options) == Speaks::Raw) {
             return Err(PathError::Way(format!(
                 "l3=off has no IP header that {gateway}, the router to {peer_ip}, could go by: leave it out, or use a peer on the same link"
@@ -206,8 +217,8 @@ impl Way {
     }
 
     /// Refuses what does not fit into a packet, or does not arrive.
-    fn check(&self, job: &Job, side: &SideSpec, ipv6: bool) -> Result<(), PathError> {
-        fits(job, ipv6, self.link.mtu, &self.link)?;
+    fn check(&self, job: &Job, side: &SideSpec, whose: Side, ipv6: bool) -> Result<(), PathError> {
+        fits(job, whose, ipv6, self.link.mtu, &self.link)?;
         let rings =
             [&job.spec.client, &job.spec.server].iter().all(|side| side.path.headers_in_mtu(&side.options, ipv6).is_some());
         let loopback = self.own == Mac::default();
@@ -243,8 +254,8 @@ fn mac_of(link: &LinkFacts) -> Result<Mac, PathError> {
         .ok_or_else(|| PathError::Way(format!("{} has no Ethernet address, so no Ethernet frames: use --path udp", link.name)))
 }
 
-fn link_to(peer: IpAddr) -> Result<LinkFacts, PathError> {
-    Ok(Netlink::open()?.route_to(peer)?.link)
+fn link_to(peer: IpAddr, scope: u32) -> Result<LinkFacts, PathError> {
+    Ok(Netlink::open()?.route_over(peer, scope)?.link)
 }
 
 /// The job for the sockets that prove and hold: nothing is received from them, so they are not to be polled.
@@ -361,7 +372,7 @@ fn open<B: BackEnd>(
         granted.require(feature)?;
     }
     let mtu = granted.longest_frame.saturating_sub(ethernet::LEN).try_into().unwrap_or(u32::MAX);
-    fits(job, ipv6, mtu, link)?;
+    fits(job, whose, ipv6, mtu, link)?;
     let mut note = |option: &str, asked: Option<String>, got: &str, why: &str| {
         let asked = asked.unwrap_or_else(|| got.into());
         found.granted.push(Granted { side: whose, option: option.into(), asked, got: got.into(), why: why.into() });
@@ -393,8 +404,8 @@ fn open<B: BackEnd>(
     Ok((device, io))
 }
 
-fn fits(job: &Job, ipv6: bool, mtu: u32, link: &LinkFacts) -> Result<(), PathError> {
-    job.check_mtu(ipv6, mtu).map_err(|error| PathError::Way(format!("{}: {error}", link.name)))
+fn fits(job: &Job, whose: Side, ipv6: bool, mtu: u32, link: &LinkFacts) -> Result<(), PathError> {
+    job.check_mtu(ipv6, mtu).map_err(|error| PathError::Way(format!("the {whose}'s interface {}: {error}", link.name)))
 }
 
 fn note_flows(flows: &[Flow], found: &mut SideFound) {

@@ -60,6 +60,11 @@ impl SideSpec {
         self
     }
 
+    /// True if the path takes this option.
+    pub fn has(&self, option: &OptionDef) -> bool {
+        self.path.options().iter().any(|def| def.name == option.name)
+    }
+
     /// How long `busy-poll` and `adaptive` poll, in microseconds.
     pub fn usecs(&self) -> u32 {
         self.options.number(&USECS).unwrap_or(DEFAULT_USECS)

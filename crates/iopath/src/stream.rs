@@ -129,5 +129,5 @@ pub(crate) fn push_rest(
 
 /// The peer has closed its end.
 pub(crate) fn closed() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection: its process has ended")
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the end of the stream")
 }

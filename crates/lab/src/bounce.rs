@@ -159,7 +159,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         return Err(BounceError::Cpu { cpu, allowed });
     }
-    let cpus: Vec<u32> = plan.cpu.or(allowed.first().copied()).into_iter().collect();
+    let cpus: Vec<u32> = plan.cpu.or(default_cpu(&allowed)).into_iter().collect();
     let started = rfc3339(SystemTime::now());
     let mut worker = WorkerSide::start(None, None)?;
     let (host, _) = worker.facts(Some(&plan.interface), cpus.first().copied(), cpus.len() as u32, false)?;
@@ -271,9 +271,24 @@ fn second(at: Nanos, duration_ns: u64, frames: Bounced) -> BounceSecond {
     }
 }
 
+/// The second CPU, as a server's side has it: the first is that of a client on the same host.
+fn default_cpu(allowed: &[u32]) -> Option<u32> {
+    allowed.get(1).or(allowed.first()).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_on_the_same_host_has_another_cpu_by_default() {
+        let job = crate::ping::tests::job("packet:spin");
+        for allowed in [&[4, 5, 6][..], &[2, 7]] {
+            let client = hairpin_iopath::measure::cpu_of(&job, Side::Client, 0, allowed);
+            assert!(default_cpu(allowed).is_some_and(|cpu| cpu != client && allowed.contains(&cpu)));
+        }
+        assert_eq!((default_cpu(&[3]), default_cpu(&[])), (Some(3), None));
+    }
 
     #[test]
     fn flushes_parse_and_print() {

@@ -5,6 +5,7 @@
 
 use hairpin_iopath::job::Job;
 use hairpin_iopath::measure::cpu_of;
+use hairpin_iopath::option::RCVBUF;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Block, CpuSide, Hosts, Row, Side};
 use hairpin_record::warning::{Note, Warning};
@@ -97,7 +98,7 @@ impl<'a> Live<'a> {
         let mut warnings = Vec::new();
         let (lost, sent, blocks) = (sum(|line| line.lost), sum(|line| line.sent), sum(|line| line.clock_suspects));
         if lost > 0 {
-            warnings.push(Warning::Loss { lost, sent });
+            warnings.push(Warning::Loss { lost, sent, rcvbuf: self.job.spec.client.has(&RCVBUF) });
         }
         if blocks > 0 {
             warnings.push(Warning::ClockSuspect { blocks });

@@ -35,6 +35,8 @@ pub use traced::Half;
 /// What a verb tells its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Order {
+    /// Use these CPUs and no others.
+    StayOn(Vec<u32>),
     /// Go into namespaces of your own, as the first thing.
     Enter(Namespace),
     /// Make the pair of devices, the other end in that process's namespace.

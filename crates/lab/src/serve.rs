@@ -1,42 +1,52 @@
 //! `hairpin serve`: one measuring session at a time, each with a worker of its own.
 //!
 //! ```text
-//!   listener ── thread per connection, at most 16 ── handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
-//!                                                        └ others: refused with the time left
+//!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
+//!                 └ too many: refused, and told so        └ others: told how long, once they have proved the key
 //! ```
-//! Nothing a client says reaches the worker unchecked; where the worker listens and to whom it answers is decided here.
+//! Nothing a client says reaches the worker unchecked; where the worker listens, to whom it answers and what it may have of this host is decided here.
+
+mod door;
+mod grants;
+mod refusals;
+mod turn;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Job, Listen};
-use hairpin_iopath::path::{LinkKind, Support};
+use hairpin_iopath::job::{Job, Listen, scope_of};
 use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
-use hairpin_units::Nanos;
 
+use self::door::{Door, Next};
+pub use self::grants::Grants;
+use self::grants::admit;
+use self::refusals::Refusals;
+use self::turn::{Busy, Until};
 use crate::explain::ServersHost;
 use crate::message::{Answer, Failure, Half, Order, Request};
-use crate::session::channel::Channel;
+use crate::session::channel::{Channel, RecvError, SendError};
 use crate::session::handshake::{self, Admission};
 use crate::session::key::Key;
 use crate::side::{SideError, WorkerSide, wait};
-use crate::stage::interface_of;
+use crate::stage::interface_at;
 
-/// Connections that may be shaking hands or measuring at once.
-const MOST_CONNECTIONS: usize = 16;
+/// Connections taken from the listener in one go.
+const AT_ONCE: usize = 64;
 /// A client that says nothing for so long is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 /// A row may last longer than planned by so much.
 const GRACE: Duration = Duration::from_secs(60);
 /// How often a session looks at its deadlines.
 const TICK: Duration = Duration::from_millis(500);
-/// Bytes in flight over all flows of a session.
-const MOST_IN_FLIGHT: u64 = 64 << 20;
+/// Requests taken in one go: then the worker and the deadlines have their turn, however many more there are.
+const REQUESTS_AT_ONCE: u32 = 32;
+/// A client that is sent away is given so long to say what it came for, so that it hears why before the connection ends.
+const HEARS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How to serve.
 #[derive(Debug)]
@@ -45,100 +55,212 @@ pub struct Service {
     pub key: Option<Key>,
     /// First and last data port.
     pub ports: Option<(u16, u16)>,
+    /// What a client may have of this host.
+    pub grants: Grants,
 }
 
-/// The session that measures now: until when, at the latest, it will; endless ones say a day.
-type Busy = Arc<Mutex<Option<Instant>>>;
+/// A connection that has not proved itself.
+struct Guest {
+    stream: TcpStream,
+    from: SocketAddr,
+    gives_way: AtomicBool,
+}
 
-/// Serves until a signal comes. `log` takes one line per event.
-pub fn serve(listener: &TcpListener, service: Service, signals: &Signals, log: &(dyn Fn(String) + Sync)) -> io::Result<()> {
+/// What all connections share.
+struct House<'a> {
+    service: &'a Service,
+    door: Mutex<Door<Arc<Guest>>>,
+    refusals: Mutex<Refusals>,
+    busy: Busy,
+    log: &'a (dyn Fn(String) + Sync),
+}
+
+/// Serves until a signal comes, and calls `ends` then. `log` takes one line per event; of a flood of refusals, a few lines and their number.
+pub fn serve(
+    listener: &TcpListener,
+    service: Service,
+    signals: &Signals,
+    log: &(dyn Fn(String) + Sync),
+    ends: &dyn Fn(),
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let busy: Busy = Arc::default();
-    let connections = AtomicUsize::new(0);
-    let service = &service;
+    let house =
+        &House { service: &service, door: Mutex::new(Door::new()), refusals: Mutex::default(), busy: Busy::default(), log };
+    let mut limit = None;
     std::thread::scope(|scope| {
         loop {
-            wait(&[listener.as_fd(), signals.as_fd()], None)?;
+            wait(&[listener.as_fd(), signals.as_fd()], house.look_again(limit))?;
             if signals.next()?.is_some() {
                 log("stopped".into());
+                ends();
                 // Sessions in progress end with this process, and their workers with them.
                 std::process::exit(0);
             }
-            let (stream, from) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(error) => {
-                    // Out of descriptors, or a client that has gone again: wait a little, go on.
-                    log(format!("cannot accept a connection: {error}"));
-                    std::thread::sleep(Duration::from_millis(100));
-                    continue;
+            for _ in 0..AT_ONCE {
+                match listener.accept() {
+                    Ok((stream, from)) => house.arrive(Guest { stream, from, gives_way: AtomicBool::new(false) }),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => {
+                        // Out of descriptors, or a client that has gone again: wait a little, go on.
+                        house.refused(|| format!("cannot accept a connection: {error}"));
+                        std::thread::sleep(Duration::from_millis(100));
+                        break;
+                    }
+                }
+            }
+            limit = loop {
+                let next = house.door().next(Instant::now());
+                match next {
+                    Next::Nobody => break None,
+                    Next::Wait(left) => break Some(left),
+                    Next::Come { id, guest, gives_way } => {
+                        if let Some(gone) = gives_way {
+                            gone.give_way();
+                        }
+                        let from = guest.from;
+                        let spawned = std::thread::Builder::new().name("session".into()).spawn_scoped(scope, move || {
+                            let place = Place { house, id };
+                            connection(&guest, place);
+                        });
+                        if let Err(error) = spawned {
+                            house.door().leave(id);
+                            house.refused(|| format!("{from}: refused: no thread for it: {error}"));
+                        }
+                    }
                 }
             };
-            if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-                connections.fetch_sub(1, Ordering::Relaxed);
-                log(format!("{from}: refused, {MOST_CONNECTIONS} connections are open"));
-                continue;
-            }
-            let (busy, connections) = (Arc::clone(&busy), &connections);
-            let spawned = std::thread::Builder::new().name("session".into()).spawn_scoped(scope, move || {
-                connection(stream, from, service, &busy, log);
-                connections.fetch_sub(1, Ordering::Relaxed);
-            });
-            if let Err(error) = spawned {
-                connections.fetch_sub(1, Ordering::Relaxed);
-                log(format!("{from}: refused, no thread for it: {error}"));
-            }
         }
     })
 }
 
-fn connection(stream: TcpStream, from: SocketAddr, service: &Service, busy: &Busy, log: &(dyn Fn(String) + Sync)) {
-    let local = stream.local_addr();
-    let until = *busy.lock().unwrap_or_else(PoisonError::into_inner);
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    let channel = match handshake::accept(stream, Admission { key: service.key.as_ref(), busy: left }) {
-        Ok(channel) => channel,
-        Err(error) => return log(format!("{from}: refused: {error}")),
-    };
-    let Ok(local) = local else { return };
-    let Some(_turn) = Turn::take(busy) else {
-        let mut channel = channel;
-        let message = "another session began a moment ago: try again".to_owned();
-        let _ = channel.send(&Answer::Failed(Failure { message, missing: false }));
-        return log(format!("{from}: refused, another session began a moment before"));
-    };
-    log(format!("{from}: session begins"));
-    let session = Session::new(channel, from.ip(), local.ip(), service, busy);
-    match session.and_then(|mut session| session.run()) {
-        Ok(rows) => log(format!("{from}: session ends after {rows} rows")),
-        Err(error) => log(format!("{from}: session ends: {error}")),
+impl Guest {
+    /// Ends its handshake; its thread tells it why.
+    fn give_way(&self) {
+        self.gives_way.store(true, Ordering::Relaxed);
+        // One that has gone needs no end.
+        let _ = self.stream.shutdown(Shutdown::Read);
     }
 }
 
-/// The right to measure; given back when dropped.
-struct Turn<'a>(&'a Busy);
+impl House<'_> {
+    fn door(&self) -> MutexGuard<'_, Door<Arc<Guest>>> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-impl Turn<'_> {
-    fn take(busy: &Busy) -> Option<Turn<'_>> {
-        let mut until = busy.lock().unwrap_or_else(PoisonError::into_inner);
-        if until.is_some() {
-            return None;
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrive(&self, guest: Guest) {
+        let from = guest.from;
+        let refused = self.door().arrive(from.ip(), Arc::new(guest));
+        if let Some(guest) = refused {
+            handshake::turn_away(&guest.stream);
+            self.refused(|| format!("{}: refused: too many connections from its address", guest.from));
         }
-        *until = Some(Instant::now() + SILENCE);
-        Some(Turn(busy))
+    }
+
+    /// Logs a refusal, unless there were many lately.
+    fn refused(&self, line: impl FnOnce() -> String) {
+        if self.refusals().note(Instant::now()) {
+            (self.log)(line());
+        }
+    }
+
+    /// When to look at the door and the log again, if nothing happens.
+    fn look_again(&self, limit: Option<Duration>) -> Option<Duration> {
+        let now = Instant::now();
+        let (summary, due) = {
+            let mut refusals = self.refusals();
+            (refusals.summary(now), refusals.due(now))
+        };
+        if let Some(line) = summary {
+            (self.log)(line);
+        }
+        // A place that is left is not told here.
+        let limit = limit.map(|limit| limit.min(Duration::from_millis(10)));
+        [limit, due.map(|due| due.max(Duration::from_millis(1)))].into_iter().flatten().min()
     }
 }
 
-impl Drop for Turn<'_> {
+/// A place inside the door; left when dropped.
+struct Place<'a> {
+    house: &'a House<'a>,
+    id: u64,
+}
+
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.house.door().leave(self.id);
     }
+}
+
+fn connection(guest: &Guest, place: Place<'_>) {
+    let (house, from) = (place.house, guest.from);
+    let addresses = guest.stream.try_clone().and_then(|stream| Ok((guest.stream.local_addr()?, stream)));
+    let (local, stream) = match addresses {
+        Ok(found) => found,
+        Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
+    };
+    let admission = Admission { key: house.service.key.as_ref(), gives_way: Some(&guest.gives_way) };
+    let mut channel = match handshake::accept(stream, admission) {
+        Ok(channel) => channel,
+        Err(error) => return house.refused(|| format!("{from}: {error}")),
+    };
+    let turn = match house.busy.take(&channel, Until::At(Instant::now() + SILENCE)) {
+        Ok(Ok(turn)) => turn,
+        Ok(Err(until)) => {
+            let message = until.in_words(Instant::now());
+            house.refused(|| format!("{from}: refused: {message}"));
+            return send_away(&mut channel, message);
+        }
+        Err(error) => return house.refused(|| format!("{from}: refused: {error}")),
+    };
+    drop(place);
+    (house.log)(format!("{from}: session begins"));
+    let listen = Listen { address: local.ip(), ports: house.service.ports, client: from.ip(), scope: scope_of(local) };
+    let ended = Session::new(channel, listen, house.service, &house.busy).and_then(|mut session| session.run());
+    match ended {
+        Ok(rows) => (house.log)(format!("{from}: session ends after {rows} rows")),
+        Err(error) => (house.log)(format!("{from}: session ends: {error}")),
+    }
+    drop(turn);
+}
+
+/// Tells a client why not. What it asks first is taken in, since a connection closed before that is reset, and the reason lost.
+fn send_away(channel: &mut Channel, message: String) {
+    let _ = channel.send(&Answer::Failed(Failure { message, missing: false }));
+    let _ = channel.recv::<Request>(HEARS_WITHIN);
+}
+
+/// Why a session ended before its client closed it.
+#[derive(Debug, thiserror::Error)]
+enum SessionError {
+    /// The server's own worker.
+    #[error(transparent)]
+    Worker(#[from] SideError),
+    /// What came from the client.
+    #[error("the client: {0}")]
+    Client(RecvError),
+    /// What was to go to the client.
+    #[error("the client takes no answers: {0}")]
+    ToClient(#[from] SendError),
+    /// The client is gone, and said nothing.
+    #[error("the client has said nothing for {SILENCE:?}")]
+    Silent,
+    /// It takes more than it announced.
+    #[error("the row lasts longer than was planned")]
+    Overdue,
+    /// The kernel.
+    #[error("cannot wait for the client: {0}")]
+    Wait(io::Error),
 }
 
 struct Session<'a> {
     channel: Channel,
     worker: WorkerSide,
     listen: Listen,
+    grants: &'a Grants,
     busy: &'a Busy,
     heard: Instant,
     /// The row in progress: when it must be over, and whether the client has asked for its end.
@@ -154,55 +276,60 @@ struct RowState {
 }
 
 impl<'a> Session<'a> {
-    fn new(channel: Channel, client: IpAddr, local: IpAddr, service: &Service, busy: &'a Busy) -> Result<Session<'a>, SideError> {
-        let listen = Listen { address: local, ports: service.ports, client };
-        let host = ServersHost::new(Stamps::create()?);
-        let worker = WorkerSide::start(None, Some(host.stamps()))?;
-        Ok(Session { channel, worker, listen, busy, heard: Instant::now(), row: None, rows: 0, host })
+    fn new(channel: Channel, listen: Listen, service: &'a Service, busy: &'a Busy) -> Result<Session<'a>, SessionError> {
+        let host = ServersHost::new(Stamps::create().map_err(SideError::from)?);
+        let mut worker = WorkerSide::start(None, Some(host.stamps()))?;
+        worker.order(&Order::StayOn(service.grants.cpus.clone()))?;
+        Ok(Session { channel, worker, listen, grants: &service.grants, busy, heard: Instant::now(), row: None, rows: 0, host })
     }
 
-    fn run(&mut self) -> Result<u32, SideError> {
+    fn run(&mut self) -> Result<u32, SessionError> {
         loop {
-            while let Some(request) = self.next_request()? {
-                match request {
-                    Some(request) => self.take(request)?,
-                    None => return Ok(self.rows),
+            for _ in 0..REQUESTS_AT_ONCE {
+                match self.next_request()? {
+                    None => break,
+                    Some(Some(request)) => self.take(request)?,
+                    Some(None) => return Ok(self.rows),
                 }
             }
             while let Some(answer) = self.worker.try_answer()? {
                 self.relay(answer)?;
             }
             let now = Instant::now();
-            let overdue = self.row.as_ref().is_some_and(|row| now >= row.deadline);
             if now.duration_since(self.heard) >= SILENCE {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client has said nothing for 10 s").into());
+                return Err(SessionError::Silent);
             }
-            if overdue {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the row lasts longer than was planned").into());
+            if self.row.as_ref().is_some_and(|row| now >= row.deadline) {
+                return Err(SessionError::Overdue);
             }
             let done = self.row.as_ref().is_some_and(|row| row.done);
             if done {
                 self.worker.nudge();
             }
-            let limit = if done { Duration::from_millis(20) } else { TICK };
-            wait(&[self.channel.as_fd(), self.worker.as_fd()], Some(limit))?;
+            let limit = match done {
+                // More is there than was taken.
+                _ if self.channel.buffered() => Duration::ZERO,
+                true => Duration::from_millis(20),
+                false => TICK,
+            };
+            wait(&[self.channel.as_fd(), self.worker.as_fd()], Some(limit)).map_err(SessionError::Wait)?;
         }
     }
 
     /// A request, `Some(None)` at the end of the session, `None` if there is nothing yet.
-    fn next_request(&mut self) -> Result<Option<Option<Request>>, SideError> {
+    fn next_request(&mut self) -> Result<Option<Option<Request>>, SessionError> {
         match self.channel.try_recv::<Request>() {
             Ok(None) => Ok(None),
             Ok(Some(request)) => {
                 self.heard = Instant::now();
                 Ok(Some(Some(request)))
             }
-            Err(crate::session::channel::RecvError::Closed) => Ok(Some(None)),
-            Err(error) => Err(error.into()),
+            Err(RecvError::Closed) => Ok(Some(None)),
+            Err(error) => Err(SessionError::Client(error)),
         }
     }
 
-    fn take(&mut self, request: Request) -> Result<(), SideError> {
+    fn take(&mut self, request: Request) -> Result<(), SessionError> {
         match request {
             Request::Beat | Request::Go => Ok(()),
             Request::Hooks(on) => {
@@ -213,26 +340,17 @@ impl<'a> Session<'a> {
                 let halves = self.host.halves().into_iter().map(Half::from).collect();
                 Ok(self.channel.send(&Answer::Halves(halves))?)
             }
+            // The worker is measuring, and would not answer.
+            Request::Facts { .. } if self.row.is_some() => self.fails("facts are read between rows, not in one".into()),
             Request::Facts { threads } => {
                 let threads = threads.clamp(1, 1024);
-                let interface = interface_of(self.listen.address);
+                let interface = interface_at(self.listen.address, self.listen.scope);
                 let answer = self.worker.order(&Order::Facts { interface, cpu: None, threads, server: true })?;
                 Ok(self.channel.send(&answer)?)
             }
-            Request::Plan(job) => match admit(&job, self.listen.address.is_ipv6(), self.row.is_some()) {
-                Ok(()) => {
-                    let planned = Duration::from(job.warmup) + job.duration.map_or(Duration::from_secs(86_400), Duration::from);
-                    let endless = job.duration.is_none();
-                    let until = Instant::now() + planned;
-                    *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
-                    // An endless row ends with the client's silence.
-                    let grace = if endless { Duration::from_secs(366 * 86_400) } else { GRACE + Duration::from(job.timeout) };
-                    self.row = Some(RowState { deadline: until + grace, done: false });
-                    self.host.rests();
-                    self.worker.clear_stop();
-                    self.worker.send(&Order::Plan { job, listen: self.listen })
-                }
-                Err(message) => Ok(self.channel.send(&Answer::Failed(Failure { message, missing: false }))?),
+            Request::Plan(job) => match admit(&job, self.grants, self.listen.address.is_ipv6(), self.row.is_some()) {
+                Ok(()) => self.begin(job),
+                Err(failure) => Ok(self.channel.send(&Answer::Failed(failure))?),
             },
             Request::Done => {
                 if let Some(row) = &mut self.row {
@@ -244,69 +362,32 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn relay(&mut self, answer: Answer) -> Result<(), SideError> {
+    fn begin(&mut self, job: Box<Job>) -> Result<(), SessionError> {
+        let now = Instant::now();
+        self.busy.set(Until::end_of(&job, now));
+        // One without an end of its own ends with the client's silence.
+        let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
+        let deadline = now + Duration::from(job.warmup) + lasts + GRACE + Duration::from(job.timeout);
+        self.row = Some(RowState { deadline, done: false });
+        self.host.rests();
+        self.worker.clear_stop();
+        Ok(self.worker.send(&Order::Plan { job, listen: self.listen })?)
+    }
+
+    fn fails(&mut self, message: String) -> Result<(), SessionError> {
+        Ok(self.channel.send(&Answer::Failed(Failure { message, missing: false }))?)
+    }
+
+    fn relay(&mut self, answer: Answer) -> Result<(), SessionError> {
         match &answer {
-            Answer::Server(_) => {
+            Answer::Server(_) | Answer::Failed(_) => {
                 self.row = None;
-                self.rows += 1;
+                self.rows += u32::from(matches!(answer, Answer::Server(_)));
                 self.host.rests();
-            }
-            Answer::Failed(_) => {
-                self.row = None;
-                self.host.rests();
+                self.busy.set(Until::At(Instant::now() + SILENCE));
             }
             _ => {}
         }
         Ok(self.channel.send(&answer)?)
-    }
-}
-
-/// Refuses what a client has no business to ask.
-fn admit(job: &Job, ipv6: bool, in_progress: bool) -> Result<(), String> {
-    if in_progress {
-        return Err("a row of this session is still in progress".into());
-    }
-    job.check(ipv6).map_err(|error| error.to_string())?;
-    if let Support::No(why) = job.spec.server.path.probe(LinkKind::Host) {
-        return Err(why);
-    }
-    let in_flight = u64::from(job.flows) * u64::from(job.outstanding) * u64::from(job.request.max(job.reply));
-    if job.plain_peer || in_flight > MOST_IN_FLIGHT {
-        return Err(format!("this server takes at most {} MiB in flight", MOST_IN_FLIGHT >> 20));
-    }
-    let longest = Nanos::from_secs(7 * 86_400);
-    if job.duration.is_some_and(|duration| duration > longest) || job.warmup > longest || job.timeout > Nanos::from_secs(3600) {
-        return Err("this server takes rows of at most a week, with a --timeout of at most an hour; or --forever".into());
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_client_may_ask() {
-        let job = crate::ping::tests::job("udp:spin");
-        assert_eq!(admit(&job, false, false), Ok(()));
-        assert!(admit(&job, false, true).unwrap_err().contains("in progress"));
-        for refused in [
-            Job { plain_peer: true, ..job.clone() },
-            Job { duration: Some(Nanos::from_secs(8 * 86_400)), ..job.clone() },
-            Job { timeout: Nanos::from_secs(3601), ..job.clone() },
-            Job { spec: "pipe".parse().unwrap(), ..job.clone() },
-            Job { spec: "tcp:poll".parse().unwrap(), request: 65_536, flows: 1024, outstanding: 64, ..job.clone() },
-        ] {
-            assert!(admit(&refused, false, false).is_err(), "{refused:?}");
-        }
-    }
-
-    #[test]
-    fn one_session_at_a_time() {
-        let busy = Busy::default();
-        let turn = Turn::take(&busy);
-        assert!(turn.is_some() && Turn::take(&busy).is_none());
-        drop(turn);
-        assert!(Turn::take(&busy).is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! The server's side as the verb sees it: its own worker, a remote `hairpin serve`, or an echo service or reflector that says nothing.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use crate::side::{SideError, WorkerSide};
 
 /// How long a server may take to listen, or to report after it was told to stop.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// … and how long after a row that failed, which is noticed late enough.
+const FAILED_WITHIN: Duration = Duration::from_secs(1);
 /// A stopped worker is nudged so often until it reports.
 pub(crate) const NUDGE_EVERY: Duration = Duration::from_millis(20);
 
@@ -33,8 +35,8 @@ pub(crate) enum Server {
     Remote {
         /// The session.
         channel: Box<Channel>,
-        /// Its address as seen from here.
-        address: IpAddr,
+        /// The session's address as seen from here.
+        at: SocketAddr,
     },
     /// A plain echo service or a reflector, which says nothing.
     Silent(Address),
@@ -60,8 +62,8 @@ impl Server {
                 return Ok(Some(side.facts(Some(interface), job.cpus.server, job.threads, true)?.0));
             }
             Server::Remote { channel, .. } => {
-                channel.send(&Request::Facts { threads: job.threads }).map_err(SideError::from)?;
-                channel.recv(ANSWER_WITHIN).map_err(SideError::from)?
+                channel.send(&Request::Facts { threads: job.threads }).map_err(SideError::ToServer)?;
+                channel.recv(ANSWER_WITHIN).map_err(SideError::Server)?
             }
         };
         match answer {
@@ -81,14 +83,16 @@ impl Server {
                 side.answer(ANSWER_WITHIN)?
             }
             Server::Remote { channel, .. } => {
-                channel.send(&Request::Plan(Box::new(job.clone()))).map_err(SideError::from)?;
-                channel.recv(ANSWER_WITHIN).map_err(SideError::from)?
+                channel.send(&Request::Plan(Box::new(job.clone()))).map_err(SideError::ToServer)?;
+                channel.recv(ANSWER_WITHIN).map_err(SideError::Server)?
             }
         };
         match (answer, self) {
-            // A server behind a translator of addresses knows its port, but not the address under which it is seen.
-            (Answer::Ready(Some(Address::Inet(at))), Server::Remote { address, .. }) => {
-                Ok(Address::Inet(SocketAddr::new(*address, at.port())))
+            // A server behind a translator of addresses knows its port, but not the address under which it is seen; nor this host's interfaces.
+            (Answer::Ready(Some(Address::Inet(announced))), Server::Remote { at, .. }) => {
+                let mut at = *at;
+                at.set_port(announced.port());
+                Ok(Address::Inet(at))
             }
             (Answer::Ready(Some(address)), _) => Ok(address),
             (Answer::Failed(failure), _) => Err(SideError::Failed(failure).into()),
@@ -107,9 +111,9 @@ impl Server {
     pub(crate) fn hooks(&mut self, on: bool) -> Result<(), SideError> {
         match self {
             Server::Remote { channel, .. } => {
-                channel.send(&Request::Hooks(on))?;
+                channel.send(&Request::Hooks(on)).map_err(SideError::ToServer)?;
                 // They are on before the next request is sent.
-                match channel.recv(ANSWER_WITHIN)? {
+                match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
                     Answer::Done => Ok(()),
                     other => Err(SideError::OutOfTurn(format!("{other:?}"))),
                 }
@@ -121,8 +125,8 @@ impl Server {
     /// What a remote server's host saw of the block that is over; of a worker's the verb sees everything itself.
     pub(crate) fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Vec::new()) };
-        channel.send(&Request::Halves)?;
-        match channel.recv(ANSWER_WITHIN)? {
+        channel.send(&Request::Halves).map_err(SideError::ToServer)?;
+        match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
             Answer::Halves(halves) => Ok(halves.into_iter().map(halves::Half::from).collect()),
             Answer::Failed(failure) => Err(SideError::Failed(failure)),
             other => Err(SideError::OutOfTurn(format!("{other:?}"))),
@@ -149,7 +153,7 @@ impl Server {
     pub(crate) fn look(&mut self) -> Heard {
         let said = match self {
             Server::Worker { side, .. } => side.try_answer(),
-            Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::from),
+            Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::Server),
             Server::Silent(_) => Ok(None),
         };
         match said {
@@ -161,8 +165,10 @@ impl Server {
         }
     }
 
-    /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo` and `--reflector`.
-    pub(crate) fn finish(&mut self) -> Option<Result<ServerReport, String>> {
+    /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo` and `--reflector`. After a row that `failed`, the way
+    /// to a remote server may be gone too, and is not waited for once more.
+    pub(crate) fn finish(&mut self, failed: bool) -> Option<Result<ServerReport, String>> {
+        let within = if failed { FAILED_WITHIN } else { ANSWER_WITHIN };
         let told = match self {
             Server::Silent(_) => return None,
             Server::Worker { side, .. } => {
@@ -171,11 +177,11 @@ impl Server {
             }
             Server::Remote { channel, .. } => channel.send(&Request::Done).map_err(|error| error.to_string()),
         };
-        Some(told.and_then(|()| self.report()))
+        Some(told.and_then(|()| self.report(within)))
     }
 
-    fn report(&mut self) -> Result<ServerReport, String> {
-        let deadline = Instant::now() + ANSWER_WITHIN;
+    fn report(&mut self, within: Duration) -> Result<ServerReport, String> {
+        let deadline = Instant::now() + within;
         while Instant::now() < deadline {
             match self.look() {
                 Heard::Ended(report) => return Ok(*report),
@@ -188,14 +194,14 @@ impl Server {
                 }
             }
         }
-        Err(format!("it did not report within {ANSWER_WITHIN:?}"))
+        Err(format!("it did not report within {within:?}"))
     }
 
     /// True if requests go out over IPv6.
     pub(crate) fn is_ipv6(&self) -> bool {
         match self {
             Server::Worker { listen, .. } => listen.address.is_ipv6(),
-            Server::Remote { address, .. } => address.is_ipv6(),
+            Server::Remote { at, .. } => at.is_ipv6(),
             Server::Silent(Address::Inet(address)) => address.is_ipv6(),
             Server::Silent(_) => false,
         }

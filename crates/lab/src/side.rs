@@ -44,8 +44,14 @@ pub enum SideError {
     /// It did not answer.
     #[error("the worker process does not answer: {0}")]
     Receive(#[from] RecvError),
+    /// The server of a session took no request.
+    #[error("the server takes no requests: {0}")]
+    ToServer(SendError),
+    /// The server of a session gave no answer.
+    #[error("the server does not answer: {0}")]
+    Server(RecvError),
     /// It answered something else.
-    #[error("the worker process answered {0} out of turn")]
+    #[error("the other process answered {0} out of turn")]
     OutOfTurn(String),
 }
 

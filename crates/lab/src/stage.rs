@@ -12,9 +12,10 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite, Sides};
+use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite, Sides, scope_of};
 use hairpin_iopath::schedule::OpenLoop;
 use hairpin_record::run::{ClockFacts, Hosts, Link};
+use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
 
@@ -58,7 +59,7 @@ impl Stage {
                 let mut server = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.server))?;
                 link.set_up(&mut client, &mut server)?;
                 let (client_at, server_at) = link.addresses(plan.ipv6);
-                let listen = Listen { address: server_at, ports: None, client: client_at };
+                let listen = Listen { address: server_at, ports: None, client: client_at, scope: 0 };
                 Stage {
                     client,
                     server: Server::Worker { side: Box::new(server), listen },
@@ -68,18 +69,18 @@ impl Stage {
             Target::Host { host, port, key } => {
                 let channel = handshake::connect(host, *port, key.as_ref())?;
                 let (local, peer) = addresses(&channel).map_err(PingError::Address)?;
-                let server = Server::Remote { channel: Box::new(channel), address: peer };
+                let server = Server::Remote { channel: Box::new(channel), at: peer };
                 Stage {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
                     server,
-                    interface: interface_of(local),
+                    interface: interface_at(local.ip(), scope_of(local)),
                 }
             }
             Target::Echo { host, port } => {
                 let resolve = |source| PingError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
-                let interface = local_address_towards(address).and_then(interface_of);
+                let interface = local_address_towards(address).and_then(|local| interface_at(local, scope_of(address)));
                 Stage {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
                     server: Server::Silent(Address::Inet(address)),
@@ -151,7 +152,7 @@ impl Stage {
         };
         let server = match watch.server_said.take() {
             Some(said) => Some(said),
-            None => self.server.finish(),
+            None => self.server.finish(client.error.is_some()),
         };
         let mut client = client;
         if let (Some(error), Some(Err(why))) = (&mut client.error, &server) {
@@ -353,11 +354,11 @@ fn died(who: &str, error: &SideError, watch: &Watch) -> PingError {
     PingError::Row { path: watch.path.clone(), why: format!("{who} has ended: {error}") }
 }
 
-fn addresses(channel: &impl AsFd) -> io::Result<(IpAddr, IpAddr)> {
+fn addresses(channel: &impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
     let local = SocketAddr::try_from(rustix::net::getsockname(channel)?).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
     let peer = rustix::net::getpeername(channel)?.ok_or(io::ErrorKind::NotConnected)?;
     let peer = SocketAddr::try_from(peer).map_err(|_| io::ErrorKind::AddrNotAvailable)?;
-    Ok((local.ip(), peer.ip()))
+    Ok((local, peer))
 }
 
 /// The address that this host would send from; connecting a datagram socket sends nothing.
@@ -366,6 +367,15 @@ pub(crate) fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind(any).ok()?;
     socket.connect(peer).ok()?;
     socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// The interface that has this address, which a link-local one names itself by its index.
+pub(crate) fn interface_at(address: IpAddr, scope: u32) -> Option<String> {
+    if scope == 0 {
+        return interface_of(address);
+    }
+    let links = Netlink::open().and_then(|netlink| netlink.links()).ok()?;
+    links.into_iter().find(|link| link.index == scope).map(|link| link.name)
 }
 
 /// The interface that has this address.

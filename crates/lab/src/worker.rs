@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_iopath::job::{Address, FrameTimes, Job, Listen};
 use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, ServerFound, ServerRun};
+use hairpin_iopath::option::RCVBUF;
 use hairpin_iopath::path::PathError;
 use hairpin_iopath::replay;
 use hairpin_iopath::schedule::{Arrivals, OpenLoop};
@@ -75,6 +76,8 @@ struct Worker {
     neighbour: Option<Shared>,
     stamps: Option<Stamps>,
     allowed: Vec<u32>,
+    /// CPUs that there are for this process and its parent.
+    cores: usize,
     clock: AnyClock,
     no_tsc: Option<Warning>,
     sysfs: Option<String>,
@@ -89,13 +92,15 @@ impl Worker {
         // Started as /proc/self/exe it would be called exe, in the lists of this host and in timelines.
         let _ = std::fs::write("/proc/self/comm", "hairpin");
         let (clock, no_tsc) = choose_clock();
+        let allowed = thread::allowed_cpus()?;
         Ok(Worker {
             parent,
             channel: Channel::plain(process::adopt_fd(CONTROL_FD)?),
             stop: Shared::open(process::adopt_fd(STOP_FD)?)?,
             neighbour: if neighbour { Some(Shared::open(process::adopt_fd(NEIGHBOUR_FD)?)?) } else { None },
             stamps: if stamps { Some(Stamps::open(process::adopt_fd(STAMPS_FD)?)?) } else { None },
-            allowed: thread::allowed_cpus()?,
+            cores: allowed.len(),
+            allowed,
             clock,
             no_tsc,
             sysfs: None,
@@ -118,6 +123,7 @@ impl Worker {
 
     fn obey(&mut self, order: Order) -> Result<Answer, Failure> {
         match order {
+            Order::StayOn(cpus) => self.stay_on(&cpus),
             Order::Enter(namespace) => self.enter(namespace),
             Order::MakePair { mtu, queues, tx_queues, peer_pid } => {
                 let config =
@@ -146,6 +152,11 @@ impl Worker {
                 None => Ok(Answer::Done),
             },
         }
+    }
+
+    fn stay_on(&mut self, cpus: &[u32]) -> Result<Answer, Failure> {
+        thread::stay_on(cpus).and_then(|()| thread::allowed_cpus()).map(|allowed| self.allowed = allowed).map_err(failed)?;
+        Ok(Answer::Done)
     }
 
     fn enter(&mut self, namespace: Namespace) -> Result<Answer, Failure> {
@@ -237,6 +248,7 @@ impl Worker {
             neighbour: self.neighbour.as_ref(),
             stamps: self.stamps.as_ref().filter(|_| job.traced),
             allowed: &self.allowed,
+            cores: self.cores,
             observer: &teller,
             found: ServerFound::default(),
         };
@@ -325,7 +337,8 @@ impl Worker {
         let in_silence: u64 = row.silences.iter().map(|silence| silence.sent).sum();
         let lost = found.counts.lost.saturating_sub(in_silence);
         if lost > 0 {
-            warnings.push(Warning::Loss { lost, sent: found.counts.sent });
+            let rcvbuf = job.spec.client.has(&RCVBUF);
+            warnings.push(Warning::Loss { lost, sent: found.counts.sent, rcvbuf });
         }
         let mut open = None;
         if let Some(recorder) = found.recorder {

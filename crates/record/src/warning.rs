@@ -94,6 +94,19 @@ pub enum Warning {
         lost: u64,
         /// Of how many sent.
         sent: u64,
+        /// The path has the option `rcvbuf`.
+        rcvbuf: bool,
+    },
+    /// The way to the peer takes smaller packets than the link, and said so.
+    PathMtu {
+        /// Whose packets were too long.
+        side: Side,
+        /// The path MTU that the kernel knows now, if it says.
+        mtu: Option<u32>,
+        /// The largest payload that goes in one packet of it.
+        fits: Option<u32>,
+        /// How often the kernel said so.
+        times: u64,
     },
     /// A governor that lowers the clock of an idle core.
     SleepingGovernor {
@@ -169,6 +182,7 @@ impl Warning {
             Warning::CoreStates { .. } => "core-states",
             Warning::NoAnswer { .. } => "no-answer",
             Warning::Loss { .. } => "loss",
+            Warning::PathMtu { .. } => "path-mtu",
             Warning::SleepingGovernor { .. } => "sleeping-governor",
             Warning::BusyPollNotInForce { .. } => "busy-poll-not-in-force",
             Warning::Stopped { .. } => "stopped",
@@ -228,9 +242,19 @@ impl Warning {
                     Nanos(*at_ns)
                 )
             }
-            Warning::Loss { lost, sent } => format!(
-                "{lost} of {sent} requests were never answered in time; a full socket buffer or a lossy link: try rcvbuf=4M, a lower --pace or fewer --outstanding"
-            ),
+            Warning::Loss { lost, sent, rcvbuf } => {
+                let buffer = if *rcvbuf { "rcvbuf=4M, " } else { "" };
+                format!(
+                    "{lost} of {sent} requests were never answered in time; a full socket buffer or a lossy link: try {buffer}a lower --pace or fewer --outstanding"
+                )
+            }
+            Warning::PathMtu { side, mtu, fits, times } => {
+                let what = mtu.map_or("of an MTU that it does not tell".into(), |mtu| format!("of at most {mtu} bytes"));
+                let use_ = fits.map_or("use smaller payloads".into(), |fits| format!("use payloads of at most {fits} bytes"));
+                format!(
+                    "the way from the {side} takes packets {what} and refused larger ones {times} times, each a lost datagram; since then the kernel cuts them into fragments: {use_}"
+                )
+            }
             Warning::SleepingGovernor { side, governor } => format!(
                 "the {side}'s CPU frequency governor is {governor}, which lowers the clock of an idle core; set performance (cpupower frequency-set -g performance) and run again"
             ),

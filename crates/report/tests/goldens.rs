@@ -117,7 +117,7 @@ fn table_of_many_sizes() {
         row
     };
     let mut rows: Vec<Row> = [64, 128, 256, 512, 1024].map(sized).into();
-    rows[0].warnings.push(Warning::Loss { lost: 3, sent: 467 }.note());
+    rows[0].warnings.push(Warning::Loss { lost: 3, sent: 467, rcvbuf: true }.note());
     (rows[0].lost, rows[0].late, rows[0].duplicates) = (3, 1, 2);
     rows[1].warnings.push(Warning::SharedCore { cpu: 1 }.note());
     rows[3].warnings.push(Warning::SharedCore { cpu: 1 }.note());

@@ -102,7 +102,7 @@ fn a_sleeping_client_beside_bulk_traffic_with_losses() {
     }
     rates[1].lost = 12;
     rates[1].late = 3;
-    rates[1].warnings = vec![Warning::Loss { lost: 12, sent: 4_000 }.note()];
+    rates[1].warnings = vec![Warning::Loss { lost: 12, sent: 4_000, rcvbuf: true }.note()];
     let mut one = curve("udp:block/udp:block", rates, knee(Some(2_000.0), None, ""));
     one.granted = vec![Granted {
         side: Side::Client,

@@ -87,7 +87,7 @@ fn live(seconds: u64) -> State {
     for second in 0..seconds {
         let mut line = source.second(second);
         if second > 10 {
-            line.warnings.push(Warning::Loss { lost: line.lost, sent: line.sent }.note());
+            line.warnings.push(Warning::Loss { lost: line.lost, sent: line.sent, rcvbuf: true }.note());
         }
         if second > 20 {
             line.warnings.push(Warning::CoreStates { near: Nanos(122), far: Nanos(510) }.note());

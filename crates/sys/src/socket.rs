@@ -59,6 +59,11 @@ pub const IPV6_TCLASS: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
 /// IP_BIND_ADDRESS_NO_PORT: the port is chosen by connect, so that ports are shared between destinations.
 pub const IP_BIND_ADDRESS_NO_PORT: IntOption = option(libc::IPPROTO_IP, 24);
 
+/// IP_MTU: the path MTU that the kernel knows towards the peer of a connected socket; read only.
+pub const IP_MTU: IntOption = option(libc::IPPROTO_IP, libc::IP_MTU);
+/// IPV6_MTU: the same over IPv6.
+pub const IPV6_MTU: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_MTU);
+
 /// The socket's cookie (`SO_COOKIE`): a number that no other socket of this boot has.
 ///
 /// # Errors
@@ -170,6 +175,14 @@ mod tests {
         assert_eq!(get(&socket, SO_PRIORITY).unwrap(), 3);
         assert_eq!(get(&socket, SO_INCOMING_NAPI_ID).unwrap(), 0, "loopback has no NAPI id");
         assert!(set(&socket, TCP_NODELAY, 1).is_err());
+    }
+
+    #[test]
+    fn a_connected_socket_knows_the_mtu_of_its_path() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(get(&socket, IP_MTU).is_err(), "not connected yet");
+        socket.connect("127.0.0.1:9").unwrap();
+        assert!(get(&socket, IP_MTU).unwrap() >= 68);
     }
 
     #[test]

@@ -94,6 +94,16 @@ pub fn keep_off(cpus: &[u32]) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Keeps the calling thread, and what it starts from now on, on these CPUs.
+///
+/// # Errors
+/// Those of sched_setaffinity(2): `EINVAL` if none of them is there and allowed.
+pub fn stay_on(cpus: &[u32]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 /// `0-3,8` for 0, 1, 2, 3 and 8, as the kernel writes CPU lists.
 fn ranges(cpus: &[u32]) -> String {
     let parts: Vec<String> = cpus

@@ -34,7 +34,7 @@ pub struct Bounce {
         help = "How to receive and send: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; xdp:spin where it opens, else packet:spin, if not given"
     )]
     io: Option<IoSpec>,
-    /// The CPU; the first that is allowed if not given
+    /// The CPU; the second that is allowed if not given
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
     /// The queue

@@ -1,15 +1,23 @@
 //! Hairpin's own framing below IP, for `l3=off` and for reflectors: see [`hairpin_wire::raw`].
 //!
 //! ```text
-//!   |Ethernet 14, type 88B5|magic, version, hops, flow, length, cookie: 16|payload …          all is known before the loop
+//!   |Ethernet 14, type 88B5|magic, version, hops, flow, length, cookie: 16|payload …|padding, count 4     all but the count is known before the loop
 //! ```
+//! The count is there where the payload is too short to hold one: a bouncer takes identical frames for a circle and drops them.
+
+use std::cell::Cell;
 
 use hairpin_wire::ethernet::{self, Mac};
+use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 use hairpin_wire::raw;
 
 use super::{Framing, Message};
 
 const HEADERS: usize = ethernet::LEN + raw::LEN;
+/// Payloads from here on hold a number of four bytes themselves.
+const NUMBERED: usize = 4;
+/// Where a short payload's frame has its count: the last bytes of the padding.
+const COUNT: std::ops::Range<usize> = MIN_FRAME_WITHOUT_FCS as usize - 4..MIN_FRAME_WITHOUT_FCS as usize;
 
 /// The framing.
 pub(crate) struct Raw {
@@ -19,6 +27,8 @@ pub(crate) struct Raw {
     headers: Vec<[u8; HEADERS]>,
     /// Bytes of each payload, both ways: nothing is answered with more than came.
     len: usize,
+    /// Frames written, where that tells them apart.
+    count: Cell<u32>,
 }
 
 /// Which frames with the session's cookie are taken.
@@ -61,7 +71,7 @@ impl Raw {
             Some(headers)
         };
         let headers = (0..sends.flows).map(header).collect::<Option<_>>()?;
-        Some(Raw { accepts, cookie: sends.cookie, hops: sends.hops, headers, len: sends.len })
+        Some(Raw { accepts, cookie: sends.cookie, hops: sends.hops, headers, len: sends.len, count: Cell::new(0) })
     }
 }
 
@@ -91,5 +101,9 @@ impl Framing for Raw {
     #[inline(always)]
     fn write(&self, frame: &mut [u8], flow: u32, _len: usize, _intact: bool) {
         frame[..HEADERS].copy_from_slice(&self.headers[flow as usize]);
+        if self.len < NUMBERED {
+            self.count.set(self.count.get().wrapping_add(1));
+            frame[COUNT].copy_from_slice(&self.count.get().to_le_bytes());
+        }
     }
 }

@@ -210,12 +210,15 @@ fn what_is_sent_is_what_a_kernel_socket_takes() {
 
 #[test]
 fn short_frames_are_padded_with_zeroes() {
-    let (mut frames, mut far) = by_hand(raw(1, 1).0);
-    for byte in [0xff, 7] {
-        assert!(frames.send(0, 1, |bytes| bytes.fill(byte), &mut NoMarks).unwrap());
-        let frame = get(&mut far).unwrap();
-        assert_eq!((frame.len(), frame[30]), (60, byte));
-        assert!(frame[31..].iter().all(|byte| *byte == 0), "{frame:?}");
+    // The shortest payloads have a count at the end of the padding.
+    for (len, padding) in [(1, 31..56), (3, 33..56), (4, 34..60)] {
+        let (mut frames, mut far) = by_hand(raw(1, len).0);
+        for byte in [0xff, 7] {
+            assert!(frames.send(0, len, |bytes| bytes.fill(byte), &mut NoMarks).unwrap());
+            let frame = get(&mut far).unwrap();
+            assert_eq!((frame.len(), frame[30]), (60, byte));
+            assert!(frame[padding.clone()].iter().all(|byte| *byte == 0), "{frame:?}");
+        }
     }
 }
 
@@ -303,6 +306,23 @@ fn a_reflectors_frames_are_known_by_their_cookie() {
         let framing = Raw::new(sends, accepts).unwrap();
         assert_eq!([framing.read(&frame).is_some(), framing.read(&swapped).is_some()], [as_it_went, turned], "{accepts:?}");
         assert_eq!(framing.read(&another), None, "another session's");
+    }
+}
+
+#[test]
+fn no_two_frames_are_the_same_however_short_the_payload() {
+    for len in 1..=4 {
+        let framing = raw(1, len).0;
+        // The sequence number as far as it goes in.
+        let written = |sequence: u32| {
+            let mut frame = vec![0; 60];
+            frame[Raw::HEADERS..Raw::HEADERS + len].copy_from_slice(&sequence.to_le_bytes()[..len]);
+            framing.write(&mut frame, 0, len, false);
+            frame
+        };
+        let frames: std::collections::HashSet<Vec<u8>> = (0..1_000).map(written).collect();
+        assert_eq!(frames.len(), 1_000, "a payload of {len} bytes");
+        assert!(frames.iter().all(|frame| raw(1, len).1.read(frame).is_some_and(|found| found.len == len)));
     }
 }
 

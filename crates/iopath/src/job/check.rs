@@ -377,7 +377,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Sides;
+    use crate::job::tests::job;
 
     #[test]
     fn what_an_open_loop_cannot_is_refused() {
@@ -403,33 +403,6 @@ mod tests {
             Job { open: open("udp").open.map(|open| OpenLoop { smallest: 1, ..open }), outstanding: 1_000, ..open("udp") };
         assert!(matches!(short.check(false), Err(JobError::Outstanding { size: 1, .. })));
         assert_eq!((open("memory").most_outstanding(), short.most_outstanding()), (1, 128));
-    }
-
-    fn job(spec: &str) -> Job {
-        Job {
-            spec: spec.parse().unwrap(),
-            request: 64,
-            reply: 64,
-            flows: 1,
-            threads: 1,
-            outstanding: 1,
-            duration: Some(Nanos::from_secs(1)),
-            count: None,
-            warmup: Nanos::from_millis(100),
-            pace: None,
-            open: None,
-            timeout: Nanos::from_secs(5),
-            cpus: Sides::default(),
-            sched: Schedule::Other,
-            local_port: LocalPort::Any,
-            verify: false,
-            cookie: 1,
-            plain_peer: false,
-            raw: false,
-            traced: false,
-            socket_stamps: false,
-            emulated: None,
-        }
     }
 
     fn text(spec: &str, change: impl FnOnce(&mut Job)) -> String {

@@ -12,11 +12,18 @@ use crate::job::{Job, Schedule};
 use crate::path::PathError;
 use crate::spec::SideSpec;
 
+/// The cores that a side's threads choose from, and how many there are for it and everything else.
+#[derive(Clone, Copy)]
+pub(super) struct Cores<'a> {
+    pub(super) allowed: &'a [u32],
+    pub(super) of_host: usize,
+}
+
 /// Splits the flows between the threads and runs `run` on each; thread 0 is the caller's.
 pub(super) fn each_chunk<F: Send, R: Send>(
     job: &Job,
     side: Side,
-    allowed: &[u32],
+    cores: Cores<'_>,
     flows: &mut [F],
     found: &mut SideFound,
     run: impl Fn(u32, &mut [F]) -> Result<R, PathError> + Sync,
@@ -30,14 +37,14 @@ pub(super) fn each_chunk<F: Send, R: Send>(
                 scope.spawn(move || {
                     process::unshare_files().map_err(PathError::at("cannot give a measuring thread its own file table"))?;
                     let mut granted = Vec::new();
-                    let cpu = settle_thread(job, side, at as u32, allowed, &mut granted)?;
+                    let cpu = settle_thread(job, side, at as u32, cores, &mut granted)?;
                     Ok::<_, PathError>((cpu, run(at as u32, chunk)?))
                 })
             })
             .collect();
         let mut results = Vec::new();
         if let Some((_, chunk)) = first {
-            found.cpus.push(settle_thread(job, side, 0, allowed, &mut found.granted)?);
+            found.cpus.push(settle_thread(job, side, 0, cores, &mut found.granted)?);
             results.push(run(0, chunk)?);
         }
         for other in others {
@@ -81,20 +88,20 @@ pub(super) fn settle_thread(
     job: &Job,
     side: Side,
     index: u32,
-    allowed: &[u32],
+    cores: Cores<'_>,
     granted: &mut Vec<Granted>,
 ) -> Result<u32, PathError> {
     let spec = match side {
         Side::Client => &job.spec.client,
         Side::Server => &job.spec.server,
     };
-    let cpu = cpu_of(job, side, index, allowed);
+    let cpu = cpu_of(job, side, index, cores.allowed);
     thread::pin(cpu).map_err(|error| PathError::Thread(error.to_string()))?;
     if let Some(least) = NonZeroU64::new(1) {
         thread::set_timer_slack(least).map_err(PathError::at("cannot set the timer slack"))?;
     }
     if let Schedule::Fifo(priority) = job.sched {
-        granted.extend(schedule_fifo(job, side, spec, priority, allowed.len()));
+        granted.extend(schedule_fifo(job, side, spec, priority, cores.of_host));
     }
     Ok(cpu)
 }
@@ -109,11 +116,8 @@ fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: us
         got: if outcome.is_ok() { asked.into() } else { "other".into() },
         why: outcome.err().unwrap_or_default(),
     };
-    // Both sides may be on this host; the client goes first.
-    let spinning = job.threads as usize * if side == Side::Server { 2 } else { 1 };
-    let takes_all = spec.policy == Policy::Spin && spinning >= cores;
-    let outcome = match takes_all {
-        true => Err(format!("spinning under SCHED_FIFO would take all {cores} cores, and the kernel's own threads need one")),
+    let outcome = match takes_all(job.threads, side, spec.policy, cores) {
+        true => Err(format!("busy waiting under SCHED_FIFO would take all {cores} cores, and the kernel's own threads need one")),
         false => thread::set_sched(job.sched.policy()).map_err(|error| error.to_string()),
     };
     let locked = thread::lock_memory().map_err(|error| error.to_string());
@@ -124,9 +128,27 @@ fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: us
     [granted("sched", &asked, outcome), lock]
 }
 
+/// True if the side's threads would leave no core to anybody else: whatever waits without sleeping counts.
+fn takes_all(threads: u32, side: Side, policy: Policy, cores: usize) -> bool {
+    let busy = matches!(policy, Policy::Spin | Policy::BusyPoll | Policy::Adaptive);
+    // Both sides may be on this host; the client goes first.
+    let threads = threads as usize * if side == Side::Server { 2 } else { 1 };
+    busy && threads >= cores
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busy_waiting_of_every_kind_leaves_a_core_to_the_kernel() {
+        for policy in Policy::ALL {
+            let busy = !matches!(policy, Policy::Block | Policy::Poll | Policy::Epoll);
+            assert_eq!(takes_all(4, Side::Client, policy, 4), busy, "{policy}");
+            assert_eq!(takes_all(2, Side::Server, policy, 4), busy, "{policy}");
+            assert!(!takes_all(3, Side::Client, policy, 4) && !takes_all(1, Side::Server, policy, 4), "{policy}");
+        }
+    }
 
     #[test]
     fn every_thread_gets_its_share_of_the_flows() {

@@ -8,12 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use hairpin_record::run::Side;
 use hairpin_sys::wait::{Policy, or_nothing};
 use hairpin_wire::framing::{UDP_MAX_PAYLOAD_V4, UDP_MAX_PAYLOAD_V6};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::flows::Carrier;
 use crate::inet;
 use crate::job::Address;
-use crate::measure::{ClientRun, ServerRun};
+use crate::measure::{ClientRun, ServerRun, SideFound};
 use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
 
@@ -57,12 +58,13 @@ impl IoPath for Udp {
         let peer = needs_inet(&run.peer)?;
         let mut flows = Vec::new();
         for index in 0..run.job.flows {
-            flows.push(Datagram { fd: inet::connect_udp(run.job, peer, index, &mut run.found.side)? });
+            flows.push(Datagram::new(inet::connect_udp(run.job, peer, index, &mut run.found.side)?));
         }
         match run.stamps.filter(|_| run.job.socket_stamps) {
             Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
             None => run.over(&mut flows)?,
         }
+        note_too_long(&flows, Side::Client, &mut run.found.side);
         inet::note_queues(flows.iter().map(|flow| &flow.fd), &run.job.spec.client, Side::Client, &mut run.found.side);
         Ok(())
     }
@@ -72,11 +74,12 @@ impl IoPath for Udp {
         let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let fds = inet::accept_udp(run.job, socket, &run.listen, &mut run.found.side)?;
-        let mut flows: Vec<Datagram> = fds.into_iter().map(|fd| Datagram { fd }).collect();
+        let mut flows: Vec<Datagram> = fds.into_iter().map(Datagram::new).collect();
         match run.stamps.filter(|_| run.job.socket_stamps) {
             Some(stamps) => return run.over(&mut stamped::all(flows, stamps)),
             None => run.over(&mut flows)?,
         }
+        note_too_long(&flows, Side::Server, &mut run.found.side);
         inet::note_queues(flows.iter().map(|flow| &flow.fd), &run.job.spec.server, Side::Server, &mut run.found.side);
         // The client's replies are the ones whose queue is recorded.
         run.found.side.flow_facts.clear();
@@ -87,6 +90,40 @@ impl IoPath for Udp {
 /// One connected UDP socket.
 struct Datagram {
     fd: OwnedFd,
+    /// How often the kernel said that a datagram was too long for the path.
+    too_long: u64,
+}
+
+impl Datagram {
+    fn new(fd: OwnedFd) -> Datagram {
+        Datagram { fd, too_long: 0 }
+    }
+
+    /// A router's word that a datagram did not fit arrives as an error of whatever call comes next, once; from then on the kernel cuts
+    /// datagrams into fragments. So it is a lost datagram and no end. A call that fails so by itself fails again.
+    #[cold]
+    fn resend(&mut self, message: &[u8]) -> io::Result<bool> {
+        self.too_long += 1;
+        Ok(or_nothing(send(&self.fd, message, SendFlags::empty()))?.is_some())
+    }
+
+    #[cold]
+    fn lost(&mut self) -> Option<usize> {
+        self.too_long += 1;
+        None
+    }
+}
+
+fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error())
+}
+
+/// Warns of a path that takes smaller packets than the link, with what the kernel knows of it.
+fn note_too_long(flows: &[Datagram], side: Side, found: &mut SideFound) {
+    let times = flows.iter().map(|flow| flow.too_long).sum();
+    if let Some(flow) = flows.iter().find(|flow| flow.too_long > 0) {
+        found.warnings.push(inet::path_mtu(&flow.fd, side, times));
+    }
 }
 
 impl Carrier for Datagram {
@@ -98,11 +135,17 @@ impl Carrier for Datagram {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        Ok(or_nothing(send(&self.fd, message, SendFlags::empty()))?.is_some())
+        match or_nothing(send(&self.fd, message, SendFlags::empty())) {
+            Err(error) if is_too_long(&error) => self.resend(message),
+            sent => Ok(sent?.is_some()),
+        }
     }
 
     #[inline(always)]
     fn recv(&mut self, buffer: &mut [u8], _expected: usize) -> io::Result<Option<usize>> {
-        Ok(or_nothing(recv(&self.fd, buffer, RecvFlags::empty()))?.map(|(len, _)| len))
+        match or_nothing(recv(&self.fd, buffer, RecvFlags::empty())) {
+            Err(error) if is_too_long(&error) => Ok(self.lost()),
+            received => Ok(received?.map(|(len, _)| len)),
+        }
     }
 }

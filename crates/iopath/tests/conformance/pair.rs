@@ -48,7 +48,7 @@ pub(crate) fn job(spec: &str) -> Job {
 }
 
 pub(crate) fn listening(address: IpAddr) -> Listen {
-    Listen { address, ports: None, client: address }
+    Listen { address, ports: None, client: address, scope: 0 }
 }
 
 pub(crate) fn clock() -> AnyClock {
@@ -121,6 +121,7 @@ pub(crate) fn start_server(
             stamps: None,
             neighbour: neighbour.as_deref(),
             allowed: &allowed,
+            cores: allowed.len(),
             observer: &watch,
             found,
         };

@@ -15,7 +15,7 @@ fn times(all: std::ops::Range<u64>) -> Times {
 fn line(so_far: u64, since: &Times) -> Progress {
     let interval = Interval { rtt_ns: since.quantiles(), histogram: since.encode(), ..Interval::default() };
     let cpu = CpuSoFar { elapsed_ns: so_far, client_ns: so_far / 2, server_ns: Some(so_far / 4), ..CpuSoFar::default() };
-    let warnings = vec![Warning::Loss { lost: 1, sent: so_far }.note()];
+    let warnings = vec![Warning::Loss { lost: 1, sent: so_far, rcvbuf: true }.note()];
     Progress {
         at_ns: so_far,
         transactions: so_far,

@@ -8,7 +8,7 @@
 //!     │◄─────────────────────────────────────────────────────────────┤    plain: done
 //!     │ Noise psk, e                                        48 bytes │
 //!     ├─────────────────────────────────────────────────────────────►│
-//!     │                          1 byte: accepted or not | Noise e, ee
+//!     │             1 byte: accepted, not, or too many | Noise e, ee
 //!     │◄─────────────────────────────────────────────────────────────┤
 //!     │ a first, empty record: proves that the client is here now    │
 //!     ├─────────────────────────────────────────────────────────────►│    keyed: done
@@ -21,6 +21,7 @@ mod error;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, getsockname, sockopt};
@@ -64,20 +65,48 @@ enum Refusal {
     Version = 1,
     KeyNeeded = 2,
     NoKeyHere = 3,
-    Busy = 4,
+    Crowded = 5,
 }
+
+/// The server's word on the client's first Noise message.
+const WRONG_KEY: u8 = 0;
+const ACCEPTED: u8 = 1;
+const CROWDED: u8 = 2;
+
+/// A client that had to give way tries again for so long …
+const TRIES_FOR: Duration = Duration::from_secs(3);
+/// … so often.
+const TRIES_EVERY: Duration = Duration::from_millis(50);
 
 /// Whether a server lets a client in.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission<'a> {
     /// The server's key; without one only connections to a loopback address are let in.
     pub key: Option<&'a Key>,
-    /// Time left of the session that measures now, if there is one: the client is told and sent away.
-    pub busy: Option<Duration>,
+    /// Set when the client has to give way to another one, before the socket is shut down for reading: it is told so.
+    pub gives_way: Option<&'a AtomicBool>,
 }
 
-/// Connects to `hairpin serve` and shakes hands; every address of `host` is tried in turn, each for [`TIME_LIMIT`].
+/// Tells a client that has just connected that there are too many of its address. Never waits.
+pub fn turn_away(stream: &TcpStream) {
+    use rustix::net::{SendFlags, send};
+    // One that takes no 8 bytes needs no reason.
+    let _ = send(stream, &preamble(REFUSED, Refusal::Crowded as u8), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+}
+
+/// Connects to `hairpin serve` and shakes hands; every address of `host` is tried in turn, each for [`TIME_LIMIT`], and all of it again for
+/// a while if too many others do the same.
 pub fn connect(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
+    let begun = Instant::now();
+    loop {
+        match connect_once(host, port, key) {
+            Err(ConnectError::Crowded { .. }) if begun.elapsed() < TRIES_FOR => std::thread::sleep(TRIES_EVERY),
+            other => return other,
+        }
+    }
+}
+
+fn connect_once(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
     let peer = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let resolve = |source| ConnectError::Resolve { host: host.to_owned(), source };
     let mut last = None;
@@ -118,11 +147,7 @@ pub fn greet(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>) -> Resul
         return Err(match why {
             why if why == Refusal::KeyNeeded as u8 => ConnectError::KeyNeeded { peer: peer() },
             why if why == Refusal::NoKeyHere as u8 => ConnectError::NoKeyHere { peer: peer() },
-            why if why == Refusal::Busy as u8 => {
-                let mut seconds = [0; 4];
-                read_exact(&socket, &mut seconds, deadline).map_err(fail)?;
-                ConnectError::Busy { peer: peer(), left: Duration::from_secs(u32::from_le_bytes(seconds).into()) }
-            }
+            why if why == Refusal::Crowded as u8 => ConnectError::Crowded { peer: peer() },
             _ => ConnectError::NotHairpin { peer: peer(), got: excerpt(&theirs) },
         });
     }
@@ -146,14 +171,21 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
     let broken = |e: io::Error| AcceptError::from(Broken::from(e));
     no_delay(&socket).map_err(broken)?;
 
-    let theirs = read_preamble(&socket, deadline)?;
+    let gives_way = || admission.gives_way.is_some_and(|gives_way| gives_way.load(Ordering::Relaxed));
+    let theirs = match read_preamble(&socket, deadline) {
+        Err(Broken::Closed) if gives_way() => {
+            let _ = socket.write_all(&preamble(REFUSED, Refusal::Crowded as u8), deadline);
+            return Err(AcceptError::Crowded);
+        }
+        read => read?,
+    };
     let (version, mode) = (u16::from_le_bytes([theirs[4], theirs[5]]), theirs[6]);
-    let refuse = |why: Refusal, rest: &[u8]| {
+    let refuse = |why: Refusal| {
         // The client may be gone already; the reason for refusing it stays the same.
-        let _ = socket.write_all(&[&preamble(REFUSED, why as u8)[..], rest].concat(), deadline);
+        let _ = socket.write_all(&preamble(REFUSED, why as u8), deadline);
     };
     if version != VERSION {
-        refuse(Refusal::Version, &[]);
+        refuse(Refusal::Version);
         return Err(AcceptError::WrongVersion { theirs: version });
     }
     let keyed = match mode {
@@ -161,22 +193,17 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
         mode if mode == Mode::Keyed as u8 => true,
         _ => return Err(AcceptError::NotHairpin { got: excerpt(&theirs) }),
     };
-    if let Some(left) = admission.busy {
-        let seconds = u32::try_from(left.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
-        refuse(Refusal::Busy, &seconds.to_le_bytes());
-        return Err(AcceptError::Busy(left));
-    }
     let noise = match (admission.key, keyed) {
         (Some(_), false) => {
-            refuse(Refusal::KeyNeeded, &[]);
+            refuse(Refusal::KeyNeeded);
             return Err(AcceptError::KeyNeeded);
         }
         (None, false) if !is_local(&socket).map_err(broken)? => {
-            refuse(Refusal::KeyNeeded, &[]);
+            refuse(Refusal::KeyNeeded);
             return Err(AcceptError::KeyNeeded);
         }
         (None, true) => {
-            refuse(Refusal::NoKeyHere, &[]);
+            refuse(Refusal::NoKeyHere);
             return Err(AcceptError::NoKeyHere);
         }
         (None, false) => {
@@ -186,7 +213,13 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
         (Some(key), true) => {
             let ours = preamble(Mode::Keyed as u8, 0);
             socket.write_all(&ours, deadline).map_err(broken)?;
-            Some(respond(&socket, key, &[theirs, ours].concat(), deadline)?)
+            match respond(&socket, key, &[theirs, ours].concat(), deadline) {
+                Err(Broken::Closed) if gives_way() => {
+                    let _ = socket.write_all(&[CROWDED], deadline);
+                    return Err(AcceptError::Crowded);
+                }
+                answered => Some(proved(&socket, answered?, deadline)?),
+            }
         }
     };
     Ok(Channel::over(socket, noise))
@@ -200,8 +233,10 @@ fn initiate(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> R
 
     let mut accepted = [0];
     read_exact(socket, &mut accepted, deadline)?;
-    if accepted != [1] {
-        return Err(Broken::Key);
+    match accepted {
+        [ACCEPTED] => {}
+        [CROWDED] => return Err(Broken::Crowded),
+        _ => return Err(Broken::Key),
     }
     read_exact(socket, &mut message, deadline)?;
     noise.read_message(&message, &mut []).map_err(|_| Broken::Key)?;
@@ -214,17 +249,22 @@ fn initiate(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> R
     Ok(noise)
 }
 
-fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<TransportState, Broken> {
+/// The server's word on the client's first Noise message.
+fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<HandshakeState, Broken> {
     let mut noise = noise(key, prologue, false)?;
     let mut message = [0; NOISE_MESSAGE];
     read_exact(socket, &mut message, deadline)?;
     if noise.read_message(&message, &mut []).is_err() {
-        socket.write_all(&[0], deadline)?;
+        socket.write_all(&[WRONG_KEY], deadline)?;
         return Err(Broken::Key);
     }
     noise.write_message(&[], &mut message).map_err(noise_failed)?;
-    socket.write_all(&[&[1], &message[..]].concat(), deadline)?;
+    socket.write_all(&[&[ACCEPTED], &message[..]].concat(), deadline)?;
+    Ok(noise)
+}
 
+/// Takes the client's last word: it is here now.
+fn proved(socket: &Socket, noise: HandshakeState, deadline: Instant) -> Result<TransportState, Broken> {
     let mut noise = noise.into_transport_mode().map_err(noise_failed)?;
     let mut proof = [0; PROOF];
     read_exact(socket, &mut proof, deadline)?;
@@ -318,18 +358,14 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread;
 
-    const OPEN: Admission<'static> = Admission { key: None, busy: None };
+    const OPEN: Admission<'static> = Admission { key: None, gives_way: None };
 
     /// Both sides over loopback TCP.
-    fn shake(
-        client: Option<Key>,
-        server: Option<Key>,
-        busy: Option<Duration>,
-    ) -> (Result<Channel, ConnectError>, Result<Channel, AcceptError>) {
+    fn shake(client: Option<Key>, server: Option<Key>) -> (Result<Channel, ConnectError>, Result<Channel, AcceptError>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let client = thread::spawn(move || connect("127.0.0.1", port, client.as_ref()));
-        let accepted = accept(listener.accept().unwrap().0, Admission { key: server.as_ref(), busy });
+        let accepted = accept(listener.accept().unwrap().0, Admission { key: server.as_ref(), gives_way: None });
         (client.join().unwrap(), accepted)
     }
 
@@ -361,7 +397,7 @@ mod tests {
     #[test]
     fn both_modes_end_in_a_channel() {
         for key in [None, Some(a_key())] {
-            let (client, server) = shake(key.clone(), key, None);
+            let (client, server) = shake(key.clone(), key);
             let (mut client, mut server) = (client.unwrap(), server.unwrap());
             let long = vec![7u8; 200_000];
             let sender = thread::spawn(move || {
@@ -376,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_wrong_key_is_told_to_both_sides() {
-        let (client, server) = shake(Some(a_key()), Some(a_key()), None);
+        let (client, server) = shake(Some(a_key()), Some(a_key()));
         assert!(matches!(server, Err(AcceptError::WrongKey)));
         let text = client.unwrap_err().to_string();
         assert!(text.starts_with("wrong key: the server's --key-file and the client's differ"), "{text}");
@@ -384,22 +420,53 @@ mod tests {
 
     #[test]
     fn a_key_on_one_side_only_is_refused() {
-        let (client, server) = shake(None, Some(a_key()), None);
+        let (client, server) = shake(None, Some(a_key()));
         assert!(matches!(client, Err(ConnectError::KeyNeeded { .. })), "{client:?}");
         assert!(matches!(server, Err(AcceptError::KeyNeeded)));
-        let (client, server) = shake(Some(a_key()), None, None);
+        let (client, server) = shake(Some(a_key()), None);
         assert!(matches!(client, Err(ConnectError::NoKeyHere { .. })), "{client:?}");
         assert!(matches!(server, Err(AcceptError::NoKeyHere)));
     }
 
     #[test]
-    fn a_busy_server_tells_the_time_left() {
-        for key in [None, Some(a_key())] {
-            let (client, server) = shake(key.clone(), key, Some(Duration::from_millis(8200)));
-            let text = client.unwrap_err().to_string();
-            assert!(text.ends_with("is busy with another session for 9 s more; run again then"), "{text}");
-            assert!(matches!(server, Err(AcceptError::Busy(_))));
+    fn whoever_gives_way_is_told_why_at_every_step() {
+        let key = a_key();
+        for (key, said, told) in [
+            // Silent until then …
+            (None, vec![], preamble(REFUSED, Refusal::Crowded as u8).to_vec()),
+            (Some(&key), vec![], preamble(REFUSED, Refusal::Crowded as u8).to_vec()),
+            // … or without a proof of the key.
+            (Some(&key), preamble(Mode::Keyed as u8, 0).to_vec(), [&preamble(Mode::Keyed as u8, 0)[..], &[CROWDED]].concat()),
+        ] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(&said).unwrap();
+            let (end, gives_way) = (ours.try_clone().unwrap(), AtomicBool::new(false));
+            let heard = thread::scope(|scope| {
+                let server = scope.spawn(|| accept(ours, Admission { key, gives_way: Some(&gives_way) }));
+                let mut heard = vec![0; told.len()];
+                let early = if said.is_empty() { 0 } else { PREAMBLE };
+                theirs.read_exact(&mut heard[..early]).unwrap();
+                gives_way.store(true, Ordering::Relaxed);
+                end.shutdown(Shutdown::Read).unwrap();
+                theirs.read_exact(&mut heard[early..]).unwrap();
+                assert!(matches!(server.join().unwrap(), Err(AcceptError::Crowded)));
+                heard
+            });
+            assert_eq!(heard, told);
+            // A client that hears this says so.
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(&told).unwrap();
+            let client = greet(ours, "db:22", key).unwrap_err();
+            assert_eq!(client.to_string(), "db:22 refused: too many connections from your address, try again");
         }
+    }
+
+    #[test]
+    fn whoever_is_turned_away_at_once_is_told_why() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        turn_away(&listener.accept().unwrap().0);
+        assert!(matches!(greet(client, "db:22", None), Err(ConnectError::Crowded { .. })));
     }
 
     #[test]
@@ -439,7 +506,7 @@ mod tests {
         assert!(matches!(client.join().unwrap(), Err(ConnectError::Closed { .. })));
 
         let replay = [&first[..], &[16, 0], &[0; 16]].concat();
-        let (accepted, _) = server_against(&replay, Admission { key: Some(&key), busy: None });
+        let (accepted, _) = server_against(&replay, Admission { key: Some(&key), gives_way: None });
         assert!(matches!(accepted, Err(AcceptError::WrongKey)), "{accepted:?}");
     }
 
@@ -473,7 +540,7 @@ mod tests {
         fn any_bytes_end_in_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..100), headed: bool, mode: u8, keys: bool) {
             let bytes = if headed { [&preamble(mode % 3, 0)[..], &bytes].concat() } else { bytes };
             let key = a_key();
-            let (accepted, _) = server_against(&bytes, Admission { key: keys.then_some(&key), busy: None });
+            let (accepted, _) = server_against(&bytes, Admission { key: keys.then_some(&key), gives_way: None });
             prop_assert_eq!(accepted.is_ok(), headed && mode % 3 == 0 && !keys);
             let plain = bytes.starts_with(&preamble(Mode::Plain as u8, 0));
             prop_assert_eq!(client_against(&bytes).is_ok(), plain);

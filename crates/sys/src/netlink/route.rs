@@ -77,9 +77,17 @@ impl Netlink {
     /// # Errors
     /// There is none (ENETUNREACH, EHOSTUNREACH), or it is prohibited (EACCES).
     pub fn route_to(&self, destination: IpAddr) -> Result<Route, NetlinkError> {
+        self.route_over(destination, 0)
+    }
+
+    /// The same over the link of this index, as a link-local address needs it; 0: over any.
+    ///
+    /// # Errors
+    /// Those of [`route_to`](Netlink::route_to).
+    pub fn route_over(&self, destination: IpAddr, index: u32) -> Result<Route, NetlinkError> {
         let name = destination.to_string();
         let asked = Asked { operation: "find the route to", interface: &name };
-        let message = route_request(destination).map_err(|reason| asked.exchange(reason))?;
+        let message = route_request(destination, index).map_err(|reason| asked.exchange(reason))?;
         let answer = self.request(&asked, Rtm::Getroute, NlmF::empty(), message, |route| {
             let attributes = route.rtattrs().get_attr_handle();
             let address = |kind| attributes.get_attribute(kind).and_then(|a| address(a.rta_payload().as_ref()));
@@ -168,11 +176,14 @@ fn with_quickack(route: &Rtmsg, on: bool) -> Result<Rtmsg, BuilderError> {
     Ok(message.rtm_flags(*route.rtm_flags()).rtattrs(attributes).build()?)
 }
 
-fn route_request(destination: IpAddr) -> Result<Rtmsg, BuilderError> {
+fn route_request(destination: IpAddr, over: u32) -> Result<Rtmsg, BuilderError> {
     let (family, bytes) = parts(destination);
     let bits = bytes.len() as u8 * 8;
     let mut attributes = RtBuffer::new();
     attributes.push(attribute(Rta::Dst, Buffer::from(bytes))?);
+    if over != 0 {
+        attributes.push(attribute(Rta::Oif, over)?);
+    }
     route_message(family, bits, attributes)
 }
 
@@ -200,6 +211,14 @@ mod tests {
         let route = Netlink::open().unwrap().route_to([127, 0, 0, 9].into()).unwrap();
         assert_eq!((route.link.name.as_str(), route.gateway), ("lo", None));
         assert_eq!(route.source, Some([127, 0, 0, 1].into()));
+    }
+
+    #[test]
+    fn a_route_leaves_by_the_link_that_was_asked_for() {
+        let netlink = Netlink::open().unwrap();
+        let lo = netlink.link("lo").unwrap();
+        assert_eq!(netlink.route_over([127, 0, 0, 9].into(), lo.index).unwrap().link.name, "lo");
+        assert!(netlink.route_over([127, 0, 0, 9].into(), u32::MAX >> 1).is_err(), "there is no such link");
     }
 
     #[test]

@@ -117,7 +117,10 @@ impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
         let until = self.clock.now().plus(self.clock.to_ticks(self.job.timeout.0));
         let done = turns::<W, C, bool>(self.clock, fd.as_fd(), PollFlags::OUT, until, attempt)?;
         done.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::TimedOut, format!("no connection to {} within {}", self.peer, self.job.timeout))
+            let firewall =
+                if self.job.plain_peer { "" } else { ": a firewall may drop the data port (see `serve --data-ports A-B`)" };
+            let text = format!("no connection to {} within {}{firewall}", self.peer, self.job.timeout);
+            io::Error::new(io::ErrorKind::TimedOut, text)
         })
     }
 

@@ -10,7 +10,7 @@ use hairpin_sys::shared::{Packet, Stamps, Which};
 use hairpin_sys::timestamping::{self, Sent};
 use hairpin_sys::wait::or_nothing;
 
-use super::Datagram;
+use super::{Datagram, is_too_long};
 use crate::flows::Carrier;
 
 /// A connected socket that leaves the kernel's stamps of its packets while they are wanted.
@@ -66,7 +66,11 @@ impl Carrier for Stamped<'_> {
         if !self.on {
             return self.plain.recv(buffer, expected);
         }
-        let Some((len, came)) = or_nothing(timestamping::recv(&self.plain.fd, buffer))? else { return Ok(None) };
+        let received = match or_nothing(timestamping::recv(&self.plain.fd, buffer)) {
+            Err(error) if is_too_long(&error) => return Ok(self.plain.lost()),
+            received => received?,
+        };
+        let Some((len, came)) = received else { return Ok(None) };
         if let Some(realtime_ns) = came {
             self.stamps.push_packet(Packet { which: Which::Came, at: realtime_ns });
         }

@@ -1,7 +1,6 @@
 //! Why a handshake ended without a session, as each side says it.
 
 use std::io;
-use std::time::Duration;
 
 use super::{TIME_LIMIT, VERSION};
 
@@ -65,13 +64,11 @@ pub enum ConnectError {
     /// The keys differ.
     #[error("wrong key: the server's --key-file and the client's differ; copy the server's key file here")]
     WrongKey,
-    /// Another session is measuring.
-    #[error("{peer} is busy with another session for {} s more; run again then", left.as_secs())]
-    Busy {
+    /// Others hold all places.
+    #[error("{peer} refused: too many connections from your address, try again")]
+    Crowded {
         /// The server, HOST:PORT.
         peer: String,
-        /// How long, at most.
-        left: Duration,
     },
     /// The server closed in the middle.
     #[error("{peer} closed the connection before a session began; its log says why")]
@@ -113,9 +110,9 @@ pub enum AcceptError {
     /// The keys differ.
     #[error("refused: wrong key: the server's --key-file and the client's differ")]
     WrongKey,
-    /// Another session is measuring.
-    #[error("refused: another session is measuring, for {} s more", .0.as_secs())]
-    Busy(Duration),
+    /// Others came after it and all places were taken.
+    #[error("refused: too many connections, and it had not proved itself")]
+    Crowded,
     /// It was silent, or too slow.
     #[error("refused: no whole handshake within {TIME_LIMIT:?}")]
     Timeout,
@@ -136,6 +133,8 @@ pub(super) enum Broken {
     Io(io::Error),
     /// Bytes that the key does not open.
     Key,
+    /// The server said that others hold all places.
+    Crowded,
 }
 
 impl From<io::Error> for Broken {
@@ -156,6 +155,7 @@ impl From<Broken> for AcceptError {
             Broken::Timeout => AcceptError::Timeout,
             Broken::Io(e) => AcceptError::Io(e),
             Broken::Key => AcceptError::WrongKey,
+            Broken::Crowded => AcceptError::Crowded,
         }
     }
 }
@@ -169,6 +169,7 @@ impl Broken {
             Broken::Timeout => ConnectError::Silent { peer },
             Broken::Io(source) => ConnectError::Io { peer, source },
             Broken::Key => ConnectError::WrongKey,
+            Broken::Crowded => ConnectError::Crowded { peer },
         }
     }
 }

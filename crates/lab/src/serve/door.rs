@@ -1,0 +1,238 @@
+//! Who may shake hands now, so that nobody who only holds connections open keeps others out.
+//!
+//! ```text
+//!   accept ─▶ waiting, 64 of a source, 256 in all ─▶ inside, 8 of a source, 16 in all ─▶ the session, or away
+//!               └ beyond: refused                     └ full: the longest there of the source with most gives way
+//! ```
+//! Whoever comes from a source that has fewest inside is let in first, and nobody gives way before a handshake had its time. So a source that
+//! reconnects as fast as it can gets its share of places and no more, and whoever shares its address waits for a turn of at most half a second.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+/// Connections that may be shaking hands at once …
+const MOST_INSIDE: usize = 16;
+/// … of one source.
+const SHARE_INSIDE: usize = 8;
+/// Connections that may wait for that …
+const MOST_WAITING: usize = 256;
+/// … of one source.
+const SHARE_WAITING: usize = 64;
+/// What a handshake may take before it gives way to another.
+const LEAST_TIME: Duration = Duration::from_millis(50);
+
+/// Where a connection comes from: an address, or the network of 64 bits that one host of IPv6 has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Source(IpAddr);
+
+impl Source {
+    fn of(address: IpAddr) -> Source {
+        Source(match address.to_canonical() {
+            IpAddr::V6(address) if !address.is_loopback() && !address.is_unicast_link_local() => {
+                Ipv6Addr::from(u128::from(address) >> 64 << 64).into()
+            }
+            other => other,
+        })
+    }
+}
+
+/// The connections that have not proved themselves yet.
+#[derive(Debug)]
+pub(super) struct Door<T> {
+    waiting: VecDeque<(Source, T)>,
+    inside: Vec<Inside<T>>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Inside<T> {
+    id: u64,
+    source: Source,
+    since: Instant,
+    guest: T,
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next<T> {
+    /// Nobody waits.
+    Nobody,
+    /// Look again after so long.
+    Wait(Duration),
+    /// Let this one in.
+    Come {
+        /// By this number it leaves again.
+        id: u64,
+        /// Who comes.
+        guest: T,
+        /// Who has to go for it.
+        gives_way: Option<T>,
+    },
+}
+
+impl<T: Clone> Door<T> {
+    /// With nobody at it.
+    pub(super) fn new() -> Door<T> {
+        Door { waiting: VecDeque::new(), inside: Vec::new(), next: 0 }
+    }
+
+    /// A connection has come; returns the one to refuse, if there are too many.
+    pub(super) fn arrive(&mut self, from: IpAddr, guest: T) -> Option<T> {
+        let source = Source::of(from);
+        if self.waiting_of(source) >= SHARE_WAITING {
+            return Some(guest);
+        }
+        self.waiting.push_back((source, guest));
+        if self.waiting.len() <= MOST_WAITING {
+            return None;
+        }
+        // The last one of the source with most.
+        let most = self.waiting.iter().map(|(source, _)| *source).max_by_key(|source| self.waiting_of(*source))?;
+        let at = self.waiting.iter().rposition(|(source, _)| *source == most)?;
+        self.waiting.remove(at).map(|(_, guest)| guest)
+    }
+
+    /// Whom to let in now.
+    pub(super) fn next(&mut self, now: Instant) -> Next<T> {
+        let mut least_wait = None::<Duration>;
+        let mut best = None::<(usize, usize, Option<usize>)>;
+        for (at, (source, _)) in self.waiting.iter().enumerate() {
+            let own = self.inside_of(*source);
+            if best.is_some_and(|(_, least, _)| least <= own) {
+                continue;
+            }
+            let victim = self.victim(*source, own);
+            let left = victim
+                .map_or(Duration::ZERO, |at| LEAST_TIME.saturating_sub(now.saturating_duration_since(self.inside[at].since)));
+            if left.is_zero() {
+                best = Some((at, own, victim));
+            } else {
+                least_wait = Some(least_wait.map_or(left, |least| least.min(left)));
+            }
+        }
+        let Some((at, _, victim)) = best else { return least_wait.map_or(Next::Nobody, Next::Wait) };
+        let Some((source, guest)) = self.waiting.remove(at) else { return Next::Nobody };
+        let gives_way = victim.map(|at| self.inside.remove(at).guest);
+        let id = self.next;
+        self.next += 1;
+        self.inside.push(Inside { id, source, since: now, guest: guest.clone() });
+        Next::Come { id, guest, gives_way }
+    }
+
+    /// It has proved itself, or has gone.
+    pub(super) fn leave(&mut self, id: u64) {
+        self.inside.retain(|inside| inside.id != id);
+    }
+
+    /// Who has to go for one of `source`, which has `own` inside: those inside stand in the order in which they came.
+    fn victim(&self, source: Source, own: usize) -> Option<usize> {
+        let of = match (own >= SHARE_INSIDE, self.inside.len() >= MOST_INSIDE) {
+            (true, _) => source,
+            (false, false) => return None,
+            // The first of those with most.
+            (false, true) => {
+                let most = self.inside.iter().map(|inside| self.inside_of(inside.source)).max()?;
+                self.inside.iter().find(|inside| self.inside_of(inside.source) == most)?.source
+            }
+        };
+        self.inside.iter().position(|inside| inside.source == of)
+    }
+
+    fn inside_of(&self, source: Source) -> usize {
+        self.inside.iter().filter(|inside| inside.source == source).count()
+    }
+
+    fn waiting_of(&self, source: Source) -> usize {
+        self.waiting.iter().filter(|(other, _)| *other == source).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(last: u8) -> IpAddr {
+        [127, 0, 0, last].into()
+    }
+
+    /// Lets in all that can come now; who came, and who gave way.
+    fn come(door: &mut Door<u32>, now: Instant) -> (Vec<u32>, Vec<u32>) {
+        let (mut came, mut gone) = (Vec::new(), Vec::new());
+        while let Next::Come { guest, gives_way, .. } = door.next(now) {
+            came.push(guest);
+            gone.extend(gives_way);
+        }
+        (came, gone)
+    }
+
+    #[test]
+    fn one_address_has_its_share_and_its_oldest_gives_way() {
+        let (mut door, now) = (Door::new(), Instant::now());
+        assert_eq!((0..40).filter_map(|guest| door.arrive(v4(1), guest)).count(), 0);
+        assert_eq!(come(&mut door, now), ((0..8).collect(), vec![]));
+        assert_eq!(door.next(now + LEAST_TIME / 2), Next::Wait(LEAST_TIME / 2), "a handshake has its time");
+        let later = now + LEAST_TIME;
+        assert_eq!(come(&mut door, later), ((8..16).collect(), (0..8).collect()));
+        // Another address has the other places, at once.
+        door.arrive(v4(2), 100);
+        assert_eq!(come(&mut door, later), (vec![100], vec![]));
+    }
+
+    #[test]
+    fn whoever_comes_from_a_quiet_address_waits_for_no_crowd() {
+        let (mut door, now) = (Door::new(), Instant::now());
+        for address in 1..=5 {
+            (0..40).for_each(|guest| assert_eq!(door.arrive(v4(address), u32::from(address) * 100 + guest), None));
+        }
+        assert_eq!(come(&mut door, now).0.len(), 16);
+        door.arrive(v4(9), 1);
+        let Next::Come { guest, gives_way, .. } = door.next(now + LEAST_TIME) else { panic!("nobody comes") };
+        assert_eq!((guest, gives_way.is_some()), (1, true));
+    }
+
+    #[test]
+    fn the_same_address_gets_its_turn_however_many_wait() {
+        let (mut door, mut now) = (Door::new(), Instant::now());
+        (0..63).for_each(|guest| assert_eq!(door.arrive(v4(1), guest), None));
+        assert_eq!(door.arrive(v4(1), 1_000), None);
+        assert_eq!(door.arrive(v4(1), 64), Some(64), "one too many");
+        let begun = now;
+        while !come(&mut door, now).0.contains(&1_000) {
+            now += Duration::from_millis(10);
+        }
+        assert!(now - begun < Duration::from_millis(500), "{:?}", now - begun);
+    }
+
+    #[test]
+    fn a_full_house_refuses_the_last_of_the_largest_crowd() {
+        let mut door = Door::new();
+        for address in 1..=4 {
+            (0..63).for_each(|guest| assert_eq!(door.arrive(v4(address), guest), None));
+        }
+        (0..3).for_each(|guest| assert_eq!(door.arrive(v4(9), guest), None));
+        assert_eq!(door.arrive(v4(4), 70), None, "256 wait");
+        assert_eq!(door.arrive(v4(9), 3), Some(70));
+    }
+
+    #[test]
+    fn a_place_that_is_left_is_free_at_once() {
+        let (mut door, now) = (Door::new(), Instant::now());
+        (0..9).for_each(|guest| assert_eq!(door.arrive(v4(1), guest), None));
+        let Next::Come { id, .. } = door.next(now) else { panic!("nobody comes") };
+        assert_eq!(come(&mut door, now).0.len(), 7);
+        door.leave(id);
+        assert_eq!(come(&mut door, now), (vec![8], vec![]));
+        assert_eq!(door.next(now), Next::Nobody);
+    }
+
+    #[test]
+    fn a_host_of_ipv6_is_its_network() {
+        let of = |text: &str| Source::of(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_ne!(of("fe80::1"), of("fe80::2"), "all of a link have that network");
+    }
+}

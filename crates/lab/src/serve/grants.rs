@@ -1,0 +1,105 @@
+//! What a client may have of this host, and what of its plan is refused.
+
+use hairpin_iopath::job::{Job, Schedule};
+use hairpin_iopath::path::{LinkKind, Support};
+use hairpin_units::Nanos;
+
+use crate::message::Failure;
+
+/// Bytes in flight over all flows of a session.
+const MOST_IN_FLIGHT: u64 = 64 << 20;
+
+/// What the server's host gives to its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grants {
+    /// The highest priority of SCHED_FIFO, with locked memory; `None`: neither.
+    pub fifo: Option<u8>,
+    /// The CPUs that a client's threads run on, ascending.
+    pub cpus: Vec<u32>,
+}
+
+/// Refuses what a client has no business to ask.
+pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -> Result<(), Failure> {
+    let wrong = |message: String| Failure { message, missing: false };
+    let lacking = |message: String| Failure { message, missing: true };
+    if in_progress {
+        return Err(wrong("a row of this session is still in progress".into()));
+    }
+    job.check(ipv6).map_err(|error| wrong(error.to_string()))?;
+    if let Support::No(why) = job.spec.server.path.probe(LinkKind::Host) {
+        return Err(wrong(why));
+    }
+    match (job.sched, grants.fifo) {
+        (Schedule::Fifo(asked), None) => {
+            return Err(lacking(format!(
+                "this server grants no real-time priority and no locked memory: leave --sched fifo:{asked} out, or start it with `serve --allow-sched fifo:{asked}`"
+            )));
+        }
+        (Schedule::Fifo(asked), Some(most)) if asked > most => {
+            return Err(lacking(format!(
+                "this server grants priorities up to fifo:{most}, not fifo:{asked}: use --sched fifo:{most}, or start it with `serve --allow-sched fifo:{asked}`"
+            )));
+        }
+        _ => {}
+    }
+    if let Some(cpu) = job.cpus.server.filter(|cpu| !grants.cpus.contains(cpu)) {
+        let granted = grants.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        return Err(lacking(format!(
+            "this server grants its clients no CPU {cpu}: choose from {granted} (--cpu CLIENT,SERVER), or start it with `serve --cpus` and a list that has it"
+        )));
+    }
+    let in_flight = u64::from(job.flows) * u64::from(job.outstanding) * u64::from(job.request.max(job.reply));
+    if job.plain_peer || in_flight > MOST_IN_FLIGHT {
+        return Err(wrong(format!("this server takes at most {} MiB in flight", MOST_IN_FLIGHT >> 20)));
+    }
+    let longest = Nanos::from_secs(7 * 86_400);
+    if job.duration.is_some_and(|duration| duration > longest) || job.warmup > longest || job.timeout > Nanos::from_secs(3600) {
+        return Err(wrong("this server takes rows of at most a week, with a --timeout of at most an hour; or --forever".into()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_iopath::job::Sides;
+
+    use super::*;
+
+    fn grants(fifo: Option<u8>) -> Grants {
+        Grants { fifo, cpus: vec![0, 2, 3] }
+    }
+
+    #[test]
+    fn what_a_client_may_ask() {
+        let (none, job) = (grants(None), crate::ping::tests::job("udp:spin"));
+        assert_eq!(admit(&job, &none, false, false), Ok(()));
+        assert!(admit(&job, &none, false, true).unwrap_err().message.contains("in progress"));
+        for refused in [
+            Job { plain_peer: true, ..job.clone() },
+            Job { duration: Some(Nanos::from_secs(8 * 86_400)), ..job.clone() },
+            Job { timeout: Nanos::from_secs(3601), ..job.clone() },
+            Job { spec: "pipe".parse().unwrap(), ..job.clone() },
+            Job { spec: "tcp:poll".parse().unwrap(), request: 65_536, flows: 1024, outstanding: 64, ..job.clone() },
+        ] {
+            assert!(!admit(&refused, &none, false, false).unwrap_err().missing, "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn no_priority_and_no_cpu_that_was_not_granted() {
+        let job = crate::ping::tests::job("udp");
+        let fifo = |priority| Job { sched: Schedule::Fifo(priority), ..job.clone() };
+        let on = |cpu| Job { cpus: Sides { client: Some(9), server: Some(cpu) }, ..job.clone() };
+        for (job, grants, part) in [
+            (fifo(1), grants(None), "--allow-sched fifo:1"),
+            (fifo(99), grants(Some(50)), "--allow-sched fifo:99"),
+            (on(1), grants(None), "choose from 0,2,3"),
+            (on(4), grants(Some(99)), "serve --cpus"),
+        ] {
+            let failure = admit(&job, &grants, false, false).unwrap_err();
+            assert!(failure.missing && failure.message.contains(part), "{failure:?}");
+        }
+        assert_eq!(admit(&fifo(50), &grants(Some(50)), false, false), Ok(()));
+        assert_eq!(admit(&on(3), &grants(None), false, false), Ok(()));
+    }
+}
