@@ -38,13 +38,15 @@ pub struct Echoed {
     pub turnaround: Times,
     /// Requests answered, warm-up and untimed ones included.
     pub answered: u64,
+    /// Waits that ended without a request.
+    pub waits_in_vain: u64,
     /// Why it ended before it was told to, if it did.
     pub error: Option<io::Error>,
 }
 
 /// Answers every request with `reply` bytes until `attention` says stop, or the client has closed its end.
 pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, attention: &mut impl Attention) -> Echoed {
-    let mut echoed = Echoed { turnaround: Times::new(), answered: 0, error: None };
+    let mut echoed = Echoed { turnaround: Times::new(), answered: 0, waits_in_vain: 0, error: None };
     let end = turns(endpoint, clock, reply, attention, &mut echoed);
     echoed.error = end.err().filter(|error| !client_has_ended(error));
     echoed
@@ -61,6 +63,7 @@ fn turns<E: Endpoint, C: Clock>(
     let mut until = clock.now().plus(turn);
     while !attention.stopped() {
         let Some(request) = endpoint.recv(until)? else {
+            echoed.waits_in_vain += 1;
             until = clock.now().plus(turn);
             continue;
         };

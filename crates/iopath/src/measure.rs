@@ -90,6 +90,8 @@ pub trait Observer: Sync {
     fn starts(&self) {}
     /// The calling thread spent so much CPU time on meeting the other side's core, which is no work of the path.
     fn met(&self, _cpu_ns: u64) {}
+    /// The calling thread spent so much CPU time on a block of so many measured transactions.
+    fn worked(&self, _cpu_ns: u64, _transactions: u64) {}
     /// A traced run's block is over, and its stamps are left: returns when the next may begin.
     fn block(&self) -> io::Result<()>;
 }
@@ -176,6 +178,8 @@ pub struct ServerFound {
     pub turnaround: Times,
     /// Requests answered, warm-up included.
     pub answered: u64,
+    /// Waits that ended without a request.
+    pub waits_in_vain: u64,
     /// Why it ended early, if it did.
     pub error: Option<String>,
     /// What this side shares with the client's.
@@ -261,6 +265,7 @@ impl<'a> ClientRun<'a> {
             stamps: self.stamps,
             rate: self.clock.rate(),
             began: Ticks::default(),
+            block_from_ns: 0,
         };
         let found = run(self.job, work, &mut between);
         self.keep(vec![found]);
@@ -294,6 +299,7 @@ impl<'a> ClientRun<'a> {
                 stamps,
                 rate,
                 began: Ticks::default(),
+                block_from_ns: 0,
             };
             run(&clock, flows, work, &mut between)
         })?;
@@ -385,6 +391,7 @@ impl<'a> ServerRun<'a> {
         for one in results {
             self.found.turnaround.add(&one.turnaround);
             self.found.answered += one.answered;
+            self.found.waits_in_vain += one.waits_in_vain;
             if let Some(error) = one.error {
                 self.found.error.get_or_insert(error.to_string());
             }

@@ -27,6 +27,7 @@ use hairpin_sys::netns::{self, Sysfs};
 use hairpin_sys::process;
 use hairpin_sys::shared::{Shared, Stamps, Told};
 use hairpin_sys::thread;
+use hairpin_sys::wait::Policy;
 use hairpin_units::{Bytes, Nanos, Picos};
 
 use crate::bulk;
@@ -214,7 +215,7 @@ impl Worker {
             // A parent that is gone takes this process with it; there is nobody to tell.
             let _ = channel.send(&Answer::Bouncing { at: since(), frames: *frames });
         });
-        let (duration, cpu) = (since(), meter.cpu(ran.counts.received));
+        let (duration, cpu) = (since(), meter.cpu(ran.counts.received, Policy::Spin, 0));
         Ok(Answer::Bounced(Box::new(BounceReport { duration, frames: ran.counts, cpu, error: ran.error })))
     }
 
@@ -227,7 +228,7 @@ impl Worker {
             // A parent that is gone takes this process with it; there is nobody to tell.
             let _ = channel.send(&Answer::Streaming(*counts));
         });
-        let cpu = meter.cpu(ran.counts.sent.max(ran.counts.came));
+        let cpu = meter.cpu(ran.counts.sent.max(ran.counts.came), Policy::Spin, 0);
         Ok(Answer::Streamed(Box::new(StreamReport { counts: ran.counts, lost: ran.lost, cpu, error: ran.error })))
     }
 
@@ -254,7 +255,7 @@ impl Worker {
         };
         let outcome = job.spec.server.path.echo(&mut run);
         let found = run.found;
-        let cpu = teller.meter().cpu(found.answered);
+        let cpu = teller.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
         outcome.map_err(path_failure)?;
         Ok(Answer::Server(Box::new(ServerReport {
             turnaround_ns: found.turnaround.quantiles(),
@@ -295,7 +296,7 @@ impl Worker {
         };
         let outcome = job.spec.client.path.ping(&mut run);
         let found = run.found;
-        let cpu = teller.meter().cpu(found.exchanges);
+        let cpu = teller.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
         // A run that failed after it began still has something to say.
         if found.recorder.is_none() {
             outcome.map_err(path_failure)?;

@@ -405,7 +405,8 @@ pub struct CpuSide {
     pub switches_voluntary: u64,
     /// Times the worker was pushed off its core.
     pub switches_involuntary: u64,
-    /// user + system time per transaction, without what meeting the other side's core beside the blocks took.
+    /// CPU time per transaction of the measured blocks alone on the client; on the server without what meeting the client's core took. `null` where a side that
+    /// sleeps was woken in vain, to look at its stop flag, more than once in ten transactions: that is the instrument's own work.
     pub per_transaction_ns: Option<f64>,
     /// Interrupts on its cores by name, those that happened at all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -63,6 +63,7 @@ impl Arithmetic {
                 histogram: since.encode(),
                 core_rtt_least_ns: Some(122),
                 core_rtt_most_ns: Some(if second > 20 { 510 } else { 131 }),
+                ..Interval::default()
             }),
             cpu: Some(CpuSoFar {
                 elapsed_ns: at_ns + 500_000_000,

@@ -209,6 +209,12 @@ pub fn sleep_until(monotonic_ns: u64) -> bool {
     clock_nanosleep_absolute(ClockId::Monotonic, &due).is_ok()
 }
 
+/// CPU time of the calling thread in ns (CLOCK_THREAD_CPUTIME_ID, clock_gettime(2)).
+pub fn cpu_time_ns() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
 /// CPU time and context switches since the process or thread began.
 ///
 /// The sum of the two times is exact to the scheduler's clock; their division rests on what ran at each tick unless

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::Ticks;
 use hairpin_sys::shared::{Shared, Stamp, Stamps};
-use hairpin_sys::thread;
+use hairpin_sys::thread::cpu_time_ns;
 
 use super::Observer;
 use crate::drive::{Between, Counts};
@@ -52,9 +52,9 @@ impl Attention for AtServer<'_> {
     fn answer_neighbour(&mut self) -> bool {
         match self.neighbour {
             Some(shared) if shared.ping_requested(&mut self.seen) => {
-                let since = cpu_ns();
+                let since = cpu_time_ns();
                 shared.answer_ping(self.seen, 2 * (PING_PATIENCE + PING_LENGTH));
-                self.observer.met(cpu_ns().saturating_sub(since));
+                self.observer.met(cpu_time_ns().saturating_sub(since));
                 true
             }
             _ => false,
@@ -66,11 +66,6 @@ impl Attention for AtServer<'_> {
 const PING_PATIENCE: Duration = Duration::from_millis(10);
 /// How long the two cores bounce their line, beside each block.
 const PING_LENGTH: Duration = Duration::from_millis(2);
-
-/// CPU time of the calling thread; 0 if the kernel does not say.
-fn cpu_ns() -> u64 {
-    thread::thread_usage().map_or(0, |usage| usage.user_ns + usage.system_ns)
-}
 
 /// What the client's loop looks at, between blocks.
 pub(super) struct Surroundings<'a> {
@@ -84,6 +79,8 @@ pub(super) struct Surroundings<'a> {
     /// Of the clock, in ticks per ns.
     pub(super) rate: f64,
     pub(super) began: Ticks,
+    /// CPU time of this thread when the block began.
+    pub(super) block_from_ns: u64,
 }
 
 impl Between for Surroundings<'_> {
@@ -97,9 +94,9 @@ impl Between for Surroundings<'_> {
     }
 
     fn meet_neighbour(&mut self) -> Option<u64> {
-        let since = cpu_ns();
+        let since = cpu_time_ns();
         let found = self.neighbour?.measure_ping(self.called, PING_PATIENCE, PING_LENGTH);
-        self.observer.met(cpu_ns().saturating_sub(since));
+        self.observer.met(cpu_time_ns().saturating_sub(since));
         found
     }
 
@@ -111,6 +108,14 @@ impl Between for Surroundings<'_> {
 
     fn begins(&mut self, at: Ticks) {
         self.began = at;
+    }
+
+    fn begins_block(&mut self) {
+        self.block_from_ns = cpu_time_ns();
+    }
+
+    fn ends_block(&mut self, transactions: u64) {
+        self.observer.worked(cpu_time_ns().saturating_sub(self.block_from_ns), transactions);
     }
 
     fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()> {

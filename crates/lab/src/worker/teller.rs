@@ -17,6 +17,7 @@ use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{CpuSide, Side};
 use hairpin_sys::host::RealHost;
 use hairpin_sys::thread;
+use hairpin_sys::wait::Policy;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
@@ -41,6 +42,8 @@ pub(super) struct Teller<'a> {
     meter: Mutex<Option<Meter>>,
     /// CPU time that went into meeting the other side's core, in ns.
     met: AtomicU64,
+    /// CPU time of blocks in ns, and their transactions.
+    worked: [AtomicU64; 2],
 }
 
 impl<'a> Teller<'a> {
@@ -63,12 +66,14 @@ impl<'a> Teller<'a> {
             told: (0..job.threads).map(|_| Mutex::new(told())).collect(),
             meter: Mutex::new(None),
             met: AtomicU64::new(0),
+            worked: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }
 
     pub(super) fn meter(&self) -> Meter {
         let meter = self.meter.lock().ok().and_then(|mut meter| meter.take()).unwrap_or_else(|| Meter::start(&self.cpus));
-        Meter { met: self.met.load(Ordering::Relaxed), ..meter }
+        let [cpu_ns, transactions] = [0, 1].map(|at| self.worked[at].load(Ordering::Relaxed));
+        Meter { met: self.met.load(Ordering::Relaxed), worked: (transactions > 0).then_some((cpu_ns, transactions)), ..meter }
     }
 
     fn send(&self, answer: &Answer) -> io::Result<()> {
@@ -106,6 +111,11 @@ impl Observer for Teller<'_> {
 
     fn met(&self, cpu_ns: u64) {
         self.met.fetch_add(cpu_ns, Ordering::Relaxed);
+    }
+
+    fn worked(&self, cpu_ns: u64, transactions: u64) {
+        self.worked[0].fetch_add(cpu_ns, Ordering::Relaxed);
+        self.worked[1].fetch_add(transactions, Ordering::Relaxed);
     }
 
     fn block(&self) -> io::Result<()> {
@@ -210,12 +220,14 @@ pub(super) struct Meter {
     usage: io::Result<thread::Usage>,
     activity: CoreActivity,
     met: u64,
+    /// CPU time in ns and transactions of measured blocks, where there were such.
+    worked: Option<(u64, u64)>,
 }
 
 impl Meter {
     pub(super) fn start(cpus: &[u32]) -> Meter {
         let activity = CoreActivity::read(&RealHost, cpus);
-        Meter { cpus: cpus.to_vec(), began: Instant::now(), usage: thread::process_usage(), activity, met: 0 }
+        Meter { cpus: cpus.to_vec(), began: Instant::now(), usage: thread::process_usage(), activity, met: 0, worked: None }
     }
 
     /// What one system call can tell.
@@ -230,7 +242,9 @@ impl Meter {
         })
     }
 
-    pub(super) fn cpu(self, transactions: u64) -> CpuSide {
+    /// Over so many transactions. A side that sleeps and was woken in vain more than once in ten transactions has no CPU time per transaction: waking it was the
+    /// instrument's own work.
+    pub(super) fn cpu(self, transactions: u64, policy: Policy, waits_in_vain: u64) -> CpuSide {
         let activity = CoreActivity::read(&RealHost, &self.cpus).since(&self.activity);
         let mut side = CpuSide {
             cpus: self.cpus,
@@ -247,8 +261,10 @@ impl Meter {
             side.switches_involuntary = after.involuntary.saturating_sub(before.involuntary);
             let own = side.user_ns + side.system_ns;
             side.foreign_ns = activity.busy_ns.map(|busy| busy.saturating_sub(own));
-            let work = own.saturating_sub(self.met);
-            side.per_transaction_ns = (transactions > 0).then(|| (work as f64 / transactions as f64 * 10.0).round() / 10.0);
+            let (work, transactions) = self.worked.unwrap_or((own.saturating_sub(self.met), transactions));
+            let is_own = policy.sleeps() && waits_in_vain > transactions / 10;
+            side.per_transaction_ns =
+                (transactions > 0 && !is_own).then(|| (work as f64 / transactions as f64 * 10.0).round() / 10.0);
         }
         side
     }
