@@ -124,7 +124,8 @@ impl Times {
     /// p50, p99 and p99.9 between the steps of the clock and of the buckets; `None` if not even the median is supported.
     pub fn interpolated(&self) -> Option<Interpolated> {
         let asked = [Quantile::P50, Quantile::P99, Quantile::P999];
-        let counts = self.hdr.iter_recorded().map(|step| (self.hdr.lowest_equivalent(step.value_iterated_to()), step.count_at_value()));
+        let counts =
+            self.hdr.iter_recorded().map(|step| (self.hdr.lowest_equivalent(step.value_iterated_to()), step.count_at_value()));
         let [p50, p99, p999] = between(counts, self.count(), asked).map(|ns| ns.map(|ns| (ns * 1e3).round() / 1e3));
         p50.map(|p50| Interpolated { p50: Some(p50), p99, p999 })
     }
