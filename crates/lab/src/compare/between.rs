@@ -42,7 +42,7 @@ pub(super) fn runs<'a>(strata: impl Iterator<Item = &'a [Vec<Cell>; 2]> + Clone,
     let count = |cells: &[Cell]| cells.len() as f64;
     let apart = |[one, other]: &[Vec<Cell>; 2]| 1.0 / count(one) + 1.0 / count(other);
     let weights: f64 = strata.clone().map(|cells| 1.0 / apart(cells)).sum();
-    if weights.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
+    if weights <= 0.0 {
         return None;
     }
     let (mut typical, mut centre) = (0.0, 0.0);
