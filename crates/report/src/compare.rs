@@ -47,16 +47,17 @@ fn context(record: &Compare) -> String {
 
 /// An arm as a reader wants it: path, payload, and what else it does not share with the others.
 pub(crate) fn described(arm: &Arm, record: &Compare) -> String {
-    let mut text = without_words(arm, record);
+    let mut text = without_words(arm, record, true);
     // What differs may be no part of the work, such as a setting: then what the user wrote says it.
-    let same = |other: &Arm| other.name != arm.name && without_words(other, record) == text;
+    let bare = |arm: &Arm| without_words(arm, record, false);
+    let same = |other: &Arm| other.name != arm.name && other.link == arm.link && bare(other) == bare(arm);
     if record.design.is_some() && !arm.given.is_empty() && record.arms.iter().any(same) {
         text += &format!(" ({})", arm.given);
     }
     text
 }
 
-fn without_words(arm: &Arm, record: &Compare) -> String {
+fn without_words(arm: &Arm, record: &Compare, with_link: bool) -> String {
     let mut parts = vec![short(&arm.path), format!("{} B", payloads(arm.request_bytes, arm.reply_bytes))];
     for (count, what) in [(arm.flows, "flows"), (arm.outstanding, "in flight per flow")] {
         if count > 1 {
@@ -68,7 +69,7 @@ fn without_words(arm: &Arm, record: &Compare) -> String {
     }
     let alike = |other: &Arm| other.link == arm.link;
     match &arm.link {
-        Some(link) if arm.name == "A" || !record.arms.iter().all(alike) => {
+        Some(link) if with_link && (arm.name == "A" || !record.arms.iter().all(alike)) => {
             parts.push(format!("over {}", link_words(link).join(", ")))
         }
         _ => {}
