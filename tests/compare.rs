@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use hairpin_sys::thread::allowed_cpus;
 use serde_json::Value;
 use support::listed::{self, Test};
 use support::{Home, LIMIT, can, links};
@@ -21,6 +22,7 @@ const TESTS: &[(&str, Test)] = &[
         a_large_difference_is_found_and_the_record_keeps_the_contract,
     ),
     ("a_known_delay_is_reported", a_known_delay_is_reported),
+    ("two_placements_are_compared", two_placements_are_compared),
     ("sides_may_go_over_links_of_their_own", sides_may_go_over_links_of_their_own),
     ("a_threshold_that_is_crossed_ends_with_3", a_threshold_that_is_crossed_ends_with_3),
     ("stored_runs_are_compared_with_a_warning", stored_runs_are_compared_with_a_warning),
@@ -98,6 +100,41 @@ fn a_known_delay_is_reported(_: &str) -> bool {
     true
 }
 
+fn two_placements_are_compared(name: &str) -> bool {
+    let cpus = allowed_cpus().expect("CPUs");
+    if !can(name, cpus.len() >= 2, "two placements take two CPUs") {
+        return false;
+    }
+    let home = Home::new();
+    let compared = |seconds: u32, sides: &str| {
+        let done = home.hairpin(&format!("compare --link loopback --duration {seconds}s --json -- {sides}"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.json()
+    };
+    let (two, one) = (format!("{},{}", cpus[0], cpus[1]), format!("{},{}", cpus[0], cpus[0]));
+    // Both sides wait in the kernel; on one core nobody has to be woken on another. For longer as long as there is no word.
+    let mut record = Value::Null;
+    for seconds in [4, 8, 16, 24] {
+        record = compared(seconds, &format!("udp:block --cpu {two} -- udp:block --cpu {one}"));
+        if record["comparisons"][0]["verdict"] != "unclear" {
+            break;
+        }
+    }
+    let comparison = &record["comparisons"][0];
+    let rounds = record["design"]["rounds"].as_u64().expect("rounds");
+    assert_eq!((comparison["pairs"].as_u64(), comparison["dropped"].as_u64()), (Some(rounds), Some(0)), "{comparison}");
+    assert_ne!(comparison["verdict"], "unclear", "{comparison}");
+    assert_eq!((&comparison["matched"], &comparison["states_used"]), (&"all".into(), &serde_json::json!([])));
+    assert_eq!(record["arms"][1]["cpus"], serde_json::json!({"client": [cpus[0]], "server": [cpus[0]]}));
+    // Of one placement the distance between its cores still decides which blocks make a pair.
+    let same = compared(2, &format!("udp:block --cpu {two} -- udp:block --cpu {two}"));
+    assert!(same["comparisons"][0]["matched"].is_null(), "{}", same["comparisons"]);
+    let shown = home.hairpin(&format!("compare --link loopback --duration 1s -- udp:block --cpu {two} -- udp:block --cpu {one}"));
+    let labels = [format!("A  udp:block --cpu {two}"), format!("B  udp:block --cpu {one}")];
+    assert!(labels.iter().all(|label| shown.out.contains(label)) && shown.out.contains("run on different CPUs"), "{}", shown.out);
+    true
+}
+
 fn sides_may_go_over_links_of_their_own(name: &str) -> bool {
     if !can(name, links(), "this user may not make namespaces here") {
         return false;
@@ -148,6 +185,13 @@ fn stored_runs_are_compared_with_a_warning(_: &str) -> bool {
     assert!(record["design"].is_null());
     assert_eq!(record["warnings"][0]["code"], "not-interleaved");
     assert!(figure(&record, "p50")["ratio"].as_f64().unwrap() > 1.5);
+    // Two runs are two draws of what runs may be.
+    assert_eq!(
+        (&record["comparisons"][0]["verdict"], &record["warnings"][1]["code"]),
+        (&"unclear".into(), &"single-runs".into())
+    );
+    let several = home.json(&format!("compare {0},{0} {1},{1},{1}", ids[0], ids[1]));
+    assert_eq!(several["comparisons"][0]["runs"], serde_json::json!([2, 3]));
     let shown = home.hairpin(&format!("compare {} {}", ids[0], ids[1]));
     assert!(shown.out.contains("not in turn") && shown.out.lines().all(|line| line.chars().count() <= 80), "{}", shown.out);
     home.hairpin(&format!("compare {} {} --fail-if p50>+5%", ids[0], ids[1])).fails(2, &["measured once more"]);
@@ -156,29 +200,38 @@ fn stored_runs_are_compared_with_a_warning(_: &str) -> bool {
 
 fn a_baseline_is_measured_anew(_: &str) -> bool {
     let home = Home::new();
-    let done = home.hairpin("ping --path memory --duration 3s --warmup 50ms");
+    let done = home.hairpin("ping --path memory --duration 1500ms --warmup 50ms");
     assert_eq!(done.code, Some(0), "{done:?}");
     let text = fs::read_to_string(
         home.runs().join(fs::read_dir(home.runs()).unwrap().next().unwrap().unwrap().file_name()).join("run.json"),
     );
-    // A better past: every block was ten times as fast.
+    // A better past: every block was ten times as fast, in a record of a version that had no quantiles between steps.
     let mut past: Value = serde_json::from_str(&text.unwrap()).unwrap();
     let blocks = |past: &mut Value, change: fn(&mut Value)| {
         past["results"][0]["blocks"].as_array_mut().unwrap().iter_mut().for_each(change)
     };
-    blocks(&mut past, |block| block["p50"] = (block["p50"].as_u64().unwrap() / 10).max(1).into());
-    let gate = |past: &Value| {
+    blocks(&mut past, |block| {
+        // A block in which the host did something else has too few transactions for one.
+        if let Some(p50) = block["p50"].as_u64() {
+            block["p50"] = (p50 / 10).max(1).into();
+            block.as_object_mut().unwrap().remove("interpolated_ns").expect("a quantile between steps");
+        }
+    });
+    let gate = |past: &Value, more: &[&str]| {
         fs::write(home.file("past.json"), past.to_string()).unwrap();
         let mut command = home.command(support::HAIRPIN);
-        command.args(["compare", "--baseline", "./past.json", "--fail-if", "p50 > +5%"]);
+        command.args(["compare", "--baseline", "./past.json", "--fail-if", "p50 > +5%"]).args(more);
         home.spawn(command).done()
     };
+    let several = ["--baseline", "./past.json", "--anew", "3"];
     // Where the cores are at another distance now than then nothing can be judged; that passes.
-    let closed = (0..8).map(|_| gate(&past)).find(|done| done.code != Some(1)).expect("the cores as far apart as then");
+    let closed = (0..8).map(|_| gate(&past, &several)).find(|done| done.code != Some(1)).expect("the cores as far apart as then");
     closed.fails(3, &["crossed, and again when measured once more: p50 > +5% by B"]);
+    // One run of either says nothing of how much runs differ, however far they lie apart.
+    gate(&past, &["--anew", "1"]).fails(1, &["cannot be judged", "one run each says nothing"]);
     // Then as now the same distance, but not in the record: a gate that cannot tell does not look open.
     blocks(&mut past, |block| block["core_rtt_ns"] = Value::Null);
-    gate(&past).fails(1, &["cannot be judged"]);
+    gate(&past, &several).fails(1, &["cannot be judged"]);
     true
 }
 

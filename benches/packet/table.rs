@@ -30,13 +30,21 @@ pub(crate) struct Kept {
     bound: f64,
 }
 
+/// Within the bound is what is so with its whole interval.
+fn judged(found: Ratio, most: f64) -> &'static str {
+    match (found.low > most, found.high > most) {
+        (true, _) => "MISS",
+        (_, true) => "over",
+        _ => "ok",
+    }
+}
+
 impl Line {
     fn mark(&self) -> &'static str {
         match &self.found {
             Err(_) => "none",
             Ok(found) if found.pairs < self.wanted => "few",
-            Ok(found) if interval(found).ratio > self.most => "MISS",
-            Ok(_) => "ok",
+            Ok(found) => judged(interval(found), self.most),
         }
     }
 
@@ -85,7 +93,8 @@ impl Line {
 pub(crate) fn text(lines: &[Line], curve: &[(u32, f64)], ceiling: Option<&Result<f64, String>>) -> String {
     let mut text = String::from(
         "rtt, size: RTT p50 in ns; bounce: ns per frame sent back, none lost.\n\
-         ratio = first / second with its 95 % interval. Pairs: kept / tried.\n\n",
+         ratio = first / second with its 95 % interval. Pairs: kept / tried.\n\
+         over: a part of the interval is beyond the bound; that is a miss too.\n\n",
     );
     let rule = "-".repeat(80);
     let _ = writeln!(
@@ -115,4 +124,17 @@ pub(crate) fn text(lines: &[Line], curve: &[(u32, f64)], ceiling: Option<&Result
         None => {}
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_met_by_the_whole_interval() {
+        let found = |low, high| Ratio { ratio: f64::midpoint(low, high), low, high };
+        assert_eq!(judged(found(0.360, 0.375), 0.38), "ok");
+        assert_eq!(judged(found(0.368, 0.388), 0.38), "over", "its middle is within");
+        assert_eq!(judged(found(0.489, 0.494), 0.38), "MISS");
+    }
 }

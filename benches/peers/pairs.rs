@@ -1,8 +1,12 @@
 //! Attempts at a pair: which are kept, and what the kept ones say about a cell.
 
+use hairpin_record::paired::moods;
 use hairpin_record::run::Block;
 use hairpin_record::statistics::{LogMean, NoMean, standard_deviation};
 use serde::{Deserialize, Serialize};
+
+/// Confidence of every interval.
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// How far apart the two cores were while hairpin measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +109,7 @@ pub(crate) fn findings(attempts: &[&Attempt]) -> Result<Findings, NoMean> {
     let kept: Vec<_> = attempts.iter().filter_map(|attempt| attempt.kept()).collect();
     let ratios: Vec<f64> =
         kept.iter().map(|(_, before, other, after)| f64::midpoint(before.ln(), after.ln()) - other.ln()).collect();
-    let ratio = LogMean::of(&ratios)?;
+    let ratio = LogMean::of(&spread(&ratios))?;
     let mean = |log: fn(&(State, f64, f64, f64)) -> f64| (kept.iter().map(log).sum::<f64>() / kept.len() as f64).exp();
     let neighbours = kept.windows(2).filter(|two| two[0].0 == two[1].0);
     let itself: Vec<f64> = neighbours.map(|two| (two[1].2 / two[0].2).ln()).collect();
@@ -118,6 +122,14 @@ pub(crate) fn findings(attempts: &[&Attempt]) -> Result<Findings, NoMean> {
         itself: LogMean::of(&itself).ok(),
         itself_sd: standard_deviation(&itself).ok(),
     })
+}
+
+/// The values that far from their mean that an interval which takes them as independent is as wide as one that does not: pairs share no run, but the host's
+/// moods last longer than a pair.
+fn spread(logs: &[f64]) -> Vec<f64> {
+    let times = moods(logs, CONFIDENCE);
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    logs.iter().map(|log| mean + (log - mean) * times).collect()
 }
 
 #[cfg(test)]
@@ -183,6 +195,29 @@ pub(crate) mod tests {
         // One neighbour alone is in the same state, too few for a spread.
         assert_eq!((found.itself, found.itself_sd), (None, None));
         assert!(findings(&[]).is_err());
+    }
+
+    #[test]
+    fn pairs_that_resemble_their_neighbours_have_a_wider_interval() {
+        use State::Near;
+        // The same forty ratios of 0.98 and 1.02: by turns, and in two moods of twenty.
+        let width = |slow: fn(usize) -> bool| {
+            let made: Vec<Attempt> = (0..40)
+                .map(|at| {
+                    attempt(
+                        "c",
+                        [Near, Near],
+                        if slow(at) { 10_200 } else { 9_800 },
+                        10_000.0,
+                        if slow(at) { 10_200 } else { 9_800 },
+                    )
+                })
+                .collect();
+            let ratio = findings(&made.iter().collect::<Vec<_>>()).unwrap().ratio.interval(CONFIDENCE);
+            ratio.high - ratio.low
+        };
+        let (turns, moods) = (width(|at| at.is_multiple_of(2)), width(|at| at < 20));
+        assert!(moods > 3.0 * turns, "{turns} {moods}");
     }
 
     #[test]

@@ -7,10 +7,8 @@ use serde::Serialize;
 
 use crate::cells::{Cell, Transport, Wait};
 use crate::others::Information;
-use crate::pairs::{Attempt, Findings, findings};
+use crate::pairs::{Attempt, CONFIDENCE, Findings, findings};
 
-/// Confidence of every interval.
-const CONFIDENCE: f64 = 0.95;
 /// The geometric mean over the UDP cells that spin.
 const UDP_SPIN: f64 = 0.97;
 /// The geometric mean over the TCP cells that spin.
@@ -67,13 +65,14 @@ impl Line {
         self.found.as_ref().ok().filter(|found| found.pairs >= self.wanted)
     }
 
-    /// What the last column says, and whether that is a miss.
+    /// What the last column says, and whether that is a miss. A cell that blocks has no bound of its own, so it is never `ok`.
     fn mark(&self) -> (&'static str, bool) {
-        match self.enough() {
-            None if self.found.is_err() => ("none", true),
-            None => ("few", true),
-            Some(found) if self.cell.wait == Wait::Spin && found.ratio.interval(CONFIDENCE).high > UPPER => ("MISS", true),
-            Some(_) => ("ok", false),
+        let Some(found) = self.enough() else { return (if self.found.is_err() { "none" } else { "few" }, true) };
+        match (self.cell.wait, found.ratio.interval(CONFIDENCE).high > UPPER) {
+            (Wait::Spin, true) => ("MISS", true),
+            (Wait::Spin, false) => ("ok", false),
+            (Wait::Block, true) => ("high", false),
+            (Wait::Block, false) => ("-", false),
         }
     }
 
@@ -180,7 +179,8 @@ pub(crate) fn missed(lines: &[Line], bounds: &[Bound]) -> bool {
 pub(crate) fn text(lines: &[Line], bounds: &[Bound], information: &[Information]) -> String {
     let mut text = String::from(
         "RTT p50 in us; ratio = hairpin / sockperf with its 95 % interval; self = one\n\
-         sockperf run / the next: mean, and sd of a single one. Pairs: kept / tried.\n\n",
+         sockperf run / the next: mean, and sd of a single one. Pairs: kept / tried.\n\
+         -: no bound of its own; high: none, and its upper end is beyond 1.05.\n\n",
     );
     let head = format!(
         "{:<22} {:>5} {:>7} {:>8} {:>5} {:>11} {:>5} {:>5}",
@@ -270,6 +270,15 @@ mod tests {
         assert!(missed(&lines, &bounds));
         let text = text(&lines, &bounds, &[]);
         assert!(text.contains("udp-spin-veth-1024       0/3 none: 0 values are too few"), "{text}");
+    }
+
+    #[test]
+    fn a_cell_without_a_bound_of_its_own_is_not_ok() {
+        let mut made = spread("udp-block-loopback-14", 1.06, 10);
+        made.extend(spread("udp-block-veth-14", 0.99, 10));
+        let (lines, bounds) = judged(&made, 10);
+        assert_eq!(lines.iter().map(Line::mark).collect::<Vec<_>>(), [("high", false), ("-", false)]);
+        assert_eq!(met(&bounds, "blocking"), Some(true), "together they meet theirs");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The tests of the peer benchmark's parts. A benchmark with a main of its own runs none, so they are compiled once more here.
+//! The tests of the parts of the benchmarks for peers, packets and looking on. A benchmark with a main of its own runs none, so they are compiled once more here.
 
 #![forbid(unsafe_code)]
 // Only the benchmark uses all of it.
@@ -10,8 +10,17 @@ mod hairpin;
 mod measure;
 mod others;
 mod output;
+#[path = "../packet/table.rs"]
+mod packet_table;
 mod pairs;
 mod record;
 mod sockperf;
 mod table;
 mod veth;
+#[path = "../watch/line.rs"]
+mod watch_line;
+
+/// As the packet benchmark has it.
+fn interval(found: &pairs::Findings) -> hairpin_record::statistics::Ratio {
+    found.ratio.interval(pairs::CONFIDENCE)
+}

@@ -3,9 +3,11 @@
 //! ```text
 //!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and only what is crossed again is crossed
 //!   stored    two records ─▶ their blocks ─▶ verdicts, with the warning that they were not measured in turn
-//!   baseline  a stored run ─▶ its rows measured anew ─▶ as two stored runs
+//!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with what runs differ by
 //! ```
 
+mod baseline;
+mod between;
 mod limit;
 mod stored;
 
@@ -17,17 +19,20 @@ use hairpin_record::experiment::Figure;
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 
+pub use self::baseline::{Baseline, jobs, named};
 pub use self::limit::Limit;
-pub use self::stored::{Baseline, StoredError, jobs, stored};
+pub use self::stored::{Named, StoredError, stored};
 use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, letter};
 use crate::experiment::stands::Stands;
-use crate::experiment::states::States;
+use crate::experiment::states::{self, States};
 use crate::experiment::{Arm, Switch, verdict};
 use crate::ping::PingError;
 use crate::store::rfc3339;
 
 /// With `--until` the intervals are looked at after these shares of the time, and no oftener: each look takes its part of the confidence.
 const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
+/// Rows of a baseline are measured anew so many times unless the user says otherwise.
+pub const ANEW: u32 = 5;
 /// A difference of less than 2 % does not matter unless the user says otherwise.
 pub const MARGIN: f64 = 0.02;
 
@@ -158,7 +163,7 @@ impl Measured {
                 elapsed_ns: u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
             }),
             method,
-            states: states.record(self.rounds.iter().flat_map(|round| &round.taken)),
+            states: states.record(states::placed_as_the_first(&self.rounds)),
             warnings: warnings(&arms),
             arms,
             comparisons,
@@ -178,9 +183,13 @@ pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &St
     let (bytes, ns) =
         carried.iter().fold((0.0, 0.0), |(bytes, ns), bulk| (bytes + bulk.bytes as f64, ns + bulk.duration_ns as f64));
     arm.bulk_bits_per_s = (!carried.is_empty()).then(|| (bytes * 8e9 / ns).round());
-    let state = |taken: &rounds::Taken| states.state(&taken.cores).map(|state| state as u32);
-    arm.blocks =
-        taken().map(|taken| hairpin_record::experiment::ArmBlock { state: state(taken), ..taken.block.clone() }).collect();
+    let block = |round: &Round| {
+        let taken = &round.taken[at];
+        let state = if taken.cpus == round.taken[0].cpus { states.state(&taken.cores) } else { None };
+        hairpin_record::experiment::ArmBlock { state: state.map(|state| state as u32), ..taken.block.clone() }
+    };
+    arm.blocks = rounds.iter().map(block).collect();
+    arm.typical = Some(verdict::typical(arm.blocks.iter()));
 }
 
 /// What concerns all arms.

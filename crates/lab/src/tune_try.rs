@@ -5,13 +5,14 @@
 //!                 none: left out            refused: left out            │
 //!                                                                        ▼ faster on a path and slower on none
 //!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶ all put back, or kept
+//!                                                                                       └ excludes what it was alone: unclear, no profile
 //! ```
 
 use std::time::{Duration, SystemTime};
 
-use hairpin_record::compare::Compare;
+use hairpin_record::compare::{Compare, Comparison};
 use hairpin_record::experiment::{Figure, Verdict};
-use hairpin_record::tune_try::{LeftOut, SCHEMA, TriedPath, TriedSetting, TuneTry, ValueChange};
+use hairpin_record::tune_try::{Contradiction, LeftOut, SCHEMA, TriedPath, TriedSetting, TuneTry, ValueChange};
 use hairpin_sys::host::Host;
 use hairpin_sys::signal::Signals;
 use hairpin_tune::change::{Change, Trouble};
@@ -167,6 +168,7 @@ pub fn run(
         left_out,
         paths: Vec::new(),
         winners: Vec::new(),
+        contradictions: Vec::new(),
         profile: None,
         kept: false,
     };
@@ -232,8 +234,42 @@ fn measure(
             break;
         }
     }
-    record.profile = Some(profile(record, tried, &winners).text());
+    record.contradictions = contradict(&mut record.paths, &winners, &record.winners);
+    if record.contradictions.is_empty() {
+        record.profile = Some(profile(record, tried, &winners).text());
+    } else {
+        record.winners.clear();
+    }
     Ok(())
+}
+
+/// Where the winners measured anew and the best of them alone exclude each other: one setting cannot be worth both, and several cannot be worth less than one
+/// of them while none made the path slower. One of the two was the host's mood, and which one nobody knows: what was found there is `unclear`.
+fn contradict(paths: &mut [TriedPath], winners: &[usize], names: &[String]) -> Vec<Contradiction> {
+    let interval = |comparison: &Comparison| {
+        let figure = comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50)?;
+        Some([figure.low?, figure.high?])
+    };
+    let mut found = Vec::new();
+    for path in paths {
+        let alone = winners.iter().filter_map(|at| interval(path.alone.comparisons.get(*at)?));
+        let alone = alone.min_by(|a, b| (a[0] * a[1]).total_cmp(&(b[0] * b[1])));
+        let anew = path.together.as_ref().and_then(|together| interval(together.comparisons.first()?));
+        let (Some(alone), Some(anew)) = (alone, anew) else { continue };
+        let worse = anew[0] > alone[1];
+        let better = winners.len() == 1 && anew[1] < alone[0];
+        if !worse && !better {
+            continue;
+        }
+        let mine = path.alone.comparisons.iter_mut().enumerate().filter(|(at, _)| winners.contains(at)).map(|(_, found)| found);
+        for comparison in mine.chain(path.together.iter_mut().flat_map(|together| &mut together.comparisons)) {
+            comparison.verdict = Verdict::Unclear;
+            comparison.needs_s = None;
+        }
+        let spec = path.alone.arms.first().map(|arm| arm.path.clone()).unwrap_or_default();
+        found.push(Contradiction { path: spec, settings: names.to_vec(), alone, anew });
+    }
+    found
 }
 
 /// One comparison: the same work on hosts that are set differently.
@@ -323,4 +359,88 @@ fn profile(record: &TuneTry, tried: &[Candidate], winners: &[usize]) -> ProfileF
 
 fn round(ratio: f64) -> f64 {
     (ratio * 10_000.0).round() / 10_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_record::compare::{Arm as ArmRecord, Method};
+    use hairpin_record::experiment::Estimate;
+
+    use super::*;
+
+    /// What a path said of settings with these intervals of p50, each faster.
+    fn said(intervals: &[[f64; 2]]) -> Compare {
+        let comparison = |[low, high]: &[f64; 2]| Comparison {
+            arm: "B".into(),
+            against: "A".into(),
+            verdict: Verdict::Faster,
+            needs_s: None,
+            pairs: 35,
+            dropped: 0,
+            states_used: vec![0],
+            matched: Default::default(),
+            runs: None,
+            figures: vec![Estimate {
+                ratio: Some((low * high).sqrt()),
+                low: Some(*low),
+                high: Some(*high),
+                pairs: 35,
+                ..Estimate::default()
+            }],
+        };
+        Compare {
+            schema: String::new(),
+            tool: String::new(),
+            command: Vec::new(),
+            started: String::new(),
+            interrupted: false,
+            error: None,
+            host: None,
+            design: None,
+            method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.99, looks: 1, margin: MARGIN },
+            states: Vec::new(),
+            arms: vec![ArmRecord { path: "udp:block/udp:block".into(), ..ArmRecord::default() }],
+            comparisons: intervals.iter().map(comparison).collect(),
+            thresholds: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn tried(alone: &[[f64; 2]], anew: [f64; 2]) -> TriedPath {
+        TriedPath { alone: said(alone), deep_idle: Vec::new(), together: Some(said(&[anew])), together_deep_idle: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_found_twice_and_not_the_same_is_unclear() {
+        let setting = ["cpu_dma_latency_us=0".to_owned()];
+        // As a host with moods longer than a round once said it of one setting.
+        let mut paths = [tried(&[[0.147, 0.383]], [0.404, 0.964])];
+        let found = contradict(&mut paths, &[0], &setting);
+        assert_eq!(
+            (found[0].path.as_str(), found[0].alone, found[0].anew),
+            ("udp:block/udp:block", [0.147, 0.383], [0.404, 0.964])
+        );
+        let together = paths[0].together.as_ref().unwrap();
+        assert_eq!(
+            (paths[0].alone.comparisons[0].verdict, together.comparisons[0].verdict),
+            (Verdict::Unclear, Verdict::Unclear)
+        );
+        // Better than before is no less of a contradiction, of one setting.
+        assert_eq!(contradict(&mut [tried(&[[0.8, 0.9]], [0.5, 0.6])], &[0], &setting).len(), 1);
+        // What overlaps agrees.
+        let mut paths = [tried(&[[0.3, 0.5]], [0.4, 0.6])];
+        assert!(contradict(&mut paths, &[0], &setting).is_empty());
+        assert_eq!(paths[0].alone.comparisons[0].verdict, Verdict::Faster);
+    }
+
+    #[test]
+    fn several_settings_may_be_worth_more_than_one_of_them_and_not_less() {
+        let settings = ["a=1".to_owned(), "b=1".to_owned()];
+        let alone = [[0.7, 0.8], [0.85, 0.95], [0.2, 0.3]];
+        assert!(contradict(&mut [tried(&alone, [0.5, 0.6])], &[0, 1], &settings).is_empty());
+        let mut paths = [tried(&alone, [0.85, 0.9])];
+        assert_eq!(contradict(&mut paths, &[0, 1], &settings)[0].alone, [0.7, 0.8]);
+        let words: Vec<Verdict> = paths[0].alone.comparisons.iter().map(|found| found.verdict).collect();
+        assert_eq!(words, [Verdict::Unclear, Verdict::Unclear, Verdict::Faster], "the third is no winner");
+    }
 }

@@ -101,8 +101,17 @@ pub struct Arm {
     pub bulk_bits_per_s: Option<f64>,
     /// What lies between its two sides.
     pub link: Option<Link>,
-    /// Its figures over all blocks that count, whatever their state.
+    /// Its figures over all transactions of the blocks that count, whatever their state: a closed loop has more of them in its fast blocks.
     pub figures: Figures,
+    /// The medians of its blocks' figures, in which all blocks weigh alike, as they do in ratios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typical: Option<Figures>,
+    /// The CPUs of both sides; `null` where they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Cpus>,
+    /// Stored runs: all that this arm is made of, if there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<String>,
     /// Transactions of these blocks.
     pub transactions: u64,
     /// Requests that were never answered in time.
@@ -121,6 +130,34 @@ pub struct Arm {
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+/// The CPUs that the measuring threads of both sides were pinned to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cpus {
+    /// The client's.
+    pub client: Vec<u32>,
+    /// The server's; empty where it is unknown.
+    pub server: Vec<u32>,
+}
+
+/// Which blocks of two arms make a pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Matched {
+    /// Those that saw the same distance between the cores: both arms run on the same CPUs.
+    #[default]
+    CoreDistance,
+    /// All: the arms run on different CPUs, so that the distance between them is a part of what is compared.
+    All,
+}
+
+impl Matched {
+    /// True if only blocks of one distance between the cores make a pair.
+    #[must_use]
+    pub fn by_distance(&self) -> bool {
+        *self == Matched::CoreDistance
+    }
 }
 
 /// Figures of an arm.
@@ -168,8 +205,14 @@ pub struct Comparison {
     pub pairs: u64,
     /// Pairs left out because the two blocks saw different states of the cores, or one a change of it.
     pub dropped: u64,
-    /// States whose pairs were used: indices into `states`.
+    /// States whose pairs were used: indices into `states`; empty where `matched` is `all`.
     pub states_used: Vec<u32>,
+    /// Which blocks make a pair.
+    #[serde(default, skip_serializing_if = "Matched::by_distance")]
+    pub matched: Matched,
+    /// Stored runs: how many there are of the arm that it is held against, and of the arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<[u32; 2]>,
     /// Every figure that could be compared.
     pub figures: Vec<Estimate>,
 }

@@ -10,9 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A figure that arms are compared by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Figure {
     /// Median RTT.
+    #[default]
     #[serde(rename = "p50")]
     P50,
     /// 99th percentile of the RTT.
@@ -92,7 +93,7 @@ pub struct ArmBlock {
     pub cpu_ns: Option<f64>,
     /// Cache-line round trip between the cores of both sides, the larger of before and after; `null` where they share no memory.
     pub core_rtt_ns: Option<u64>,
-    /// The state of the cores: an index into the record's `states`; `null` if they changed within the block.
+    /// The state of the cores: an index into the record's `states`; `null` if they changed within the block, or if the arm runs on other CPUs than the first.
     pub state: Option<u32>,
 }
 
@@ -110,7 +111,7 @@ pub struct State {
 }
 
 /// How one figure of an arm compares with that of the arm it is held against.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The figure.
     pub figure: Figure,
@@ -132,6 +133,18 @@ pub struct Estimate {
     pub blocks_per_value: f64,
     /// Correlation of neighbouring pairs; above 0 it has widened the interval.
     pub autocorrelation: Option<f64>,
+    /// The other arm's figure, typical of the blocks that the ratio is of, which all weigh alike: in ns, or in 1/s for the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<f64>,
+    /// This arm's figure likewise: ratio × `base`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// How many times as wide the interval is as that of pairs which are independent of each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub widened: Option<f64>,
+    /// Stored runs of which there are several: the standard deviation of ln(figure) from run to run, which the interval holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_runs: Option<f64>,
 }
 
 /// What a comparison came to.
@@ -144,7 +157,7 @@ pub enum Verdict {
     Slower,
     /// The interval holds 1 and lies wholly within the margin.
     Same,
-    /// The interval holds 1 and reaches beyond the margin, or there are fewer than 12 pairs.
+    /// The interval holds 1 and reaches beyond the margin, there are fewer than 12 pairs, or two single runs that were stored are all there is.
     Unclear,
 }
 

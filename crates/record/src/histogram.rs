@@ -12,7 +12,7 @@ use hairpin_units::Quantile;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
-use crate::run::Quantiles;
+use crate::run::{Interpolated, Quantiles};
 
 /// Longer times are counted as this.
 pub const HIGHEST_NS: u64 = 60_000_000_000;
@@ -135,6 +135,15 @@ impl Times {
         q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()).clamp(self.min, self.max))
     }
 
+    /// p50, p99 and p99.9 between the steps of the clock and of the buckets; `None` if not even the median is supported.
+    pub fn interpolated(&self) -> Option<Interpolated> {
+        let asked = [Quantile::P50, Quantile::P99, Quantile::P999];
+        let counts =
+            self.hdr.iter_recorded().map(|step| (self.hdr.lowest_equivalent(step.value_iterated_to()), step.count_at_value()));
+        let [p50, p99, p999] = between(counts, self.count(), asked).map(|ns| ns.map(|ns| (ns * 1e3).round() / 1e3));
+        p50.map(|p50| Interpolated { p50: Some(p50), p99, p999 })
+    }
+
     /// The summary that stands in a record.
     pub fn quantiles(&self) -> Quantiles {
         let count = self.count();
@@ -162,6 +171,35 @@ impl Times {
         V2DeflateSerializer::new().serialize(&self.hdr, &mut bytes).expect("a Vec takes every byte");
         BASE64.encode(bytes)
     }
+}
+
+/// Quantiles of `count` times that are ascending, each with how often it came, at ranks that ascend too; `None` if fewer than ten lie beyond one.
+///
+/// A clock has steps, and a histogram has buckets. A time stands for the space between its neighbours, and the quantile is interpolated within it: so a
+/// shift of less than a step is seen, as the shares of two steps change.
+pub fn between<const N: usize>(
+    times: impl IntoIterator<Item = (u64, u64)>,
+    count: u64,
+    asked: [Quantile; N],
+) -> [Option<f64>; N] {
+    let mut found = [None; N];
+    let mut times = times.into_iter().peekable();
+    let (mut below, mut before, mut at) = (0.0, None, 0);
+    while let Some((ns, often)) = times.next() {
+        let (here, often) = (ns as f64, often as f64);
+        while at < N && asked[at].get() * count as f64 <= below + often {
+            let middle = |other: Option<f64>| other.map_or(here, |other| f64::midpoint(other, here));
+            let (low, high) = (middle(before), middle(times.peek().map(|(next, _)| *next as f64)));
+            let rank = asked[at].get() * count as f64;
+            found[at] = asked[at].is_supported_by(count).then(|| low + (high - low) * ((rank - below) / often).clamp(0.0, 1.0));
+            at += 1;
+        }
+        if at == N {
+            break;
+        }
+        (below, before) = (below + often, Some(here));
+    }
+    found
 }
 
 /// Quantiles from a histogram as it stands in a record.
@@ -267,6 +305,27 @@ mod tests {
         for (got, want) in [(q.p50, 5e6), (q.p90, 9e6), (q.p99, 9.9e6), (q.p999, 9.99e6)] {
             assert!((got.unwrap() as f64 / want - 1.0).abs() < 1e-3, "{got:?} {want}");
         }
+    }
+
+    #[test]
+    fn quantiles_lie_between_the_steps_of_the_clock() {
+        // Half the times at 100 and half at 110: the median lies between, and moves as the shares do.
+        let median = |often: u64| {
+            let mut times = Times::new();
+            for (ns, often) in [(90, 100), (100, often), (110, 1000 - often), (120, 100)] {
+                (0..often).for_each(|_| times.record(ns));
+            }
+            times.interpolated().unwrap().p50.unwrap()
+        };
+        assert!((median(500) - 105.0).abs() < 1e-9);
+        assert!((median(490) - median(500) - 0.2).abs() < 0.05 && median(510) < median(500));
+        let mut few = Times::new();
+        (0..999).for_each(|_| few.record(100));
+        assert_eq!(few.interpolated(), Some(Interpolated { p50: Some(100.0), p99: None, p999: None }));
+        few.record(100);
+        assert_eq!(few.interpolated().unwrap().p99, Some(100.0));
+        assert_eq!(Times::new().interpolated(), None);
+        assert_eq!(between([(100, 10), (200, 10)], 20, [Quantile::P50, Quantile::P99]), [Some(150.0), None]);
     }
 
     #[test]

@@ -163,6 +163,7 @@ impl Recorder {
             duration_ns: Some(facts.length_ns),
             clock_suspect: facts.clock_suspect,
             thread: self.thread,
+            interpolated_ns: self.block.interpolated(),
         };
         push_bounded(&mut self.blocks, block);
     }

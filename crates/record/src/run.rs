@@ -339,6 +339,22 @@ pub struct Block {
     /// The measuring thread, if there is more than one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub thread: u32,
+    /// The quantiles once more, between the steps of the clock and of the histogram; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interpolated_ns: Option<Interpolated>,
+}
+
+/// Quantiles in ns that lie between two steps: a shift of less than a step moves them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interpolated {
+    /// Median.
+    pub p50: Option<f64>,
+    /// 99th percentile, where ten lie beyond it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    /// 99.9th percentile, where ten lie beyond it.
+    #[serde(rename = "p99.9", default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<f64>,
 }
 
 /// A point of the series over time.

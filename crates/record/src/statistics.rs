@@ -103,7 +103,8 @@ pub fn standard_deviation(values: &[f64]) -> Result<f64, NoMean> {
 
 /// The t distribution's quantile `q`; of the normal distribution where `freedom` is so large that the two differ by less than 2 in 10,000
 /// and the t distribution's series converge badly.
-pub(crate) fn t_quantile(q: f64, freedom: f64) -> f64 {
+#[must_use]
+pub fn t_quantile(q: f64, freedom: f64) -> f64 {
     if freedom > 1e4 {
         return Normal::standard().inverse_cdf(q);
     }

@@ -34,8 +34,11 @@ pub struct TuneTry {
     pub left_out: Vec<LeftOut>,
     /// One per path, in the order measured.
     pub paths: Vec<TriedPath>,
-    /// Settings that made a path faster and none slower; the better one where two were of one knob.
+    /// Settings that made a path faster and none slower; the better one where two were of one knob. Empty where `contradictions` is not.
     pub winners: Vec<String>,
+    /// Paths on which the winners, measured anew, came to something that their first measuring rules out: then nothing is said of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
     /// A profile of the winners for `hairpin tune apply`, as TOML; `null` if there are none.
     pub profile: Option<String>,
     /// True if the winners were left in force.
@@ -64,6 +67,19 @@ pub struct ValueChange {
     pub from: String,
     /// What it was while the setting was on.
     pub to: String,
+}
+
+/// What a path said of the winners twice, and not the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Contradiction {
+    /// The path, as its arms have it.
+    pub path: String,
+    /// The settings.
+    pub settings: Vec<String>,
+    /// The interval of the ratio of p50 of the best of them alone.
+    pub alone: [f64; 2],
+    /// That of all of them, measured anew.
+    pub anew: [f64; 2],
 }
 
 /// A setting that was not tried.

@@ -1,6 +1,6 @@
 //! The text of `hairpin compare`: what was held against what, a table of ratios with intervals, and one word for each comparison.
 
-use hairpin_record::compare::{Arm, Compare, Comparison};
+use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Matched};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_units::Nanos;
 
@@ -47,23 +47,47 @@ fn context(record: &Compare) -> String {
 
 /// An arm as a reader wants it: path, payload, and what else it does not share with the others.
 pub(crate) fn described(arm: &Arm, record: &Compare) -> String {
+    let mut text = without_words(arm, record, true);
+    // What differs may be no part of the work, such as a setting: then what the user wrote says it.
+    let bare = |arm: &Arm| without_words(arm, record, false);
+    let same = |other: &Arm| other.name != arm.name && other.link == arm.link && bare(other) == bare(arm);
+    if record.design.is_some() && !arm.given.is_empty() && record.arms.iter().any(same) {
+        text += &format!(" ({})", arm.given);
+    }
+    text
+}
+
+fn without_words(arm: &Arm, record: &Compare, with_link: bool) -> String {
     let mut parts = vec![short(&arm.path), format!("{} B", payloads(arm.request_bytes, arm.reply_bytes))];
     for (count, what) in [(arm.flows, "flows"), (arm.outstanding, "in flight per flow")] {
         if count > 1 {
             parts.push(format!("{count} {what}"));
         }
     }
+    if let Some(cpus) = arm.cpus.as_ref().filter(|_| record.arms.iter().any(|other| other.cpus != arm.cpus)) {
+        parts[0] += &format!(" --cpu {}", placed(cpus));
+    }
     let alike = |other: &Arm| other.link == arm.link;
     match &arm.link {
-        Some(link) if arm.name == "A" || !record.arms.iter().all(alike) => {
+        Some(link) if with_link && (arm.name == "A" || !record.arms.iter().all(alike)) => {
             parts.push(format!("over {}", link_words(link).join(", ")))
         }
         _ => {}
     }
     if record.design.is_none() {
-        parts.push(format!("run {}", arm.given));
+        match &arm.runs[..] {
+            [] => parts.push(format!("run {}", arm.given)),
+            [first, .., last] => parts.push(format!("{} runs: {first} to {last}", arm.runs.len())),
+            [only] => parts.push(format!("run {only}")),
+        }
     }
     parts.join(", ")
+}
+
+/// As `--cpu` takes them: of several threads the first.
+fn placed(cpus: &Cpus) -> String {
+    let first = |cpus: &[u32]| cpus.first().map_or_else(|| "?".into(), u32::to_string);
+    format!("{},{}", first(&cpus.client), first(&cpus.server))
 }
 
 fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<String> {
@@ -88,13 +112,12 @@ fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<Stri
         Column::figures("pairs"),
     ];
     let row = |estimate: &Estimate| {
-        let of = |arm: Option<&Arm>| {
-            arm.and_then(|arm| arm.figures.of(estimate.figure)).map_or_else(String::new, |x| shown(estimate.figure, x))
-        };
+        let of = |value: Option<f64>| value.map_or_else(String::new, |x| shown(estimate.figure, x));
+        let [base, value] = values(estimate, against, arm);
         vec![
             title(estimate.figure).into(),
-            of(against),
-            of(arm),
+            of(base),
+            of(value),
             estimate.ratio.map_or_else(String::new, ratio),
             match (estimate.low, estimate.high) {
                 (Some(low), Some(high)) => format!("{} .. {}", ratio(low), ratio(high)),
@@ -108,6 +131,15 @@ fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<Stri
     text.extend(grid.lines(options.columns(), options.colour));
     text.extend(pairs(record, comparison).iter().flat_map(|line| wrap("", line, WIDTH)));
     text
+}
+
+/// The figures of both arms that the ratio is of; in records of earlier versions those of all transactions.
+pub(crate) fn values(estimate: &Estimate, against: Option<&Arm>, arm: Option<&Arm>) -> [Option<f64>; 2] {
+    let pooled = |arm: Option<&Arm>| arm.and_then(|arm| arm.figures.of(estimate.figure));
+    match (estimate.base, estimate.value) {
+        (Some(base), Some(value)) => [Some(base), Some(value)],
+        _ => [pooled(against), pooled(arm)],
+    }
 }
 
 /// The comparison in a sentence without a full stop.
@@ -129,8 +161,17 @@ pub(crate) fn because(record: &Compare, comparison: &Comparison) -> String {
             format!(", {} {least:.1} to {most:.1} % {way}", called(figure))
         }
         (Verdict::Same, _) => format!(", {} within {margin} %", called(figure)),
+        (_, _) if comparison.runs == Some([1, 1]) => {
+            format!(", {}: one run each says nothing of how much runs differ", called(figure))
+        }
         (_, _) => {
-            let few = if comparison.pairs < 12 { "fewer than 12 pairs" } else { "the interval holds 1 and more than the margin" };
+            let few = if comparison.runs.is_some() && ends.is_none() {
+                "runs differ by what two cannot tell"
+            } else if comparison.pairs < 12 {
+                "fewer than 12 pairs"
+            } else {
+                "the interval holds 1 and more than the margin"
+            };
             let needs = comparison.needs_s.map_or(String::new(), |needs| format!("; it takes about {} to tell", seconds(needs)));
             format!(", {}: {few}{needs}", called(figure))
         }
@@ -194,7 +235,14 @@ pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
             comparison.dropped + comparison.pairs
         ));
     }
-    if comparison.states_used.len() < record.states.len() {
+    if comparison.matched == Matched::All {
+        let find = |name: &str| record.arms.iter().find(|arm| arm.name == name).and_then(|arm| arm.cpus.as_ref()).map(placed);
+        let placed = find(&comparison.against).zip(find(&comparison.arm));
+        let placed = placed.map_or_else(String::new, |(a, b)| format!(" ({a} and {b})"));
+        found.push(format!(
+            "The two run on different CPUs{placed}, so the distance between the cores is a part of what is compared: all blocks make pairs, whatever state they saw"
+        ));
+    } else if comparison.states_used.len() < record.states.len() {
         let used: Vec<String> = comparison
             .states_used
             .iter()
@@ -205,6 +253,17 @@ pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
             found.push(format!("used: blocks in which a cache line took {} to the other core and back", used.join(" or ")));
         }
     }
+    if let Some([first, second]) = comparison.runs.filter(|runs| *runs != [1, 1]) {
+        let main = comparison.figures.iter().find(|estimate| estimate.figure == record.method.figure);
+        let differ = main.and_then(|main| main.between_runs);
+        let differ = differ.map_or_else(String::new, |differ| {
+            format!("; {} of runs differs by {:.1} % from one to the next", called(record.method.figure), differ * 100.0)
+        });
+        found.push(format!(
+            "{first} runs of {} and {second} of {}, each of which is one value{differ}",
+            comparison.against, comparison.arm
+        ));
+    }
     for estimate in comparison.figures.iter().filter(|estimate| estimate.blocks_per_value > 1.05) {
         let (name, each) = (called(estimate.figure), estimate.blocks_per_value);
         found.push(format!("{name}: a block has too few transactions, so {each:.1} blocks a side make one pair"));
@@ -214,9 +273,14 @@ pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
 
 fn meaning(record: &Compare) -> String {
     let method = &record.method;
+    let several = record.comparisons.iter().any(|comparison| comparison.runs.is_some_and(|runs| runs != [1, 1]));
+    let of = match (&record.design, several) {
+        (Some(_), _) => "of pairs of blocks in one round",
+        (None, true) => "between runs, by the medians of their blocks",
+        (None, false) => "between the blocks of two runs",
+    };
     format!(
-        "Ratios are {}; each interval is one of {:.2} %, so that all of them hold with {:.0} %{}.",
-        if record.design.is_some() { "of pairs of blocks in one round" } else { "between the blocks of two runs" },
+        "Ratios are {of}, and the figures beside them are typical of the same blocks; each interval is one of {:.2} %, so that all of them hold with {:.0} %{}.",
         method.confidence_each * 100.0,
         method.confidence * 100.0,
         if method.looks > 1 { format!(", looked at up to {} times", method.looks) } else { String::new() }

@@ -1,5 +1,6 @@
 //! The text of `hairpin sweep`: a table of all cells, what each factor does, and what depends on what.
 
+use hairpin_record::compare::{Arm, Figures};
 use hairpin_record::experiment::Figure;
 use hairpin_record::sweep::{Cell, LossFree, Ratio, Sweep};
 use hairpin_units::Nanos;
@@ -78,7 +79,7 @@ fn cells(record: &Sweep) -> Grid {
         columns.push(Column::figures("Gbit/s").under("bulk"));
     }
     let row = |cell: &Cell| {
-        let figures = &cell.arm.figures;
+        let figures = typical(&cell.arm);
         let mut row: Vec<String> = cell.levels.iter().map(|level| clean(level)).collect();
         row.push(figures.rate_per_s.map_or_else(String::new, rate));
         row.extend([figures.p50_ns, figures.p99_ns, figures.p999_ns, figures.cpu_ns].map(us_or_blank));
@@ -108,6 +109,18 @@ fn effects(record: &Sweep) -> Grid {
     Grid { columns, labels: 1, rows: rows.collect() }
 }
 
+/// The medians of the cell's blocks, which weigh alike as they do in ratios; what blocks are too short for is that of all transactions.
+fn typical(arm: &Arm) -> Figures {
+    let (pooled, typical) = (arm.figures, arm.typical.unwrap_or_default());
+    Figures {
+        p50_ns: typical.p50_ns.or(pooled.p50_ns),
+        p99_ns: typical.p99_ns.or(pooled.p99_ns),
+        p999_ns: typical.p999_ns.or(pooled.p999_ns),
+        rate_per_s: typical.rate_per_s.or(pooled.rate_per_s),
+        cpu_ns: typical.cpu_ns.or(pooled.cpu_ns),
+    }
+}
+
 fn shown(figures: &[Ratio], figure: Figure) -> [String; 2] {
     let Some(found) = figures.iter().find(|found| found.figure == figure) else { return [String::new(), String::new()] };
     let interval = match (found.low, found.high) {
@@ -135,7 +148,7 @@ fn loss_free(record: &Sweep, options: &Options) -> Vec<String> {
         };
         let of = |bytes: u64| {
             let cell = record.cells.iter().filter(same).find(|cell| cell.arm.request_bytes == bytes);
-            cell.map_or_else(String::new, |cell| us_or_blank(cell.arm.figures.p50_ns))
+            cell.map_or_else(String::new, |cell| us_or_blank(typical(&cell.arm).p50_ns))
         };
         let mut row: Vec<String> =
             concerned.iter().map(|at| found.levels[*at].as_deref().map_or_else(String::new, clean)).collect();

@@ -21,7 +21,8 @@ pub fn tune_try(record: &TuneTry, options: &Options) -> String {
     let mut text = wrap("", &context(record), WIDTH);
     let meaning = format!(
         "RTT: {RTT}. Ratios are of pairs of blocks in turn, with a setting over as it is; p50, p99, CPU (user + system time per transaction of both \
-         sides): below 1 is better; rate (transactions/s): above 1. Idle: share of the cores' time in idle states that take time to leave"
+         sides): below 1 is better; rate (transactions/s): above 1. As it is: the median of its blocks, which weigh alike, as they do in the ratios. Idle: \
+         share of the cores' time in idle states that take time to leave"
     );
     text.extend(wrap("", &meaning, WIDTH));
     for path in &record.paths {
@@ -107,7 +108,7 @@ fn head(compare: &Compare) -> String {
 }
 
 fn as_it_is(path: &TriedPath) -> Vec<String> {
-    let figures = path.alone.arms.first().map(|arm| arm.figures).unwrap_or_default();
+    let figures = path.alone.arms.first().map(|arm| arm.typical.unwrap_or(arm.figures)).unwrap_or_default();
     let idle = path.deep_idle.first().copied().flatten();
     let p50 = figures.p50_ns.map_or_else(String::new, |ns| format!(": {} us", us(ns)));
     let mut row = vec![format!("as it is{p50}"), String::new(), ratio(1.0)];
@@ -145,6 +146,18 @@ fn percent(share: Option<f64>) -> String {
 
 /// What came of it, and what to do.
 fn conclusion(record: &TuneTry) -> String {
+    if !record.contradictions.is_empty() {
+        let ends = |[low, high]: [f64; 2]| format!("{} to {}", ratio(low), ratio(high));
+        let told = record.contradictions.iter().map(|found| {
+            let (settings, path) = (clean(&found.settings.join(", ")), short(&found.path));
+            format!("{settings}: {path} had p50 {} alone and {} measured anew", ends(found.alone), ends(found.anew))
+        });
+        return format!(
+            "Unclear: {}. These exclude each other, so this host has moods that last longer than a round, and at least one of the two is its mood: a \
+             longer --duration would tell. There is no profile, and all is as it was.",
+            told.collect::<Vec<_>>().join("; ")
+        );
+    }
     if record.winners.is_empty() {
         let unclear = record.paths.iter().flat_map(|path| &path.alone.comparisons);
         let unclear = unclear.filter(|comparison| comparison.verdict == Verdict::Unclear).count();

@@ -2,11 +2,11 @@
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test experiments` and review the difference.
 
-use hairpin_record::compare::{self, Arm, Compare, Comparison, Design, Figures, Method, Threshold};
+use hairpin_record::compare::{self, Arm, Compare, Comparison, Cpus, Design, Figures, Matched, Method, Threshold};
 use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
 use hairpin_record::run::{Granted, HostFacts, Link, Side};
 use hairpin_record::sweep::{self, Cell, Effect, Factor, Interaction, LossFree, Ratio, Sweep};
-use hairpin_record::tune_try::{self, LeftOut, TriedPath, TriedSetting, TuneTry};
+use hairpin_record::tune_try::{self, Contradiction, LeftOut, TriedPath, TriedSetting, TuneTry};
 use hairpin_record::warning::Note;
 use hairpin_report::Options;
 use insta::assert_snapshot;
@@ -57,6 +57,9 @@ fn estimate(figure: Figure, ratio: f64, half: f64, base: f64, each: f64) -> Esti
         pairs: (187.0 / each) as u64,
         blocks_per_value: each,
         autocorrelation: Some(0.1),
+        base: Some(base),
+        value: Some(ratio * base),
+        ..Estimate::default()
     }
 }
 
@@ -69,6 +72,8 @@ fn comparison(arm: &str, verdict: Verdict, ratio: f64, half: f64) -> Comparison 
         pairs: 187,
         dropped: 13,
         states_used: vec![0, 1],
+        matched: Matched::CoreDistance,
+        runs: None,
         figures: vec![
             estimate(Figure::P50, ratio, half, 5_120.0, 1.0),
             estimate(Figure::P99, ratio, 3.0 * half, 8_200.0, 1.0),
@@ -123,6 +128,42 @@ fn three_arms_with_a_word_each() {
     record.states.truncate(1);
     record.method.looks = 4;
     assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+}
+
+#[test]
+fn two_placements_of_one_path() {
+    let mut record = record();
+    record.arms[1].path = record.arms[0].path.clone();
+    let on = |server| Some(Cpus { client: vec![0], server: vec![server] });
+    (record.arms[0].cpus, record.arms[1].cpus) = (on(1), on(0));
+    let found = comparison("B", Verdict::Faster, 0.08, 0.1);
+    record.comparisons = vec![Comparison { matched: Matched::All, states_used: Vec::new(), dropped: 0, ..found }];
+    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+}
+
+#[test]
+fn arms_that_differ_in_a_setting_are_told_apart_by_what_was_written() {
+    let mut record = record();
+    record.arms[1] = Arm { given: "--knob cpu_dma_latency_us=0".into(), name: "B".into(), ..record.arms[0].clone() };
+    let text = hairpin_report::compare(&record, &Options::default());
+    assert!(text.contains("B  udp:spin, 64 B (--knob cpu_dma_latency_us=0)"), "{text}");
+}
+
+#[test]
+fn runs_of_different_times() {
+    let mut record = record();
+    record.design = None;
+    record.arms[1].path = record.arms[0].path.clone();
+    record.arms[0].runs =
+        ["2026-11-20T10-00-00Z-udp", "2026-11-20T11-00-00Z-udp", "2026-11-21T09-00-00Z-udp"].map(str::to_owned).into();
+    record.arms[1].runs = (1..=5).map(|time| format!("measured anew, {time} of 5")).collect();
+    record.comparisons[0].runs = Some([3, 5]);
+    record.comparisons[0].figures[0].between_runs = Some(0.017);
+    let several = narrow(hairpin_report::compare(&record, &Options::default()));
+    record.arms.iter_mut().for_each(|arm| arm.runs.clear());
+    (record.comparisons[0].runs, record.comparisons[0].verdict) = (Some([1, 1]), Verdict::Unclear);
+    record.comparisons[0].needs_s = None;
+    assert_snapshot!(several + "-----\n" + &narrow(hairpin_report::compare(&record, &Options::default())));
 }
 
 #[test]
@@ -283,6 +324,7 @@ fn tried() -> TuneTry {
             together: Some(together),
             together_deep_idle: vec![Some(0.77), Some(0.001)],
         }],
+        contradictions: Vec::new(),
         winners: vec!["cpu_dma_latency_us=0".into()],
         profile: Some(
             "about = \"measured on alpha\"\n\n[knobs]\ncpu_dma_latency_us = 0\n\n[evidence.cpu_dma_latency_us.\"udp:block/udp:block\"]\n".into(),
@@ -302,5 +344,15 @@ fn no_setting_is_worth_having() {
     (record.winners, record.profile, record.paths[0].together) = (Vec::new(), None, None);
     record.paths[0].alone.comparisons[0].verdict = Verdict::Same;
     record.interrupted = true;
+    assert_snapshot!(narrow(hairpin_report::tune_try(&record, &Options::default())));
+}
+
+#[test]
+fn winners_that_contradict_themselves_are_unclear() {
+    let mut record = tried();
+    let settings = std::mem::take(&mut record.winners);
+    record.profile = None;
+    record.contradictions =
+        vec![Contradiction { path: "udp:block/udp:block".into(), settings, alone: [0.147, 0.383], anew: [0.404, 0.964] }];
     assert_snapshot!(narrow(hairpin_report::tune_try(&record, &Options::default())));
 }

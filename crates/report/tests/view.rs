@@ -94,12 +94,9 @@ fn comparison(arm: &str, verdict: Verdict, ratio: f64) -> Comparison {
         ratio: Some(ratio),
         low: Some(ratio * 0.99),
         high: Some(ratio * 1.01),
-        difference: None,
-        difference_low: None,
-        difference_high: None,
         pairs: 187,
         blocks_per_value: 1.0,
-        autocorrelation: None,
+        ..Estimate::default()
     };
     Comparison {
         arm: arm.into(),
@@ -109,6 +106,8 @@ fn comparison(arm: &str, verdict: Verdict, ratio: f64) -> Comparison {
         pairs: 187,
         dropped: 13,
         states_used: vec![0],
+        matched: Default::default(),
+        runs: None,
         figures: vec![estimate(Figure::P50, ratio), estimate(Figure::Rate, 1.0 / ratio)],
     }
 }

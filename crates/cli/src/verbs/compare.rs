@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use hairpin_iopath::job::Job;
-use hairpin_lab::compare::{self, Baseline, Limit, MARGIN, Plan};
+use hairpin_lab::compare::{self, ANEW, Baseline, Limit, MARGIN, Plan};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::link::LinkSpec;
@@ -59,9 +59,12 @@ struct How {
     /// Seed of the random order; a new one each time if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Measure the rows of this stored run anew and hold them against it
+    /// Measure the rows of this stored run anew and hold them against it; repeatable: how much runs differ from each other is then in the interval
     #[arg(long, value_name = "RUN")]
-    baseline: Option<String>,
+    baseline: Vec<String>,
+    /// Measure the rows of the baseline anew so many times; 5 if not given
+    #[arg(long, value_name = "N", requires = "baseline", value_parser = clap::value_parser!(u32).range(1..=100))]
+    anew: Option<u32>,
     /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%'; repeatable
     #[arg(long, value_name = "THRESHOLD")]
     fail_if: Vec<Limit>,
@@ -76,7 +79,7 @@ struct How {
 /// What a side may say: where to, and the work.
 #[derive(Debug, Args)]
 struct Side {
-    /// A host on which `hairpin serve` runs, or two stored runs
+    /// A host on which `hairpin serve` runs, or two stored runs; of either several, with commas
     #[arg(value_name = "HOST[:PORT]|RUN", num_args = 0..=2)]
     words: Vec<String>,
     /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off]
@@ -119,7 +122,7 @@ impl Compare {
     /// Measures, or reads what was measured, and prints.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let sides = split(&self.sides);
-        let (stored, anew) = (self.how.baseline.is_none() && sides.is_empty(), self.how.baseline.is_some());
+        let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
         let json = self.how.json;
         let record = match (stored, anew) {
             (true, _) => self.of_runs()?,
@@ -149,28 +152,29 @@ impl Compare {
                 "--fail-if takes sides or --baseline RUN: two runs that were stored cannot be measured once more",
             ));
         }
-        let (one, other) = (load(first)?, load(second)?);
-        compare::stored(&[(first, &one), (second, &other)], self.how.figure, self.margin()).map_err(Failure::usage)
+        let (one, other) = (runs(first)?, runs(second)?);
+        compare::stored(&compare::named(&one), &compare::named(&other), self.how.figure, self.margin()).map_err(Failure::usage)
     }
 
     fn against_baseline(self) -> Result<Record, Failure> {
         let signals = signals()?;
         let margin = self.margin();
-        let given = self.how.baseline.as_deref().unwrap_or_default();
-        let baseline = load(given)?;
+        let runs = self.how.baseline.iter().map(|given| runs(given)).collect::<Result<Vec<_>, _>>()?.concat();
+        let Some((_, baseline)) = runs.first() else { return Err(Failure::usage("--baseline takes a run")) };
         let mut side = self.side;
         if side.words.is_empty() && side.link.is_none() && side.echo.is_none() && !side.reflector {
-            side.link = Some(link_of(&baseline)?);
+            side.link = Some(link_of(baseline)?);
         }
         let ipv6 = side.ipv6;
         // The paths are the baseline's; what a record does not say is as the flags have it.
         side.work.paths =
             baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
         let (target, template) = side.job_and_target()?;
-        let rows = compare::jobs(&baseline, &template).map_err(Failure::usage)?;
+        let rows = compare::jobs(baseline, &template).map_err(Failure::usage)?;
         let shown = hairpin_report::PERCENTILES.into();
         let plan = ping::Plan { target, ipv6, rows, raw: None, shown, floor: None, command: std::env::args().collect() };
-        let held = Baseline { given, run: &baseline, plan: &plan, limits: &self.how.fail_if, figure: self.how.figure, margin };
+        let anew = self.how.anew.unwrap_or(ANEW);
+        let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
         let mut teller = Teller::new(false);
         let record = held.hold(&signals, &mut teller).map_err(|error| match error {
             compare::StoredError::Ping(error) => error.into(),
@@ -280,9 +284,17 @@ impl Side {
     }
 }
 
-fn load(text: &str) -> Result<Run, Failure> {
-    let found = open_store()?.resolve(text).map_err(Failure::usage)?;
-    store::load(&found.file).map_err(Failure::failed)
+/// A run, or several with commas between them.
+fn runs(text: &str) -> Result<Vec<(String, Run)>, Failure> {
+    let load = |text: &str| {
+        let found = open_store()?.resolve(text).map_err(Failure::usage)?;
+        Ok((text.to_owned(), store::load(&found.file).map_err(Failure::failed)?))
+    };
+    // A file's name may have a comma.
+    match load(text) {
+        Err(_) if text.contains(',') => text.split(',').map(load).collect(),
+        one => Ok(vec![one?]),
+    }
 }
 
 /// The link of a stored run, if it can be had again.

@@ -38,9 +38,10 @@ impl Limit {
     pub(crate) fn hold(&self, record: &Compare) -> Vec<Threshold> {
         let held = |comparison: &hairpin_record::compare::Comparison| {
             let found = comparison.figures.iter().find(|estimate| estimate.figure == self.figure);
-            let (crossed, unknown) = match found.map(|found| self.is_crossed(found)) {
+            let (crossed, unknown) = match found.filter(|_| comparison.runs != Some([1, 1])).map(|found| self.is_crossed(found)) {
                 Some(Ok(crossed)) => (crossed, None),
                 Some(Err(why)) => (false, Some(why)),
+                None if comparison.runs == Some([1, 1]) => (false, Some(super::stored::ONE_EACH.into())),
                 None => (false, Some(format!("{} could not be compared: it takes more transactions", self.figure))),
             };
             Threshold { given: self.given.clone(), arm: comparison.arm.clone(), crossed, unknown, confirmed: None }
@@ -53,7 +54,7 @@ impl Limit {
         let (Some(low), Some(high)) = (found.low, found.high) else {
             return Err(format!("{} has no interval: measure longer", self.figure));
         };
-        if found.pairs < super::verdict::FEWEST as u64 {
+        if found.pairs < super::verdict::FEWEST as u64 && found.between_runs.is_none() {
             return Err(format!("{} pairs of blocks with {} are too few: measure longer", found.pairs, self.figure));
         }
         Ok(if self.above { low > self.ratio } else { high < self.ratio })
@@ -83,12 +84,8 @@ mod tests {
             ratio: Some((low * high).sqrt()),
             low: Some(low),
             high: Some(high),
-            difference: None,
-            difference_low: None,
-            difference_high: None,
             pairs: 40,
-            blocks_per_value: 1.0,
-            autocorrelation: None,
+            ..Estimate::default()
         }
     }
 

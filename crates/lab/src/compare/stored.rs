@@ -1,19 +1,29 @@
-//! Stored runs held against each other: their own blocks are the unit, and they were not measured in turn.
+//! Stored runs held against each other: they were not measured in turn.
+//!
+//! ```text
+//!   one run each     their own blocks are the unit: an interval of what these two runs were, and never a verdict
+//!   several          a run is the unit: the median of its blocks in each state of the cores; the interval holds what runs differ by (`between`)
+//! ```
+//! No interval is narrower than a step of either clock and a bucket of the histogram.
 
-use hairpin_iopath::job::Job;
-use hairpin_record::compare::{self, Arm, Compare, Comparison, Figures, Method};
-use hairpin_record::experiment::{ArmBlock, Estimate, Figure};
+use hairpin_record::compare::{self, Arm, Compare, Comparison, Figures, Matched, Method};
+use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
 use hairpin_record::paired::{self, Shift};
 use hairpin_record::run::{Block, Row, Run};
 use hairpin_record::warning::Note;
-use hairpin_units::Nanos;
 
-use super::{Limit, name, verdict};
+use super::between::{self, Cell};
+use super::{name, verdict};
+use crate::experiment::figures::as_quantile;
+use crate::experiment::stands::cpus;
 use crate::experiment::states::States;
-use crate::ping::{self, PingError, Watcher};
+use crate::ping::PingError;
 
 /// Blocks of a run that are looked at: its last ones.
 const MOST: usize = 1000;
+/// The histogram's buckets are this wide below 2048 ns, and twice as wide with every doubling.
+const BUCKET_NS: f64 = 1.0;
+const FINEST_BELOW_NS: f64 = 2048.0;
 
 /// Why stored runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
@@ -44,118 +54,49 @@ pub enum StoredError {
     Interrupted,
 }
 
-/// A run measured anew against its baseline.
-#[derive(Debug)]
-pub struct Baseline<'a> {
-    /// How it is called.
-    pub given: &'a str,
-    /// Its record.
-    pub run: &'a Run,
-    /// What to measure: as [`jobs`] has it.
-    pub plan: &'a ping::Plan,
-    /// Thresholds.
-    pub limits: &'a [Limit],
-    /// What the verdict is about.
-    pub figure: Figure,
-    /// A difference of less than this share does not matter.
-    pub margin: f64,
+/// A run and how it is called.
+pub type Named<'a> = (&'a str, &'a Run);
+
+/// Rows of the same work, one of each run that has it.
+struct Side<'a> {
+    rows: Vec<(Named<'a>, &'a Row)>,
 }
 
-impl Baseline<'_> {
-    /// Measures, compares, and measures once more if a threshold is crossed.
-    ///
-    /// # Errors
-    /// Those of a ping; and Ctrl-C, since half a run is no ground for a gate.
-    pub fn hold(&self, signals: &hairpin_sys::signal::Signals, watcher: &mut dyn Watcher) -> Result<Compare, StoredError> {
-        let mut once = || {
-            let anew = ping::run(self.plan, signals, watcher)?;
-            match (anew.interrupted, &anew.error) {
-                (true, _) => Err(StoredError::Interrupted),
-                (_, Some(why)) => {
-                    let path = anew.results.last().map_or_else(|| "row".into(), |row| row.path.clone());
-                    Err(PingError::Row { path, why: why.clone() }.into())
-                }
-                _ => stored(&[(self.given, self.run), ("measured anew", &anew)], self.figure, self.margin),
-            }
-        };
-        let mut record = once()?;
-        record.command.clone_from(&self.plan.command);
-        record.thresholds = self.limits.iter().flat_map(|limit| limit.hold(&record)).collect();
-        if record.thresholds.iter().any(|threshold| threshold.crossed) {
-            let again = once()?;
-            let again: Vec<_> = self.limits.iter().flat_map(|limit| limit.hold(&again)).collect();
-            super::limit::confirm(&mut record.thresholds, &again);
-        }
-        Ok(record)
-    }
-}
-
-/// The rows of a run as jobs, measured as long as they were; what a record does not say is as in `template`.
-///
-/// # Errors
-/// A row whose path this version does not know, or that emulated a declared device.
-pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
-    let job = |row: &Row| {
-        let bad = |why: String| StoredError::Row { path: row.path.clone(), why };
-        if row.niq.as_ref().is_some_and(|niq| niq.nic.is_some()) {
-            return Err(bad("its record does not say the whole of the declared link that was emulated".into()));
-        }
-        let bytes = |bytes: u64| u32::try_from(bytes).map_err(|_| bad(format!("{bytes} bytes are no payload")));
-        Ok(Job {
-            spec: row.path.parse().map_err(|error: hairpin_iopath::spec::SpecError| bad(error.to_string()))?,
-            request: bytes(row.request_bytes)?,
-            reply: bytes(row.reply_bytes)?,
-            flows: row.flows,
-            threads: row.threads,
-            outstanding: row.outstanding,
-            pace: row.pace_per_s,
-            duration: Some(Nanos(row.duration_ns.saturating_add(row.gap_ns))),
-            count: None,
-            ..template.clone()
-        })
-    };
-    run.results.iter().map(job).collect()
-}
-
-/// Holds the rows of the second run against those of the first.
+/// Holds the rows of the second runs against those of the first; of several runs of a side each is one more draw of the same work.
 ///
 /// # Errors
 /// The runs have no row in common.
-pub fn stored(runs: &[(&str, &Run); 2], figure: Figure, margin: f64) -> Result<Compare, StoredError> {
-    let [(first_name, first), (second_name, second)] = runs;
-    let alike = |a: &Row, b: &Row| {
-        let key = |row: &Row| (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding);
-        key(a) == key(b)
-    };
-    let mut pairs: Vec<(&Row, &Row)> = Vec::new();
-    for row in &second.results {
-        pairs.extend(first.results.iter().find(|other| alike(other, row)).map(|other| (other, row)));
-    }
-    if let ([one], [other], true) = (&first.results[..], &second.results[..], pairs.is_empty()) {
-        pairs.push((one, other));
-    }
+pub fn stored(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, margin: f64) -> Result<Compare, StoredError> {
+    let pairs = pairs(first, second);
     if pairs.is_empty() {
-        let words = |run: &Run| {
-            let rows: Vec<String> =
-                run.results.iter().map(|row| format!("{} of {} bytes", row.path, row.request_bytes)).collect();
+        let words = |runs: &[Named<'_>]| {
+            let rows = runs.iter().take(1).flat_map(|(_, run)| &run.results);
+            let rows: Vec<String> = rows.map(|row| format!("{} of {} bytes", row.path, row.request_bytes)).collect();
             if rows.is_empty() { "nothing".into() } else { rows.join(", ") }
         };
         return Err(StoredError::NothingInCommon { first: words(first), second: words(second) });
     }
     let method = verdict::method(figure, pairs.len(), 1, margin);
-    let states = States::of_cores(pairs.iter().flat_map(|(a, b)| cores(a).chain(cores(b))));
+    let alike = pairs.iter().filter(|(a, b)| a.placed_as(b)).flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
+    let states = States::of_cores(alike.flat_map(|(_, row)| row.blocks.iter().filter_map(|block| block.core_rtt_ns)));
     let (mut arms, mut comparisons, mut dropped_all) = (Vec::new(), Vec::new(), true);
-    for (a, b) in pairs {
+    for (a, b) in &pairs {
         let at = arms.len();
-        arms.push(arm(at, first_name, first, a, &states));
-        arms.push(arm(at + 1, second_name, second, b, &states));
-        let comparison = compare_rows(at, a, b, &states, &method);
+        let known = a.placed_as(b).then_some(&states);
+        arms.extend([a.arm(at, known), b.arm(at + 1, known)]);
+        let comparison = compare_sides(at, a, b, known, &method);
         dropped_all &= comparison.pairs == 0;
         comparisons.push(comparison);
     }
-    let mut warnings = vec![Note { code: "not-interleaved".into(), message: NOT_INTERLEAVED.into() }];
+    let note = |code: &str, message: &str| Note { code: code.into(), message: message.into() };
+    let mut warnings = vec![note("not-interleaved", NOT_INTERLEAVED)];
+    if comparisons.iter().any(|comparison| comparison.runs == Some([1, 1])) {
+        warnings.push(note("single-runs", ONE_EACH));
+    } else if comparisons.iter().any(|comparison| comparison.runs.is_some_and(|[first, _]| first == 1)) {
+        warnings.push(note("single-baseline", ONE_BASELINE));
+    }
     if dropped_all {
-        warnings.push(Note { code: "no-common-state".into(), message: NO_COMMON_STATE.into() });
+        warnings.push(note("no-common-state", NO_COMMON_STATE));
     }
     let mut counts = states.record(std::iter::empty());
     for state in arms.iter().flat_map(|arm| &arm.blocks).filter_map(|block| block.state) {
@@ -179,19 +120,58 @@ pub fn stored(runs: &[(&str, &Run); 2], figure: Figure, margin: f64) -> Result<C
     })
 }
 
-const NOT_INTERLEAVED: &str = "the two runs were measured one after the other, not in turn: whatever changed on the host in between counts as a difference of the arms; where both can be measured now, use `hairpin compare … -- A -- B`";
+const NOT_INTERLEAVED: &str = "the runs were measured one after the other, not in turn: whatever changed on the host in between counts as a difference of the arms; where both can be measured now, use `hairpin compare … -- A -- B`";
 const NO_COMMON_STATE: &str =
     "the cores were at another distance from each other in the two runs, so that nothing can be compared; measure again";
+/// Why two single runs have no verdict.
+pub(super) const ONE_EACH: &str =
+    "one run each says nothing of how much runs differ from each other: measure the first several times, and name all of them";
+const ONE_BASELINE: &str = "there is one run of the baseline: how much runs differ is taken from those measured anew, which lie minutes apart; give --baseline several runs that were made at different times";
 
-fn cores(row: &Row) -> impl Iterator<Item = u64> {
-    row.blocks.iter().filter_map(|block| block.core_rtt_ns)
+/// Rows of the same path and size; of runs with one row each, these.
+fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
+    let key = |row: &Row| (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding);
+    let of = |runs: &[Named<'a>], wanted: &Row| Side {
+        rows: runs
+            .iter()
+            .filter_map(|(given, run)| Some(((*given, *run), run.results.iter().find(|row| key(row) == key(wanted))?)))
+            .collect(),
+    };
+    let mut found: Vec<(Side<'_>, Side<'_>)> = Vec::new();
+    for row in second.iter().flat_map(|(_, run)| &run.results) {
+        if found.iter().any(|(_, known)| known.rows.iter().any(|(_, other)| key(other) == key(row))) {
+            continue;
+        }
+        let (a, b) = (of(first, row), of(second, row));
+        if !a.rows.is_empty() {
+            found.push((a, b));
+        }
+    }
+    if found.is_empty() {
+        let only = |runs: &[Named<'a>]| {
+            let rows: Option<Vec<_>> = runs
+                .iter()
+                .map(|(given, run)| match &run.results[..] {
+                    [row] => Some(((*given, *run), row)),
+                    _ => None,
+                })
+                .collect();
+            let rows = rows.filter(|rows| rows.windows(2).all(|two| key(two[0].1) == key(two[1].1)))?;
+            (!rows.is_empty()).then_some(Side { rows })
+        };
+        found.extend(only(first).zip(only(second)));
+    }
+    found
 }
 
+/// A block's figure, between two steps of the clock where the record has it so.
 fn value(block: &Block, figure: Figure) -> Option<f64> {
+    let between = block.interpolated_ns.unwrap_or_default();
+    let ns = |between: Option<f64>, stored: Option<u64>| between.or(stored.map(|ns| ns as f64));
     let ns = match figure {
-        Figure::P50 => block.p50? as f64,
-        Figure::P99 => block.p99? as f64,
-        Figure::P999 => block.p999? as f64,
+        Figure::P50 => ns(between.p50, block.p50)?,
+        Figure::P99 => ns(between.p99, block.p99)?,
+        Figure::P999 => ns(between.p999, block.p999)?,
         Figure::Rate => block.count as f64 * 1e9 / block.duration_ns.filter(|ns| *ns > 0)? as f64,
         Figure::Cpu => return None,
     };
@@ -213,93 +193,217 @@ fn whole(row: &Row) -> Figures {
     }
 }
 
-fn of_state(states: &States, block: &Block) -> Option<usize> {
-    states.state(block.core_rtt_ns.as_slice())
+fn of_state(states: Option<&States>, block: &Block) -> Option<usize> {
+    states.map_or(Some(0), |states| states.state(block.core_rtt_ns.as_slice()))
 }
 
-fn compare_rows(at: usize, a: &Row, b: &Row, states: &States, method: &Method) -> Comparison {
+impl Side<'_> {
+    fn placed_as(&self, other: &Side<'_>) -> bool {
+        let mut all = self.rows.iter().chain(&other.rows).map(|(_, row)| cpus(row));
+        let first = all.next();
+        all.all(|other| Some(other) == first)
+    }
+
+    /// The logarithms of a figure of a run's blocks in a state.
+    fn logs(row: &Row, figure: Figure, states: Option<&States>, state: usize) -> Vec<f64> {
+        let mine = row.blocks.iter().filter(|block| of_state(states, block) == Some(state));
+        let logs: Vec<f64> = mine.filter_map(|block| Some(value(block, figure)?.ln())).collect();
+        logs[logs.len().saturating_sub(MOST)..].to_vec()
+    }
+
+    /// Each run that saw enough of a state, as one value.
+    fn cells(&self, figure: Figure, states: Option<&States>, state: usize) -> Vec<Cell> {
+        let cell = |(run, (_, row)): (usize, &(Named<'_>, &Row))| {
+            let logs = Side::logs(row, figure, states, state);
+            (logs.len() >= between::FEWEST_BLOCKS).then(|| Cell {
+                run,
+                blocks: logs.len(),
+                log: verdict::middle(logs).unwrap_or(0.0),
+            })
+        };
+        self.rows.iter().enumerate().filter_map(cell).collect()
+    }
+
+    /// A figure that blocks do not have: one value a run.
+    fn whole_cells(&self, figure: Figure) -> Vec<Cell> {
+        let rows = self.rows.iter().enumerate();
+        rows.filter_map(|(run, (_, row))| Some(Cell { run, blocks: 1, log: whole(row).of(figure)?.ln() })).collect()
+    }
+
+    /// The middle run's figure.
+    fn whole(&self, figure: Figure) -> Option<f64> {
+        verdict::middle(self.rows.iter().filter_map(|(_, row)| whole(row).of(figure)).collect())
+    }
+
+    /// The coarsest step of its clocks.
+    fn step_ns(&self) -> f64 {
+        self.rows.iter().map(|((_, run), _)| run.clock.step_ns).fold(0.0, f64::max)
+    }
+
+    fn arm(&self, at: usize, states: Option<&States>) -> Arm {
+        let ((given, run), row) = self.rows[0];
+        let mut arm = arm(at, given, run, row, states);
+        for (_, more) in &self.rows[1..] {
+            arm.transactions += more.transactions;
+            arm.lost += more.lost;
+            arm.blocks.extend(blocks(more, states));
+            for note in &more.warnings {
+                if !arm.warnings.iter().any(|known| known.code == note.code) {
+                    arm.warnings.push(note.clone());
+                }
+            }
+        }
+        arm.blocks.iter_mut().enumerate().for_each(|(at, block)| block.round = at as u32);
+        arm.figures = Figures {
+            p50_ns: self.whole(Figure::P50),
+            p99_ns: self.whole(Figure::P99),
+            p999_ns: self.whole(Figure::P999),
+            rate_per_s: self.whole(Figure::Rate),
+            cpu_ns: self.whole(Figure::Cpu),
+        };
+        arm.typical = Some(Figures { cpu_ns: arm.figures.cpu_ns, ..verdict::typical(arm.blocks.iter()) });
+        if self.rows.len() > 1 {
+            arm.runs = self.rows.iter().map(|((given, _), _)| (*given).into()).collect();
+            arm.given = format!("{} and {} more", given, self.rows.len() - 1);
+        }
+        arm
+    }
+}
+
+fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>, method: &Method) -> Comparison {
+    let runs = [a.rows.len(), b.rows.len()];
+    let single = runs == [1, 1];
     let mut figures = Vec::new();
     let (mut used, mut kept) = (Vec::new(), 0);
     for figure in Figure::ALL {
-        let (mut parts, mut count, mut from) = (Vec::new(), 0, Vec::new());
-        for state in 0..states.len() {
-            let logs = |row: &Row| {
-                let mine = row.blocks.iter().filter(|block| of_state(states, block) == Some(state));
-                let logs: Vec<f64> = mine.filter_map(|block| Some(value(block, figure)?.ln())).collect();
-                logs[logs.len().saturating_sub(MOST)..].to_vec()
-            };
-            let (one, other) = (logs(a), logs(b));
-            let fewer = one.len().min(other.len());
-            if let Some(shift) = paired::apart(&one, &other, method.confidence_each) {
-                parts.push((fewer as f64, shift));
-                from.push(state as u32);
-                count += fewer;
-            }
-        }
-        // Blocks of a state that few of either run saw widen the interval more than they add.
-        if parts.iter().any(|(weight, _)| *weight >= verdict::FEWEST as f64) {
-            parts.retain(|(weight, _)| *weight >= verdict::FEWEST as f64);
-            count = parts.iter().map(|(weight, _)| *weight as usize).sum();
-        }
+        let (found, from) = if single { of_blocks(a, b, figure, states, method) } else { of_runs(a, b, figure, states, method) };
+        let found = found.or_else(|| bare(a, b, figure)).map(|found| resolved(found, a.step_ns().max(b.step_ns())));
         if figure == method.figure {
-            (used, kept) = (from, count);
+            used = if states.is_some() { from } else { Vec::new() };
+            kept = found.as_ref().map_or(0, |found| found.pairs);
         }
-        figures.extend(estimate(figure, parts, count, whole(a).of(figure), whole(b).of(figure)));
+        figures.extend(found);
     }
     let main = figures.iter().find(|estimate| estimate.figure == method.figure);
+    let blocks = |side: &Side<'_>| side.rows.iter().map(|(_, row)| row.blocks.len()).sum::<usize>() as u64;
     Comparison {
         arm: name(at + 1),
         against: name(at),
-        verdict: main.map_or(hairpin_record::experiment::Verdict::Unclear, |main| verdict::verdict(main, method.margin)),
+        // Two single runs are two draws of what runs may be.
+        verdict: main.filter(|_| !single).map_or(Verdict::Unclear, |main| verdict::verdict(main, method.margin)),
         needs_s: None,
-        pairs: kept as u64,
-        dropped: (a.blocks.len().min(b.blocks.len())).saturating_sub(kept) as u64,
+        pairs: kept,
+        dropped: blocks(a).min(blocks(b)).saturating_sub(kept),
         states_used: used,
+        matched: if states.is_some() { Matched::CoreDistance } else { Matched::All },
+        runs: Some(runs.map(|runs| runs as u32)),
         figures,
     }
 }
 
-/// With an interval where there are blocks to take it from, else the bare ratio of the two runs.
-fn estimate(
+/// From the blocks of one run each.
+fn of_blocks(
+    a: &Side<'_>,
+    b: &Side<'_>,
     figure: Figure,
-    mut parts: Vec<(f64, Shift)>,
-    count: usize,
-    one: Option<f64>,
-    other: Option<f64>,
-) -> Option<Estimate> {
-    parts.iter_mut().for_each(|(weight, _)| *weight /= (count as f64).max(1.0));
-    let shift = (!parts.is_empty()).then(|| Shift::combined(&parts).ratio());
-    let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);
-    let ratio = shift.and_then(|shift| finite(shift.ratio)).or_else(|| finite(other? / one?))?;
-    let (low, high) = (shift.and_then(|shift| finite(shift.low)), shift.and_then(|shift| finite(shift.high)));
-    let difference = |ratio: Option<f64>| Some((ratio? - 1.0) * one?);
-    Some(Estimate {
-        figure,
-        ratio: Some(ratio),
-        low,
-        high,
-        difference: difference(Some(ratio)),
-        difference_low: difference(low),
-        difference_high: difference(high),
-        pairs: count as u64,
-        blocks_per_value: 1.0,
-        autocorrelation: None,
-    })
+    states: Option<&States>,
+    method: &Method,
+) -> (Option<Estimate>, Vec<u32>) {
+    let (mut parts, mut centres) = (Vec::new(), Vec::new());
+    for state in 0..states.map_or(1, States::len) {
+        let logs = |side: &Side<'_>| Side::logs(side.rows[0].1, figure, states, state);
+        let (one, other) = (logs(a), logs(b));
+        let fewer = one.len().min(other.len());
+        if let Some(shift) = paired::apart(&one, &other, method.confidence_each) {
+            parts.push((fewer as f64, shift, state as u32));
+            centres.push(verdict::middle(one).zip(verdict::middle(other)).map_or(0.0, |(one, other)| f64::midpoint(one, other)));
+        }
+    }
+    // Blocks of a state that few of either run saw widen the interval more than they add.
+    let enough = |weight: f64| weight >= verdict::FEWEST as f64;
+    let all = !parts.iter().any(|(weight, ..)| enough(*weight));
+    let kept: Vec<usize> = (0..parts.len()).filter(|at| all || enough(parts[*at].0)).collect();
+    let count: f64 = kept.iter().map(|at| parts[*at].0).sum();
+    if kept.is_empty() {
+        return (None, Vec::new());
+    }
+    let shifts: Vec<(f64, Shift)> = kept.iter().map(|at| (parts[*at].0 / count, parts[*at].1)).collect();
+    let centre = kept.iter().map(|at| centres[*at] * parts[*at].0 / count).sum();
+    let found = verdict::of_shift(figure, &Shift::combined(&shifts), centre);
+    let used = kept.iter().map(|at| parts[*at].2).collect();
+    (Some(Estimate { pairs: count as u64, blocks_per_value: 1.0, ..found }), used)
 }
 
-fn arm(at: usize, given: &str, run: &Run, row: &Row, states: &States) -> Arm {
-    let block = |(number, block): (usize, &Block)| ArmBlock {
-        round: number as u32,
+/// From runs, of which at least one side has several.
+fn of_runs(a: &Side<'_>, b: &Side<'_>, figure: Figure, states: Option<&States>, method: &Method) -> (Option<Estimate>, Vec<u32>) {
+    let mut strata: Vec<(u32, [Vec<Cell>; 2])> = (0..states.map_or(1, States::len))
+        .map(|state| (state as u32, [a.cells(figure, states, state), b.cells(figure, states, state)]))
+        .filter(|(_, [one, other])| !one.is_empty() && !other.is_empty())
+        .collect();
+    let without =
+        |side: &Side<'_>| !side.rows.iter().flat_map(|(_, row)| &row.blocks).any(|block| value(block, figure).is_some());
+    if strata.is_empty() && states.is_none_or(|states| states.len() == 1) && (without(a) || without(b)) {
+        let cells = [a.whole_cells(figure), b.whole_cells(figure)];
+        if cells.iter().all(|cells| !cells.is_empty()) {
+            strata.push((0, cells));
+        }
+    }
+    let Some(found) = between::runs(strata.iter().map(|(_, cells)| cells), method.confidence_each) else {
+        return (None, Vec::new());
+    };
+    let estimate = Estimate {
+        pairs: found.blocks as u64,
+        blocks_per_value: 1.0,
+        between_runs: found.deviation,
+        ..verdict::of_shift(figure, &found.shift, found.centre)
+    };
+    (Some(estimate), strata.iter().map(|(state, _)| *state).collect())
+}
+
+/// Without an interval: the ratio of the figures of both.
+fn bare(a: &Side<'_>, b: &Side<'_>, figure: Figure) -> Option<Estimate> {
+    let (one, other) = (a.whole(figure)?, b.whole(figure)?);
+    let nothing = Shift { typical: (other / one).ln(), low: f64::NEG_INFINITY, high: f64::INFINITY };
+    let found = verdict::of_shift(figure, &nothing, f64::midpoint(one.ln(), other.ln()));
+    found.ratio.is_some().then_some(Estimate { blocks_per_value: 1.0, ..found })
+}
+
+/// With an interval that reaches a step of the clock and a bucket of the histogram to either side at least.
+fn resolved(found: Estimate, step_ns: f64) -> Estimate {
+    let (Some(ratio), Some(low), Some(high), Some(base), Some(_)) =
+        (found.ratio, found.low, found.high, found.base, as_quantile(found.figure))
+    else {
+        return found;
+    };
+    let value = base * ratio;
+    let bucket = |ns: f64| BUCKET_NS.max(2f64.powf((ns / FINEST_BELOW_NS).log2().floor() + 1.0));
+    let least = step_ns.max(bucket(base.max(value))) / base;
+    let (low, high) = (low.min((ratio - least).max(0.0)), high.max(ratio + least));
+    let finite = |value: f64| Some(value).filter(|value| *value > 0.0);
+    Estimate {
+        low: finite(low),
+        high: Some(high),
+        difference_low: finite(low).map(|low| (low - 1.0) * base),
+        difference_high: Some((high - 1.0) * base),
+        ..found
+    }
+}
+
+fn blocks(row: &Row, states: Option<&States>) -> impl Iterator<Item = ArmBlock> {
+    row.blocks.iter().map(move |block| ArmBlock {
         at_ns: block.at_ns,
         transactions: block.count,
         duration_ns: block.duration_ns.unwrap_or(0),
-        p50_ns: block.p50.map(|ns| ns as f64),
-        p99_ns: block.p99.map(|ns| ns as f64),
-        p999_ns: block.p999.map(|ns| ns as f64),
+        p50_ns: value(block, Figure::P50),
+        p99_ns: value(block, Figure::P99),
+        p999_ns: value(block, Figure::P999),
         core_rtt_ns: block.core_rtt_ns,
-        state: of_state(states, block).map(|state| state as u32),
+        state: states.and_then(|_| of_state(states, block)).map(|state| state as u32),
         ..ArmBlock::default()
-    };
+    })
+}
+
+fn arm(at: usize, given: &str, run: &Run, row: &Row, states: Option<&States>) -> Arm {
     Arm {
         name: name(at),
         given: given.into(),
@@ -309,10 +413,10 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: &States) -> Arm {
         flows: row.flows,
         outstanding: row.outstanding,
         link: Some(run.link.clone()),
-        figures: whole(row),
         transactions: row.transactions,
         lost: row.lost,
-        blocks: row.blocks.iter().enumerate().map(block).collect(),
+        blocks: blocks(row, states).collect(),
+        cpus: cpus(row),
         granted: row.granted.iter().filter(|granted| granted.asked != granted.got).cloned().collect(),
         segments_out_per_transaction: row.tcp.as_ref().and_then(|tcp| tcp.client.segments_out_per_transaction),
         warnings: row.warnings.clone(),
@@ -321,13 +425,12 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: &States) -> Arm {
 }
 
 #[cfg(test)]
-mod tests {
-    use hairpin_record::experiment::Verdict;
+pub(super) mod tests {
     use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link};
 
     use super::*;
 
-    fn row(path: &str, p50s: impl Iterator<Item = u64>, core: u64) -> Row {
+    pub(in super::super) fn row(path: &str, p50s: impl Iterator<Item = u64>, core: u64) -> Row {
         let block = |(at, p50): (usize, u64)| Block {
             at_ns: at as u64 * 100_000_000,
             count: 20_000,
@@ -349,7 +452,7 @@ mod tests {
         row
     }
 
-    fn run(rows: Vec<Row>) -> Run {
+    pub(in super::super) fn run(rows: Vec<Row>) -> Run {
         Run {
             schema: String::new(),
             tool: String::new(),
@@ -368,14 +471,23 @@ mod tests {
         (0..60).map(move |i| base + i * 37 % 41)
     }
 
+    /// As so many runs that differ by 1 % in all.
+    fn several(rows: impl Fn(u64) -> Vec<Row>) -> Vec<Run> {
+        (0..4).map(|at| run(rows(at))).collect()
+    }
+
+    fn named(runs: &[Run]) -> Vec<Named<'_>> {
+        runs.iter().map(|run| ("run", run)).collect()
+    }
+
     #[test]
     fn runs_are_compared_row_by_row_and_say_that_they_were_not_interleaved() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120), row("tcp/tcp", wobble(7_000), 120)]);
         let second = run(vec![row("tcp/tcp", wobble(7_700), 120), row("pipe/pipe", wobble(3_000), 120)]);
-        let found = stored(&[("one", &first), ("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         assert_eq!((found.arms.len(), found.comparisons.len()), (2, 1));
         let comparison = &found.comparisons[0];
-        assert_eq!((comparison.arm.as_str(), comparison.against.as_str(), comparison.verdict), ("B", "A", Verdict::Slower));
+        assert_eq!((comparison.arm.as_str(), comparison.against.as_str()), ("B", "A"));
         assert!((comparison.figures[0].ratio.unwrap() - 1.1).abs() < 0.01);
         assert_eq!(found.warnings[0].code, "not-interleaved");
         // CPU time has one value a run: a ratio, and no interval.
@@ -384,10 +496,79 @@ mod tests {
     }
 
     #[test]
+    fn one_run_each_has_no_verdict_and_several_have() {
+        let slower = |at: u64| vec![row("tcp/tcp", wobble(7_700 + 20 * at), 120)];
+        let (first, second) = (several(|at| vec![row("tcp/tcp", wobble(7_000 + 20 * at), 120)]), several(slower));
+        let single = stored(&named(&first[..1]), &named(&second[..1]), Figure::P50, 0.02).unwrap();
+        assert_eq!((single.comparisons[0].verdict, single.comparisons[0].runs), (Verdict::Unclear, Some([1, 1])));
+        assert!(single.comparisons[0].figures[0].low.unwrap() > 1.05, "what these two runs were is told all the same");
+        assert_eq!(single.warnings[1].code, "single-runs");
+        let limit: crate::compare::Limit = "p50 > +5%".parse().unwrap();
+        assert!(limit.hold(&single)[0].unknown.as_ref().unwrap().contains("one run each"));
+        let found = stored(&named(&first), &named(&second), Figure::P50, 0.02).unwrap();
+        let p50 = &found.comparisons[0].figures[0];
+        assert_eq!((found.comparisons[0].verdict, found.comparisons[0].runs), (Verdict::Slower, Some([4, 4])));
+        assert!((p50.ratio.unwrap() - 1.1).abs() < 0.01 && p50.between_runs.unwrap() > 0.002, "{p50:?}");
+        assert_eq!((found.arms[0].runs.len(), found.warnings.len()), (4, 1));
+        assert!(limit.hold(&found)[0].crossed || p50.low.unwrap() < 1.05);
+        let one = stored(&named(&first[..1]), &named(&second), Figure::P50, 0.02).unwrap();
+        assert_eq!((one.comparisons[0].verdict, one.warnings[1].code.as_str()), (Verdict::Slower, "single-baseline"));
+    }
+
+    #[test]
+    fn no_interval_is_narrower_than_a_step_of_the_clock() {
+        let steps = |p50: u64| {
+            let mut run = run(vec![row("niq/niq", std::iter::repeat_n(p50, 60), 120)]);
+            run.clock.step_ns = 10.0;
+            run
+        };
+        let (first, second) = (steps(200), steps(193));
+        for several in [1, 3] {
+            let (first, second) = (vec![("one", &first); several], vec![("two", &second); several]);
+            let found = stored(&first, &second, Figure::P50, 0.02).unwrap();
+            let p50 = &found.comparisons[0].figures[0];
+            let (ratio, low, high) = (p50.ratio.unwrap(), p50.low.unwrap(), p50.high.unwrap());
+            assert!((ratio - 0.965).abs() < 1e-9 && (low - 0.915).abs() < 1e-9 && (high - 1.015).abs() < 1e-9, "{p50:?}");
+            assert_eq!(found.comparisons[0].verdict, Verdict::Unclear, "less than a step is no difference");
+            assert!((p50.difference.unwrap() + 7.0).abs() < 1e-9 && (p50.value.unwrap() - 193.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn ratio_and_difference_have_the_sign_of_the_columns_beside_them() {
+        // As in a record that has this: the blocks say less, the p99 of the whole run says more.
+        let (mut first, mut second) = (row("niq/niq", wobble(240), 120), row("niq/niq", wobble(230), 120));
+        (first.rtt_ns.p99, second.rtt_ns.p99) = (Some(240), Some(260));
+        let (first, second) = (run(vec![first]), run(vec![second]));
+        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        for estimate in &found.comparisons[0].figures {
+            let (ratio, difference) = (estimate.ratio.unwrap(), estimate.difference.unwrap());
+            let columns = estimate.value.unwrap() - estimate.base.unwrap();
+            assert!((ratio - 1.0) * difference >= 0.0 && (columns - difference).abs() < 1e-6, "{estimate:?}");
+        }
+    }
+
+    #[test]
+    fn quantiles_between_the_steps_are_used_where_the_record_has_them() {
+        let with = |between: f64| {
+            let mut row = row("udp/udp", std::iter::repeat_n(5_000, 30), 120);
+            for block in &mut row.blocks {
+                block.interpolated_ns = Some(hairpin_record::run::Interpolated { p50: Some(between), p99: None, p999: None });
+            }
+            run(vec![row])
+        };
+        let (first, second) = (with(5_000.0), with(5_001.5));
+        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        assert!((found.comparisons[0].figures[0].difference.unwrap() - 1.5).abs() < 1e-6);
+        // The row's p99 is not between steps, and the blocks' is what earlier records have.
+        assert_eq!(found.comparisons[0].figures[1].ratio, Some(1.0));
+    }
+
+    #[test]
     fn what_was_measured_in_another_state_says_nothing() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("udp/udp", wobble(6_300), 510)]);
-        let found = stored(&[("one", &first), ("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         assert_eq!((found.comparisons[0].verdict, found.comparisons[0].pairs), (Verdict::Unclear, 0));
         assert!(found.warnings.iter().any(|note| note.code == "no-common-state"));
     }
@@ -396,22 +577,11 @@ mod tests {
     fn runs_of_one_row_each_are_compared_whatever_they_measured() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("tcp/tcp", wobble(5_000), 120)]);
-        let found = stored(&[("one", &first), ("two", &second)], Figure::P50, 0.02).unwrap();
-        assert_eq!(found.comparisons[0].verdict, Verdict::Same);
+        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let p50 = &found.comparisons[0].figures[0];
+        assert!(p50.low.unwrap() < 1.0 && 1.0 < p50.high.unwrap(), "{p50:?}");
         let many = run(vec![row("pipe/pipe", wobble(5_000), 120), row("unix/unix", wobble(5_000), 120)]);
-        let error = stored(&[("one", &first), ("many", &many)], Figure::P50, 0.02).unwrap_err().to_string();
+        let error = stored(&[("one", &first)], &[("many", &many)], Figure::P50, 0.02).unwrap_err().to_string();
         assert!(error.contains("no row in common") && error.contains("pipe/pipe of 64 bytes"), "{error}");
-    }
-
-    #[test]
-    fn rows_become_jobs_again() {
-        let template = crate::ping::tests::job("tcp");
-        let mut stored = row("udp:spin/udp:spin", wobble(5_000), 120);
-        (stored.reply_bytes, stored.flows, stored.threads, stored.outstanding) = (128, 2, 1, 1);
-        (stored.duration_ns, stored.gap_ns) = (900_000_000, 100_000_000);
-        let jobs = jobs(&run(vec![stored]), &template).unwrap();
-        assert_eq!((jobs[0].request, jobs[0].reply, jobs[0].flows), (64, 128, 2));
-        assert_eq!(jobs[0].duration, Some(Nanos::from_secs(1)));
-        assert_eq!(jobs[0].spec.to_string(), "udp:spin/udp:spin");
     }
 }

@@ -3,32 +3,15 @@
 use std::collections::BTreeMap;
 
 use hairpin_record::experiment::{ArmBlock, Figure};
+use hairpin_record::histogram::between;
 use hairpin_units::Quantile;
 
 use super::rounds::Taken;
 
-/// A quantile of times in ns that are ascending, each with how often it came; `None` if fewer than ten lie beyond it.
-///
-/// A clock has steps, and a histogram has buckets. A time stands for the space between its neighbours, and the quantile is interpolated within it: so a
-/// shift of less than a step is seen, as the shares of two steps change.
+/// A quantile of times in ns that are ascending, each with how often it came, between the steps of the clock; `None` if fewer than ten lie beyond it.
 pub(crate) fn quantile(times: &[(u64, u64)], q: Quantile) -> Option<f64> {
-    let count: u64 = times.iter().map(|(_, times)| times).sum();
-    if !q.is_supported_by(count) {
-        return None;
-    }
-    let rank = q.get() * count as f64;
-    let mut below = 0.0;
-    for (at, (ns, often)) in times.iter().enumerate() {
-        let often = *often as f64;
-        if below + often >= rank {
-            let between = |other: Option<&(u64, u64)>| other.map(|(other, _)| f64::midpoint(*other as f64, *ns as f64));
-            let low = between(at.checked_sub(1).and_then(|at| times.get(at))).unwrap_or(*ns as f64);
-            let high = between(times.get(at + 1)).unwrap_or(*ns as f64);
-            return Some(low + (high - low) * (rank - below) / often);
-        }
-        below += often;
-    }
-    None
+    let [found] = between(times.iter().copied(), times.iter().map(|(_, often)| often).sum(), [q]);
+    found
 }
 
 /// Several blocks' times as one.

@@ -8,7 +8,7 @@
 //! Rounds, states, figures and verdict touch no clock and no socket: the tests run them over simulated blocks.
 
 pub(crate) mod figures;
-mod random;
+pub(crate) mod random;
 pub(crate) mod rounds;
 pub(crate) mod stands;
 pub(crate) mod states;

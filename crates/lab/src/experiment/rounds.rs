@@ -8,6 +8,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use hairpin_record::compare::Cpus;
 use hairpin_record::experiment::ArmBlock;
 use hairpin_record::load::BulkFacts;
 use hairpin_units::Nanos;
@@ -40,6 +41,9 @@ pub(crate) struct Taken {
     pub(crate) times: Vec<(u64, u64)>,
     /// Every cache-line round trip beside it in ns.
     pub(crate) cores: Vec<u64>,
+    /// Where both sides ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cpus: Option<Cpus>,
     /// TCP segments per transaction that the client sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) segments_out: Option<f64>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_iopath::job::Job;
 use hairpin_iopath::option::MODE;
-use hairpin_record::compare::Arm as Described;
+use hairpin_record::compare::{Arm as Described, Cpus};
 use hairpin_record::experiment::{ArmBlock, Figure};
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::BulkFacts;
@@ -53,6 +53,7 @@ struct Placed {
     given: String,
     granted: Vec<Granted>,
     warnings: Vec<Note>,
+    cpus: Option<Cpus>,
     /// Modes that are chosen by trial are chosen once.
     settled: bool,
 }
@@ -85,6 +86,7 @@ impl<'a> Stands<'a> {
                 given: arm.given,
                 granted: Vec::new(),
                 warnings: Vec::new(),
+                cpus: None,
                 settled: false,
             });
         }
@@ -128,6 +130,7 @@ impl<'a> Stands<'a> {
             link: Some(self.stages[arm.stage].link.clone()),
             granted: arm.granted.clone(),
             warnings: arm.warnings.clone(),
+            cpus: arm.cpus.clone(),
             ..Described::default()
         };
         self.arms.iter().enumerate().map(describe).collect()
@@ -185,6 +188,7 @@ impl Placed {
                 self.warnings.push(note.clone());
             }
         }
+        self.cpus = cpus(row);
         if !self.settled {
             self.settled = true;
             for granted in row.granted.iter().filter(|granted| granted.option == MODE.name) {
@@ -199,6 +203,13 @@ impl Placed {
             }
         }
     }
+}
+
+/// Where both sides of a row ran; `None` where that is not known.
+pub(crate) fn cpus(row: &Row) -> Option<Cpus> {
+    let server = row.cpu.server.as_ref().map_or_else(Vec::new, |server| server.cpus.clone());
+    let found = Cpus { client: row.cpu.client.cpus.clone(), server };
+    (!found.client.is_empty()).then_some(found)
 }
 
 /// What of a row is a block's.
@@ -224,5 +235,5 @@ fn taken(row: &Row, at_ns: u64, bulk: Option<BulkFacts>) -> Result<Taken, hairpi
         state: None,
     };
     let segments_out = row.tcp.as_ref().and_then(|tcp| tcp.client.segments_out_per_transaction);
-    Ok(Taken { block, times, cores, segments_out, bulk })
+    Ok(Taken { block, times, cores, cpus: cpus(row), segments_out, bulk })
 }

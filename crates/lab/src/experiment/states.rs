@@ -2,6 +2,8 @@
 //!
 //! On a virtual machine the hypervisor moves virtual CPUs, and with them how fast two cores hand data to each other. It stays so for seconds, and every
 //! local round trip changes in step. Pairs of blocks in different states say nothing of the arms.
+//!
+//! An arm that runs on other CPUs than the first has a distance of its own, which is a part of what is compared: it has no state.
 
 use std::ops::Range;
 
@@ -20,9 +22,9 @@ pub(crate) struct States {
 }
 
 impl States {
-    /// Of all blocks.
+    /// Of all blocks of the arms that run on the CPUs of the first.
     pub(crate) fn of(rounds: &[Round]) -> States {
-        States::of_cores(rounds.iter().flat_map(|round| &round.taken).flat_map(|taken| taken.cores.iter().copied()))
+        States::of_cores(placed_as_the_first(rounds).flat_map(|taken| taken.cores.iter().copied()))
     }
 
     /// Of all cache-line round trips.
@@ -61,6 +63,11 @@ impl States {
         }
         states
     }
+}
+
+/// The blocks of the arms that run on the CPUs of the first.
+pub(crate) fn placed_as_the_first(rounds: &[Round]) -> impl Iterator<Item = &Taken> {
+    rounds.iter().flat_map(|round| round.taken.iter().filter(|taken| taken.cpus == round.taken[0].cpus))
 }
 
 #[cfg(test)]

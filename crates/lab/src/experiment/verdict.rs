@@ -4,9 +4,10 @@
 //!   rounds ──▶ pairs of one state ──▶ ln(b / a) per figure ──▶ interval per state ──▶ combined by weight ──▶ faster │ slower │ same │ unclear
 //!                  └ others are dropped and counted                └ states with fewer than 12 pairs are left out
 //! ```
+//! Arms on different CPUs are compared with whatever distance there is between these: all their blocks make pairs.
 
-use hairpin_record::compare::{Comparison, Figures, Method};
-use hairpin_record::experiment::{Estimate, Figure, Verdict};
+use hairpin_record::compare::{Comparison, Figures, Matched, Method};
+use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
 use hairpin_record::paired::{self, Shift};
 use std::time::Duration;
 
@@ -27,13 +28,18 @@ pub(crate) fn method(figure: Figure, comparisons: usize, looks: u32, margin: f64
 
 /// The arm `b` held against the arm `a`.
 pub(crate) fn compare(rounds: &[Round], a: usize, b: usize, states: &States, method: &Method, elapsed: Duration) -> Comparison {
-    let pairs = by_state(rounds, a, b, states);
+    let matched =
+        if rounds.iter().all(|round| round.taken[a].cpus == round.taken[b].cpus) { Matched::CoreDistance } else { Matched::All };
+    let pairs = match matched {
+        Matched::CoreDistance => by_state(rounds, a, b, states),
+        Matched::All => vec![rounds.iter().map(|round| (&round.taken[a], &round.taken[b])).collect()],
+    };
     let kept: usize = pairs.iter().map(Vec::len).sum();
     let mut used = Vec::new();
     let mut figures = Vec::new();
     for figure in Figure::ALL {
         let (estimate, from) = estimate(&pairs, figure, method.confidence_each);
-        if figure == method.figure {
+        if figure == method.figure && matched.by_distance() {
             used = from;
         }
         figures.extend(estimate);
@@ -48,6 +54,8 @@ pub(crate) fn compare(rounds: &[Round], a: usize, b: usize, states: &States, met
         pairs: kept as u64,
         dropped: (rounds.len() - kept) as u64,
         states_used: used,
+        matched,
+        runs: None,
         figures,
     }
 }
@@ -84,49 +92,64 @@ fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) ->
     let most = samples.iter().map(|sample| sample.values.len()).max().unwrap_or(0);
     let enough = most.clamp(1, FEWEST);
     let mut parts = Vec::new();
-    let (mut used, mut base, mut count, mut blocks, mut alike) = (Vec::new(), Vec::new(), 0, 0.0, 0.0);
+    let (mut used, mut count, mut blocks, mut alike, mut centre, mut widened) = (Vec::new(), 0, 0.0, 0.0, 0.0, 0.0);
     for Sample { state, values, each } in samples.iter().filter(|sample| sample.values.len() >= enough) {
         // Where no state has enough, one of those that have most.
         if most < FEWEST && !used.is_empty() {
             break;
         }
         let logs: Vec<f64> = values.iter().map(|(a, b)| (b / a).ln()).collect();
-        let Some(shift) = paired::shift(&logs, confidence) else { continue };
-        parts.push((values.len() as f64, shift));
+        let Some(shift) = paired::plain(&logs, confidence) else { continue };
+        let (weight, times) = (values.len() as f64, paired::moods(&logs, confidence));
+        parts.push((weight, shift.widened(times)));
         used.push(*state);
-        base.extend(values.iter().map(|(a, _)| *a));
         count += values.len();
-        blocks += each * values.len() as f64;
-        alike += paired::alike(&logs) * values.len() as f64;
+        blocks += each * weight;
+        alike += paired::alike(&logs) * weight;
+        widened += times * weight;
+        centre += weight * middle(values.iter().map(|(a, b)| f64::midpoint(a.ln(), b.ln())).collect()).unwrap_or(0.0);
     }
     if parts.is_empty() {
         return (None, used);
     }
-    parts.iter_mut().for_each(|(weight, _)| *weight /= count as f64);
-    let ratio = Shift::combined(&parts).ratio();
-    let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);
-    let base = middle(base);
-    let difference = |ratio: Option<f64>| Some((ratio? - 1.0) * base?);
-    let (low, high) = (finite(ratio.low), finite(ratio.high));
+    let all = count as f64;
+    parts.iter_mut().for_each(|(weight, _)| *weight /= all);
     let estimate = Estimate {
-        figure,
-        ratio: finite(ratio.ratio),
-        low,
-        high,
-        difference: difference(finite(ratio.ratio)),
-        difference_low: difference(low),
-        difference_high: difference(high),
         pairs: count as u64,
-        blocks_per_value: blocks / count as f64,
-        autocorrelation: Some(alike / count as f64),
+        blocks_per_value: blocks / all,
+        autocorrelation: Some(alike / all),
+        widened: Some(widened / all),
+        ..of_shift(figure, &Shift::combined(&parts), centre / all)
     };
     (Some(estimate), used)
+}
+
+/// An estimate whose figures of both arms lie as far apart as the ratio says, around the `centre` of both, a logarithm.
+pub(crate) fn of_shift(figure: Figure, shift: &Shift, centre: f64) -> Estimate {
+    let ratio = shift.ratio();
+    let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);
+    let base = finite((centre - shift.typical / 2.0).exp());
+    let difference = |ratio: Option<f64>| Some((ratio? - 1.0) * base?);
+    let (found, low, high) = (finite(ratio.ratio), finite(ratio.low), finite(ratio.high));
+    Estimate {
+        figure,
+        ratio: found,
+        low,
+        high,
+        difference: difference(found),
+        difference_low: difference(low),
+        difference_high: difference(high),
+        base,
+        value: base.zip(found).map(|(base, ratio)| base * ratio),
+        ..Estimate::default()
+    }
 }
 
 /// The word for an interval.
 pub(crate) fn verdict(estimate: &Estimate, margin: f64) -> Verdict {
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else { return Verdict::Unclear };
-    if estimate.pairs < FEWEST as u64 {
+    // Where runs are the unit, their number is in the interval.
+    if estimate.pairs < FEWEST as u64 && estimate.between_runs.is_none() {
         return Verdict::Unclear;
     }
     let more_is_better = estimate.figure.more_is_better();
@@ -162,7 +185,22 @@ fn needs(main: Option<&Estimate>, kept: usize, margin: f64, elapsed: Duration) -
     Some(narrower.max(least))
 }
 
-/// The figures of one arm over all its blocks.
+/// The medians of the figures of an arm's blocks, which weigh alike; `None` where fewer than half of them have the figure.
+pub(crate) fn typical<'a>(blocks: impl Iterator<Item = &'a ArmBlock> + Clone) -> Figures {
+    let of = |figure| {
+        let found: Vec<f64> = blocks.clone().filter_map(|block| of_block(block, figure)).collect();
+        if 2 * found.len() >= blocks.clone().count() { middle(found) } else { None }
+    };
+    Figures {
+        p50_ns: of(Figure::P50),
+        p99_ns: of(Figure::P99),
+        p999_ns: of(Figure::P999),
+        rate_per_s: of(Figure::Rate),
+        cpu_ns: of(Figure::Cpu),
+    }
+}
+
+/// The figures of one arm over all its transactions.
 pub(crate) fn figures<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Figures {
     let times = together(taken.clone());
     let of_times = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));
@@ -185,7 +223,7 @@ pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::experiment::ArmBlock;
+    use hairpin_record::compare::Cpus;
 
     use super::super::random::Random;
     use super::*;
@@ -224,7 +262,7 @@ mod tests {
             let times = [-1.0, -0.5, 0.0, 0.5, 1.0].map(|at: f64| ((p50 * (1.0 + 0.02 * at)) as u64, 1_000));
             let block =
                 ArmBlock { transactions: 5_000, duration_ns: (5_000.0 * p50) as u64, p50_ns: Some(p50), ..ArmBlock::default() };
-            Taken { block, times: times.into(), cores: vec![if self.far { 510 } else { 120 }], segments_out: None, bulk: None }
+            Taken { block, times: times.into(), cores: vec![if self.far { 510 } else { 120 }], ..Taken::default() }
         }
 
         pub(crate) fn rounds(&mut self, count: usize, noise: f64, arms: &[f64]) -> Vec<Round> {
@@ -283,18 +321,57 @@ mod tests {
     }
 
     fn estimate_of(figure: Figure, low: f64, high: f64, pairs: u64) -> Estimate {
-        Estimate {
-            figure,
-            ratio: Some((low * high).sqrt()),
-            low: Some(low),
-            high: Some(high),
-            difference: None,
-            difference_low: None,
-            difference_high: None,
-            pairs,
-            blocks_per_value: 1.0,
-            autocorrelation: None,
+        Estimate { figure, ratio: Some((low * high).sqrt()), low: Some(low), high: Some(high), pairs, ..Estimate::default() }
+    }
+
+    #[test]
+    fn arms_on_different_cpus_are_compared_whatever_the_distance_between_these() {
+        let mut rounds = Host::new(3).rounds(40, 0.01, &[1.0, 1.0 / 12.0]);
+        let cpus = |server| Some(Cpus { client: vec![0], server: vec![server] });
+        for round in &mut rounds {
+            (round.taken[0].cpus, round.taken[1].cpus) = (cpus(1), cpus(0));
+            // Two threads of one core hand each other no cache line.
+            round.taken[1].cores.clear();
         }
+        let states = States::of(&rounds);
+        let comparison = found(&rounds, 1);
+        assert_eq!((comparison.pairs, comparison.dropped, comparison.verdict), (40, 0, Verdict::Faster));
+        assert_eq!((comparison.matched, comparison.states_used.len()), (Matched::All, 0));
+        let ratio = comparison.figures[0].ratio.unwrap();
+        assert!((10.0..14.0).contains(&(1.0 / ratio)), "{ratio}");
+        // The distance of the second arm is none of the first one's states.
+        rounds.iter_mut().for_each(|round| round.taken[1].cores = vec![9_000]);
+        assert_eq!(States::of(&rounds), states);
+    }
+
+    #[test]
+    fn figures_and_ratio_of_a_comparison_agree() {
+        // One arm is in two moods: fast blocks have more transactions, so most of these are fast, however many blocks are slow.
+        let rounds: Vec<Round> = Host::new(11)
+            .rounds(60, 0.01, &[1.0, 0.9])
+            .into_iter()
+            .enumerate()
+            .map(|(at, mut round)| {
+                if at % 3 == 0 {
+                    let fast = &mut round.taken[0];
+                    fast.times = fast.times.iter().map(|(ns, often)| (ns / 10, often * 10)).collect();
+                    fast.block.transactions *= 10;
+                    fast.block.p50_ns = fast.block.p50_ns.map(|ns| ns / 10.0);
+                }
+                round
+            })
+            .collect();
+        let comparison = found(&rounds, 1);
+        for estimate in &comparison.figures {
+            let (base, value, ratio) = (estimate.base.unwrap(), estimate.value.unwrap(), estimate.ratio.unwrap());
+            assert!((value / base - ratio).abs() < 1e-9, "{estimate:?}");
+            assert!((estimate.difference.unwrap() - (value - base)).abs() < 1e-6 * base, "{estimate:?}");
+        }
+        let blocks = || rounds.iter().map(|round| &round.taken[0].block);
+        let (pooled, typical) = (figures(rounds.iter().map(|round| &round.taken[0])), typical(blocks()));
+        assert!(pooled.p50_ns.unwrap() < 10_000.0, "{pooled:?}");
+        assert!(typical.p50_ns.unwrap() > 40_000.0, "{typical:?}");
+        assert!(comparison.figures[0].base.unwrap() > 20_000.0, "{:?}", comparison.figures[0]);
     }
 
     #[test]

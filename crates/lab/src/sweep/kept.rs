@@ -150,7 +150,7 @@ mod tests {
 
     fn line(number: u32) -> Line {
         let block = ArmBlock { round: number, transactions: 5, ..ArmBlock::default() };
-        let taken = Taken { block, times: vec![(100, 5)], cores: vec![120], segments_out: None, bulk: None };
+        let taken = Taken { block, times: vec![(100, 5)], cores: vec![120], ..Taken::default() };
         Line { elapsed_ns: u64::from(number + 1) * 1_000, length_ns: 50, round: Round { taken: vec![taken.clone(), taken] } }
     }
 

@@ -2,10 +2,10 @@
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::{self, Arm, Compare};
-use hairpin_record::experiment::{Estimate, Figure};
+use hairpin_record::experiment::Estimate;
 
 use super::{Comparison, Given, Ratio};
-use crate::compare::{described, sentence};
+use crate::compare::{described, sentence, values};
 use crate::prose::clean;
 
 /// All of them, in the order of the records.
@@ -39,11 +39,11 @@ fn comparison(number: usize, record: &Compare, found: &compare::Comparison) -> C
 }
 
 fn ratio(estimate: &Estimate, against: Option<&Arm>, arm: Option<&Arm>) -> Ratio {
-    let of = |arm: Option<&Arm>, figure: Figure| arm.and_then(|arm| arm.figures.of(figure));
+    let [base, value] = values(estimate, against, arm);
     Ratio {
         figure: estimate.figure.name().into(),
-        against: of(against, estimate.figure),
-        value: of(arm, estimate.figure),
+        against: base,
+        value,
         ratio: estimate.ratio,
         low: estimate.low,
         high: estimate.high,
