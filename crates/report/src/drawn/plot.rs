@@ -404,7 +404,7 @@ mod tests {
     fn both_lines_of_a_step_are_told_and_drawn() {
         let sizes = [4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 1024.0, 1400.0];
         let time = |bytes: f64| 4_000.0 + 1.6 * bytes + if bytes > 32.0 { 2_000.0 } else { 0.0 };
-        let fit = fit::fit(&sizes.map(|bytes| (bytes, time(bytes)))).unwrap();
+        let fit = fit::fit(&sizes.map(|bytes| (bytes, time(bytes))), 1.0).unwrap();
         assert_eq!(fit_words(&fit), "4.000 us + 1.600 ns/B up to 32 B; 6.000 us + 1.600 ns/B from 64 B");
         let pieces = fit_pieces(&fit);
         assert_eq!(pieces.len(), 2);

@@ -36,7 +36,9 @@ fn of_run(record: usize, run: &Run, shown: &[Row], link: bool) -> Vec<Curve> {
         let bytes = |at: &usize| run.results[*at].request_bytes.saturating_add(run.results[*at].reply_bytes);
         at.sort_by_key(bytes);
         let sized = at.first().map(bytes) != at.last().map(bytes);
-        let fit = (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at])).1.ok()).flatten();
+        let fit = (at.len() <= MOST_SIZES)
+            .then(|| of_rows(at.iter().map(|at| &run.results[*at]), run.clock.least_error_ns()).1.ok())
+            .flatten();
         sized.then(|| Curve { record, label, rows: at.iter().map(|at| shown[*at].number).collect(), fit: fit.filter(finite) })
     };
     groups.into_iter().filter_map(curve).collect()
