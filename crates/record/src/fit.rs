@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn what_has_no_fit_says_why() {
         assert_eq!(fit(&[], 1.0), Err(NoFit::TooFew(0)));
-        assert_eq!(fit(&[(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)]), Err(NoFit::TooFew(2)));
+        assert_eq!(fit(&[(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)], 1.0), Err(NoFit::TooFew(2)));
         assert_eq!(fit(&[(1.0, 0.0), (2.0, 6.0), (3.0, 7.0)], 1.0), Err(NoFit::NoTime));
         assert_eq!(fit(&[(1.0, f64::NAN), (2.0, 6.0), (3.0, 7.0)], 1.0), Err(NoFit::NoTime));
         assert!(NoFit::TooFew(2).to_string().contains("at least 3"));
