@@ -82,7 +82,7 @@ setup_security() {
         [ -r "$setup_release" ] || exit 0
         . "$setup_release"
         [ "${ID:-}" = debian ] && [ -n "${VERSION_CODENAME:-}" ] || exit 0
-        printf ', or add the line "deb http://deb.debian.org/debian-security %s-security main" to /etc/apt/sources.list, which gives cargo-web' "$VERSION_CODENAME"
+        printf ', or add the security updates to the sources of apt (suite %s-security, component main), which give cargo-web' "$VERSION_CODENAME"
     )
 }
 

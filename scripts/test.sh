@@ -98,6 +98,14 @@ fi
 
 check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
+# Undefined behaviour in what an interpreter can run. Only a nightly toolchain has Miri, so without one this is a skip, under CI=true too.
+if scripts/miri.sh --ready; then
+    check scripts/miri.sh
+else
+    step scripts/miri.sh
+    skip "miri: SKIPPED: no toolchain here has it; rustup toolchain install nightly --component miri --component rust-src"
+fi
+
 # The harness prints `test result: ok. 5 passed; 0 failed; 1 ignored; …` per test program, a program without it
 # `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines.
 sums=$(awk '

@@ -1,4 +1,5 @@
-//! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in all.
+//! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in all. And a step of
+//! `make test` that depends on the toolchain.
 
 #![forbid(unsafe_code)]
 
@@ -230,10 +231,44 @@ fn a_debian_without_its_security_updates_is_told_of_them() {
         let release = home.file(release).display().to_string();
         set_up(&home, "setup_security", &[("apt-cache", &format!("echo '{sources}'"))], &[("HAIRPIN_OS_RELEASE", &release)])
     };
-    let bare = " 500 http://deb.debian.org/debian trixie/main amd64 Packages";
-    let line = "deb http://deb.debian.org/debian-security trixie-security main";
+    let bare = " 500 http://mirror.example/debian trixie/main amd64 Packages";
+    let line = "trixie-security";
     assert!(told("debian", bare).contains(line), "{}", told("debian", bare));
-    assert_eq!(told("debian", " 500 http://deb.debian.org/debian-security trixie-security/main amd64 Packages"), "");
+    assert_eq!(told("debian", " 500 http://mirror.example/debian-security trixie-security/main amd64 Packages"), "");
     assert_eq!(told("other", bare), "");
     assert_eq!(told("missing", bare), "");
+}
+
+/// Which toolchain has Miri, as a cargo of our own says it, and what the step makes of the answer.
+#[test]
+fn miri_is_looked_for_in_both_toolchains_and_its_failure_is_the_steps() {
+    let home = Home::new();
+    let cargo = home.file("cargo");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/miri.sh");
+    // `has` is the toolchain that has Miri, `fails` the package whose tests it fails.
+    let run = |has: &str, fails: &str, argument: &[&str]| {
+        let text = format!(
+            "#!/bin/sh\necho \"$@\" >>'{log}'\ncase \"$*\" in\n'{has}miri --version') exit 0 ;;\n*--version*) exit 1 ;;\n*'--package {fails} '*) exit 1 ;;\nesac\n",
+            log = home.file("asked").display()
+        );
+        fs::write(&cargo, text).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let _ = fs::remove_file(home.file("asked"));
+        let path = format!("{}:{}", home.path().display(), std::env::var("PATH").unwrap());
+        let status = Command::new("sh").arg(script).args(argument).env("PATH", path).status().unwrap();
+        (status.code(), fs::read_to_string(home.file("asked")).unwrap())
+    };
+    assert_eq!(run("none ", "", &["--ready"]).0, Some(1));
+    for has in ["", "+nightly "] {
+        let (status, asked) = run(has, "none", &["--ready"]);
+        assert!(status == Some(0) && !asked.contains("test"), "{asked}");
+        let (status, asked) = run(has, "none", &[]);
+        for package in ["hairpin-sys", "hairpin-wire", "hairpin-units"] {
+            assert!(asked.contains(&format!("{has}miri test --quiet --package {package} --lib --")), "{asked}");
+        }
+        assert_eq!(status, Some(0));
+        // A failure of the first one does not keep the others from running.
+        let (status, asked) = run(has, "hairpin-sys", &[]);
+        assert!(status == Some(1) && asked.contains("hairpin-units"), "{asked}");
+    }
 }

@@ -182,3 +182,49 @@ fn two_hosts_share_no_memory() {
         home.hairpin("ping --link veth --path niq").fails(2, &["both ends must be on one host", "--link loopback"]);
     }
 }
+
+/// The instrument, held against clocks and delays that it did not make. What another process on the host can spoil (how long this program's own part of
+/// a round trip takes, next to 20 ns) is held to what the record says of itself, all else to its bound.
+#[test]
+fn check_holds_the_instrument_against_other_clocks() {
+    let name = "check_holds_the_instrument_against_other_clocks";
+    let done = Home::new().hairpin("check --json");
+    let check = done.json();
+    let verdict = |of: &Value| match of["verdict"].as_str() {
+        Some("passed") => true,
+        Some("failed") => false,
+        other => panic!("{other:?}: {check}"),
+    };
+    let number = |of: &Value, field: &str| of[field].as_f64().unwrap_or_else(|| panic!("{field}: {of}"));
+    assert!(check["schema"] == "hairpin.check/1" && number(&check, "own_cost_ns") > 0.0, "{check}");
+    assert_eq!(done.code, Some(i32::from(!verdict(&check))), "{done:?}");
+
+    // A busy wait on another clock, in this thread: who takes the core away takes it from both.
+    let delays = check["delays"].as_array().unwrap();
+    assert!(delays.len() == 5 && delays.iter().all(verdict), "{check}");
+    let step = number(&check["clock"], "step_ns");
+    assert!(number(&check, "bound_ns") >= step.max(30.0) && number(&check, "latency_bound_ns") >= step.max(20.0), "{check}");
+
+    if !can(name, check["clock"]["source"] == "tsc", "there is no TSC to be trusted, so nothing is emulated") {
+        return;
+    }
+    // A calibration 1 % off is 10,000 ppm off here.
+    let elapsed = &check["elapsed"];
+    assert!(verdict(elapsed) && number(elapsed, "error_ppm").abs() <= 200.0, "{elapsed}");
+    assert!(number(elapsed, "other_ns") > 5e8, "{elapsed}");
+
+    if !can(name, check["no_latencies"].is_null(), "this process is allowed one CPU") {
+        return;
+    }
+    let latencies = check["latencies"].as_array().unwrap();
+    assert_eq!(latencies.len(), 5, "{check}");
+    for row in latencies {
+        let (measured, declared, error) = (number(row, "measured_ns"), number(row, "declared_ns"), number(row, "error_ns"));
+        // The device counts by a rate of its own: sooner than 2 × declared would be a slow clock.
+        assert!(measured >= 2.0 * declared * 0.999 - step, "sooner than declared: {row}");
+        assert!((measured - number(row, "sum_ns") - error).abs() < 0.2, "{row}");
+        assert_eq!(verdict(row), error.abs() <= number(&check, "latency_bound_ns"), "{row}");
+    }
+    assert_eq!(verdict(&check), latencies.iter().all(verdict), "{check}");
+    assert!(verdict(&check) || check["latency_tries"] == 3, "{check}");
+}

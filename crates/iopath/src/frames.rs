@@ -183,11 +183,10 @@ impl<I: PacketIo, W: Wait, F: Framing, const LOSSY: bool> Endpoint for Frames<I,
                 }
             }
         })?;
-        let message = |(frame, message): &'_ (Frame, Message)| -> Reply<'_> {
+        Ok(held.as_ref().map(|(frame, message)| {
             // read() has found the payload inside the frame.
             Reply { flow: message.flow, bytes: &umem.bytes(frame)[F::HEADERS..F::HEADERS + message.len] }
-        };
-        Ok(held.as_ref().map(message))
+        }))
     }
 
     #[inline(always)]

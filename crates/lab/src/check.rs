@@ -6,10 +6,16 @@
 //!     the instrument's clock             p50 RTT less p50 RTT at no delay of the same round ┐
 //!     the device's own clock             p50 taken less p50 taken at no delay ──────────────┴ must agree within 30 ns
 //!   drive over niq, an end on each of two cores, in turns of 500 ns │ 1 us │ 1989 ns │ 3059 ns │ … one way
+//!     the device counts ticks at a rate found here, against CLOCK_MONOTONIC_RAW since the check began
 //!     RTT p50                            must be 2 × declared + turn-around + own within 20 ns
+//!   all of it, by the instrument's clock │ by CLOCK_MONOTONIC_RAW        must agree within 200 ppm        (elapsed)
 //! ```
+//! A test that fails is made again, three times in all: what disturbs a virtual machine passes, a clock that runs wrong does not.
+//!
 //! Medians of short interleaved blocks: a stall of a virtual machine hits a few samples, and a change of its speed hits every delay of a
 //! round alike. The RTTs are those that `--raw` writes, since a histogram of three digits knows 100 us only to within 64 ns.
+
+mod elapsed;
 
 use std::io;
 
@@ -25,12 +31,15 @@ use hairpin_sys::clock::{Clock, Tsc};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::{Nanos, Picos};
 
+use self::elapsed::{Watch, monotonic_raw_ns};
 use crate::worker::{choose_clock, clock_facts};
 
 /// A reported delay may lie so far from the injected one.
 pub const BOUND_NS: u64 = 30;
 /// The delays that are injected.
 pub const DELAYS_NS: [u64; 5] = [500, 1_000, 5_000, 20_000, 100_000];
+/// How often a test that failed is made in all.
+const TRIES: u32 = 3;
 /// Rounds over all delays; odd, so that the median is one of them.
 const ROUNDS: usize = 25;
 /// Transactions of a block with a delay: 25 ms at the longest.
@@ -68,43 +77,77 @@ pub enum CheckError {
 
 /// Measures the instrument as a worker would use it on this host, against a busy wait by another clock.
 pub fn instrument() -> Result<Check, CheckError> {
-    let (clock, no_tsc) = choose_clock();
-    let mut found = match clock {
-        AnyClock::Tsc(clock) => check(&clock, &mut BusyWait),
-        AnyClock::Raw(clock) => check(&clock, &mut BusyWait),
-    }?;
-    let allowed = allowed_cpus()?;
-    match (clock, &allowed[..]) {
-        (AnyClock::Tsc(clock), [client, server, ..]) => {
-            found.latencies = latencies(clock, [*client, *server])?;
-            if found.latencies.iter().any(|latency| latency.verdict == Verdict::Failed) {
-                found.verdict = Verdict::Failed;
-            }
-        }
-        (AnyClock::Tsc(_), _) => found.no_latencies = Some("it takes two CPUs, and this process is allowed one".into()),
-        (AnyClock::Raw(_), _) => {
-            found.no_latencies = Some(no_tsc.map_or_else(|| "there is no TSC".into(), |warning| warning.note().message));
+    match choose_clock() {
+        (AnyClock::Tsc(clock), _) => of_tsc(clock),
+        (AnyClock::Raw(clock), no_tsc) => {
+            let why = no_tsc.map_or_else(|| "there is no TSC".into(), |warning| warning.note().message);
+            Ok(Check { no_latencies: Some(why), ..delays_in_tries(&clock)? })
         }
     }
+}
+
+/// All tests of a time-stamp counter and its calibration.
+fn of_tsc(clock: Tsc) -> Result<Check, CheckError> {
+    let watch = Watch::start(&clock, monotonic_raw_ns);
+    let mut found = delays_in_tries(&clock)?;
+    match &allowed_cpus()?[..] {
+        [client, server, ..] => {
+            let device = clock.at_rate(watch.ticks_per_ns(&clock, monotonic_raw_ns));
+            let bound_ns = at_least_a_step(LATENCY_BOUND_NS, &found);
+            let measure = || latencies(clock, device, [*client, *server], bound_ns);
+            let missed = |latencies: &Vec<Latency>| latencies.iter().any(|latency| latency.verdict == Verdict::Failed);
+            (found.latencies, found.latency_tries) = in_tries(measure, missed)?;
+            found.latency_bound_ns = bound_ns;
+        }
+        _ => found.no_latencies = Some("it takes two CPUs, and this process is allowed one".into()),
+    }
+    let elapsed = watch.end(&clock, monotonic_raw_ns);
+    let missed = elapsed.verdict == Verdict::Failed || found.latencies.iter().any(|latency| latency.verdict == Verdict::Failed);
+    if missed {
+        found.verdict = Verdict::Failed;
+    }
+    found.elapsed = Some(elapsed);
     Ok(found)
 }
 
+fn delays_in_tries<C: Clock>(clock: &C) -> Result<Check, CheckError> {
+    let (found, tries) = in_tries(|| check(clock, &mut BusyWait), |check| check.verdict == Verdict::Failed)?;
+    Ok(Check { delay_tries: tries, ..found })
+}
+
+/// Measures until nothing is missed, [`TRIES`] times at most; the last measurement, and how many there were.
+fn in_tries<T>(mut measure: impl FnMut() -> Result<T, CheckError>, missed: impl Fn(&T) -> bool) -> Result<(T, u32), CheckError> {
+    let mut tries = 1;
+    loop {
+        let found = measure()?;
+        if tries == TRIES || !missed(&found) {
+            return Ok((found, tries));
+        }
+        tries += 1;
+    }
+}
+
+/// A bound of an error, which no clock of this step can be held to more closely.
+fn at_least_a_step(bound_ns: u64, check: &Check) -> u64 {
+    bound_ns.max(check.clock.least_error_ns().ceil() as u64)
+}
+
 /// The emulated NIC at each latency.
-fn latencies(clock: Tsc, cpus: [u32; 2]) -> Result<Vec<Latency>, CheckError> {
+fn latencies(clock: Tsc, device: Tsc, cpus: [u32; 2], bound_ns: u64) -> Result<Vec<Latency>, CheckError> {
     let mut rounds = [const { Vec::<Latency>::new() }; LATENCIES_NS.len()];
     for _ in 0..LATENCY_ROUNDS {
         for (declared_ns, into) in LATENCIES_NS.into_iter().zip(&mut rounds) {
             let count = (LATENCY_BLOCK_NS / (2 * declared_ns)).min(LATENCY_BLOCK);
             let own_ns = niq::own_ns(&clock, SHORTEST, SHORTEST, Nanos(declared_ns), count)?;
-            let found = niq::proof(clock, cpus, Picos::from_ns(declared_ns as i64), SHORTEST, count)?;
-            into.push(latency(declared_ns, own_ns, found));
+            let found = niq::proof(clock, device, cpus, Picos::from_ns(declared_ns as i64), SHORTEST, count)?;
+            into.push(latency(declared_ns, own_ns, found, bound_ns));
         }
     }
     Ok(rounds.into_iter().map(middle).collect())
 }
 
 /// Holds one round's measurement against the sum of its parts.
-fn latency(declared_ns: u64, own_ns: f64, found: niq::Latency) -> Latency {
+fn latency(declared_ns: u64, own_ns: f64, found: niq::Latency, bound_ns: u64) -> Latency {
     let sum_ns = 2.0 * declared_ns as f64 + found.turnaround_ns + own_ns;
     let error_ns = found.rtt_ns - sum_ns;
     Latency {
@@ -114,7 +157,7 @@ fn latency(declared_ns: u64, own_ns: f64, found: niq::Latency) -> Latency {
         sum_ns: tenths(sum_ns),
         measured_ns: tenths(found.rtt_ns),
         error_ns: tenths(error_ns),
-        verdict: if error_ns.abs() <= LATENCY_BOUND_NS as f64 { Verdict::Passed } else { Verdict::Failed },
+        verdict: if error_ns.abs() <= bound_ns as f64 { Verdict::Passed } else { Verdict::Failed },
     }
 }
 
@@ -126,22 +169,32 @@ fn middle(mut rounds: Vec<Latency>) -> Latency {
 
 /// Measures the instrument with `clock`, and holds it against what `device` took.
 pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<Check, CheckError> {
+    let clock_facts = clock_facts(clock);
     let (own_cost_ns, own_cost_least_ns) = own_cost(clock)?;
-    let delays = delays(clock, device)?;
-    let sound = delays.iter().all(|delay| delay.verdict == Verdict::Passed);
-    Ok(Check {
+    let mut found = Check {
         schema: SCHEMA.into(),
         tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        verdict: if sound { Verdict::Passed } else { Verdict::Failed },
-        clock: clock_facts(clock),
+        verdict: Verdict::Passed,
+        clock: clock_facts,
         own_cost_ns: tenths(own_cost_ns),
         own_cost_least_ns: tenths(own_cost_least_ns),
-        bound_ns: BOUND_NS,
-        delays,
+        bound_ns: 0,
+        delays: Vec::new(),
+        delay_tries: 1,
         latency_bound_ns: LATENCY_BOUND_NS,
         latencies: Vec::new(),
+        latency_tries: 0,
         no_latencies: None,
-    })
+        elapsed: None,
+    };
+    found.bound_ns = at_least_a_step(BOUND_NS, &found);
+    found.delays = delays(clock, device, found.bound_ns)?;
+    // A clock that cannot tell the shortest delay from none shows nothing by being within a step of it.
+    let tells = found.bound_ns <= DELAYS_NS[0] / 2;
+    if !tells || found.delays.iter().any(|delay| delay.verdict == Verdict::Failed) {
+        found.verdict = Verdict::Failed;
+    }
+    Ok(found)
 }
 
 /// Time per transaction over a path that does nothing: the median of many short blocks, and the least.
@@ -155,7 +208,7 @@ fn own_cost<C: Clock>(clock: &C) -> Result<(f64, f64), CheckError> {
     Ok((costs[NULL_BLOCKS / 2], costs[0]))
 }
 
-fn delays<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<Vec<Delay>, CheckError> {
+fn delays<C: Clock, D: Device>(clock: &C, device: &mut D, bound_ns: u64) -> Result<Vec<Delay>, CheckError> {
     let mut medians = |delay_ns| -> Result<(f64, f64), CheckError> {
         let mut took = Vec::with_capacity(BLOCK as usize);
         let (_, mut rtts) = block(clock, &mut Delayed::new(device, delay_ns, &mut took), BLOCK)?;
@@ -169,11 +222,11 @@ fn delays<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<Vec<Delay>, 
             into.push((took - none_took, rtt - none_rtt));
         }
     }
-    Ok(DELAYS_NS.into_iter().zip(&mut differences).map(|(asked_ns, rounds)| delay(asked_ns, rounds)).collect())
+    Ok(DELAYS_NS.into_iter().zip(&mut differences).map(|(asked_ns, rounds)| delay(asked_ns, rounds, bound_ns)).collect())
 }
 
 /// Judges one delay from what each round injected and reported.
-fn delay(asked_ns: u64, rounds: &mut [(f64, f64)]) -> Delay {
+fn delay(asked_ns: u64, rounds: &mut [(f64, f64)], bound_ns: u64) -> Delay {
     let middle = rounds.len() / 2;
     // One whole round: the one of the middle error, so that the three figures add up.
     rounds.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
@@ -184,7 +237,7 @@ fn delay(asked_ns: u64, rounds: &mut [(f64, f64)]) -> Delay {
         injected_ns: tenths(injected),
         reported_ns: tenths(reported),
         error_ns: tenths(error),
-        verdict: if error.abs() <= BOUND_NS as f64 { Verdict::Passed } else { Verdict::Failed },
+        verdict: if error.abs() <= bound_ns as f64 { Verdict::Passed } else { Verdict::Failed },
     }
 }
 
@@ -200,6 +253,8 @@ fn tenths(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use hairpin_sys::clock::FakeClock;
 
@@ -252,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_latency_is_held_against_its_parts() {
-        let found = |rtt_ns| latency(1_989, 84.7, niq::Latency { rtt_ns, turnaround_ns: 13.0 });
+        let found = |rtt_ns| latency(1_989, 84.7, niq::Latency { rtt_ns, turnaround_ns: 13.0 }, LATENCY_BOUND_NS);
         let (right, late, early) = (found(4_095.7), found(4_095.8), found(4_055.6));
         assert_eq!((right.sum_ns, right.error_ns, right.verdict), (4_075.7, 20.0, Verdict::Passed));
         assert_eq!((late.verdict, early.verdict), (Verdict::Failed, Verdict::Failed));
@@ -263,7 +318,53 @@ mod tests {
     #[test]
     fn one_disturbed_round_in_three_moves_nothing() {
         let mut rounds: Vec<(f64, f64)> = (0..25).map(|n| (500.0, if n % 3 == 0 { 9_000.0 } else { 502.0 })).collect();
-        let delay = delay(500, &mut rounds);
+        let delay = delay(500, &mut rounds, BOUND_NS);
         assert_eq!((delay.reported_ns, delay.error_ns, delay.verdict), (502.0, 2.0, Verdict::Passed));
+    }
+
+    /// Two calibrations of one counter, the instrument's 1 % wrong: the device, which has the other, and the time that all of it takes show it.
+    #[test]
+    fn a_calibration_one_per_cent_off_fails_whatever_else_happens_on_the_host() {
+        let AnyClock::Tsc(clock) = choose_clock().0 else {
+            // Past the harness, which shows the output of passed tests to nobody.
+            let _ = writeln!(io::stderr(), "a_calibration_one_per_cent_off: SKIPPED: there is no TSC to be trusted here");
+            return;
+        };
+        for factor in [0.99, 1.01] {
+            let wrong = clock.at_rate(clock.rate() * factor);
+            let watch = Watch::start(&wrong, monotonic_raw_ns);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            // What the device takes for its rate is right although the instrument's is not.
+            let device = wrong.at_rate(watch.ticks_per_ns(&wrong, monotonic_raw_ns));
+            assert!((device.rate() / clock.rate() - 1.0).abs() < 1e-3, "{} {}", device.rate(), clock.rate());
+            let elapsed = watch.end(&wrong, monotonic_raw_ns);
+            assert_eq!(elapsed.verdict, Verdict::Failed, "{elapsed:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_is_made_again_until_it_passes_three_times_at_most() {
+        for (passes_at, tries) in [(1, 1), (2, 2), (3, 3), (4, 3)] {
+            let mut made = 0;
+            let (found, counted) = in_tries(
+                || {
+                    made += 1;
+                    Ok(made)
+                },
+                |made| *made < passes_at,
+            )
+            .unwrap();
+            assert_eq!((found, counted), (tries, tries), "{passes_at}");
+        }
+    }
+
+    #[test]
+    fn no_bound_is_below_a_step_of_the_clock_and_a_clock_that_tells_nothing_fails() {
+        let of = |step| {
+            let clock = FakeClock::stepping(step);
+            check(&clock, &mut Wrong { clock: clock.clone(), factor: 1.0, plus_ns: 0 }).unwrap()
+        };
+        assert_eq!((of(1).bound_ns, of(40).bound_ns), (BOUND_NS, 40));
+        assert_eq!(of(251).verdict, Verdict::Failed);
     }
 }

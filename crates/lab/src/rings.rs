@@ -23,9 +23,8 @@ use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Outgoing, Totals, Watch
 use hairpin_record::bounce::{Bounced, Kept};
 use hairpin_record::frames::{Lost, Refused, Rings};
 use hairpin_sys::clock::Clock;
-use hairpin_sys::process;
 use hairpin_sys::shared::Shared;
-use hairpin_sys::thread;
+use hairpin_sys::thread::{self, spawn_with_own_files};
 
 use crate::bounce::Flush;
 use crate::io::{BackEndName, IoSpec};
@@ -159,11 +158,8 @@ impl<B: BackEnd + 'static> Device<B> {
                     .into_iter()
                     .enumerate()
                     .map(|(thread, share)| {
-                        scope.spawn(move || {
-                            // A file table of its own makes its calls cheaper; where that is refused they are dearer.
-                            let _ = process::unshare_files();
-                            on(thread, share)
-                        })
+                        // A file table of its own makes its calls cheaper; where that is refused they are dearer.
+                        spawn_with_own_files(scope, move |_| on(thread, share))
                     })
                     .collect();
                 ended.extend(started.into_iter().map(|thread| thread.join().ok()));

@@ -24,7 +24,7 @@ use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
 use hairpin_sys::netns::{self, Sysfs};
-use hairpin_sys::process;
+use hairpin_sys::process::{self, Inherited};
 use hairpin_sys::shared::{Shared, Stamps, Told};
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
@@ -93,13 +93,14 @@ impl Worker {
         // Started as /proc/self/exe it would be called exe, in the lists of this host and in timelines.
         let _ = std::fs::write("/proc/self/comm", "hairpin");
         let (clock, no_tsc) = choose_clock();
+        let mut inherited = Inherited::claim()?;
         let allowed = thread::allowed_cpus()?;
         Ok(Worker {
             parent,
-            channel: Channel::plain(process::adopt_fd(CONTROL_FD)?),
-            stop: Shared::open(process::adopt_fd(STOP_FD)?)?,
-            neighbour: if neighbour { Some(Shared::open(process::adopt_fd(NEIGHBOUR_FD)?)?) } else { None },
-            stamps: if stamps { Some(Stamps::open(process::adopt_fd(STAMPS_FD)?)?) } else { None },
+            channel: Channel::plain(inherited.take(CONTROL_FD)?),
+            stop: Shared::open(inherited.take(STOP_FD)?)?,
+            neighbour: if neighbour { Some(Shared::open(inherited.take(NEIGHBOUR_FD)?)?) } else { None },
+            stamps: if stamps { Some(Stamps::open(inherited.take(STAMPS_FD)?)?) } else { None },
             cores: allowed.len(),
             allowed,
             clock,

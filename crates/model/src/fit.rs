@@ -2,7 +2,7 @@
 
 use hairpin_record::fit::of_rows;
 use hairpin_record::floor::{FIT_SCHEMA, FitReport, PathFit};
-use hairpin_record::run::{Row, Run};
+use hairpin_record::run::Run;
 use hairpin_units::BitRate;
 
 /// Fits RTT p50 over the mean of request and reply, for each path of the run. `name` is what the run was called, `rate` what ns per byte is to
@@ -11,7 +11,7 @@ pub fn of_run(run: &Run, name: &str, rate: Option<BitRate>) -> FitReport {
     let mut paths: Vec<PathFit> = Vec::new();
     for row in &run.results {
         if !paths.iter().any(|path| path.path == row.path) {
-            paths.push(path(&row.path, &run.results));
+            paths.push(path(&row.path, run));
         }
     }
     FitReport {
@@ -23,8 +23,8 @@ pub fn of_run(run: &Run, name: &str, rate: Option<BitRate>) -> FitReport {
     }
 }
 
-fn path(path: &str, rows: &[Row]) -> PathFit {
-    let found = of_rows(rows.iter().filter(|row| row.path == path));
+fn path(path: &str, run: &Run) -> PathFit {
+    let found = of_rows(run.results.iter().filter(|row| row.path == path), run.clock.least_error_ns());
     PathFit {
         path: path.into(),
         fit: found.fit.ok(),
@@ -36,7 +36,7 @@ fn path(path: &str, rows: &[Row]) -> PathFit {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::run::Quantiles;
+    use hairpin_record::run::{Quantiles, Row};
 
     use super::*;
 

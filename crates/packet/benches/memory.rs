@@ -22,7 +22,7 @@ const BLOCKS: usize = 501;
 const ROUND_TRIPS: u32 = 2_000;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let clock = Tsc::calibrate("")?;
+    let clock = Tsc::calibrate("tsc")?;
     let mut bounded = f64::NAN;
     for (name, coalesce) in [("off", Coalesce::Off), ("adaptive", Coalesce::ADAPTIVE)] {
         for len in [64, 1500] {

@@ -16,7 +16,7 @@ pub struct Check {
     pub schema: String,
     /// Name and version of the tool, such as `hairpin 0.1.0`.
     pub tool: String,
-    /// Passed if every delay and every latency was reported within its bound.
+    /// Passed if every delay and every latency was reported within its bound, and the clock kept the time of another one.
     pub verdict: Verdict,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a check is too short to tell.
     pub clock: ClockFacts,
@@ -25,19 +25,45 @@ pub struct Check {
     pub own_cost_ns: f64,
     /// The same in the quickest of these blocks: what it costs while nothing disturbs.
     pub own_cost_least_ns: f64,
-    /// How far a reported delay may lie from the one injected.
+    /// How far a reported delay may lie from the one injected; a step of the clock at least.
     pub bound_ns: u64,
     /// One row per delay, the shortest first.
     pub delays: Vec<Delay>,
-    /// How far a measured RTT over the emulated NIC may lie from the sum of its parts.
+    /// How often the delays were tried: again after a failure, three times at most. The rows are those of the last try. 0 in older records.
+    #[serde(default)]
+    pub delay_tries: u32,
+    /// How far a measured RTT over the emulated NIC may lie from the sum of its parts; a step of the clock at least.
     #[serde(default)]
     pub latency_bound_ns: u64,
+    /// As `delay_tries`, of the latencies.
+    #[serde(default)]
+    pub latency_tries: u32,
     /// The emulated NIC at several declared latencies, the shortest first; none where it cannot be measured here.
     #[serde(default)]
     pub latencies: Vec<Latency>,
     /// Why there are none, if there are none.
     #[serde(default)]
     pub no_latencies: Option<String>,
+    /// The clock over the whole check, held against another one; `null` if the clock is that other one, and in older records.
+    #[serde(default)]
+    pub elapsed: Option<Elapsed>,
+}
+
+/// How long the check took by the clock behind every stamp, and by another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Elapsed {
+    /// The other clock: `monotonic_raw`, read by code that has nothing to do with the calibration.
+    pub against: String,
+    /// By the clock behind every stamp.
+    pub clock_ns: u64,
+    /// By the other clock.
+    pub other_ns: u64,
+    /// How far the first lies from the second, in parts per million.
+    pub error_ppm: f64,
+    /// How far it may.
+    pub bound_ppm: f64,
+    /// Passed if it is within the bound.
+    pub verdict: Verdict,
 }
 
 /// A declared latency, and the round trip measured over it: 2 × declared + turn-around + own. The figures are those of one round of

@@ -11,6 +11,8 @@
 //! ```
 //! The spread of a round trip grows with it, so each point weighs 1/ns² (the lines fit relative errors). Two lines are taken in place of one
 //! only if an F test at 1 %, divided by the number of places tried, says so.
+//!
+//! Times are known to a step of the clock at best, however well the points lie on a line: no interval is narrower than that to either side.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,8 +29,10 @@ const CONFIDENCE: f64 = 0.95;
 const FALSE_STEPS: f64 = 0.01;
 /// Sizes that each line needs to stand on when there are two.
 const SIDE: usize = 2;
-/// What remains of a point's error however often it is measured: a histogram of three digits, a clock read in whole ns.
-const RESOLUTION: (f64, f64) = (3e-4, 0.3);
+/// What remains of a point's error however often it is measured, as a share of it: a histogram of three digits.
+const DIGITS: f64 = 3e-4;
+/// The spread of what lies anywhere within a step, in steps: 1/√12.
+const WITHIN_STEP: f64 = 0.29;
 
 /// A figure with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -133,8 +137,9 @@ impl Fitted {
         Line {
             from_bytes: points[0].0,
             to_bytes: points[points.len() - 1].0,
-            base_ns: error.round(self.at(0.0), self.variance_at(0.0)),
-            ns_per_byte: error.round(self.slope, 1.0 / self.spread),
+            base_ns: error.round(self.at(0.0), self.variance_at(0.0), 1.0),
+            // One end of the line a step up, the other down or in place.
+            ns_per_byte: error.round(self.slope, 1.0 / self.spread, 1.0 / (points[points.len() - 1].0 - points[0].0)),
         }
     }
 }
@@ -144,20 +149,25 @@ impl Fitted {
 struct Error {
     variance: f64,
     freedom: f64,
+    step_ns: f64,
 }
 
 impl Error {
-    fn round(self, value: f64, variance: f64) -> Estimate {
+    /// An estimate with its interval, which reaches so many steps of the clock to either side at least.
+    fn round(self, value: f64, variance: f64, steps: f64) -> Estimate {
         let half = (variance * self.variance).sqrt() * t_quantile(0.5 + CONFIDENCE / 2.0, self.freedom);
+        let half = half.max(steps * self.step_ns);
         Estimate { value, low: value - half, high: value + half }
     }
 }
 
-/// Fits times in ns over sizes in bytes; several times at one size may be given, in any order.
+/// Fits times in ns over sizes in bytes, taken by a clock that moves in steps of `step_ns`; several times at one size may be given, in any order.
 ///
 /// # Errors
 /// Fewer than three sizes, or a time that is not above zero.
-pub fn fit(points: &[(f64, f64)]) -> Result<Fit, NoFit> {
+pub fn fit(points: &[(f64, f64)], step_ns: f64) -> Result<Fit, NoFit> {
+    // Times are kept in whole ns.
+    let step_ns = if step_ns.is_finite() { step_ns.max(1.0) } else { 1.0 };
     if !points.iter().all(|(x, y)| x.is_finite() && *x >= 0.0 && y.is_finite() && *y > 0.0) {
         return Err(NoFit::NoTime);
     }
@@ -169,7 +179,7 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, NoFit> {
         return Err(NoFit::TooFew(places.len() + usize::from(!points.is_empty())));
     }
     let n = points.len() as f64;
-    let least = points.iter().map(|(_, y)| RESOLUTION.0.powi(2) + (RESOLUTION.1 / y).powi(2)).sum::<f64>();
+    let least = points.iter().map(|(_, y)| DIGITS.powi(2) + (WITHIN_STEP * step_ns / y).powi(2)).sum::<f64>();
     let one = Fitted::of(&points);
     let tried: Vec<(usize, Fitted, Fitted)> = places
         .iter()
@@ -186,17 +196,17 @@ pub fn fit(points: &[(f64, f64)]) -> Result<Fit, NoFit> {
         freedom >= 2.0 && f > f_quantile(1.0 - FALSE_STEPS / tried.len() as f64, 2.0, freedom)
     });
     let Some(best) = better else {
-        let error = Error { variance: one.rss.max(least) / (n - 2.0), freedom: n - 2.0 };
+        let error = Error { variance: one.rss.max(least) / (n - 2.0), freedom: n - 2.0, step_ns };
         return Ok(Fit { line: one.line(&points, error), step: None, above: None, residual: error.variance.sqrt() });
     };
-    let error = Error { variance: rss(best) / freedom, freedom };
+    let error = Error { variance: rss(best) / freedom, freedom, step_ns };
     let (i, below, above) = best;
     // Every place that does nearly as well may be the one.
     let bound = rss(best) * (1.0 + f_quantile(CONFIDENCE, 1.0, freedom) / freedom);
     let possible = || tried.iter().filter(|place| rss(place) <= bound).map(|place| place.0);
     let (first, last) = (possible().min().unwrap_or(*i), possible().max().unwrap_or(*i));
     let x = points[*i].0;
-    let jump = error.round(above.at(x) - below.at(x), above.variance_at(x) + below.variance_at(x));
+    let jump = error.round(above.at(x) - below.at(x), above.variance_at(x) + below.variance_at(x), 1.0);
     Ok(Fit {
         line: below.line(&points[..*i], error),
         step: Some(Step { after_bytes: points[first - 1].0, by_bytes: points[last].0, jump_ns: jump }),
@@ -218,7 +228,8 @@ pub struct OfRows {
 
 /// Points and fit of rows of one path: RTT p50 over the mean of request and reply. A row with a pace idles between requests, so it measures something else
 /// than one that runs flat out, and is left out; so is one without a p50, and one whose cores were in another state than those of most rows.
-pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>) -> OfRows {
+/// `step_ns` is that of the run's clock.
+pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>, step_ns: f64) -> OfRows {
     let bytes = |row: &Row| (row.request_bytes as f64 + row.reply_bytes as f64) / 2.0;
     let flat_out = rows.filter(|row| row.pace_per_s.is_none());
     let rows: Vec<(&Row, u64)> = flat_out.filter_map(|row| Some((row, row.rtt_ns.p50?))).collect();
@@ -227,7 +238,7 @@ pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>) -> OfRows {
     let mut points: Vec<(f64, f64)> = of_one.map(|(row, p50)| (bytes(row), *p50 as f64)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let apart = rows.len() - points.len();
-    let fit = match fit(&points) {
+    let fit = match fit(&points, step_ns) {
         Err(NoFit::TooFew(_)) if apart > 0 => Err(NoFit::States { apart, rows: rows.len() }),
         fitted => fitted,
     };
@@ -278,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_without_a_step() {
-        let exact = fit(&SIZES.map(|x| (x, 5000.0 + 0.8 * x))).unwrap();
+        let exact = fit(&SIZES.map(|x| (x, 5000.0 + 0.8 * x)), 1.0).unwrap();
         assert!(exact.step.is_none() && exact.above.is_none());
         near(exact.line.base_ns.value, 5000.0, 1e-6);
         near(exact.line.ns_per_byte.value, 0.8, 1e-9);
@@ -287,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_jump_and_both_lines_are_found() {
-        let exact = fit(&SIZES.map(|x| (x, if x <= 60.0 { 3978.0 + 1.6 * x } else { 6118.0 + 1.6 * x }))).unwrap();
+        let exact = fit(&SIZES.map(|x| (x, if x <= 60.0 { 3978.0 + 1.6 * x } else { 6118.0 + 1.6 * x })), 1.0).unwrap();
         let step = exact.step.unwrap();
         assert_eq!((step.after_bytes, step.by_bytes), (32.0, 64.0));
         near(step.jump_ns.value, 2140.0, 1e-6);
@@ -300,7 +311,8 @@ mod tests {
     fn a_slope_that_changes_is_a_step_without_a_jump() {
         let times = |x: f64| 5000.0 + if x > 128.0 { 2.0 * (x - 128.0) } else { 0.0 };
         let kink =
-            fit(&[SIZES.map(|x| (x, times(x))).to_vec(), vec![(1536.0, times(1536.0)), (192.0, times(192.0))]].concat()).unwrap();
+            fit(&[SIZES.map(|x| (x, times(x))).to_vec(), vec![(1536.0, times(1536.0)), (192.0, times(192.0))]].concat(), 1.0)
+                .unwrap();
         let step = kink.step.unwrap();
         // 128 lies on both lines.
         assert!(step.after_bytes <= 128.0 && step.by_bytes >= 128.0, "{step:?}");
@@ -315,10 +327,13 @@ mod tests {
         let tries = 400;
         let (mut base, mut slope, mut steps) = (0, 0, 0);
         for _ in 0..tries {
-            let found = fit(&SIZES.map(|x| {
-                let time = 5000.0 + 0.8 * x;
-                (x, time * (1.0 + 0.01 * noise.next()))
-            }))
+            let found = fit(
+                &SIZES.map(|x| {
+                    let time = 5000.0 + 0.8 * x;
+                    (x, time * (1.0 + 0.01 * noise.next()))
+                }),
+                1.0,
+            )
             .unwrap();
             steps += u32::from(found.step.is_some());
             base += u32::from(holds(found.line.base_ns, 5000.0));
@@ -339,7 +354,7 @@ mod tests {
                 let time = if x <= 60.0 { 4000.0 + 1.6 * x } else { 5500.0 + 1.6 * x };
                 (x, time * (1.0 + 0.01 * noise.next()))
             });
-            let fitted = fit(&times).unwrap();
+            let fitted = fit(&times, 1.0).unwrap();
             let Some(step) = fitted.step else { continue };
             found += 1;
             placed += u32::from(step.after_bytes <= 32.0 && step.by_bytes >= 64.0);
@@ -352,14 +367,29 @@ mod tests {
         }
     }
 
+    /// Points on a line, as a clock of 10 ns steps shows them: the line may lie a step beside, and the intervals say so.
+    #[test]
+    fn no_interval_is_narrower_than_a_step_of_the_clock() {
+        let half = |estimate: Estimate| (estimate.high - estimate.low) / 2.0;
+        let points = SIZES.map(|x| (x, 5000.0 + 10.0 * x));
+        let (fine, coarse) = (fit(&points, 1.0).unwrap(), fit(&points, 10.0).unwrap());
+        assert!(half(fine.line.base_ns) < 10.0 && half(coarse.line.base_ns) >= 10.0, "{fine:?} {coarse:?}");
+        assert!(half(coarse.line.ns_per_byte) >= 10.0 / 2047.0);
+        let jump = fit(&SIZES.map(|x| (x, if x <= 60.0 { 4000.0 } else { 6000.0 })), 10.0).unwrap().step.unwrap().jump_ns;
+        assert!(half(jump) >= 10.0, "{jump:?}");
+        for unknown in [0.0, f64::NAN, -1.0] {
+            assert_eq!(fit(&points, unknown), fit(&points, 1.0), "times are kept in whole ns");
+        }
+    }
+
     #[test]
     fn what_has_no_fit_says_why() {
-        assert_eq!(fit(&[]), Err(NoFit::TooFew(0)));
-        assert_eq!(fit(&[(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)]), Err(NoFit::TooFew(2)));
-        assert_eq!(fit(&[(1.0, 0.0), (2.0, 6.0), (3.0, 7.0)]), Err(NoFit::NoTime));
-        assert_eq!(fit(&[(1.0, f64::NAN), (2.0, 6.0), (3.0, 7.0)]), Err(NoFit::NoTime));
+        assert_eq!(fit(&[], 1.0), Err(NoFit::TooFew(0)));
+        assert_eq!(fit(&[(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)], 1.0), Err(NoFit::TooFew(2)));
+        assert_eq!(fit(&[(1.0, 0.0), (2.0, 6.0), (3.0, 7.0)], 1.0), Err(NoFit::NoTime));
+        assert_eq!(fit(&[(1.0, f64::NAN), (2.0, 6.0), (3.0, 7.0)], 1.0), Err(NoFit::NoTime));
         assert!(NoFit::TooFew(2).to_string().contains("at least 3"));
-        assert!(fit(&[(1.0, 5.0), (2.0, 6.0), (3.0, 7.0)]).unwrap().step.is_none());
+        assert!(fit(&[(1.0, 5.0), (2.0, 6.0), (3.0, 7.0)], 1.0).unwrap().step.is_none());
     }
 
     #[test]
@@ -373,15 +403,15 @@ mod tests {
         };
         let near = [64, 256, 1024].map(|bytes| row(bytes, 5000 + bytes, 60));
         let far = [512, 2048].map(|bytes| row(bytes, 9000 + bytes, 400));
-        let found = of_rows(near.iter().chain(&far));
+        let found = of_rows(near.iter().chain(&far), 1.0);
         assert_eq!((found.points.len(), found.apart), (3, 2));
         near_one(found.fit.unwrap().line.ns_per_byte.value);
-        let found = of_rows(near[..2].iter().chain(&far[..1]));
+        let found = of_rows(near[..2].iter().chain(&far[..1]), 1.0);
         assert_eq!(found.fit, Err(NoFit::States { apart: 1, rows: 3 }));
         assert!(found.fit.unwrap_err().to_string().contains("1 of 3 rows"));
         // Far apart throughout is one state.
         let far = [64, 256, 1024].map(|bytes| row(bytes, 5000 + bytes, 400));
-        near_one(of_rows(far.iter()).fit.unwrap().line.ns_per_byte.value);
+        near_one(of_rows(far.iter(), 1.0).fit.unwrap().line.ns_per_byte.value);
     }
 
     fn near_one(slope: f64) {

@@ -86,12 +86,20 @@ pub struct ClockFacts {
     pub source: String,
     /// What a pair of ordered stamps costs, in ns; part of every RTT.
     pub cost_ns: f64,
-    /// The smallest step between two readings, in ns.
+    /// The step in which the clock moves, in ns: nearly all differences of two readings are multiples of it. 0 if it was not seen to move. Older records
+    /// have the least difference of 1,000 readings here, which one odd reading makes too small.
     pub step_ns: f64,
     /// Ticks per second, calibrated against CLOCK_MONOTONIC_RAW.
     pub ticks_per_s: f64,
     /// How far the rate found at the end lies from the one at the start, in parts per 10^9; `null` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
+}
+
+impl ClockFacts {
+    /// What no error bound of a time may be below, in ns: a step of the clock, and the whole ns in which times are kept.
+    pub fn least_error_ns(&self) -> f64 {
+        if self.step_ns.is_finite() { self.step_ns.max(1.0) } else { 1.0 }
+    }
 }
 
 /// Where a figure comes from.

@@ -3,7 +3,7 @@
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
 
 use hairpin_record::bounce::{self, Bounce, BounceSecond, Bounced, Kept};
-use hairpin_record::check::{self, Check, Delay, Latency, Verdict};
+use hairpin_record::check::{self, Check, Delay, Elapsed, Latency, Verdict};
 use hairpin_record::frames::{self, Lost, Refused, Rings};
 use hairpin_record::histogram::Times;
 use hairpin_record::progress::{self, Progress};
@@ -485,10 +485,19 @@ fn checked(errors: [f64; 3]) -> Check {
         own_cost_least_ns: 36.9,
         bound_ns: 30,
         delays,
+        delay_tries: 1,
         latency_bound_ns: 20,
         latencies: Vec::new(),
+        latency_tries: 0,
         no_latencies: Some("it takes two CPUs, and this process is allowed one".into()),
+        elapsed: Some(elapsed(3.4)),
     }
+}
+
+fn elapsed(error_ppm: f64) -> Elapsed {
+    let verdict = if error_ppm.abs() <= 200.0 { Verdict::Passed } else { Verdict::Failed };
+    let clock_ns = (3.2e9 * (1.0 + error_ppm / 1e6)) as u64;
+    Elapsed { against: "monotonic_raw".into(), clock_ns, other_ns: 3_200_000_000, error_ppm, bound_ppm: 200.0, verdict }
 }
 
 fn latencies(errors: [f64; 2]) -> Vec<Latency> {
@@ -507,8 +516,8 @@ fn latencies(errors: [f64; 2]) -> Vec<Latency> {
 #[test]
 fn check_of_known_latencies() {
     let sound = checked([0.6, -1.25, 12.0]);
-    let passed = Check { latencies: latencies([6.2, -3.1]), no_latencies: None, ..sound.clone() };
-    let failed = Check { latencies: latencies([6.2, 20.1]), verdict: Verdict::Failed, ..passed.clone() };
+    let passed = Check { latencies: latencies([6.2, -3.1]), latency_tries: 2, no_latencies: None, ..sound.clone() };
+    let failed = Check { latencies: latencies([6.2, 20.1]), latency_tries: 3, verdict: Verdict::Failed, ..passed.clone() };
     let both = [&passed, &failed].map(|check| hairpin_report::check(check, &Options::default()));
     assert_snapshot!(both.join("\n"));
 }
@@ -520,7 +529,7 @@ fn check_of_a_sound_instrument() {
 
 #[test]
 fn check_of_a_clock_that_runs_wrong() {
-    let check = checked([-5.1, -200.0, -1_000.5]);
+    let check = Check { elapsed: Some(elapsed(-9_987.0)), delay_tries: 3, ..checked([-5.1, -200.0, -1_000.5]) };
     assert_snapshot!(hairpin_report::check(&check, &Options::default()));
     let read: Check = serde_json::from_str(&hairpin_report::check_json(&check)).unwrap();
     assert_eq!(read, check);

@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!     start()            what is measured            stop()
-//!   rdtsc ; lfence  ──▶  send … wait … receive  ──▶  rdtscp ; lfence
+//!   rdtsc ; lfence  ──▶  send … wait … receive  ──▶  rdtscp
 //!   nothing after it                                 everything before it
 //!   begins before it                                 has ended before it
 //! ```
-//! So the send call and the return of the receive always lie inside (Intel SDM vol. 2, RDTSC and RDTSCP). A [`Relation`] reads the
+//! So the send call and the return of the receive always lie inside (Intel SDM vol. 2, RDTSC and RDTSCP). What follows `stop()` may begin before the
+//! counter is read; it is not measured, and a fence there would only cost. A [`Relation`] reads the
 //! kernel's clocks between two ticks, so that stamps of other sources (BPF: CLOCK_MONOTONIC, sockets: CLOCK_REALTIME) can be
 //! converted, and blocks over which the clocks disagree can be told.
+
+mod step;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,6 +93,11 @@ pub enum NoTsc {
     /// The kernel's watchdog found it wrong, or it never trusted it.
     #[error("the kernel uses clock source {0}")]
     KernelDistrusts(String),
+    /// What the kernel thinks of it is not known.
+    #[error(
+        "whether the kernel trusts the TSC is not known: /sys/devices/system/clocksource/clocksource0/current_clocksource cannot be read; mount sysfs on /sys"
+    )]
+    KernelUnread,
 }
 
 impl Tsc {
@@ -103,8 +111,11 @@ impl Tsc {
         if !arch::invariant() {
             return Err(NoTsc::NotInvariant);
         }
+        if clocksource.is_empty() {
+            return Err(NoTsc::KernelUnread);
+        }
         // A paravirtual clock of a hypervisor is itself read from the TSC.
-        let trusted = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen", ""];
+        let trusted = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
         if !trusted.contains(&clocksource) {
             return Err(NoTsc::KernelDistrusts(clocksource.into()));
         }
@@ -113,6 +124,12 @@ impl Tsc {
         std::thread::sleep(std::time::Duration::from_millis(10));
         let second = Relation::read(&provisional);
         Ok(Tsc { ticks_per_ns: second.rate_since(&first) })
+    }
+
+    /// The same counter by another calibration, in ticks per nanosecond.
+    #[must_use]
+    pub fn at_rate(self, ticks_per_ns: f64) -> Tsc {
+        Tsc { ticks_per_ns }
     }
 }
 
@@ -211,7 +228,12 @@ mod arch {
     #[allow(unused_unsafe, reason = "CPUID is a safe function from Rust 1.94 on")]
     pub(super) fn invariant() -> bool {
         // SAFETY: every x86-64 CPU has CPUID; the leaf's presence is checked first.
-        unsafe { __cpuid(0x8000_0000).eax >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0 }
+        unsafe {
+            __cpuid(0x8000_0000).eax >= 0x8000_0007
+                && __cpuid(0x8000_0007).edx & (1 << 8) != 0
+                // RDTSCP, which a hypervisor may hide by itself.
+                && __cpuid(0x8000_0001).edx & (1 << 27) != 0
+        }
     }
 }
 
@@ -307,23 +329,22 @@ fn bracket<C: Clock>(clock: &C, id: ClockId) -> Bracket {
     best
 }
 
-/// What a pair of stamps costs, and the smallest step of the clock, both in ns.
+/// What a pair of stamps costs, and the step in which the clock moves, both in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
     /// Median of stop − start with nothing between.
     pub cost_ns: f64,
-    /// Smallest difference of two readings that is not zero.
+    /// The step in which the clock moves: nearly all differences of two readings are multiples of it. 0 if it was not seen to move.
     pub step_ns: f64,
 }
 
 impl Quality {
-    /// Measures a clock for about 50 us.
+    /// Measures a clock: some hundred microseconds, and at most a tenth of a second for a clock that moves seldom.
     pub fn measure<C: Clock>(clock: &C) -> Quality {
         let mut costs: Vec<u64> = (0..501).map(|_| (clock.start(), clock.stop())).map(|(a, b)| b.since(a)).collect();
         costs.sort_unstable();
-        let readings: Vec<u64> = (0..1000).map(|_| clock.now().0).collect();
-        let step = readings.windows(2).map(|w| w[1].saturating_sub(w[0])).filter(|d| *d > 0).min().unwrap_or(0);
-        Quality { cost_ns: costs[250] as f64 / clock.rate(), step_ns: step as f64 / clock.rate() }
+        let step = step::of_readings(&step::readings(clock));
+        Quality { cost_ns: costs[250] as f64 / clock.rate(), step_ns: step / clock.rate() }
     }
 }
 
@@ -408,6 +429,7 @@ mod tests {
     fn a_distrusted_tsc_is_refused_with_the_reason() {
         if cfg!(target_arch = "x86_64") && arch::invariant() {
             assert_eq!(Tsc::calibrate("hpet").unwrap_err(), NoTsc::KernelDistrusts("hpet".into()));
+            assert_eq!(Tsc::calibrate("").unwrap_err(), NoTsc::KernelUnread, "what cannot be read is no reason to trust");
         }
     }
 
@@ -425,6 +447,7 @@ mod tests {
         let quality = Quality::measure(&MonotonicRaw);
         assert!(quality.cost_ns > 0.0 && quality.step_ns >= 1.0, "{quality:?}");
         assert_eq!(Quality::measure(&FakeClock::stepping(7)), Quality { cost_ns: 7.0, step_ns: 7.0 });
+        assert_eq!(Quality::measure(&FakeClock::default()), Quality { cost_ns: 0.0, step_ns: 0.0 }, "it stands still");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!   Worker::spawn ── fork ─────────────────► PDEATHSIG, parent check
 //!                                            close-on-exec on everything, then the inherited fds at their numbers
 //!                                            exec ──► die_with_parent (again: exec may have cleared it)
-//!                                                     adopt_fd, install_nudge_handler
+//!                                                     Inherited::claim, install_nudge_handler
 //!   nudge   ── SIGUSR1 ────────────────────► a blocking system call returns EINTR
 //!   Drop    ── SIGKILL, wait ──────────────► gone, no zombie
 //! ```
@@ -15,22 +15,22 @@
 //! outlives them, which in practice is the main thread.
 
 mod attended;
+mod inherited;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 pub use self::attended::Attended;
+pub use self::inherited::Inherited;
 
 /// Why no worker was started.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts `program` with `args`; each descriptor of `inherit` appears in it under the number beside it.
+    /// Starts `program` with `args`; each descriptor of `inherit` appears in it under the number beside it, for [`Inherited`] to take.
     ///
     /// The worker reads nothing from and writes nothing to this process's standard input and output (both are
     /// `/dev/null`); it shares standard error, the environment and the signal mask (so signals that
@@ -80,8 +80,11 @@ impl Worker {
         let passed = Passed::stage(inherit)?;
         let moves: Vec<(RawFd, RawFd)> = passed.moves.iter().map(|(fd, number)| (fd.as_raw_fd(), *number)).collect();
         let parent = getpid();
+        let failed = |error| SpawnError::Exec { program: program.into(), error };
+        let (variable, named) =
+            inherited::named(passed.moves.iter().map(|(fd, number)| (fd.as_fd(), *number))).map_err(failed)?;
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
+        command.args(args).env(variable, named).stdin(Stdio::null()).stdout(Stdio::null());
         let in_child = move || {
             // Death with the parent comes first: from here on a parent that dies takes the child along.
             die_with_parent(parent)?;
@@ -105,7 +108,7 @@ impl Worker {
         unsafe { command.pre_exec(in_child) };
         match command.spawn() {
             Ok(child) => Ok(Worker { child }),
-            Err(error) => Err(SpawnError::Exec { program: program.into(), error }),
+            Err(error) => Err(failed(error)),
         }
     }
 
@@ -236,31 +239,6 @@ pub fn die_with_parent(parent: Pid) -> io::Result<()> {
     if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
 }
 
-/// In a worker: takes the descriptor that the parent put at `number`, and sets close-on-exec on it again.
-///
-/// Only an open descriptor without close-on-exec is taken. One that came through exec is like that; one that this
-/// process opened itself through Rust is not, nor is one that was adopted before, so that none gets two owners.
-///
-/// # Errors
-/// `EBADF` if nothing is open there, `EEXIST` if it did not come from the parent or was already adopted.
-pub fn adopt_fd(number: RawFd) -> io::Result<OwnedFd> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if number <= 2 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
-    }
-    // SAFETY: the borrow is used for two fcntl(2) calls on a number that is not -1; a number that is not open makes the
-    // first of them fail.
-    let fd = unsafe { BorrowedFd::borrow_raw(number) };
-    let flags = fcntl_getfd(fd)?;
-    if flags.contains(FdFlags::CLOEXEC) {
-        return Err(io::Error::from_raw_os_error(libc::EEXIST));
-    }
-    fcntl_setfd(fd, flags | FdFlags::CLOEXEC)?;
-    // SAFETY: the descriptor is open, and has no owner: it came through exec and was not adopted before (see above).
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
-}
-
 extern "C" fn on_nudge(_: libc::c_int) {}
 
 /// In a worker: lets [`Worker::nudge`] interrupt blocking system calls (SIGUSR1, a handler that does nothing, no `SA_RESTART`).
@@ -281,29 +259,12 @@ pub fn install_nudge_handler() -> io::Result<()> {
     crate::signal::change_mask(libc::SIG_UNBLOCK, &[libc::SIGUSR1])
 }
 
-/// Gives the calling thread a file table of its own, so that a second thread in the process does not slow its calls.
-///
-/// The kernel counts references on a file in every system call if the table is shared, about 35 ns per receive on a
-/// machine of 2023. Descriptors that are open now stay open in both tables; what one thread opens or closes from now on
-/// the other does not see. So the measuring thread opens what it needs itself, or has it opened before, and passes no
-/// descriptor to another thread afterwards.
-///
-/// # Errors
-/// Those of unshare(2), `CLONE_FILES`.
-pub fn unshare_files() -> io::Result<()> {
-    // SAFETY: copying the table leaves every open descriptor valid under its number in both tables. A descriptor sent
-    // between threads afterwards names another file or none, which makes a call fail or reach the wrong file but breaks
-    // no memory: nothing in this crate rests memory safety on a number (mappings are made once, from a checked file).
-    unsafe { unshare_unsafe(UnshareFlags::FILES) }?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
-    use std::os::fd::AsFd;
 
+    use rustix::io::{FdFlags, fcntl_setfd};
     use rustix::process::test_kill_process;
 
     use super::*;
@@ -421,7 +382,7 @@ mod tests {
     #[test]
     fn role_parent() {
         if in_role() {
-            let pipe = adopt_fd(9).unwrap();
+            let pipe = Inherited::claim().unwrap().take(9).unwrap();
             let _worker = sh("echo $$ >&9; exec sleep 60", &[(pipe.as_fd(), 9)]);
             std::thread::sleep(Duration::from_secs(60));
         }
@@ -448,12 +409,14 @@ mod tests {
     #[test]
     fn role_nudged() {
         if in_role() {
-            let answer = adopt_fd(9).unwrap();
-            let never = adopt_fd(8).unwrap();
-            assert_eq!(adopt_fd(8).unwrap_err().raw_os_error(), Some(libc::EEXIST));
-            assert_eq!(adopt_fd(7).unwrap_err().raw_os_error(), Some(libc::EBADF));
+            let mut inherited = Inherited::claim().unwrap();
+            assert_eq!(Inherited::claim().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            let answer = inherited.take(9).unwrap();
+            let never = inherited.take(8).unwrap();
+            for number in [7, 8] {
+                assert_eq!(inherited.take(number).unwrap_err().raw_os_error(), Some(libc::EBADF), "not passed, taken before");
+            }
             install_nudge_handler().unwrap();
-            unshare_files().unwrap();
             rustix::io::write(&answer, b"ready\n").unwrap();
             let result = rustix::io::read(&never, &mut [0; 1][..]);
             assert_eq!(result, Err(rustix::io::Errno::INTR));

@@ -16,7 +16,7 @@
 //!
 //! Sources: the kernel's `net/xdp/xsk_queue.h`, `Documentation/networking/af_xdp.rst`.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// A 32-bit index in memory that both sides see.
 pub trait Index {
@@ -26,6 +26,8 @@ pub trait Index {
     fn relaxed(&self) -> u32;
     /// Stores with release ordering: what this side did before is seen by who acquires the index.
     fn release(&self, value: u32);
+    /// Nothing after it is done before all that comes before it is seen: a store before, a load after.
+    fn full_fence();
 }
 
 impl Index for AtomicU32 {
@@ -43,6 +45,25 @@ impl Index for AtomicU32 {
     fn release(&self, value: u32) {
         self.store(value, Ordering::Release);
     }
+
+    #[inline(always)]
+    fn full_fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// What the other side says of itself (a ring's flags), looked at after [`submit`](Producer::submit) or [`release`](Consumer::release).
+///
+/// ```text
+///   this side     store the index ; fence ; load the flag   ─ set: wake the other side
+///   other side    store the flag  ; fence ; load the index  ─ nothing new: sleep
+/// ```
+/// Without the fence the CPU may load the flag while the index still waits in its store buffer; then the other side has seen no entry and
+/// sleeps, and this side has seen no flag and does not wake it.
+#[inline(always)]
+pub fn after_submit<I: Index>(flags: &I) -> u32 {
+    I::full_fence();
+    flags.relaxed()
 }
 
 /// The filling side of a ring.
@@ -163,6 +184,29 @@ mod tests {
         fn release(&self, value: u32) {
             self.store(value, Ordering::Release);
         }
+
+        fn full_fence() {
+            loom::sync::atomic::fence(Ordering::SeqCst);
+        }
+    }
+
+    /// An index of a program that forgot the fence.
+    struct Unfenced(loom::sync::atomic::AtomicU32);
+
+    impl Index for Unfenced {
+        fn acquire(&self) -> u32 {
+            self.0.acquire()
+        }
+
+        fn relaxed(&self) -> u32 {
+            self.0.relaxed()
+        }
+
+        fn release(&self, value: u32) {
+            self.0.release(value);
+        }
+
+        fn full_fence() {}
     }
 
     #[test]
@@ -318,5 +362,38 @@ mod tests {
                 assert_eq!(next, start.wrapping_add(received), "everything was received");
             });
         }
+    }
+
+    /// A driver that goes to sleep, as `ndo_xsk_wakeup` and its poll loop have it, while an entry is submitted: it has seen the entry, or it is woken.
+    fn nobody_sleeps_on_an_entry<I: Index + Send + Sync + 'static>(index: fn(u32) -> I) {
+        loom::model(move || {
+            let shared = loom::sync::Arc::new((index(0), index(0), index(0)));
+            let other = shared.clone();
+            let driver = loom::thread::spawn(move || {
+                let (producer, _, flags) = &*other;
+                flags.release(1);
+                loom::sync::atomic::fence(Ordering::SeqCst);
+                producer.acquire()
+            });
+            let (producer, consumer, flags) = &*shared;
+            let mut ours = Producer::new(2, producer, consumer);
+            assert_eq!(ours.room(1, consumer), 1);
+            ours.slot();
+            ours.submit(producer);
+            let woken = after_submit(flags) != 0;
+            let seen = driver.join().unwrap();
+            assert!(seen == 1 || woken, "the driver sleeps on an entry and nobody wakes it");
+        });
+    }
+
+    #[test]
+    fn a_driver_that_falls_asleep_has_seen_the_entry_or_is_woken() {
+        nobody_sleeps_on_an_entry(loom::sync::atomic::AtomicU32::new);
+    }
+
+    #[test]
+    #[should_panic(expected = "the driver sleeps on an entry")]
+    fn without_the_fence_the_model_finds_the_missed_waking() {
+        nobody_sleeps_on_an_entry(|value| Unfenced(loom::sync::atomic::AtomicU32::new(value)));
     }
 }

@@ -1,4 +1,6 @@
-//! The calling thread and its process: which CPU, which scheduler, how exact its sleep, what it used.
+//! The calling thread and its process: which CPU, which scheduler, how exact its sleep, what it used; threads with a file table of their own.
+
+mod own_files;
 
 use std::io;
 use std::num::NonZeroU64;
@@ -9,6 +11,8 @@ use rustix::thread::{
     ClockId, CpuSet, Timespec, clock_nanosleep_absolute, sched_getaffinity, sched_getcpu, sched_setaffinity,
     set_current_timer_slack,
 };
+
+pub use own_files::spawn_with_own_files;
 
 /// The CPUs on which the calling thread may run, in ascending order.
 ///

@@ -147,12 +147,22 @@ impl Umem {
         self.area.as_ptr() as u64 - self.mapping.begin.as_ptr() as u64
     }
 
-    /// The bytes in front of the frame in its chunk.
+    /// The bytes in front of the frame in its chunk. The frame is borrowed for as long as they are, as with [`bytes`](Umem::bytes):
+    ///
+    /// ```compile_fail,E0505
+    /// # let mut pool = hairpin_sys::umem::Pool::new(1, 2048)?;
+    /// # let umem = pool.umem().clone();
+    /// # let Some(mut frame) = pool.take() else { return Ok(()) };
+    /// let in_front = umem.in_front(&frame);
+    /// pool.give(frame);
+    /// println!("{in_front:?}");
+    /// # Ok::<(), hairpin_sys::umem::UmemError>(())
+    /// ```
     ///
     /// # Panics
     /// If the frame is of another area: a mistake of the program.
     #[inline(always)]
-    pub fn in_front(&self, frame: &Frame) -> &[u8] {
+    pub fn in_front<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         let at = self.offset(frame) - frame.start as usize;
         // SAFETY: as in bytes(): from the chunk's begin to the frame's, both in this area.
         unsafe { std::slice::from_raw_parts(self.area.as_ptr().add(at), frame.start as usize) }
@@ -160,12 +170,50 @@ impl Umem {
 
     /// The frame's bytes.
     ///
+    /// ```
+    /// # let mut pool = hairpin_sys::umem::Pool::new(1, 2048)?;
+    /// # let umem = pool.umem().clone();
+    /// # let Some(mut frame) = pool.take() else { return Ok(()) };
+    /// frame.set_len(8);
+    /// umem.bytes_mut(&mut frame)[0] = 1;
+    /// assert_eq!((umem.bytes(&frame)[0], umem.in_front(&frame).len()), (1, 0));
+    /// pool.give(frame);
+    /// # Ok::<(), hairpin_sys::umem::UmemError>(())
+    /// ```
+    ///
+    /// They borrow the frame too, not the area alone, so nobody writes them meanwhile: neither this program …
+    ///
+    /// ```compile_fail,E0502
+    /// # let mut pool = hairpin_sys::umem::Pool::new(1, 2048)?;
+    /// # let umem = pool.umem().clone();
+    /// # let Some(mut frame) = pool.take() else { return Ok(()) };
+    /// # frame.set_len(8);
+    /// let shared = umem.bytes(&frame);
+    /// umem.bytes_mut(&mut frame)[0] = 1;
+    /// println!("{}", shared[0]);
+    /// # Ok::<(), hairpin_sys::umem::UmemError>(())
+    /// ```
+    ///
+    /// … nor whoever has the chunk next, the kernel included:
+    ///
+    /// ```compile_fail,E0505
+    /// # let mut pool = hairpin_sys::umem::Pool::new(1, 2048)?;
+    /// # let umem = pool.umem().clone();
+    /// # let Some(mut frame) = pool.take() else { return Ok(()) };
+    /// # frame.set_len(8);
+    /// let shared = umem.bytes(&frame);
+    /// pool.give(frame);
+    /// println!("{}", shared[0]);
+    /// # Ok::<(), hairpin_sys::umem::UmemError>(())
+    /// ```
+    ///
     /// # Panics
     /// If the frame is of another area: a mistake of the program.
     #[inline(always)]
-    pub fn bytes(&self, frame: &Frame) -> &[u8] {
+    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         let at = self.offset(frame);
-        // SAFETY: offset() has checked that start and len lie in this area; the one Frame of this chunk is borrowed for as long as the slice.
+        // SAFETY: offset() has checked that start and len lie in this area; the one Frame of this chunk is borrowed for as long as the slice
+        // lives, so that nobody writes it: not through bytes_mut(), not after give(), not from a ring.
         unsafe { std::slice::from_raw_parts(self.area.as_ptr().add(at), frame.len as usize) }
     }
 
@@ -197,14 +245,11 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Touched, so that no page fault comes later.
     fn new(bytes: usize) -> Result<Mapping, UmemError> {
+        // Miri has memory, but no page faults.
+        let touched = if cfg!(miri) { MapFlags::empty() } else { MapFlags::POPULATE };
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
         let begin = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::POPULATE,
-            )
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | touched)
         };
         let begin = begin.map_err(|errno| UmemError::Map { bytes, source: errno.into() })?;
         let begin =
@@ -265,7 +310,9 @@ impl Pool {
         assert!(begin + bytes <= mapping.bytes, "an area lies in its mapping");
         // SAFETY: just seen to lie in the mapping.
         let area = unsafe { mapping.begin.add(begin) };
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        // A number that came twice would let frames cross between areas.
+        let id = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
+        let id = id.expect("fewer than 4 billion areas in the life of a process");
         let umem = Umem { area, bytes, mapping: mapping.clone(), chunk, shift: chunk.trailing_zeros(), id };
         Pool { umem: Arc::new(umem), free: (0..count).rev().collect(), lent: vec![false; count as usize], pages: Vec::new() }
     }
@@ -273,6 +320,12 @@ impl Pool {
     /// The area.
     pub fn umem(&self) -> &Arc<Umem> {
         &self.umem
+    }
+
+    /// The area's number, which no other has.
+    #[inline(always)]
+    pub(crate) fn area(&self) -> u32 {
+        self.umem.id
     }
 
     /// Chunks in all.

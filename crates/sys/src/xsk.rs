@@ -163,6 +163,8 @@ pub struct Socket {
     cleared: bool,
     metadata: usize,
     pages: Option<Box<Pages>>,
+    /// Which area the kernel was given.
+    area: u32,
     pool: Pool,
 }
 
@@ -232,6 +234,7 @@ impl Socket {
             paged: pages.is_some(),
             cleared: metadata > 0 || pages.is_some(),
             pages: pages.map(|pool| Box::new(Pages::new(pool))),
+            area: pool.area(),
             pool,
         })
     }
@@ -294,12 +297,21 @@ impl Socket {
     }
 
     /// The free chunks; what was sent is fetched back if there is none.
+    ///
+    /// It stays this socket's: every other method panics if another pool was put into its place (`std::mem::swap`), since the kernel would then
+    /// write chunks that their holder has.
     #[inline(always)]
     pub fn pool(&mut self) -> &mut Pool {
         if self.pool.available() == 0 {
             self.reclaim();
         }
         &mut self.pool
+    }
+
+    /// Before a ring is touched: what it hands back is a chunk of this area, and what it is given must be one.
+    #[inline(always)]
+    fn has_its_pool(&self) {
+        assert!(self.pool.area() == self.area, "an AF_XDP socket's pool was exchanged for another");
     }
 
     /// Entries of the ring that came back broken.
@@ -320,6 +332,7 @@ impl Socket {
         }
         let ready = self.received.ready(most, self.rx.producer());
         if ready > 0 {
+            self.has_its_pool();
             for _ in 0..ready {
                 let entry = self.rx.read(self.received.slot());
                 match self.pool.redeem(entry.addr, entry.len) {
@@ -352,6 +365,7 @@ impl Socket {
         if self.cleared {
             return self.refill_cleared();
         }
+        self.has_its_pool();
         if self.pool.available() < self.missing as usize {
             self.reclaim();
         }
@@ -373,6 +387,7 @@ impl Socket {
     /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns how many, and their bytes.
     #[inline(always)]
     pub fn send(&mut self, frames: &mut Vec<Frame>) -> (usize, u64) {
+        self.has_its_pool();
         self.reclaim();
         if self.paged {
             return self.send_pages(frames);
@@ -402,6 +417,7 @@ impl Socket {
         if done == 0 {
             return;
         }
+        self.has_its_pool();
         if self.paged {
             return self.reclaim_pages(done);
         }
@@ -423,7 +439,7 @@ impl Socket {
     #[inline(always)]
     pub fn kick_send(&mut self) -> io::Result<Kicked> {
         let mut kicked = Kicked::default();
-        if self.zero_copy && !self.tx.needs_wakeup() {
+        if self.zero_copy && !self.tx.wants_waking() {
             return Ok(kicked);
         }
         let mut waiting = self.sending.filled(self.tx.consumer());
@@ -482,7 +498,7 @@ impl Socket {
     /// True if the driver asked to be woken before it receives on.
     #[inline(always)]
     pub fn receive_needs_wakeup(&self) -> bool {
-        self.zero_copy && self.fill.needs_wakeup()
+        self.zero_copy && self.fill.wants_waking()
     }
 
     /// What the kernel counted.

@@ -234,6 +234,26 @@ fn answer<F: Framing>(server: F, frame: &[u8], reply: usize) -> Option<Vec<u8>> 
     get(&mut far)
 }
 
+/// Ethernet carries no frame of less than 60 bytes without its check sequence; not every device pads what is shorter.
+#[test]
+fn short_replies_are_padded_with_zeroes_too() {
+    for len in [1, 2, 7, 15, 16, 18, 19] {
+        let payload = vec![0xff; len];
+        for (reply, headers) in [
+            (answer(inet::<false>(1, len, 1).1, &request(inet::<false>(1, len, 1).0, 0, &payload), len), 42),
+            (answer(inet::<true>(1, len, 1).1, &request(inet::<true>(1, len, 1).0, 0, &payload), len), 62),
+            (answer(raw(1, len).1, &request(raw(1, len).0, 0, &payload), len), 0),
+        ] {
+            let reply = reply.unwrap();
+            assert!(reply.len() >= 60, "{len}: {} bytes", reply.len());
+            if headers > 0 {
+                assert_eq!(reply.len(), (headers + len).max(60));
+                assert!(reply[headers + len..].iter().all(|byte| *byte == 0), "{reply:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_checksum_that_a_kernel_left_to_the_device_is_completed_in_the_reply() {
     let mut frame = request(inet::<false>(1, PAYLOAD.len(), 1).0, 0, &PAYLOAD);

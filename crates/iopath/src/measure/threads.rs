@@ -3,7 +3,6 @@
 use std::num::NonZeroU64;
 
 use hairpin_record::run::{Granted, Side};
-use hairpin_sys::process;
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 
@@ -34,8 +33,8 @@ pub(super) fn each_chunk<F: Send, R: Send>(
         let first = chunks.next();
         let others: Vec<_> = chunks
             .map(|(at, chunk)| {
-                scope.spawn(move || {
-                    process::unshare_files().map_err(PathError::at("cannot give a measuring thread its own file table"))?;
+                thread::spawn_with_own_files(scope, move |parted| {
+                    parted.map_err(PathError::at("cannot give a measuring thread its own file table"))?;
                     let mut granted = Vec::new();
                     let cpu = settle_thread(job, side, at as u32, cores, &mut granted)?;
                     Ok::<_, PathError>((cpu, run(at as u32, chunk)?))

@@ -44,6 +44,10 @@ const TESTS: &[Test] = &[
     ("frames of every size cross in both modes", frames_of_every_size_cross),
     ("many frames leave with one kick and none is lost", many_frames_leave_with_one_kick),
     ("each of two queues has its own ring", each_of_two_queues_has_its_own_ring),
+    (
+        "a pool that was exchanged for another queue's is noticed before the kernel writes a frame in hand",
+        an_exchanged_pool_is_noticed,
+    ),
     ("sending has a queue of its own where one is to spare", sending_has_a_queue_of_its_own),
     ("sending goes on the queue that was asked for", sending_goes_on_the_queue_that_was_asked_for),
     ("the faster mode is found by trying and says so", the_faster_mode_is_found),
@@ -192,6 +196,32 @@ fn each_of_two_queues_has_its_own_ring() -> Outcome {
         a.send(queue, &[numbered(queue as u8, 1)])?;
         equal("the frame", b.receive(queue, 1)?, vec![numbered(queue as u8, 1)])?;
         b.none(1 - queue)?;
+    }
+    Ok(())
+}
+
+/// What a ring hands back would be taken for the other memory's chunks, some of which the other queue's kernel side still writes.
+fn an_exchanged_pool_is_noticed() -> Outcome {
+    pair(2, None)?;
+    let config = Config { filter: Filter::Ethertype(ETHERTYPE), ..config(Mode::Generic) };
+    for send in [false, true] {
+        let (mut a, mut b) = (End::of(A, &config, 2)?, End::of(B, &config, 2)?);
+        a.send(0, &[frame(60)])?;
+        let [one, other] = &mut b.rings[..] else { return Err("two rings were opened".into()) };
+        std::mem::swap(one.pool(), other.pool());
+        let mut frames = Vec::from_iter(one.pool().take());
+        let give_up = Instant::now() + PATIENCE;
+        let noticed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            while Instant::now() < give_up {
+                if send {
+                    one.tx_batch(&mut frames);
+                }
+                one.rx_batch(&mut Vec::new(), 1);
+                other.rx_batch(&mut Vec::new(), 1);
+            }
+        }));
+        let said = noticed.err().and_then(|panic| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        contains(&said.unwrap_or_default(), "exchanged for another")?;
     }
     Ok(())
 }

@@ -423,7 +423,7 @@ mod tests {
     fn both_lines_of_a_step_are_told_and_drawn() {
         let sizes = [4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 1024.0, 1400.0];
         let time = |bytes: f64| 4_000.0 + 1.6 * bytes + if bytes > 32.0 { 2_000.0 } else { 0.0 };
-        let fit = fit::fit(&sizes.map(|bytes| (bytes, time(bytes)))).unwrap();
+        let fit = fit::fit(&sizes.map(|bytes| (bytes, time(bytes))), 1.0).unwrap();
         let figures = |text: &str| text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect::<String>();
         let line = " us ( to ) +  ns/B ( to )";
         assert_eq!(figures(&fit_words(&fit)), format!("{line} up to  B; {line} from  B"));

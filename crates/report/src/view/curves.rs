@@ -36,7 +36,7 @@ fn of_run(record: usize, run: &Run, shown: &[Row], link: bool) -> Vec<Curve> {
         let bytes = |at: &usize| run.results[*at].request_bytes.saturating_add(run.results[*at].reply_bytes);
         at.sort_by_key(bytes);
         let sized = at.first().map(bytes) != at.last().map(bytes);
-        let found = (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at])));
+        let found = (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at]), run.clock.least_error_ns()));
         let fit_note = found.as_ref().and_then(note);
         let fit = found.and_then(|found| found.fit.ok()).filter(finite);
         sized.then(|| Curve { record, label, rows: at.iter().map(|at| shown[*at].number).collect(), fit, fit_note })

@@ -70,7 +70,7 @@ fn path(view: &mut View, path: &str, count: u64, base_ns: f64, ns_per_byte: f64,
         record: 1,
         label: path.into(),
         rows: rows.iter().map(|row| row.number).collect(),
-        fit: fit(&points).ok(),
+        fit: fit(&points, 1.0).ok(),
         fit_note: None,
     });
 }

@@ -96,36 +96,36 @@ impl Bar for CoherentBar {
 /// Asks for a cache line so that it can be written (Intel SDM vol. 2, PREFETCHW). A hint: nothing depends on it.
 #[inline(always)]
 pub(crate) fn own(line: &[AtomicU64]) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch changes neither memory nor registers nor flags, whatever the address.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) line.as_ptr(), options(nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = line;
 }
 
 /// Asks for a cache line so that it can be read (PREFETCHT0).
 #[inline(always)]
 fn share(line: &[AtomicU64]) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: as in own().
     unsafe {
         std::arch::asm!("prefetcht0 [{}]", in(reg) line.as_ptr(), options(nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = line;
 }
 
 /// Moves a cache line that was written to the cache that all cores share (CLDEMOTE; does nothing on a CPU without it).
 #[inline(always)]
 pub(crate) fn demote(line: &[AtomicU64]) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: as in own().
     unsafe {
         std::arch::asm!("cldemote [{}]", in(reg) line.as_ptr(), options(nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = line;
 }
 

@@ -7,10 +7,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
+
+use crate::ring::after_submit;
 
 /// One ring's memory, shared with the kernel.
 #[derive(Debug)]
@@ -73,12 +75,13 @@ impl<T: Copy> Map<T> {
         unsafe { self.consumer.as_ref() }
     }
 
+    /// After entries were submitted: whether the driver sleeps and has to be woken for them.
     #[inline(always)]
-    pub(super) fn needs_wakeup(&self) -> bool {
+    pub(super) fn wants_waking(&self) -> bool {
         self.flags.is_none_or(|flags| {
             // SAFETY: as in producer().
             let flags = unsafe { flags.as_ref() };
-            flags.load(Ordering::Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
+            after_submit(flags) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
         })
     }
 

@@ -74,6 +74,7 @@ impl Socket {
     #[cold]
     #[inline(never)]
     pub(super) fn gather(&mut self, most: u32, mut take: impl FnMut(Frame)) {
+        self.has_its_pool();
         let Some(pages) = &mut self.pages else { return };
         let (mut used, mut came) = (0, 0);
         while came < most && self.received.ready(1, self.rx.producer()) > 0 {
@@ -113,6 +114,7 @@ impl Socket {
     #[cold]
     #[inline(never)]
     pub(super) fn refill_cleared(&mut self) {
+        self.has_its_pool();
         if self.pool.available() < self.missing as usize {
             self.reclaim();
         }
