@@ -206,7 +206,6 @@ fn check_holds_the_instrument_against_other_clocks() {
         assert!((reported - injected - error).abs() < 0.2, "{row}");
         assert_eq!(verdict(row), error.abs() <= number(&check, "bound_ns"), "{row}");
     }
-    assert!(delays.iter().all(verdict) || check["delay_tries"] == 3, "{check}");
     let step = number(&check["clock"], "step_ns");
     assert!(number(&check, "bound_ns") >= step.max(30.0) && number(&check, "latency_bound_ns") >= step.max(20.0), "{check}");
 
@@ -231,5 +230,4 @@ fn check_holds_the_instrument_against_other_clocks() {
         assert_eq!(verdict(row), error.abs() <= number(&check, "latency_bound_ns"), "{row}");
     }
     assert_eq!(verdict(&check), delays.iter().chain(latencies).all(verdict), "{check}");
-    assert!(latencies.iter().all(verdict) || check["latency_tries"] == 3, "{check}");
 }
