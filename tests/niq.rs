@@ -183,8 +183,8 @@ fn two_hosts_share_no_memory() {
     }
 }
 
-/// The instrument, held against clocks and delays that it did not make. What another process on the host can spoil (how long this program's own part of
-/// a round trip takes, next to 20 ns) is held to what the record says of itself, all else to its bound.
+/// The instrument, held against clocks and delays that it did not make. What other processes on the host can spoil (30 and 20 ns are soon lost among them) is held
+/// to what the record says of itself; the clock is held to its bound, and no round trip is sooner than declared.
 #[test]
 fn check_holds_the_instrument_against_other_clocks() {
     let name = "check_holds_the_instrument_against_other_clocks";
@@ -199,9 +199,13 @@ fn check_holds_the_instrument_against_other_clocks() {
     assert!(check["schema"] == "hairpin.check/1" && number(&check, "own_cost_ns") > 0.0, "{check}");
     assert_eq!(done.code, Some(i32::from(!verdict(&check))), "{done:?}");
 
-    // A busy wait on another clock, in this thread: who takes the core away takes it from both.
     let delays = check["delays"].as_array().unwrap();
-    assert!(delays.len() == 5 && delays.iter().all(verdict), "{check}");
+    assert_eq!(delays.len(), 5, "{check}");
+    for row in delays {
+        let (injected, reported, error) = (number(row, "injected_ns"), number(row, "reported_ns"), number(row, "error_ns"));
+        assert!((reported - injected - error).abs() < 0.2, "{row}");
+        assert_eq!(verdict(row), error.abs() <= number(&check, "bound_ns"), "{row}");
+    }
     let step = number(&check["clock"], "step_ns");
     assert!(number(&check, "bound_ns") >= step.max(30.0) && number(&check, "latency_bound_ns") >= step.max(20.0), "{check}");
 
@@ -225,6 +229,5 @@ fn check_holds_the_instrument_against_other_clocks() {
         assert!((measured - number(row, "sum_ns") - error).abs() < 0.2, "{row}");
         assert_eq!(verdict(row), error.abs() <= number(&check, "latency_bound_ns"), "{row}");
     }
-    assert_eq!(verdict(&check), latencies.iter().all(verdict), "{check}");
-    assert!(verdict(&check) || check["latency_tries"] == 3, "{check}");
+    assert_eq!(verdict(&check), delays.iter().chain(latencies).all(verdict), "{check}");
 }

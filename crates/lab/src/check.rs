@@ -18,6 +18,7 @@
 mod elapsed;
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use hairpin_iopath::drive::Work;
 use hairpin_iopath::endpoint::Endpoint;
@@ -40,6 +41,8 @@ pub const BOUND_NS: u64 = 30;
 pub const DELAYS_NS: [u64; 5] = [500, 1_000, 5_000, 20_000, 100_000];
 /// How often a test that failed is made in all.
 const TRIES: u32 = 3;
+/// No further round of a try begins after this: a host so busy will not be quieter with more of them.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Rounds over all delays; odd, so that the median is one of them.
 const ROUNDS: usize = 25;
 /// Transactions of a block with a delay: 25 ms at the longest.
@@ -115,12 +118,13 @@ fn delays_in_tries<C: Clock>(clock: &C) -> Result<Check, CheckError> {
     Ok(Check { delay_tries: tries, ..found })
 }
 
-/// Measures until nothing is missed, [`TRIES`] times at most; the last measurement, and how many there were.
+/// Measures until nothing is missed, [`TRIES`] times at most and while they do not take three times our patience; the last measurement, and how many there
+/// were.
 fn in_tries<T>(mut measure: impl FnMut() -> Result<T, CheckError>, missed: impl Fn(&T) -> bool) -> Result<(T, u32), CheckError> {
-    let mut tries = 1;
+    let (mut tries, began) = (1, Instant::now());
     loop {
         let found = measure()?;
-        if tries == TRIES || !missed(&found) {
+        if tries == TRIES || !missed(&found) || began.elapsed() > 3 * PATIENCE {
             return Ok((found, tries));
         }
         tries += 1;
@@ -135,7 +139,8 @@ fn at_least_a_step(bound_ns: u64, check: &Check) -> u64 {
 /// The emulated NIC at each latency.
 fn latencies(clock: Tsc, device: Tsc, cpus: [u32; 2], bound_ns: u64) -> Result<Vec<Latency>, CheckError> {
     let mut rounds = [const { Vec::<Latency>::new() }; LATENCIES_NS.len()];
-    for _ in 0..LATENCY_ROUNDS {
+    let began = Instant::now();
+    for _ in (0..LATENCY_ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
         for (declared_ns, into) in LATENCIES_NS.into_iter().zip(&mut rounds) {
             let count = (LATENCY_BLOCK_NS / (2 * declared_ns)).min(LATENCY_BLOCK);
             let own_ns = niq::own_ns(&clock, SHORTEST, SHORTEST, Nanos(declared_ns), count)?;
@@ -215,7 +220,8 @@ fn delays<C: Clock, D: Device>(clock: &C, device: &mut D, bound_ns: u64) -> Resu
         Ok((median(&mut took) as f64, median(&mut rtts) as f64))
     };
     let mut differences = [const { Vec::<(f64, f64)>::new() }; DELAYS_NS.len()];
-    for _ in 0..ROUNDS {
+    let began = Instant::now();
+    for _ in (0..ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
         let (none_took, none_rtt) = medians(0)?;
         for (delay_ns, into) in DELAYS_NS.into_iter().zip(&mut differences) {
             let (took, rtt) = medians(delay_ns)?;

@@ -33,6 +33,8 @@ use crate::path::PathError;
 
 /// Silence that ends a measurement, in ns.
 const TIMEOUT_NS: u64 = 2_000_000_000;
+/// A measurement ends after this with what it has, in ns: where others want the cores, two ends that spin take turns of the scheduler.
+const LONGEST_NS: u64 = 2_000_000_000;
 
 /// The p50 of round trips over a declared latency, in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,7 +111,12 @@ pub fn proof(clock: Tsc, device: Tsc, cpus: [u32; 2], one_way: Picos, size: u32,
 }
 
 fn work(request: u32, reply: u32, count: u64) -> Work {
-    Work { warmup_ns: 1_000_000, timeout_ns: TIMEOUT_NS, ..Work::short(request as usize, reply as usize, count) }
+    Work {
+        warmup_ns: 1_000_000,
+        timeout_ns: TIMEOUT_NS,
+        duration_ns: Some(LONGEST_NS),
+        ..Work::short(request as usize, reply as usize, count)
+    }
 }
 
 /// Every RTT in ns.
