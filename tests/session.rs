@@ -453,7 +453,11 @@ fn a_flood_of_messages_outlasts_no_deadline_of_the_session() {
     let beats = [6u32.to_le_bytes().as_slice(), b"\"beat\""].concat().repeat(8192);
     let stop = AtomicBool::new(false);
     let answer = std::thread::scope(|scope| {
-        let flood = scope.spawn(|| while !stop.load(Ordering::Relaxed) && stream.write_all(&beats).is_ok() {});
+        let flood = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) && stream.write_all(&beats).is_ok() {
+                std::hint::spin_loop()
+            }
+        });
         let answer = channel.recv::<Answer>(Duration::from_secs(40));
         stop.store(true, Ordering::Relaxed);
         flood.join().unwrap();

@@ -114,8 +114,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
         let _ = writeln!(text, "{line}");
     }
     for (cell, runs) in CELLS.iter().zip(&runs) {
-        let file =
-            format!("{}.json", cell.name.replace(", ", "-").replace(':', "-").replace(' ', "-").replace("--light", "light"));
+        let file = format!("{}.json", cell.name.replace(", ", "-").replace([':', ' '], "-").replace("--light", "light"));
         let json = serde_json::to_string_pretty(&runs[runs.len() / 2]).map_err(|e| format!("{file}: {e}"))?;
         write(&directory.join(file), &format!("{json}\n"))?;
     }

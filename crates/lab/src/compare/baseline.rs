@@ -126,7 +126,7 @@ mod tests {
         fn run(&mut self, p50: f64) -> Run {
             let mood = RUNS_DIFFER * self.normal();
             // One run in five is in the other state of the cores, one in five changes within.
-            let (far, changes) = (self.0.next() % 5, self.0.next() % 5 == 0);
+            let (far, changes) = (self.0.next() % 5, self.0.next().is_multiple_of(5));
             let mut measured = row("udp:spin/udp:spin", std::iter::empty(), 120);
             measured.blocks = (0..BLOCKS)
                 .map(|at| {

@@ -151,7 +151,7 @@ impl Least {
             return Verdict::KeepsUp;
         }
         let failures = || found.iter().filter_map(|found| if let Found::Fails(why) = found { Some(*why) } else { None });
-        match failures().last() {
+        match failures().next_back() {
             Some(why) if failures().count() >= FAILURES => Verdict::Beyond(why),
             _ if found.contains(&Found::Stalls) => Verdict::Stalls,
             Some(why) => Verdict::Once(why),

@@ -42,7 +42,7 @@ impl Labels {
 }
 
 /// What only grows, over all rows of these labels.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     pub(super) transactions: u64,
     pub(super) sent: u64,
@@ -87,22 +87,6 @@ impl Distribution {
             self.times.add(&decoded);
             // A counter never falls.
             self.sum_ns = least.max(self.sum_ns + sum(times));
-        }
-    }
-}
-
-impl Default for Totals {
-    fn default() -> Totals {
-        Totals {
-            transactions: 0,
-            sent: 0,
-            lost: 0,
-            late: 0,
-            measured_ns: 0,
-            client_ns: 0,
-            server_ns: None,
-            rtt: Distribution::default(),
-            from_due: None,
         }
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     fn what_this_process_opened_itself_is_not_taken() {
         let (reader, writer) = std::io::pipe().unwrap();
         fcntl_setfd(&reader, FdFlags::empty()).unwrap();
-        let other = fstat(&std::fs::File::open("/dev/null").unwrap()).unwrap();
+        let other = fstat(std::fs::File::open("/dev/null").unwrap()).unwrap();
         let claims = [
             // Not named at all; another file was named; close-on-exec, so it did not come over exec.
             (Inherited(Vec::new()), reader.as_raw_fd(), libc::EBADF),
