@@ -189,7 +189,7 @@ impl Least {
 
 /// True if as good as all that was due has been answered. A few may be under way or due at the very end.
 fn achieves(row: &LoadRow) -> bool {
-    row.transactions as f64 + 2.0 >= row.due as f64 * ACHIEVED
+    (row.transactions + row.late) as f64 + 2.0 >= row.due as f64 * ACHIEVED
 }
 
 #[cfg(test)]
