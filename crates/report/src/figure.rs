@@ -39,8 +39,6 @@ pub(crate) fn rate(per_s: f64) -> String {
 /// A figure with four significant digits at most, whole from 1,000 on.
 pub(crate) fn decimals(x: f64) -> String {
     match x {
-        // Only a forged record has such; no table has room for its digits.
-        x if x >= 1e15 => format!("{x:.3e}"),
         x if x >= 999.95 || x == 0.0 => format!("{x:.0}"),
         x if x >= 99.995 => format!("{x:.1}"),
         x if x >= 9.9995 => format!("{x:.2}"),
