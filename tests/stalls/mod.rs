@@ -128,7 +128,6 @@ pub(crate) fn as_seen_by_another_client() {
             let (spins, sleeps): (Vec<&str>, Vec<&str>) = left.iter().partition(|how| how.ends_with("spin"));
             let begin = |how: &str| {
                 let (verb, policy) = how.split_once(' ').expect("two words");
-                let policy = if kind == "pipe" && policy == "epoll" { "poll" } else { policy };
                 let flag = if verb == "load" { "--rate" } else { "--no-store --pace" };
                 home.start(&format!(
                     "{verb} --link loopback --path {kind}:{policy} --cpu 0,1 --duration {SECONDS}s --warmup 100ms {flag} {rate} --json"
