@@ -50,7 +50,8 @@ fn count(home: &Home, libraries: &str, trace: &str, args: &str) -> (BTreeMap<Str
         let mut words = line.split_whitespace();
         Some((words.next()?.parse().ok()?, words.next()?.to_owned()))
     });
-    (lines.filter(|(_, name)| name != "total").map(|(calls, name)| (name, calls)).collect(), done)
+    // A tracee that is gone in the middle of a call leaves calls without a name.
+    (lines.filter(|(_, name)| name != "total" && !name.starts_with("???")).map(|(calls, name)| (name, calls)).collect(), done)
 }
 
 fn strace(name: &str) -> bool {
