@@ -5,7 +5,7 @@
 //!   every    when it is due, one in flight; the thread is idle in between
 //!   open     when it is due, however many are in flight; replies are received in between
 //! ```
-//! Due times are fixed before the first request. Nothing moves them but the instrument's own work between two blocks ([`Timetable::resume`]).
+//! Due times are fixed before the first request. Nothing moves them but the instrument's own work between two blocks.
 
 mod timetable;
 

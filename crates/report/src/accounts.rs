@@ -72,7 +72,7 @@ fn from_due(rows: &[&Row]) -> Option<Account> {
         let due = row.due.unwrap_or_default();
         let counts = [due.requests, due.unsent + due.unanswered, due.left_out].map(|count| count.to_string());
         let counts = if row.due.is_some() { counts } else { Default::default() };
-        [paced(row), payload(row)].into_iter().chain(figures).chain(counts).collect()
+        [path(row), payload(row)].into_iter().chain(figures).chain(counts).collect()
     });
     let lines: Vec<Vec<String>> = lines.collect();
     let columns = [Column::words("path"), Column::figures("payload")].into_iter();
