@@ -6,6 +6,7 @@ mod support;
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,22 @@ fn hooks(name: &str) -> bool {
     can(name, namespaces(), "BPF programs and namespaces need root")
 }
 
+/// Every test wants both cores, so one runs at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A host that is busy enough leaves no round trip that nothing disturbed; then it is measured again.
 fn explained(home: &Home, args: &str) -> Value {
-    let record = home.json(&format!("explain {SHORT} {args}"));
+    let measured = || home.json(&format!("explain {SHORT} {args}"));
+    let is_whole = |record: &Value| {
+        let results = record["results"].as_array().expect("results");
+        results
+            .iter()
+            .all(|result| number(&result["typical"]["count"]) > 0.0 && number(&result["untraced_rtt_ns"]["count"]) > 0.0)
+    };
+    let record = (0..2).map(|_| measured()).find(is_whole).unwrap_or_else(measured);
     assert_eq!((&record["schema"], &record["error"]), (&"hairpin.explain/1".into(), &Value::Null));
     let results = record["results"].as_array().expect("results");
     results.iter().for_each(adds_up);
@@ -72,6 +87,7 @@ const TO_QUEUE: [&str; 5] = ["send call", "qdisc", "driver", "softirq", "stack"]
 
 #[test]
 fn kernel_sockets_pass_seven_stages_each_way() {
+    let _alone = alone();
     if !hooks("kernel_sockets_pass_seven_stages_each_way") {
         return;
     }
@@ -91,6 +107,7 @@ fn kernel_sockets_pass_seven_stages_each_way() {
 
 #[test]
 fn a_receiver_that_sleeps_is_woken_in_stages() {
+    let _alone = alone();
     if !hooks("a_receiver_that_sleeps_is_woken_in_stages") {
         return;
     }
@@ -102,6 +119,7 @@ fn a_receiver_that_sleeps_is_woken_in_stages() {
 
 #[test]
 fn rings_have_the_stages_that_they_pass() {
+    let _alone = alone();
     if !hooks("rings_have_the_stages_that_they_pass") {
         return;
     }
@@ -120,6 +138,7 @@ fn rings_have_the_stages_that_they_pass() {
 
 #[test]
 fn an_emulated_way_takes_what_was_declared() {
+    let _alone = alone();
     // Published for 64 and for 1,024 bytes, in us of RTT/2, and emulated one way each.
     let record = explained(&Home::new(), "--path niq --nic sniffer10g --request 64 --reply 1024");
     let result = first(&record);
@@ -132,6 +151,7 @@ fn an_emulated_way_takes_what_was_declared() {
 
 #[test]
 fn a_hook_that_is_left_out_makes_one_stage_of_two() {
+    let _alone = alone();
     if !hooks("a_hook_that_is_left_out_makes_one_stage_of_two") {
         return;
     }
@@ -145,6 +165,7 @@ fn a_hook_that_is_left_out_makes_one_stage_of_two() {
 
 #[test]
 fn two_hosts_leave_the_time_outside_of_both() {
+    let _alone = alone();
     if !hooks("two_hosts_leave_the_time_outside_of_both") {
         return;
     }
@@ -166,20 +187,25 @@ fn two_hosts_leave_the_time_outside_of_both() {
 
 #[test]
 fn without_privilege_the_programs_stamps_are_left() {
+    let _alone = alone();
     let name = "without_privilege_the_programs_stamps_are_left";
     if !can(name, root() && namespaces_of_nobody(), "only root can become somebody without privileges") {
         return;
     }
     let home = home_of_nobody();
-    let done = home.as_nobody(&format!("explain {SHORT} --link loopback --path udp:spin --json"));
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let record = done.json();
+    let way = ["send call", "qdisc", "driver + softirq", "stack + receive + return"];
+    let measured = || {
+        let done = home.as_nobody(&format!("explain {SHORT} --link loopback --path udp:spin --json"));
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.json()
+    };
+    // The kernel begins to stamp what it receives in a work queue of its own, some time after the first socket has asked (net_enable_timestamp): a run may be over by then.
+    let record = (0..4).map(|_| measured()).find(|record| usual(first(record), "request") == way).unwrap_or_else(measured);
     let missing = &record["missing"][0];
     assert_eq!(missing["hook"], "BPF");
     let why = missing["why"].as_str().expect("why");
     assert!(why.contains("CAP_BPF") && why.lines().count() == 1 && why.len() < 400, "{why}");
     adds_up(first(&record));
-    let way = ["send call", "qdisc", "driver + softirq", "stack + receive + return"];
     assert_eq!(usual(first(&record), "request"), way, "as the kernel stamps it for the sockets");
     let done = home.as_nobody(&format!("explain {SHORT} --link loopback --path tcp:spin --json"));
     adds_up(first(&done.json()));
@@ -188,6 +214,7 @@ fn without_privilege_the_programs_stamps_are_left() {
 
 #[test]
 fn a_killed_run_leaves_no_program_behind() {
+    let _alone = alone();
     if !hooks("a_killed_run_leaves_no_program_behind") {
         return;
     }
@@ -211,6 +238,7 @@ fn a_killed_run_leaves_no_program_behind() {
 
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
+    let _alone = alone();
     if !can("ctrl_c_keeps_what_was_measured", links(), "this user may not make namespaces here") {
         return;
     }
@@ -227,6 +255,7 @@ fn ctrl_c_keeps_what_was_measured() {
 
 #[test]
 fn a_flood_of_other_traffic_spoils_nothing() {
+    let _alone = alone();
     if !hooks("a_flood_of_other_traffic_spoils_nothing") {
         return;
     }
@@ -250,6 +279,7 @@ fn a_flood_of_other_traffic_spoils_nothing() {
 
 #[test]
 fn wrong_input_is_refused_in_words() {
+    let _alone = alone();
     let home = Home::new();
     for (args, parts) in [
         ("--link loopback --path udp --flows 2", &["explain follows one request at a time"][..]),
@@ -267,6 +297,7 @@ fn wrong_input_is_refused_in_words() {
 
 #[test]
 fn slow_ones_are_written_for_perfetto() {
+    let _alone = alone();
     if !hooks("slow_ones_are_written_for_perfetto") {
         return;
     }
