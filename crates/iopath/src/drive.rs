@@ -38,7 +38,7 @@ use hairpin_wire::probe;
 use self::content::{fill_pattern, is_sound};
 use self::flight::{Flight, Stray};
 use self::overdue::Overdue;
-use self::silence::{Silence, Silences};
+use self::silence::Silences;
 pub use self::work::{Between, Counts, End, Found, Work};
 use crate::endpoint::{Endpoint, Marks};
 use crate::pace::{Pace, Timetable};
@@ -507,59 +507,6 @@ impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
         Ok(Some(flow))
     }
 
-    /// A reply to a request that was sent at `sent`: the peer is alive.
-    #[inline(always)]
-    fn heard(&mut self, sent: Ticks, now: Ticks) {
-        self.looked(now);
-        if self.silences.is_long(now.since(self.last_reply)) {
-            self.end_silence(now, true);
-        } else if sent < self.silent_until {
-            self.silences.answered(sent);
-        }
-        (self.last_reply, self.answered) = (now, true);
-    }
-
-    /// This process was running at `now`.
-    #[inline(always)]
-    fn looked(&mut self, now: Ticks) {
-        let gap = now.since(self.last_stamp);
-        self.silence = self.silence.max(gap);
-        self.last_stamp = now;
-        if gap >= self.stop_least {
-            self.was_stopped(gap, now);
-        }
-    }
-
-    /// For `gap` until `now` it was this process that stood still, and not the peer.
-    #[cold]
-    fn was_stopped(&mut self, gap: u64, now: Ticks) {
-        self.counts.longest_stop_ns = self.counts.longest_stop_ns.max(self.clock.to_ns(gap));
-        self.last_reply = self.last_reply.plus(gap).min(now);
-    }
-
-    /// Nothing was heard since the last reply, although requests were out; `answered`: the reply that ends it answers one of them.
-    #[cold]
-    fn end_silence(&mut self, now: Ticks, answered: bool) {
-        let since = self.last_reply;
-        let sent_in = |sent: Ticks| sent >= since && sent < now;
-        let flying = self.flight.in_flight().filter(|(sent, _)| sent_in(*sent)).count();
-        let given_up = self.flight.given_up.iter().filter(|one| one.counts && sent_in(one.sent)).count();
-        let sent = (flying + given_up) as u64 + u64::from(answered);
-        self.silences.note(Silence { since, until: now, sent, answered: u64::from(answered) });
-        self.silent_until = self.silences.until();
-    }
-
-    /// The run is over, and requests have been out since the last reply.
-    fn end_last_silence(&mut self) {
-        let now = self.clock.now();
-        let flying = self.flight.in_flight().map(|(sent, _)| sent);
-        let given_up = self.flight.given_up.iter().filter(|one| one.counts).map(|one| one.sent);
-        let waits = flying.chain(given_up).any(|sent| sent >= self.last_reply);
-        if waits && self.silences.is_long(now.since(self.last_reply)) {
-            self.end_silence(now, false);
-        }
-    }
-
     /// A message that answers no request in flight.
     #[cold]
     fn stray(&mut self, flow: u32, carried: u32, sound: bool, now: Ticks) -> io::Result<()> {
@@ -649,15 +596,6 @@ impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
             Pace::Open(_) => OPEN_PATIENCE_NS,
         };
         (rtt.count() > 0).then(|| self.clock.to_ticks(slow.saturating_mul(10).max(least)))
-    }
-
-    fn clock_silence(&self, one: &Silence, began: Ticks) -> hairpin_record::run::Silence {
-        hairpin_record::run::Silence {
-            at_ns: self.clock.to_ns(one.since.since(began)),
-            length_ns: self.clock.to_ns(one.until.since(one.since)),
-            sent: one.sent,
-            answered: one.answered,
-        }
     }
 
     /// The time since `since` was no silence of the peer.
