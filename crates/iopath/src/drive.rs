@@ -66,7 +66,7 @@ const STALLED_NS: u64 = 1_000_000;
 const TURN_NS: u64 = 10_000_000;
 /// While a request is not due yet, so often: each look wakes the core.
 const IDLE_TURN_NS: u64 = 100_000_000;
-/// A look that comes so much later than it was to come is a stop of this process, or of the whole machine, in ns.
+/// A wait that ends this much after its deadline was a stop of this process or of the whole machine, in ns.
 const STOP_NS: u64 = 100_000_000;
 /// Requests that were due before the run's end and have not been sent by then may still be sent for so long, in ns.
 const CATCH_UP_NS: u64 = 100_000_000;

@@ -32,8 +32,7 @@ impl Overdue {
 }
 
 impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
-    /// Keeps one until the block is folded. There is room for a block's worth; a path that answers more of them late than that in one block gives up its
-    /// timetable long before.
+    /// Keeps one until the block is folded. Nothing is allocated inside a block, so beyond a block's worth the rest is in `late` and `lost` alone.
     pub(super) fn keep_overdue(&mut self, one: Overdue) {
         if self.pace.timetable().is_some() && self.overdue.len() < self.overdue.capacity() {
             self.overdue.push(one);

@@ -7,9 +7,9 @@ use hairpin_sys::clock::{Clock, FakeClock, Ticks};
 
 use crate::endpoint::{Endpoint, Marks, Reply};
 
-/// What the server takes for a request.
+/// Service time of a request in ns.
 pub(super) const SERVICE: u64 = 10_000;
-/// What it can do: 100,000 a second.
+/// Requests a second that the server can answer: 100,000.
 pub(super) const SATURATION: f64 = 1e9 / SERVICE as f64;
 
 /// One server with a queue, in the order of arrival. Sending and receiving take no time; the path is lossy if `L`.

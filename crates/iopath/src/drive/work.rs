@@ -77,7 +77,7 @@ pub trait Between {
     fn starts(&mut self) {}
     /// A block of measured transactions begins.
     fn begins_block(&mut self) {}
-    /// It has ended, after so many transactions.
+    /// The block has ended, after `transactions` measured ones.
     fn ends_block(&mut self, _transactions: u64) {}
     /// Measuring starts: what the times of all samples count from.
     fn begins(&mut self, _at: Ticks) {}
