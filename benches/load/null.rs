@@ -3,7 +3,6 @@
 use std::io;
 
 use hairpin_iopath::drive::{Between, Counts, End, Found, Work, drive};
-use hairpin_iopath::endpoint::NoMarks;
 use hairpin_iopath::fake::Null;
 use hairpin_iopath::pace::{Pace, Timetable};
 use hairpin_iopath::schedule::Schedule;
@@ -42,7 +41,7 @@ fn round(clock: &Tsc, seconds: f64) -> Result<Round, String> {
         ..Work::short(SIZE, SIZE, 1)
     };
     let pace = Pace::Open(Timetable::new(clock, Schedule::fixed(RATE.into(), SIZE as u32), false));
-    let Found { recorder, counts, end, .. } = drive(&mut Null::default(), clock, pace, &mut NoMarks, work, &mut Nobody);
+    let Found { recorder, counts, end, .. } = drive(&mut Null::default(), clock, pace, work, &mut Nobody);
     if let End::Failed(error) = end {
         return Err(format!("the loop over a path that does nothing: {error}"));
     }

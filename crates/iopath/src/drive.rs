@@ -6,7 +6,7 @@
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
 //! The closed loop is here; those on due times are in `paced` and `open`, and what came late or never in `overdue`.
-//! Inside a block nothing allocates, locks, logs or formats. Path, wait policy and clock are types; the pace is a value that is looked at once per block.
+//! Inside a block nothing allocates, locks, logs or formats. The path is a type; the pace is a value that is looked at once per block, and wait policy and clock are values whose branches are predicted.
 
 mod content;
 mod flight;
@@ -40,7 +40,7 @@ use self::flight::{Flight, Stray};
 use self::overdue::Overdue;
 use self::silence::Silences;
 pub use self::work::{Between, Counts, End, Found, Work};
-use crate::endpoint::{Endpoint, Marks};
+use crate::endpoint::Endpoint;
 use crate::pace::{Pace, Timetable};
 use crate::stalls::Stalls;
 
@@ -103,11 +103,10 @@ struct Limits {
     budget: usize,
 }
 
-struct Loop<'a, E, C, M> {
+struct Loop<'a, E, C> {
     endpoint: &'a mut E,
     clock: &'a C,
     pace: Pace,
-    marks: &'a mut M,
     between: &'a mut dyn Between,
     work: Work,
     mask: u32,
@@ -148,14 +147,7 @@ struct Loop<'a, E, C, M> {
 }
 
 /// Runs `work` over `endpoint` and returns what was found, whatever ended it.
-pub fn drive<E: Endpoint, C: Clock, M: Marks>(
-    endpoint: &mut E,
-    clock: &C,
-    pace: Pace,
-    marks: &mut M,
-    work: Work,
-    between: &mut dyn Between,
-) -> Found {
+pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, work: Work, between: &mut dyn Between) -> Found {
     let mask = probe::sequence_mask(work.request.min(work.reply));
     let now = clock.now();
     let is_open = matches!(pace, Pace::Open(_));
@@ -163,7 +155,6 @@ pub fn drive<E: Endpoint, C: Clock, M: Marks>(
         endpoint,
         clock,
         pace,
-        marks,
         between,
         work,
         mask,
@@ -199,7 +190,7 @@ pub fn drive<E: Endpoint, C: Clock, M: Marks>(
     this.run()
 }
 
-impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
+impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     fn run(mut self) -> Found {
         self.between.starts();
         let origin = Relation::read(self.clock);
@@ -239,7 +230,7 @@ impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
             let length = self.last_stamp.since(start);
             last = Relation::read(self.clock);
             end = result;
-            self.marks.fold(true);
+            self.endpoint.fold(true);
             let known = before.raw_ns.saturating_sub(origin.raw_ns) >= CLOCK_BASELINE_NS;
             if known && early.is_none() {
                 early = Some(last);
@@ -326,7 +317,7 @@ impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
                 return Some(End::Stopped);
             }
             let (_, end) = self.block(ends, u64::MAX);
-            self.marks.fold(false);
+            self.endpoint.fold(false);
             self.stamps[..self.kept].iter().for_each(|stamp| rtt.record(self.clock.to_ns(stamp.rtt)));
             self.patience = self.patience_after(&rtt).unwrap_or(self.patience);
             if end.is_some() {
@@ -363,7 +354,7 @@ impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
         self.uncounted += self.counts.sent - counts.sent;
         self.counts = Counts { sent: counts.sent, lost: counts.lost, reordered: counts.reordered, ..self.counts };
         (self.kept, self.silence) = (kept, silence);
-        self.marks.fold(false);
+        self.endpoint.fold(false);
         core_rtt
     }
 
@@ -471,8 +462,8 @@ impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
             }
         };
         let sent = self.clock.start();
-        self.marks.begin(sent);
-        if !self.endpoint.send(flow, len, fill, self.marks)? {
+        self.endpoint.begins(sent);
+        if !self.endpoint.send(flow, len, fill)? {
             return Ok(false);
         }
         self.flight.launch(flow, place, sent, due.unwrap_or(sent));
@@ -499,8 +490,7 @@ impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
         }
         self.counts.reordered += u64::from(self.flight.land(flow, place));
         self.heard(slot.sent, now);
-        self.marks.end(now);
-        self.endpoint.received(flow, self.marks)?;
+        self.endpoint.received(flow, now)?;
         if now >= self.look_at {
             self.look()?;
         }

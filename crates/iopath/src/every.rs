@@ -6,7 +6,7 @@ use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::Clock;
 
 use crate::drive::{Between, Counts, End, Work, drive};
-use crate::endpoint::{Endpoint, NoMarks};
+use crate::endpoint::Endpoint;
 use crate::pace::Pace;
 
 /// What a short run took.
@@ -24,7 +24,7 @@ pub struct Every {
 /// What ended it early.
 pub fn every_rtt<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> io::Result<Every> {
     let mut kept = Kept(Vec::with_capacity(work.count.unwrap_or(0) as usize));
-    let found = drive(endpoint, clock, Pace::Closed, &mut NoMarks, work, &mut kept);
+    let found = drive(endpoint, clock, Pace::Closed, work, &mut kept);
     match found.end {
         End::Failed(error) => Err(error),
         End::Done | End::Stopped => Ok(Every { measured_ns: found.recorder.measured_ns(), rtts_ns: kept.0 }),

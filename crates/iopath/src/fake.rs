@@ -10,7 +10,7 @@ use std::io;
 use hairpin_sys::clock::Ticks;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::endpoint::{Endpoint, Reply};
 
 /// Bytes of the buffer: no longer message fits.
 pub const LONGEST: usize = 64;
@@ -32,7 +32,7 @@ impl Endpoint for Null {
     const LOSSY: bool = false;
 
     #[inline(always)]
-    fn send<M: Marks>(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         fill(&mut self.buffer[..len]);
         (self.len, self.full) = (len, true);
         Ok(true)
@@ -96,8 +96,8 @@ impl<D: Device> Endpoint for Delayed<'_, D> {
     const LOSSY: bool = false;
 
     #[inline(always)]
-    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
-        self.near.send(flow, len, fill, marks)
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+        self.near.send(flow, len, fill)
     }
 
     #[inline(always)]
@@ -109,7 +109,7 @@ impl<D: Device> Endpoint for Delayed<'_, D> {
     }
 
     #[inline(always)]
-    fn received<M: Marks>(&mut self, _flow: u32, _marks: &mut M) -> io::Result<()> {
+    fn received(&mut self, _flow: u32, _at: Ticks) -> io::Result<()> {
         self.took.push(self.last);
         Ok(())
     }
@@ -123,7 +123,6 @@ impl<D: Device> Endpoint for Delayed<'_, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::NoMarks;
 
     #[test]
     fn the_busy_wait_waits_as_long_as_it_says() {
@@ -137,9 +136,9 @@ mod tests {
         let mut took = Vec::new();
         let mut device = BusyWait;
         let mut pair = Delayed::new(&mut device, 0, &mut took);
-        assert!(pair.send(0, 4, |payload| payload.copy_from_slice(b"ping"), &mut NoMarks).unwrap());
+        assert!(pair.send(0, 4, |payload| payload.copy_from_slice(b"ping")).unwrap());
         assert_eq!(pair.recv(Ticks::NEVER).unwrap().unwrap().bytes, b"ping");
-        pair.received(0, &mut NoMarks).unwrap();
+        pair.received(0, Ticks::NEVER).unwrap();
         assert!(pair.recv(Ticks::NEVER).unwrap().is_none());
         assert_eq!(took.len(), 1);
     }

@@ -4,9 +4,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use hairpin_sys::clock::Ticks;
-use hairpin_sys::wait::Wait;
+use hairpin_sys::wait::Waiting;
 
-use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::delay::Delay;
+use crate::endpoint::{Endpoint, Reply};
 
 /// One flow: how a whole message is sent and received over its descriptors.
 pub(crate) trait Carrier {
@@ -33,27 +34,33 @@ pub(crate) trait Carrier {
 }
 
 /// The flows of one thread as an [`Endpoint`].
-pub(crate) struct Flows<'a, F, W> {
+pub(crate) struct Flows<'a, F> {
     flows: &'a mut [F],
-    wait: W,
+    wait: Waiting<'a>,
+    delay: Option<Delay>,
     outgoing: Vec<u8>,
     incoming: Vec<Box<[u8]>>,
     expected: usize,
 }
 
-impl<'a, F: Carrier, W: Wait> Flows<'a, F, W> {
+impl<'a, F: Carrier> Flows<'a, F> {
     /// For messages of `expected` bytes in and at most `longest` bytes out.
-    pub(crate) fn new(flows: &'a mut [F], wait: W, expected: usize, longest: usize) -> Flows<'a, F, W> {
+    pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'a>, expected: usize, longest: usize) -> Flows<'a, F> {
         let incoming = flows.iter().map(|_| vec![0; expected.max(longest) + 1].into_boxed_slice()).collect();
-        Flows { flows, wait, outgoing: vec![0; longest], incoming, expected }
+        Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected }
+    }
+
+    /// Answers later, if there is a `delay`.
+    pub(crate) fn delayed(self, delay: Option<Delay>) -> Flows<'a, F> {
+        Flows { delay, ..self }
     }
 }
 
-impl<F: Carrier, W: Wait> Endpoint for Flows<'_, F, W> {
+impl<F: Carrier> Endpoint for Flows<'_, F> {
     const LOSSY: bool = F::LOSSY;
 
     #[inline(always)]
-    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         let message = &mut self.outgoing[..len];
         fill(message);
         self.flows[flow as usize].send(message)
@@ -70,12 +77,15 @@ impl<F: Carrier, W: Wait> Endpoint for Flows<'_, F, W> {
     }
 
     #[inline(always)]
-    fn received<M: Marks>(&mut self, flow: u32, _marks: &mut M) -> io::Result<()> {
+    fn received(&mut self, flow: u32, _at: Ticks) -> io::Result<()> {
         self.flows[flow as usize].received()
     }
 
     #[inline(always)]
     fn replying(&mut self, flow: u32) -> io::Result<()> {
+        if let Some(delay) = &self.delay {
+            delay.take();
+        }
         self.flows[flow as usize].replying()
     }
 

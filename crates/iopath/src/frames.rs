@@ -6,8 +6,8 @@
 //!           reply  the same chunk: headers of the way back copied over those that came ─▶ TX ring ─ kick ─▶ …
 //!   client  recv   RX ring ─▶ chunk, borrowed; given back to the pool by the next recv
 //! ```
-//! Framing and wait policy are types: IPv4, IPv6 and Hairpin's own framing are three loops, not one with branches. What is not the session's
-//! is counted and given back, never answered.
+//! The framing is a type: IPv4, IPv6 and Hairpin's own framing are three loops, not one with branches. What is not the session's is counted and
+//! given back, never answered.
 
 pub(crate) mod inet;
 pub(crate) mod raw;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 use hairpin_sys::clock::Ticks;
 use hairpin_sys::umem::{Frame, Umem};
-use hairpin_sys::wait::Wait;
+use hairpin_sys::wait::Waiting;
 use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 
-use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::endpoint::{Endpoint, Reply};
 
 /// How a session's messages are framed on this side; it sends payloads of one length.
 pub(crate) trait Framing {
@@ -56,10 +56,10 @@ pub(crate) struct Message {
 }
 
 /// One ring's flows as an [`Endpoint`]; `LOSSY`: the link under it may drop a frame.
-pub(crate) struct Frames<I, W, F, const LOSSY: bool = true> {
+pub(crate) struct Frames<'fd, I, F, const LOSSY: bool = true> {
     io: I,
     umem: Arc<Umem>,
-    wait: W,
+    wait: Waiting<'fd>,
     framing: F,
     /// The ring wants a kick whenever nothing has come: the kernel polls for it, or has to be woken.
     attended: bool,
@@ -72,22 +72,22 @@ pub(crate) struct Frames<I, W, F, const LOSSY: bool = true> {
     strays: u64,
 }
 
-impl<I: PacketIo, W: Wait, F: Framing> Frames<I, W, F> {
+impl<'fd, I: PacketIo, F: Framing> Frames<'fd, I, F> {
     /// Over a ring that is started.
-    pub(crate) fn new(io: I, wait: W, framing: F, attended: bool) -> Frames<I, W, F> {
+    pub(crate) fn new(io: I, wait: Waiting<'fd>, framing: F, attended: bool) -> Frames<'fd, I, F> {
         Frames::over(io, wait, framing, attended)
     }
 }
 
-impl<I: PacketIo, W: Wait, F: Framing> Frames<I, W, F, false> {
+impl<'fd, I: PacketIo, F: Framing> Frames<'fd, I, F, false> {
     /// Over a ring that loses nothing.
-    pub(crate) fn reliable(io: I, wait: W, framing: F) -> Frames<I, W, F, false> {
+    pub(crate) fn reliable(io: I, wait: Waiting<'fd>, framing: F) -> Frames<'fd, I, F, false> {
         Frames::over(io, wait, framing, false)
     }
 }
 
-impl<I: PacketIo, W: Wait, F: Framing, const LOSSY: bool> Frames<I, W, F, LOSSY> {
-    fn over(io: I, wait: W, framing: F, attended: bool) -> Frames<I, W, F, LOSSY> {
+impl<'fd, I: PacketIo, F: Framing, const LOSSY: bool> Frames<'fd, I, F, LOSSY> {
+    fn over(io: I, wait: Waiting<'fd>, framing: F, attended: bool) -> Frames<'fd, I, F, LOSSY> {
         let umem = io.umem().clone();
         let (arrived, outgoing) = (Vec::with_capacity(1), Vec::with_capacity(1));
         Frames { io, umem, wait, framing, attended, busy: false, held: None, arrived, outgoing, strays: 0 }
@@ -135,11 +135,11 @@ impl<I: PacketIo, W: Wait, F: Framing, const LOSSY: bool> Frames<I, W, F, LOSSY>
     }
 }
 
-impl<I: PacketIo, W: Wait, F: Framing, const LOSSY: bool> Endpoint for Frames<I, W, F, LOSSY> {
+impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, LOSSY> {
     const LOSSY: bool = LOSSY;
 
     #[inline(always)]
-    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         let Some(mut frame) = self.io.pool().take() else {
             // Every chunk is in a ring: a turn of the TX ring brings back those that have left.
             return self.transmit().map(|_| false);

@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-mod delayed;
+mod delay;
 pub mod drive;
 pub mod echo;
 pub mod endpoint;

@@ -1,8 +1,8 @@
 //! Runs both loops on their threads: one measuring thread per `--threads`, each on its own CPU with its own flows.
 //!
 //! ```text
-//!   path opens all flows ─▶ chunks, one a thread ─▶ pin, schedule, own file table ─▶ clock × pace × policy as types ─▶ drive / echo
-//!                                                                                                  merged ◀──────────────┘
+//!   path opens all flows ─▶ chunks, one a thread ─▶ pin, schedule, own file table ─▶ drive / echo
+//!                                                                              merged ◀──────────────┘
 //! ```
 
 mod around;
@@ -11,15 +11,15 @@ mod told;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, Silence, TcpSide};
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{Clock, MonotonicRaw, Relation, Ticks, Tsc};
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
-use hairpin_sys::wait::{PATIENCE, Policy, Wait, WithWait, with_wait};
+use hairpin_sys::wait::{PATIENCE, Policy, Waiting};
 
 pub(crate) use self::around::AtServer;
 use self::around::Surroundings;
@@ -27,10 +27,10 @@ pub use self::threads::cpu_of;
 use self::threads::{Cores, each_chunk, settle_thread};
 pub(crate) use self::told::tell;
 use self::told::tell_if_untold;
-use crate::delayed::Delayed;
+use crate::delay::Delay;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Echoed, echo};
-use crate::endpoint::{Endpoint, NoMarks};
+use crate::endpoint::Endpoint;
 use crate::flows::{Carrier, Flows};
 use crate::job::{Address, Job, Listen};
 use crate::option::DELAY;
@@ -42,41 +42,6 @@ use crate::spec::SideSpec;
 /// Transactions of a traced block: short, so that blocks with and without a tracer are close in time, and so that what the tracer writes stays in the
 /// cache.
 pub const TRACED_BLOCK: usize = 4_096;
-
-/// The clock of a run, chosen once.
-#[derive(Clone, Copy, Debug)]
-pub enum AnyClock {
-    /// The TSC.
-    Tsc(Tsc),
-    /// CLOCK_MONOTONIC_RAW.
-    Raw(MonotonicRaw),
-}
-
-impl AnyClock {
-    /// Ticks per ns.
-    pub fn rate(&self) -> f64 {
-        match self {
-            AnyClock::Tsc(clock) => clock.rate(),
-            AnyClock::Raw(clock) => clock.rate(),
-        }
-    }
-
-    /// Ticks in ns.
-    pub fn to_ns(&self, ticks: u64) -> u64 {
-        match self {
-            AnyClock::Tsc(clock) => clock.to_ns(ticks),
-            AnyClock::Raw(clock) => clock.to_ns(ticks),
-        }
-    }
-
-    /// All clocks, read now.
-    pub fn relation(&self) -> Relation {
-        match self {
-            AnyClock::Tsc(clock) => Relation::read(clock),
-            AnyClock::Raw(clock) => Relation::read(clock),
-        }
-    }
-}
 
 /// What a run tells whoever ordered it, never inside a measured interval.
 pub trait Observer: Sync {
@@ -212,19 +177,16 @@ impl<'a> ClientRun<'a> {
 
     /// Runs the loop over `flows`, split between the threads, and keeps what it found.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
-        let job = self.job;
+        let (job, clock) = (self.job, self.clock);
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
-        let longest = job.request as usize;
-        let policy = self.timed(&job.spec.client);
-        match self.clock {
-            AnyClock::Tsc(clock) => self.on_threads(clock, flows, |clock, flows, work, between| {
-                over_wait(clock, flows, &policy, ClientLoop { clock, job, work, between, longest })
-            }),
-            AnyClock::Raw(clock) => self.on_threads(clock, flows, |clock, flows, work, between| {
-                over_wait(clock, flows, &policy, ClientLoop { clock, job, work, between, longest })
-            }),
-        }
+        let spec = self.timed(&job.spec.client);
+        self.on_threads(flows, |flows, work, between| {
+            let copies = copies(flows)?;
+            let wait = waiting(&spec, clock, &copies)?;
+            let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
+            Ok(drive_paced(&mut endpoint, clock, job, work, between))
+        })
     }
 
     /// The policy of an open loop, which has to wake when the next request is due: what cannot do that sleeps in poll(2) instead, and says so.
@@ -276,11 +238,10 @@ impl<'a> ClientRun<'a> {
         self.observer.ready(None).map_err(PathError::at("cannot tell that the client is ready"))
     }
 
-    fn on_threads<C: Clock, F: Carrier + Send>(
+    fn on_threads<F: Carrier + Send>(
         &mut self,
-        clock: C,
         flows: &mut [F],
-        run: impl Fn(&C, &mut [F], Work, &mut dyn Between) -> Result<Found, PathError> + Sync,
+        run: impl Fn(&mut [F], Work, &mut dyn Between) -> Result<Found, PathError> + Sync,
     ) -> Result<(), PathError> {
         self.side_ready()?;
         let job = self.job;
@@ -301,7 +262,7 @@ impl<'a> ClientRun<'a> {
                 began: Ticks::default(),
                 block_from_ns: 0,
             };
-            run(&clock, flows, work, &mut between)
+            run(flows, work, &mut between)
         })?;
         self.keep(results);
         Ok(())
@@ -351,10 +312,19 @@ impl<'a> ServerRun<'a> {
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let socket = flows.first().map(Carrier::readable);
         tell(self.stamps, socket, socket);
-        match self.clock {
-            AnyClock::Tsc(clock) => self.on_threads(clock, flows),
-            AnyClock::Raw(clock) => self.on_threads(clock, flows),
-        }
+        let (job, clock, stop, neighbour, stamps) = (self.job, self.clock, self.stop, self.neighbour, self.stamps);
+        let spec = &job.spec.server;
+        let (observer, spins) = (self.observer, spec.policy == Policy::Spin);
+        let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
+            let mut at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
+            let copies = copies(flows)?;
+            let wait = waiting(spec, clock, &copies)?;
+            let delay = spec.options.number(&DELAY).filter(|ns| *ns > 0).map(|ns| Delay::new(clock, ns.into()));
+            let mut endpoint = Flows::new(flows, wait, job.request as usize, job.reply as usize).delayed(delay);
+            Ok(echo(&mut endpoint, &clock, job.reply as usize, &mut at))
+        })?;
+        self.keep(results);
+        Ok(())
     }
 
     /// Answers over one endpoint that is made on the spot.
@@ -372,18 +342,6 @@ impl<'a> ServerRun<'a> {
         };
         let echoed = run(self.job, &mut at);
         self.keep(vec![echoed]);
-        Ok(())
-    }
-
-    fn on_threads<C: Clock, F: Carrier + Send>(&mut self, clock: C, flows: &mut [F]) -> Result<(), PathError> {
-        let (job, stop, neighbour, stamps) = (self.job, self.stop, self.neighbour, self.stamps);
-        let (observer, spins) = (self.observer, job.spec.server.policy == Policy::Spin);
-        let results = each_chunk(job, Side::Server, self.cores(), flows, &mut self.found.side, |thread, flows| {
-            let longest = job.reply as usize;
-            let at = AtServer { stop, neighbour: neighbour.filter(|_| thread == 0), stamps, observer, spins, seen: 0 };
-            over_wait(&clock, flows, &job.spec.server, ServerLoop { clock: &clock, job, at, longest })
-        })?;
-        self.keep(results);
         Ok(())
     }
 
@@ -441,57 +399,26 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
     }
 }
 
-fn over_wait<C: Clock, F: Carrier, L: OverFlows<F>>(
-    clock: &C,
-    flows: &mut [F],
-    spec: &SideSpec,
-    run: L,
-) -> Result<L::Out, PathError> {
-    struct Run<'a, F, L>(&'a mut [F], L);
-    impl<F: Carrier, L: OverFlows<F>> WithWait for Run<'_, F, L> {
-        type Out = L::Out;
-        fn run<W: Wait>(self, wait: W) -> L::Out {
-            self.1.run(self.0, wait)
-        }
-    }
-    // The wait borrows copies, since the flows themselves are handed on.
-    let copies = flows.iter().map(|flow| flow.readable().try_clone_to_owned()).collect::<Result<Vec<_>, _>>();
-    let copies = copies.map_err(PathError::at("cannot duplicate a descriptor to wait on"))?;
-    let fds: Vec<BorrowedFd<'_>> = copies.iter().map(std::os::fd::AsFd::as_fd).collect();
-    Ok(with_wait(spec.policy, spec.usecs(), clock.clone(), &fds, Run(flows, run))?)
+/// What a wait borrows, since the flows themselves are handed on.
+fn copies(flows: &[impl Carrier]) -> Result<Vec<OwnedFd>, PathError> {
+    let copies = flows.iter().map(|flow| flow.readable().try_clone_to_owned()).collect::<Result<_, _>>();
+    copies.map_err(PathError::at("cannot duplicate a descriptor to wait on"))
 }
 
-trait OverFlows<F> {
-    type Out;
-    fn run<W: Wait>(self, flows: &mut [F], wait: W) -> Self::Out;
-}
-
-struct ClientLoop<'a, C> {
-    clock: &'a C,
-    job: &'a Job,
-    work: Work,
-    between: &'a mut dyn Between,
-    longest: usize,
-}
-
-impl<C: Clock, F: Carrier> OverFlows<F> for ClientLoop<'_, C> {
-    type Out = Found;
-
-    fn run<W: Wait>(self, flows: &mut [F], wait: W) -> Found {
-        let mut endpoint = Flows::new(flows, wait, self.work.reply, self.longest);
-        drive_paced(&mut endpoint, self.clock, self.job, &mut NoMarks, self.work, self.between)
-    }
+fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, fds: &'fd [OwnedFd]) -> Result<Waiting<'fd>, PathError> {
+    let fds: Vec<_> = fds.iter().map(OwnedFd::as_fd).collect();
+    Ok(Waiting::on(spec.policy, spec.usecs(), clock, &fds)?)
 }
 
 /// Runs `drive` at the job's pace.
-pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
+pub(crate) fn drive_paced<E: Endpoint>(
     endpoint: &mut E,
-    clock: &C,
+    clock: AnyClock,
     job: &Job,
-    marks: &mut M,
     work: Work,
     between: &mut dyn Between,
 ) -> Found {
+    let clock = &clock;
     let sleeps = job.spec.client.policy.sleeps();
     let pace = match (&job.open, job.pace) {
         (None, None) => Pace::Closed,
@@ -501,27 +428,7 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock, M: crate::endpoint::Marks>(
             Pace::Every(Timetable::new(clock, Schedule::fixed(per_s / f64::from(job.threads), job.request), sleeps))
         }
     };
-    drive(endpoint, clock, pace, marks, work, between)
-}
-
-struct ServerLoop<'a, C> {
-    clock: &'a C,
-    job: &'a Job,
-    at: AtServer<'a>,
-    longest: usize,
-}
-
-impl<C: Clock, F: Carrier> OverFlows<F> for ServerLoop<'_, C> {
-    type Out = Echoed;
-
-    fn run<W: Wait>(mut self, flows: &mut [F], wait: W) -> Echoed {
-        let mut endpoint = Flows::new(flows, wait, self.job.request as usize, self.longest);
-        let reply = self.job.reply as usize;
-        match self.job.spec.server.options.number(&DELAY) {
-            None | Some(0) => echo(&mut endpoint, self.clock, reply, &mut self.at),
-            Some(ns) => echo(&mut Delayed::new(endpoint, self.clock, ns.into()), self.clock, reply, &mut self.at),
-        }
-    }
+    drive(endpoint, clock, pace, work, between)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use hairpin_packet::device::{BackEnd, Config};
@@ -19,10 +19,9 @@ use hairpin_packet::granted::{Feature, Mode};
 use hairpin_packet::io::{Counters, PacketIo};
 use hairpin_record::run::{FlowFacts, Granted, Side};
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::Clock;
 use hairpin_sys::netlink::{LinkFacts, Netlink};
 use hairpin_sys::umem::MAX_CHUNK;
-use hairpin_sys::wait::{Policy, Wait, WithWait, with_ring_wait};
+use hairpin_sys::wait::{Policy, Waiting};
 use hairpin_sys::xsk::LONGEST_IN_ONE;
 use hairpin_wire::ethernet::{self, Mac};
 use hairpin_wire::{framing, raw};
@@ -30,14 +29,13 @@ use rustix::net::{SendFlags, getpeername, getsockname, send};
 use socket2::{SockFilter, SockRef};
 
 use crate::echo::echo;
-use crate::endpoint::NoMarks;
 use crate::frames::inet::{Flow, Inet, Outer};
 use crate::frames::raw::{Accepts, Raw, Sends};
 use crate::frames::stamped::Stamped;
 use crate::frames::{Frames, Framing};
 use crate::inet;
 use crate::job::{Address, Job, LocalPort, Reflector, Rewrite, scope_of};
-use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced, tell};
+use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
 use crate::option::{self, Options};
 use crate::path::{PathError, Speaks, needs_inet};
 use crate::spec::SideSpec;
@@ -414,15 +412,17 @@ fn note_flows(flows: &[Flow], found: &mut SideFound) {
     found.flow_facts.extend(flows.iter().enumerate().map(facts));
 }
 
-/// Measures over a ring that is open: starts it, runs the loop, stops it, and notes what it counted.
+/// Measures over a ring that is open: starts it, runs the loop, stops it, and notes what it counted. A traced run's ring is one of any device, so that only
+/// one more loop is compiled for them all.
 fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
-    let side = run.job.spec.client.clone();
-    let (ring, attended) = (copy_of(&io)?, attended(&io, &side));
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
-    let outcome = match run.clock {
-        AnyClock::Tsc(clock) => measure_by(run, clock, ring.as_fd(), io, framing, attended),
-        AnyClock::Raw(clock) => measure_by(run, clock, ring.as_fd(), io, framing, attended),
+    let outcome = match run.stamps {
+        None => measure_over(run, io, framing),
+        Some(stamps) => {
+            let io: Box<dyn PacketIo> = Box::new(io);
+            measure_over(run, Stamped::new(io, run.clock, stamps), framing)
+        }
     };
     device.stop()?;
     outcome
@@ -430,54 +430,37 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
 
 /// Answers over a ring that is open.
 fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
-    let side = run.job.spec.server.clone();
-    let (ring, attended) = (copy_of(&io)?, attended(&io, &side));
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
-    let outcome = match run.clock {
-        AnyClock::Tsc(clock) => respond_by(run, clock, ring.as_fd(), io, framing, attended),
-        AnyClock::Raw(clock) => respond_by(run, clock, ring.as_fd(), io, framing, attended),
+    let outcome = match run.stamps {
+        None => respond_over(run, io, framing),
+        Some(stamps) => {
+            let io: Box<dyn PacketIo> = Box::new(io);
+            respond_over(run, Stamped::new(io, run.clock, stamps), framing)
+        }
     };
     device.stop()?;
     outcome
 }
 
-/// A traced run's ring is one of any device, so that only one more loop is compiled for them all.
-fn measure_by<C: Clock, I: PacketIo + 'static, F: Framing>(
-    run: &mut ClientRun<'_>,
-    clock: C,
-    ring: BorrowedFd<'_>,
-    io: I,
-    framing: F,
-    attended: bool,
-) -> Result<(), PathError> {
-    let (policy, usecs, on) = (run.job.spec.client.policy, run.job.spec.client.usecs(), clock.clone());
-    match run.stamps {
-        None => with_ring_wait(policy, usecs, on, ring, Measure { run, clock, io, framing, attended }),
-        Some(stamps) => {
-            let io = Stamped::new(Box::new(io) as Box<dyn PacketIo>, clock.clone(), stamps);
-            with_ring_wait(policy, usecs, on, ring, Measure { run, clock, io, framing, attended })
-        }
-    }
+fn measure_over<I: PacketIo, F: Framing>(run: &mut ClientRun<'_>, io: I, framing: F) -> Result<(), PathError> {
+    let (side, clock) = (&run.job.spec.client, run.clock);
+    let (ring, attended) = (copy_of(&io)?, attended(&io, side));
+    let wait = Waiting::on_ring(side.policy, side.usecs(), clock, ring.as_fd());
+    let mut frames = Frames::new(io, wait, framing, attended);
+    let outcome = run.alone(|job, work, between| drive_paced(&mut frames, clock, job, work, between));
+    note_counts(frames.counts(), Side::Client, &mut run.found.side);
+    outcome
 }
 
-/// The same on the server's side.
-fn respond_by<C: Clock, I: PacketIo + 'static, F: Framing>(
-    run: &mut ServerRun<'_>,
-    clock: C,
-    ring: BorrowedFd<'_>,
-    io: I,
-    framing: F,
-    attended: bool,
-) -> Result<(), PathError> {
-    let (policy, usecs, on) = (run.job.spec.server.policy, run.job.spec.server.usecs(), clock.clone());
-    match run.stamps {
-        None => with_ring_wait(policy, usecs, on, ring, Respond { run, clock, io, framing, attended }),
-        Some(stamps) => {
-            let io = Stamped::new(Box::new(io) as Box<dyn PacketIo>, clock.clone(), stamps);
-            with_ring_wait(policy, usecs, on, ring, Respond { run, clock, io, framing, attended })
-        }
-    }
+fn respond_over<I: PacketIo, F: Framing>(run: &mut ServerRun<'_>, io: I, framing: F) -> Result<(), PathError> {
+    let (side, clock) = (&run.job.spec.server, run.clock);
+    let (ring, attended) = (copy_of(&io)?, attended(&io, side));
+    let wait = Waiting::on_ring(side.policy, side.usecs(), clock, ring.as_fd());
+    let mut frames = Frames::new(io, wait, framing, attended);
+    let outcome = run.alone(|job, attention| echo(&mut frames, &clock, job.reply as usize, attention));
+    note_counts(frames.counts(), Side::Server, &mut run.found.side);
+    outcome
 }
 
 /// The wait borrows a copy, since the ring itself is handed on.
@@ -488,45 +471,6 @@ fn copy_of(io: &impl PacketIo) -> Result<OwnedFd, PathError> {
 /// True if a ring without news wants a kick: the kernel polls the device then, or asks to be woken.
 fn attended(io: &impl PacketIo, side: &SideSpec) -> bool {
     side.policy == Policy::BusyPoll || io.granted().need_wakeup
-}
-
-struct Measure<'r, 'a, C, I, F> {
-    run: &'r mut ClientRun<'a>,
-    clock: C,
-    io: I,
-    framing: F,
-    attended: bool,
-}
-
-impl<C: Clock, I: PacketIo, F: Framing> WithWait for Measure<'_, '_, C, I, F> {
-    type Out = Result<(), PathError>;
-
-    fn run<W: Wait>(self, wait: W) -> Self::Out {
-        let mut frames = Frames::new(self.io, wait, self.framing, self.attended);
-        let outcome =
-            self.run.alone(|job, work, between| drive_paced(&mut frames, &self.clock, job, &mut NoMarks, work, between));
-        note_counts(frames.counts(), Side::Client, &mut self.run.found.side);
-        outcome
-    }
-}
-
-struct Respond<'r, 'a, C, I, F> {
-    run: &'r mut ServerRun<'a>,
-    clock: C,
-    io: I,
-    framing: F,
-    attended: bool,
-}
-
-impl<C: Clock, I: PacketIo, F: Framing> WithWait for Respond<'_, '_, C, I, F> {
-    type Out = Result<(), PathError>;
-
-    fn run<W: Wait>(self, wait: W) -> Self::Out {
-        let mut frames = Frames::new(self.io, wait, self.framing, self.attended);
-        let outcome = self.run.alone(|job, attention| echo(&mut frames, &self.clock, job.reply as usize, attention));
-        note_counts(frames.counts(), Side::Server, &mut self.run.found.side);
-        outcome
-    }
 }
 
 fn note_counts((strays, counters): (u64, Counters), side: Side, found: &mut SideFound) {

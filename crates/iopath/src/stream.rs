@@ -13,33 +13,40 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::flows::Carrier;
 use crate::path::PathError;
 
-/// The kernel decides about acknowledgements; see [`Stream`].
-pub(crate) const QUICKACK_KERNEL: i32 = -1;
-
-/// One connection. `QUICKACK` is [`QUICKACK_KERNEL`], or what TCP_QUICKACK is set to again for every message; a constant, so that the
-/// loop does not ask.
-pub(crate) struct Stream<const QUICKACK: i32> {
+/// One connection.
+pub(crate) struct Stream {
     fd: OwnedFd,
     have: usize,
     patience: Duration,
-    /// System calls beyond send and receive.
+    how: How,
+    /// System calls beyond one send and the receives.
     pub(crate) extra_calls: u64,
 }
 
-impl<const QUICKACK: i32> Stream<QUICKACK> {
+/// How a message travels over the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// What TCP_QUICKACK is set to again for every message; without it the kernel decides about acknowledgements.
+    pub(crate) quickack: Option<bool>,
+    /// Sends of a message, each with a part of it.
+    pub(crate) writes: u32,
+}
+
+impl Default for How {
+    fn default() -> How {
+        How { quickack: None, writes: 1 }
+    }
+}
+
+impl Stream {
     /// Connected streams; a send that makes no progress for `patience` is an error.
-    pub(crate) fn all(fds: Vec<OwnedFd>, patience: Duration) -> Result<Vec<Self>, PathError> {
+    pub(crate) fn all(fds: Vec<OwnedFd>, patience: Duration, how: How) -> Result<Vec<Stream>, PathError> {
         let one = |fd: OwnedFd| {
             // Else two sides whose buffers are full would wait for each other for ever, each in its blocking send.
             socket::set_send_timeout(&fd, patience)?;
-            Ok(Stream { fd, have: 0, patience, extra_calls: 0 })
+            Ok(Stream { fd, have: 0, patience, how, extra_calls: 0 })
         };
         fds.into_iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
-    }
-
-    /// Sends what the buffer had no room for.
-    pub(crate) fn push(&self, rest: &[u8]) -> io::Result<()> {
-        push_rest(&self.fd, rest, self.patience, |rest| send(&self.fd, rest, SendFlags::NOSIGNAL))
     }
 
     /// The socket.
@@ -47,17 +54,55 @@ impl<const QUICKACK: i32> Stream<QUICKACK> {
         &self.fd
     }
 
+    /// Sends `message` in one call; what the buffer had no room for follows.
+    #[inline(always)]
+    fn send_whole(&self, message: &[u8]) -> io::Result<bool> {
+        match or_nothing(send(&self.fd, message, SendFlags::NOSIGNAL))? {
+            Some(sent) if sent == message.len() => Ok(true),
+            None => Ok(false),
+            Some(sent) => self.push(&message[sent..]).map(|()| true),
+        }
+    }
+
+    fn push(&self, rest: &[u8]) -> io::Result<()> {
+        push_rest(&self.fd, rest, self.patience, |rest| send(&self.fd, rest, SendFlags::NOSIGNAL))
+    }
+
+    /// A message in several writes, as a program sends that writes head and body apart.
+    #[inline(never)]
+    fn send_in_parts(&mut self, message: &[u8]) -> io::Result<bool> {
+        let mut sent = 0;
+        for end in ends(message.len(), self.how.writes as usize) {
+            if !self.send_whole(&message[sent..end])? {
+                if sent == 0 {
+                    return Ok(false);
+                }
+                // What has begun is ended.
+                self.push(&message[sent..end])?;
+            }
+            sent = end;
+        }
+        self.extra_calls += u64::from(self.how.writes) - 1;
+        Ok(true)
+    }
+
     #[inline(always)]
     fn rearm(&mut self) -> io::Result<()> {
-        if QUICKACK != QUICKACK_KERNEL {
-            socket::set(&self.fd, TCP_QUICKACK, QUICKACK)?;
+        if let Some(on) = self.how.quickack {
+            socket::set(&self.fd, TCP_QUICKACK, on.into())?;
             self.extra_calls += 1;
         }
         Ok(())
     }
 }
 
-impl<const QUICKACK: i32> Carrier for Stream<QUICKACK> {
+/// Where the parts of a message of `len` bytes end: as long as each other, to a byte, and none empty.
+fn ends(len: usize, writes: usize) -> impl Iterator<Item = usize> {
+    let parts = writes.min(len).max(1);
+    (1..=parts).map(move |part| len * part / parts)
+}
+
+impl Carrier for Stream {
     const LOSSY: bool = false;
 
     fn readable(&self) -> BorrowedFd<'_> {
@@ -66,15 +111,7 @@ impl<const QUICKACK: i32> Carrier for Stream<QUICKACK> {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        let sent = or_nothing(send(&self.fd, message, SendFlags::NOSIGNAL))?;
-        match sent {
-            Some(sent) if sent == message.len() => Ok(true),
-            None => Ok(false),
-            Some(sent) => {
-                self.push(&message[sent..])?;
-                Ok(true)
-            }
-        }
+        if self.how.writes > 1 { self.send_in_parts(message) } else { self.send_whole(message) }
     }
 
     #[inline(always)]
@@ -130,4 +167,15 @@ pub(crate) fn push_rest(
 /// The peer has closed its end.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the end of the stream")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_together_and_none_is_empty() {
+        let ends = |len, writes| ends(len, writes).collect::<Vec<_>>();
+        assert_eq!([ends(64, 2), ends(7, 3), ends(1, 4)], [vec![32, 64], vec![2, 4, 7], vec![1]]);
+    }
 }

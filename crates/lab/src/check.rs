@@ -24,11 +24,10 @@ use hairpin_iopath::drive::Work;
 use hairpin_iopath::endpoint::Endpoint;
 use hairpin_iopath::every::{every_rtt, median};
 use hairpin_iopath::fake::{BusyWait, Delayed, Device, Null};
-use hairpin_iopath::measure::AnyClock;
 use hairpin_iopath::path::PathError;
 use hairpin_iopath::paths::niq;
 use hairpin_record::check::{Check, Delay, Latency, SCHEMA, Verdict};
-use hairpin_sys::clock::{Clock, Tsc};
+use hairpin_sys::clock::{AnyClock, Clock, Tsc};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::{Nanos, Picos};
 
@@ -143,7 +142,7 @@ fn latencies(clock: Tsc, device: Tsc, cpus: [u32; 2], bound_ns: u64) -> Result<V
     for _ in (0..LATENCY_ROUNDS).take_while(|round| *round == 0 || began.elapsed() < PATIENCE) {
         for (declared_ns, into) in LATENCIES_NS.into_iter().zip(&mut rounds) {
             let count = (LATENCY_BLOCK_NS / (2 * declared_ns)).min(LATENCY_BLOCK);
-            let own_ns = niq::own_ns(&clock, SHORTEST, SHORTEST, Nanos(declared_ns), count)?;
+            let own_ns = niq::own_ns(clock.into(), SHORTEST, SHORTEST, Nanos(declared_ns), count)?;
             let found = niq::proof(clock, device, cpus, Picos::from_ns(declared_ns as i64), SHORTEST, count)?;
             into.push(latency(declared_ns, own_ns, found, bound_ns));
         }

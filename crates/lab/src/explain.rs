@@ -16,10 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use hairpin_iopath::job::{Job, Sides};
-use hairpin_iopath::measure::AnyClock;
 use hairpin_record::explain::{self, Direction, Explain, Explained, Missing};
 use hairpin_record::histogram::Times;
-use hairpin_sys::clock::{Relation, Ticks};
+use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
 use hairpin_sys::shared::{Stamps, Told};
 use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;

@@ -11,7 +11,6 @@
 use std::hint::black_box;
 use std::sync::atomic::{Ordering, fence};
 
-use hairpin_iopath::measure::AnyClock;
 use hairpin_model::published::{PcieRead, Summary, published};
 use hairpin_record::histogram::Times;
 use hairpin_record::pcie::{
@@ -81,10 +80,8 @@ pub fn open(host: &dyn Host, ask: Ask) -> Result<Word, NoWord> {
 
 /// Reads what [`open`] gave for `ask` as often as that says, and not once more. Tells how long each read took.
 pub fn probe(host: &dyn Host, ask: Ask, word: &Word) -> Probe {
-    let (clock, reads) = match choose_clock().0 {
-        AnyClock::Tsc(clock) => (clock_facts(&clock), reads(&word.page, word.offset, ask.count, &clock)),
-        AnyClock::Raw(clock) => (clock_facts(&clock), reads(&word.page, word.offset, ask.count, &clock)),
-    };
+    let clock = choose_clock().0;
+    let (clock, reads) = (clock_facts(&clock), reads(&word.page, word.offset, ask.count, &clock));
     let pci::About { vendor, device, driver, link_speed, link_width } = pci::about(host, ask.device);
     Probe {
         schema: SCHEMA.into(),
@@ -205,10 +202,8 @@ pub fn primitives() -> Result<Primitives, PrimitivesError> {
     let shared = Memory::create(&Layout { queues: 1, entries: LINES as u32, longest: 60, timed: false })?;
     let [lane, _] = shared.lanes(Side::Creator, 0);
     let (coherent, mapped) = (lane.bar(), MappedBar::over_memory(LINES)?);
-    let (clock, implementations) = match choose_clock().0 {
-        AnyClock::Tsc(clock) => (clock_facts(&clock), implementations(&coherent, &mapped, &clock)),
-        AnyClock::Raw(clock) => (clock_facts(&clock), implementations(&coherent, &mapped, &clock)),
-    };
+    let clock = choose_clock().0;
+    let (clock, implementations) = (clock_facts(&clock), implementations(&coherent, &mapped, &clock));
     Ok(Primitives { schema: PRIMITIVES_SCHEMA.into(), tool: TOOL.into(), origin: Origin::Measured, clock, implementations })
 }
 
@@ -297,7 +292,7 @@ mod tests {
     use std::time::Instant;
 
     use hairpin_record::histogram::Decoded;
-    use hairpin_sys::clock::FakeClock;
+    use hairpin_sys::clock::{AnyClock, FakeClock};
     use hairpin_sys::host::FakeHost;
 
     use super::*;

@@ -10,7 +10,6 @@ use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::measure::AnyClock;
 use hairpin_packet::af_packet::AfPacket;
 use hairpin_packet::af_xdp::AfXdp;
 use hairpin_packet::bounce::{Bounce, BounceConfig};
@@ -22,7 +21,7 @@ use hairpin_packet::ring::{Coalesce, Received, Ring, RingConfig, Wait};
 use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Outgoing, Totals, Watch};
 use hairpin_record::bounce::{Bounced, Kept};
 use hairpin_record::frames::{Lost, Refused, Rings};
-use hairpin_sys::clock::Clock;
+use hairpin_sys::clock::AnyClock;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::thread::{self, spawn_with_own_files};
 
@@ -126,12 +125,12 @@ impl<B: BackEnd + 'static> Device<B> {
     }
 
     /// Drives all rings, shared out to a thread on each of `cpus`; on this thread if that is one.
-    fn drive<C: Clock, T: Send>(
+    fn drive<T: Send>(
         &mut self,
         cpus: &[u32],
-        clock: &C,
+        clock: &AnyClock,
         coalesce: Coalesce,
-        work: impl Fn(usize, &[Ring<B::Io, C>]) -> Result<T, String> + Sync,
+        work: impl Fn(usize, &[Ring<B::Io, AnyClock>]) -> Result<T, String> + Sync,
     ) -> (Vec<T>, Lost, Option<String>) {
         let before = self.lost();
         let config = RingConfig { wait: self.wait, coalesce, hold: None };
@@ -144,7 +143,7 @@ impl<B: BackEnd + 'static> Device<B> {
             if let Some(Err(error)) = cpus.get(thread).map(|cpu| thread::pin(*cpu)) {
                 return (share, Err(error.to_string()));
             }
-            let rings: Vec<_> = share.into_iter().map(|io| Ring::new(io, clock.clone(), config)).collect();
+            let rings: Vec<_> = share.into_iter().map(|io| Ring::new(io, *clock, config)).collect();
             let done = work(thread, &rings);
             (rings.into_iter().map(Ring::into_io).collect(), done)
         };
@@ -194,7 +193,7 @@ impl<B: BackEnd + 'static> Device<B> {
         self.io.iter_mut().map(|io| lost(io.counters())).fold(Lost::default(), Lost::plus)
     }
 
-    fn stream_by<C: Clock>(&mut self, work: &Work, clock: &C, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
+    fn stream_by(&mut self, work: &Work, clock: &AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
         let threads = self.threads(&work.cpus);
         let (rings, share) = (self.io.len(), self.io.len().div_ceil(threads));
         let heard = Mutex::new((vec![StreamCounts::default(); threads], tell));
@@ -224,7 +223,7 @@ impl<B: BackEnd + 'static> Device<B> {
 }
 
 impl<B: BackEnd + 'static> Device<B> {
-    fn bounce_by<C: Clock>(&mut self, work: &BounceWork, clock: &C, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
+    fn bounce_by(&mut self, work: &BounceWork, clock: &AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
         let (Ok(filter), Ok(rewrite)) = (work.filter.parse(), work.rewrite.parse()) else {
             let error = Some(format!("\"{}\" or \"{}\" is no filter or rewrite", work.filter, work.rewrite));
             return Ran { counts: Bounced::default(), lost: Lost::default(), error };
@@ -285,9 +284,9 @@ const LOOK_MS: i32 = 10;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Bounces on every ring in turn, out of `out` if there is one, until `go` says stop. An error ends it with what was counted until then.
-fn bounce<P: PacketIo, C: Clock>(
-    rings: &[Ring<P, C>],
-    out: Option<&Ring<P, C>>,
+fn bounce<P: PacketIo>(
+    rings: &[Ring<P, AnyClock>],
+    out: Option<&Ring<P, AnyClock>>,
     config: BounceConfig,
     go: &mut dyn FnMut(&dyn Fn() -> Bounced) -> Turn,
 ) -> Result<(Bounced, Option<String>), String> {
@@ -349,17 +348,11 @@ fn bounced(counted: &hairpin_packet::bounce::Bounced) -> Bounced {
 
 impl<B: BackEnd + 'static> Opened for Device<B> {
     fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
-        match clock {
-            AnyClock::Tsc(clock) => self.bounce_by(work, &clock, stop, tell),
-            AnyClock::Raw(clock) => self.bounce_by(work, &clock, stop, tell),
-        }
+        self.bounce_by(work, &clock, stop, tell)
     }
 
     fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
-        match clock {
-            AnyClock::Tsc(clock) => self.stream_by(work, &clock, stop, tell),
-            AnyClock::Raw(clock) => self.stream_by(work, &clock, stop, tell),
-        }
+        self.stream_by(work, &clock, stop, tell)
     }
 }
 

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::job::{Address, FrameTimes, Job, Listen};
-use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, ServerFound, ServerRun};
+use hairpin_iopath::measure::{ClientFound, ClientRun, ServerFound, ServerRun};
 use hairpin_iopath::option::RCVBUF;
 use hairpin_iopath::path::PathError;
 use hairpin_iopath::replay;
@@ -19,7 +19,7 @@ use hairpin_iopath::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side, Silence};
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{Clock, MonotonicRaw, Quality, Tsc};
+use hairpin_sys::clock::{AnyClock, Clock, MonotonicRaw, Quality, Tsc};
 use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
@@ -189,11 +189,7 @@ impl Worker {
         if let Some(why) = &self.sysfs {
             facts.unread.insert("sysfs".into(), why.clone());
         }
-        let clock = match self.clock {
-            AnyClock::Tsc(clock) => clock_facts(&clock),
-            AnyClock::Raw(clock) => clock_facts(&clock),
-        };
-        Answer::Facts { facts, clock }
+        Answer::Facts { facts, clock: clock_facts(&self.clock) }
     }
 
     fn open_rings(&mut self, ask: Option<&AskRings>) -> Result<Answer, Failure> {

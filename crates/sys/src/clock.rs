@@ -11,12 +11,15 @@
 //! kernel's clocks between two ticks, so that stamps of other sources (BPF: CLOCK_MONOTONIC, sockets: CLOCK_REALTIME) can be
 //! converted, and blocks over which the clocks disagree can be told.
 
+mod any;
 mod step;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
+
+pub use self::any::AnyClock;
 
 /// A reading of a [`Clock`]: ticks of that clock, comparable only with ticks of the same clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

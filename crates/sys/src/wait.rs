@@ -9,7 +9,7 @@
 //!   spin        receive on each in turn, never sleep                      any number
 //!   adaptive    spin for so long, then poll(2)                            any number
 //! ```
-//! A policy is chosen before the loop, by [`with_wait`]; inside, [`Wait::wait`] calls the path's own receive until it yields.
+//! A policy is chosen before the loop, by [`Waiting::on`]; inside, [`Waiting::wait`] calls the path's own receive until it yields.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use crate::clock::{Clock, Ticks};
+use crate::clock::{AnyClock, Clock, Ticks};
 use crate::socket;
 
 /// What a thread does until the reply is there.
@@ -96,14 +96,6 @@ impl FromStr for Policy {
 /// every sleep; one of 10 ms made a blocking round trip over loopback 8 % longer on a virtual machine than one of 1 s, one of 100 ms 1 %.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
-/// One way to wait.
-pub trait Wait {
-    /// Calls `attempt(i)` for the descriptors that may have something until it yields. `Ok(None)` from an attempt means that there
-    /// is nothing now; `Ok(None)` from here means that `until` has passed or a signal came, so that the caller looks at its
-    /// deadlines and its stop flag.
-    fn wait<T>(&mut self, until: Ticks, attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>>;
-}
-
 /// Turns "nothing now" of a system call into `None`.
 #[inline]
 pub fn or_nothing<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
@@ -114,33 +106,139 @@ pub fn or_nothing<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
     }
 }
 
-/// `block` and `busy-poll`: the receive call itself waits, at most [`PATIENCE`] on a socket.
-pub struct Block;
+/// A wait policy over its descriptors. Which one it is, is a value: the match is one predicted branch for each receive, beside a system call or a look at a
+/// ring.
+pub struct Waiting<'fd>(How<'fd>);
 
-impl Wait for Block {
+/// `block` and `spin` are compiled into the loop; the others lie apart.
+enum How<'fd> {
+    /// `block` and `busy-poll`: the receive call itself waits, at most [`PATIENCE`] on a socket.
+    Block,
+    Spin(Spin),
+    Apart(Apart<'fd>),
+}
+
+enum Apart<'fd> {
+    Poll(Poll<'fd>),
+    /// Level-triggered.
+    Epoll(Epoll),
+    /// `adaptive`: spins for `ticks`, then sleeps in poll(2).
+    Adaptive {
+        spin: Spin,
+        ticks: u64,
+        poll: Poll<'fd>,
+    },
+    /// `block` on a ring that has to be asked for its interrupt by a look.
+    Interrupt(Poll<'fd>),
+}
+
+impl<'fd> Waiting<'fd> {
+    /// Prepares the descriptors for a policy; `usecs` is how long `adaptive` spins.
+    ///
+    /// # Errors
+    /// Several descriptors for a policy that waits on one; a descriptor that refuses its mode.
+    pub fn on(policy: Policy, usecs: u32, clock: AnyClock, fds: &[BorrowedFd<'fd>]) -> Result<Waiting<'fd>, WaitError> {
+        if !policy.takes_many() && fds.len() > 1 {
+            return Err(WaitError::OneOnly { policy, count: fds.len() });
+        }
+        let prepare = |source: io::Error| WaitError::Prepare { policy, source };
+        for fd in fds {
+            set_nonblocking(*fd, policy.takes_many()).map_err(prepare)?;
+            // A pipe or eventfd has no timeout; there a signal ends the wait.
+            match socket::set_receive_timeout(fd, PATIENCE) {
+                Err(error) if error.raw_os_error() != Some(Errno::NOTSOCK.raw_os_error()) => return Err(prepare(error)),
+                _ => {}
+            }
+        }
+        let spin = Spin { clock, count: fds.len(), next: 0 };
+        Ok(Waiting(match policy {
+            Policy::Block | Policy::BusyPoll => How::Block,
+            Policy::Spin => How::Spin(spin),
+            Policy::Poll => How::Apart(Apart::Poll(Poll::new(clock, fds))),
+            Policy::Epoll => How::Apart(Apart::Epoll(Epoll::new(clock, fds).map_err(prepare)?)),
+            Policy::Adaptive => How::adaptive(spin, usecs, Poll::new(clock, fds)),
+        }))
+    }
+
+    /// The policy of a thread that receives from a ring, which wakes it by one descriptor and needs no system call while something is there: `spin`;
+    /// `adaptive`, and `busy-poll` likewise, the kernel's polling being the attempt's own affair; else poll(2).
+    pub fn on_ring(policy: Policy, usecs: u32, clock: AnyClock, ring: BorrowedFd<'fd>) -> Waiting<'fd> {
+        let (spin, poll) = (Spin { clock, count: 1, next: 0 }, Poll::new(clock, &[ring]));
+        Waiting(match policy {
+            Policy::Spin => How::Spin(spin),
+            Policy::Adaptive | Policy::BusyPoll => How::adaptive(spin, usecs, poll),
+            Policy::Block | Policy::Poll | Policy::Epoll => How::Apart(Apart::Poll(poll)),
+        })
+    }
+
+    /// `spin` on one ring.
+    pub fn spin(clock: AnyClock) -> Waiting<'fd> {
+        Waiting(How::Spin(Spin { clock, count: 1, next: 0 }))
+    }
+
+    /// `block` on one ring whose receiver asks for an interrupt when it finds nothing: looks, then sleeps until the descriptor is readable.
+    pub fn for_interrupt(clock: AnyClock, ring: BorrowedFd<'fd>) -> Waiting<'fd> {
+        Waiting(How::Apart(Apart::Interrupt(Poll::new(clock, &[ring]))))
+    }
+
+    /// Calls `attempt(i)` for the descriptors that may have something until it yields. `Ok(None)` from an attempt means that there
+    /// is nothing now; `Ok(None)` from here means that `until` has passed or a signal came, so that the caller looks at its
+    /// deadlines and its stop flag.
+    ///
+    /// # Errors
+    /// Those of `attempt`, and of poll(2) and epoll_wait(2).
     #[inline(always)]
-    fn wait<T>(&mut self, _until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
-        attempt(0)
+    pub fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        match &mut self.0 {
+            How::Block => attempt(0),
+            How::Spin(spin) => spin.wait(until, &mut attempt),
+            How::Apart(apart) => apart.wait(until, &mut attempt),
+        }
     }
 }
 
-/// `spin`.
-pub struct Spin<C> {
-    clock: C,
+impl<'fd> How<'fd> {
+    fn adaptive(spin: Spin, usecs: u32, poll: Poll<'fd>) -> How<'fd> {
+        let ticks = spin.clock.to_ticks(u64::from(usecs) * 1000);
+        How::Apart(Apart::Adaptive { spin, ticks, poll })
+    }
+}
+
+impl Apart<'_> {
+    #[inline(never)]
+    fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        match self {
+            Apart::Poll(poll) => poll.wait(until, attempt),
+            Apart::Epoll(epoll) => epoll.wait(until, attempt),
+            Apart::Adaptive { spin, ticks, poll } => {
+                let spin_until = spin.clock.now().plus(*ticks).min(until);
+                match spin.wait(spin_until, attempt)? {
+                    None => poll.wait(until, attempt),
+                    found => Ok(found),
+                }
+            }
+            Apart::Interrupt(poll) => loop {
+                if let Some(found) = attempt(0)? {
+                    return Ok(Some(found));
+                }
+                // The descriptor of a side that has ended stays readable.
+                if poll.clock.now() >= until || !poll.sleep(until)? {
+                    return Ok(None);
+                }
+            },
+        }
+    }
+}
+
+struct Spin {
+    clock: AnyClock,
     count: usize,
     next: usize,
 }
 
-impl<C> Spin<C> {
-    /// On one ring.
-    pub fn on_ring(clock: C) -> Spin<C> {
-        Spin { clock, count: 1, next: 0 }
-    }
-}
-
-impl<C: Clock> Wait for Spin<C> {
+impl Spin {
     #[inline(always)]
-    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
             // Each turn begins behind the last that yielded, so that no descriptor starves.
             let at = self.next;
@@ -155,14 +253,19 @@ impl<C: Clock> Wait for Spin<C> {
     }
 }
 
-/// `poll`.
-pub struct Poll<'fd, C> {
-    clock: C,
+struct Poll<'fd> {
+    clock: AnyClock,
     fds: Vec<PollFd<'fd>>,
     next: usize,
 }
 
-impl<C: Clock> Poll<'_, C> {
+impl<'fd> Poll<'fd> {
+    fn new(clock: AnyClock, fds: &[BorrowedFd<'fd>]) -> Poll<'fd> {
+        let fds: Vec<_> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        let next = fds.len();
+        Poll { clock, fds, next }
+    }
+
     fn sleep(&mut self, until: Ticks) -> io::Result<bool> {
         let left = timespec(self.clock.to_ns(until.since(self.clock.now())));
         Ok(or_nothing(poll(&mut self.fds, Some(&left)))?.is_some_and(|ready| ready > 0))
@@ -181,13 +284,11 @@ impl<C: Clock> Poll<'_, C> {
         }
         Ok(None)
     }
-}
 
-impl<C: Clock> Wait for Poll<'_, C> {
     #[inline]
-    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
-            if let Some(found) = self.scan(&mut attempt)? {
+            if let Some(found) = self.scan(attempt)? {
                 return Ok(Some(found));
             }
             if !self.sleep(until)? {
@@ -198,18 +299,26 @@ impl<C: Clock> Wait for Poll<'_, C> {
     }
 }
 
-/// `epoll`, level-triggered.
-pub struct Epoll<C> {
-    clock: C,
+struct Epoll {
+    clock: AnyClock,
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     ready: usize,
     next: usize,
 }
 
-impl<C: Clock> Wait for Epoll<C> {
+impl Epoll {
+    fn new(clock: AnyClock, fds: &[BorrowedFd<'_>]) -> io::Result<Epoll> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (at, fd) in fds.iter().enumerate() {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(at as u64), epoll::EventFlags::IN)?;
+        }
+        let none = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        Ok(Epoll { clock, epoll, events: vec![none; fds.len().clamp(1, 64)], ready: 0, next: 0 })
+    }
+
     #[inline]
-    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
             while self.next < self.ready {
                 let at = self.events[self.next].data.u64() as usize;
@@ -226,32 +335,6 @@ impl<C: Clock> Wait for Epoll<C> {
             }
         }
     }
-}
-
-/// `adaptive`: spin, then poll(2).
-pub struct Adaptive<'fd, C> {
-    spin: Spin<C>,
-    ticks: u64,
-    poll: Poll<'fd, C>,
-}
-
-impl<C: Clock> Wait for Adaptive<'_, C> {
-    #[inline]
-    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
-        let spin_until = self.spin.clock.now().plus(self.ticks).min(until);
-        if let Some(found) = self.spin.wait(spin_until, &mut attempt)? {
-            return Ok(Some(found));
-        }
-        self.poll.wait(until, attempt)
-    }
-}
-
-/// What is done with the policy once it is known; a trait because closures cannot be generic.
-pub trait WithWait {
-    /// What it makes.
-    type Out;
-    /// Runs with the policy as a type, so that nothing inside branches on it.
-    fn run<W: Wait>(self, wait: W) -> Self::Out;
 }
 
 /// Why a policy cannot wait on these descriptors.
@@ -277,69 +360,6 @@ pub enum WaitError {
     },
 }
 
-/// Prepares the descriptors for a policy (`usecs` is what `adaptive` spins for) and runs `visitor` with it as a type.
-pub fn with_wait<'fd, C: Clock + 'fd, V: WithWait>(
-    policy: Policy,
-    usecs: u32,
-    clock: C,
-    fds: &[BorrowedFd<'fd>],
-    visitor: V,
-) -> Result<V::Out, WaitError> {
-    if !policy.takes_many() && fds.len() > 1 {
-        return Err(WaitError::OneOnly { policy, count: fds.len() });
-    }
-    let prepare = |source: io::Error| WaitError::Prepare { policy, source };
-    for fd in fds {
-        set_nonblocking(*fd, policy.takes_many()).map_err(prepare)?;
-        // A pipe or eventfd has no timeout; there a signal ends the wait.
-        match socket::set_receive_timeout(fd, PATIENCE) {
-            Err(error) if error.raw_os_error() != Some(Errno::NOTSOCK.raw_os_error()) => return Err(prepare(error)),
-            _ => {}
-        }
-    }
-    let spin = Spin { clock: clock.clone(), count: fds.len(), next: 0 };
-    let new_poll =
-        |clock| Poll { clock, fds: fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect(), next: fds.len() };
-    Ok(match policy {
-        Policy::Block | Policy::BusyPoll => visitor.run(Block),
-        Policy::Spin => visitor.run(spin),
-        Policy::Poll => visitor.run(new_poll(clock)),
-        Policy::Adaptive => {
-            let ticks = clock.to_ticks(u64::from(usecs) * 1000);
-            visitor.run(Adaptive { spin, ticks, poll: new_poll(clock) })
-        }
-        Policy::Epoll => visitor.run(new_epoll(clock, fds).map_err(prepare)?),
-    })
-}
-
-/// Runs `visitor` with the policy of a thread that receives from a ring, which wakes it by one descriptor and needs no system call while
-/// something is there: `spin`; `adaptive`, and `busy-poll` likewise, the kernel's polling being the attempt's own affair; else poll(2).
-pub fn with_ring_wait<'fd, C: Clock + 'fd, V: WithWait>(
-    policy: Policy,
-    usecs: u32,
-    clock: C,
-    ring: BorrowedFd<'fd>,
-    visitor: V,
-) -> V::Out {
-    let spin = Spin::on_ring(clock.clone());
-    let ticks = clock.to_ticks(u64::from(usecs) * 1000);
-    let poll = Poll { clock, fds: vec![PollFd::from_borrowed_fd(ring, PollFlags::IN)], next: 1 };
-    match policy {
-        Policy::Spin => visitor.run(spin),
-        Policy::Adaptive | Policy::BusyPoll => visitor.run(Adaptive { spin, ticks, poll }),
-        Policy::Block | Policy::Poll | Policy::Epoll => visitor.run(poll),
-    }
-}
-
-fn new_epoll<C>(clock: C, fds: &[BorrowedFd<'_>]) -> io::Result<Epoll<C>> {
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for (at, fd) in fds.iter().enumerate() {
-        epoll::add(&epoll, fd, epoll::EventData::new_u64(at as u64), epoll::EventFlags::IN)?;
-    }
-    let none = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
-    Ok(Epoll { clock, epoll, events: vec![none; fds.len().clamp(1, 64)], ready: 0, next: 0 })
-}
-
 fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     let flags = fcntl_getfl(fd)?;
     let wanted = if on { flags | OFlags::NONBLOCK } else { flags - OFlags::NONBLOCK };
@@ -361,30 +381,31 @@ mod tests {
     use super::*;
     use crate::clock::MonotonicRaw;
 
-    struct ReceiveAll<'a> {
-        sockets: &'a [UnixDatagram],
-        count: usize,
+    const CLOCK: AnyClock = AnyClock::Raw(MonotonicRaw);
+
+    fn receive_all(mut wait: Waiting<'_>, sockets: &[UnixDatagram], count: usize) -> Vec<(usize, u8)> {
+        let mut found = Vec::new();
+        while found.len() < count {
+            let until = CLOCK.now().plus(2_000_000_000);
+            let mut byte = [0];
+            let one = wait.wait(until, |i| {
+                let got = rustix::net::recv(&sockets[i], &mut byte[..], rustix::net::RecvFlags::empty());
+                Ok(or_nothing(got)?.map(|_| i))
+            });
+            match one.unwrap() {
+                Some(i) => found.push((i, byte[0])),
+                None => break,
+            }
+        }
+        found
     }
 
-    impl WithWait for ReceiveAll<'_> {
-        type Out = Vec<(usize, u8)>;
-
-        fn run<W: Wait>(self, mut wait: W) -> Vec<(usize, u8)> {
-            let mut found = Vec::new();
-            while found.len() < self.count {
-                let until = Clock::now(&MonotonicRaw).plus(2_000_000_000);
-                let mut byte = [0];
-                let one = wait.wait(until, |i| {
-                    let got = rustix::net::recv(&self.sockets[i], &mut byte[..], rustix::net::RecvFlags::empty());
-                    Ok(or_nothing(got)?.map(|_| i))
-                });
-                match one.unwrap() {
-                    Some(i) => found.push((i, byte[0])),
-                    None => break,
-                }
-            }
-            found
-        }
+    /// Ticks until a wait for 3 ms gives up.
+    fn gives_up_after(mut wait: Waiting<'_>) -> u64 {
+        let start = CLOCK.now();
+        let nothing = wait.wait(start.plus(3_000_000), |_| Ok(None::<()>)).unwrap();
+        assert!(nothing.is_none());
+        CLOCK.now().since(start)
     }
 
     #[test]
@@ -397,25 +418,10 @@ mod tests {
                 socket.send(&[10 + i as u8]).unwrap();
             }
             let fds: Vec<_> = ours.iter().map(|s| s.as_fd()).collect();
-            let receive = ReceiveAll { sockets: &ours, count: 2 * count };
-            let mut found = with_wait(policy, 50, MonotonicRaw, &fds, receive).unwrap();
+            let mut found = receive_all(Waiting::on(policy, 50, CLOCK, &fds).unwrap(), &ours, 2 * count);
             found.sort_unstable();
             let expected: Vec<_> = (0..count).flat_map(|i| [(i, i as u8), (i, 10 + i as u8)]).collect();
             assert_eq!(found, expected, "{policy}");
-        }
-    }
-
-    struct GiveUp;
-
-    impl WithWait for GiveUp {
-        type Out = u64;
-
-        fn run<W: Wait>(self, mut wait: W) -> u64 {
-            let start = Clock::now(&MonotonicRaw);
-            let until = start.plus(3_000_000);
-            let nothing = wait.wait(until, |_| Ok(None::<()>)).unwrap();
-            assert!(nothing.is_none());
-            Clock::now(&MonotonicRaw).since(start)
         }
     }
 
@@ -423,30 +429,42 @@ mod tests {
     fn a_wait_ends_when_its_time_has_passed() {
         for policy in Policy::ALL.into_iter().filter(|p| p.takes_many()) {
             let (ours, _theirs) = UnixDatagram::pair().unwrap();
-            let waited = with_wait(policy, 100, MonotonicRaw, &[ours.as_fd()], GiveUp).unwrap();
+            let waited = gives_up_after(Waiting::on(policy, 100, CLOCK, &[ours.as_fd()]).unwrap());
             assert!(waited >= 3_000_000, "{policy} gave up after {waited} ns");
         }
     }
 
     #[test]
-    fn a_ring_is_waited_on_by_every_policy() {
-        for policy in Policy::ALL {
+    fn a_ring_is_waited_on_by_every_policy_and_by_its_interrupt() {
+        let waits = Policy::ALL.map(Some).into_iter().chain([None]);
+        for policy in waits {
             let (ours, theirs) = UnixDatagram::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
             theirs.send(&[1]).unwrap();
             theirs.send(&[2]).unwrap();
             let sockets = [ours];
-            let receive = ReceiveAll { sockets: &sockets, count: 2 };
-            assert_eq!(with_ring_wait(policy, 50, MonotonicRaw, sockets[0].as_fd(), receive), [(0, 1), (0, 2)], "{policy}");
-            assert!(with_ring_wait(policy, 50, MonotonicRaw, sockets[0].as_fd(), GiveUp) >= 3_000_000, "{policy}");
+            let ring = sockets[0].as_fd();
+            let wait = || match policy {
+                Some(policy) => Waiting::on_ring(policy, 50, CLOCK, ring),
+                None => Waiting::for_interrupt(CLOCK, ring),
+            };
+            assert_eq!(receive_all(wait(), &sockets, 2), [(0, 1), (0, 2)], "{policy:?}");
+            assert!(gives_up_after(wait()) >= 3_000_000, "{policy:?}");
         }
+    }
+
+    #[test]
+    fn the_interrupt_of_a_side_that_has_ended_does_not_hold_the_caller() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        drop(theirs);
+        assert!(gives_up_after(Waiting::for_interrupt(CLOCK, ours.as_fd())) >= 3_000_000);
     }
 
     #[test]
     fn block_refuses_several_descriptors() {
         let (a, b) = UnixDatagram::pair().unwrap();
-        let error = with_wait(Policy::Block, 0, MonotonicRaw, &[a.as_fd(), b.as_fd()], GiveUp).unwrap_err();
-        assert!(error.to_string().contains(":poll, :epoll"), "{error}");
+        let refused = Waiting::on(Policy::Block, 0, CLOCK, &[a.as_fd(), b.as_fd()]).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains(":poll, :epoll"), "{refused}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! request in flight, sending is held back for at most [`HOLD_NS`] once a second, or once the block's samples are full; due times do not move for that.
 
 use super::{BLOCK_NS, CATCH_UP_NS, Cut, Limits, Loop};
-use crate::endpoint::{Endpoint, Marks};
+use crate::endpoint::Endpoint;
 use crate::pace::Timetable;
 use hairpin_sys::clock::{Clock, Ticks};
 
@@ -19,7 +19,7 @@ const LONGEST_NS: u64 = 10 * BLOCK_NS;
 /// … by holding requests back for this long at most, in ns.
 const HOLD_NS: u64 = 1_000_000;
 
-impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
+impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     /// Sends what is due and receives what comes until the block is over and nothing is in flight.
     pub(super) fn open_block(&mut self, limits: Limits) -> Result<(), Cut> {
         self.stalls.begin(self.last_stamp);

@@ -6,7 +6,7 @@ use hairpin_units::Quantile;
 
 use super::served::{SATURATION, SERVICE, Served};
 use super::*;
-use crate::endpoint::{NoMarks, Reply};
+use crate::endpoint::Reply;
 use crate::fake::Null;
 use crate::schedule::Schedule;
 
@@ -32,7 +32,7 @@ fn over(server: &mut Served<true>, schedule: Schedule, outstanding: u32, ns: u64
     // Asleep between due times: the clock then moves from event to event.
     let pace = Pace::Open(Timetable::new(&clock, schedule, true));
     let mut kept = Kept(Vec::new());
-    let found = drive(server, &clock, pace, &mut NoMarks, work, &mut kept);
+    let found = drive(server, &clock, pace, work, &mut kept);
     (found, kept.0)
 }
 
@@ -93,7 +93,7 @@ fn a_closed_loop_does_not_see_the_stall_at_all() {
     server.stall = Some((300 * MS, 10 * MS));
     let clock = server.clock.clone();
     let work = Work { duration_ns: Some(S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
-    let found = drive(&mut server, &clock, Pace::Closed, &mut NoMarks, work, &mut Kept(Vec::new()));
+    let found = drive(&mut server, &clock, Pace::Closed, work, &mut Kept(Vec::new()));
     assert!(is_service(p999(found.recorder.rtt())));
 }
 
@@ -140,7 +140,7 @@ fn time_between_blocks_makes_nothing_late() {
     let clock = server.clock.clone();
     let pace = Pace::Open(Timetable::new(&clock, Schedule::poisson(20_000.0, 64, 3), true));
     let work = Work { outstanding: 64, duration_ns: Some(S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
-    let found = drive(&mut server, &clock, pace, &mut NoMarks, work, &mut Slow(clock.clone()));
+    let found = drive(&mut server, &clock, pace, work, &mut Slow(clock.clone()));
     assert_eq!((of(&found)[2].max(), found.recorder.never()), (0, (0, 0)));
     assert!(
         found.gap_ns >= 7 * 30 * MS && found.recorder.measured_ns() <= 800 * MS,
@@ -201,7 +201,7 @@ fn a_recording_is_replayed_in_its_sizes_and_ends_the_run() {
     let work =
         Work { request: 20, outstanding: 64, duration_ns: None, count: None, warmup_ns: 10 * MS, ..Work::short(20, 64, 1) };
     let mut kept = Kept(Vec::new());
-    let found = drive(&mut server, &clock, pace, &mut NoMarks, work, &mut kept);
+    let found = drive(&mut server, &clock, pace, work, &mut kept);
     assert!(matches!(found.end, End::Done), "{:?}", found.end);
     assert_eq!(
         kept.0.iter().map(|sample| sample.due_ns).collect::<Vec<_>>(),
@@ -220,7 +220,7 @@ fn an_open_block_allocates_nothing() {
         let mut transactions = 0;
         let mut null = Null::default();
         let info = allocation_counter::measure(|| {
-            transactions = drive(&mut null, &clock, pace, &mut NoMarks, work, &mut Forget).recorder.rtt().count();
+            transactions = drive(&mut null, &clock, pace, work, &mut Forget).recorder.rtt().count();
         });
         assert_eq!(transactions, count);
         info.count_total
@@ -251,8 +251,8 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
     }
     impl Endpoint for Losing {
         const LOSSY: bool = false;
-        fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
-            self.null.send(flow, len, fill, marks)
+        fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+            self.null.send(flow, len, fill)
         }
         fn recv(&mut self, _until: Ticks) -> io::Result<Option<Reply<'_>>> {
             self.looks += 1;
@@ -273,7 +273,7 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
     let mut path = Losing { null: Null::default(), clock: clock.clone(), looks: 0 };
     let pace = Pace::Open(Timetable::new(&clock, Schedule::fixed(200_000.0, 64), false));
     let work = Work { outstanding: 1, ..Work::short(64, 64, 50_000) };
-    let found = drive(&mut path, &clock, pace, &mut NoMarks, work, &mut Forget);
+    let found = drive(&mut path, &clock, pace, work, &mut Forget);
     let lateness = found.recorder.lateness().unwrap();
     let stalls = found.counts.stalls;
     assert!((40..=60).contains(&stalls), "{stalls}");

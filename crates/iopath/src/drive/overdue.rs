@@ -9,7 +9,7 @@ use hairpin_record::recorder::{Recorder, Waited};
 use hairpin_sys::clock::{Clock, Ticks};
 
 use super::{End, FIRST_PATIENCE_NS, Loop, TURN_NS};
-use crate::endpoint::{Endpoint, Marks};
+use crate::endpoint::Endpoint;
 use crate::pace::Timetable;
 
 /// One such request.
@@ -31,7 +31,7 @@ impl Overdue {
     }
 }
 
-impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
+impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     /// Keeps one until the block is folded. Nothing is allocated inside a block, so beyond a block's worth the rest is in `late` and `lost` alone.
     pub(super) fn keep_overdue(&mut self, one: Overdue) {
         if self.pace.timetable().is_some() && self.overdue.len() < self.overdue.capacity() {

@@ -7,9 +7,9 @@
 use hairpin_sys::clock::{Clock, Ticks};
 
 use super::{Cut, IDLE_TURN_NS, Limits, Loop};
-use crate::endpoint::{Endpoint, Marks};
+use crate::endpoint::Endpoint;
 
-impl<E: Endpoint, C: Clock, M: Marks> Loop<'_, E, C, M> {
+impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     /// Sends what is due until the block ends. The last request calls the other core, which the loop then meets before the next one is due, if there is time.
     pub(super) fn paced_block(&mut self, limits: Limits) -> Result<(), Cut> {
         let (mut left, mut flow) = (limits.budget, 0);

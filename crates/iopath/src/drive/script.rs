@@ -6,7 +6,7 @@ use std::io;
 use hairpin_sys::clock::{Clock, FakeClock, Ticks};
 use hairpin_wire::probe;
 
-use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::endpoint::{Endpoint, Reply};
 
 /// What happens to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl<const L: bool> Script<L> {
 impl<const L: bool> Endpoint for Script<L> {
     const LOSSY: bool = L;
 
-    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         let mut fate = self.fates.pop_front().unwrap_or(self.then);
         if fate == Fate::Full {
             // A call that fails takes time as well.

@@ -5,7 +5,7 @@ use std::io;
 
 use hairpin_sys::clock::{Clock, FakeClock, Ticks};
 
-use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::endpoint::{Endpoint, Reply};
 
 /// Service time of a request in ns.
 pub(super) const SERVICE: u64 = 10_000;
@@ -49,7 +49,7 @@ impl<const L: bool> Served<L> {
 impl<const L: bool> Endpoint for Served<L> {
     const LOSSY: bool = L;
 
-    fn send<M: Marks>(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         if self.replies.len() >= self.room {
             return Ok(false);
         }

@@ -5,7 +5,6 @@ use hairpin_sys::clock::FakeClock;
 
 use super::served::{SERVICE, Served};
 use super::*;
-use crate::endpoint::NoMarks;
 use crate::replay::Arrival;
 use crate::schedule::{Arrivals, OpenLoop, Schedule};
 
@@ -91,7 +90,7 @@ fn run<const L: bool>(loops: Loops, sleeps: bool, step: u64, from: u64, long: u6
     let outstanding = if loops == Loops::Paced { 1 } else { 64 };
     let duration_ns = Some(DURATION).filter(|_| loops != Loops::Replayed);
     let work = Work { outstanding, duration_ns, count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
-    drive(&mut server, &clock, pace, &mut NoMarks, work, &mut Forget)
+    drive(&mut server, &clock, pace, work, &mut Forget)
 }
 
 fn check(found: &Found, expected: &[u64], what: &str) {
@@ -208,7 +207,7 @@ fn a_closed_loop_says_that_nothing_came() {
             let clock = FakeClock::default();
             let mut stream = Served::<false>::new(&clock);
             stream.stall = Some((from, long));
-            let found = drive(&mut stream, &clock, Pace::Closed, &mut NoMarks, work, &mut Forget);
+            let found = drive(&mut stream, &clock, Pace::Closed, work, &mut Forget);
             let rtt = found.recorder.rtt().quantiles();
             let expected = (S + 200 * MS) / SERVICE;
             assert!(rtt.count.abs_diff(expected) <= 2 + expected / 10_000, "{} and {expected}", rtt.count);
@@ -220,7 +219,7 @@ fn a_closed_loop_says_that_nothing_came() {
             let clock = FakeClock::default();
             let mut datagrams = Served::<true>::new(&clock);
             datagrams.stall = Some((from, long));
-            let found = drive(&mut datagrams, &clock, Pace::Closed, &mut NoMarks, work, &mut Forget);
+            let found = drive(&mut datagrams, &clock, Pace::Closed, work, &mut Forget);
             assert_eq!(found.counts.lost, found.counts.late, "{:?}", found.counts);
             let told: Vec<_> = found.silences.iter().map(|one| (one.length_ns, one.sent == one.answered)).collect();
             match long / MS {
@@ -257,8 +256,8 @@ fn a_stop_of_this_process_is_not_the_servers() {
     struct Stopped(Served<false>, u64);
     impl Endpoint for Stopped {
         const LOSSY: bool = false;
-        fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
-            self.0.send(flow, len, fill, marks)
+        fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+            self.0.send(flow, len, fill)
         }
         fn recv(&mut self, until: Ticks) -> io::Result<Option<crate::endpoint::Reply<'_>>> {
             if self.1 > 0 && self.0.clock.now().0 > 2 * S {
@@ -275,7 +274,7 @@ fn a_stop_of_this_process_is_not_the_servers() {
         let mut path = Stopped(Served::new(&clock), 700 * MS);
         let work = Work { duration_ns: Some(4 * S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
         let how = pace.map_or(Pace::Closed, |loops| self::pace(loops, &clock, true));
-        let found = drive(&mut path, &clock, how, &mut NoMarks, work, &mut Forget);
+        let found = drive(&mut path, &clock, how, work, &mut Forget);
         // To within a turn of the loop.
         let stop_ms = found.counts.longest_stop_ns / MS;
         assert!((690..=700).contains(&stop_ms) && found.silences.is_empty(), "{pace:?}: {stop_ms} and {:?}", found.silences);

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 
 use super::script::{Fate, Script};
 use super::*;
-use crate::endpoint::NoMarks;
 use crate::fake::Null;
 use crate::schedule::Schedule;
 
@@ -59,7 +58,7 @@ impl Between for Keep {
 fn over<const L: bool>(script: &mut Script<L>, work: Work) -> (Found, Keep) {
     let mut keep = Keep::default();
     let clock = script.clock.clone();
-    let found = drive(script, &clock, Pace::Closed, &mut NoMarks, work, &mut keep);
+    let found = drive(script, &clock, Pace::Closed, work, &mut keep);
     (found, keep)
 }
 
@@ -193,7 +192,7 @@ fn a_dead_peer_is_an_error_under_pace_and_across_blocks() {
         let clock = script.clock.clone();
         let pace = Pace::Every(Timetable::new(&clock, Schedule::fixed(per_s, 64), false));
         let work = Work { duration_ns: Some(600 * S), timeout_ns: 3 * S, ..work() };
-        let found = drive(&mut script, &clock, pace, &mut NoMarks, work, &mut Keep::default());
+        let found = drive(&mut script, &clock, pace, work, &mut Keep::default());
         assert_eq!((failure(&found), found.recorder.rtt().count()), (io::ErrorKind::TimedOut, 20));
         let last = script.log.sent.values().nth(19).unwrap();
         let silent = clock.now().0 - last;
@@ -209,7 +208,7 @@ fn idle_time_is_no_silence_of_a_peer_that_answers() {
     let pace = Pace::Every(Timetable::new(&clock, Schedule::fixed(1.0, 64), false));
     let work = Work { duration_ns: Some(10 * S + 500 * MS), timeout_ns: 100 * MS, ..work() };
     let mut keep = Keep::default();
-    let found = drive(&mut script, &clock, pace, &mut NoMarks, work, &mut keep);
+    let found = drive(&mut script, &clock, pace, work, &mut keep);
     assert!(matches!(found.end, End::Done), "{:?}", found.end);
     assert_eq!((found.counts.sent, found.counts.lost), (10, 0));
     assert!((10 * S + 499 * MS..10 * S + 510 * MS).contains(&(found.recorder.measured_ns() + found.gap_ns)));
@@ -257,7 +256,7 @@ fn a_stop_is_seen_while_nothing_comes() {
     script.then = Fate::Lose;
     let clock = script.clock.clone();
     let mut keep = Keep { stop_at: Some((clock.clone(), 300 * MS)), ..Keep::default() };
-    let found = drive(&mut script, &clock, Pace::Closed, &mut NoMarks, work(), &mut keep);
+    let found = drive(&mut script, &clock, Pace::Closed, work(), &mut keep);
     assert!(matches!(found.end, End::Stopped));
     assert_eq!((found.counts.sent, found.recorder.rtt().count(), found.counts.lost), (6, 5, 0));
     assert!(clock.now().0 <= 310 * MS, "{}", clock.now());
@@ -286,7 +285,7 @@ fn untimed_transactions_round_the_neighbour_leave_no_trace() {
     script.fates.extend([Fate::Answer(1_000); 10]);
     let clock = script.clock.clone();
     let mut between = Neighbour(Keep::default(), 0);
-    let found = drive(&mut script, &clock, Pace::Closed, &mut NoMarks, Work { count: Some(10), ..work() }, &mut between);
+    let found = drive(&mut script, &clock, Pace::Closed, Work { count: Some(10), ..work() }, &mut between);
     assert_eq!(rtts(&between.0), [1_000; 10]);
     assert_eq!((found.counts.sent, found.exchanges, between.1), (10, 20, 2));
     let mut row = hairpin_record::run::Row::default();
@@ -304,7 +303,7 @@ fn a_block_allocates_nothing() {
         let clock = FakeClock::stepping(1);
         let mut transactions = 0;
         let info = allocation_counter::measure(|| {
-            transactions = drive(&mut null, &clock, Pace::Closed, &mut NoMarks, work, &mut keep).recorder.rtt().count();
+            transactions = drive(&mut null, &clock, Pace::Closed, work, &mut keep).recorder.rtt().count();
         });
         assert_eq!(transactions, count);
         info.count_total
@@ -356,7 +355,7 @@ proptest! {
         let clock = script.clock.clone();
         let mut keep = Keep { stop_at: stop_ms.map(|ms| (clock.clone(), ms * MS)), ..Keep::default() };
         let work = Work { request: size, reply: size, flows, outstanding, count: Some(100), verify, timeout_ns: 3_600 * S, ..work() };
-        let found = drive(&mut script, &clock, Pace::Closed, &mut NoMarks, work, &mut keep);
+        let found = drive(&mut script, &clock, Pace::Closed, work, &mut keep);
         let (log, counts) = (&script.log, found.counts);
 
         let answered: BTreeMap<(u32, u32), u64> = keep.samples.iter().map(|s| ((s.flow, s.sequence), s.rtt_ns)).collect();

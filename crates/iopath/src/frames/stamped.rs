@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use hairpin_packet::granted::Granted;
 use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
-use hairpin_sys::clock::Clock;
+use hairpin_sys::clock::{AnyClock, Clock};
 use hairpin_sys::shared::{Packet, Stamps, Which};
 use hairpin_sys::umem::{Frame, Pool, Umem};
 
 /// `io`, stamped by `clock`.
-pub(crate) struct Stamped<'a, I, C> {
+pub(crate) struct Stamped<'a, I> {
     io: I,
-    clock: C,
+    clock: AnyClock,
     stamps: &'a Stamps,
 }
 
-impl<'a, I, C: Clock> Stamped<'a, I, C> {
-    pub(crate) fn new(io: I, clock: C, stamps: &'a Stamps) -> Stamped<'a, I, C> {
+impl<'a, I> Stamped<'a, I> {
+    pub(crate) fn new(io: I, clock: AnyClock, stamps: &'a Stamps) -> Stamped<'a, I> {
         Stamped { io, clock, stamps }
     }
 
@@ -37,7 +37,7 @@ impl<'a, I, C: Clock> Stamped<'a, I, C> {
     }
 }
 
-impl<I: PacketIo, C: Clock> PacketIo for Stamped<'_, I, C> {
+impl<I: PacketIo> PacketIo for Stamped<'_, I> {
     fn granted(&self) -> &Granted {
         self.io.granted()
     }

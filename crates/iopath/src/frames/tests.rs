@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hairpin_packet::device::Config;
 use hairpin_packet::memory::{MemoryIo, pair};
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_sys::clock::{Clock, MonotonicRaw, Ticks};
+use hairpin_sys::clock::{AnyClock, MonotonicRaw, Ticks};
 use hairpin_wire::ethernet::Ethernet;
 use hairpin_wire::ipv4::Ipv4;
 use hairpin_wire::ipv6::Ipv6;
@@ -18,7 +18,6 @@ use super::raw::{Accepts, Raw, Sends};
 use super::*;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Attention, Echoed, echo};
-use crate::endpoint::NoMarks;
 use crate::pace::Pace;
 
 const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -46,21 +45,7 @@ fn raw(count: u16, len: usize) -> (Raw, Raw) {
     (Raw::new(client, Accepts::From(SERVER, 1)).unwrap(), Raw::new(server, Accepts::From(CLIENT, 0)).unwrap())
 }
 
-/// Looks again until the time has passed.
-struct Look;
-
-impl Wait for Look {
-    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
-        loop {
-            let found = attempt(0)?;
-            if found.is_some() || Clock::now(&MonotonicRaw) >= until {
-                return Ok(found);
-            }
-            // The other end may need this core.
-            std::thread::yield_now();
-        }
-    }
-}
+const CLOCK: AnyClock = AnyClock::Raw(MonotonicRaw);
 
 struct Until<'a>(&'a AtomicBool);
 
@@ -110,14 +95,14 @@ fn round_trips<F: Framing + Send>((client, server): (F, F), work: Work) -> (Foun
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let answering = scope.spawn(|| {
-            let mut frames = Frames::new(far, Look, server, false);
+            let mut frames = Frames::new(far, Waiting::spin(CLOCK), server, false);
             let echoed = echo(&mut frames, &MonotonicRaw, work.reply, &mut Until(&stop));
             (echoed, frames.counts().0)
         });
-        let mut frames = Frames::new(near, Look, client, false);
+        let mut frames = Frames::new(near, Waiting::spin(CLOCK), client, false);
         let mut found = None;
         let allocations = allocation_counter::measure(|| {
-            found = Some(drive(&mut frames, &MonotonicRaw, Pace::Closed, &mut NoMarks, work, &mut Quiet));
+            found = Some(drive(&mut frames, &MonotonicRaw, Pace::Closed, work, &mut Quiet));
         });
         stop.store(true, Ordering::Relaxed);
         let (echoed, strays) = answering.join().unwrap();
@@ -158,9 +143,9 @@ fn the_loop_over_a_ring_allocates_nothing() {
 }
 
 /// One end of a pair as an endpoint, and the other to be played by hand.
-fn by_hand<F: Framing>(framing: F) -> (Frames<MemoryIo, Look, F>, MemoryIo) {
+fn by_hand<F: Framing>(framing: F) -> (Frames<'static, MemoryIo, F>, MemoryIo) {
     let (near, far) = pair(&Config { ring_entries: 4, chunks: 16, ..Config::default() }).unwrap();
-    (Frames::new(near, Look, framing, false), far)
+    (Frames::new(near, Waiting::spin(CLOCK), framing, false), far)
 }
 
 fn put(io: &mut MemoryIo, bytes: &[u8]) {
@@ -183,7 +168,7 @@ fn get(io: &mut MemoryIo) -> Option<Vec<u8>> {
 /// The frame of a request on this flow.
 fn request<F: Framing>(client: F, flow: u32, payload: &[u8]) -> Vec<u8> {
     let (mut frames, mut far) = by_hand(client);
-    assert!(frames.send(flow, payload.len(), |bytes| bytes.copy_from_slice(payload), &mut NoMarks).unwrap());
+    assert!(frames.send(flow, payload.len(), |bytes| bytes.copy_from_slice(payload)).unwrap());
     get(&mut far).unwrap()
 }
 
@@ -214,7 +199,7 @@ fn short_frames_are_padded_with_zeroes() {
     for (len, padding) in [(1, 31..56), (3, 33..56), (4, 34..60)] {
         let (mut frames, mut far) = by_hand(raw(1, len).0);
         for byte in [0xff, 7] {
-            assert!(frames.send(0, len, |bytes| bytes.fill(byte), &mut NoMarks).unwrap());
+            assert!(frames.send(0, len, |bytes| bytes.fill(byte)).unwrap());
             let frame = get(&mut far).unwrap();
             assert_eq!((frame.len(), frame[30]), (60, byte));
             assert!(frame[padding.clone()].iter().all(|byte| *byte == 0), "{frame:?}");
@@ -349,8 +334,8 @@ fn no_two_frames_are_the_same_however_short_the_payload() {
 #[test]
 fn a_full_ring_sends_nothing_and_keeps_every_chunk() {
     let (near, mut far) = pair(&Config { ring_entries: 2, chunks: 8, ..Config::default() }).unwrap();
-    let mut frames = Frames::new(near, Look, raw(1, 20).0, false);
-    let mut send = || frames.send(0, 20, |bytes| bytes.fill(1), &mut NoMarks).unwrap();
+    let mut frames = Frames::new(near, Waiting::spin(CLOCK), raw(1, 20).0, false);
+    let mut send = || frames.send(0, 20, |bytes| bytes.fill(1)).unwrap();
     let taken = (0..20).take_while(|_| send()).count();
     assert!((2..8).contains(&taken), "{taken} frames in a ring of 2");
     let mut seen = 0;

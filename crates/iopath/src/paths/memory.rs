@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Direction, Line, Shared};
 use hairpin_sys::wait::Policy;
 
 use crate::echo::echo;
-use crate::endpoint::{Endpoint, Marks, NoMarks, Reply};
-use crate::measure::{AnyClock, ClientRun, ServerRun, drive_paced};
+use crate::endpoint::{Endpoint, Reply};
+use crate::measure::{ClientRun, ServerRun, drive_paced};
 use crate::option::{OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::rendezvous;
@@ -62,40 +62,28 @@ impl IoPath for Memory {
         let fd = rendezvous::take_over(run, 1)?.pop();
         let fd = fd.ok_or_else(|| PathError::Peer("the server handed over no memory".into()))?;
         let shared = Shared::open(fd).map_err(PathError::at("cannot map the memory that the server shares"))?;
-        match run.clock {
-            AnyClock::Tsc(clock) => ping_on(run, &clock, shared),
-            AnyClock::Raw(clock) => ping_on(run, &clock, shared),
-        }
+        let clock = run.clock;
+        run.alone(|job, work, between| {
+            let mut end = End::new(shared, clock, Direction::Reply, work.request.max(work.reply));
+            drive_paced(&mut end, clock, job, work, between)
+        })
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
         let shared = Shared::create().map_err(PathError::at("cannot make memory to share"))?;
         rendezvous::hand_over(run, &[shared.as_fd()])?;
-        match run.clock {
-            AnyClock::Tsc(clock) => echo_on(run, &clock, shared),
-            AnyClock::Raw(clock) => echo_on(run, &clock, shared),
-        }
+        let clock = run.clock;
+        run.alone(|job, attention| {
+            let mut end = End::new(shared, clock, Direction::Request, job.request.max(job.reply) as usize);
+            echo(&mut end, &clock, job.reply as usize, attention)
+        })
     }
 }
 
-fn ping_on<C: Clock>(run: &mut ClientRun<'_>, clock: &C, shared: Shared) -> Result<(), PathError> {
-    run.alone(|job, work, between| {
-        let mut end = End::new(shared, clock, Direction::Reply, work.request.max(work.reply));
-        drive_paced(&mut end, clock, job, &mut NoMarks, work, between)
-    })
-}
-
-fn echo_on<C: Clock>(run: &mut ServerRun<'_>, clock: &C, shared: Shared) -> Result<(), PathError> {
-    run.alone(|job, attention| {
-        let mut end = End::new(shared, clock, Direction::Request, job.request.max(job.reply) as usize);
-        echo(&mut end, clock, job.reply as usize, attention)
-    })
-}
-
 /// One side of the line. Dropping it tells the other by the area's stop flag.
-struct End<'a, C> {
+struct End {
     shared: Shared,
-    clock: &'a C,
+    clock: AnyClock,
     /// What this side receives.
     receives: Direction,
     outgoing: Vec<u8>,
@@ -106,18 +94,18 @@ struct End<'a, C> {
     sent: u64,
 }
 
-impl<'a, C: Clock> End<'a, C> {
-    fn new(shared: Shared, clock: &'a C, receives: Direction, longest: usize) -> Self {
+impl End {
+    fn new(shared: Shared, clock: AnyClock, receives: Direction, longest: usize) -> Self {
         // One byte more, so that a longer message shows.
         End { shared, clock, receives, outgoing: vec![0; longest], incoming: vec![0; longest + 1], last: 0, sent: 0 }
     }
 }
 
-impl<C: Clock> Endpoint for End<'_, C> {
+impl Endpoint for End {
     const LOSSY: bool = false;
 
     #[inline(always)]
-    fn send<M: Marks>(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         // A request that was given up still holds the line until its reply has come.
         if self.sent != self.last {
             return Ok(false);
@@ -155,7 +143,7 @@ impl<C: Clock> Endpoint for End<'_, C> {
     }
 }
 
-impl<C> Drop for End<'_, C> {
+impl Drop for End {
     fn drop(&mut self) {
         self.shared.request_stop();
     }

@@ -12,27 +12,26 @@ mod sleep;
 mod stalls;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hairpin_packet::io::PacketIo;
 use hairpin_packet::niq::{Config, Delay, Port, PortError, Timing};
 use hairpin_record::run::{Pcie, Side};
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::Clock;
-use hairpin_sys::wait::{Policy, Spin, Wait};
+use hairpin_sys::clock::AnyClock;
+use hairpin_sys::shared::{Shared, Stamps};
+use hairpin_sys::wait::{Policy, Waiting};
 use hairpin_units::{Nanos, Picos};
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER};
 
-use self::sleep::{Interrupting, Sleep};
-use self::stalls::{Stalled, Watch, Watched};
-use crate::drive::Found;
-use crate::echo::{Echoed, echo};
-use crate::endpoint::NoMarks;
+use self::sleep::Interrupting;
+use self::stalls::{Watched, Watching};
+use crate::echo::echo;
 use crate::frames::Frames;
 use crate::frames::inet::{Flow, Inet, Outer, Unsummed};
 use crate::frames::stamped::Stamped;
 use crate::job::{FrameTimes, Job};
-use crate::measure::{AnyClock, ClientRun, ServerRun, SideFound, drive_paced};
+use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced};
 use crate::option::{OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::rendezvous;
@@ -107,10 +106,7 @@ impl IoPath for Niq {
         // The memory, and one descriptor for the one queue pair.
         let descriptors = rendezvous::take_over(run, 2)?;
         let port = only(Port::open(descriptors, &config).map_err(refused)?)?;
-        match run.clock {
-            AnyClock::Tsc(clock) => ping_on(run, clock, port),
-            AnyClock::Raw(clock) => ping_on(run, clock, port),
-        }
+        ping_on(run, port)
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
@@ -121,10 +117,7 @@ impl IoPath for Niq {
         rendezvous::hand_over(run, &handed)?;
         // So that the client's end is seen when its process ends.
         drop(descriptors);
-        match run.clock {
-            AnyClock::Tsc(clock) => echo_on(run, clock, port),
-            AnyClock::Raw(clock) => echo_on(run, clock, port),
-        }
+        echo_on(run, port)
     }
 }
 
@@ -166,7 +159,7 @@ fn config(job: &Job, clock: AnyClock, own_ns: Option<f64>) -> Result<Config, Pat
 /// This program's own part of one way, in ns, where the emulated figure has it in it: half of what a round trip takes outside of the device.
 fn own_part(job: &Job, clock: AnyClock) -> Result<Option<f64>, PathError> {
     match (job.emulated.as_ref().is_some_and(|emulated| emulated.whole), clock) {
-        (true, AnyClock::Tsc(clock)) => Ok(Some(own_ns(&clock, job.request, job.reply, PAUSE, OWN)? / 2.0)),
+        (true, AnyClock::Tsc(_)) => Ok(Some(own_ns(clock, job.request, job.reply, PAUSE, OWN)? / 2.0)),
         // Without the counter nothing is emulated, and config() says so.
         _ => Ok(None),
     }
@@ -194,87 +187,98 @@ fn framing(flows: u32, len: u32, side: Side) -> Result<Unsummed, PathError> {
     inet.map(Unsummed).ok_or_else(|| PathError::Way("the flows do not fit the emulated link".into()))
 }
 
-fn ping_on<C: Clock>(run: &mut ClientRun<'_>, clock: C, port: Port) -> Result<(), PathError> {
-    let (stamps, on) = (run.stamps, clock.clone());
-    match (run.job.spec.client.policy, stamps) {
-        (Policy::Spin, None) => spin_ping(run, clock, port),
-        (Policy::Spin, Some(stamps)) => spin_ping(run, clock, Stamped::new(port, on, stamps)),
-        (_, stamps) => {
-            let wait = Sleep::on(&clock, &port)?;
-            let (io, framing) = (Interrupting(port), framing(run.job.flows, run.job.request, Side::Client)?);
-            match stamps {
-                None => measure(run, &clock, Frames::reliable(io, wait, framing)),
-                Some(stamps) => measure(run, &clock, Frames::reliable(Stamped::new(io, on, stamps), wait, framing)),
-            }
-        }
-    }
+/// The memory that both sides share, where it is watched for stalls of either core: while a latency is emulated.
+fn stalls_of<'a>(neighbour: Option<&'a Shared>, job: &Job) -> Option<&'a Shared> {
+    neighbour.filter(|_| job.emulated.is_some())
 }
 
-fn spin_ping<C: Clock, I: Device>(run: &mut ClientRun<'_>, clock: C, port: I) -> Result<(), PathError> {
+fn ping_on(run: &mut ClientRun<'_>, port: Port) -> Result<(), PathError> {
+    let (clock, stamps) = (run.clock, run.stamps);
     let framing = framing(run.job.flows, run.job.request, Side::Client)?;
-    let spin = Spin::on_ring(clock.clone());
-    let Some(shared) = run.neighbour.filter(|_| run.job.emulated.is_some()) else {
-        return measure(run, &clock, Frames::reliable(port, spin, framing));
-    };
-    let watch = Watch::new(&clock, shared, Side::Client);
-    let mut watched = Watched::new(Frames::reliable(port, watch.over(spin), framing), &watch);
-    let mut stalled = Stalled::new(&clock, &watch);
-    let outcome = run.alone(|job, work, between| drive_paced(&mut watched, &clock, job, &mut stalled, work, between));
-    run.found.stalled = Some(stalled.kept());
-    note(&mut watched.frames, Side::Client, &mut run.found.side);
-    outcome
-}
-
-fn echo_on<C: Clock>(run: &mut ServerRun<'_>, clock: C, port: Port) -> Result<(), PathError> {
-    let (stamps, on) = (run.stamps, clock.clone());
-    match (run.job.spec.server.policy, stamps) {
-        (Policy::Spin, None) => spin_echo(run, clock, port),
-        (Policy::Spin, Some(stamps)) => spin_echo(run, clock, Stamped::new(port, on, stamps)),
-        (_, stamps) => {
-            let wait = Sleep::on(&clock, &port)?;
-            let (io, framing) = (Interrupting(port), framing(run.job.flows, run.job.reply, Side::Server)?);
-            match stamps {
-                None => respond(run, &clock, Frames::reliable(io, wait, framing)),
-                Some(stamps) => respond(run, &clock, Frames::reliable(Stamped::new(io, on, stamps), wait, framing)),
-            }
+    if run.job.spec.client.policy != Policy::Spin {
+        let bell = bell(&port)?;
+        let wait = Waiting::for_interrupt(clock, bell.as_fd());
+        return measure(run, Frames::reliable(stamped(Interrupting(port), clock, stamps), wait, framing));
+    }
+    let wait = Waiting::spin(clock);
+    match (stalls_of(run.neighbour, run.job), stamps) {
+        (None, None) => measure(run, Frames::reliable(port, wait, framing)),
+        (None, stamps) => measure(run, Frames::reliable(stamped(port, clock, stamps), wait, framing)),
+        (Some(shared), None) => {
+            let port = Watching::new(port, clock, shared, Side::Client);
+            measure_watched(run, Frames::reliable(port, wait, framing))
+        }
+        (Some(shared), stamps) => {
+            let port = Watching::new(stamped(port, clock, stamps), clock, shared, Side::Client);
+            measure_watched(run, Frames::reliable(port, wait, framing))
         }
     }
 }
 
-fn spin_echo<C: Clock, I: Device>(run: &mut ServerRun<'_>, clock: C, port: I) -> Result<(), PathError> {
+fn echo_on(run: &mut ServerRun<'_>, port: Port) -> Result<(), PathError> {
+    let (clock, stamps) = (run.clock, run.stamps);
     let framing = framing(run.job.flows, run.job.reply, Side::Server)?;
-    let spin = Spin::on_ring(clock.clone());
-    match run.neighbour.filter(|_| run.job.emulated.is_some()) {
-        Some(shared) => {
-            let watch = Watch::new(&clock, shared, Side::Server);
-            respond(run, &clock, Frames::reliable(port, watch.over(spin), framing))
+    if run.job.spec.server.policy != Policy::Spin {
+        let bell = bell(&port)?;
+        let wait = Waiting::for_interrupt(clock, bell.as_fd());
+        return respond(run, Frames::reliable(stamped(Interrupting(port), clock, stamps), wait, framing));
+    }
+    let wait = Waiting::spin(clock);
+    match (stalls_of(run.neighbour, run.job), stamps) {
+        (None, None) => respond(run, Frames::reliable(port, wait, framing)),
+        (None, stamps) => respond(run, Frames::reliable(stamped(port, clock, stamps), wait, framing)),
+        (Some(shared), None) => {
+            let port = Watching::new(port, clock, shared, Side::Server);
+            respond(run, Frames::reliable(port, wait, framing))
         }
-        None => respond(run, &clock, Frames::reliable(port, spin, framing)),
+        (Some(shared), stamps) => {
+            let port: Box<dyn Device> = Box::new(Watching::new(stamped(port, clock, stamps), clock, shared, Side::Server));
+            respond(run, Frames::reliable(port, wait, framing))
+        }
     }
 }
 
-fn measure<C: Clock, I: Device, W: Wait>(
-    run: &mut ClientRun<'_>,
-    clock: &C,
-    mut frames: Frames<I, W, Unsummed, false>,
-) -> Result<(), PathError> {
-    let outcome = run.alone(|job, work, between| -> Found { drive_paced(&mut frames, clock, job, &mut NoMarks, work, between) });
+/// What the wait for an interrupt borrows, since the port itself is handed on.
+fn bell(port: &Port) -> Result<OwnedFd, PathError> {
+    port.waitable().try_clone_to_owned().map_err(PathError::at("cannot duplicate a descriptor to wait on"))
+}
+
+/// One kind of port for all that need no loop of their own: a traced one, and one that sleeps.
+fn stamped<'a, I: Device + 'a>(io: I, clock: AnyClock, stamps: Option<&'a Stamps>) -> Box<dyn Device + 'a> {
+    match stamps {
+        None => Box::new(io),
+        Some(stamps) => Box::new(Stamped::new(io, clock, stamps)),
+    }
+}
+
+fn measure<I: Device>(run: &mut ClientRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
+    let clock = run.clock;
+    let outcome = run.alone(|job, work, between| drive_paced(&mut frames, clock, job, work, between));
     note(&mut frames, Side::Client, &mut run.found.side);
     outcome
 }
 
-fn respond<C: Clock, I: Device, W: Wait>(
-    run: &mut ServerRun<'_>,
-    clock: &C,
-    mut frames: Frames<I, W, Unsummed, false>,
+fn measure_watched<'a, I: Device>(
+    run: &mut ClientRun<'_>,
+    frames: Frames<'a, Watching<'a, I>, Unsummed, false>,
 ) -> Result<(), PathError> {
-    let outcome = run.alone(|job, attention| -> Echoed { echo(&mut frames, clock, job.reply as usize, attention) });
+    let clock = run.clock;
+    let mut watched = Watched::new(frames);
+    let outcome = run.alone(|job, work, between| drive_paced(&mut watched, clock, job, work, between));
+    run.found.stalled = Some(watched.kept());
+    note(&mut watched.frames, Side::Client, &mut run.found.side);
+    outcome
+}
+
+fn respond<I: Device>(run: &mut ServerRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
+    let clock = run.clock;
+    let outcome = run.alone(|job, attention| echo(&mut frames, &clock, job.reply as usize, attention));
     note(&mut frames, Side::Server, &mut run.found.side);
     outcome
 }
 
 /// Leaves what the port counted.
-fn note<I: Device, W: Wait>(frames: &mut Frames<I, W, Unsummed, false>, side: Side, found: &mut SideFound) {
+fn note<I: Device>(frames: &mut Frames<'_, I, Unsummed, false>, side: Side, found: &mut SideFound) {
     let (strays, counters) = frames.counts();
     if strays > 0 {
         found.warnings.push(Warning::StrayFrames { side, count: strays });
@@ -309,7 +313,13 @@ impl Device for Port {
     }
 }
 
-impl<I: Device, C: Clock> Device for Stamped<'_, I, C> {
+impl<I: Device + ?Sized> Device for Box<I> {
+    fn port(&self) -> &Port {
+        (**self).port()
+    }
+}
+
+impl<I: Device> Device for Stamped<'_, I> {
     fn port(&self) -> &Port {
         self.io().port()
     }

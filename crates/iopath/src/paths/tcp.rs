@@ -1,22 +1,17 @@
 //! `tcp`: request and reply over one standing connection per flow.
 
-mod parted;
-
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use hairpin_record::run::Side;
+use hairpin_record::run::{Side, TcpSide};
 use hairpin_sys::wait::Policy;
 
-use self::parted::Parted;
-use crate::flows::Carrier;
 use crate::inet;
 use crate::job::Address;
-use crate::measure::{ClientRun, ServerRun};
+use crate::measure::{ClientRun, ServerRun, SideFound};
 use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
 use crate::spec::SideSpec;
-use crate::stream::{QUICKACK_KERNEL, Stream};
+use crate::stream::{How, Stream};
 
 /// The path `tcp`.
 pub struct Tcp;
@@ -72,13 +67,12 @@ impl IoPath for Tcp {
         for index in 0..run.job.flows {
             fds.push(inet::connect_tcp(run.job, peer, index, &mut run.found.side)?);
         }
-        let patience = Duration::from(run.job.timeout);
-        match (writes(&run.job.spec.client), quickack(&run.job.spec.client)) {
-            (1, None) => ping_over(run, Stream::<QUICKACK_KERNEL>::all(fds, patience)?),
-            (1, Some(true)) => ping_over(run, Stream::<1>::all(fds, patience)?),
-            (1, Some(false)) => ping_over(run, Stream::<0>::all(fds, patience)?),
-            (writes, quickack) => ping_over(run, Parted::all(fds, patience, writes, quickack)?),
-        }
+        let spec = &run.job.spec.client;
+        let mut flows = Stream::all(fds, Duration::from(run.job.timeout), how(spec))?;
+        let before = inet::tcp_totals(flows.iter().map(Stream::socket));
+        run.over(&mut flows)?;
+        note(&flows, before, spec, Side::Client, &mut run.found.side);
+        Ok(())
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
@@ -87,60 +81,28 @@ impl IoPath for Tcp {
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let fds = inet::accept_tcp(run.job, &listener, &run.listen, &mut run.found.side)?;
         drop(listener);
-        let patience = Duration::from(run.job.timeout);
-        match (writes(&run.job.spec.server), quickack(&run.job.spec.server)) {
-            (1, None) => echo_over(run, Stream::<QUICKACK_KERNEL>::all(fds, patience)?),
-            (1, Some(true)) => echo_over(run, Stream::<1>::all(fds, patience)?),
-            (1, Some(false)) => echo_over(run, Stream::<0>::all(fds, patience)?),
-            (writes, quickack) => echo_over(run, Parted::all(fds, patience, writes, quickack)?),
-        }
+        let spec = &run.job.spec.server;
+        let mut flows = Stream::all(fds, Duration::from(run.job.timeout), how(spec))?;
+        let before = inet::tcp_totals(flows.iter().map(Stream::socket));
+        run.over(&mut flows)?;
+        note(&flows, before, spec, Side::Server, &mut run.found.side);
+        // The client's replies are the ones whose queue is recorded.
+        run.found.side.flow_facts.clear();
+        Ok(())
     }
 }
 
-fn quickack(spec: &SideSpec) -> Option<bool> {
-    spec.options.get(&option::QUICKACK).map(|word| word == "on")
-}
-
-fn writes(spec: &SideSpec) -> u32 {
-    spec.options.number(&option::WRITES).unwrap_or(1)
-}
-
-/// What is asked of a flow before and after its run.
-trait Connection: Carrier + Send {
-    /// The socket.
-    fn socket(&self) -> &OwnedFd;
-    /// System calls beyond one send and the receives.
-    fn extra_calls(&self) -> u64;
-}
-
-impl<const QUICKACK: i32> Connection for Stream<QUICKACK> {
-    fn socket(&self) -> &OwnedFd {
-        self.socket()
-    }
-
-    fn extra_calls(&self) -> u64 {
-        self.extra_calls
+fn how(spec: &SideSpec) -> How {
+    How {
+        quickack: spec.options.get(&option::QUICKACK).map(|word| word == "on"),
+        writes: spec.options.number(&option::WRITES).unwrap_or(1),
     }
 }
 
-fn ping_over<F: Connection>(run: &mut ClientRun<'_>, mut flows: Vec<F>) -> Result<(), PathError> {
-    let before = inet::tcp_totals(flows.iter().map(F::socket));
-    run.over(&mut flows)?;
-    let found = &mut run.found.side;
-    found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(flows.iter().map(F::socket))));
-    found.extra_calls = flows.iter().map(F::extra_calls).sum();
-    inet::note_queues(flows.iter().map(F::socket), &run.job.spec.client, Side::Client, found);
-    Ok(())
-}
-
-fn echo_over<F: Connection>(run: &mut ServerRun<'_>, mut flows: Vec<F>) -> Result<(), PathError> {
-    let before = inet::tcp_totals(flows.iter().map(F::socket));
-    run.over(&mut flows)?;
-    let found = &mut run.found.side;
-    found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(flows.iter().map(F::socket))));
-    found.extra_calls = flows.iter().map(F::extra_calls).sum();
-    inet::note_queues(flows.iter().map(F::socket), &run.job.spec.server, Side::Server, found);
-    // The client's replies are the ones whose queue is recorded.
-    found.flow_facts.clear();
-    Ok(())
+/// Leaves what the kernel counted since `before`, and the flows' own calls.
+fn note(flows: &[Stream], before: TcpSide, spec: &SideSpec, side: Side, found: &mut SideFound) {
+    let sockets = || flows.iter().map(Stream::socket);
+    found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets())));
+    found.extra_calls = flows.iter().map(|flow| flow.extra_calls).sum();
+    inet::note_queues(sockets(), spec, side, found);
 }

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use hairpin_record::run::Side;
 use hairpin_record::warning::Warning;
-use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::wait::{Policy, or_nothing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -24,12 +24,12 @@ use crate::drive::End;
 use crate::echo::echo;
 use crate::inet;
 use crate::job::{Address, Job};
-use crate::measure::{AnyClock, ClientRun, ServerRun, drive_paced};
+use crate::measure::{ClientRun, ServerRun, drive_paced};
 use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
 use crate::paths::tcp::STREAM_LIMIT;
 
-use client::{Client, Parts};
+use client::Client;
 use server::Server;
 use tuples::Tuples;
 
@@ -88,65 +88,36 @@ impl IoPath for TcpCrr {
     }
 
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
-        match run.clock {
-            AnyClock::Tsc(clock) => ping_by_policy(run, &clock),
-            AnyClock::Raw(clock) => ping_by_policy(run, &clock),
+        let (peer, clock) = (needs_inet(&run.peer)?, run.clock);
+        let mut client = Client::new(run.job, clock, peer, Tuples::new(peer, run.job.local_port, inet::random()?))?;
+        run.alone(|job, work, between| {
+            let mut found = drive_paced(&mut client, clock, job, work, between);
+            // What was measured stands: this is an end like that of time.
+            if client.is_used_up() && matches!(found.end, End::Failed(_)) {
+                found.end = End::Done;
+            }
+            found
+        })?;
+        run.found.side.granted.append(&mut client.side.granted);
+        if client.is_used_up() {
+            run.found.side.warnings.push(Warning::TuplesUsedUp { connections: client.connections() });
         }
+        run.found.parts.extend(client.into_parts());
+        Ok(())
     }
 
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
-        match run.clock {
-            AnyClock::Tsc(clock) => echo_by_policy(run, &clock),
-            AnyClock::Raw(clock) => echo_by_policy(run, &clock),
-        }
+        let clock = run.clock;
+        let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
+        // What accept returns inherits all of them from the listening socket.
+        inet::after_connect(&listener, &run.job.spec.server, Side::Server, &mut run.found.side)?;
+        let turn = Turn::of(run.job.spec.server.policy);
+        turn.prepare(&listener).map_err(PathError::at("cannot prepare the listening socket"))?;
+        let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
+        run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
+        let mut server = Server::new(run.job, clock, turn, listener, run.listen.client);
+        run.alone(|job, attention| echo(&mut server, &clock, job.reply as usize, attention))
     }
-}
-
-fn ping_by_policy<C: Clock>(run: &mut ClientRun<'_>, clock: &C) -> Result<(), PathError> {
-    match run.job.spec.client.policy {
-        Policy::Poll => ping_over::<C, Polling>(run, clock),
-        Policy::Spin => ping_over::<C, Spinning>(run, clock),
-        _ => ping_over::<C, Blocking>(run, clock),
-    }
-}
-
-fn ping_over<C: Clock, W: Turn>(run: &mut ClientRun<'_>, clock: &C) -> Result<(), PathError> {
-    let peer = needs_inet(&run.peer)?;
-    let mut client = Client::<C, W>::new(run.job, clock, peer, Tuples::new(peer, run.job.local_port, inet::random()?))?;
-    let mut parts = Parts::new(clock);
-    run.alone(|job, work, between| {
-        let mut found = drive_paced(&mut client, clock, job, &mut parts, work, between);
-        // What was measured stands: this is an end like that of time.
-        if client.is_used_up() && matches!(found.end, End::Failed(_)) {
-            found.end = End::Done;
-        }
-        found
-    })?;
-    run.found.parts.extend(parts.finish());
-    run.found.side.granted.append(&mut client.side.granted);
-    if client.is_used_up() {
-        run.found.side.warnings.push(Warning::TuplesUsedUp { connections: client.connections() });
-    }
-    Ok(())
-}
-
-fn echo_by_policy<C: Clock>(run: &mut ServerRun<'_>, clock: &C) -> Result<(), PathError> {
-    match run.job.spec.server.policy {
-        Policy::Poll => echo_over::<C, Polling>(run, clock),
-        Policy::Spin => echo_over::<C, Spinning>(run, clock),
-        _ => echo_over::<C, Blocking>(run, clock),
-    }
-}
-
-fn echo_over<C: Clock, W: Turn>(run: &mut ServerRun<'_>, clock: &C) -> Result<(), PathError> {
-    let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
-    // What accept returns inherits all of them from the listening socket.
-    inet::after_connect(&listener, &run.job.spec.server, Side::Server, &mut run.found.side)?;
-    W::prepare(&listener).map_err(PathError::at("cannot prepare the listening socket"))?;
-    let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
-    run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
-    let mut server = Server::<C, W>::new(run.job, clock, listener, run.listen.client);
-    run.alone(|job, attention| echo(&mut server, clock, job.reply as usize, attention))
 }
 
 /// True if the server closes each connection first; the client's side of the spec says it for both.
@@ -155,78 +126,61 @@ fn server_closes(job: &Job) -> bool {
 }
 
 /// What a thread does until a call on a descriptor has something for it. A connection is waited for a few times only, so there is nothing
-/// to prepare once and use often, as a [`Wait`](hairpin_sys::wait::Wait) over standing descriptors does.
-trait Turn {
-    /// Whether connections are non-blocking.
-    const NONBLOCKING: bool;
+/// to prepare once and use often, as a [`Waiting`](hairpin_sys::wait::Waiting) over standing descriptors does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// `block`: the call itself waits.
+    Block,
+    /// `poll`: poll(2), then the call.
+    Poll,
+    /// `spin`: the call again and again.
+    Spin,
+}
 
-    /// Waits for `events` at most until `until`, unless the call that follows waits by itself.
-    fn before<C: Clock>(clock: &C, fd: BorrowedFd<'_>, events: PollFlags, until: Ticks) -> io::Result<()>;
+impl Turn {
+    fn of(policy: Policy) -> Turn {
+        match policy {
+            Policy::Poll => Turn::Poll,
+            Policy::Spin => Turn::Spin,
+            _ => Turn::Block,
+        }
+    }
+
+    fn is_nonblocking(self) -> bool {
+        self != Turn::Block
+    }
 
     /// Sets the mode of a new socket: non-blocking, or blocking for at most [`PATIENCE`](hairpin_sys::wait::PATIENCE).
-    fn prepare(fd: &impl AsFd) -> io::Result<()> {
-        if Self::NONBLOCKING {
+    fn prepare(self, fd: &impl AsFd) -> io::Result<()> {
+        if self.is_nonblocking() {
             Ok(rustix::io::ioctl_fionbio(fd, true)?)
         } else {
             hairpin_sys::socket::set_receive_timeout(fd, hairpin_sys::wait::PATIENCE)
         }
     }
-}
 
-/// `block`: the call itself waits.
-struct Blocking;
-
-/// `poll`: poll(2), then the call.
-struct Polling;
-
-/// `spin`: the call again and again.
-struct Spinning;
-
-impl Turn for Blocking {
-    const NONBLOCKING: bool = false;
-
+    /// Calls `attempt` until it yields or `until` has passed, waiting for `events` before each call.
     #[inline(always)]
-    fn before<C: Clock>(_clock: &C, _fd: BorrowedFd<'_>, _events: PollFlags, _until: Ticks) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Turn for Polling {
-    const NONBLOCKING: bool = true;
-
-    #[inline(always)]
-    fn before<C: Clock>(clock: &C, fd: BorrowedFd<'_>, events: PollFlags, until: Ticks) -> io::Result<()> {
-        let left = clock.to_ns(until.since(clock.now()));
-        let left = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
-        or_nothing(poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&left))).map(|_| ())
-    }
-}
-
-impl Turn for Spinning {
-    const NONBLOCKING: bool = true;
-
-    #[inline(always)]
-    fn before<C: Clock>(_clock: &C, _fd: BorrowedFd<'_>, _events: PollFlags, _until: Ticks) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Calls `attempt` until it yields or `until` has passed, waiting as `W` does before each call.
-#[inline(always)]
-fn turns<W: Turn, C: Clock, T>(
-    clock: &C,
-    fd: BorrowedFd<'_>,
-    events: PollFlags,
-    until: Ticks,
-    mut attempt: impl FnMut() -> io::Result<Option<T>>,
-) -> io::Result<Option<T>> {
-    loop {
-        W::before(clock, fd, events, until)?;
-        if let Some(found) = attempt()? {
-            return Ok(Some(found));
-        }
-        if clock.now() >= until {
-            return Ok(None);
+    fn take<T>(
+        self,
+        clock: AnyClock,
+        fd: BorrowedFd<'_>,
+        events: PollFlags,
+        until: Ticks,
+        mut attempt: impl FnMut() -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        loop {
+            if self == Turn::Poll {
+                let left = clock.to_ns(until.since(clock.now()));
+                let left = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+                or_nothing(poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&left)))?;
+            }
+            if let Some(found) = attempt()? {
+                return Ok(Some(found));
+            }
+            if clock.now() >= until {
+                return Ok(None);
+            }
         }
     }
 }

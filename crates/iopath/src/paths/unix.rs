@@ -13,7 +13,7 @@ use crate::option::{self, OptionDef, Options};
 use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::paths::tcp::STREAM_LIMIT;
 use crate::rendezvous;
-use crate::stream::{QUICKACK_KERNEL, Stream};
+use crate::stream::{How, Stream};
 
 /// The path `unix`.
 pub struct Unix;
@@ -55,7 +55,7 @@ impl IoPath for Unix {
         for fd in &fds {
             inet::before_connect(fd, &run.job.spec.client, Side::Client, &mut run.found.side)?;
         }
-        let mut flows = Stream::<QUICKACK_KERNEL>::all(fds, Duration::from(run.job.timeout))?;
+        let mut flows = Stream::all(fds, Duration::from(run.job.timeout), How::default())?;
         run.over(&mut flows)
     }
 
@@ -67,7 +67,7 @@ impl IoPath for Unix {
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         // Kept open here, they would hide that the client has ended.
         drop(theirs);
-        let mut flows = Stream::<QUICKACK_KERNEL>::all(ours, Duration::from(run.job.timeout))?;
+        let mut flows = Stream::all(ours, Duration::from(run.job.timeout), How::default())?;
         run.over(&mut flows)
     }
 }

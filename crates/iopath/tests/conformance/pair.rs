@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use hairpin_iopath::drive::Counts;
 use hairpin_iopath::job::{Address, Job, Listen, LocalPort, Schedule, Sides};
-use hairpin_iopath::measure::{AnyClock, ClientFound, ClientRun, Observer, ServerFound, ServerRun};
+use hairpin_iopath::measure::{ClientFound, ClientRun, Observer, ServerFound, ServerRun};
 use hairpin_record::recorder::{Recorder, Sample};
-use hairpin_sys::clock::{MonotonicRaw, Tsc};
+use hairpin_sys::clock::{AnyClock, MonotonicRaw, Tsc};
 use hairpin_sys::shared::Shared;
 use hairpin_units::Nanos;
 

@@ -2,9 +2,8 @@
 
 use std::thread;
 
-use hairpin_iopath::measure::AnyClock;
 use hairpin_record::explain::Direction;
-use hairpin_sys::clock::Relation;
+use hairpin_sys::clock::{AnyClock, Clock, Relation};
 use hairpin_sys::shared::{Stamps, Told};
 use hairpin_trace::halves::{self, Half};
 use hairpin_trace::join::{Drift, Span};

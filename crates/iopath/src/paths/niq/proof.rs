@@ -16,16 +16,16 @@ use hairpin_packet::granted::Granted;
 use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 use hairpin_packet::niq::{Config, Delay, Port, Timing, pair};
 use hairpin_record::run::Side;
-use hairpin_sys::clock::{Clock, Ticks, Tsc};
+use hairpin_sys::clock::{AnyClock, Clock, Ticks, Tsc};
 use hairpin_sys::thread::pin;
 use hairpin_sys::umem::{Frame, Pool, Umem};
-use hairpin_sys::wait::Spin;
+use hairpin_sys::wait::Waiting;
 use hairpin_units::{Nanos, Picos};
 
 use super::{frame_of, framing, refused};
 use crate::drive::Work;
 use crate::echo::{Attention, echo};
-use crate::endpoint::{Endpoint, Marks, Reply};
+use crate::endpoint::{Endpoint, Reply};
 use crate::every::{every_rtt, median};
 use crate::frames::Frames;
 use crate::frames::inet::Unsummed;
@@ -50,7 +50,7 @@ pub struct Latency {
 ///
 /// # Errors
 /// No memory.
-pub fn own_ns<C: Clock>(clock: &C, request: u32, reply: u32, pause: Nanos, count: u64) -> Result<f64, PathError> {
+pub fn own_ns(clock: AnyClock, request: u32, reply: u32, pause: Nanos, count: u64) -> Result<f64, PathError> {
     let longest_frame = frame_of(request.max(reply));
     let (client, server) = pair(&Config { longest_frame, ..Config::default() }).map_err(refused)?;
     let pause = clock.to_ticks(pause.0);
@@ -58,19 +58,19 @@ pub fn own_ns<C: Clock>(clock: &C, request: u32, reply: u32, pause: Nanos, count
     let mut both = Both {
         client: Frames::reliable(
             Stamped { port: client, device: &device },
-            Spin::on_ring(clock.clone()),
+            Waiting::spin(clock),
             framing(1, request, Side::Client)?,
         ),
         server: Frames::reliable(
             Stamped { port: server, device: &device },
-            Spin::on_ring(clock.clone()),
+            Waiting::spin(clock),
             framing(1, reply, Side::Server)?,
         ),
         device: &device,
         reply: reply as usize,
         others: Vec::with_capacity(2 * count as usize),
     };
-    let mut rtts = measure(&mut both, clock, work(request, reply, count))?;
+    let mut rtts = measure(&mut both, &clock, work(request, reply, count))?;
     let mut others: Vec<u64> = both.others.iter().map(|ticks| clock.to_ns(*ticks)).collect();
     // Each way's first reading lies outside of what the stamps say, and so it does where the device reads its clock on entry.
     Ok((median(&mut rtts) as f64 - median(&mut others) as f64).max(0.0))
@@ -82,7 +82,7 @@ pub fn own_ns<C: Clock>(clock: &C, request: u32, reply: u32, pause: Nanos, count
 /// # Errors
 /// A CPU that is not allowed; no memory; a time that cannot be emulated.
 pub fn proof(clock: Tsc, device: Tsc, cpus: [u32; 2], one_way: Picos, size: u32, count: u64) -> Result<Latency, PathError> {
-    let longest_frame = frame_of(size);
+    let (clock, longest_frame) = (AnyClock::from(clock), frame_of(size));
     let delay = |_| Delay { out: Picos(0), link: Picos(0), rest: one_way };
     let timing = Timing::new(device, longest_frame, delay).map_err(|error| PathError::Way(error.to_string()))?;
     let (client, server) = pair(&Config { longest_frame, timing: Some(timing), ..Config::default() }).map_err(refused)?;
@@ -92,12 +92,12 @@ pub fn proof(clock: Tsc, device: Tsc, cpus: [u32; 2], one_way: Picos, size: u32,
     thread::scope(|scope| {
         let answers = scope.spawn(|| {
             on(cpus[1])?;
-            let mut frames = Frames::reliable(server, Spin::on_ring(clock), back);
+            let mut frames = Frames::reliable(server, Waiting::spin(clock), back);
             Ok::<_, PathError>(echo(&mut frames, &clock, size as usize, &mut Told(&told)))
         });
         let asks = scope.spawn(|| {
             on(cpus[0])?;
-            let mut frames = Frames::reliable(client, Spin::on_ring(clock), there);
+            let mut frames = Frames::reliable(client, Waiting::spin(clock), there);
             measure(&mut frames, &clock, work(size, size, count))
         });
         let rtts = asks.join();
@@ -135,8 +135,8 @@ impl Attention for Told<'_> {
 }
 
 /// What the device took. Atomics only because a ring may go to another thread; here none does.
-struct Device<'c, C> {
-    clock: &'c C,
+struct Device {
+    clock: AnyClock,
     pause: u64,
     entered: AtomicU64,
     /// Of this round trip until now, in ticks.
@@ -144,12 +144,12 @@ struct Device<'c, C> {
 }
 
 /// A port that is timed from the entry of `tx_batch` until `rx_batch` of the other one returns the frame.
-struct Stamped<'d, 'c, C> {
+struct Stamped<'d> {
     port: Port,
-    device: &'d Device<'c, C>,
+    device: &'d Device,
 }
 
-impl<C: Clock> PacketIo for Stamped<'_, '_, C> {
+impl PacketIo for Stamped<'_> {
     fn granted(&self) -> &Granted {
         self.port.granted()
     }
@@ -199,22 +199,22 @@ impl<C: Clock> PacketIo for Stamped<'_, '_, C> {
 }
 
 /// Both ends in turn on one thread.
-struct Both<'d, 'c, C> {
-    client: Frames<Stamped<'d, 'c, C>, Spin<C>, Unsummed, false>,
-    server: Frames<Stamped<'d, 'c, C>, Spin<C>, Unsummed, false>,
-    device: &'d Device<'c, C>,
+struct Both<'d> {
+    client: Frames<'d, Stamped<'d>, Unsummed, false>,
+    server: Frames<'d, Stamped<'d>, Unsummed, false>,
+    device: &'d Device,
     reply: usize,
     /// Turn-around and device of each round trip, in ticks; as many as there is room for.
     others: Vec<u64>,
 }
 
-impl<C: Clock> Endpoint for Both<'_, '_, C> {
+impl Endpoint for Both<'_> {
     const LOSSY: bool = false;
 
     #[inline(always)]
-    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         self.device.ticks.store(0, Relaxed);
-        self.client.send(flow, len, fill, marks)
+        self.client.send(flow, len, fill)
     }
 
     #[inline(always)]
@@ -260,7 +260,7 @@ mod tests {
             Ok(clock) => clock,
             Err(why) => return left_out(why),
         };
-        let own = own_ns(&clock, 18, 22, Nanos(1_000), 2_000).unwrap();
+        let own = own_ns(clock.into(), 18, 22, Nanos(1_000), 2_000).unwrap();
         assert!((5.0..100_000.0).contains(&own), "{own}");
         let [client, server, ..] = allowed_cpus().unwrap()[..] else { return left_out("this process is allowed one CPU") };
         for declared_ns in [500, 20_000] {

@@ -7,33 +7,36 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
-use hairpin_packet::io::PacketIo;
+use hairpin_packet::granted::Granted;
+use hairpin_packet::io::{Arrival, Counters, Kick, Kicked, PacketIo};
+use hairpin_packet::niq::Port;
 use hairpin_record::run::Side;
-use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::Shared;
-use hairpin_sys::wait::Wait;
+use hairpin_sys::umem::{Frame, Pool, Umem};
 
-use crate::endpoint::{Endpoint, Mark, Marks, Reply};
+use super::Device;
+use crate::endpoint::{Endpoint, Reply};
 use crate::frames::Frames;
 use crate::frames::inet::Unsummed;
 use crate::stalls::Looks;
 
-/// When this side last looked at the clock, and how often either side found that its core had stood still.
-pub(super) struct Watch<'a, C> {
-    clock: &'a C,
+/// A port that watches for stalls at each look into its ring: when this side last looked at the clock, and how often either side found that its core had
+/// stood still.
+pub(super) struct Watching<'a, I> {
+    io: I,
+    clock: AnyClock,
     shared: &'a Shared,
     side: usize,
     looks: Cell<Looks>,
 }
 
-impl<'a, C: Clock> Watch<'a, C> {
-    pub(super) fn new(clock: &'a C, shared: &'a Shared, side: Side) -> Watch<'a, C> {
-        Watch { clock, shared, side: usize::from(side == Side::Server), looks: Cell::new(Looks::new(clock)) }
-    }
-
-    pub(super) fn over<W>(&self, wait: W) -> Watchful<'_, 'a, W, C> {
-        Watchful { wait, watch: self }
+impl<'a, I> Watching<'a, I> {
+    pub(super) fn new(io: I, clock: AnyClock, shared: &'a Shared, side: Side) -> Watching<'a, I> {
+        Watching { io, clock, shared, side: usize::from(side == Side::Server), looks: Cell::new(Looks::new(&clock)) }
     }
 
     #[inline(always)]
@@ -45,83 +48,77 @@ impl<'a, C: Clock> Watch<'a, C> {
             self.shared.note_stall(self.side);
         }
     }
-}
 
-/// A wait that watches for stalls at each of its looks.
-pub(super) struct Watchful<'w, 'a, W, C> {
-    wait: W,
-    watch: &'w Watch<'a, C>,
-}
-
-impl<W: Wait, C: Clock> Wait for Watchful<'_, '_, W, C> {
+    /// What was before `sent` is no part of a transaction.
     #[inline(always)]
-    fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
-        let watch = self.watch;
-        self.wait.wait(until, |at| {
-            watch.look();
-            attempt(at)
-        })
+    fn pass(&self, sent: Ticks) {
+        let mut looks = self.looks.get();
+        looks.pass(sent);
+        self.looks.set(looks);
     }
 }
 
-/// The client's endpoint where stalls are watched for.
-pub(super) struct Watched<'w, 'a, I, W, C> {
-    pub(super) frames: Frames<I, W, Unsummed, false>,
-    watch: &'w Watch<'a, C>,
-    /// Stalls known when the last reply came.
+impl<I: Device> Device for Watching<'_, I> {
+    fn port(&self) -> &Port {
+        self.io.port()
+    }
+}
+
+impl<I: PacketIo> PacketIo for Watching<'_, I> {
+    fn granted(&self) -> &Granted {
+        self.io.granted()
+    }
+
+    #[inline(always)]
+    fn pool(&mut self) -> &mut Pool {
+        self.io.pool()
+    }
+
+    #[inline(always)]
+    fn umem(&self) -> &Arc<Umem> {
+        self.io.umem()
+    }
+
+    #[inline(always)]
+    fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
+        self.look();
+        self.io.rx_batch(into, most)
+    }
+
+    #[inline(always)]
+    fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize {
+        self.io.tx_batch(frames)
+    }
+
+    #[inline(always)]
+    fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
+        self.io.kick(what)
+    }
+
+    fn waitable(&self) -> BorrowedFd<'_> {
+        self.io.waitable()
+    }
+
+    fn counters(&mut self) -> Counters {
+        self.io.counters()
+    }
+}
+
+/// The client's endpoint where stalls are watched for: counts the transactions that overlap one, and adds up their RTTs.
+pub(super) struct Watched<'a, I> {
+    pub(super) frames: Frames<'a, Watching<'a, I>, Unsummed, false>,
+    /// Stalls known when the request was sent.
     seen: u64,
-}
-
-impl<'w, 'a, I, W, C> Watched<'w, 'a, I, W, C> {
-    pub(super) fn new(frames: Frames<I, W, Unsummed, false>, watch: &'w Watch<'a, C>) -> Watched<'w, 'a, I, W, C> {
-        Watched { frames, watch, seen: 0 }
-    }
-}
-
-impl<I: PacketIo, W: Wait, C: Clock> Endpoint for Watched<'_, '_, I, W, C> {
-    const LOSSY: bool = false;
-
-    #[inline(always)]
-    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
-        self.seen = self.watch.shared.stalls();
-        self.frames.send(flow, len, fill, marks)
-    }
-
-    #[inline(always)]
-    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        self.frames.recv(until)
-    }
-
-    #[inline(always)]
-    fn received<M: Marks>(&mut self, _flow: u32, marks: &mut M) -> io::Result<()> {
-        self.watch.look();
-        if self.watch.shared.stalls() != self.seen {
-            marks.mark(Mark::Stalled);
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
-        self.frames.reply(flow, len)
-    }
-}
-
-/// Counts the transactions that overlap a stall, and adds up their RTTs.
-pub(super) struct Stalled<'w, 'a, C> {
-    clock: &'w C,
-    watch: &'w Watch<'a, C>,
     sent: Ticks,
-    rtt: u64,
     /// Of this block: how many, and ticks.
     taken: [u64; 2],
     /// Of all that are measured: how many, and ns.
     kept: [u64; 2],
 }
 
-impl<'w, 'a, C> Stalled<'w, 'a, C> {
-    pub(super) fn new(clock: &'w C, watch: &'w Watch<'a, C>) -> Stalled<'w, 'a, C> {
-        Stalled { clock, watch, sent: Ticks::default(), rtt: 0, taken: [0; 2], kept: [0; 2] }
+impl<'a, I> Watched<'a, I> {
+    pub(super) fn new(frames: Frames<'a, Watching<'a, I>, Unsummed, false>) -> Watched<'a, I> {
+        Watched { frames, seen: 0, sent: Ticks::default(), taken: [0; 2], kept: [0; 2] }
     }
 
     /// How many there were among the transactions that are kept, and their RTTs added up in ns.
@@ -130,34 +127,46 @@ impl<'w, 'a, C> Stalled<'w, 'a, C> {
     }
 }
 
-impl<C: Clock> Marks for Stalled<'_, '_, C> {
+impl<I: PacketIo> Endpoint for Watched<'_, I> {
+    const LOSSY: bool = false;
+
     #[inline(always)]
-    fn begin(&mut self, sent: Ticks) {
-        // What was before is no part of a transaction.
-        let mut looks = self.watch.looks.get();
-        looks.pass(sent);
-        self.watch.looks.set(looks);
+    fn begins(&mut self, sent: Ticks) {
+        self.frames.io().pass(sent);
         self.sent = sent;
     }
 
     #[inline(always)]
-    fn end(&mut self, received: Ticks) {
-        self.rtt = received.since(self.sent);
+    fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
+        self.seen = self.frames.io().shared.stalls();
+        self.frames.send(flow, len, fill)
     }
 
-    #[cold]
-    fn mark(&mut self, mark: Mark) {
-        if mark == Mark::Stalled {
+    #[inline(always)]
+    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
+        self.frames.recv(until)
+    }
+
+    #[inline(always)]
+    fn received(&mut self, _flow: u32, at: Ticks) -> io::Result<()> {
+        self.frames.io().look();
+        if self.frames.io().shared.stalls() != self.seen {
             self.taken[0] += 1;
-            self.taken[1] += self.rtt;
+            self.taken[1] += at.since(self.sent);
         }
+        Ok(())
     }
 
     fn fold(&mut self, keep: bool) {
         let [count, ticks] = std::mem::take(&mut self.taken);
         if keep {
             self.kept[0] += count;
-            self.kept[1] += self.clock.to_ns(ticks);
+            self.kept[1] += self.frames.io().clock.to_ns(ticks);
         }
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
+        self.frames.reply(flow, len)
     }
 }

@@ -1,14 +1,13 @@
 //! The client of `tcp-crr`: connects within the RTT, closes and prepares the next socket after it.
 
 use std::io;
-use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_record::histogram::Times;
 use hairpin_record::run::Side;
-use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::socket;
 use hairpin_sys::wait::or_nothing;
 use rustix::event::PollFlags;
@@ -17,9 +16,9 @@ use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 use socket2::{Protocol, SockAddr, Type};
 
 use super::tuples::Tuples;
-use super::{Turn, server_closes, turns};
+use super::{Turn, server_closes};
 use crate::drive::BLOCK_TRANSACTIONS;
-use crate::endpoint::{Endpoint, Mark, Marks, Reply};
+use crate::endpoint::{Endpoint, Reply};
 use crate::inet;
 use crate::job::Job;
 use crate::measure::SideFound;
@@ -27,9 +26,10 @@ use crate::path::PathError;
 use crate::stream::{closed, push_rest};
 
 /// One connection at a time, and the socket of the next.
-pub(super) struct Client<'a, C, W> {
+pub(super) struct Client<'a> {
     job: &'a Job,
-    clock: &'a C,
+    clock: AnyClock,
+    turn: Turn,
     peer: SocketAddr,
     tuples: Tuples,
     prepared: Option<OwnedFd>,
@@ -42,14 +42,15 @@ pub(super) struct Client<'a, C, W> {
     used_up: bool,
     /// What was granted of the options that were asked for.
     pub(super) side: SideFound,
-    turn: PhantomData<W>,
+    parts: Parts,
 }
 
-impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
-    pub(super) fn new(job: &'a Job, clock: &'a C, peer: SocketAddr, tuples: Tuples) -> Result<Self, PathError> {
+impl<'a> Client<'a> {
+    pub(super) fn new(job: &'a Job, clock: AnyClock, peer: SocketAddr, tuples: Tuples) -> Result<Self, PathError> {
         let mut client = Client {
             job,
             clock,
+            turn: Turn::of(job.spec.client.policy),
             peer,
             tuples,
             prepared: None,
@@ -61,7 +62,7 @@ impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
             connections: 0,
             used_up: false,
             side: SideFound::default(),
-            turn: PhantomData,
+            parts: Parts::new(clock),
         };
         client.prepare()?;
         Ok(client)
@@ -75,6 +76,11 @@ impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
     /// Connections made.
     pub(super) fn connections(&self) -> u64 {
         self.connections
+    }
+
+    /// The times of the parts by their names.
+    pub(super) fn into_parts(self) -> impl Iterator<Item = (String, Times)> {
+        NAMES.into_iter().map(String::from).zip(self.parts.times)
     }
 
     /// Makes the next socket, bound to a pair of its own; none if all are used up.
@@ -91,8 +97,8 @@ impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
             let spec = &self.job.spec.client;
             inet::before_connect(&socket, spec, Side::Client, &mut self.side)?;
             inet::after_connect(&socket, spec, Side::Client, &mut self.side)?;
-            W::prepare(&socket).map_err(PathError::at("cannot prepare a socket"))?;
-            if !W::NONBLOCKING {
+            self.turn.prepare(&socket).map_err(PathError::at("cannot prepare a socket"))?;
+            if !self.turn.is_nonblocking() {
                 socket::set_send_timeout(&socket, Duration::from(self.job.timeout))
                     .map_err(PathError::at("cannot bound the time of a connect"))?;
             }
@@ -115,7 +121,7 @@ impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
             return Ok(done);
         }
         let until = self.clock.now().plus(self.clock.to_ticks(self.job.timeout.0));
-        let done = turns::<W, C, bool>(self.clock, fd.as_fd(), PollFlags::OUT, until, attempt)?;
+        let done = self.turn.take(self.clock, fd.as_fd(), PollFlags::OUT, until, attempt)?;
         done.ok_or_else(|| {
             let firewall =
                 if self.job.plain_peer { "" } else { ": a firewall may drop the data port (see `serve --data-ports A-B`)" };
@@ -128,7 +134,7 @@ impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
     fn server_has_closed(&mut self, fd: &OwnedFd) -> io::Result<()> {
         let until = self.clock.now().plus(self.clock.to_ticks(self.job.timeout.0));
         let rest = &mut self.incoming[..1];
-        let end = turns::<W, C, usize>(self.clock, fd.as_fd(), PollFlags::IN, until, || {
+        let end = self.turn.take(self.clock, fd.as_fd(), PollFlags::IN, until, || {
             Ok(or_nothing(recv(fd, &mut *rest, RecvFlags::empty()))?.map(|(len, _)| len))
         })?;
         match end {
@@ -139,11 +145,16 @@ impl<'a, C: Clock, W: Turn> Client<'a, C, W> {
     }
 }
 
-impl<C: Clock, W: Turn> Endpoint for Client<'_, C, W> {
+impl Endpoint for Client<'_> {
     const LOSSY: bool = false;
 
     #[inline(always)]
-    fn send<M: Marks>(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
+    fn begins(&mut self, sent: Ticks) {
+        self.parts.began = sent;
+    }
+
+    #[inline(always)]
+    fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         let Some(fd) = self.prepared.take() else {
             self.prepare().map_err(io::Error::other)?;
             if self.prepared.is_none() {
@@ -160,7 +171,7 @@ impl<C: Clock, W: Turn> Endpoint for Client<'_, C, W> {
         if !self.connect(&fd)? {
             return Ok(false);
         }
-        marks.mark(Mark::Connected);
+        self.parts.connected = self.clock.stop();
         let message = &self.outgoing[..len];
         let sent = or_nothing(send(&fd, message, SendFlags::NOSIGNAL))?.unwrap_or(0);
         if sent < len {
@@ -176,7 +187,7 @@ impl<C: Clock, W: Turn> Endpoint for Client<'_, C, W> {
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let Some(fd) = &self.current else { return Ok(None) };
         let (incoming, have) = (&mut self.incoming, &mut self.have);
-        let whole = turns::<W, C, ()>(self.clock, fd.as_fd(), PollFlags::IN, until, || {
+        let whole = self.turn.take(self.clock, fd.as_fd(), PollFlags::IN, until, || {
             match or_nothing(recv(fd, &mut incoming[*have..], RecvFlags::empty()))? {
                 Some((0, _)) => return Err(closed()),
                 Some((len, _)) => *have += len,
@@ -188,15 +199,19 @@ impl<C: Clock, W: Turn> Endpoint for Client<'_, C, W> {
     }
 
     #[inline(always)]
-    fn received<M: Marks>(&mut self, _flow: u32, marks: &mut M) -> io::Result<()> {
-        marks.mark(Mark::Replied);
+    fn received(&mut self, _flow: u32, _at: Ticks) -> io::Result<()> {
+        self.parts.replied = self.clock.stop();
         if let Some(fd) = self.current.take()
             && self.server_closes
         {
             self.server_has_closed(&fd)?;
         }
-        marks.mark(Mark::Closed);
+        self.parts.close(self.clock.stop());
         self.prepare().map_err(io::Error::other)
+    }
+
+    fn fold(&mut self, keep: bool) {
+        self.parts.fold(keep);
     }
 
     /// A client answers no requests.
@@ -206,8 +221,8 @@ impl<C: Clock, W: Turn> Endpoint for Client<'_, C, W> {
 }
 
 /// The parts of each transaction, kept apart like the samples and folded between blocks.
-pub(super) struct Parts<'a, C> {
-    clock: &'a C,
+struct Parts {
+    clock: AnyClock,
     began: Ticks,
     connected: Ticks,
     replied: Ticks,
@@ -218,8 +233,8 @@ pub(super) struct Parts<'a, C> {
 /// Their names in the record.
 const NAMES: [&str; 3] = ["connect", "exchange", "close"];
 
-impl<'a, C: Clock> Parts<'a, C> {
-    pub(super) fn new(clock: &'a C) -> Self {
+impl Parts {
+    fn new(clock: AnyClock) -> Parts {
         let mut taken = vec![[0; 3]; BLOCK_TRANSACTIONS];
         // Written once here, so that no page fault happens inside a block.
         taken.clear();
@@ -227,28 +242,10 @@ impl<'a, C: Clock> Parts<'a, C> {
         Parts { clock, began, connected: began, replied: began, taken, times }
     }
 
-    pub(super) fn finish(self) -> impl Iterator<Item = (String, Times)> {
-        NAMES.into_iter().map(String::from).zip(self.times)
-    }
-}
-
-impl<C: Clock> Marks for Parts<'_, C> {
-    #[inline(always)]
-    fn begin(&mut self, sent: Ticks) {
-        self.began = sent;
-    }
-
-    #[inline(always)]
-    fn mark(&mut self, mark: Mark) {
-        let now = self.clock.stop();
-        match mark {
-            Mark::Connected => self.connected = now,
-            Mark::Replied => self.replied = now,
-            // A block has no more transactions than there is room.
-            Mark::Closed if self.taken.len() < self.taken.capacity() => {
-                self.taken.push([self.connected.since(self.began), self.replied.since(self.connected), now.since(self.replied)]);
-            }
-            Mark::Closed | Mark::Stalled => {}
+    fn close(&mut self, now: Ticks) {
+        // A block has no more transactions than there is room.
+        if self.taken.len() < self.taken.capacity() {
+            self.taken.push([self.connected.since(self.began), self.replied.since(self.connected), now.since(self.replied)]);
         }
     }
 

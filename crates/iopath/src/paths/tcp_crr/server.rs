@@ -1,20 +1,19 @@
 //! The server of `tcp-crr`: accepts, answers and closes one connection after the other; none can hold the next up for long.
 
 use std::io;
-use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use hairpin_sys::clock::{Clock, Ticks};
+use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::wait::or_nothing;
 use hairpin_wire::probe;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send};
 
-use super::{Turn, server_closes, turns};
-use crate::endpoint::{Endpoint, Marks, Reply};
+use super::{Turn, server_closes};
+use crate::endpoint::{Endpoint, Reply};
 use crate::job::Job;
 use crate::stream::push_rest;
 
@@ -22,8 +21,9 @@ use crate::stream::push_rest;
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// One connection at a time.
-pub(super) struct Server<'a, C, W> {
-    clock: &'a C,
+pub(super) struct Server {
+    clock: AnyClock,
+    turn: Turn,
     listener: TcpListener,
     client: IpAddr,
     /// What every request long enough must carry.
@@ -37,13 +37,13 @@ pub(super) struct Server<'a, C, W> {
     have: usize,
     longest: Duration,
     server_closes: bool,
-    turn: PhantomData<W>,
 }
 
-impl<'a, C: Clock, W: Turn> Server<'a, C, W> {
-    pub(super) fn new(job: &Job, clock: &'a C, listener: TcpListener, client: IpAddr) -> Self {
+impl Server {
+    pub(super) fn new(job: &Job, clock: AnyClock, turn: Turn, listener: TcpListener, client: IpAddr) -> Server {
         Server {
             clock,
+            turn,
             listener,
             client,
             cookie: job.cookie,
@@ -55,15 +55,14 @@ impl<'a, C: Clock, W: Turn> Server<'a, C, W> {
             have: 0,
             longest: LONGEST.min(Duration::from(job.timeout) / 4),
             server_closes: server_closes(job),
-            turn: PhantomData,
         }
     }
 
     /// `false`: nobody came before `until`.
     #[inline(always)]
     fn accept(&mut self, until: Ticks) -> io::Result<bool> {
-        let flags = if W::NONBLOCKING { SocketFlags::CLOEXEC | SocketFlags::NONBLOCK } else { SocketFlags::CLOEXEC };
-        let accepted = turns::<W, C, _>(self.clock, self.listener.as_fd(), PollFlags::IN, until, || {
+        let flags = if self.turn.is_nonblocking() { SocketFlags::CLOEXEC | SocketFlags::NONBLOCK } else { SocketFlags::CLOEXEC };
+        let accepted = self.turn.take(self.clock, self.listener.as_fd(), PollFlags::IN, until, || {
             match acceptfrom_with(&self.listener, flags) {
                 // It was closed before it could be accepted.
                 Err(Errno::CONNABORTED) => Ok(None),
@@ -95,7 +94,7 @@ impl<'a, C: Clock, W: Turn> Server<'a, C, W> {
         let (buffer, have, answered) = (&mut self.buffer[..end], &mut self.have, self.answered);
         let mut at = begin;
         let until = until.min(self.deadline);
-        let whole = turns::<W, C, bool>(self.clock, connection.as_fd(), PollFlags::IN, until, || {
+        let whole = self.turn.take(self.clock, connection.as_fd(), PollFlags::IN, until, || {
             match recv(connection, &mut buffer[at..], RecvFlags::empty()) {
                 Ok((len, _)) if len == 0 || answered => return Ok(Some(false)),
                 Ok((len, _)) => at += len,
@@ -117,11 +116,11 @@ impl<'a, C: Clock, W: Turn> Server<'a, C, W> {
     }
 }
 
-impl<C: Clock, W: Turn> Endpoint for Server<'_, C, W> {
+impl Endpoint for Server {
     const LOSSY: bool = false;
 
     /// A server sends no requests.
-    fn send<M: Marks>(&mut self, _flow: u32, _len: usize, _fill: impl FnOnce(&mut [u8]), _marks: &mut M) -> io::Result<bool> {
+    fn send(&mut self, _flow: u32, _len: usize, _fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -3,23 +3,23 @@
 //! Waiting until a clock says so takes longer than asked: the clock has to be read, and the end lies between two readings. Of 40 ns asked that is as much
 //! again. So the wait is tried before it is used, and asks for as much less as it took too long.
 
-use std::io;
+use hairpin_sys::clock::{AnyClock, Clock};
 
-use hairpin_sys::clock::{Clock, Ticks};
-
-use crate::endpoint::{Endpoint, Marks, Reply};
-
-/// An endpoint whose replies leave later.
-pub(crate) struct Delayed<'a, E, C> {
-    inner: E,
-    clock: &'a C,
-    delay: u64,
+/// A wait before each reply.
+pub(crate) struct Delay {
+    clock: AnyClock,
+    ticks: u64,
 }
 
-impl<'a, E, C: Clock> Delayed<'a, E, C> {
-    /// Later by so many ns, as this clock has them.
-    pub(crate) fn new(inner: E, clock: &'a C, delay_ns: u64) -> Delayed<'a, E, C> {
-        Delayed { inner, clock, delay: tried(clock, delay_ns) }
+impl Delay {
+    /// Of `ns`, as this clock has them.
+    pub(crate) fn new(clock: AnyClock, ns: u64) -> Delay {
+        Delay { clock, ticks: tried(&clock, ns) }
+    }
+
+    /// Waits busily.
+    pub(crate) fn take(&self) {
+        wait(&self.clock, self.ticks);
     }
 }
 
@@ -65,31 +65,6 @@ fn tried<C: Clock>(clock: &C, delay_ns: u64) -> u64 {
         ticks = next;
     }
     best.1
-}
-
-impl<E: Endpoint, C: Clock> Endpoint for Delayed<'_, E, C> {
-    const LOSSY: bool = E::LOSSY;
-
-    #[inline(always)]
-    fn send<M: Marks>(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8]), marks: &mut M) -> io::Result<bool> {
-        self.inner.send(flow, len, fill, marks)
-    }
-
-    #[inline(always)]
-    fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
-        self.inner.recv(until)
-    }
-
-    #[inline(always)]
-    fn replying(&mut self, flow: u32) -> io::Result<()> {
-        wait(self.clock, self.delay);
-        self.inner.replying(flow)
-    }
-
-    #[inline(always)]
-    fn reply(&mut self, flow: u32, len: usize) -> io::Result<bool> {
-        self.inner.reply(flow, len)
-    }
 }
 
 #[cfg(test)]
