@@ -103,8 +103,8 @@ struct Limits {
     budget: usize,
 }
 
-struct Loop<'a, E, C> {
-    endpoint: &'a mut E,
+/// All of the loop but its endpoint, so that what touches no endpoint is compiled once for all paths.
+struct Loop<'a, C> {
     clock: &'a C,
     pace: Pace,
     between: &'a mut dyn Between,
@@ -112,6 +112,8 @@ struct Loop<'a, E, C> {
     mask: u32,
     /// Request and reply are long enough for a cookie.
     proven: bool,
+    /// The path may drop a message.
+    lossy: bool,
     flight: Flight,
     stamps: Vec<Stamp>,
     kept: usize,
@@ -152,7 +154,6 @@ pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, wor
     let now = clock.now();
     let is_open = matches!(pace, Pace::Open(_));
     let mut this = Loop {
-        endpoint,
         clock,
         pace,
         between,
@@ -160,6 +161,7 @@ pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, wor
         mask,
         proven: work.request.min(work.reply) >= probe::LEN,
         flight: Flight::new(work.flows, work.outstanding, mask, E::LOSSY),
+        lossy: E::LOSSY,
         stamps: Vec::new(),
         kept: 0,
         counts: Counts::default(),
@@ -187,15 +189,15 @@ pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, wor
         this.overdue = vec![Overdue::default(); BLOCK_TRANSACTIONS];
         this.overdue.clear();
     }
-    this.run()
+    this.run(endpoint)
 }
 
-impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
-    fn run(mut self) -> Found {
+impl<C: Clock> Loop<'_, C> {
+    fn run<E: Endpoint>(mut self, endpoint: &mut E) -> Found {
         self.between.starts();
         let origin = Relation::read(self.clock);
-        let mut end = self.warm_up();
-        let mut core_rtt = if end.is_none() { self.neighbour() } else { None };
+        let mut end = self.warm_up(endpoint);
+        let mut core_rtt = if end.is_none() { self.neighbour(endpoint) } else { None };
         // Whatever warm-up met is not part of the figures.
         self.flight.begin();
         self.uncounted += self.counts.sent;
@@ -225,17 +227,17 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
             let before = Relation::read(self.clock);
             let left = self.work.count.map_or(u64::MAX, |count| count - recorder.rtt().count());
             self.between.begins_block();
-            let (start, result) = self.block(ends, left);
+            let (start, result) = self.block(endpoint, ends, left);
             self.between.ends_block(self.kept as u64);
             let length = self.last_stamp.since(start);
             last = Relation::read(self.clock);
             end = result;
-            self.endpoint.fold(true);
+            endpoint.fold(true);
             let known = before.raw_ns.saturating_sub(origin.raw_ns) >= CLOCK_BASELINE_NS;
             if known && early.is_none() {
                 early = Some(last);
             }
-            let next_rtt = if end.is_none() { self.after_block() } else { None };
+            let next_rtt = if end.is_none() { self.after_block(endpoint) } else { None };
             let facts = BlockFacts {
                 at_ns: self.clock.to_ns(start.since(began)),
                 length_ns: self.clock.to_ns(length),
@@ -250,12 +252,12 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
         }
         let end = end.unwrap_or(End::Done);
         if timed {
-            self.close_accounts(&mut recorder, began, ends, &end);
+            self.close_accounts(endpoint, &mut recorder, began, ends, &end);
         }
         self.end_last_silence();
         let typical = recorder.rtt().typical();
         let silences = std::mem::replace(&mut self.silences, Silences::new(self.clock));
-        let silences = silences.finish(self.clock.to_ticks(typical), E::LOSSY);
+        let silences = silences.finish(self.clock.to_ticks(typical), self.lossy);
         Found {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
             silences: silences.iter().map(|one| self.clock_silence(one, began)).collect(),
@@ -307,7 +309,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     }
 
     /// Blocks that are thrown away, so that the first kept one finds everything warm.
-    fn warm_up(&mut self) -> Option<End> {
+    fn warm_up<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<End> {
         let began = self.clock.now();
         let ends = began.plus(self.clock.to_ticks(self.work.warmup_ns));
         self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
@@ -316,8 +318,8 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
             if self.between.stopped() {
                 return Some(End::Stopped);
             }
-            let (_, end) = self.block(ends, u64::MAX);
-            self.endpoint.fold(false);
+            let (_, end) = self.block(endpoint, ends, u64::MAX);
+            endpoint.fold(false);
             self.stamps[..self.kept].iter().for_each(|stamp| rtt.record(self.clock.to_ns(stamp.rtt)));
             self.patience = self.patience_after(&rtt).unwrap_or(self.patience);
             if end.is_some() {
@@ -329,52 +331,52 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
 
     /// Meets the other side's core after a block, where that costs no request its due time: a closed loop by transactions of its own; a paced one has called with
     /// its last request; an open one is never without requests, and meets it before the first block alone.
-    fn after_block(&mut self) -> Option<u64> {
+    fn after_block<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<u64> {
         match self.pace {
-            Pace::Closed => self.neighbour(),
+            Pace::Closed => self.neighbour(endpoint),
             Pace::Every(_) if std::mem::take(&mut self.called) => self.between.meet_neighbour(),
             Pace::Every(_) | Pace::Open(_) => None,
         }
     }
 
     /// Meets the other side's core: calls it, lets it see the call by an untimed transaction, measures, and settles again.
-    fn neighbour(&mut self) -> Option<u64> {
+    fn neighbour<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<u64> {
         // What waits in vain here is no silence to the next block: with a dead peer there must be no such wait.
         if !self.answered || !self.between.call_neighbour() {
             return None;
         }
         // What is published next is still in the stamps.
         let (kept, counts, silence) = (self.kept, self.counts, self.silence);
-        self.untimed(1);
+        self.untimed(endpoint, 1);
         let core_rtt = self.between.meet_neighbour();
         if !matches!(self.pace, Pace::Every(_)) {
-            self.untimed(SETTLE);
+            self.untimed(endpoint, SETTLE);
         }
         // Late replies and duplicates of measured requests may have come meanwhile.
         self.uncounted += self.counts.sent - counts.sent;
         self.counts = Counts { sent: counts.sent, lost: counts.lost, reordered: counts.reordered, ..self.counts };
         (self.kept, self.silence) = (kept, silence);
-        self.endpoint.fold(false);
+        endpoint.fold(false);
         core_rtt
     }
 
     /// Transactions that are not kept; what fails here fails again, and is told, in the next block.
-    fn untimed(&mut self, count: u32) {
+    fn untimed<E: Endpoint>(&mut self, endpoint: &mut E, count: u32) {
         for _ in 0..count {
             // Past the end of the stamps: nothing is kept.
             self.kept = usize::MAX;
             let now = self.clock.now();
-            let deadline = now.plus(if E::LOSSY { self.patience.min(self.timeout) } else { self.timeout });
+            let deadline = now.plus(if self.lossy { self.patience.min(self.timeout) } else { self.timeout });
             self.last_reply = now;
             self.last_stamp = now;
             self.look_after(now);
             let sequence = self.flight.next(0).sequence;
-            if !self.send(0, None, self.work.request).unwrap_or(false) {
+            if !self.send_apart(endpoint, 0, None, self.work.request).unwrap_or(false) {
                 break;
             }
             while self.flight.live() > 0 && self.clock.now() < deadline && !self.between.stopped() {
                 let until = deadline.min(self.clock.now().plus(self.clock.to_ticks(TURN_NS)));
-                if self.receive(until).is_err() {
+                if self.receive_apart(endpoint, until).is_err() {
                     break;
                 }
             }
@@ -390,7 +392,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     }
 
     /// One block of at most `left` transactions until `ends`. Returns when it started, and why the run ends if it does.
-    fn block(&mut self, ends: Ticks, left: u64) -> (Ticks, Option<End>) {
+    fn block<E: Endpoint>(&mut self, endpoint: &mut E, ends: Ticks, left: u64) -> (Ticks, Option<End>) {
         self.kept = 0;
         self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
         let start = self.clock.now();
@@ -408,9 +410,9 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
         let limit = if start < ends { ends } else { ends.plus(self.clock.to_ticks(CATCH_UP_NS)) };
         let limits = Limits { block: limit.min(start.plus(self.clock.to_ticks(BLOCK_NS))), ends, budget };
         let result = match self.pace {
-            Pace::Closed => self.closed_block(limits),
-            Pace::Every(_) => self.paced_block(limits),
-            Pace::Open(_) => self.open_block(limits),
+            Pace::Closed => self.closed_block(endpoint, limits),
+            Pace::Every(_) => self.paced_block(endpoint, limits),
+            Pace::Open(_) => self.open_block(endpoint, limits),
         };
         let end = match result {
             Ok(()) => None,
@@ -422,7 +424,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     }
 
     /// Keeps `outstanding` requests in flight on every flow until the block ends, then lets the last ones come home.
-    fn closed_block(&mut self, limits: Limits) -> Result<(), Cut> {
+    fn closed_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
         let most = self.work.flows * self.work.outstanding;
         let (mut left, mut flow) = (limits.budget, 0);
         loop {
@@ -430,7 +432,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
             // One turn of this for each reply; more at the start, and after requests were lost or the path was full.
             while left > 0 && self.flight.live() < most && self.last_stamp < limits.block {
                 flow = self.flight.with_room(flow);
-                if !self.send(flow, None, self.work.request)? {
+                if !self.send(endpoint, flow, None, self.work.request)? {
                     full = true;
                     break;
                 }
@@ -442,7 +444,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
             }
             // On a full path one look at what has come makes room.
             let until = if full { self.last_stamp } else { self.look_at };
-            match self.receive(until)? {
+            match self.receive(endpoint, until)? {
                 Some(answered) => flow = answered,
                 None => self.turn()?,
             }
@@ -451,7 +453,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
 
     /// Sends one request of `len` bytes; `false` if the path is full.
     #[inline(always)]
-    fn send(&mut self, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
+    fn send<E: Endpoint>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
         let place = self.flight.next(flow);
         let sequence = place.sequence;
         let (cookie, verify) = (self.work.cookie, self.work.verify);
@@ -462,8 +464,8 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
             }
         };
         let sent = self.clock.start();
-        self.endpoint.begins(sent);
-        if !self.endpoint.send(flow, len, fill)? {
+        endpoint.begins(sent);
+        if !endpoint.send(flow, len, fill)? {
             return Ok(false);
         }
         self.flight.launch(flow, place, sent, due.unwrap_or(sent));
@@ -474,8 +476,8 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     /// Receives one message and classifies it. Returns the flow on which a request was answered; `None` if nothing came, or if what came
     /// answered nothing.
     #[inline(always)]
-    fn receive(&mut self, until: Ticks) -> io::Result<Option<u32>> {
-        let Some(reply) = self.endpoint.recv(until)? else { return Ok(None) };
+    fn receive<E: Endpoint>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
+        let Some(reply) = endpoint.recv(until)? else { return Ok(None) };
         let now = self.clock.stop();
         let flow = reply.flow;
         let carried = probe::sequence(reply.bytes) & self.mask;
@@ -490,11 +492,23 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
         }
         self.counts.reordered += u64::from(self.flight.land(flow, place));
         self.heard(slot.sent, now);
-        self.endpoint.received(flow, now)?;
+        endpoint.received(flow, now)?;
         if now >= self.look_at {
             self.look()?;
         }
         Ok(Some(flow))
+    }
+
+    /// [`send`](Loop::send) for all but the closed and the open block, compiled once: a call is nothing beside the idle time around it.
+    #[inline(never)]
+    fn send_apart<E: Endpoint>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
+        self.send(endpoint, flow, due, len)
+    }
+
+    /// [`receive`](Loop::receive) likewise.
+    #[inline(never)]
+    fn receive_apart<E: Endpoint>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
+        self.receive(endpoint, until)
     }
 
     /// A message that answers no request in flight.
@@ -510,7 +524,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
             Stray::Before => {}
             Stray::Corrupt => {
                 self.counts.corrupt += 1;
-                if !E::LOSSY {
+                if !self.lossy {
                     // What is wrong once in a stream stays wrong, and the request would wait for ever.
                     let text =
                         "a reply is not the answer to its request: wrong length, cookie or content; is the peer an echo service?";
@@ -537,7 +551,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     #[cold]
     fn look(&mut self) -> io::Result<()> {
         let now = self.clock.now();
-        if E::LOSSY && now >= self.walk_at {
+        if self.lossy && now >= self.walk_at {
             let (overdue, timed) = (&mut self.overdue, self.pace.timetable().is_some());
             let (lost, oldest) = self.flight.give_up(now, self.patience, true, |request| {
                 if timed && overdue.len() < overdue.capacity() {
@@ -558,7 +572,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
 
     /// Nothing is in flight: the next look is as late as it may be.
     fn look_after(&mut self, now: Ticks) {
-        self.walk_at = if E::LOSSY { now.plus(self.patience) } else { Ticks::NEVER };
+        self.walk_at = if self.lossy { now.plus(self.patience) } else { Ticks::NEVER };
         self.look_at = self.next_look(now);
     }
 

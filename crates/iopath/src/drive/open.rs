@@ -19,11 +19,11 @@ const LONGEST_NS: u64 = 10 * BLOCK_NS;
 /// … by holding requests back for this long at most, in ns.
 const HOLD_NS: u64 = 1_000_000;
 
-impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
+impl<C: Clock> Loop<'_, C> {
     /// Sends what is due and receives what comes until the block is over and nothing is in flight.
-    pub(super) fn open_block(&mut self, limits: Limits) -> Result<(), Cut> {
+    pub(super) fn open_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
         self.stalls.begin(self.last_stamp);
-        let result = self.on_schedule(limits);
+        let result = self.on_schedule(endpoint, limits);
         let (count, ticks) = self.stalls.total();
         self.counts.stalls += count;
         self.counts.stalled_ns += self.clock.to_ns(ticks);
@@ -31,7 +31,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     }
 
     #[inline(always)]
-    fn on_schedule(&mut self, limits: Limits) -> Result<(), Cut> {
+    fn on_schedule<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
         let most = self.work.flows * self.work.outstanding;
         let sleeps = self.pace.timetable().is_some_and(Timetable::sleeps);
         let hold = self.clock.to_ticks(HOLD_NS);
@@ -84,7 +84,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
                     flow = self.flight.with_room(flow);
                     self.begin_silence(now);
                 }
-                if room && self.send(flow, Some(due.at), due.size as usize)? {
+                if room && self.send(endpoint, flow, Some(due.at), due.size as usize)? {
                     self.pace.timetable_mut().into_iter().for_each(Timetable::advance);
                     left -= 1;
                     waits = false;
@@ -107,7 +107,7 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
                 (true, 0) => until,
                 (true, _) => until.min(self.look_at),
             };
-            if self.receive(until)?.is_some() {
+            if self.receive(endpoint, until)?.is_some() {
                 idle = false;
             } else if sleeps {
                 // Asleep until then, and not stopped.

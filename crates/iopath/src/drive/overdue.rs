@@ -31,7 +31,7 @@ impl Overdue {
     }
 }
 
-impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
+impl<C: Clock> Loop<'_, C> {
     /// Keeps one until the block is folded. Nothing is allocated inside a block, so beyond a block's worth the rest is in `late` and `lost` alone.
     pub(super) fn keep_overdue(&mut self, one: Overdue) {
         if self.pace.timetable().is_some() && self.overdue.len() < self.overdue.capacity() {
@@ -51,9 +51,16 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     }
 
     /// The run is over: what is still to come is waited for, and what never came or never left is counted with the time that it has waited at least.
-    pub(super) fn close_accounts(&mut self, recorder: &mut Recorder, began: Ticks, ends: Ticks, end: &End) {
+    pub(super) fn close_accounts<E: Endpoint>(
+        &mut self,
+        endpoint: &mut E,
+        recorder: &mut Recorder,
+        began: Ticks,
+        ends: Ticks,
+        end: &End,
+    ) {
         if matches!(end, End::Done) && !self.answered {
-            self.await_late();
+            self.await_late(endpoint);
         }
         self.fold_overdue(recorder);
         let now = self.clock.now();
@@ -73,14 +80,14 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
     }
 
     /// Datagrams given up may be under way still, if the peer stands still at the end.
-    fn await_late(&mut self) {
+    fn await_late<E: Endpoint>(&mut self, endpoint: &mut E) {
         let least = self.clock.now();
         let most = least.plus(self.clock.to_ticks(FIRST_PATIENCE_NS).min(self.timeout));
         while !self.flight.given_up.is_empty() && !self.between.stopped() {
             let now = self.clock.now();
             // Once it answers, the rest follows.
             let until = if self.answered { self.last_reply.plus(self.patience).min(most) } else { most };
-            if now >= until || self.receive(until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
+            if now >= until || self.receive_apart(endpoint, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
                 break;
             }
             self.looked(self.clock.now());

@@ -9,9 +9,9 @@ use hairpin_sys::clock::{Clock, Ticks};
 use super::{Cut, IDLE_TURN_NS, Limits, Loop};
 use crate::endpoint::Endpoint;
 
-impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
+impl<C: Clock> Loop<'_, C> {
     /// Sends what is due until the block ends. The last request calls the other core, which the loop then meets before the next one is due, if there is time.
-    pub(super) fn paced_block(&mut self, limits: Limits) -> Result<(), Cut> {
+    pub(super) fn paced_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
         let (mut left, mut flow) = (limits.budget, 0);
         while left > 0 {
             let Some(due) = self.idle(limits.ends)? else { break };
@@ -21,12 +21,12 @@ impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
                 self.called = self.between.call_neighbour();
             }
             self.look_after(self.last_stamp);
-            while !self.send(flow, Some(due), self.work.request)? {
+            while !self.send_apart(endpoint, flow, Some(due), self.work.request)? {
                 self.turn()?;
             }
             self.pace.timetable_mut().into_iter().for_each(|table| table.advance());
             while self.flight.live() > 0 {
-                if self.receive(self.look_at)?.is_none() {
+                if self.receive_apart(endpoint, self.look_at)?.is_none() {
                     self.turn()?;
                 }
             }

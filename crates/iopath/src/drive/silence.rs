@@ -9,7 +9,6 @@
 use hairpin_sys::clock::{Clock, Ticks};
 
 use super::Loop;
-use crate::endpoint::Endpoint;
 
 /// A stretch without a reply is kept from this length on, in ns: no stall of a virtual machine that was seen lasts so long.
 pub const LEAST_SILENCE_NS: u64 = 100_000_000;
@@ -98,7 +97,7 @@ impl Silences {
     }
 }
 
-impl<E: Endpoint, C: Clock> Loop<'_, E, C> {
+impl<C: Clock> Loop<'_, C> {
     /// A reply to a request that was sent at `sent`: the peer is alive.
     #[inline(always)]
     pub(super) fn heard(&mut self, sent: Ticks, now: Ticks) {
