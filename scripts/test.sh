@@ -25,7 +25,13 @@ fi
 export HAIRPIN_MUST_RUN="${HAIRPIN_MUST_RUN:-0}"
 
 log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log"; go_ahead "$nice"' EXIT
+
+# Where the kernel shares the cores between sessions (sched(7), autogroup), a neighbour of low priority in a session of its own gets as much as all tests
+# together, and what spins is stopped for milliseconds. As root the tests go ahead of it, and the session gets its place back at the end.
+go_ahead() { [ -z "$1" ] || echo "$1" 2>/dev/null >/proc/self/autogroup || :; }
+nice=$(sed -n 's/.*nice //p' /proc/self/autogroup 2>/dev/null)
+[ "$(id -u)" != 0 ] || [ -z "$nice" ] || go_ahead -10
 passed=0 failed=0 skipped=0 skips=
 
 step() { printf '\n== %s\n' "$*"; }

@@ -301,7 +301,7 @@ fn xdp_fallback() {
 }
 
 fn queue_overflow() {
-    let args = "--link veth --duration 2s --warmup 20ms --path udp:spin,rcvbuf=256/block --cpu 0,1";
+    let args = "--link veth --duration 3s --warmup 20ms --path udp:spin,rcvbuf=256/block --cpu 0,1";
     silent("receive-queue-overflow", args);
     let said = found_in("receive-queue-overflow", args, || stopped(args));
     assert!(said.ends_with("at the server"), "{said}");
@@ -314,7 +314,7 @@ fn stopped(args: &str) -> Option<String> {
     // Longer than a phase without hooks.
     sleep(Duration::from_millis(1200));
     let server = server_of(run.pid());
-    for (signal, after) in [("STOP", 600), ("CONT", 0)] {
+    for (signal, after) in [("STOP", 1500), ("CONT", 0)] {
         let done = Command::new("kill").args([format!("-{signal}"), server.to_string()]).status().expect("kill");
         assert!(done.success(), "the server's process has ended");
         sleep(Duration::from_millis(after));

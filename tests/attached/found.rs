@@ -262,6 +262,8 @@ pub fn a_server_on_unix_sockets_is_said_to_be_unseen(name: &str) -> bool {
     let number = free_port();
     let server = other(&home, "serve-unix", number);
     let mut stream = UnixStream::connect_addr(&unix_address(number)).expect("connected");
+    // Once before, so that the server has its connection.
+    stream.write_all(&[1; SIZE]).and_then(|()| stream.read_exact(&mut [0; SIZE])).expect("a reply");
     let explain = home.start(&format!("explain --pid {} --duration 300ms", server.pid()));
     for _ in 0..100 {
         stream.write_all(&[1; SIZE]).and_then(|()| stream.read_exact(&mut [0; SIZE])).expect("a reply");
