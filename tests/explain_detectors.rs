@@ -16,8 +16,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
-use hairpin_iopath::path::IO_PATHS;
 use hairpin_lab::link::LinkSpec;
+use hairpin_plan::paths::PATHS;
 use hairpin_sys::wait::Policy;
 use hairpin_trace::advice::Name;
 use hairpin_trace::causes::KINDS;
@@ -450,8 +450,8 @@ fn names_exist() {
         let exists = match name {
             Name::Knob(name) => KNOBS.iter().any(|knob| knob.name() == *name),
             Name::Option(path, name) => {
-                let path = IO_PATHS.iter().find(|known| known.name() == *path);
-                path.is_some_and(|path| path.options().iter().any(|option| option.name == *name))
+                let path = PATHS.iter().find(|known| known.name == *path);
+                path.is_some_and(|path| path.options.iter().any(|option| option.name == *name))
             }
             Name::Policy(name) => Policy::ALL.iter().any(|policy| policy.to_string() == *name),
             Name::Flag(name) => help.split_whitespace().any(|word| word == *name),

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, Job, LocalPort, Schedule, Sides};
 use hairpin_lab::message::{Answer, Request};
 use hairpin_lab::session::channel::Channel;
 use hairpin_lab::session::handshake;
+use hairpin_plan::job::{Address, Job};
 use hairpin_units::Nanos;
 use rustix::net::{AddressFamily, SocketType, bind, connect};
 use support::{HAIRPIN, Home, Running, can, namespaces, rows, served, warnings, workers_of};
@@ -695,28 +695,5 @@ fn an_unproved_sender_gets_no_more_than_it_sends() {
 
 /// The plan of a UDP row with small requests and large replies.
 fn udp_job(request: u32, reply: u32) -> Job {
-    Job {
-        spec: "udp:block".parse().unwrap(),
-        request,
-        reply,
-        flows: 1,
-        threads: 1,
-        outstanding: 1,
-        duration: Some(Nanos::from_secs(10)),
-        count: None,
-        warmup: Nanos::from_millis(1),
-        pace: None,
-        open: None,
-        timeout: Nanos::from_secs(5),
-        cpus: Sides::default(),
-        sched: Schedule::Other,
-        local_port: LocalPort::Any,
-        verify: false,
-        cookie: 7,
-        plain_peer: false,
-        raw: false,
-        traced: false,
-        socket_stamps: false,
-        emulated: None,
-    }
+    Job { request, reply, warmup: Nanos::from_millis(1), cookie: 7, ..Job::new("udp:block".parse().unwrap()) }
 }

@@ -5,7 +5,7 @@ use std::io;
 use hairpin_iopath::drive::{Between, Counts, End, Found, Work, drive};
 use hairpin_iopath::fake::Null;
 use hairpin_iopath::pace::{Pace, Timetable};
-use hairpin_iopath::schedule::Schedule;
+use hairpin_plan::schedule::Schedule;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::Tsc;
 use hairpin_sys::thread;

@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use clap::Args;
-use hairpin_iopath::job::{Job, LocalPort, Reflector, Rewrite, Schedule, Sides};
-use hairpin_iopath::path::{LinkKind, Speaks};
-use hairpin_iopath::spec::Spec;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::Target;
 use hairpin_lab::session::key::Key;
+use hairpin_plan::job::{Job, LocalPort, Reflector, Rewrite, Schedule, Sides};
+use hairpin_plan::path::{LinkKind, Speaks};
+use hairpin_plan::spec::Spec;
 use hairpin_sys::netlink::Netlink;
 use hairpin_units::{Nanos, Quantile, list, parse_duration};
 
@@ -183,7 +183,6 @@ impl Work {
         for spec in &specs {
             for (request, reply) in &sizes {
                 jobs.push(Job {
-                    spec: spec.clone(),
                     request: *request,
                     reply: *reply,
                     flows: flows(spec, self.flows, local_port),
@@ -193,7 +192,6 @@ impl Work {
                     count: self.count,
                     warmup: self.warmup,
                     pace: self.pace,
-                    open: None,
                     timeout: self.timeout,
                     cpus: self.cpu.unwrap_or_default(),
                     sched: self.sched,
@@ -202,9 +200,7 @@ impl Work {
                     cookie,
                     plain_peer: matches!(to, LinkKind::Echo | LinkKind::Reflector),
                     raw,
-                    traced: false,
-                    socket_stamps: false,
-                    emulated: None,
+                    ..Job::new(spec.clone())
                 });
             }
         }
@@ -212,10 +208,10 @@ impl Work {
     }
 }
 
-/// Rotating over N ports needs N flows; `tcp-crr` has a new connection each time anyway.
+/// Rotating over N ports needs N flows, unless each transaction has a connection of its own anyway.
 fn flows(spec: &Spec, asked: u32, port: LocalPort) -> u32 {
     match port {
-        LocalPort::Rotate(count) if asked == 1 && spec.client.path.name() != "tcp-crr" => count.into(),
+        LocalPort::Rotate(count) if asked == 1 && spec.client.speaks() != Speaks::TcpPerTransaction => count.into(),
         _ => asked,
     }
 }

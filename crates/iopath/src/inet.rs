@@ -12,6 +12,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use hairpin_plan::job::{Job, Listen, LocalPort};
+use hairpin_plan::option::{self, OptionDef};
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{FlowFacts, Granted, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::socket::{self, IntOption};
@@ -20,11 +23,8 @@ use hairpin_wire::framing;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use crate::job::{Job, Listen, LocalPort};
+use crate::error::PathError;
 use crate::measure::SideFound;
-use crate::option::{self, OptionDef};
-use crate::path::PathError;
-use crate::spec::SideSpec;
 
 /// Bytes of every message of the proof.
 pub(crate) const PROOF_LEN: usize = 32;
@@ -341,7 +341,7 @@ pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, ind
     let port = match port {
         LocalPort::Any => return Ok(()),
         LocalPort::Fixed(first) => u32::from(first) + index,
-        LocalPort::Rotate(count) => u32::from(FIRST_ROTATED) + index % u32::from(count.max(1)),
+        LocalPort::Rotate(count) => u32::from(hairpin_plan::job::FIRST_ROTATED) + index % u32::from(count.max(1)),
     };
     let port = u16::try_from(port)
         .map_err(|_| PathError::Peer(format!("local port {port} does not exist: use a lower --local-port")))?;
@@ -349,9 +349,6 @@ pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, ind
     socket.set_reuse_address(true).map_err(PathError::at("cannot reuse a local port"))?;
     socket.bind(&SockAddr::from(SocketAddr::new(any, port))).map_err(PathError::at(format!("cannot use local port {port}")))
 }
-
-/// `rotate:N` goes round the N ports from here: below the range that Linux hands out by itself (32768 to 60999).
-pub(crate) const FIRST_ROTATED: u16 = 16_384;
 
 const IS_BEFORE: [(&OptionDef, IntOption); 3] =
     [(&option::MSS, socket::TCP_MAXSEG), (&option::SNDBUF, socket::SO_SNDBUF), (&option::RCVBUF, socket::SO_RCVBUF)];
@@ -394,7 +391,7 @@ fn granted_options<const N: usize>(
 /// Options of a connected socket.
 pub(crate) fn after_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound) -> Result<(), PathError> {
     let options = &spec.options;
-    let is_tcp = spec.path.options().iter().any(|def| def.name == option::NODELAY.name);
+    let is_tcp = spec.path.takes(&option::NODELAY);
     let set = |name: &str, which, value| socket::set(socket, which, value).map_err(PathError::at(format!("cannot set {name}")));
     if is_tcp {
         set("nodelay", socket::TCP_NODELAY, i32::from(options.get(&option::NODELAY) != Some("off")))?;

@@ -1,10 +1,10 @@
 //! Every way to do a round trip, and the one loop that measures it.
 //!
 //! ```text
-//!   spec ──▶ job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
-//!                     └ inet, stream, ring, rendezvous: shared by several     └ measure: threads, clock, pace and policy as types
+//!   job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
+//!            └ inet, stream, ring, rendezvous: shared by several     └ measure: threads; wait policy, clock and pace are values
 //! ```
-//! A path is a file in `paths/`, a line in [`path::IO_PATHS`] and a page in docs/paths/.
+//! What a path takes stands in crate `plan`; what it does is a file in `paths/`.
 
 #![forbid(unsafe_code)]
 
@@ -12,21 +12,17 @@ mod delay;
 pub mod drive;
 pub mod echo;
 pub mod endpoint;
+pub mod error;
 pub mod every;
 pub mod fake;
 mod flows;
 mod frames;
 mod inet;
-pub mod job;
 pub mod measure;
-pub mod option;
 pub mod pace;
-pub mod path;
 pub mod paths;
 mod rendezvous;
-pub mod replay;
 mod ring;
-pub mod schedule;
-pub mod spec;
+pub mod runner;
 mod stalls;
 mod stream;

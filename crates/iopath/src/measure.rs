@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use hairpin_plan::job::{Address, Job, Listen};
+use hairpin_plan::option::DELAY;
+use hairpin_plan::schedule::Schedule;
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::histogram::Times;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{FlowFacts, Granted, Pcie, Side, Silence, TcpSide};
@@ -31,13 +35,9 @@ use crate::delay::Delay;
 use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
 use crate::echo::{Echoed, echo};
 use crate::endpoint::Endpoint;
+use crate::error::PathError;
 use crate::flows::{Carrier, Flows};
-use crate::job::{Address, Job, Listen};
-use crate::option::DELAY;
 use crate::pace::{Pace, Timetable};
-use crate::path::PathError;
-use crate::schedule::Schedule;
-use crate::spec::SideSpec;
 
 /// Transactions of a traced block: short, so that blocks with and without a tracer are close in time, and so that what the tracer writes stays in the
 /// cache.
@@ -449,7 +449,7 @@ mod tests {
             (ConnectionReset, false, 1, ended),
             (UnexpectedEof, false, 9, ended),
         ] {
-            let job = Job { plain_peer, outstanding: 2, ..crate::job::tests::job("udp") };
+            let job = Job { plain_peer, outstanding: 2, ..Job::new("udp".parse().unwrap()) };
             let text = in_words(&job, sent, &kind.into());
             assert!(text.contains(part), "{kind:?}, {sent} sent: {text}");
             assert_eq!(text.contains("process"), part == ended, "{text}");

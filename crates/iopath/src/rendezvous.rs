@@ -13,14 +13,14 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use hairpin_plan::job::{Address, Job};
 use hairpin_sys::fdpass;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::socket;
 
+use crate::error::PathError;
 use crate::inet;
-use crate::job::{Address, Job};
 use crate::measure::{ClientRun, ServerRun};
-use crate::path::PathError;
 
 /// Descriptors in one message; the kernel carries [`fdpass::MAX_FDS`].
 const AT_ONCE: usize = 128;

@@ -17,28 +17,28 @@ use hairpin_packet::device::{BackEnd, Config};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Feature, Mode};
 use hairpin_packet::io::{Counters, PacketIo};
+use hairpin_plan::job::{Address, Job, LocalPort, Reflector, Rewrite, scope_of};
+use hairpin_plan::option::{self};
+use hairpin_plan::path::Speaks;
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{FlowFacts, Granted, Side};
 use hairpin_record::warning::Warning;
 use hairpin_sys::netlink::{LinkFacts, Netlink};
-use hairpin_sys::umem::MAX_CHUNK;
 use hairpin_sys::wait::{Policy, Waiting};
 use hairpin_sys::xsk::LONGEST_IN_ONE;
 use hairpin_wire::ethernet::{self, Mac};
-use hairpin_wire::{framing, raw};
+use hairpin_wire::raw;
 use rustix::net::{SendFlags, getpeername, getsockname, send};
 use socket2::{SockFilter, SockRef};
 
 use crate::echo::echo;
+use crate::error::{PathError, needs_inet};
 use crate::frames::inet::{Flow, Inet, Outer};
 use crate::frames::raw::{Accepts, Raw, Sends};
 use crate::frames::stamped::Stamped;
 use crate::frames::{Frames, Framing};
 use crate::inet;
-use crate::job::{Address, Job, LocalPort, Reflector, Rewrite, scope_of};
 use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
-use crate::option::{self, Options};
-use crate::path::{PathError, Speaks, needs_inet};
-use crate::spec::SideSpec;
 
 /// Entries of a ring: what is in flight twice over, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
@@ -54,25 +54,6 @@ const TRIES: u32 = 64;
 /// Hops of a session's requests and replies.
 const REQUEST: u8 = 0;
 const REPLY: u8 = 1;
-
-/// The largest payload over any MTU: that of the largest frame.
-pub(crate) fn payload_limit(ipv6: bool) -> u32 {
-    (MAX_CHUNK - ethernet::LEN) as u32 - headers(&Options::default(), ipv6)
-}
-
-/// Bytes of headers inside the MTU.
-pub(crate) fn headers(options: &Options, ipv6: bool) -> u32 {
-    let ip = if ipv6 { framing::IPV6_HEADER } else { framing::IPV4_HEADER };
-    match speaks(options) {
-        Speaks::Raw => raw::LEN as u32,
-        _ => (ip + framing::UDP_HEADER) as u32,
-    }
-}
-
-/// UDP, or with `l3=off` Hairpin's own framing.
-pub(crate) fn speaks(options: &Options) -> Speaks {
-    if options.get(&option::L3) == Some("off") { Speaks::Raw } else { Speaks::Udp }
-}
 
 /// The client's side over a device of this kind.
 pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError> {
@@ -93,7 +74,7 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
     let (device, io) = open::<B>(&way.link, filter, false, Side::Client, job, ipv6, &mut run.found.side)?;
     note_flows(&flows, &mut run.found.side);
     let mtu = way.link.mtu;
-    let outcome = match (speaks(&side.options), ipv6) {
+    let outcome = match (side.speaks(), ipv6) {
         (Speaks::Raw, _) => {
             let sends = way.sends(job, REQUEST, job.request);
             measure(run, device, io, Raw::new(sends, Accepts::From(way.peer, REPLY)).ok_or_else(too_long)?)
@@ -137,7 +118,7 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
             link.name, way.link.name
         )));
     }
-    match (speaks(&side.options), client.is_ipv6()) {
+    match (side.speaks(), client.is_ipv6()) {
         (Speaks::Raw, _) => {
             let sends = way.sends(job, REPLY, job.reply);
             respond(run, device, io, Raw::new(sends, Accepts::From(way.peer, REQUEST)).ok_or_else(too_long)?)
@@ -186,7 +167,7 @@ impl Way {
         let netlink = Netlink::open()?;
         let (own_ip, peer_ip) = (flow.own.ip(), flow.peer.ip());
         let route = netlink.route_over(peer_ip, scope)?;
-        if let Some(gateway) = route.gateway.filter(|_| speaks(&side.options) == Speaks::Raw) {
+        if let Some(gateway) = route.gateway.filter(|_| side.speaks() == Speaks::Raw) {
             return Err(PathError::Way(format!(
                 "l3=off has no IP header that {gateway}, the router to {peer_ip}, could go by: leave it out, or use a peer on the same link"
             )));
@@ -223,7 +204,7 @@ impl Way {
         if loopback && (!rings || job.plain_peer) && !ipv6 {
             return Err(PathError::Way(format!(
                 "the kernel takes no packet from a ring to 127.0.0.1 (net.ipv4.conf.lo.route_localnet): use {} on both sides, -6, or --link veth",
-                side.path.name()
+                side.path.name
             )));
         }
         Ok(())
@@ -310,7 +291,7 @@ fn hold(sockets: &[OwnedFd]) -> Result<(), PathError> {
 }
 
 fn filter(side: &SideSpec, ports: impl Iterator<Item = u16> + Clone) -> Filter {
-    match speaks(&side.options) {
+    match side.speaks() {
         Speaks::Raw => Filter::Ethertype(raw::ETHERTYPE),
         _ => Filter::Udp { first: ports.clone().min().unwrap_or(0), last: ports.max().unwrap_or(0) },
     }
@@ -319,7 +300,8 @@ fn filter(side: &SideSpec, ports: impl Iterator<Item = u16> + Clone) -> Filter {
 /// What the path asks of the device.
 fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts, ipv6: bool) -> Config {
     let payload = job.request.max(job.reply);
-    let needed = ethernet::LEN + headers(&side.options, ipv6) as usize + payload as usize;
+    let headers = side.path.headers_in_mtu(&side.options, ipv6).unwrap_or(0);
+    let needed = ethernet::LEN + headers as usize + payload as usize;
     let longest_frame = (link.mtu > SHORT_MTU).then(|| needed.max(USUAL_FRAME));
     let entries_each = needed.div_ceil(LONGEST_IN_ONE) as u32;
     let in_flight = job.flows.saturating_mul(job.outstanding).saturating_mul(entries_each).min(MOST_ENTRIES);

@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::error::PathError;
 use crate::flows::Carrier;
-use crate::path::PathError;
 
 /// One connection.
 pub(crate) struct Stream {

@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::Address;
-use hairpin_iopath::path::LinkKind;
+use hairpin_plan::job::Address;
+use hairpin_plan::path::LinkKind;
 use hairpin_record::load::BulkFacts;
 use hairpin_sys::shared::Shared;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

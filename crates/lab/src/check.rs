@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use hairpin_iopath::drive::Work;
 use hairpin_iopath::endpoint::Endpoint;
+use hairpin_iopath::error::PathError;
 use hairpin_iopath::every::{every_rtt, median};
 use hairpin_iopath::fake::{BusyWait, Delayed, Device, Null};
-use hairpin_iopath::path::PathError;
 use hairpin_iopath::paths::niq;
 use hairpin_record::check::{Check, Delay, Latency, SCHEMA, Verdict};
 use hairpin_sys::clock::{AnyClock, Clock, Tsc};

@@ -1,9 +1,13 @@
 //! What `hairpin demo` measures: every path and policy that this host supports, over loopback and veth, and `udp:block` at three rates.
 
-use hairpin_iopath::job::Job;
-use hairpin_iopath::path::{IO_PATHS, LinkKind, Support};
-use hairpin_iopath::spec::Spec;
+use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::Support;
+use hairpin_plan::job::Job;
+use hairpin_plan::path::LinkKind;
+use hairpin_plan::paths::{self, PATHS};
+use hairpin_plan::spec::Spec;
 use hairpin_sys::netns;
+use hairpin_sys::wait::Policy;
 use hairpin_units::Nanos;
 
 use crate::link::{LinkSpec, VethSpec};
@@ -55,21 +59,21 @@ pub fn plan(template: &Job) -> Demo {
 
 fn rows(link: &LinkSpec, template: &Job, skipped: &mut Vec<String>) -> Vec<Job> {
     let mut rows = Vec::new();
-    for path in IO_PATHS {
-        match path.probe(link.kind()) {
+    for path in PATHS {
+        match runner(path).probe(link.kind()) {
             // That a path of one host does not cross a veth pair is no news; what this user may not do is.
-            Support::No(_) if link.kind() == LinkKind::Veth && path.lacks(link.kind()).is_none() => continue,
+            Support::No(_) if link.kind() == LinkKind::Veth && runner(path).lacks(link.kind()).is_none() => continue,
             Support::No(why) => {
-                skipped.push(format!("{} over {}: {why}", path.name(), link.record(None).kind));
+                skipped.push(format!("{} over {}: {why}", path.name, link.record(None).kind));
                 continue;
             }
             Support::Yes | Support::Degraded(_) => {}
         }
-        for policy in path.policies() {
-            let Ok(spec) = format!("{}:{policy}", path.name()).parse::<Spec>() else { continue };
+        for policy in path.policies {
+            let Ok(spec) = format!("{}:{policy}", path.name).parse::<Spec>() else { continue };
             let size = path.fixed_payload().unwrap_or(template.request.min(path.payload_limit(false)));
             let job = Job { spec, request: size, reply: size, warmup: WARMUP, ..template.clone() };
-            if link.kind() == LinkKind::Loopback && job.spec.client.path.name() == "udp" && policy.name() == "block" {
+            if link.kind() == LinkKind::Loopback && **path == paths::UDP && *policy == Policy::Block {
                 rows.extend(PACES.map(|(per_s, duration)| Job { pace: Some(per_s), duration: Some(duration), ..job.clone() }));
             }
             rows.push(job);
@@ -98,9 +102,9 @@ mod tests {
     fn every_path_and_policy_once_in_forty_seconds() {
         let demo = plan(&crate::ping::tests::job("udp"));
         let loopback = &demo.parts[0].rows;
-        for path in IO_PATHS.iter().filter(|path| !matches!(path.probe(LinkKind::Loopback), Support::No(_))) {
-            for policy in path.policies() {
-                let spec: Spec = format!("{}:{policy}", path.name()).parse().unwrap();
+        for path in PATHS.iter().filter(|path| !matches!(runner(path).probe(LinkKind::Loopback), Support::No(_))) {
+            for policy in path.policies {
+                let spec: Spec = format!("{}:{policy}", path.name).parse().unwrap();
                 let count = loopback.iter().filter(|job| job.spec == spec && job.pace.is_none()).count();
                 assert_eq!(count, 1, "{spec}");
             }

@@ -15,7 +15,8 @@ mod meanwhile;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use hairpin_iopath::job::{Job, Sides};
+use hairpin_plan::job::{Job, Sides};
+use hairpin_plan::path::{self, Path, Speaks};
 use hairpin_record::explain::{self, Direction, Explain, Explained, Missing};
 use hairpin_record::histogram::Times;
 use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
@@ -111,7 +112,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
     let no_hooks = Tracer::probe().is_err();
     for (index, job) in plan.rows.iter().enumerate() {
         let route = route_of(job, remote).unwrap_or(Route::Memory);
-        let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.path.name() == "udp";
+        let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
         let job = &Job { traced: true, socket_stamps, ..ping::emulating(job, plan.floor.as_ref())? };
         watcher.begins(index, plan.rows.len(), job);
         let paced = flat_out(&mut stage, job, index, signals);
@@ -181,18 +182,22 @@ fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
             "explain measures with and without hooks in turn: give it a --duration of 0.5 s or more, and no --count".into()
         );
     }
-    let of = |name: &str| match name {
-        "tcp" | "udp" if remote => Ok(Route::Remote),
+    let of = |path: &Path| match path.route {
+        path::Route::Sockets if path.speaks != Speaks::TcpPerTransaction => {
+            Ok(if remote { Route::Remote } else { Route::Sockets })
+        }
         _ if remote => {
             Err("to another host explain follows tcp and udp; its stages of other paths are those of --link veth".into())
         }
-        "tcp" | "udp" => Ok(Route::Sockets),
-        "packet" => Ok(Route::Packet),
-        "xdp" => Ok(Route::Xdp),
-        "memory" | "niq" => Ok(Route::Memory),
-        other => Err(format!("explain knows no stages of {other}; it knows those of tcp, udp, packet, xdp, niq and memory")),
+        path::Route::PacketRing => Ok(Route::Packet),
+        path::Route::XdpRing => Ok(Route::Xdp),
+        path::Route::Memory { .. } => Ok(Route::Memory),
+        path::Route::Sockets | path::Route::Channel => {
+            let name = path.name;
+            Err(format!("explain knows no stages of {name}; it knows those of tcp, udp, packet, xdp, niq and memory"))
+        }
     };
-    let (client, server) = (of(job.spec.client.path.name())?, of(job.spec.server.path.name())?);
+    let (client, server) = (of(job.spec.client.path)?, of(job.spec.server.path)?);
     if client == server { Ok(client) } else { Err("explain takes the same path on both sides".into()) }
 }
 
@@ -251,7 +256,7 @@ impl<'a> Tracing<'a> {
             how,
             sleeps: [&job.spec.client, &job.spec.server].iter().any(|side| side.policy.sleeps()),
             socket_stamps: job.socket_stamps,
-            ring_stamps: matches!(route, Route::Packet | Route::Xdp) || job.spec.client.path.name() == "niq",
+            ring_stamps: job.spec.client.path.route.has_ring(),
             tracer: None,
             meanwhile: Meanwhile::new(job, route != Route::Remote),
             missing: Vec::new(),

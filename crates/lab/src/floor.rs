@@ -6,12 +6,12 @@
 //!   job: path, payload ─┘
 //! ```
 
-use hairpin_iopath::job::{Emulated, FrameTimes, Job};
-use hairpin_iopath::path::Speaks;
-use hairpin_iopath::spec::SideSpec;
 use hairpin_model::nic::{Nic, Transfer};
 use hairpin_model::pcie::Pcie;
 use hairpin_model::waterfall::{Link, Size, floor, round_trip};
+use hairpin_plan::job::{Emulated, FrameTimes, Job};
+use hairpin_plan::path::Speaks;
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::floor::{Counts, Floor, Part};
 use hairpin_record::run::{HostFacts, Row};
 use hairpin_record::warning::Warning;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use hairpin_iopath::path::LinkKind;
+use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Link;
 use hairpin_sys::netns;
 use hairpin_units::BitRate;

@@ -3,9 +3,9 @@
 //! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, made of what is known by now. All of it is read here,
 //! in the verb's process, and costs the workers nothing.
 
-use hairpin_iopath::job::Job;
 use hairpin_iopath::measure::cpu_of;
-use hairpin_iopath::option::RCVBUF;
+use hairpin_plan::job::Job;
+use hairpin_plan::option::RCVBUF;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Block, CpuSide, Hosts, Row, Side};
 use hairpin_record::warning::{Note, Warning};
@@ -98,7 +98,7 @@ impl<'a> Live<'a> {
         let mut warnings = Vec::new();
         let (lost, sent, blocks) = (sum(|line| line.lost), sum(|line| line.sent), sum(|line| line.clock_suspects));
         if lost > 0 {
-            warnings.push(Warning::Loss { lost, sent, rcvbuf: self.job.spec.client.has(&RCVBUF) });
+            warnings.push(Warning::Loss { lost, sent, rcvbuf: self.job.spec.client.path.takes(&RCVBUF) });
         }
         if blocks > 0 {
             warnings.push(Warning::ClockSuspect { blocks });

@@ -12,9 +12,9 @@ mod knee;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use hairpin_iopath::job::Job;
-use hairpin_iopath::replay;
-use hairpin_iopath::schedule::{Arrivals, OpenLoop};
+use hairpin_plan::job::Job;
+use hairpin_plan::replay;
+use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::{self, BulkFacts, Load, LoadCurve, LoadHistograms, LoadRow, OpenFound, ScheduleFacts, StallFacts};
 use hairpin_record::run::{Granted, Row};
 use hairpin_sys::signal::Signals;

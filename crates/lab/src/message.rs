@@ -12,7 +12,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_record::bounce::Bounced;
 use hairpin_record::frames::Rings;
 use hairpin_record::load::OpenFound;

@@ -21,7 +21,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hairpin_iopath::job::Job;
+use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::Row;
 use hairpin_sys::thread;

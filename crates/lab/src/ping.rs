@@ -4,10 +4,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use hairpin_iopath::job::{Job, JobError, Reflector};
 use hairpin_iopath::measure::cpu_of;
-use hairpin_iopath::path::{LinkKind, Speaks, Support};
-use hairpin_iopath::replay::ReplayError;
+use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::Support;
+use hairpin_plan::job::{Job, Reflector, Refused};
+use hairpin_plan::path::LinkKind;
+use hairpin_plan::replay::ReplayError;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{self, Row, Run, Side};
 use hairpin_sys::netlink::Netlink;
@@ -161,7 +163,7 @@ pub enum PingError {
         /// The path spec.
         path: String,
         /// What it cannot.
-        source: JobError,
+        source: Refused,
     },
     /// The path does not work over this link.
     #[error("{path}: {why}")]
@@ -273,19 +275,13 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
         job.check(ipv6).map_err(bad)?;
         emulating(job, plan.floor.as_ref())?;
         plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
-        let name = job.spec.client.path.name();
-        match (plan.target.kind(), job.spec.client.speaks()) {
-            (LinkKind::Reflector, Speaks::Raw) => {}
-            (LinkKind::Reflector, _) => return Err(bad(JobError::NoReflector(name))),
-            (LinkKind::Echo, Speaks::Raw) => return Err(bad(JobError::NoEcho(name))),
-            _ => {}
-        }
         let kind = plan.target.kind();
+        job.check_peer(kind).map_err(bad)?;
         // What a remote server can do is its own affair.
         let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
         for side in [&job.spec.client].into_iter().chain(server) {
-            if let Support::No(why) = side.path.probe(kind) {
-                let lacking = side.path.lacks(kind) == Some(&why);
+            if let Support::No(why) = runner(side.path).probe(kind) {
+                let lacking = runner(side.path).lacks(kind) == Some(&why);
                 return Err(if lacking {
                     PingError::Lacking { path: path(), why }
                 } else {
@@ -299,7 +295,7 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
 
 /// The job, with the latency of the declared link where the path emulates one.
 pub(crate) fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, PingError> {
-    let emulates = job.spec.client.path.name() == "niq";
+    let emulates = job.spec.client.path.emulates;
     let emulated = declared.filter(|_| emulates).map(|declared| declared.emulated(job)).transpose();
     let emulated = emulated.map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?.flatten();
     Ok(Job { emulated, ..job.clone() })
@@ -363,36 +359,10 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use hairpin_iopath::job::{LocalPort, Schedule, Sides};
-    use hairpin_units::Nanos;
-
     use super::*;
 
     /// A job like the defaults of `hairpin ping`.
     pub(crate) fn job(spec: &str) -> Job {
-        Job {
-            spec: spec.parse().unwrap(),
-            request: 64,
-            reply: 64,
-            flows: 1,
-            threads: 1,
-            outstanding: 1,
-            duration: Some(Nanos::from_secs(10)),
-            count: None,
-            warmup: Nanos::from_millis(500),
-            pace: None,
-            open: None,
-            timeout: Nanos::from_secs(5),
-            cpus: Sides::default(),
-            sched: Schedule::Other,
-            local_port: LocalPort::Any,
-            verify: false,
-            cookie: 1,
-            plain_peer: false,
-            raw: false,
-            traced: false,
-            socket_stamps: false,
-            emulated: None,
-        }
+        Job::new(spec.parse().unwrap())
     }
 }

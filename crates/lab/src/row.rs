@@ -1,6 +1,6 @@
 //! Both sides' reports become one row, with every warning that the record itself gives cause for.
 
-use hairpin_iopath::job::{Job, Schedule};
+use hairpin_plan::job::{Job, Schedule};
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
 use hairpin_record::warning::Warning;
 use hairpin_sys::wait::Policy;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Job, Listen, scope_of};
+use hairpin_plan::job::{Job, Listen, scope_of};
 use hairpin_sys::shared::Stamps;
 use hairpin_sys::signal::Signals;
 

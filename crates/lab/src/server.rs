@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, Job, Listen};
+use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
 use hairpin_trace::halves;

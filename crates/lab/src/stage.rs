@@ -12,8 +12,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, Job, Listen, Reflector, Rewrite, Sides, scope_of};
-use hairpin_iopath::schedule::OpenLoop;
+use hairpin_plan::job::{Address, Job, Listen, Reflector, Rewrite, Sides, scope_of};
+use hairpin_plan::schedule::OpenLoop;
 use hairpin_record::run::{ClockFacts, Hosts, Link};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};

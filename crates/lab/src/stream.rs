@@ -15,9 +15,9 @@ mod plan;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 
-use hairpin_iopath::job::Sides;
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
+use hairpin_plan::job::Sides;
 use hairpin_record::frames::{Rings, per_s, wire_bits_per_s};
 use hairpin_record::run::{ClockFacts, Hosts, Link, Side};
 use hairpin_record::stream::{self, Direction, Step, Stream, StreamRow, Trial};

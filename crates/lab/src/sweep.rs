@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use hairpin_iopath::job::Job;
+use hairpin_plan::job::Job;
 use hairpin_record::compare::Design;
 use hairpin_record::sweep::{self, Cell, Sweep};
 use hairpin_record::warning::Note;

@@ -10,12 +10,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, FrameTimes, Job, Listen};
+use hairpin_iopath::error::PathError;
 use hairpin_iopath::measure::{ClientFound, ClientRun, ServerFound, ServerRun};
-use hairpin_iopath::option::RCVBUF;
-use hairpin_iopath::path::PathError;
-use hairpin_iopath::replay;
-use hairpin_iopath::schedule::{Arrivals, OpenLoop};
+use hairpin_iopath::paths::runner;
+use hairpin_plan::job::{Address, FrameTimes, Job, Listen};
+use hairpin_plan::option::RCVBUF;
+use hairpin_plan::replay;
+use hairpin_plan::schedule::{Arrivals, OpenLoop};
 use hairpin_record::load::OpenFound;
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Niq, Origin, Pcie, Quantiles, Row, Side, Silence};
 use hairpin_record::warning::Warning;
@@ -250,7 +251,7 @@ impl Worker {
             observer: &teller,
             found: ServerFound::default(),
         };
-        let outcome = job.spec.server.path.echo(&mut run);
+        let outcome = runner(job.spec.server.path).echo(&mut run);
         let found = run.found;
         let cpu = teller.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
         outcome.map_err(path_failure)?;
@@ -291,7 +292,7 @@ impl Worker {
             observer: &teller,
             found: ClientFound::default(),
         };
-        let outcome = job.spec.client.path.ping(&mut run);
+        let outcome = runner(job.spec.client.path).ping(&mut run);
         let found = run.found;
         let cpu = teller.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
         // A run that failed after it began still has something to say.
@@ -335,7 +336,7 @@ impl Worker {
         let in_silence: u64 = row.silences.iter().map(|silence| silence.sent).sum();
         let lost = found.counts.lost.saturating_sub(in_silence);
         if lost > 0 {
-            let rcvbuf = job.spec.client.has(&RCVBUF);
+            let rcvbuf = job.spec.client.path.takes(&RCVBUF);
             warnings.push(Warning::Loss { lost, sent: found.counts.sent, rcvbuf });
         }
         let mut open = None;

@@ -3,6 +3,7 @@
 //! Each says so where the rows that it needs are missing. The words of a comparison's verdict are not used here: one pass over a
 //! handful of rows proves no difference, it shows one.
 
+use hairpin_plan::path::{Speaks, by_name};
 use hairpin_record::core_states::Apart;
 use hairpin_record::run::{HostFacts, Origin, Row};
 use hairpin_units::{Nanos, Quantile};
@@ -19,11 +20,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) apart: Option<Apart>,
 }
 
-/// Paths that cannot leave the host.
-const LOCAL: [&str; 6] = ["unix", "unix-dgram", "pipe", "eventfd", "memory", "niq"];
 /// The rates whose cost is told, in 1/s.
 const RATES: [f64; 2] = [10.0, 1000.0];
-const POLICIES: [&str; 6] = ["block", "poll", "epoll", "spin", "busy-poll", "adaptive"];
 
 /// A path spec whose two sides are alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +41,7 @@ impl<'a> Plain<'a> {
     fn side(side: &'a str) -> Option<Plain<'a>> {
         match side.split_once(':') {
             None => Some(Plain { name: side, policy: "block" }),
-            Some((name, policy)) => POLICIES.contains(&policy).then_some(Plain { name, policy }),
+            Some((name, policy)) => by_name(name)?.takes_policy(policy).then_some(Plain { name, policy }),
         }
     }
 }
@@ -105,7 +103,11 @@ pub(crate) fn not_ranked(entries: &[Entry<'_>]) -> Option<String> {
 
 fn first_of(entries: &[Entry<'_>]) -> String {
     let ran = || entries.iter().filter(|e| e.ranked() && e.row.origin == Origin::Measured && e.row.rtt_ns.p50.is_some());
-    let local = |e: &Entry<'_>| LOCAL.contains(&e.row.path.split([':', '/']).next().unwrap_or_default());
+    // Paths that cannot leave the host.
+    let local = |e: &Entry<'_>| {
+        let name = e.row.path.split([':', '/']).next().unwrap_or_default();
+        by_name(name).is_some_and(|path| matches!(path.speaks, Speaks::Local(_)))
+    };
     let Some(best) = ran().min_by_key(|e| e.p50()) else {
         return "Which path is fastest cannot be said: no row that ran flat out has an RTT p50.".into();
     };

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use hairpin_iopath::job::Job;
 use hairpin_lab::compare::{self, ANEW, Baseline, Limit, MARGIN, Plan};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::{self, Target};
 use hairpin_lab::{floor, store};
+use hairpin_plan::job::Job;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;

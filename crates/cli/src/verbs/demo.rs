@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_iopath::job::{Job, LocalPort, Schedule, Sides};
 use hairpin_lab::demo;
 use hairpin_lab::ping::{self, Plan, Target};
+use hairpin_plan::job::Job;
 use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
 use hairpin_report::view::Given;
@@ -82,28 +82,6 @@ fn keep_with_report(runs: &[Run]) -> Result<(), Failure> {
 
 /// What every row of the demonstration has in common.
 fn template() -> Result<Job, Failure> {
-    Ok(Job {
-        spec: "udp".parse().map_err(Failure::failed)?,
-        request: 64,
-        reply: 64,
-        flows: 1,
-        threads: 1,
-        outstanding: 1,
-        duration: None,
-        count: None,
-        warmup: Nanos::ZERO,
-        pace: None,
-        open: None,
-        timeout: Nanos::from_secs(5),
-        cpus: Sides::default(),
-        sched: Schedule::Other,
-        local_port: LocalPort::Any,
-        verify: false,
-        cookie: crate::flags::cookie()?,
-        plain_peer: false,
-        raw: false,
-        traced: false,
-        socket_stamps: false,
-        emulated: None,
-    })
+    let udp = "udp".parse().map_err(Failure::failed)?;
+    Ok(Job { duration: None, warmup: Nanos::ZERO, cookie: crate::flags::cookie()?, ..Job::new(udp) })
 }

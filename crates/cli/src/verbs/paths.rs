@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_iopath::option::Options;
-use hairpin_iopath::path::{IO_PATHS, Support};
+use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::Support;
 use hairpin_lab::link::LinkSpec;
+use hairpin_plan::paths::PATHS;
 use hairpin_report::PathRow;
 use serde_json::json;
 
@@ -26,19 +27,19 @@ pub struct Paths {
 impl Paths {
     /// Lists them. Only reads.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let rows: Vec<PathRow> = IO_PATHS
+        let rows: Vec<PathRow> = PATHS
             .iter()
             .map(|path| PathRow {
-                path: path.name().into(),
-                speaks: path.speaks(&Options::default()).to_string(),
-                policies: path.policies().iter().map(|policy| policy.name().to_owned()).collect(),
-                options: path.options().iter().map(|option| option.name.to_owned()).collect(),
-                support: match path.probe(self.link.kind()) {
+                path: path.name.into(),
+                speaks: path.speaks.to_string(),
+                policies: path.policies.iter().map(|policy| policy.name().to_owned()).collect(),
+                options: path.options.iter().map(|option| option.name.to_owned()).collect(),
+                support: match runner(path).probe(self.link.kind()) {
                     Support::Yes => hairpin_report::Support::Yes,
                     Support::Degraded(why) => hairpin_report::Support::Degraded(why),
                     Support::No(why) => hairpin_report::Support::No(why),
                 },
-                summary: path.summary().into(),
+                summary: path.summary.into(),
             })
             .collect();
         print(&if self.json { as_json(&rows) } else { hairpin_report::paths(&rows, 80, colour()) })?;
@@ -47,7 +48,7 @@ impl Paths {
 }
 
 fn as_json(rows: &[PathRow]) -> String {
-    let paths: Vec<_> = IO_PATHS
+    let paths: Vec<_> = PATHS
         .iter()
         .zip(rows)
         .map(|(path, row)| {
@@ -57,7 +58,7 @@ fn as_json(rows: &[PathRow]) -> String {
                 hairpin_report::Support::No(why) => ("no", Some(why)),
             };
             let options: Vec<_> = path
-                .options()
+                .options
                 .iter()
                 .map(|option| json!({"name": option.name, "values": option.values.to_string(), "default": option.default, "doc": option.doc}))
                 .collect();

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
-use hairpin_iopath::job::Job;
 use hairpin_lab::floor;
 use hairpin_lab::metrics::{Exporter, Listen};
 use hairpin_lab::ping::{self, Plan, Target, Watcher};
+use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Origin, Row, Run};
 use hairpin_report::watch::{Begins, Source, State};

@@ -4,11 +4,11 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_iopath::job::Sides;
 use hairpin_lab::io::{BackEndName, IoPair};
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::message::StreamCounts;
 use hairpin_lab::stream::{self, Ask, Plan, StreamError, Target, Watcher};
+use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
 use hairpin_units::{Nanos, parse_duration};
 

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use hairpin_iopath::path::LinkKind;
-use hairpin_iopath::spec::Spec;
 use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::Target;
 use hairpin_lab::sweep::{self, Ask, Factor, KeptError, Level, PLANS, Plan, Shape, SweepError, Watcher};
+use hairpin_plan::path::LinkKind;
+use hairpin_plan::spec::Spec;
 use hairpin_report::Options;
 use hairpin_units::{Nanos, parse_duration};
 
@@ -238,7 +238,7 @@ fn list() -> Result<String, Failure> {
 }
 
 /// A job as the defaults of `hairpin ping` have it; a plan says the rest.
-fn template() -> Result<hairpin_iopath::job::Job, Failure> {
+fn template() -> Result<hairpin_plan::job::Job, Failure> {
     #[derive(clap::Parser)]
     struct Defaults {
         #[command(flatten)]

@@ -1,5 +1,6 @@
 //! The open loop over a server that takes its time, on a clock that only the path moves: what is late, what it cost, and who sees it.
 
+use hairpin_plan::schedule::Schedule;
 use hairpin_record::histogram::Times;
 use hairpin_sys::clock::FakeClock;
 use hairpin_units::Quantile;
@@ -8,7 +9,6 @@ use super::served::{SATURATION, SERVICE, Served};
 use super::*;
 use crate::endpoint::Reply;
 use crate::fake::Null;
-use crate::schedule::Schedule;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
@@ -190,8 +190,8 @@ fn a_lost_request_keeps_its_place_in_the_table_until_it_is_given_up_and_is_no_rt
 
 #[test]
 fn a_recording_is_replayed_in_its_sizes_and_ends_the_run() {
-    use crate::replay::Arrival;
-    use crate::schedule::{Arrivals, OpenLoop};
+    use hairpin_plan::replay::Arrival;
+    use hairpin_plan::schedule::{Arrivals, OpenLoop};
     let recorded: Vec<Arrival> = (0..70_000).map(|n| Arrival { at_ns: n * 20 * US, size: 20 + (n % 3) as u32 }).collect();
     let arrivals = Arrivals::Replay { file: Default::default(), arrivals: recorded.clone().into() };
     let open = OpenLoop { per_s: 50_000.0, arrivals, smallest: 20 };

@@ -1,12 +1,12 @@
 //! A server that stands still, for any time and from any moment of a block on: every figure from due is that of a queue with one server, which is worked out
 //! here request by request and shares nothing with the loop.
 
+use hairpin_plan::replay::Arrival;
+use hairpin_plan::schedule::{Arrivals, OpenLoop, Schedule};
 use hairpin_sys::clock::FakeClock;
 
 use super::served::{SERVICE, Served};
 use super::*;
-use crate::replay::Arrival;
-use crate::schedule::{Arrivals, OpenLoop, Schedule};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use hairpin_plan::schedule::Schedule;
 use hairpin_sys::clock::FakeClock;
 use proptest::prelude::*;
 
 use super::script::{Fate, Script};
 use super::*;
 use crate::fake::Null;
-use crate::schedule::Schedule;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU64;
 
+use hairpin_plan::job::{Job, Schedule};
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{Granted, Side};
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 
 use super::SideFound;
-use crate::job::{Job, Schedule};
-use crate::path::PathError;
-use crate::spec::SideSpec;
+use crate::error::PathError;
 
 /// The cores that a side's threads choose from, and how many there are for it and everything else.
 #[derive(Clone, Copy)]

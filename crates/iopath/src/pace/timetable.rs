@@ -6,10 +6,10 @@
 //!                                                       that a request would have waited for, and by nothing else
 //! ```
 
+use hairpin_plan::schedule::{Schedule, Source};
 use hairpin_sys::clock::{Clock, Ticks};
 
 use crate::drive::BLOCK_TRANSACTIONS;
-use crate::schedule::{Schedule, Source};
 
 /// The next request of a timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

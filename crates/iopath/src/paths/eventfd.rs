@@ -3,16 +3,16 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use hairpin_sys::wait::{Policy, or_nothing};
+use hairpin_plan::path::LinkKind;
+use hairpin_sys::wait::or_nothing;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 
+use crate::error::PathError;
 use crate::flows::Carrier;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
-use crate::paths::unix::LOCAL_POLICIES;
 use crate::rendezvous;
+use crate::runner::{Runner, Support, probe_local};
 use crate::stream::closed;
 
 /// The path `eventfd`.
@@ -23,39 +23,7 @@ const PAYLOAD: u32 = 8;
 /// Added to the counter by a side that ends: an eventfd has no end of its own. Above every message, which is at most 2^32.
 const FAREWELL: u64 = 1 << 62;
 
-impl IoPath for Eventfd {
-    fn name(&self) -> &'static str {
-        "eventfd"
-    }
-
-    fn summary(&self) -> &'static str {
-        "eight bytes through two eventfd counters: the cost of waking the other side"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Local("eventfd")
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &LOCAL_POLICIES
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::USECS]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        PAYLOAD
-    }
-
-    fn fixed_payload(&self) -> Option<u32> {
-        Some(PAYLOAD)
-    }
-
-    fn max_outstanding(&self) -> u32 {
-        1
-    }
-
+impl Runner for Eventfd {
     fn probe(&self, link: LinkKind) -> Support {
         probe_local(link)
     }

@@ -3,16 +3,16 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use hairpin_plan::path::LinkKind;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Direction, Line, Shared};
-use hairpin_sys::wait::Policy;
 
 use crate::echo::echo;
 use crate::endpoint::{Endpoint, Reply};
+use crate::error::PathError;
 use crate::measure::{ClientRun, ServerRun, drive_paced};
-use crate::option::{OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::rendezvous;
+use crate::runner::{Runner, Support, probe_local};
 use crate::stream::closed;
 
 /// The path `memory`.
@@ -21,39 +21,7 @@ pub struct Memory;
 /// Loads of the line between two looks at the clock: a look costs several loads, and would delay the sight of a message.
 const LOOKS: u32 = 64;
 
-impl IoPath for Memory {
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
-    fn summary(&self) -> &'static str {
-        "one cache line between the two cores: the floor of every path"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Local("memory")
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &[Policy::Spin]
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        Line::CAPACITY as u32
-    }
-
-    fn max_outstanding(&self) -> u32 {
-        1
-    }
-
-    fn max_flows(&self) -> u32 {
-        1
-    }
-
+impl Runner for Memory {
     fn probe(&self, link: LinkKind) -> Support {
         probe_local(link)
     }

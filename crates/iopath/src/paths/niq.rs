@@ -16,6 +16,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hairpin_packet::io::PacketIo;
 use hairpin_packet::niq::{Config, Delay, Port, PortError, Timing};
+use hairpin_plan::job::{FrameTimes, Job};
+use hairpin_plan::path::LinkKind;
+use hairpin_plan::paths::NIQ_LONGEST;
 use hairpin_record::run::{Pcie, Side};
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::AnyClock;
@@ -27,14 +30,13 @@ use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER};
 use self::sleep::Interrupting;
 use self::stalls::{Watched, Watching};
 use crate::echo::echo;
+use crate::error::PathError;
 use crate::frames::Frames;
 use crate::frames::inet::{Flow, Inet, Outer, Unsummed};
 use crate::frames::stamped::Stamped;
-use crate::job::{FrameTimes, Job};
 use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced};
-use crate::option::{OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
 use crate::rendezvous;
+use crate::runner::{Runner, Support, probe_local};
 
 pub use self::proof::{Latency, own_ns, proof};
 
@@ -44,7 +46,7 @@ pub struct Niq;
 /// Headers of a frame in bytes.
 const HEADERS: usize = (ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER) as usize;
 /// The longest and the shortest frame of the device in bytes, without FCS.
-const LONGEST: usize = 9000;
+const LONGEST: usize = NIQ_LONGEST as usize;
 const SHORTEST: usize = 60;
 /// Lines of a ring: what is in flight twice over, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
@@ -59,43 +61,7 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(19
 const FIRST_PORT: u16 = 49_152;
 const SERVER_PORT: u16 = 24_444;
 
-impl IoPath for Niq {
-    fn name(&self) -> &'static str {
-        "niq"
-    }
-
-    fn summary(&self) -> &'static str {
-        "an emulated low-latency NIC of two ports in shared memory; --nic and --rate say whose latency it has"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Local("niq")
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &[Policy::Spin, Policy::Block]
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        (LONGEST - HEADERS) as u32
-    }
-
-    fn headers_in_mtu(&self, _options: &Options, _ipv6: bool) -> Option<u32> {
-        Some((IPV4_HEADER + UDP_HEADER) as u32)
-    }
-
-    fn max_threads(&self) -> u32 {
-        1
-    }
-
-    fn waits_on_all(&self) -> bool {
-        true
-    }
-
+impl Runner for Niq {
     fn probe(&self, link: LinkKind) -> Support {
         probe_local(link)
     }

@@ -4,18 +4,18 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use hairpin_sys::wait::{Policy, or_nothing};
+use hairpin_plan::job::Job;
+use hairpin_plan::path::LinkKind;
+use hairpin_sys::wait::or_nothing;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{read, write};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
+use crate::error::PathError;
 use crate::flows::Carrier;
-use crate::job::Job;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
-use crate::paths::unix::LOCAL_POLICIES;
 use crate::rendezvous;
+use crate::runner::{Runner, Support, probe_local};
 use crate::stream::{closed, push_rest};
 
 /// The path `pipe`.
@@ -26,31 +26,7 @@ const PIPE_LIMIT: u32 = 65_536;
 /// The granule in which a pipe holds bytes; every message begins a new one at worst.
 const PAGE: u64 = 4096;
 
-impl IoPath for Pipe {
-    fn name(&self) -> &'static str {
-        "pipe"
-    }
-
-    fn summary(&self) -> &'static str {
-        "request and reply over two pipes, one per direction"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Local("pipe")
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &LOCAL_POLICIES
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::USECS]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        PIPE_LIMIT
-    }
-
+impl Runner for Pipe {
     fn probe(&self, link: LinkKind) -> Support {
         probe_local(link)
     }

@@ -2,61 +2,22 @@
 
 use std::time::Duration;
 
+use hairpin_plan::job::Address;
+use hairpin_plan::option::{self};
+use hairpin_plan::path::LinkKind;
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::run::{Side, TcpSide};
-use hairpin_sys::wait::Policy;
 
+use crate::error::{PathError, needs_inet};
 use crate::inet;
-use crate::job::Address;
 use crate::measure::{ClientRun, ServerRun, SideFound};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
-use crate::spec::SideSpec;
+use crate::runner::{Runner, Support};
 use crate::stream::{How, Stream};
 
 /// The path `tcp`.
 pub struct Tcp;
 
-/// The largest payload of a stream: 64 KiB.
-pub(crate) const STREAM_LIMIT: u32 = 65_536;
-
-impl IoPath for Tcp {
-    fn name(&self) -> &'static str {
-        "tcp"
-    }
-
-    fn summary(&self) -> &'static str {
-        "request and reply over one standing TCP connection per flow"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Tcp
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &Policy::ALL
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[
-            &option::NODELAY,
-            &option::QUICKACK,
-            &option::WRITES,
-            &option::CORK,
-            &option::CONGESTION,
-            &option::MSS,
-            &option::SNDBUF,
-            &option::RCVBUF,
-            &option::DSCP,
-            &option::PRIORITY,
-            &option::DELAY,
-            &option::USECS,
-        ]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        STREAM_LIMIT
-    }
-
+impl Runner for Tcp {
     fn probe(&self, _link: LinkKind) -> Support {
         Support::Yes
     }

@@ -14,6 +14,9 @@ mod tuples;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use hairpin_plan::job::{Address, Job};
+use hairpin_plan::option::{self};
+use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
 use hairpin_record::warning::Warning;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
@@ -22,12 +25,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::drive::End;
 use crate::echo::echo;
+use crate::error::{PathError, needs_inet};
 use crate::inet;
-use crate::job::{Address, Job};
 use crate::measure::{ClientRun, ServerRun, drive_paced};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
-use crate::paths::tcp::STREAM_LIMIT;
+use crate::runner::{Runner, Support};
 
 use client::Client;
 use server::Server;
@@ -36,53 +37,7 @@ use tuples::Tuples;
 /// The path `tcp-crr`.
 pub struct TcpCrr;
 
-impl IoPath for TcpCrr {
-    fn name(&self) -> &'static str {
-        "tcp-crr"
-    }
-
-    fn summary(&self) -> &'static str {
-        "a new TCP connection per transaction: connect, request, reply, close"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::TcpPerTransaction
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &[Policy::Block, Policy::Poll, Policy::Spin]
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[
-            &option::CLOSES,
-            &option::NODELAY,
-            &option::CORK,
-            &option::CONGESTION,
-            &option::MSS,
-            &option::SNDBUF,
-            &option::RCVBUF,
-            &option::DSCP,
-            &option::PRIORITY,
-        ]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        STREAM_LIMIT
-    }
-
-    fn is_busy_with_one(&self) -> bool {
-        true
-    }
-
-    fn max_outstanding(&self) -> u32 {
-        1
-    }
-
-    fn max_flows(&self) -> u32 {
-        1
-    }
-
+impl Runner for TcpCrr {
     fn probe(&self, _link: LinkKind) -> Support {
         Support::Yes
     }

@@ -5,51 +5,23 @@ mod stamped;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use hairpin_plan::job::Address;
+use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
-use hairpin_sys::wait::{Policy, or_nothing};
-use hairpin_wire::framing::{UDP_MAX_PAYLOAD_V4, UDP_MAX_PAYLOAD_V6};
+use hairpin_sys::wait::or_nothing;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::error::{PathError, needs_inet};
 use crate::flows::Carrier;
 use crate::inet;
-use crate::job::Address;
 use crate::measure::{ClientRun, ServerRun, SideFound};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, needs_inet};
+use crate::runner::{Runner, Support};
 
 /// The path `udp`.
 pub struct Udp;
 
-impl IoPath for Udp {
-    fn name(&self) -> &'static str {
-        "udp"
-    }
-
-    fn summary(&self) -> &'static str {
-        "one UDP datagram there, one back, over connected sockets"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Udp
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &Policy::ALL
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::SNDBUF, &option::RCVBUF, &option::DSCP, &option::PRIORITY, &option::DELAY, &option::USECS]
-    }
-
-    fn payload_limit(&self, ipv6: bool) -> u32 {
-        (if ipv6 { UDP_MAX_PAYLOAD_V6 } else { UDP_MAX_PAYLOAD_V4 }) as u32
-    }
-
-    fn takes_any_size(&self) -> bool {
-        true
-    }
-
+impl Runner for Udp {
     fn probe(&self, _link: LinkKind) -> Support {
         Support::Yes
     }

@@ -3,49 +3,21 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
-use hairpin_sys::wait::Policy;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use crate::error::PathError;
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
-use crate::paths::tcp::STREAM_LIMIT;
 use crate::rendezvous;
+use crate::runner::{Runner, Support, probe_local};
 use crate::stream::{How, Stream};
 
 /// The path `unix`.
 pub struct Unix;
 
-/// Every policy but `busy-poll`: what is local has no device to poll.
-pub(crate) const LOCAL_POLICIES: [Policy; 5] = [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::Adaptive];
-
-impl IoPath for Unix {
-    fn name(&self) -> &'static str {
-        "unix"
-    }
-
-    fn summary(&self) -> &'static str {
-        "request and reply over a pair of UNIX stream sockets"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Local("unix")
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &LOCAL_POLICIES
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::SNDBUF, &option::USECS]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        STREAM_LIMIT
-    }
-
+impl Runner for Unix {
     fn probe(&self, link: LinkKind) -> Support {
         probe_local(link)
     }

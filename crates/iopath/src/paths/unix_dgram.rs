@@ -3,55 +3,25 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use hairpin_plan::path::LinkKind;
 use hairpin_record::run::Side;
-use hairpin_sys::wait::{Policy, or_nothing};
+use hairpin_sys::wait::or_nothing;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketType, recv, send};
 
+use crate::error::PathError;
 use crate::flows::Carrier;
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support, probe_local};
-use crate::paths::unix::{LOCAL_POLICIES, pairs};
+use crate::paths::unix::pairs;
 use crate::rendezvous;
+use crate::runner::{Runner, Support, probe_local};
 use crate::stream::closed;
 
 /// The path `unix-dgram`.
 pub struct UnixDgram;
 
-/// The largest payload. The kernel's bound is the send buffer less 32 bytes (unix_dgram_sendmsg), 212,960 with its own default.
-const DATAGRAM_LIMIT: u32 = 65_536;
-
-impl IoPath for UnixDgram {
-    fn name(&self) -> &'static str {
-        "unix-dgram"
-    }
-
-    fn summary(&self) -> &'static str {
-        "one datagram there, one back, over a pair of UNIX datagram sockets"
-    }
-
-    fn speaks(&self, _options: &Options) -> Speaks {
-        Speaks::Local("unix-dgram")
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &LOCAL_POLICIES
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::SNDBUF, &option::USECS]
-    }
-
-    fn payload_limit(&self, _ipv6: bool) -> u32 {
-        DATAGRAM_LIMIT
-    }
-
-    fn takes_any_size(&self) -> bool {
-        true
-    }
-
+impl Runner for UnixDgram {
     fn probe(&self, link: LinkKind) -> Support {
         probe_local(link)
     }

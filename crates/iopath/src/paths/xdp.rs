@@ -1,55 +1,19 @@
 //! `xdp`: whole frames over AF_XDP, past the kernel's stack.
 
 use hairpin_packet::af_xdp::AfXdp;
+use hairpin_plan::path::LinkKind;
 use hairpin_sys::capability::Capability;
 use hairpin_sys::netns;
-use hairpin_sys::wait::Policy;
 
+use crate::error::PathError;
 use crate::measure::{ClientRun, ServerRun};
-use crate::option::{self, OptionDef, Options};
-use crate::path::{IoPath, LinkKind, PathError, Speaks, Support};
 use crate::ring;
+use crate::runner::{Runner, Support};
 
 /// The path `xdp`.
 pub struct Xdp;
 
-impl IoPath for Xdp {
-    fn name(&self) -> &'static str {
-        "xdp"
-    }
-
-    fn summary(&self) -> &'static str {
-        "UDP in frames of our own over AF_XDP rings, past the kernel's stack"
-    }
-
-    fn speaks(&self, options: &Options) -> Speaks {
-        ring::speaks(options)
-    }
-
-    fn policies(&self) -> &'static [Policy] {
-        &[Policy::Block, Policy::Spin, Policy::BusyPoll, Policy::Adaptive]
-    }
-
-    fn options(&self) -> &'static [&'static OptionDef] {
-        &[&option::L3, &option::QUEUE, &option::SEND_QUEUE, &option::MODE, &option::ZERO_COPY, &option::DSCP, &option::USECS]
-    }
-
-    fn payload_limit(&self, ipv6: bool) -> u32 {
-        ring::payload_limit(ipv6)
-    }
-
-    fn headers_in_mtu(&self, options: &Options, ipv6: bool) -> Option<u32> {
-        Some(ring::headers(options, ipv6))
-    }
-
-    fn max_threads(&self) -> u32 {
-        1
-    }
-
-    fn waits_on_all(&self) -> bool {
-        true
-    }
-
+impl Runner for Xdp {
     fn lacks(&self, link: LinkKind) -> Option<&'static str> {
         let all = [Capability::Bpf, Capability::NetAdmin, Capability::NetRaw];
         match (link, netns::can_make()) {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{Address, LocalPort};
+use hairpin_plan::job::{Address, LocalPort};
 use hairpin_record::warning::Warning;
 use hairpin_sys::shared::Shared;
 use hairpin_units::{Nanos, Quantile};

@@ -9,9 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::{LocalPort, Sides};
-use hairpin_iopath::option::Options;
-use hairpin_iopath::path::{IO_PATHS, IoPath, LinkKind, Speaks, Support};
+use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::Support;
+use hairpin_plan::job::{LocalPort, Sides};
+use hairpin_plan::path::Path as Facts;
+use hairpin_plan::path::{LinkKind, Speaks};
+use hairpin_plan::paths::PATHS;
 use hairpin_sys::wait::Policy;
 use hairpin_units::Nanos;
 use pair::{Pair, job, listening};
@@ -20,30 +23,30 @@ const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// The paths that run over loopback here; which others there are, and why not, is printed. Those that never do are tested over veth.
-fn paths() -> impl Iterator<Item = &'static dyn IoPath> {
-    IO_PATHS.iter().copied().filter(|path| match path.probe(LinkKind::Loopback) {
+fn paths() -> impl Iterator<Item = &'static Facts> {
+    PATHS.iter().copied().filter(|path| match runner(path).probe(LinkKind::Loopback) {
         Support::Yes | Support::Degraded(_) => true,
         Support::No(why) => {
-            println!("skipped: {}: {why}", path.name());
+            println!("skipped: {}: {why}", path.name);
             false
         }
     })
 }
 
 /// Addresses over which a path can run here.
-fn addresses(path: &dyn IoPath) -> Vec<IpAddr> {
-    let needs_address = !matches!(path.speaks(&Options::default()), Speaks::Local(_));
+fn addresses(path: &Facts) -> Vec<IpAddr> {
+    let needs_address = !matches!(path.speaks, Speaks::Local(_));
     let mut addresses = vec![V4];
     if needs_address && std::net::UdpSocket::bind((V6, 0)).is_ok() {
         addresses.push(V6);
     } else if needs_address {
-        println!("skipped: {} over IPv6, which this host has not", path.name());
+        println!("skipped: {} over IPv6, which this host has not", path.name);
     }
     addresses
 }
 
 /// Sizes of request and reply, never equal where there is a choice.
-fn sizes(path: &dyn IoPath) -> Vec<(u32, u32)> {
+fn sizes(path: &Facts) -> Vec<(u32, u32)> {
     match path.fixed_payload() {
         Some(only) => vec![(only, only)],
         None => vec![(1, 2), (16, 9), (1000, 1400)],
@@ -51,8 +54,8 @@ fn sizes(path: &dyn IoPath) -> Vec<(u32, u32)> {
 }
 
 /// A policy that sleeps, if there is one, and one that does not.
-fn first_and_spin(path: &dyn IoPath) -> impl Iterator<Item = Policy> {
-    let first = path.policies()[0];
+fn first_and_spin(path: &Facts) -> impl Iterator<Item = Policy> {
+    let first = path.policies[0];
     std::iter::once(first).chain((first != Policy::Spin).then_some(Policy::Spin))
 }
 
@@ -61,15 +64,15 @@ fn every_path_measures_with_every_policy() {
     let mut ran = BTreeSet::new();
     let mut case = 0;
     for path in paths() {
-        for policy in path.policies() {
+        for policy in path.policies {
             for address in addresses(path) {
                 for (request, reply) in sizes(path) {
                     case += 1;
-                    let mut job = job(&format!("{}:{policy}", path.name()));
+                    let mut job = job(&format!("{}:{policy}", path.name));
                     (job.request, job.reply, job.count) = (request, reply, Some(200));
                     let mut pair = Pair::new(job, listening(address));
                     pair.with_neighbour = case % 5 == 0;
-                    let what = format!("{}:{policy} {request}/{reply} over {address}", path.name());
+                    let what = format!("{}:{policy} {request}/{reply} over {address}", path.name);
                     let (client, server) = pair.run(&what);
                     let (client, server) = (client.expect(&what), server.expect(&what));
                     let recorder = client.recorder.as_ref().expect(&what);
@@ -82,25 +85,25 @@ fn every_path_measures_with_every_policy() {
                     assert!(row.rtt_ns.min.is_some_and(|least| least > 0), "{what}");
                     let counts = client.counts;
                     // On a busy host a reply may take longer than the loop waits before it gives one up, no more than that.
-                    let lossy = matches!(path.name(), "udp" | "packet");
+                    let lossy = matches!(path.name, "udp" | "packet");
                     assert!(lossy || counts.lost == 0, "{what}: {counts:?}");
                     assert_eq!((counts.duplicates, counts.corrupt, counts.reordered), (0, 0, 0), "{what}");
                     assert!(!client.stopped, "{what}");
                     assert!(server.answered >= 200, "{what}: answered {}", server.answered);
                     assert_eq!((client.side.cpus.len(), server.side.cpus.len()), (1, 1), "{what}");
-                    ran.insert((path.name(), policy.name()));
+                    ran.insert((path.name, policy.name()));
                 }
             }
         }
     }
-    let listed: usize = paths().map(|path| path.policies().len()).sum();
+    let listed: usize = paths().map(|path| path.policies.len()).sum();
     assert_eq!(ran.len(), listed, "every path and policy in the list has run");
 }
 
 #[test]
 fn every_path_carries_its_largest_payload() {
     for path in paths() {
-        let name = path.name();
+        let name = path.name;
         let limit = path.payload_limit(false);
         let mut job = job(name);
         (job.request, job.reply, job.count) = (limit, limit, Some(20));
@@ -146,14 +149,14 @@ fn flows_threads_and_requests_in_flight() {
 fn a_stop_ends_an_endless_run() {
     for path in paths() {
         for policy in first_and_spin(path) {
-            let mut job = job(&format!("{}:{policy}", path.name()));
+            let mut job = job(&format!("{}:{policy}", path.name));
             (job.count, job.duration) = (None, None);
-            if path.speaks(&Options::default()) == Speaks::TcpPerTransaction {
+            if path.speaks == Speaks::TcpPerTransaction {
                 job.pace = Some(2000.0);
             }
             let mut pair = Pair::new(job, listening(V4));
             pair.stop_client = true;
-            let what = format!("{}:{policy}", path.name());
+            let what = format!("{}:{policy}", path.name);
             let began = Instant::now();
             let client = pair.run(&what).0.expect(&what);
             assert!(client.stopped && client.error.is_none(), "{what}: {:?}", client.error);
@@ -167,14 +170,14 @@ fn a_stop_ends_an_endless_run() {
 fn a_server_that_goes_away_is_an_error_in_time() {
     for path in paths() {
         for policy in first_and_spin(path) {
-            let mut job = job(&format!("{}:{policy}", path.name()));
+            let mut job = job(&format!("{}:{policy}", path.name));
             (job.count, job.duration, job.timeout) = (None, None, Nanos::from_millis(1500));
-            if path.speaks(&Options::default()) == Speaks::TcpPerTransaction {
+            if path.speaks == Speaks::TcpPerTransaction {
                 job.pace = Some(2000.0);
             }
             let mut pair = Pair::new(job, listening(V4));
             pair.stop_server = true;
-            let what = format!("{}:{policy}", path.name());
+            let what = format!("{}:{policy}", path.name);
             let began = Instant::now();
             let client = pair.run(&what).0.expect(&what);
             let error = client.error.unwrap_or_else(|| panic!("{what}: the client has not noticed"));
@@ -188,16 +191,16 @@ fn a_server_that_goes_away_is_an_error_in_time() {
 #[test]
 fn another_sessions_client_is_not_answered() {
     for path in paths() {
-        let mut job = job(path.name());
+        let mut job = job(path.name);
         job.timeout = Nanos::from_millis(300);
         let size = path.fixed_payload().unwrap_or(64);
         (job.request, job.reply, job.count) = (size, size, Some(5));
         let mut pair = Pair::new(job, listening(V4));
         pair.wrong_cookie = true;
-        let (client, server) = pair.run(path.name());
+        let (client, server) = pair.run(path.name);
         let failed = client.as_ref().map_or(true, |found| found.error.is_some());
-        assert!(failed, "{}: {:?}", path.name(), client.map(|found| found.counts));
-        assert_eq!(server.map_or(0, |found| found.answered), 0, "{}", path.name());
+        assert!(failed, "{}: {:?}", path.name, client.map(|found| found.counts));
+        assert_eq!(server.map_or(0, |found| found.answered), 0, "{}", path.name);
     }
 }
 
@@ -264,14 +267,14 @@ fn a_cpu_that_is_not_there_is_named() {
 #[test]
 fn every_path_and_policy_has_its_page() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    for path in IO_PATHS {
-        let page = docs.join(format!("paths/{}.md", path.name()));
+    for path in PATHS {
+        let page = docs.join(format!("paths/{}.md", path.name));
         let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
-        assert!(text.starts_with(&format!("# `{}`", path.name())), "{}", page.display());
-        for policy in path.policies() {
+        assert!(text.starts_with(&format!("# `{}`", path.name)), "{}", page.display());
+        for policy in path.policies {
             assert!(text.contains("all six") || text.contains(&format!("`{policy}`")), "{} names {policy}", page.display());
         }
-        for option in path.options() {
+        for option in path.options {
             let named = text.contains(&format!("`{}`", option.name)) || option.name == "usecs";
             assert!(named, "{} names {}", page.display(), option.name);
         }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use hairpin_iopath::drive::Counts;
-use hairpin_iopath::job::{Address, Job, Listen, LocalPort, Schedule, Sides};
 use hairpin_iopath::measure::{ClientFound, ClientRun, Observer, ServerFound, ServerRun};
+use hairpin_iopath::paths::runner;
+use hairpin_plan::job::{Address, Job, Listen};
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::{AnyClock, MonotonicRaw, Tsc};
 use hairpin_sys::shared::Shared;
@@ -19,31 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A job of one flow, verified, without duration.
 pub(crate) fn job(spec: &str) -> Job {
-    let spec: hairpin_iopath::spec::Spec = spec.parse().expect(spec);
+    let spec: hairpin_plan::spec::Spec = spec.parse().expect(spec);
     let size = spec.client.path.fixed_payload().unwrap_or(64);
     Job {
         request: size,
         reply: size,
-        flows: 1,
-        threads: 1,
-        outstanding: 1,
         duration: None,
         count: Some(200),
         warmup: Nanos::from_millis(1),
-        pace: None,
-        open: None,
-        timeout: Nanos::from_secs(5),
-        cpus: Sides::default(),
-        sched: Schedule::Other,
-        local_port: LocalPort::Any,
         verify: true,
         cookie: 0x1234_5678_9abc_def0,
-        plain_peer: false,
-        raw: false,
-        traced: false,
-        socket_stamps: false,
-        emulated: None,
-        spec,
+        ..Job::new(spec)
     }
 }
 
@@ -125,7 +112,7 @@ pub(crate) fn start_server(
             observer: &watch,
             found,
         };
-        let result = job.spec.server.path.echo(&mut run);
+        let result = runner(job.spec.server.path).echo(&mut run);
         let _ = done.send(result.map(|()| run.found).map_err(|error| error.to_string()));
     });
     let Ok(Said::Ready(Some(address))) = ready.recv_timeout(PATIENCE) else {
@@ -158,7 +145,7 @@ fn start_client(
             observer: &watch,
             found,
         };
-        let result = job.spec.client.path.ping(&mut run);
+        let result = runner(job.spec.client.path).ping(&mut run);
         let _ = done.send(result.map(|()| run.found).map_err(|error| error.to_string()));
     });
     (said, ending)

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hairpin_iopath::job::Address;
+use hairpin_plan::job::Address;
 use hairpin_sys::shared::Shared;
 use hairpin_wire::probe;
 

@@ -1,6 +1,6 @@
 //! Rows of a stored run measured anew, several times, and held against all runs of the baseline: a gate.
 
-use hairpin_iopath::job::Job;
+use hairpin_plan::job::Job;
 use hairpin_record::compare::Compare;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::{Row, Run};
@@ -83,7 +83,7 @@ pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
         }
         let bytes = |bytes: u64| u32::try_from(bytes).map_err(|_| bad(format!("{bytes} bytes are no payload")));
         Ok(Job {
-            spec: row.path.parse().map_err(|error: hairpin_iopath::spec::SpecError| bad(error.to_string()))?,
+            spec: row.path.parse().map_err(|error: hairpin_plan::spec::SpecError| bad(error.to_string()))?,
             request: bytes(row.request_bytes)?,
             reply: bytes(row.reply_bytes)?,
             flows: row.flows,

@@ -14,9 +14,10 @@ pub(crate) mod stands;
 pub(crate) mod states;
 pub(crate) mod verdict;
 
-use hairpin_iopath::job::Job;
-
 pub use self::rounds::{NoSwitch, Switch};
+
+use hairpin_plan::job::Job;
+
 use crate::floor::Declared;
 use crate::ping::Target;
 

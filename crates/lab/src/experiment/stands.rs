@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::Job;
-use hairpin_iopath::option::MODE;
+use hairpin_plan::job::Job;
+use hairpin_plan::option::MODE;
 use hairpin_record::compare::{Arm as Described, Cpus};
 use hairpin_record::experiment::{ArmBlock, Figure};
 use hairpin_record::histogram::Decoded;
@@ -196,7 +196,7 @@ impl Placed {
                     Side::Client => &mut self.job.spec.client,
                     Side::Server => &mut self.job.spec.server,
                 };
-                if side.options.get(&MODE).is_none() && side.path.options().iter().any(|def| def.name == MODE.name) {
+                if side.options.get(&MODE).is_none() && side.path.takes(&MODE) {
                     // What the path says it got is one of the option's values; else it goes on choosing for itself.
                     let _ = side.options.add(&MODE, &granted.got);
                 }

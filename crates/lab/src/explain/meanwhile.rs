@@ -1,8 +1,9 @@
 //! What happened on the cores meanwhile: events taken out between blocks, and at the end causes, findings and timelines.
 
-use hairpin_iopath::job::Job;
 use hairpin_iopath::measure::cpu_of;
-use hairpin_iopath::option;
+use hairpin_plan::job::Job;
+use hairpin_plan::option;
+use hairpin_plan::path::{Route, Speaks};
 use hairpin_record::explain::{Explained, Missing};
 use hairpin_record::run::Side;
 use hairpin_sys::host::RealHost;
@@ -30,17 +31,19 @@ impl Meanwhile {
     pub(super) fn new(job: &Job, here: bool) -> Meanwhile {
         let allowed = thread::allowed_cpus().unwrap_or_default();
         let cpu = |side| cpu_of(job, side, 0, &allowed);
-        let nagle = |side: &hairpin_iopath::spec::SideSpec| {
-            side.path.name() == "tcp" && side.options.get(&option::NODELAY) == Some("off")
+        let nagle = |side: &hairpin_plan::spec::SideSpec| {
+            side.speaks() == Speaks::Tcp && side.options.get(&option::NODELAY) == Some("off")
         };
         let whose = Whose {
             threads: [0; 2],
             cpus: [Some(cpu(Side::Client)), here.then(|| cpu(Side::Server))],
             nagle: [nagle(&job.spec.client), nagle(&job.spec.server)],
         };
-        let protocol = match job.spec.client.path.name() {
-            "tcp" => Some(Protocol::Tcp),
-            "udp" => Some(Protocol::Udp),
+        let client = &job.spec.client;
+        let protocol = match client.speaks() {
+            _ if client.path.route != Route::Sockets => None,
+            Speaks::Tcp => Some(Protocol::Tcp),
+            Speaks::Udp => Some(Protocol::Udp),
             _ => None,
         };
         Meanwhile { events: None, causes: Causes::new(whose), protocol, on: false }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_iopath::job::Job;
+use hairpin_plan::job::Job;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Quantiles, Row};

@@ -1,7 +1,9 @@
 //! What a client may have of this host, and what of its plan is refused.
 
-use hairpin_iopath::job::{Job, Schedule};
-use hairpin_iopath::path::{LinkKind, Support};
+use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::Support;
+use hairpin_plan::job::{Job, Schedule};
+use hairpin_plan::path::LinkKind;
 use hairpin_units::Nanos;
 
 use crate::message::Failure;
@@ -26,7 +28,7 @@ pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -
         return Err(wrong("a row of this session is still in progress".into()));
     }
     job.check(ipv6).map_err(|error| wrong(error.to_string()))?;
-    if let Support::No(why) = job.spec.server.path.probe(LinkKind::Host) {
+    if let Support::No(why) = runner(job.spec.server.path).probe(LinkKind::Host) {
         return Err(wrong(why));
     }
     match (job.sched, grants.fifo) {
@@ -61,7 +63,7 @@ pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -
 
 #[cfg(test)]
 mod tests {
-    use hairpin_iopath::job::Sides;
+    use hairpin_plan::job::Sides;
 
     use super::*;
 

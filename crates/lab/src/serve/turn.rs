@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hairpin_iopath::job::Job;
+use hairpin_plan::job::Job;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A session whose client has gone takes its worker and rings down within this.

@@ -1,6 +1,6 @@
 //! Which CPUs the threads of both sides are pinned to.
 
-use hairpin_iopath::job::Sides;
+use hairpin_plan::job::Sides;
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 

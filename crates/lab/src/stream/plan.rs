@@ -1,6 +1,6 @@
 //! What a measurement of frames per second is asked, whom it tells how it gets on, and why there is none.
 
-use hairpin_iopath::job::Sides;
+use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
 use hairpin_units::Nanos;
 use hairpin_wire::framing::{ETHERNET_HEADER, MIN_FRAME_WITHOUT_FCS};

@@ -2,8 +2,8 @@
 //!
 //! Once per way to frames and setting of the host, after the rounds: the search of [`stream`](crate::stream), the server receiving.
 
-use hairpin_iopath::job::Sides;
-use hairpin_iopath::spec::SideSpec;
+use hairpin_plan::job::Sides;
+use hairpin_plan::spec::SideSpec;
 use hairpin_record::stream::{Direction, StreamRow};
 use hairpin_record::sweep::LossFree;
 use hairpin_sys::signal::Signals;
@@ -115,7 +115,7 @@ fn ways(plan: &Plan, cells: &[Vec<usize>]) -> Vec<Way> {
             continue;
         }
         let Ok(work) = plan.work(cell) else { continue };
-        let side = |side: &SideSpec| format!("{}:{}", side.path.name(), side.policy);
+        let side = |side: &SideSpec| format!("{}:{}", side.path.name, side.policy);
         let io = format!("{}/{}", side(&work.spec.client), side(&work.spec.server));
         let io = io.parse::<IoPair>().map_err(|_| format!("{} sends no frames of its own", side(&work.spec.client)));
         ways.push(Way { io, levels, cell: at });

@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use hairpin_iopath::spec::Spec;
+use hairpin_plan::spec::Spec;
 use hairpin_tune::setting::{Setting, SettingError};
 use hairpin_units::parse_duration;
 use serde::Deserialize;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hairpin_iopath::drive::Counts;
-use hairpin_iopath::job::{Address, Job};
 use hairpin_iopath::measure::{Observer, cpu_of};
+use hairpin_plan::job::{Address, Job};
 use hairpin_record::histogram::Times;
 use hairpin_record::progress::{self, CpuSoFar, Interval, Progress};
 use hairpin_record::recorder::{Recorder, Sample};

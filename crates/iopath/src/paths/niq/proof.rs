@@ -26,10 +26,10 @@ use super::{frame_of, framing, refused};
 use crate::drive::Work;
 use crate::echo::{Attention, echo};
 use crate::endpoint::{Endpoint, Reply};
+use crate::error::PathError;
 use crate::every::{every_rtt, median};
 use crate::frames::Frames;
 use crate::frames::inet::Unsummed;
-use crate::path::PathError;
 
 /// Silence that ends a measurement, in ns.
 const TIMEOUT_NS: u64 = 2_000_000_000;

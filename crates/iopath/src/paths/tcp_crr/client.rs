@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use hairpin_plan::job::Job;
 use hairpin_record::histogram::Times;
 use hairpin_record::run::Side;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
@@ -19,10 +20,9 @@ use super::tuples::Tuples;
 use super::{Turn, server_closes};
 use crate::drive::BLOCK_TRANSACTIONS;
 use crate::endpoint::{Endpoint, Reply};
+use crate::error::PathError;
 use crate::inet;
-use crate::job::Job;
 use crate::measure::SideFound;
-use crate::path::PathError;
 use crate::stream::{closed, push_rest};
 
 /// One connection at a time, and the socket of the next.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use hairpin_plan::job::Job;
 use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::wait::or_nothing;
 use hairpin_wire::probe;
@@ -14,7 +15,6 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, acceptfrom_with, recv, send
 
 use super::{Turn, server_closes};
 use crate::endpoint::{Endpoint, Reply};
-use crate::job::Job;
 use crate::stream::push_rest;
 
 /// No connection is kept longer than this, or a quarter of the run's timeout: a client that stalls is closed.

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::inet::FIRST_ROTATED;
-use crate::job::LocalPort;
+use hairpin_plan::job::FIRST_ROTATED;
+use hairpin_plan::job::LocalPort;
 
 /// Linux's own range where it cannot be read (ip-sysctl.rst, ip_local_port_range).
 const DEFAULT_RANGE: (u16, u16) = (32_768, 60_999);

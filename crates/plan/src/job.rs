@@ -9,7 +9,7 @@ use hairpin_sys::thread::Sched;
 use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-pub use self::check::JobError;
+pub use self::check::Refused;
 use crate::schedule::OpenLoop;
 use crate::spec::Spec;
 
@@ -64,6 +64,36 @@ pub struct Job {
     /// What the path `niq` is to take for a frame; `None`: shared memory as it is. Other paths do not look at it.
     #[serde(default)]
     pub emulated: Option<Emulated>,
+}
+
+impl Job {
+    /// One row with the defaults of `hairpin ping`.
+    pub fn new(spec: Spec) -> Job {
+        Job {
+            spec,
+            request: 64,
+            reply: 64,
+            flows: 1,
+            threads: 1,
+            outstanding: 1,
+            duration: Some(Nanos::from_secs(10)),
+            count: None,
+            warmup: Nanos::from_millis(500),
+            pace: None,
+            open: None,
+            timeout: Nanos::from_secs(5),
+            cpus: Sides::default(),
+            sched: Schedule::Other,
+            local_port: LocalPort::Any,
+            verify: false,
+            cookie: 1,
+            plain_peer: false,
+            raw: false,
+            traced: false,
+            socket_stamps: false,
+            emulated: None,
+        }
+    }
 }
 
 /// The latency that a declared NIC and link have, for frames of the two sizes of a job.
@@ -228,42 +258,16 @@ pub fn scope_of(address: SocketAddr) -> u32 {
     }
 }
 
+/// `rotate:N` goes round the N ports from here: below the range that Linux hands out by itself (32768 to 60999).
+pub const FIRST_ROTATED: u16 = 16_384;
 /// The most flows of a run: as many as a listening socket's queue holds.
 pub const MOST_FLOWS: u32 = 1024;
 /// The most requests in flight over all flows: the table of them stays in a few MiB.
 pub const MOST_IN_FLIGHT: u64 = 65_536;
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// A job like the defaults of `hairpin ping`.
-    pub(crate) fn job(spec: &str) -> Job {
-        Job {
-            spec: spec.parse().unwrap(),
-            request: 64,
-            reply: 64,
-            flows: 1,
-            threads: 1,
-            outstanding: 1,
-            duration: Some(Nanos::from_secs(1)),
-            count: None,
-            warmup: Nanos::from_millis(100),
-            pace: None,
-            open: None,
-            timeout: Nanos::from_secs(5),
-            cpus: Sides::default(),
-            sched: Schedule::Other,
-            local_port: LocalPort::Any,
-            verify: false,
-            cookie: 1,
-            plain_peer: false,
-            raw: false,
-            traced: false,
-            socket_stamps: false,
-            emulated: None,
-        }
-    }
 
     #[test]
     fn an_address_keeps_its_interface_if_it_is_one_of_ipv6() {

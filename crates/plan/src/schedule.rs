@@ -53,7 +53,7 @@ impl OpenLoop {
     }
 
     /// The share of one of so many threads.
-    pub(crate) fn share(&self, thread: u32, threads: u32, size: u32) -> Schedule {
+    pub fn share(&self, thread: u32, threads: u32, size: u32) -> Schedule {
         let per_s = self.per_s / f64::from(threads);
         let kind = match &self.arrivals {
             // Threads take turns.
@@ -97,12 +97,12 @@ impl Schedule {
     }
 
     /// The mean time between two requests in ns.
-    pub(crate) fn mean_interval_ns(&self) -> f64 {
+    pub fn mean_interval_ns(&self) -> f64 {
         self.interval_ns
     }
 
     /// From its beginning.
-    pub(crate) fn source(&self) -> Source {
+    pub fn source(&self) -> Source {
         let kind = match &self.kind {
             ScheduleKind::Fixed { first } => SourceKind::Fixed { next: *first },
             ScheduleKind::Poisson { seed } => SourceKind::Poisson { last_ns: 0.0, random: Random(*seed) },
@@ -112,7 +112,7 @@ impl Schedule {
     }
 
     /// Before measuring: at the same mean rate; a recording is not used up.
-    pub(crate) fn warm_up(&self) -> Source {
+    pub fn warm_up(&self) -> Source {
         match self.kind {
             ScheduleKind::Replay(_) => Schedule { kind: ScheduleKind::Fixed { first: 1.0 }, ..self.clone() }.source(),
             _ => self.source(),
@@ -122,7 +122,7 @@ impl Schedule {
 
 /// Due times one after the other.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub struct Source {
     interval_ns: f64,
     size: u32,
     kind: SourceKind,
@@ -135,9 +135,11 @@ enum SourceKind {
     Replay { arrivals: Arc<[Arrival]>, next: usize },
 }
 
-impl Source {
-    /// The next due time in ns since the beginning, and the request's size; `None`: there is no more.
-    pub(crate) fn next(&mut self) -> Option<(f64, u32)> {
+/// The next due time in ns since the beginning, and the request's size; `None`: there is no more.
+impl Iterator for Source {
+    type Item = (f64, u32);
+
+    fn next(&mut self) -> Option<(f64, u32)> {
         match &mut self.kind {
             SourceKind::Fixed { next } => {
                 // Multiplied, not added up: no error grows.
@@ -160,7 +162,7 @@ impl Source {
 
 impl Source {
     /// True if there is no more.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         matches!(&self.kind, SourceKind::Replay { arrivals, next } if *next == arrivals.len())
     }
 }

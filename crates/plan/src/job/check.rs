@@ -1,0 +1,391 @@
+//! What a path, a policy or this program cannot do of a job: asked before anything starts, and again by the worker.
+
+use hairpin_record::run::Side;
+use hairpin_units::Nanos;
+use hairpin_wire::probe;
+
+use super::{FIRST_ROTATED, Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule};
+use crate::path::{LinkKind, Path, Speaks};
+use crate::schedule::Arrivals;
+
+/// Why a job does not go, in words: what does not, and what to use instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(String);
+
+/// `Err` with the words, unless it goes.
+fn refuse(unless: bool, why: impl FnOnce() -> String) -> Result<(), Refused> {
+    if unless { Ok(()) } else { Err(Refused(why())) }
+}
+
+impl Job {
+    /// Refuses what the path, the policies or this program cannot do; `ipv6` is the family of the server's address. The verb asks
+    /// before anything starts, and the worker asks again, since a job may come over the network.
+    ///
+    /// # Errors
+    /// The first thing that does not go.
+    pub fn check(&self, ipv6: bool) -> Result<(), Refused> {
+        self.check_numbers()?;
+        for side in [&self.spec.client, &self.spec.server] {
+            self.check_sizes(side.path, ipv6)?;
+        }
+        self.check_flows()?;
+        self.check_ports()?;
+        let (request, reply) = (self.request, self.reply);
+        let path = self.spec.client.path;
+        refuse(!self.plain_peer || !matches!(path.speaks, Speaks::Local(_)), || no_echo(path))?;
+        refuse(self.plain_peer || self.spec.client.speaks() != Speaks::Raw || request == reply, || {
+            format!(
+                "without IP a server answers with as many bytes as came: a request of {request} bytes has no reply of {reply}"
+            )
+        })?;
+        refuse(!self.plain_peer || request == reply, || {
+            format!("an echo service or reflector returns what it gets: a request of {request} bytes has no reply of {reply}")
+        })
+    }
+
+    /// Refuses a path that a peer which is no Hairpin server does not return.
+    ///
+    /// # Errors
+    /// What it returns.
+    pub fn check_peer(&self, kind: LinkKind) -> Result<(), Refused> {
+        let path = self.spec.client.path;
+        let is_raw = self.spec.client.speaks() == Speaks::Raw;
+        refuse(kind != LinkKind::Reflector || is_raw, || {
+            format!("a reflector returns Ethernet frames: use --path packet or --path xdp, not {}", path.name)
+        })?;
+        refuse(kind != LinkKind::Echo || !is_raw, || no_echo(path))
+    }
+
+    /// The most requests in flight on one flow that both paths take and the payloads tell apart.
+    pub fn most_outstanding(&self) -> u32 {
+        let [client, server] = [&self.spec.client, &self.spec.server].map(|side| side.path.limits.outstanding);
+        client.min(server).min(probe::max_outstanding(self.smallest() as usize))
+    }
+
+    /// The smallest payload of either way in bytes.
+    fn smallest(&self) -> u32 {
+        self.open.as_ref().map_or(self.request, |open| open.smallest).min(self.request).min(self.reply)
+    }
+
+    fn check_numbers(&self) -> Result<(), Refused> {
+        let zero = [
+            ("threads", self.threads == 0),
+            ("outstanding", self.outstanding == 0),
+            ("count", self.count == Some(0)),
+            ("duration", self.duration == Some(Nanos(0))),
+            ("timeout", self.timeout == Nanos(0)),
+        ];
+        for (name, is_zero) in zero {
+            refuse(!is_zero, || more_than_zero(name))?;
+        }
+        refuse(self.pace.is_none_or(|per_s| per_s > 0.0 && per_s <= 1e9), || {
+            "--pace takes more than 0 and up to 1,000,000,000 requests per second".into()
+        })?;
+        refuse(self.pace.is_none() || self.outstanding <= 1, || {
+            format!("--pace keeps one request in flight, so --outstanding {} does not go with it", self.outstanding)
+        })?;
+        self.check_open()?;
+        match self.sched {
+            Schedule::Fifo(priority) => {
+                refuse((1..=99).contains(&priority), || format!("--sched fifo:{priority} does not exist: priorities are 1 to 99"))
+            }
+            Schedule::Other => Ok(()),
+        }
+    }
+
+    fn check_open(&self) -> Result<(), Refused> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let path = self.spec.client.path;
+        let one_size = open.smallest == self.request;
+        refuse(self.pace.is_none(), || "an open loop has a schedule of its own, so --pace does not go with it".into())?;
+        refuse(open.per_s > 0.0 && open.per_s <= 1e7, || {
+            "an open loop takes more than 0 and up to 10,000,000 requests per second".into()
+        })?;
+        refuse(!path.one_at_a_time, || {
+            format!(
+                "{} opens a connection for each request and is busy with it until that is closed, so no schedule can go on meanwhile: use --path tcp",
+                path.name
+            )
+        })?;
+        refuse(one_size || !self.plain_peer, || {
+            "an echo service or reflector returns what it gets, and this recording has several sizes: replies of one size take a hairpin server".into()
+        })?;
+        refuse(one_size || path.payload.any_size, || {
+            format!(
+                "{} carries requests of one size, and this recording has several: use --path udp or --path unix-dgram",
+                path.name
+            )
+        })?;
+        let threads = self.threads;
+        refuse(threads < 2 || !matches!(open.arrivals, Arrivals::Replay { .. }), || {
+            format!("a recording is replayed by one thread, not {threads}: use --threads 1, with as many --flows as you like")
+        })
+    }
+
+    fn check_sizes(&self, path: &Path, ipv6: bool) -> Result<(), Refused> {
+        let (name, outstanding) = (path.name, self.outstanding);
+        for (which, size) in [("request", self.request), ("reply", self.reply)] {
+            if let Some(only) = path.fixed_payload() {
+                refuse(only == size, || {
+                    format!("{name} carries payloads of exactly {only} bytes, not a {which} of {size}: use --size {only}")
+                })?;
+            }
+            let limit = path.payload_limit(ipv6);
+            refuse((1..=limit).contains(&size), || {
+                format!("{name} carries payloads of 1 to {limit} bytes, not a {which} of {size}")
+            })?;
+        }
+        let limit = path.limits.outstanding;
+        refuse(outstanding <= limit, || format!("{name} takes at most {limit} outstanding per flow, not {outstanding}"))?;
+        let size = self.smallest();
+        let limit = probe::max_outstanding(size as usize);
+        refuse(outstanding <= limit, || {
+            format!(
+                "a payload of {size} bytes tells at most {limit} outstanding requests apart, not {outstanding}: use larger payloads"
+            )
+        })
+    }
+
+    /// Refuses payloads that do not fit into one packet of a link with this MTU, for paths that do not cut them up.
+    ///
+    /// # Errors
+    /// The first size that does not go.
+    pub fn check_mtu(&self, ipv6: bool, mtu: u32) -> Result<(), Refused> {
+        for side in [&self.spec.client, &self.spec.server] {
+            let Some(headers) = side.path.headers_in_mtu(&side.options, ipv6) else { continue };
+            let (path, limit) = (side.path.name, mtu.saturating_sub(headers));
+            for (which, size) in [("request", self.request), ("reply", self.reply)] {
+                refuse(size <= limit, || {
+                    format!(
+                        "{path} carries payloads of 1 to {limit} bytes over an MTU of {mtu}, not a {which} of {size}: use smaller payloads or a larger MTU"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_flows(&self) -> Result<(), Refused> {
+        let (flows, threads, outstanding) = (self.flows, self.threads, self.outstanding);
+        let paths = [self.spec.client.path, self.spec.server.path];
+        for path in paths {
+            let limit = path.limits.flows.min(MOST_FLOWS);
+            refuse((1..=limit).contains(&flows), || format!("{} takes 1 to {limit} flows, not {flows}", path.name))?;
+        }
+        for path in paths {
+            refuse(threads <= path.limits.threads, || {
+                format!(
+                    "{} has one queue and so one thread, not {threads}: use --threads 1, with as many --flows as you like",
+                    path.name
+                )
+            })?;
+        }
+        refuse(threads <= flows, || {
+            format!("{threads} threads need a flow each, and there are {flows}: use as many --flows, or fewer --threads")
+        })?;
+        refuse(u64::from(flows) * u64::from(outstanding) <= MOST_IN_FLIGHT, || {
+            format!(
+                "{flows} flows with {outstanding} outstanding each are more than {MOST_IN_FLIGHT} requests in flight: use fewer"
+            )
+        })?;
+        for (side, spec) in [(Side::Client, &self.spec.client), (Side::Server, &self.spec.server)] {
+            refuse(flows <= threads || spec.policy.takes_many() || spec.path.waits_on_all, || {
+                format!(
+                    "{} on the {side} waits on one flow per thread, and there are {flows} for --threads {threads}: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows",
+                    spec.policy
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_ports(&self) -> Result<(), Refused> {
+        let (client, flows) = (&self.spec.client, self.flows);
+        if self.local_port == LocalPort::Any {
+            return Ok(());
+        }
+        refuse(!matches!(client.speaks(), Speaks::Local(_) | Speaks::Raw), || {
+            format!("{} has no ports, so --local-port does not go with it", client.path.name)
+        })?;
+        let (first, count) = match self.local_port {
+            LocalPort::Any => return Ok(()),
+            LocalPort::Fixed(first) => (first, flows),
+            LocalPort::Rotate(ports) => {
+                refuse(ports > 0, || more_than_zero("local-port rotate:N"))?;
+                let per_transaction = client.speaks() == Speaks::TcpPerTransaction;
+                refuse(per_transaction || flows == 1 || flows == u32::from(ports), || {
+                    format!("--local-port rotate:{ports} is one flow per port, not {flows} flows: use --flows {ports}")
+                })?;
+                (FIRST_ROTATED, u32::from(ports))
+            }
+        };
+        let last = u32::from(first) + count - 1;
+        refuse(first != 0 && last <= u32::from(u16::MAX), || {
+            format!("--local-port needs ports {first} to {last}, and the last port is 65535")
+        })
+    }
+}
+
+fn no_echo(path: &Path) -> String {
+    format!("an echo service speaks TCP or UDP, not {}", path.name)
+}
+
+fn more_than_zero(name: &str) -> String {
+    format!("--{name} must be more than 0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(spec: &str) -> Job {
+        Job::new(spec.parse().unwrap())
+    }
+
+    #[test]
+    fn refuses_what_an_open_loop_cannot_do() {
+        use crate::schedule::{Arrivals, OpenLoop};
+        let open = |spec: &str| Job {
+            open: Some(OpenLoop { per_s: 1000.0, arrivals: Arrivals::Fixed, smallest: 64 }),
+            outstanding: 64,
+            ..job(spec)
+        };
+        let refused = |job: Job, part: &str| {
+            let text = job.check(false).map_or_else(|error| error.to_string(), |()| "goes".into());
+            assert!(text.contains(part), "{text}");
+        };
+        refused(open("udp"), "goes");
+        refused(Job { pace: Some(1.0), outstanding: 1, ..open("udp") }, "a schedule of its own, so --pace does not go");
+        refused(Job { outstanding: 1, ..open("tcp-crr") }, "tcp-crr opens a connection for each request");
+        for per_s in [0.0, -1.0, f64::NAN, 1.1e7, f64::INFINITY] {
+            let open_loop = open("udp").open.map(|open| OpenLoop { per_s, ..open });
+            refused(Job { open: open_loop, ..open("udp") }, "up to 10,000,000 requests per second");
+        }
+        let sizes = |spec: &str| Job { open: open(spec).open.map(|open| OpenLoop { smallest: 20, ..open }), ..open(spec) };
+        refused(sizes("unix-dgram"), "goes");
+        refused(sizes("tcp"), "tcp carries requests of one size");
+        refused(Job { plain_peer: true, ..sizes("udp") }, "this recording has several sizes: replies of one size");
+        // The smallest payload tells the fewest requests apart.
+        let short =
+            Job { open: open("udp").open.map(|open| OpenLoop { smallest: 1, ..open }), outstanding: 1_000, ..open("udp") };
+        assert_eq!((open("memory").most_outstanding(), short.most_outstanding()), (1, 128));
+        refused(short, "a payload of 1 bytes tells at most 128 outstanding requests apart");
+    }
+
+    fn text(spec: &str, change: impl FnOnce(&mut Job)) -> String {
+        let mut job = job(spec);
+        change(&mut job);
+        job.check(false).map_or_else(|error| error.to_string(), |()| "goes".into())
+    }
+
+    #[test]
+    fn what_goes() {
+        for spec in ["tcp", "tcp-crr", "udp:spin", "unix", "unix-dgram", "pipe:poll/spin", "memory"] {
+            assert_eq!(text(spec, |_| {}), "goes", "{spec}");
+            assert_eq!(text(spec, |job| (job.request, job.reply) = (1, 65_000)), "goes", "{spec}");
+        }
+        assert_eq!(text("eventfd", |job| (job.request, job.reply) = (8, 8)), "goes");
+        assert_eq!(text("udp:spin", |job| (job.flows, job.threads, job.outstanding) = (7, 2, 100)), "goes");
+        assert_eq!(text("tcp", |job| (job.flows, job.threads) = (3, 3)), "goes");
+        assert_eq!(text("tcp:poll", |job| (job.flows, job.local_port) = (4, LocalPort::Rotate(4))), "goes");
+        assert_eq!(text("tcp-crr", |job| job.local_port = LocalPort::Rotate(4)), "goes");
+        let mut large = job("udp");
+        large.request = 65_527;
+        assert!(large.check(true).is_ok() && large.check(false).is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(text("udp", |job| job.request = 65_508), "udp carries payloads of 1 to 65507 bytes, not a request of 65508");
+        assert_eq!(text("tcp", |job| job.reply = 0), "tcp carries payloads of 1 to 65536 bytes, not a reply of 0");
+        assert_eq!(text("eventfd", |_| {}), "eventfd carries payloads of exactly 8 bytes, not a request of 64: use --size 8");
+    }
+
+    #[test]
+    fn requests_in_flight() {
+        assert_eq!(text("memory", |job| job.outstanding = 2), "memory takes at most 1 outstanding per flow, not 2");
+        assert_eq!(text("tcp-crr", |job| job.outstanding = 2), "tcp-crr takes at most 1 outstanding per flow, not 2");
+        assert_eq!(
+            text("udp", |job| (job.reply, job.outstanding) = (1, 129)),
+            "a payload of 1 bytes tells at most 128 outstanding requests apart, not 129: use larger payloads"
+        );
+        assert!(
+            text("udp:spin", |job| (job.flows, job.outstanding) = (1000, 1000)).contains("more than 65536 requests in flight")
+        );
+        assert_eq!(text("udp", |job| job.outstanding = 0), "--outstanding must be more than 0");
+    }
+
+    #[test]
+    fn flows_and_threads() {
+        assert_eq!(text("memory", |job| job.flows = 2), "memory takes 1 to 1 flows, not 2");
+        assert_eq!(text("udp:spin", |job| job.flows = 0), "udp takes 1 to 1024 flows, not 0");
+        assert!(text("udp", |job| job.threads = 2).starts_with("2 threads need a flow each, and there are 1"));
+        assert_eq!(
+            text("udp:spin/block", |job| job.flows = 4),
+            "block on the server waits on one flow per thread, and there are 4 for --threads 1: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows"
+        );
+    }
+
+    #[test]
+    fn pace_and_the_rest() {
+        assert!(text("udp", |job| (job.pace, job.outstanding) = (Some(10.0), 4)).contains("--outstanding 4 does not go with it"));
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(text("udp", |job| job.pace = Some(rate)).starts_with("--pace takes"), "{rate}");
+        }
+        assert_eq!(text("udp", |job| job.count = Some(0)), "--count must be more than 0");
+        assert_eq!(text("udp", |job| job.sched = Schedule::Fifo(100)), "--sched fifo:100 does not exist: priorities are 1 to 99");
+    }
+
+    #[test]
+    fn ports() {
+        assert_eq!(
+            text("pipe", |job| job.local_port = LocalPort::Fixed(7)),
+            "pipe has no ports, so --local-port does not go with it"
+        );
+        assert_eq!(
+            text("tcp:poll", |job| (job.flows, job.local_port) = (3, LocalPort::Rotate(4))),
+            "--local-port rotate:4 is one flow per port, not 3 flows: use --flows 4"
+        );
+        let ports = "--local-port needs ports 65535 to 65536, and the last port is 65535";
+        assert_eq!(text("udp:spin", |job| (job.flows, job.local_port) = (2, LocalPort::Fixed(65_535))), ports);
+        assert!(text("tcp-crr", |job| job.local_port = LocalPort::Rotate(60_000)).contains("the last port is 65535"));
+        assert_eq!(text("udp", |job| job.local_port = LocalPort::Rotate(0)), "--local-port rotate:N must be more than 0");
+    }
+
+    #[test]
+    fn rings() {
+        assert_eq!(text("packet:block", |job| (job.flows, job.outstanding) = (4, 2)), "goes", "every policy waits on all flows");
+        assert!(text("xdp:spin", |job| (job.flows, job.threads) = (2, 2)).contains("xdp has one queue and so one thread, not 2"));
+        assert_eq!(
+            text("xdp:l3=off", |job| job.reply = 65),
+            "without IP a server answers with as many bytes as came: a request of 64 bytes has no reply of 65"
+        );
+        assert!(text("packet:l3=off", |job| job.local_port = LocalPort::Fixed(7)).contains("has no ports"));
+        let mut job = job("udp/xdp");
+        (job.request, job.reply) = (1472, 1473);
+        assert_eq!(
+            job.check_mtu(false, 1500).unwrap_err().to_string(),
+            "xdp carries payloads of 1 to 1472 bytes over an MTU of 1500, not a reply of 1473: use smaller payloads or a larger MTU"
+        );
+        assert_eq!((job.check_mtu(false, 1501), job.check_mtu(true, 1521)), (Ok(()), Ok(())));
+        assert!(job.check_mtu(true, 1520).is_err() && job.check_mtu(false, 20).is_err());
+    }
+
+    #[test]
+    fn echo_services() {
+        let peer = |spec: &str, kind| job(spec).check_peer(kind).map_or_else(|error| error.to_string(), |()| "goes".into());
+        assert_eq!(
+            peer("udp", LinkKind::Reflector),
+            "a reflector returns Ethernet frames: use --path packet or --path xdp, not udp"
+        );
+        assert_eq!(peer("xdp:l3=off", LinkKind::Reflector), "goes");
+        assert_eq!(peer("xdp:l3=off", LinkKind::Echo), "an echo service speaks TCP or UDP, not xdp");
+        assert_eq!(peer("udp", LinkKind::Echo), "goes");
+        assert_eq!(text("pipe", |job| job.plain_peer = true), "an echo service speaks TCP or UDP, not pipe");
+        assert_eq!(
+            text("udp", |job| (job.plain_peer, job.reply) = (true, 65)),
+            "an echo service or reflector returns what it gets: a request of 64 bytes has no reply of 65"
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! The list of paths.
+
+use hairpin_sys::shared::Line;
+use hairpin_sys::umem::MAX_CHUNK;
+use hairpin_sys::wait::Policy;
+use hairpin_wire::ethernet;
+use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADER, UDP_MAX_PAYLOAD_V4, UDP_MAX_PAYLOAD_V6};
+
+use crate::option::{
+    CLOSES, CONGESTION, CORK, DELAY, DSCP, L3, MODE, MSS, NODELAY, PRIORITY, QUEUE, QUICKACK, RCVBUF, SEND_QUEUE, SNDBUF, USECS,
+    WRITES, ZERO_COPY,
+};
+use crate::path::{Limits, Path, Payload, Route, Speaks};
+
+/// Every path, in the order in which they are shown.
+pub static PATHS: &[&Path] = &[&TCP, &TCP_CRR, &UDP, &PACKET, &XDP, &UNIX, &UNIX_DGRAM, &PIPE, &EVENTFD, &MEMORY, &NIQ];
+
+/// The largest payload of a stream: 64 KiB.
+const STREAM_LIMIT: u32 = 65_536;
+const IPV4: u32 = (IPV4_HEADER + UDP_HEADER) as u32;
+const IPV6: u32 = (IPV6_HEADER + UDP_HEADER) as u32;
+/// The longest frame of the emulated NIC in bytes, without FCS.
+pub const NIQ_LONGEST: u32 = 9_000;
+
+const LOCAL_POLICIES: [Policy; 5] = [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::Adaptive];
+
+const fn up_to(most: u32) -> Payload {
+    Payload { most: [most; 2], is_fixed: false, any_size: false, headers_in_mtu: None }
+}
+
+/// A frame in a chunk of its own: over any MTU.
+const FRAMES: Payload = {
+    let most = MAX_CHUNK as u32 - ethernet::LEN as u32;
+    Payload { most: [most - IPV4, most - IPV6], headers_in_mtu: Some([IPV4, IPV6]), ..up_to(0) }
+};
+
+/// A path over the kernel's own connections, as most are.
+const SOCKETS: Path = Path {
+    name: "",
+    summary: "",
+    speaks: Speaks::Tcp,
+    route: Route::Sockets,
+    policies: &Policy::ALL,
+    options: &[],
+    payload: up_to(STREAM_LIMIT),
+    limits: Limits::NONE,
+    waits_on_all: false,
+    one_at_a_time: false,
+    emulates: false,
+};
+
+/// A path that only processes of one host share.
+const CHANNEL: Path = Path { route: Route::Channel, policies: &LOCAL_POLICIES, options: &[&USECS], ..SOCKETS };
+
+/// A ring of whole frames: one queue, and so one thread.
+const RING: Path =
+    Path { speaks: Speaks::Udp, payload: FRAMES, limits: Limits { threads: 1, ..Limits::NONE }, waits_on_all: true, ..SOCKETS };
+
+/// `tcp`.
+pub static TCP: Path = Path {
+    name: "tcp",
+    summary: "request and reply over one standing TCP connection per flow",
+    options: &[&NODELAY, &QUICKACK, &WRITES, &CORK, &CONGESTION, &MSS, &SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS],
+    ..SOCKETS
+};
+
+/// `tcp-crr`.
+pub static TCP_CRR: Path = Path {
+    name: "tcp-crr",
+    summary: "a new TCP connection per transaction: connect, request, reply, close",
+    speaks: Speaks::TcpPerTransaction,
+    policies: &[Policy::Block, Policy::Poll, Policy::Spin],
+    options: &[&CLOSES, &NODELAY, &CORK, &CONGESTION, &MSS, &SNDBUF, &RCVBUF, &DSCP, &PRIORITY],
+    limits: Limits::ONE,
+    one_at_a_time: true,
+    ..SOCKETS
+};
+
+/// `udp`.
+pub static UDP: Path = Path {
+    name: "udp",
+    summary: "one UDP datagram there, one back, over connected sockets",
+    speaks: Speaks::Udp,
+    options: &[&SNDBUF, &RCVBUF, &DSCP, &PRIORITY, &DELAY, &USECS],
+    payload: Payload { most: [UDP_MAX_PAYLOAD_V4 as u32, UDP_MAX_PAYLOAD_V6 as u32], any_size: true, ..up_to(0) },
+    ..SOCKETS
+};
+
+/// `packet`.
+pub static PACKET: Path = Path {
+    name: "packet",
+    summary: "UDP in frames of our own over AF_PACKET rings, beside the kernel's stack",
+    route: Route::PacketRing,
+    policies: &[Policy::Block, Policy::Spin, Policy::Adaptive],
+    options: &[&L3, &DSCP, &USECS],
+    ..RING
+};
+
+/// `xdp`.
+pub static XDP: Path = Path {
+    name: "xdp",
+    summary: "UDP in frames of our own over AF_XDP rings, past the kernel's stack",
+    route: Route::XdpRing,
+    policies: &[Policy::Block, Policy::Spin, Policy::BusyPoll, Policy::Adaptive],
+    options: &[&L3, &QUEUE, &SEND_QUEUE, &MODE, &ZERO_COPY, &DSCP, &USECS],
+    ..RING
+};
+
+/// `unix`.
+pub static UNIX: Path = Path {
+    name: "unix",
+    summary: "request and reply over a pair of UNIX stream sockets",
+    speaks: Speaks::Local("unix"),
+    options: &[&SNDBUF, &USECS],
+    ..CHANNEL
+};
+
+/// `unix-dgram`.
+pub static UNIX_DGRAM: Path = Path {
+    name: "unix-dgram",
+    summary: "one datagram there, one back, over a pair of UNIX datagram sockets",
+    speaks: Speaks::Local("unix-dgram"),
+    options: &[&SNDBUF, &USECS],
+    // The kernel's bound is the send buffer less 32 bytes (unix_dgram_sendmsg), 212,960 with its own default.
+    payload: Payload { any_size: true, ..up_to(65_536) },
+    ..CHANNEL
+};
+
+/// `pipe`.
+pub static PIPE: Path = Path {
+    name: "pipe",
+    summary: "request and reply over two pipes, one per direction",
+    speaks: Speaks::Local("pipe"),
+    payload: up_to(65_536),
+    ..CHANNEL
+};
+
+/// `eventfd`.
+pub static EVENTFD: Path = Path {
+    name: "eventfd",
+    summary: "eight bytes through two eventfd counters: the cost of waking the other side",
+    speaks: Speaks::Local("eventfd"),
+    payload: Payload { is_fixed: true, ..up_to(8) },
+    limits: Limits { outstanding: 1, ..Limits::NONE },
+    ..CHANNEL
+};
+
+/// `memory`.
+pub static MEMORY: Path = Path {
+    name: "memory",
+    summary: "one cache line between the two cores: the floor of every path",
+    speaks: Speaks::Local("memory"),
+    route: Route::Memory { ring: false },
+    policies: &[Policy::Spin],
+    payload: up_to(Line::CAPACITY as u32),
+    limits: Limits::ONE,
+    ..SOCKETS
+};
+
+/// `niq`.
+pub static NIQ: Path = Path {
+    name: "niq",
+    summary: "an emulated low-latency NIC of two ports in shared memory; --nic and --rate say whose latency it has",
+    speaks: Speaks::Local("niq"),
+    route: Route::Memory { ring: true },
+    policies: &[Policy::Spin, Policy::Block],
+    payload: Payload { headers_in_mtu: Some([IPV4; 2]), ..up_to(NIQ_LONGEST - ETHERNET_HEADER as u32 - IPV4) },
+    emulates: true,
+    ..RING
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_is_named_like_a_policy_and_each_has_a_default() {
+        for path in PATHS {
+            assert!(path.name.parse::<Policy>().is_err(), "{}", path.name);
+            assert!(!path.policies.is_empty(), "{}", path.name);
+        }
+    }
+}
