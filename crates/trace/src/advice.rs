@@ -3,7 +3,7 @@
 /// A setting, by the name under which it is set or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// A knob of the host: its page is docs/knobs/NAME.md.
+    /// A knob of the host: its page is docs/knobs.md.
     Knob(&'static str),
     /// An option of a path: path, option.
     Option(&'static str, &'static str),

@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use hairpin_sys::process::Attended;
 use hairpin_sys::signal::Signals;
 
-use crate::scheduler::PARTITION;
+use crate::change::Address;
 use crate::tuning::Tuning;
 
 /// Runs a command while the settings hold, in the cgroup of `cpuset_partition` if that is among them. `signals` delivers SIGINT, SIGTERM and
@@ -20,11 +20,12 @@ use crate::tuning::Tuning;
 /// The command could not be started.
 pub fn attend(tuning: &Tuning<'_>, command: &[OsString], signals: &Signals) -> io::Result<ExitStatus> {
     let mut running = Attended::spawn(command)?;
-    let isolated =
-        tuning.changes().iter().enumerate().any(|(index, change)| change.knob == "cpuset_partition" && tuning.is_on(index));
-    if isolated {
-        // It has hardly begun: what it starts from now on is in the cgroup too.
-        std::fs::write(format!("{PARTITION}/cgroup.procs"), running.pid().to_string())?;
+    let on = tuning.changes().iter().enumerate().filter(|(index, _)| tuning.is_on(*index));
+    for (_, change) in on {
+        if let Address::Partition { path } = &change.address {
+            // The command has just started: everything it starts from now on runs in the cgroup too.
+            std::fs::write(format!("{path}/cgroup.procs"), running.pid().to_string())?;
+        }
     }
     running.wait(signals)
 }

@@ -72,6 +72,15 @@ pub(crate) fn distinct(cpus: &[u32]) -> Vec<u32> {
     cpus
 }
 
+/// The CPUs of a list such as `0-3,8`.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_cpus(text: &str) -> Result<Vec<u32>, String> {
+    let cpus = parse(text)?;
+    if cpus.is_empty() { Err(format!("{text:?} names no CPU")) } else { Ok(cpus) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,6 @@
 
 mod entry;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
@@ -22,9 +21,6 @@ use std::time::Duration;
 
 use hairpin_sys::host::Host;
 use rustix::fs::{FlockOperation, flock};
-
-use crate::change::Change;
-use crate::tuning::Tuning;
 
 pub(crate) use entry::Line;
 pub use entry::{About, Entry, EntryError, Head};
@@ -304,35 +300,8 @@ impl Journal {
         }
     }
 
-    /// Takes the lock and writes down what is to be changed, so that it can be restored from now on. Nothing is changed yet. What was read before
-    /// the lock was taken is read again: another process may have changed it meanwhile.
-    ///
-    /// # Errors
-    /// Another process is at it or was, or the journal cannot be written.
-    pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
-        let written_down: Vec<Change> = changes.iter().filter(|change| !change.address.is_held()).cloned().collect();
-        if written_down.is_empty() {
-            // Only demands that end with this process: nothing to restore, and several may make them at once.
-            return Ok(Tuning::new(host, self.clone(), None, None, changes));
-        }
-        let lock = self.lock(&about.command.join(" "))?;
-        for change in &written_down {
-            // What cannot be read is told when it is to be written.
-            if let Ok(now) = change.address.read(host)
-                && !change.address.same(&now, &change.from)
-            {
-                let (then, now) = (change.address.shown(&change.from), change.address.shown(&now));
-                return Err(JournalError::Stale { place: change.address.to_string(), then, now });
-            }
-        }
-        let entry =
-            Entry { head: Head::here(host, about), changes: written_down, kept: false, unsettled: BTreeSet::new(), cut: None };
-        let written = self.write(&entry)?;
-        Ok(Tuning::new(host, self.clone(), Some(lock), Some(written), changes))
-    }
-
     /// Writes a new entry, whole and on the disk before it has its name.
-    fn write(&self, entry: &Entry) -> Result<(u32, File), JournalError> {
+    pub(crate) fn write(&self, entry: &Entry) -> Result<(u32, File), JournalError> {
         let write = || {
             let id = self.ids()?.last().map_or(1, |last| last + 1);
             let temporary = self.dir.join(format!("{TEMPORARY}{id:04}{SUFFIX}"));

@@ -6,11 +6,11 @@ use hairpin_sys::device::Attribute;
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, OTHER_SYSFS, Trouble};
-use crate::control::Values;
 use crate::cpulist;
-use crate::reading::interface_directory;
+use crate::knob::Spot;
+use crate::place::{Place, interface_directory};
 use crate::setting::Setting;
-use crate::{KNOBS, Place, Spot};
+use crate::values::Values;
 
 /// What must change on this host.
 pub type Plan = Vec<Change>;
@@ -71,8 +71,8 @@ pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<
     let mut seen = BTreeSet::new();
     let mut changes = Vec::new();
     for setting in settings {
-        if !seen.insert(setting.control.name) {
-            return Err(PlanError::Twice(setting.control.name));
+        if !seen.insert(setting.knob.name) {
+            return Err(PlanError::Twice(setting.knob.name));
         }
         changes.extend(of_setting(host, place, setting)?);
     }
@@ -80,41 +80,35 @@ pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<
 }
 
 fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<Vec<Change>, PlanError> {
-    let control = setting.control;
+    let Setting { knob, control, value } = setting;
     if control.is_of_interface() {
-        let interface = place.interface.ok_or(PlanError::NoInterface(control.name))?;
+        let interface = place.interface.ok_or(PlanError::NoInterface(knob.name))?;
         if interface_directory(place).is_none() || host.attribute(interface, Attribute::Index).is_err() {
             return Err(PlanError::Interface(interface.to_owned()));
         }
     }
-    let spots = KNOBS.iter().find(|knob| knob.name() == control.name).map(|knob| knob.spots(host, place));
-    let spots = spots.unwrap_or(Ok(Vec::new())).map_err(Trouble::Failed)?;
-    let in_sysfs = interface_directory(place).is_some_and(|directory| host.exists(&directory));
-    if spots.is_empty() && control.is_of_interface() && !in_sysfs {
-        return Err(Trouble::Failed(OTHER_SYSFS.to_owned()).into());
-    }
+    let spots = knob.spots(host, place, value).map_err(Trouble::Failed)?;
     if spots.is_empty() {
-        let interface = place.interface.filter(|_| control.is_of_interface()).map(str::to_owned);
-        return Err(PlanError::Absent { name: control.name, interface, needs: control.needs });
-    }
-    are_there(host, setting)?;
-    let mut changes = Vec::new();
-    for spot in spots {
-        if matches!(spot, Spot::Controller(_)) && setting.value == "none" {
-            continue; // others may need the controller
+        let in_sysfs = interface_directory(place).is_some_and(|directory| host.exists(&directory));
+        if control.is_of_interface() && !in_sysfs {
+            return Err(Trouble::Failed(OTHER_SYSFS.to_owned()).into());
         }
-        let address = spot.address(control.form);
+        let interface = place.interface.filter(|_| control.is_of_interface()).map(str::to_owned);
+        return Err(PlanError::Absent { name: knob.name, interface, needs: control.needs });
+    }
+    cpus_exist(host, setting)?;
+    let mut changes = Vec::new();
+    for Spot { address, to } in spots {
         let from = address.read(host)?;
-        let to = spot.target(control, &setting.value);
         if address.is_held() || !address.same(&from, &to) {
-            changes.push(Change { knob: control.name.to_owned(), address, from, to });
+            changes.push(Change { knob: knob.name.to_owned(), address, from, to });
         }
     }
     Ok(changes)
 }
 
-/// That every CPU of the value is there: the kernel says nothing of a mask that is too wide, or of a CPU that may come one day.
-fn are_there(host: &dyn Host, setting: &Setting) -> Result<(), PlanError> {
+/// Checks that every CPU of the value exists: the kernel accepts a mask that is too wide, and CPUs that may be plugged in later.
+fn cpus_exist(host: &dyn Host, setting: &Setting) -> Result<(), PlanError> {
     if !matches!(setting.control.values, Values::Cpus | Values::CpusOrNone) {
         return Ok(());
     }
@@ -123,12 +117,9 @@ fn are_there(host: &dyn Host, setting: &Setting) -> Result<(), PlanError> {
     let Some(present) = read("present").or_else(|| read("online")) else { return Ok(()) };
     let asked = cpulist::parse(&setting.value).unwrap_or_default();
     match asked.into_iter().find(|cpu| !present.contains(cpu)) {
-        Some(cpu) => Err(PlanError::Cpu {
-            name: setting.control.name,
-            value: setting.value.clone(),
-            cpu,
-            present: cpulist::format(&present),
-        }),
+        Some(cpu) => {
+            Err(PlanError::Cpu { name: setting.knob.name, value: setting.value.clone(), cpu, present: cpulist::format(&present) })
+        }
         None => Ok(()),
     }
 }

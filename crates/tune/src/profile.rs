@@ -17,8 +17,9 @@ use hairpin_sys::host::Host;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::Place;
-use crate::control::{Profile, controls};
+use crate::knob::{Control, Profile};
+use crate::knobs::{all, knob};
+use crate::place::Place;
 use crate::plan::{Plan, PlanError, plan};
 use crate::setting::{Setting, SettingError, unknown};
 
@@ -82,7 +83,7 @@ impl ProfileFile {
                     let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
                     Setting::new(name, &parts.join(","))
                 }
-                other if crate::control::control(name).is_some() => Setting::new(name, &other.to_string()),
+                other if knob(name).is_some_and(|knob| knob.change.is_some()) => Setting::new(name, &other.to_string()),
                 _ => Err(unknown(name)),
             })
             .collect()
@@ -91,9 +92,9 @@ impl ProfileFile {
     /// Adds a setting, with what was measured of it.
     pub fn add(&mut self, setting: &Setting, evidence: Table) {
         let value = setting.value.parse().map_or_else(|_| Value::String(setting.value.clone()), Value::Integer);
-        self.knobs.insert(setting.control.name.to_owned(), value);
+        self.knobs.insert(setting.knob.name.to_owned(), value);
         if !evidence.is_empty() {
-            self.evidence.insert(setting.control.name.to_owned(), evidence);
+            self.evidence.insert(setting.knob.name.to_owned(), evidence);
         }
     }
 
@@ -105,14 +106,15 @@ impl ProfileFile {
     }
 }
 
-/// The settings of a profile that Hairpin brings along. With `held` a demand that lasts as long as a process takes the place of what does the same
-/// for good.
+/// The settings of a built-in profile. With `held`, a demand that lasts as long as a process replaces the setting with the same effect.
 #[must_use]
 pub fn settings(profile: Profile, held: bool) -> Vec<Setting> {
-    let all = controls().filter_map(|control| Setting::new(control.name, control.of_profile(profile)?).ok());
-    let latency = profile == Profile::Latency;
-    all.filter(|setting| if held && latency { setting.control.name != "idle_states" } else { !setting.control.is_held() })
-        .collect()
+    let settings = all().filter_map(|knob| Setting::new(knob.name, knob.change.as_ref()?.of_profile(profile)?).ok());
+    let replaced = |control: &Control| {
+        let held = control.while_held.and_then(|knob| knob.change.as_ref());
+        held.is_some_and(|held| held.of_profile(profile).is_some())
+    };
+    settings.filter(|setting| if held { !replaced(setting.control) } else { !setting.control.is_held() }).collect()
 }
 
 /// What of these settings must change here, and the names of those that this host does not have. Reads only.
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn every_profile_has_only_values_that_its_settings_take() {
         for profile in Profile::ALL {
-            let of_profile = controls().filter(|control| control.of_profile(profile).is_some()).count();
+            let of_profile = all().filter_map(|knob| knob.change.as_ref()?.of_profile(profile)).count();
             let with = [true, false].map(|held| settings(profile, held).len());
             let want = if profile == Profile::Latency { [of_profile - 1; 2] } else { [of_profile; 2] };
             assert_eq!(with, want, "{}", profile.name());

@@ -2,8 +2,8 @@
 
 use hairpin_sys::host::Host;
 
-use crate::Place;
-use crate::reading::{cpu_directory, meant_cpus, parse_number};
+use crate::place::{Place, cpu_directory, cpus_or_online};
+use crate::reading::parse_number;
 
 /// All online cores together, in ns since boot; `None` where the kernel counts no such time.
 ///
@@ -29,7 +29,7 @@ pub fn deep_ns(host: &dyn Host) -> Option<u64> {
 /// The cores that are online.
 #[must_use]
 pub fn cores(host: &dyn Host) -> Vec<u32> {
-    meant_cpus(host, &Place::default()).unwrap_or_default()
+    cpus_or_online(host, &Place::default()).unwrap_or_default()
 }
 
 #[cfg(test)]

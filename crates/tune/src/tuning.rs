@@ -15,7 +15,7 @@ use std::io::Write;
 use hairpin_sys::host::{Held, Host};
 
 use crate::change::{Change, Trouble};
-use crate::journal::{Journal, JournalError, Line, Lock};
+use crate::journal::{About, Entry, Head, Journal, JournalError, Line, Lock};
 
 /// Changes that are written down and may be made.
 pub struct Tuning<'h> {
@@ -34,30 +34,47 @@ pub struct Tuning<'h> {
     over: bool,
 }
 
-impl<'h> Tuning<'h> {
-    pub(crate) fn new(
-        host: &'h dyn Host,
-        journal: Journal,
-        lock: Option<Lock>,
-        entry: Option<(u32, File)>,
-        changes: Vec<Change>,
-    ) -> Tuning<'h> {
-        let written = changes.iter().enumerate().filter(|(_, change)| !change.address.is_held());
-        let numbers = written.enumerate().map(|(number, (index, _))| (index, number)).collect();
-        Tuning {
+impl Journal {
+    /// Takes the lock and writes an entry with every change, so that all of them can be reverted from now on. Nothing is changed yet. Values
+    /// that were read before the lock was taken are read again: another process may have changed them meanwhile.
+    ///
+    /// # Errors
+    /// Another process holds the lock, a value has changed since, or the journal cannot be written.
+    pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
+        let written: Vec<Change> = changes.iter().filter(|change| !change.address.is_held()).cloned().collect();
+        let numbered = changes.iter().enumerate().filter(|(_, change)| !change.address.is_held());
+        let mut tuning = Tuning {
             host,
-            journal,
-            _lock: lock,
-            entry,
+            journal: self.clone(),
+            _lock: None,
+            entry: None,
+            numbers: numbered.enumerate().map(|(number, (index, _))| (index, number)).collect(),
             changes,
-            numbers,
             on: BTreeSet::new(),
             settled: BTreeSet::new(),
             held: BTreeMap::new(),
             over: false,
+        };
+        if written.is_empty() {
+            // Demands end with this process: there is nothing to revert, and several processes may make them at once.
+            return Ok(tuning);
         }
+        tuning._lock = Some(self.lock(&about.command.join(" "))?);
+        for change in &written {
+            // A value that cannot be read is reported when it is written.
+            if let Ok(now) = change.address.read(host)
+                && !change.address.same(&now, &change.from)
+            {
+                let (then, now) = (change.address.shown(&change.from), change.address.shown(&now));
+                return Err(JournalError::Stale { place: change.address.to_string(), then, now });
+            }
+        }
+        tuning.entry = Some(self.write(&Entry::of(Head::here(host, about), written))?);
+        Ok(tuning)
     }
+}
 
+impl Tuning<'_> {
     /// The changes, as they were given.
     #[must_use]
     pub fn changes(&self) -> &[Change] {

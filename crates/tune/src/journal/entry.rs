@@ -136,6 +136,11 @@ pub enum EntryError {
 }
 
 impl Entry {
+    /// A new entry.
+    pub(crate) fn of(head: Head, changes: Vec<Change>) -> Entry {
+        Entry { head, changes, kept: false, unsettled: BTreeSet::new(), cut: None }
+    }
+
     /// The entry in these bytes.
     ///
     /// # Errors
