@@ -1,7 +1,7 @@
-//! Settings that last as long as a command: it is started, waited for, and everything is put back, however it ends.
+//! Settings that last as long as a command: start it, wait for it, and put everything back, however it ends.
 //!
-//! Ctrl-C goes to the command as to everyone at the terminal; a SIGTERM or SIGHUP to this process is passed on to it. Either way this process
-//! lives until the command has ended, and then restores.
+//! Ctrl-C reaches the command directly, as it does every process of the terminal; a SIGTERM or SIGHUP to this process
+//! is passed on to it. Either way this process waits until the command has ended, and then restores.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,8 +13,8 @@ use hairpin_sys::signal::Signals;
 use crate::change::Address;
 use crate::tuning::Tuning;
 
-/// Runs a command while the settings hold, in the cgroup of `cpuset_partition` if that is among them. `signals` delivers SIGINT, SIGTERM and
-/// SIGHUP; the command gets them as usual.
+/// Runs `command` while the settings hold, in the cgroup of `cpuset_partition` if that is one of them. `signals`
+/// delivers SIGINT, SIGTERM and SIGHUP; the command gets them as usual.
 ///
 /// # Errors
 /// The command could not be started.

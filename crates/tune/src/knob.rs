@@ -13,6 +13,15 @@ use crate::read::Read;
 use crate::reading::Reading;
 use crate::values::Values;
 
+/// Looks for a finding on this host.
+pub type Look = fn(&dyn Host, &Place<'_>) -> Option<Finding>;
+/// What is at stake on this host, in nanoseconds of a blocking round trip.
+pub type StakeHere = fn(&dyn Host, &Place<'_>) -> Option<u64>;
+/// The present state in words, from the wanted value and the changes that it needs.
+pub type InWords = fn(&str, &[Change]) -> Option<String>;
+/// Finds the places for a canonical value.
+pub type FindSpots = fn(&dyn Host, &Place<'_>, &str) -> Result<Vec<Spot>, String>;
+
 /// One setting of a host that affects round trips.
 pub struct Knob {
     /// The name of the fact in the record, of the setting on the command line, and of the section in `docs/knobs.md`: the kernel's own word
@@ -32,7 +41,7 @@ pub struct Knob {
     pub change: Option<Control>,
     /// A finding of `tune check` that does not follow from the values of the profile latency: for what is made at boot, and for what has no
     /// value that is always right.
-    pub finding: Option<fn(&dyn Host, &Place<'_>) -> Option<Finding>>,
+    pub finding: Option<Look>,
 }
 
 impl Knob {
@@ -130,9 +139,9 @@ pub struct Control {
     /// the effect shows in the tail or under load only.
     pub stake_ns: u64,
     /// The same from what this host says, where it says more than the reference.
-    pub stake_here: Option<fn(&dyn Host, &Place<'_>) -> Option<u64>>,
-    /// How the present state is put into words, where the value alone would not be understood: from the wanted value and what would change.
-    pub state: Option<fn(&str, &[Change]) -> Option<String>>,
+    pub stake_here: Option<StakeHere>,
+    /// Puts the present state into words, where the value alone would not be understood.
+    pub state: Option<InWords>,
     /// The knob with the same effect that lasts only while a process holds it: one of the two is enough.
     pub while_held: Option<&'static Knob>,
 }
@@ -214,7 +223,7 @@ pub enum Write {
         encode: fn(&str) -> String,
     },
     /// At the places that this function finds for a canonical value.
-    At(fn(&dyn Host, &Place<'_>, &str) -> Result<Vec<Spot>, String>),
+    At(FindSpots),
 }
 
 impl Write {

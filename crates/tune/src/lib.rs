@@ -17,6 +17,7 @@
 //! [`activity`] is the other half of a host's record: not how it is set, but what happened on its cores during the run.
 
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 
 pub mod activity;
 pub mod attend;

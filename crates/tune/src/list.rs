@@ -1,4 +1,4 @@
-//! Every knob as a person asks for it: what it is, how it stands, and how it is changed.
+//! `tune list`: every knob with its present value and how it is changed.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::place::{Place, cpus_or_online};
 use crate::reading::Reading;
 use crate::setting::{SettingError, unknown};
 
-/// Every knob, or those of these names; of all CPUs that are online if `place` names none. Reads only.
+/// Every knob, or those in `names`; for all online CPUs if `place` names none. Reads only.
 ///
 /// # Errors
 /// No knob has such a name.

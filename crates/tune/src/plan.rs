@@ -1,4 +1,4 @@
-//! From what a person asks for to the values that must change: reads only.
+//! From requested settings to the values that must change. Reads only.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::place::{Place, interface_directory};
 use crate::setting::Setting;
 use crate::values::Values;
 
-/// What must change on this host.
+/// The values that must change on this host.
 pub type Plan = Vec<Change>;
 
-/// Why there is no plan.
+/// Why settings cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A setting is asked for twice.
+    /// The same setting is given twice.
     #[error("{0} is given twice")]
     Twice(&'static str),
     /// The setting belongs to an interface, and none was named.
@@ -27,43 +27,40 @@ pub enum PlanError {
     /// There is no such interface.
     #[error("there is no interface \"{0}\" in this network namespace; see `ip link`")]
     Interface(String),
-    /// This host has no such thing.
+    /// This host does not have the setting.
     #[error("this host has no {name}{}. Needs: {needs}", interface.as_deref().map(|name| format!(" on {name}")).unwrap_or_default())]
     Absent {
-        /// The setting.
         name: &'static str,
-        /// Of which interface.
+        /// The interface, for a setting of one.
         interface: Option<String>,
-        /// What it needs.
         needs: &'static str,
     },
     /// There is no such CPU.
     #[error("{name}={value}: there is no CPU {cpu}; this host has {present}")]
     Cpu {
-        /// The setting.
         name: &'static str,
-        /// What it was to be.
+        /// The requested value.
         value: String,
-        /// The CPU.
+        /// The missing CPU.
         cpu: u32,
-        /// Those that there are.
+        /// The CPUs of this host.
         present: String,
     },
-    /// A value as it is now could not be read.
+    /// A present value could not be read.
     #[error(transparent)]
     Unread(#[from] Trouble),
 }
 
 impl PlanError {
-    /// True if what is missing is a right or a device, not the right word.
+    /// True if a permission or a device is missing; false if the request is wrong.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, PlanError::Absent { .. } | PlanError::Unread(Trouble::Denied { .. }))
     }
 }
 
-/// What must change on this host so that all of `settings` hold: each value with its place, as it is and as it is to be. What is so already
-/// is no change; a demand that lasts only while it is held always is one.
+/// The changes that make all of `settings` hold on this host: each place with its present and its new value. A place
+/// that already has the value needs no change; a demand that lasts only while it is held is always a change.
 ///
 /// # Errors
 /// This host has no such setting, or a value could not be read.

@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::cpulist;
 
-/// What a knob's probe found.
+/// The result of reading a knob.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
-    /// The fact.
+    /// The value.
     Is(Value),
-    /// This host, kernel or device has no such thing.
+    /// This host, kernel or device does not have it.
     Absent,
-    /// It is there but could not be read, or made no sense: where, and why.
+    /// It exists but cannot be read or parsed: the file or device, and why.
     Unread(String),
 }
 
@@ -28,10 +28,10 @@ impl From<Result<Option<Value>, String>> for Reading {
     }
 }
 
-/// Turns a file's text into a fact; `None` where the text is the kernel's word for "there is none"; otherwise what is wrong with it.
+/// From a file's text to a value; `None` if the text is the kernel's word for "none"; otherwise what is wrong with it.
 pub type Parse = fn(&str) -> Result<Option<Value>, String>;
 
-/// The fact in the file at `path`.
+/// The value in the file at `path`.
 pub(crate) fn file(host: &dyn Host, path: &str, parse: Parse) -> Result<Option<Value>, String> {
     parsed(path, host.read(path), parse)
 }
@@ -55,7 +55,7 @@ pub(crate) fn present<T>(path: &str, answer: io::Result<T>) -> Result<Option<T>,
     }
 }
 
-/// What `read` says of every CPU used: one value if they all say the same, else an object by CPU.
+/// What `read` returns for every CPU: one value if they all agree, otherwise an object by CPU.
 pub(crate) fn each_cpu(cpus: &[u32], read: impl Fn(u32) -> Result<Option<Value>, String>) -> Result<Option<Value>, String> {
     let mut values = Vec::new();
     for cpu in cpulist::distinct(cpus) {
@@ -64,7 +64,7 @@ pub(crate) fn each_cpu(cpus: &[u32], read: impl Fn(u32) -> Result<Option<Value>,
     Ok(agreed(values))
 }
 
-/// One value if all agree, else an object of those there are, else nothing.
+/// One value if all agree, otherwise an object of those that exist.
 pub(crate) fn agreed(values: Vec<(String, Option<Value>)>) -> Option<Value> {
     let (_, first) = values.first()?;
     if values.iter().all(|(_, value)| value == first) {
@@ -74,7 +74,7 @@ pub(crate) fn agreed(values: Vec<(String, Option<Value>)>) -> Option<Value> {
     Some(Value::Object(present))
 }
 
-/// Any text, blanks at its ends removed; an empty one is the kernel's word for "none".
+/// Any text, trimmed; empty text is the kernel's word for "none".
 pub(crate) fn text(text: &str) -> Result<Option<Value>, String> {
     let text = text.trim();
     Ok((!text.is_empty()).then(|| text.into()))
@@ -85,7 +85,7 @@ pub(crate) fn number(text: &str) -> Result<Option<Value>, String> {
     parse_number(text).map(|number| Some(number.into()))
 }
 
-/// A whole number, where −1 says that there is none.
+/// A whole number, where −1 means none.
 pub(crate) fn number_or_none(text: &str) -> Result<Option<Value>, String> {
     parse_number(text).map(|number| (number != -1).then(|| number.into()))
 }
@@ -111,12 +111,12 @@ pub(crate) fn flag(text: &str) -> Result<Option<Value>, String> {
     }
 }
 
-/// The one in brackets of several words: `always [madvise] never`.
+/// The word in brackets: `always [madvise] never`.
 pub(crate) fn bracketed(text: &str) -> Result<Option<Value>, String> {
     chosen(text, '[', ']')
 }
 
-/// The one in parentheses of several words: `none voluntary (full)`.
+/// The word in parentheses: `none voluntary (full)`.
 pub(crate) fn parenthesized(text: &str) -> Result<Option<Value>, String> {
     chosen(text, '(', ')')
 }

@@ -4,22 +4,22 @@ use std::fmt;
 
 use crate::cpulist;
 
-/// The values that a setting may be given.
+/// The values that a setting accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Values {
-    /// A whole number from the first to the second.
+    /// A whole number, between these bounds inclusive.
     Number(i64, i64),
     /// A whole number from 0 on, or `all`.
     NumberOrAll,
-    /// Several whole numbers, parted by commas or blanks.
+    /// This many whole numbers, separated by commas or blanks.
     Numbers(usize),
     /// `on` or `off`, which the kernel writes as 1 and 0.
     Flag,
-    /// `on` or `off`, as the kernel has it.
+    /// `on` or `off`, which the kernel writes the same way.
     OnOff,
     /// One of these words.
     Words(&'static [&'static str]),
-    /// A word; the kernel knows which there are.
+    /// A word that only the kernel can check; the text describes it.
     Word(&'static str),
     /// A list of CPUs.
     Cpus,
@@ -44,7 +44,7 @@ impl fmt::Display for Values {
 }
 
 impl Values {
-    /// The value as it is written; `None` if it is none of these.
+    /// The canonical form of a value; `None` if it is not accepted.
     #[must_use]
     pub fn canonical(&self, text: &str) -> Option<String> {
         let text = text.trim();

@@ -295,7 +295,7 @@ fn after_a_reboot_it_writes_nothing_and_says_so() {
     let report = scene.journal.revert(&booted, &[], false, "test").unwrap();
     assert!(!report.incomplete);
     assert_eq!(report.changes[0].1, Outcome::Booted);
-    assert!(report.notes[0].contains("the host has booted since"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("the host has rebooted since"), "{:?}", report.notes);
     assert_eq!(tree(&scene.root), before);
     assert!(scene.is_empty());
 }
