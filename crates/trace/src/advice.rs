@@ -50,7 +50,7 @@ mod tests {
                 assert!(words.contains(&name.text()), "{of}: {:?} is not in: {}", name, advice.text);
             }
             for word in words.iter().filter(|word| word.contains('_') || word.starts_with("--")) {
-                assert!(advice.names.iter().any(|name| name.text() == *word), "{of}: {word} is no name that is looked up");
+                assert!(advice.names.iter().any(|name| name.text() == *word), "{of}: {word} is not in the advice's names");
             }
         }
     }
