@@ -256,8 +256,8 @@ fn bounce_says_what_its_flags_take() {
     for (args, parts) in [
         ("-i nowhere0", &["there is no interface \"nowhere0\"", "there are: ", "lo"][..]),
         ("-i lo -o nowhere0", &["there is no interface \"nowhere0\""]),
-        ("-i lo --filter tcp:80", &["is no filter", "udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all"]),
-        ("-i lo --rewrite mac", &["is no rewrite", "none, macs, all"]),
+        ("-i lo --filter tcp:80", &["is not a filter", "udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all"]),
+        ("-i lo --rewrite mac", &["is not a rewrite", "none, macs, all"]),
         ("-i lo --flush 0", &["is no flush", "each, adaptive, or a number of frames"]),
         ("-i lo --repeats 0", &["is no limit", "off"]),
         ("-i lo --io dpdk", &["no packet io \"dpdk\"", "xdp, packet"]),

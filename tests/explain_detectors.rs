@@ -22,7 +22,6 @@ use hairpin_sys::wait::Policy;
 use hairpin_trace::advice::Name;
 use hairpin_trace::causes::KINDS;
 use hairpin_trace::detectors::DETECTORS;
-use hairpin_tune::KNOBS;
 use serde_json::Value;
 use support::listed;
 use support::{Home, can, namespaces, workers_of};
@@ -448,7 +447,7 @@ fn names_exist() {
     let help = Home::new().hairpin("explain --help").out;
     for name in advice.flat_map(|advice| advice.names) {
         let exists = match name {
-            Name::Knob(name) => KNOBS.iter().any(|knob| knob.name() == *name),
+            Name::Knob(name) => hairpin_tune::knob(name).is_some(),
             Name::Option(path, name) => {
                 let path = PATHS.iter().find(|known| known.name == *path);
                 path.is_some_and(|path| path.options.iter().any(|option| option.name == *name))

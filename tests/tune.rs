@@ -366,7 +366,7 @@ fn one_of_several_at_once_is_applied(_: &str) -> bool {
     assert!(applied > 0 && from.len() == applied, "{from:?} {done:?}");
     for done in done.iter().filter(|done| done.code != Some(0)) {
         assert_eq!(done.code, Some(1), "{done:?}");
-        assert!(done.err.contains("run it again") || done.err.contains("another hairpin changes settings"), "{done:?}");
+        assert!(done.err.contains("run it again") || done.err.contains("another hairpin is changing settings"), "{done:?}");
     }
     assert_eq!(home.hairpin("tune revert").code, Some(0));
     assert_eq!(bytes(), before);
@@ -399,8 +399,8 @@ fn two_at_once_are_refused(_: &str) -> bool {
     let mut first = home.start(&format!("tune apply {TWO} --yes --while -- sleep 30"));
     first.until("applied");
     home.hairpin("tune apply tcp_sack=off --yes")
-        .fails(1, &["another hairpin changes settings right now", &format!("process {}", first.pid()), "--while"]);
-    home.hairpin("tune revert").fails(1, &["another hairpin changes settings"]);
+        .fails(1, &["another hairpin is changing settings right now", &format!("process {}", first.pid()), "--while"]);
+    home.hairpin("tune revert").fails(1, &["another hairpin is changing settings"]);
     let status = home.json("tune status");
     assert_eq!(status["entries"][0]["state"], "running");
     assert!(home.hairpin("paths").err.is_empty(), "it lives, so it is no orphan");
@@ -438,7 +438,7 @@ fn what_somebody_else_changed_stays(_: &str) -> bool {
     fs::write("/proc/sys/net/ipv4/tcp_pingpong_thresh", "9").expect("written");
     let done = home.hairpin("tune revert");
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.out.contains("somebody else changed it since, to 9"), "{}", done.out);
+    assert!(done.out.contains("another program changed it since, to 9"), "{}", done.out);
     assert_eq!(sysctl("net.ipv4.tcp_pingpong_thresh"), "9");
     assert_eq!(home.hairpin("tune revert --force").code, Some(0));
     assert_eq!(bytes(), before);

@@ -322,7 +322,7 @@ fn winners(paths: &[TriedPath], tried: &[Candidate]) -> Vec<usize> {
         words.contains(&Verdict::Faster) && !words.contains(&Verdict::Slower)
     };
     let all: Vec<usize> = (0..tried.len()).filter(wins).collect();
-    let knob = |at: usize| tried[at].0.control.name;
+    let knob = |at: usize| tried[at].0.knob.name;
     let best = |at: &usize| {
         let rivals = all.iter().filter(|other| knob(**other) == knob(*at));
         rivals.min_by(|a, b| product(**a).total_cmp(&product(**b))) == Some(at)

@@ -1,6 +1,6 @@
-//! Cables: how long a signal takes from one end to the other.
+//! Cables: propagation delay.
 //!
-//! A type comes with the delay per metre that its source prints; `vf=0.7` is a cable of any other velocity factor.
+//! Each type has its source's delay per metre; `vf=0.7` is a cable of any other velocity factor.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use crate::published::published;
 
 /// The speed of light in vacuum in metres per second (SI, exact).
 pub const LIGHT: f64 = 299_792_458.0;
-/// No cable is longer: five times round the Earth.
+/// Longest cable: five times round the Earth.
 const MAX_METRES: f64 = 200e6;
-/// Two delays per metre that differ by no more round to the same printed figure of two decimals.
+/// Delays per metre that differ by at most this round to the same two decimals.
 const PRINTED: f64 = 0.005;
 
 /// A cable of a length.
@@ -31,20 +31,20 @@ enum Kind {
     Factor(f64),
 }
 
-/// Why a text is no cable.
+/// Why a text is not a cable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseCableError {
     /// Not of the form TYPE:LENGTH.
-    #[error("\"{0}\" is no cable: write TYPE:LENGTH, such as twinax:3m, optical:2km or vf=0.7:50cm")]
+    #[error("\"{0}\" is not a cable: write TYPE:LENGTH, such as twinax:3m, optical:2km or vf=0.7:50cm")]
     Form(String),
     /// No such type.
     #[error("there is no cable \"{0}\": choose from {names}, or give a velocity factor as vf=0.7", names = names())]
     Kind(String),
     /// A signal is faster than light, or does not move.
-    #[error("\"{0}\" is no velocity factor: write a share of the speed of light, 0.01 to 1, such as vf=0.66")]
+    #[error("\"{0}\" is not a velocity factor: write a fraction of the speed of light, 0.01 to 1, such as vf=0.66")]
     Factor(String),
-    /// The length is none.
-    #[error("\"{0}\" is no length: write a number and cm, m or km, such as 3m, up to 200000km")]
+    /// The length is invalid.
+    #[error("\"{0}\" is not a length: write a number and cm, m or km, such as 3m, up to 200000km")]
     Length(String),
 }
 
@@ -89,7 +89,7 @@ impl TryFrom<String> for Cable {
 }
 
 impl fmt::Display for Cable {
-    /// As it is read.
+    /// In the form that is parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             Kind::Published(at) => published().cable[at].name.clone(),
@@ -100,7 +100,7 @@ impl fmt::Display for Cable {
 }
 
 impl Cable {
-    /// From one end to the other, to the nearest ps.
+    /// The propagation delay, to the nearest ps.
     pub fn propagation(&self) -> Picos {
         // Length and velocity factor are bounded: 200,000 km at 0.01 of the speed of light take 67 s.
         Picos::from_ns_f64(self.metres * self.ns_per_m()).unwrap_or(Picos::MAX)
@@ -114,7 +114,7 @@ impl Cable {
         }
     }
 
-    /// Where the delay comes from.
+    /// The source of the delay.
     pub fn source(&self) -> String {
         match self.kind {
             Kind::Published(at) => format!("{:.2} ns/m, {}", self.ns_per_m(), published().cable[at].source),
@@ -124,7 +124,7 @@ impl Cable {
         }
     }
 
-    /// What in the source of the delay does not fit together.
+    /// An inconsistency in the source, if there is one.
     pub fn misfit(&self) -> Option<String> {
         let Kind::Published(at) = self.kind else { return None };
         let row = &published().cable[at];
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn cables_read_back_what_they_show() {
+    fn cables_survive_writing_and_reading() {
         for text in ["twinax:3m", "optical:0.5m", "vf=0.72:12.5m"] {
             assert_eq!(cable(text).to_string(), text);
         }
     }
 
     #[test]
-    fn slips_are_named() {
+    fn rejects_malformed_cables() {
         let error = |text: &str| text.parse::<Cable>().unwrap_err();
         assert!(matches!(error("twinax"), ParseCableError::Form(_)));
         assert_eq!(

@@ -1,9 +1,9 @@
-//! Two floors side by side, the difference explained stage by stage.
+//! Compares two floors stage by stage.
 
 use hairpin_record::floor::{COMPARISON_SCHEMA, Comparison, Difference, Floor, Span, Stage};
 use hairpin_units::Picos;
 
-/// The second less the first. Stages of one name stand side by side; the others where they are on the way.
+/// The second minus the first. Stages of the same name are paired; the others stay at their place on the way.
 pub fn compare(first: Floor, second: Floor) -> Comparison {
     let differences = pairs(&first.stages, &second.stages)
         .into_iter()
@@ -22,7 +22,7 @@ pub fn compare(first: Floor, second: Floor) -> Comparison {
     Comparison { schema: COMPARISON_SCHEMA.into(), first, second, difference, differences }
 }
 
-/// Both ways merged: each stage once, in an order that keeps both.
+/// Both sequences merged: each stage once, in an order that keeps both.
 fn pairs<'a>(first: &'a [Stage], second: &'a [Stage]) -> Vec<(Option<&'a Stage>, Option<&'a Stage>)> {
     let mut pairs = Vec::new();
     let mut rest = second;

@@ -1,12 +1,12 @@
-//! What the rows of a measured run say over sizes, path by path.
+//! Fits the RTT of a measured run over message sizes, path by path.
 
 use hairpin_record::fit::of_rows;
 use hairpin_record::floor::{FIT_SCHEMA, FitReport, PathFit};
 use hairpin_record::run::Run;
 use hairpin_units::BitRate;
 
-/// Fits RTT p50 over the mean of request and reply, for each path of the run. `name` is what the run was called, `rate` what ns per byte is to
-/// be held against.
+/// Fits RTT p50 over the mean size of request and reply, for each path of the run. `name` is the run's name; the fitted
+/// ns per byte are compared with `rate`.
 pub fn of_run(run: &Run, name: &str, rate: Option<BitRate>) -> FitReport {
     let mut paths: Vec<PathFit> = Vec::new();
     for row in &run.results {
@@ -51,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn each_path_has_a_fit_or_says_why_not() {
+    fn each_path_has_a_fit_or_a_reason() {
         let mut run: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
         run.results = [64, 128, 256, 512].map(|n| row("udp", n, Some(5000 + n))).into();
         run.results.push(row("tcp", 64, Some(6000)));
-        // No p50, or paced: not a point.
+        // A row without p50, or of a paced run, is not a point.
         run.results.push(row("udp", 1024, None));
         run.results.push(Row { pace_per_s: Some(10.0), ..row("udp", 1024, Some(90_000)) });
-        // An answer of another size counts with the mean of both.
+        // Different sizes of request and reply count with their mean.
         run.results.push(Row { reply_bytes: 3072, ..row("udp", 1024, Some(7048)) });
         let report = of_run(&run, "latest", "10G".parse().ok());
         assert_eq!(report.rate_bit_per_s, Some(10_000_000_000));

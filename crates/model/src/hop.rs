@@ -1,7 +1,8 @@
 //! A switch between the two ends, cut-through or store-and-forward, and the cable behind it.
 //!
-//! Its latency is counted as RFC 1242 section 3.8 defines it: from the first bit in to the first bit out of a bit-forwarding (cut-through)
-//! device, from the last bit in to the first bit out of one that stores and forwards; so the latter adds the frame's own time once more.
+//! Latency as RFC 1242 section 3.8 defines it: for a bit-forwarding (cut-through) device from the first bit in to the
+//! first bit out, for a store-and-forward device from the last bit in to the first bit out; the latter also adds the
+//! frame's own time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +11,12 @@ use hairpin_units::{Nanos, Picos, parse_duration};
 
 use crate::cable::{Cable, ParseCableError};
 
-/// No switch takes longer.
+/// Longest latency of a switch.
 const MAX_LATENCY: Nanos = Nanos::from_secs(1);
 
 /// One hop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hop {
-    /// How it forwards.
     pub forwards: Forwards,
     /// Its latency as RFC 1242 defines it for its kind.
     pub latency: Picos,
@@ -27,9 +27,9 @@ pub struct Hop {
 /// How a hop forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwards {
-    /// It sends a frame on while it still comes in.
+    /// Forwards a frame while it is still arriving.
     CutThrough,
-    /// It takes in the whole frame first.
+    /// Receives the whole frame before forwarding it.
     StoreAndForward,
 }
 
@@ -42,16 +42,16 @@ impl fmt::Display for Forwards {
     }
 }
 
-/// Why a text is no hop.
+/// Why a text is not a hop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseHopError {
     /// Not of the form `KIND:LATENCY[,CABLE]`.
-    #[error("\"{0}\" is no hop: write cut-through:LATENCY or store-and-forward:LATENCY, such as cut-through:300ns,twinax:2m")]
+    #[error("\"{0}\" is not a hop: write cut-through:LATENCY or store-and-forward:LATENCY, such as cut-through:300ns,twinax:2m")]
     Form(String),
-    /// The latency is none.
-    #[error("\"{0}\" is no latency of a hop: write a number and ns, us or ms, up to 1s")]
+    /// The latency is invalid.
+    #[error("\"{0}\" is not a hop latency: write a number and ns, us or ms, up to 1s")]
     Latency(String),
-    /// The cable behind it.
+    /// The cable behind it is invalid.
     #[error(transparent)]
     Cable(#[from] ParseCableError),
 }
@@ -68,7 +68,7 @@ impl FromStr for Hop {
             "store-and-forward" => Forwards::StoreAndForward,
             _ => return Err(bad()),
         };
-        // A bare number would be seconds elsewhere; of a switch nobody means that.
+        // A bare number means seconds elsewhere, which is never meant for a switch.
         let unit = latency.ends_with('s');
         let time = parse_duration(latency).ok().filter(|time| unit && *time <= MAX_LATENCY);
         let time = time.ok_or_else(|| ParseHopError::Latency(latency.into()))?;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hops_and_slips() {
+    fn parses_hops_and_rejects_mistakes() {
         let hop: Hop = "cut-through:300ns,twinax:2m".parse().unwrap();
         assert_eq!((hop.forwards, hop.latency), (Forwards::CutThrough, Picos(300_000)));
         assert_eq!(hop.cable, Some("twinax:2m".parse().unwrap()));

@@ -8,8 +8,9 @@
 //!   a measured run ──▶ fit ──▶ base, ns per byte, step (hairpin.floor-fit/1)
 //!   data/nic/*.toml with a table ──▶ reference ──▶ round trips to stand beside measured ones
 //! ```
-//! Times are integer picoseconds, so that 67.2 ns stays exact. Every figure says whether it is published, derived from published ones or from
-//! a standard, or assumed, and where it comes from. What nobody declared is said in a note and not counted: a floor is a lower bound.
+//! Times are integer picoseconds, so that 67.2 ns stays exact. Every figure is labelled published, derived (from
+//! published figures or a standard) or assumed, with its source. Undeclared parts are named in a note and not counted:
+//! a floor is a lower bound.
 
 #![forbid(unsafe_code)]
 

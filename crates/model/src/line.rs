@@ -1,24 +1,24 @@
-//! How long a frame takes on the line, at rates from 10M to 800G.
+//! Time of a frame on the line, at rates from 10M to 800G.
 //!
 //! ```text
 //!   |preamble+SFD 8|        frame ≥ 60        |FCS 4|gap 12|
 //!   |<------------ until the last bit ------------->|
 //!   |<--------------------- serialization ---------------->|
 //! ```
-//! A floor counts a frame's whole share of the line, gap included, as the published accounting does: 67.2 ns for the shortest at 10G. A
-//! store-and-forward hop has a frame once its last bit is in, so there the gap is not counted.
+//! A floor counts a frame's whole time on the line, gap included, as the published accounting does: 67.2 ns for the
+//! shortest at 10G. A store-and-forward hop has a frame once its last bit is in, so there the gap is not counted.
 
 use hairpin_units::{BitRate, Picos};
 use hairpin_wire::framing::{INTERFRAME_GAP, VLAN_TAG, wire_bytes};
 
-/// Ethernet's slowest rate here.
+/// The slowest supported rate.
 pub const MIN_RATE: BitRate = BitRate(10_000_000);
-/// Ethernet's fastest rate here (IEEE 802.3df).
+/// The fastest supported rate (IEEE 802.3df).
 pub const MAX_RATE: BitRate = BitRate(800_000_000_000);
-/// No frame without FCS is longer: jumbo frames of 9,216 bytes with FCS are the largest that switches commonly take.
+/// Longest frame without FCS: jumbo frames of 9,216 bytes with FCS are the largest that switches commonly accept.
 pub const MAX_FRAME: u64 = 9_212;
 
-/// A frame as it goes out: its length without FCS, and whether it carries a VLAN tag (which comes on top of the length).
+/// A frame to send: its length without FCS, and whether it carries a VLAN tag (which adds to the length).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Bytes without FCS and tag, before padding.
@@ -33,13 +33,14 @@ impl Frame {
         Frame { len, tagged: false }
     }
 
-    /// Bytes of the line's time that it takes.
+    /// Bytes on the line, with preamble, padding, FCS and gap.
     pub fn wire_bytes(self) -> u64 {
         wire_bytes(self.len) + if self.tagged { VLAN_TAG } else { 0 }
     }
 }
 
-/// The frame's share of the line, gap included. Exact at every rate of IEEE 802.3, since all of them divide 8 × 10^12; otherwise to the nearest ps.
+/// The frame's time on the line, gap included. Exact at every rate of IEEE 802.3, since all of them divide 8 × 10^12;
+/// otherwise to the nearest ps.
 pub fn serialization(frame: Frame, rate: BitRate) -> Picos {
     bytes(frame.wire_bytes(), rate)
 }
@@ -49,7 +50,7 @@ pub fn until_last_bit(frame: Frame, rate: BitRate) -> Picos {
     bytes(frame.wire_bytes() - INTERFRAME_GAP, rate)
 }
 
-/// Frames of one length in a second, one behind the other.
+/// Back-to-back frames per second.
 pub fn frames_per_second(frame: Frame, rate: BitRate) -> f64 {
     rate.0 as f64 / (8 * frame.wire_bytes()) as f64
 }

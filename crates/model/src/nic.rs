@@ -7,7 +7,7 @@
 //! | `none` | the wire alone |
 //! | `sniffer10g`, `dna-82599`, `sun-fire-6800` | published tables of whole half round trips |
 //!
-//! All but `none` are files in `data/nic/` of the form that users write too ([`crate::nic_file`]).
+//! All but `none` are files in `data/nic/`, in the same format as users' own ([`crate::nic_file`]).
 
 use std::fmt;
 use std::path::Path;
@@ -23,32 +23,33 @@ use crate::nic_file::{LoadError, NicFile, load, parse};
 
 /// A NIC design: the stages that a frame passes.
 pub trait NicModel: Send + Sync {
-    /// What it is called.
+    /// The name.
     fn name(&self) -> &str;
-    /// What it is, in a sentence.
+    /// One sentence on what it is.
     fn about(&self) -> &str;
-    /// What its sizes count.
+    /// The unit of its sizes: payload or frame.
     fn counts(&self) -> Counts;
-    /// The frame without FCS that a size makes.
+    /// The frame of a size, without FCS.
     fn frame_bytes(&self, size: u64) -> u64;
-    /// The size that it is published at, or the first of several.
+    /// The published size, or the first of several.
     fn published_size(&self) -> Option<u64>;
-    /// The stages of a size, and where they hold as they are. A size beyond the published ones gets the nearest stages.
+    /// The stages of a size and the conditions under which they hold. A size beyond the published ones gets the nearest
+    /// stages.
     fn stages(&self, size: u64) -> Stages;
-    /// What has to be known to read its figures.
+    /// Notes on its figures.
     fn notes(&self) -> &[String];
 }
 
 /// Stages, and the conditions under which they hold unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stages {
-    /// In the order of the frame's way.
+    /// Stages in the order of the frame's way.
     pub stages: Vec<Stage>,
-    /// Where they hold; `None` for a design without figures, to which the wire is added in full.
+    /// The conditions; `None` for a design without figures, to which the wire is added in full.
     pub reference: Option<Reference>,
-    /// How a frame's bytes get into the NIC and out of it.
+    /// How a frame's bytes get into and out of the NIC.
     pub transfer: Transfer,
-    /// The row of a published table, where the size is one of its rows.
+    /// The row of a published table, if the size is one of its rows.
     pub row: Option<PublishedRow>,
 }
 
@@ -59,7 +60,7 @@ pub struct Reference {
     pub frame: Frame,
     /// The link's rate.
     pub rate: BitRate,
-    /// The cable, if the source tells it.
+    /// The cable, if the source names it.
     pub cable: Option<Cable>,
 }
 
@@ -67,16 +68,16 @@ pub struct Reference {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transfer {
-    /// Not told, or not over PCIe.
+    /// Unknown, or not over PCIe.
     #[default]
     Unknown,
-    /// With the command itself: the length of the frame changes nothing.
+    /// Inside the command itself: the frame's length makes no difference.
     Inline,
-    /// Read from the host's memory and written to it, so a longer frame takes longer on PCIe.
+    /// By DMA from and to the host's memory: a longer frame takes longer on PCIe.
     Dma,
 }
 
-/// A design by name or from a file, as it is given on a command line.
+/// A design by name or from a file, as given on a command line.
 #[derive(Clone)]
 pub struct Nic(Arc<dyn NicModel>);
 
@@ -93,15 +94,12 @@ impl fmt::Debug for Nic {
     }
 }
 
-/// Why a text is no design.
+/// Why a text does not name a design.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Not one of ours.
+    /// No built-in design has this name.
     #[error("there is no NIC design \"{name}\": choose from {known}, or give a file as FILE.toml", known = names())]
-    Unknown {
-        /// What was given.
-        name: String,
-    },
+    Unknown { name: String },
     /// The file.
     #[error(transparent)]
     File(#[from] LoadError),
@@ -114,7 +112,7 @@ fn names() -> String {
 impl FromStr for Nic {
     type Err = OpenError;
 
-    /// A name, or a file: what ends in `.toml` or has a slash in it.
+    /// Parses a name, or a file if the text ends in `.toml` or contains a slash.
     fn from_str(text: &str) -> Result<Nic, OpenError> {
         if text.ends_with(".toml") || text.contains('/') {
             return Ok(Nic(Arc::new(load(Path::new(text))?)));
@@ -186,7 +184,7 @@ impl NicModel for Wire {
     }
 }
 
-/// The designs that come with the program, `none` last.
+/// The built-in designs, `none` last.
 pub fn built_in() -> Vec<&'static dyn NicModel> {
     let files = files().iter().map(|file| file as &dyn NicModel);
     files.chain([&Wire as &dyn NicModel]).collect()
@@ -202,13 +200,13 @@ pub fn files() -> &'static [NicFile] {
             include_str!("../data/nic/dna-82599.toml"),
             include_str!("../data/nic/sun-fire-6800.toml"),
         ];
-        // The files are part of the program, and the tests read each.
+        // The files are compiled in, and the tests parse each.
         texts.into_iter().map(|text| parse(text).expect("data/nic holds sound files")).collect()
     });
     &FILES
 }
 
-/// The design of that name that comes with the program.
+/// The built-in design of this name.
 pub fn find(name: &str) -> Option<&'static dyn NicModel> {
     built_in().into_iter().find(|nic| nic.name() == name)
 }

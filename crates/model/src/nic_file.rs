@@ -1,4 +1,4 @@
-//! A NIC design as a TOML file, the program's own and the users' alike: every figure with its source, refused with line and column otherwise.
+//! A NIC design as a TOML file, built in or a user's own: every figure with its source. Errors name line and column.
 //!
 //! ```toml
 //! name = "mine"
@@ -36,31 +36,25 @@ use crate::cable::Cable;
 use crate::line::Frame;
 use crate::nic::{NicModel, Reference, Stages, Transfer};
 
-/// No design is a longer file.
+/// Largest file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Why a file holds no design.
+/// Why a file is not a design.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the NIC design {}: {source}", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// It says something that a design does not.
+    Read { file: PathBuf, source: io::Error },
+    /// The file is not a valid design.
     #[error("{}:{error}; docs/model.md shows a sound file", file.display())]
     Invalid {
-        /// The file.
         file: PathBuf,
-        /// What, and where.
+        /// The mistake and its position.
         error: Invalid,
     },
 }
 
-/// What is wrong with a text, and where.
+/// A mistake in a text, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
 pub struct Invalid {
@@ -68,7 +62,7 @@ pub struct Invalid {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
 }
 
@@ -93,7 +87,7 @@ pub fn parse(text: &str) -> Result<NicFile, Invalid> {
     })
 }
 
-/// A design as its file says.
+/// A design from a file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct NicFile {
@@ -104,16 +98,16 @@ pub struct NicFile {
     body: Body,
 }
 
-/// A published bound on a part of the way that no stage holds.
+/// A published bound on a part of the way that is not a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// What does not take longer, such as `receiving 1500 bytes`.
+    /// The part, such as `receiving 1500 bytes`.
     pub what: String,
-    /// The longest that it takes.
+    /// The bound.
     pub at_most: Picos,
-    /// How the figure came to be.
+    /// Published, derived or assumed.
     pub class: Class,
-    /// Where it comes from.
+    /// The source.
     pub source: String,
 }
 
@@ -312,7 +306,7 @@ impl RawRow {
     }
 }
 
-/// Half of a round trip at so many a second.
+/// Half a round trip, from round trips per second.
 fn half(per_second: f64) -> Picos {
     Picos((0.5e12 / per_second).round() as i64)
 }
@@ -321,7 +315,7 @@ fn between([Ns(low), Ns(high)]: [Ns; 2]) -> Result<Span, String> {
     if low > high { Err("an interval goes from its lower end to its upper end".into()) } else { Ok(Span::between(low, high)) }
 }
 
-/// A stage, its part not yet known.
+/// A stage before it is assigned to its part of the way.
 struct OneStage(Stage);
 
 impl<'de> Deserialize<'de> for OneStage {
@@ -442,7 +436,7 @@ impl Table {
 }
 
 impl Row {
-    /// On the straight line to the next row.
+    /// Linear interpolation to the next row.
     fn towards(&self, next: &Row, bytes: u64) -> Row {
         let share = (bytes - self.bytes) as f64 / (next.bytes - self.bytes) as f64;
         let at = |low: Picos, high: Picos| Picos(low.0 + ((high.0 - low.0) as f64 * share).round() as i64);
@@ -488,7 +482,7 @@ source = "a guess of mine"
     }
 
     #[test]
-    fn a_sound_file_is_read() {
+    fn parses_a_valid_file() {
         let nic = parse(SOUND).unwrap();
         let stages = nic.stages(1514).stages;
         assert_eq!(stages[0].time, Span::point(Picos(67_200)));
@@ -498,12 +492,12 @@ source = "a guess of mine"
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_line_and_column() {
+    fn errors_name_line_and_column() {
         for (from, to, line, column, words) in [
             ("ns = 67.2", "nanoseconds = 67.2", 11, 1, "unknown field `nanoseconds`"),
             ("about =", "aboot =", 2, 1, "unknown field `aboot`"),
-            ("ns = 67.2", "ns = -67.2", 11, 6, "-67.2 ns is no time of a stage"),
-            ("ns = 67.2", "ns = nan", 11, 6, "no time of a stage"),
+            ("ns = 67.2", "ns = -67.2", 11, 6, "-67.2 ns is not a valid stage time"),
+            ("ns = 67.2", "ns = nan", 11, 6, "NaN ns is not a valid stage time"),
             ("ns = 67.2", "ns = \"67\"", 11, 6, "expected a number"),
             ("ns = 67.2\n", "", 9, 1, "has no figure"),
             ("source = \"a guess of mine\"\n", "", 9, 1, "missing field `source`"),
@@ -513,7 +507,7 @@ source = "a guess of mine"
             ("interval = [100, 200.5]", "interval = [300, 200.5]", 15, 1, "from its lower end"),
             ("interval = [100, 200.5]", "interval = [100, 200.5]\nns = 5", 15, 1, "two figures"),
             ("interval = [100, 200.5]", "interval = [100]", 17, 12, "length 2"),
-            ("frame = 60", "frame = 0", 5, 9, "no length of a frame"),
+            ("frame = 60", "frame = 0", 5, 9, "is not a frame length"),
             ("frame = 60", "frame = 60\nup_to = 59", 4, 1, "beyond up_to"),
             ("rate = \"25G\"", "rate = \"900G\"", 6, 8, "10M to 800G"),
             ("rate = \"25G\"", "rate = \"fast\"", 6, 8, "not a bit rate"),
@@ -528,7 +522,7 @@ source = "a guess of mine"
     }
 
     #[test]
-    fn a_file_holds_designs_in_order_or_a_table() {
+    fn a_file_holds_ordered_designs_or_a_table() {
         let design = SOUND.split_once("[[design]]").unwrap().1;
         let two = |first: &str, second: &str| {
             let with = |up_to: &str| format!("[[design]]{}", design.replacen("frame = 60", &format!("frame = 60\n{up_to}"), 1));
@@ -560,7 +554,7 @@ source = "a guess of mine"
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_named() {
+    fn names_a_file_that_cannot_be_read() {
         let error = load(Path::new("/nonexistent/nic.toml")).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/nic.toml") && error.contains("No such file"), "{error}");
         let error = load(Path::new("/dev/zero")).unwrap_err().to_string();

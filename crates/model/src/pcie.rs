@@ -1,4 +1,4 @@
-//! How long bytes take on PCI Express: posted writes and non-posted reads, with what each packet adds.
+//! Time on a PCI Express link: posted writes and non-posted reads, with the overhead of each packet.
 //!
 //! ```text
 //!   write     device ──[framing|header 16|data ≤ 256|LCRC]──▶ host            one packet per 256 bytes
@@ -16,7 +16,7 @@ use hairpin_units::Picos;
 
 use crate::published::published;
 
-/// Where the arithmetic comes from, and what in it is supposed.
+/// The source of the arithmetic, and its assumptions.
 pub const SOURCE: &str = "PCI Express Base Specification; headers of 12 and 16 bytes are inferred from a published breakdown, packets of at most 256 bytes of data are assumed";
 /// Data bytes of one packet.
 const MAX_PAYLOAD: u64 = 256;
@@ -32,13 +32,14 @@ pub struct Pcie {
     lanes: u64,
 }
 
-/// Why a text is no PCIe link.
+/// Why a text is not a PCIe link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no PCIe link: write genGxLANES with generation 1 to 6 and 1, 2, 4, 8, 16 or 32 lanes, such as gen3x8")]
+#[error("\"{0}\" is not a PCIe link: write genGxLANES with generation 1 to 6 and 1, 2, 4, 8, 16 or 32 lanes, such as gen3x8")]
 pub struct ParsePcieError(pub String);
 
 impl Pcie {
-    /// From what a host says of a device: 10^9 transfers per second of a lane, and lanes. `None` if that is no PCIe link.
+    /// From the host's figures for a device: 10^9 transfers per second of a lane, and lanes. `None` if they are not
+    /// those of a PCIe link.
     pub fn negotiated(gt_per_s: f64, lanes: u64) -> Option<Pcie> {
         let generation = [2.5, 5.0, 8.0, 16.0, 32.0, 64.0].iter().position(|rate| *rate == gt_per_s)? as u8 + 1;
         WIDTHS.contains(&lanes).then_some(Pcie { generation, lanes })
@@ -83,7 +84,7 @@ impl Pcie {
 
     /// Bytes on the link, encoding counted, to the nearest ps.
     fn time(self, bytes: u64) -> Picos {
-        // Rate of a lane in 10^6 transfers/s; sent for every so many bits of packets, bits of packets.
+        // Rate of a lane in 10^6 transfers/s; encoded bits per group, and data bits in it.
         let (rate, sent, bits) = match self.generation {
             1 => (2_500, 10, 8),
             2 => (5_000, 10, 8),
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_named() {
+    fn rejects_malformed_links() {
         for text in ["", "gen3", "gen0x8", "gen7x8", "gen3x3", "gen3x", "3x8", "gen3x8,"] {
             assert_eq!(text.parse::<Pcie>(), Err(ParsePcieError(text.into())));
         }
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_reads_are_kept_with_their_label() {
+    fn published_reads_keep_their_label() {
         let read = &published().pcie_read_4b;
         assert_eq!([read.cpu_idle.mean, read.cpu_read.mean, read.cpu_write.mean], [768.0, 768.0, 756.0]);
         assert_eq!(read.label, "read by the device of host memory (initiator inferred)");

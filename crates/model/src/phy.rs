@@ -1,6 +1,7 @@
-//! Forward error correction: a receiver can correct a codeword only when all of it is in.
+//! Forward error correction: a receiver can correct a codeword only once it has all of it.
 //!
-//! The time is that of one block at the line's coded rate, a lower bound: decoding comes on top and is the device's own.
+//! The time is one block at the line's coded rate. This is a lower bound: decoding takes extra time that depends on the
+//! device.
 //!
 //! | rate | code | block | coded rate | time |
 //! |---|---|---|---|---|
@@ -17,15 +18,13 @@ use hairpin_units::{BitRate, Picos};
 
 use crate::line::bits;
 
-/// Whether a link corrects errors.
+/// Whether a link uses error correction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fec {
-    /// Where every PHY of the rate does: at 50G, 200G, 400G and 800G.
+    /// On at the rates where every PHY uses it: 50G, 200G, 400G and 800G.
     #[default]
     AsTheRate,
-    /// It does.
     On,
-    /// It does not.
     Off,
 }
 
@@ -35,13 +34,13 @@ pub struct Code {
     rate: BitRate,
     block_bits: u64,
     coded_bits_per_second: u64,
-    /// Every PHY of the rate has it.
+    /// True if every PHY of the rate uses it.
     always: bool,
     /// Name and clause of IEEE 802.3.
     pub clause: &'static str,
 }
 
-/// Every rate that has one.
+/// Every rate that has a code.
 const CODES: [Code; 8] = [
     code(10, 2112, 10_312_500, false, "BASE-R FEC, IEEE 802.3 Clause 74"),
     code(25, 5280, 25_781_250, false, "RS-FEC(528,514), IEEE 802.3 Clause 108"),

@@ -1,14 +1,15 @@
-//! The published figures that are not a NIC's: on-the-wire accounting, cables, PCIe reads. Read once from `data/published.toml`.
+//! Published figures other than NIC designs: on-the-wire accounting, cables, PCIe reads. Parsed once from
+//! `data/published.toml`.
 
 use std::sync::LazyLock;
 
 use hairpin_record::floor::Class;
 use serde::Deserialize;
 
-/// All of them.
+/// All published figures.
 pub fn published() -> &'static Published {
     static ALL: LazyLock<Published> = LazyLock::new(|| {
-        // The file is part of the program, and the tests read it.
+        // The file is compiled in, and the tests parse it.
         toml::from_str(include_str!("../data/published.toml")).expect("data/published.toml is as its types say")
     });
     &ALL
@@ -28,7 +29,7 @@ pub struct Published {
     pub tlp: Tlp,
 }
 
-/// Ethernet on the wire, with the times that its source prints for 10G.
+/// Ethernet on the wire, with the source's times for 10G.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the names say it all, unit included")]
@@ -54,23 +55,23 @@ pub struct Wire {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cable {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Speed of the signal as a share of that of light.
+    /// Velocity factor: the signal's speed as a fraction of the speed of light.
     pub velocity_factor: f64,
     /// Delay as printed, in ns per metre.
     pub ns_per_m: f64,
-    /// Who says so.
+    /// The source.
     pub source: String,
 }
 
-/// A 4-byte PCIe read while the CPU does one thing or another with the line; times in ns.
+/// A 4-byte PCIe read while the CPU uses the line in different ways; times in ns.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PcieRead {
-    /// What it is, to stand wherever the figures do.
+    /// The label to show beside the figures.
     pub label: String,
-    /// Who says so.
+    /// The source.
     pub source: String,
     /// The CPU leaves the line alone.
     pub cpu_idle: Summary,
@@ -91,15 +92,15 @@ pub struct Summary {
     pub max: f64,
 }
 
-/// Headers of PCIe's transaction layer packets in bytes.
+/// Header sizes of PCIe transaction layer packets, in bytes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlp {
     /// Derived: the source prints the figures, and that they are header sizes is inferred.
     pub class: Class,
-    /// What they are taken for.
+    /// The assumption.
     pub label: String,
-    /// Who prints the figures, and what they are taken for.
+    /// The source of the figures, and the assumption.
     pub source: String,
     /// Three doublewords: 32-bit addresses, and completions.
     pub tx_header_bytes: u64,

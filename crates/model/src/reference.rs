@@ -1,4 +1,4 @@
-//! Published tables as round trips over payload: what a report can show beside measured rows. The figures are those of `data/nic/`.
+//! Published tables as round trips over payload, to show beside measured rows. The figures come from `data/nic/`.
 
 use hairpin_record::floor::Counts;
 use hairpin_record::published::Published;
@@ -7,7 +7,7 @@ use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER};
 use crate::nic::{NicModel, files};
 use crate::nic_file::NicFile;
 
-/// What the round trips of a table are. Each is arithmetic on what its source prints.
+/// How the round trips of each table are derived from its source.
 const TABLES: [(&str, &str); 3] = [
     ("sniffer10g", "RTT mean: 2 x the published mean half round trip"),
     (
@@ -35,7 +35,7 @@ fn published(file: &NicFile, what: &str) -> Published {
     for size in file.table_sizes() {
         for stage in file.stages(size).stages {
             let payload = size.saturating_sub(before) as f64;
-            // A half round trip is half of it, so twice that is the whole, to the last digit that is printed.
+            // The sources print half of a round trip, so twice that is the whole, to the last printed digit.
             let [low, high] = [stage.time.low_ns, stage.time.high_ns].map(|half| 2.0 * half.as_ns_f64());
             points.push([payload, low]);
             points.extend((high > low).then_some([payload, high]));
@@ -44,7 +44,7 @@ fn published(file: &NicFile, what: &str) -> Published {
             }
         }
     }
-    // A name, and behind a colon how it was measured.
+    // A name, a colon, and the method.
     let (name, how) = file.about().split_once(": ").unwrap_or((file.about(), file.name()));
     Published { name: name.into(), what: format!("{what}; {how}"), derived: true, source: sources.join("; "), points }
 }

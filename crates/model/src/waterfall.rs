@@ -1,4 +1,4 @@
-//! The floor of one frame: a design's stages, and what another size, rate, cable or hop adds to them.
+//! The floor of one frame: a design's stages, plus the differences for another size, rate, cable or hop.
 //!
 //! ```text
 //!   at the published frame, rate and cable         elsewhere
@@ -9,7 +9,7 @@
 //!                                                  + FEC, hops, cables behind them
 //!   in:   phy rx … pcie reply   published          the same
 //! ```
-//! `none` has no published stages, so the wire is added in full. What was not declared is not counted, and said in a note.
+//! `none` has no published stages, so the wire is added in full. Undeclared parts are not counted, but named in a note.
 
 use hairpin_record::floor::{Class, Counts, Floor, Part, SCHEMA, Span, Stage, Window};
 use hairpin_units::{BitRate, Picos};
@@ -23,7 +23,7 @@ use crate::nic::{NicModel, Stages, Transfer};
 use crate::pcie::{self, Pcie};
 use crate::phy::{Code, Fec};
 
-/// What lies between the two NICs, as far as it is declared.
+/// The declared path between the two NICs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link {
     /// The rate; the published one of the design if none is declared.
@@ -40,17 +40,17 @@ pub struct Link {
     pub tagged: bool,
 }
 
-/// How long a message is.
+/// The size of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// Bytes of the frame without FCS.
     Frame(u64),
-    /// Bytes of payload: as a published table counts them, else in UDP over IPv4.
+    /// Bytes of payload: as a published table counts them, otherwise in UDP over IPv4.
     Payload(u64),
 }
 
 impl Size {
-    /// In what the design counts; `None` for a frame shorter than the design's headers.
+    /// The size in the design's unit; `None` for a frame shorter than the design's headers.
     fn of(self, nic: &dyn NicModel) -> Option<u64> {
         match (self, nic.counts()) {
             (Size::Frame(bytes), Counts::Frame) | (Size::Payload(bytes), Counts::Payload) => Some(bytes),
@@ -65,51 +65,40 @@ impl Size {
     }
 }
 
-/// Why there is no floor.
+/// Why a floor cannot be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFloor {
-    /// Nothing tells the rate.
+    /// No rate is declared or published.
     #[error("nothing tells the rate of the link: declare it, such as --rate 10G")]
     NoRate,
     /// Not a rate of Ethernet.
-    #[error("{0} is no rate of Ethernet here: 10M to 800G")]
+    #[error("{0} is not a supported Ethernet rate: 10M to 800G")]
     Rate(BitRate),
-    /// The frame is none.
+    /// The design does not support the size.
     #[error("{asked} bytes of {counts} are nothing that {nic} can carry: a {counts} has {least} to {most} bytes")]
-    Size {
-        /// The design.
-        nic: String,
-        /// What was counted.
-        counts: Counts,
-        /// How many there were.
-        asked: u64,
-        /// The smallest.
-        least: u64,
-        /// The largest.
-        most: u64,
-    },
-    /// FEC was asked for at a rate that has none.
+    Size { nic: String, counts: Counts, asked: u64, least: u64, most: u64 },
+    /// FEC was requested at a rate that has none.
     #[error("Ethernet has no forward error correction at {0}: leave --fec out")]
     NoFec(BitRate),
-    /// PCIe was declared for a design that does not tell how frames cross it.
+    /// PCIe was declared for a design that does not say how frames cross it.
     #[error("{0} does not tell how a frame crosses PCIe, so a PCIe link changes nothing: leave --pcie out")]
     NoPcie(String),
-    /// The differences eat up the published stages.
+    /// The differences exceed the published stages.
     #[error(
         "the figures of {nic} do not reach so far: its stages less what this link is quicker than the published one leave {left}"
     )]
     TooFar {
-        /// The design.
         nic: String,
-        /// What would be left.
+        /// The resulting time.
         left: Picos,
     },
 }
 
-/// The floor of one way with a design at both ends; of the design's published size if none is asked for, else of the shortest frame.
+///
+/// The floor of one way with a design at both ends. Without a size: the design's published size, or the shortest frame.
 ///
 /// # Errors
-/// What was declared does not exist, or the design does not reach there.
+/// A declared part does not exist, or the design does not support the size.
 pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Floor, NoFloor> {
     let size = match asked {
         Some(asked) => sized(nic, asked)?,
@@ -164,8 +153,8 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
     })
 }
 
-/// The least TCP window that fills a floor's link: rate × RTT, the floor's own RTT or a declared one. Headers and gaps take a part of the rate, so as
-/// many bytes of payload are enough.
+/// The smallest TCP window that fills a floor's link: rate × RTT, with the floor's own RTT or a declared one. Headers
+/// and gaps take part of the rate, so this many bytes of payload suffice.
 pub fn window(floor: &Floor, declared: Option<Picos>) -> Window {
     let rtt = declared.map_or(floor.rtt, Span::point);
     // bit/s × ps / 8 / 10^12, rounded up.
@@ -177,10 +166,10 @@ pub fn window(floor: &Floor, declared: Option<Picos>) -> Window {
     Window { rtt, declared: declared.is_some(), low_bytes: bytes(rtt.low_ns), high_bytes: bytes(rtt.high_ns), class }
 }
 
-/// The floor of a request and a reply of other sizes: the stages are those of the request, the RTT is one way of each.
+/// The floor of a request and a reply of different sizes: the stages are the request's, the RTT is one way of each.
 ///
 /// # Errors
-/// As [`floor`], of either.
+/// As [`floor`], for either size.
 pub fn round_trip(nic: &dyn NicModel, request: Size, reply: Size, link: &Link) -> Result<Floor, NoFloor> {
     let mut there = floor(nic, Some(request), link)?;
     if request != reply {
@@ -196,16 +185,16 @@ pub fn round_trip(nic: &dyn NicModel, request: Size, reply: Size, link: &Link) -
     Ok(there)
 }
 
-/// Round trips one after another, at the upper and at the lower end.
+/// Sequential round trips per second, at the upper and at the lower end.
 fn per_second(rtt: Span) -> [f64; 2] {
     [rtt.high_ns, rtt.low_ns].map(|rtt| 1e9 / rtt.as_ns_f64())
 }
 
-/// A size in what the design counts, if it carries it.
+/// A size in the design's unit, if the design supports it.
 fn sized(nic: &dyn NicModel, asked: Size) -> Result<u64, NoFloor> {
     let most = MAX_FRAME - nic.frame_bytes(0);
     asked.of(nic).filter(|size| (1..=most).contains(size) && asked.bytes() > 0).ok_or_else(|| {
-        // Both ends in what was asked for: what the headers take off or add.
+        // Both limits in the requested unit: headers are subtracted or added.
         let (counts, shift) = match (asked, nic.counts()) {
             (Size::Frame(_), Counts::Frame) => (Counts::Frame, 0),
             (Size::Payload(_), Counts::Payload) => (Counts::Payload, 0),
@@ -218,12 +207,12 @@ fn sized(nic: &dyn NicModel, asked: Size) -> Result<u64, NoFloor> {
     })
 }
 
-/// A stage that is arithmetic.
+/// A computed stage.
 fn derived(name: String, time: Picos, source: String, what: &str) -> Stage {
     Stage { name, part: Part::Link, time: Span::point(time), class: Class::Derived, source, what: what.into() }
 }
 
-/// Cable and serialization: in full without published stages, else what differs from where they hold.
+/// Cable and serialization: in full without published stages, otherwise the difference to their conditions.
 fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Vec<Stage> {
     const CABLE: &str = "The signal travels down the cable.";
     const SERIALIZATION: &str = "The frame's bits go out one behind the other, with preamble, padding, FCS and gap.";
@@ -268,7 +257,7 @@ fn wire(design: &Stages, frame: Frame, rate: BitRate, link: &Link, notes: &mut V
     stages
 }
 
-/// One codeword for each link on the way.
+/// One codeword per link on the way.
 fn fec(rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Result<Option<Stage>, NoFloor> {
     let code = match (link.fec, Code::of(rate)) {
         (Fec::On, None) => return Err(NoFloor::NoFec(rate)),
@@ -328,7 +317,7 @@ fn hops(frame: Frame, rate: BitRate, link: &Link, notes: &mut Vec<String>) -> Ve
     stages
 }
 
-/// What a frame of another length than the published one takes more or less on PCIe, out and in.
+/// The difference on PCIe, out and in, for a frame of another length than the published one.
 fn crossing(
     nic: &dyn NicModel,
     design: &Stages,

@@ -30,7 +30,7 @@ pub enum Filter {
 
 /// A text that is no filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no filter; there are: udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all")]
+#[error("\"{0}\" is not a filter; choose from udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all")]
 pub struct NotAFilter(String);
 
 impl FromStr for Filter {

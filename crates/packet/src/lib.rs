@@ -10,6 +10,7 @@
 //! [`io::PacketIo`] is the seam: frames move between the application and a ring, and every frame is in exactly one place.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub use hairpin_sys::{clock, umem};
 

@@ -42,7 +42,7 @@ pub enum PcapError {
         source: io::Error,
     },
     /// Another format, or none.
-    #[error("this is no pcap file: it begins with {0:02x?}")]
+    #[error("this is not a pcap file: it begins with {0:02x?}")]
     NotPcap(Vec<u8>),
     /// The newer format.
     #[error("this is a pcapng file; only pcap is read: editcap -F nsecpcap IN OUT")]

@@ -7,6 +7,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod any;
 pub mod attached;

@@ -3,7 +3,7 @@
 /// A setting, by the name under which it is set or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// A knob of the host: its page is docs/knobs/NAME.md.
+    /// A knob of the host: its page is docs/knobs.md.
     Knob(&'static str),
     /// An option of a path: path, option.
     Option(&'static str, &'static str),
@@ -50,7 +50,7 @@ mod tests {
                 assert!(words.contains(&name.text()), "{of}: {:?} is not in: {}", name, advice.text);
             }
             for word in words.iter().filter(|word| word.contains('_') || word.starts_with("--")) {
-                assert!(advice.names.iter().any(|name| name.text() == *word), "{of}: {word} is no name that is looked up");
+                assert!(advice.names.iter().any(|name| name.text() == *word), "{of}: {word} is not in the advice's names");
             }
         }
     }

@@ -1,11 +1,12 @@
-//! Request–response traffic of applications that know nothing of it, watched in the kernel.
+//! Watches the request–response traffic of unmodified applications, from inside the kernel.
 //!
 //! ```text
 //!   Watch ─ attach ─▶ programs (attached.bpf.c) ─ one record per transaction ─▶ ring, mapped ─ drain, a few times a second ─▶ Totals
 //!                                                                               └ what is open at the end ─ finish ────────▶ Totals
 //! ```
-//! Nothing on the host is changed. The programs go with the process that attached them, however it ends; other traffic costs a look at its ports.
-//! Sockets are seen, not protocols: a transaction is what goes one way on a connection, and then the other.
+//! It does not change the host. The programs are removed with the process that attached them, however it ends; for
+//! other traffic they only compare its ports. They see sockets, not protocols: a transaction is data in one direction
+//! of a connection, then data in the other.
 
 pub mod cause;
 mod parts;
@@ -33,7 +34,7 @@ use self::transaction::{Transaction, WORDS};
 /// Compiled from `attached.bpf.c` by `scripts/bpf.sh`.
 static OBJECT: &[u8] = include_bytes!("../bpf/attached.bpf.o");
 
-/// Words of `struct shared`, which `attached.h` asserts.
+/// Word offsets in `struct shared`, which `attached.h` asserts.
 mod place {
     pub(super) const BEGUN: usize = 0;
     pub(super) const TAKEN: usize = 8;
@@ -52,22 +53,23 @@ mod place {
 
 const PORT_WORDS: usize = 65_536 / 64;
 const CONNECTIONS: usize = 4096;
-/// Words of `struct connection`, and where in it its phase and its record are.
+/// Words of `struct connection`, and the offsets of its phase and its record.
 const CONNECTION: usize = 80;
 const PHASE: usize = 1;
-/// Two halves: datagrams that left their client, that came to their server; in the next word's lower half how many of them are told.
+/// Two halves: datagrams sent by their client, received by their server. The lower half of the next word counts those
+/// already reported.
 const LEFT_AND_CAME: usize = 6;
 const TOLD: usize = 7;
 const RECORD: usize = 24;
-/// Phases: a request is under way, its reply is.
+/// Phases: request under way, reply under way.
 const ASKED: u64 = 1;
 const ANSWERED: u64 = 2;
 const RECORDS: u64 = 32_768;
 
-/// A tracepoint that is used, and what it is for.
+/// A tracepoint and its purpose.
 struct Hook {
     name: &'static str,
-    /// Nothing can be told without it.
+    /// Required.
     needed: bool,
     /// Used only where a process is watched.
     learns: bool,
@@ -91,37 +93,37 @@ const HOOKS: [Hook; 10] = [
     Hook { learns: true, ..hook("sock_send_length", "sockets on which the process only sends first") },
 ];
 
-/// What is watched.
+/// The traffic to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Connections to this port, TCP and UDP, whoever serves there.
+    /// TCP and UDP traffic to this port, of any server.
     Port(u16),
-    /// Connections of a process and of those that it started.
+    /// Connections of a process and its descendants.
     Process {
-        /// Its number.
+        /// The process id.
         pid: i32,
-        /// Ports on which it is known to serve.
+        /// Ports on which it serves.
         servers: BTreeSet<u16>,
         /// Local ports of its other sockets.
         clients: BTreeSet<u16>,
     },
 }
 
-/// Why nothing can be watched.
+/// Why the traffic cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// The kernel lacks what all of it rests on.
+    /// The kernel lacks a required feature.
     #[error(
         "this kernel does not have, or does not describe, the tracepoints {0}: watching an application needs Linux 6.3 or later with BTF"
     )]
     NoHooks(String),
-    /// Not allowed.
+    /// A permission is missing.
     #[error("watching an application needs CAP_BPF and CAP_PERFMON: run as root ({0})")]
     NotAllowed(BpfError),
-    /// The kernel refused otherwise.
+    /// Another error of the kernel.
     #[error(transparent)]
     Bpf(#[from] BpfError),
-    /// The variables could not be mapped, or are not those of this program.
+    /// The program's variables could not be mapped, or have another layout.
     #[error("cannot map the BPF program's variables: {0}")]
     Map(#[from] io::Error),
 }
@@ -136,7 +138,7 @@ impl AttachError {
 /// The attached programs; dropping it detaches them.
 #[derive(Debug)]
 pub struct Attached {
-    // Before the object that they are of.
+    // Dropped before the object they belong to.
     links: Vec<TraceLink>,
     _object: Object,
     variables: Variables,
@@ -146,16 +148,16 @@ pub struct Attached {
     missing: Vec<Missing>,
 }
 
-/// What the kernel's side counted.
+/// The kernel side's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Transactions that found no room in the ring.
+    /// Transactions dropped because the ring was full.
     pub lost: u64,
-    /// Requests that were not answered.
+    /// Requests without a reply.
     pub unanswered: u64,
-    /// Times that a connection found no place.
+    /// Connections dropped because the table was full.
     pub untracked: u64,
-    /// Transactions that were open at the end.
+    /// Transactions still open at the end.
     pub open: u64,
 }
 
@@ -163,7 +165,7 @@ impl Attached {
     /// Attaches the programs.
     ///
     /// # Errors
-    /// A capability, or a tracepoint without which nothing can be told, is missing; or what bpf(2) says.
+    /// A capability or a required tracepoint is missing, or bpf(2) failed.
     pub fn attach(watch: &Watch) -> Result<Attached, AttachError> {
         let watches_process = matches!(watch, Watch::Process { .. });
         let absent = missing_tracepoints(&HOOKS.map(|hook| hook.name));
@@ -172,7 +174,7 @@ impl Attached {
         if !needed.is_empty() {
             return Err(AttachError::NoHooks(needed.join(", ")));
         }
-        // A thread that was woken and not seen to run tells nothing, and the other way round.
+        // The wake-up and the switch of a thread are only useful together.
         let scheduler = !["sched_waking", "sched_switch"].iter().any(|name| absent.contains(name));
         let used = |hook: &Hook| {
             !absent.contains(&hook.name) && (!hook.learns || watches_process) && (scheduler || !hook.name.starts_with("sched_"))
@@ -193,7 +195,7 @@ impl Attached {
         }
         let links =
             HOOKS.iter().filter(|hook| used(hook)).map(|hook| object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
-        // Not before: a transaction of which some hooks were late would look pipelined.
+        // Only now: a transaction seen by some of the hooks only would look pipelined.
         match watch {
             Watch::Port(port) => set(&variables, place::SERVERS, *port),
             Watch::Process { servers, clients, .. } => {
@@ -223,20 +225,20 @@ impl Attached {
         self.since
     }
 
-    /// Hooks that this host does not have.
+    /// Hooks that this host lacks.
     pub fn missing(&self) -> &[Missing] {
         &self.missing
     }
 
-    /// Takes the transactions that are over.
+    /// Takes the completed transactions.
     pub fn drain(&self, totals: &mut Totals) {
         let mut taken = self.variables.get(place::TAKEN);
-        // No more than there are now: those who write must not keep a reader busy for ever.
+        // At most as many as there are now: the writers must not keep the reader busy forever.
         let begun = self.variables.get(place::BEGUN);
         let mut words = [0; WORDS];
         while taken < begun {
             let at = place::RECORDS + (taken % RECORDS) as usize * WORDS;
-            // Begun and not yet written, on a CPU that was interrupted: the next time.
+            // Reserved but not yet written, on a CPU that was interrupted: left for the next time.
             if self.variables.get(at) != taken + 1 {
                 break;
             }
@@ -247,13 +249,13 @@ impl Attached {
         }
     }
 
-    /// Detaches the programs, and takes all that is left, the transactions of each connection that no other one has followed included.
+    /// Detaches the programs and takes all remaining transactions, including the last one of each connection.
     pub fn finish(mut self, totals: &mut Totals) -> Counts {
-        // One program after the other goes, so first nothing is watched any more.
+        // Watching stops first, because the programs are detached one by one.
         self.variables.set(place::ARMED, 0);
         self.variables.clear(place::SERVERS, 2 * PORT_WORDS);
         self.links.clear();
-        // A program that was running just then is done.
+        // Programs that were still running have finished.
         sleep(Duration::from_millis(1));
         self.drain(totals);
         let mut counts = Counts {
@@ -285,15 +287,15 @@ impl Attached {
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 
-/// Requests of a connection of datagrams that stand in no transaction that is over.
+/// Requests of a datagram connection that are not part of a completed transaction.
 fn untold(left_and_came: u64, told: u64) -> u64 {
     let (left, came) = (left_and_came as u32, (left_and_came >> 32) as u32);
     let all = if left > 0 { left } else { came };
     all.wrapping_sub(told as u32).into()
 }
 
-/// This process by the number that the programs know it by: in a PID namespace of its own it has another one than /proc says. It is learned from a message of
-/// this process to itself.
+/// The process id of this process in the initial PID namespace, as the programs see it; /proc shows the id of its own
+/// namespace. It is learned from a message of this process to itself.
 fn observer(variables: &Variables) -> i32 {
     let greet = || -> io::Result<()> {
         let (from, mut to) = UnixStream::pair()?;
@@ -321,7 +323,7 @@ fn constants(watch: &Watch) -> [u8; 16] {
     bytes
 }
 
-/// Unknown to others: the standard library keys its maps with numbers from the kernel.
+/// A seed that others cannot know: the standard library seeds its maps from the kernel.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(monotonic_ns())
@@ -337,21 +339,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_are_in_their_places() {
+    fn constants_have_the_layout_of_flow_h() {
         let bytes = constants(&Watch::Process { pid: 0x0102_0304, servers: BTreeSet::new(), clients: BTreeSet::new() });
         assert_eq!(bytes[8..], [4, 3, 2, 1, 0, 0, 0, 0]);
         assert_ne!(constants(&Watch::Port(1))[..8], constants(&Watch::Port(1))[..8]);
     }
 
     #[test]
-    fn requests_that_are_not_told_are_those_that_left_or_else_came() {
+    fn counts_unreported_requests_by_sent_or_else_received_datagrams() {
         assert_eq!(untold(3 << 32 | 5, 2), 3);
         assert_eq!(untold(3 << 32, 2), 1);
         assert_eq!(untold(1, u64::from(u32::MAX)), 2, "numbers begin anew");
     }
 
     #[test]
-    fn places_follow_each_other() {
+    fn offsets_do_not_overlap() {
         assert_eq!(place::CLIENTS - place::SERVERS, PORT_WORDS);
         assert_eq!(place::RECORDS - place::CONNECTIONS, CONNECTIONS * CONNECTION);
         assert_eq!(place::ALL - place::RECORDS, RECORDS as usize * WORDS);

@@ -1,10 +1,11 @@
-//! Why slow transactions were slow: of each the events on both cores, and the cause with the time that it explains.
+//! Why slow transactions were slow: the events on both cores during each, and the causes with the time that they
+//! explain.
 //!
 //! ```text
-//!   a block's transactions and events ─▶ the slowest so far, each with what went on meanwhile
+//!   a block's transactions and events ─▶ the slowest so far, each with its events
 //!   at the end: above p99, or slower than 1 ms ─▶ rules ─▶ causes with their parts of the time lost ─▶ one table
 //! ```
-//! The slowest hundredth of the most transactions that are ever kept is kept, so that none above p99 is missing.
+//! One hundredth of the largest possible number of transactions is kept, so that none above p99 is missing.
 
 mod kinds;
 mod rules;
@@ -23,34 +24,33 @@ pub use kinds::{KINDS, Kind, KindOf};
 
 /// Transactions that are kept with their events.
 const KEPT: usize = 16_384;
-/// Slow in any case, in ns.
+/// Slow in any case from this RTT on, in ns.
 const SLOW_NS: u64 = 1_000_000;
-/// Of one kind of cause so many are named, and the rest counted.
+/// Names listed per kind of cause; the rest is counted.
 const NAMED: usize = 5;
-/// A shorter wait for a CPU is that of the switch itself, in ns.
+/// A shorter wait for a CPU is the switch itself, in ns.
 const WAIT_NS: i64 = 20_000;
-/// A cause is one of a transaction's from this part of its lost time on.
+/// Smallest part of a transaction's lost time that makes a cause.
 const COUNTS: f64 = 0.1;
 
-/// What is typical: half of all transactions took less.
+/// The typical transaction: medians.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Typical {
     /// RTT.
     pub rtt_ns: u64,
-    /// The RTT from which on a transaction is slow: p99.
+    /// The RTT from which a transaction is slow: p99.
     pub slow_ns: u64,
-    /// From moment to moment, of transactions whose RTT is typical.
+    /// The intervals between moments, over transactions with a typical RTT.
     pub intervals: HashMap<(Direction, Moment, Moment), u64>,
 }
 
-/// The threads of a flow, and where they run: of the client, of the server.
+/// The threads of a flow and their CPUs: the client's, the server's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whose {
-    /// Their threads.
     pub threads: [u32; 2],
     /// Their CPUs; `None` on another host.
     pub cpus: [Option<u32>; 2],
-    /// TCP may hold back their small segments (Nagle).
+    /// True if TCP may hold back small segments (Nagle): the client's, the server's.
     pub nagle: [bool; 2],
 }
 
@@ -72,24 +72,24 @@ impl Whose {
 /// A cause of one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What it was.
+    /// The kind.
     pub kind: Kind,
-    /// By whom; empty where there is nobody.
+    /// The thread or interrupt that caused it; empty if there is none.
     pub who: String,
-    /// What it took, in ns.
+    /// The time it took, in ns.
     pub ns: f64,
 }
 
-/// A transaction with what went on meanwhile.
+/// A transaction with the events during it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
     /// Its RTT in ns.
     pub rtt_ns: u64,
-    /// When it began, in ns since the first traced block.
+    /// The begin, in ns since the first traced block.
     pub at_ns: u64,
     /// Its moments.
     pub transaction: Transaction,
-    /// What went on.
+    /// The events during it.
     pub during: During,
 }
 
@@ -105,23 +105,23 @@ impl PartialOrd for Slow {
     }
 }
 
-/// What went on during all transactions of a path.
+/// The events during all transactions of a path.
 #[derive(Debug)]
 pub struct Causes {
     /// The flow.
     pub whose: Whose,
     slowest: BinaryHeap<Reverse<Slow>>,
-    /// Who had each CPU when the last block ended.
+    /// The thread on each CPU when the last block ended.
     holders: HashMap<u32, u32>,
-    /// How long each had a CPU in all blocks.
+    /// How long each holder had a CPU in all blocks.
     pub totals: HashMap<(u32, Busy), u64>,
-    /// How long each thread kept one of the flow's from its CPU.
+    /// How long each thread kept a thread of the flow off its CPU.
     pub kept: HashMap<(u32, u32), u64>,
-    /// How long these blocks were, in ns.
+    /// The length of these blocks, in ns.
     pub traced_ns: u64,
-    /// Acknowledgements that went when their timer ran out, by side.
+    /// Delayed ACKs sent by timer, by side.
     pub late_acks: [u64; 2],
-    /// Datagrams that found no room, by receiving side.
+    /// Datagrams dropped by a full queue, by receiving side.
     pub overflows: [u64; 2],
     /// Requests of more than one packet.
     pub parted: u64,
@@ -143,7 +143,7 @@ impl Causes {
         }
     }
 
-    /// Takes in a block that began `at_ns` after the first one.
+    /// Adds a block that began `at_ns` after the first one.
     pub fn add(&mut self, transactions: &[Transaction], events: &[Event], span: &Span, at_ns: u64) {
         let cores = Cores::new(events, |at| span.of_monotonic(at), &mut self.holders);
         cores.totals(0, span.length_ns(), &mut self.totals);
@@ -175,7 +175,7 @@ impl Causes {
         }
     }
 
-    /// Who kept the flow's threads from their CPUs: those that could have gone on, and those that had been woken.
+    /// The threads that kept the flow's runnable or woken threads off their CPUs.
     fn waited(&mut self, cores: &Cores, transactions: &[Transaction], length_ns: i64) {
         for (cpu, thread) in self.whose.cpus.into_iter().zip(self.whose.threads) {
             let Some(cpu) = cpu else { continue };
@@ -201,7 +201,7 @@ impl Causes {
         }
     }
 
-    /// When the threads of the flow are known to have run, as far as a transaction tells.
+    /// The moments at which threads of the flow are known to have run, from a transaction's stamps.
     fn ran(&self, transaction: &Transaction) -> Vec<(u32, i64, u32)> {
         let mut ran = Vec::new();
         for (way, (sender, receiver)) in transaction.ways.iter().zip([(0, 1), (1, 0)]) {
@@ -219,12 +219,12 @@ impl Causes {
         ran
     }
 
-    /// The events of a block whose transactions cannot be told are of no use, but who had the CPUs at its end is.
+    /// Drops a block whose transactions could not be joined, but keeps the threads on the CPUs at its end.
     pub fn pass(&mut self, events: &[Event]) {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }
 
-    /// The slowest so many, slowest first, each with its causes, the largest first.
+    /// The `count` slowest transactions, slowest first, each with its causes, largest first.
     pub fn slowest(&self, count: usize, typical: &Typical, names: &Names) -> Vec<(&Slow, Vec<Part>)> {
         let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
         slowest.sort_by(|a, b| b.cmp(a));
@@ -238,7 +238,7 @@ impl Causes {
         parts
     }
 
-    /// The causes of all slow transactions, the one that took most time first.
+    /// The causes of all slow transactions, by total time.
     pub fn table(&self, typical: &Typical, names: &Names) -> Vec<Cause> {
         let mut sums: BTreeMap<(Kind, String), (u64, f64)> = BTreeMap::new();
         let is_slow = |slow: &&Slow| slow.rtt_ns >= typical.slow_ns || slow.rtt_ns > SLOW_NS;
@@ -251,7 +251,7 @@ impl Causes {
                 sum.1 += ns;
             }
         }
-        // What is nobody's tenth is one of many small delays.
+        // Without a cause of at least a tenth, the delay is one of many small ones.
         let small: f64 = sums.values().filter(|(count, _)| *count == 0).map(|(_, ns)| ns).sum();
         sums.retain(|_, (count, _)| *count > 0);
         if small > 0.5 {
@@ -268,13 +268,13 @@ impl Causes {
     }
 }
 
-/// Who took part in a build or a crowd is not told one by one.
+/// Short-lived threads, as of a build, are not named one by one.
 fn few(sums: BTreeMap<(Kind, String), (u64, f64)>) -> Vec<((Kind, String), (u64, f64))> {
     let mut sorted: Vec<_> = sums.into_iter().collect();
     sorted.sort_by(|a, b| a.0.0.cmp(&b.0.0).then(b.1.1.total_cmp(&a.1.1)));
     let mut named = Vec::new();
     for of_kind in sorted.chunk_by(|a, b| a.0.0 == b.0.0) {
-        // One more is named, not counted.
+        // A single further one is named, not counted.
         let count = if of_kind.len() > NAMED + 1 { NAMED } else { of_kind.len() };
         let (first, rest) = of_kind.split_at(count);
         named.extend_from_slice(first);
@@ -287,7 +287,7 @@ fn few(sums: BTreeMap<(Kind, String), (u64, f64)>) -> Vec<((Kind, String), (u64,
     named
 }
 
-/// When a soft interrupt had the transaction's packets.
+/// The moments at which a soft interrupt processed the transaction's packets.
 fn handed_on(transaction: &Transaction) -> Vec<i64> {
     let moments = transaction.ways.iter().flatten();
     moments

@@ -1,4 +1,4 @@
-//! What the CPUs of both threads did, from events: who had a CPU from when to when.
+//! From events to intervals: which thread, idle state or interrupt had each CPU, from when to when.
 //!
 //! ```text
 //!   threads      ──── hairpin ────┬───────── stress ─────────┬──── hairpin ────
@@ -11,19 +11,19 @@ use std::collections::HashMap;
 
 use crate::events::{Event, What};
 
-/// Events of a transaction that are kept, at most: a flood of interrupts is told from a part of them.
+/// Most events kept per transaction: a part is enough to describe a flood of interrupts.
 const MOST: usize = 256;
 
-/// Soft interrupts for packets, as `include/linux/interrupt.h` counts them.
+/// The soft interrupts for packets, numbered as in `include/linux/interrupt.h`.
 const NET_TX: u32 = 2;
 const NET_RX: u32 = 3;
 
-/// What had a CPU.
+/// The holder of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Busy {
-    /// This thread; 0 is the kernel's own that idles.
+    /// A thread; 0 is the kernel's idle thread.
     Thread(u32),
-    /// Nothing, in this idle state.
+    /// Idle, in this state.
     Idle(u32),
     /// A soft interrupt, by its number.
     Softirq(u32),
@@ -36,7 +36,7 @@ pub enum Busy {
 }
 
 impl Busy {
-    /// What has the CPU while several are there.
+    /// The rank: of several holders at once, the highest has the CPU.
     fn rank(self) -> u8 {
         match self {
             Busy::Thread(_) => 0,
@@ -47,18 +47,17 @@ impl Busy {
     }
 }
 
-/// An event on the scale of the transactions.
+/// An event on the time scale of the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Where.
+    /// The CPU.
     pub cpu: u32,
-    /// When it was over, in ns since the block's first reading.
+    /// The end, in ns since the block's first reading.
     pub at: i64,
-    /// How long it took, in ns; of [`What::Stolen`] how much was stolen.
+    /// The duration in ns; for [`What::Stolen`] the stolen time.
     pub took: u64,
-    /// What it was.
     pub what: What,
-    /// Since when: of [`What::Stolen`] the look before.
+    /// The begin; for [`What::Stolen`] the previous look at the counter.
     pub since: i64,
 }
 
@@ -81,7 +80,7 @@ struct Switch {
     at: i64,
     from: u32,
     to: u32,
-    /// The one that left could have gone on.
+    /// True if the thread that left was still runnable.
     runnable: bool,
 }
 
@@ -91,13 +90,13 @@ pub struct Cores {
     events: Vec<Seen>,
     /// Every switch of a CPU.
     switches: HashMap<u32, Vec<Switch>>,
-    /// Who had a CPU when the block before ended.
+    /// The thread on each CPU when the previous block ended.
     before: HashMap<u32, u32>,
 }
 
 impl Cores {
-    /// Of a block's events in the order of time, on another scale; `before` says who had each CPU when it began, as far as that is known, and says afterwards who has it
-    /// when it ends.
+    /// From a block's events in the order of time, on another scale. `before` holds the thread on each CPU at the
+    /// begin, as far as it is known, and afterwards the one at the end.
     pub fn new(events: &[Event], scale: impl Fn(u64) -> i64, before: &mut HashMap<u32, u32>) -> Cores {
         let mut cores = Cores { before: before.clone(), ..Cores::default() };
         let mut looked: HashMap<u32, i64> = HashMap::new();
@@ -119,7 +118,7 @@ impl Cores {
         cores
     }
 
-    /// Which thread had a CPU at a moment, and which left it first after another.
+    /// The thread on a CPU at `from`, and the first to leave the CPU after `to`.
     fn held(&self, cpu: u32, from: i64, to: i64) -> Option<Held> {
         let none = Vec::new();
         let switches = self.switches.get(&cpu).unwrap_or(&none);
@@ -130,8 +129,8 @@ impl Cores {
         Some(Held { cpu, first, leaves })
     }
 
-    /// How long of a span of time a thread that could have gone on was kept from its CPU, by whom. Events reach beyond a block: its transactions are being
-    /// looked at while the hooks are on.
+    /// How long each other thread kept a runnable thread off its CPU within a span of time. Events reach beyond a
+    /// block, because the hooks stay on while its transactions are processed.
     pub fn kept_from(&self, cpu: u32, thread: u32, from: i64, to: i64) -> HashMap<u32, u64> {
         let mut by = HashMap::new();
         let (mut waits, mut since) = (false, 0);
@@ -147,10 +146,10 @@ impl Cores {
         by
     }
 
-    /// What went on at any time from one moment to another on these CPUs.
+    /// The events on these CPUs between two moments.
     pub fn during(&self, from: i64, to: i64, cpus: &[u32]) -> During {
         let first = self.events.partition_point(|event| event.at < from);
-        // What the hypervisor took is seen at the next look, some ms later at most.
+        // Stolen time shows at the next look at the counter, at most some ms later.
         let late = self.events[first..].iter().take_while(|event| event.at <= to.saturating_add(LATE_NS));
         let mut events: Vec<Seen> =
             late.filter(|event| event.at <= to || (event.what == What::Stolen && event.since < to)).copied().collect();
@@ -164,12 +163,14 @@ impl Cores {
         During { from, to, holders, events, left_out, own: Vec::new() }
     }
 
-    /// How long each had a CPU over a span of time, threads and idle states apart from what interrupted them.
+    /// How long each holder had a CPU over a span of time. Interrupts and idle states count separately; their time is
+    /// also part of the thread that they interrupted.
     pub fn totals(&self, from: i64, to: i64, into: &mut HashMap<(u32, Busy), u64>) {
         for (cpu, switches) in &self.switches {
             let mut since = from;
             for switch in switches {
-                // Who left had it. Where somebody else had come, a switch between the two was not seen.
+                // The thread that leaves had the CPU. If another thread came before, a switch between the two was not
+                // seen.
                 let at = switch.at.clamp(from, to);
                 *into.entry((*cpu, Busy::Thread(switch.from))).or_default() += (at - since).max(0) as u64;
                 since = since.max(at);
@@ -187,10 +188,10 @@ impl Cores {
     }
 }
 
-/// The timer's tick at 100 Hz: so late may be seen what the hypervisor took.
+/// The timer's tick at 100 Hz: stolen time may be seen this late.
 const LATE_NS: i64 = 10_000_000;
 
-/// Who had a CPU when a transaction began, and who left it first after its end.
+/// The thread on a CPU when a transaction began, and the first to leave it after the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held {
     cpu: u32,
@@ -198,18 +199,17 @@ struct Held {
     leaves: Option<u32>,
 }
 
-/// What went on during a transaction.
+/// The events during a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct During {
     from: i64,
     to: i64,
-    /// Who had each CPU.
+    /// The threads on each CPU.
     holders: Vec<Held>,
-    /// When a thread of the flow is known to have had a CPU: CPU, when, thread.
+    /// Known moments at which a thread of the flow had a CPU: CPU, when, thread.
     own: Vec<(u32, i64, u32)>,
-    /// In the order of time.
     events: Vec<Seen>,
-    /// Events beyond those that are kept.
+    /// The number of events that were not kept.
     pub left_out: usize,
 }
 
@@ -219,21 +219,22 @@ impl During {
         &self.events
     }
 
-    /// Leaves out soft interrupts for packets that handed on a packet of the transaction itself, at one of these moments: they are its way, not in its way.
+    /// Leaves out packet soft interrupts that processed a packet of the transaction itself, at one of these moments:
+    /// they are part of its way, not a delay.
     pub fn without_own(mut self, moments: &[i64]) -> During {
         let own = |seen: &Seen| moments.iter().any(|at| (seen.since..=seen.at).contains(at));
         self.events.retain(|seen| !(matches!(seen.what, What::Softirq(NET_TX | NET_RX)) && own(seen)));
         self
     }
 
-    /// With the moments at which a thread of the flow had a CPU, in order: CPU, when, thread. A kernel may keep some switches to itself; then these say that who
-    /// came has left.
+    /// Adds the moments at which a thread of the flow had a CPU, in order: CPU, when, thread. Where the kernel does not
+    /// report a switch, they show that the thread before it has left.
     pub fn with_own(mut self, own: Vec<(u32, i64, u32)>) -> During {
         self.own = own;
         self
     }
 
-    /// How long each had a CPU from one moment to another, in ns.
+    /// How long each holder had a CPU between two moments, in ns.
     pub fn shares(&self, cpu: u32, from: i64, to: i64) -> Vec<(Busy, u64)> {
         let stretches = self.stretches(cpu, from, to);
         let mut edges: Vec<i64> = stretches.iter().flat_map(|stretch| [stretch.0, stretch.1]).collect();
@@ -252,7 +253,7 @@ impl During {
         shares
     }
 
-    /// What lies over a span of time, one above the other: from, to, what.
+    /// The intervals of a span of time, by rank: from, to, holder.
     fn stretches(&self, cpu: u32, from: i64, to: i64) -> Vec<(i64, i64, Busy)> {
         let mut found = Vec::new();
         let mut add = |since: i64, until: i64, busy| {
@@ -281,7 +282,8 @@ impl During {
         found
     }
 
-    /// Until when somebody who came had the CPU at most: until it was seen leaving, else until a thread of the flow ran there.
+    /// The latest moment until which a thread had the CPU: until it was seen leaving, otherwise until a thread of the
+    /// flow ran there.
     fn left_by(&self, cpu: u32, since: i64, until: i64, seen: bool) -> i64 {
         let runs = self.own.iter().find(|(of, at, _)| *of == cpu && *at > since && *at < until);
         runs.filter(|_| !seen).map_or(until, |(_, at, _)| *at)
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_interrupts_has_the_cpu_and_who_is_interrupted_has_not() {
+    fn an_interrupt_takes_the_cpu_from_the_interrupted_thread() {
         let events = [
             switch(1, 1_100, 7, 9),
             event(1, 1_260, 20, What::Interrupt(33)),
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_kept_a_thread_from_its_cpu_is_told_from_who_had_it_while_that_slept() {
+    fn tells_waiting_for_a_cpu_from_sleeping() {
         let sleeps = event(1, 1_600, 0, What::Switched { from: 7, to: 9, runnable: false });
         let events = [switch(1, 1_100, 7, 9), switch(1, 1_200, 9, 3), switch(1, 1_500, 3, 7), sleeps, switch(1, 1_900, 9, 7)];
         let cores = cores(&events, &mut HashMap::new());
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_nobody_left_is_whose_it_was() {
+    fn a_cpu_without_a_switch_keeps_its_thread() {
         let mut before = HashMap::from([(0, 42)]);
         let cores = cores(&[event(1, 1_010, 5, What::Timer)], &mut before);
         assert_eq!(cores.during(0, 100, &[0, 1]).shares(0, 20, 60), [(Busy::Thread(42), 40)]);
@@ -349,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_seen_leaving_had_the_cpu_until_a_thread_of_the_flow_ran_there() {
+    fn a_thread_has_the_cpu_until_a_thread_of_the_flow_runs_there() {
         // 75 comes, and next it is 7 that leaves.
         let events = [switch(0, 1_100, 7, 75), switch(0, 1_900, 7, 9), switch(0, 2_000, 9, 7)];
         let cores = cores(&events, &mut HashMap::new());
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stolen_lies_between_two_looks() {
+    fn stolen_time_lies_between_two_looks() {
         let events = [event(0, 1_100, 2, What::Timer), event(0, 5_000, 700, What::Stolen), event(0, 9_000, 1, What::Stolen)];
         let cores = cores(&events, &mut HashMap::new());
         let during = cores.during(200, 300, &[0]);
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flood_the_longest_are_kept() {
+    fn keeps_the_longest_events_of_a_flood() {
         let mut events: Vec<Event> = (0..1_000).map(|n| event(0, 1_000 + 10 * n, n % 7, What::Softirq(3))).collect();
         events[500] = switch(0, 6_000, 1, 2);
         let during = cores(&events, &mut HashMap::new()).during(0, 10_000, &[0]);

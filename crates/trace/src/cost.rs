@@ -1,7 +1,8 @@
-//! What a hit of a hook takes, measured where nothing sleeps: a datagram from a socket of this process to another over loopback.
+//! The cost of one hook hit, measured without any sleep: a datagram from one socket of this process to another over
+//! loopback.
 //!
-//! Beside a path that sleeps a tenth of a microsecond is lost in the wake-ups. The figure is that of one CPU: where stamps of both sides lie on two, a hit takes
-//! longer by what passes between them.
+//! On a path that sleeps, a tenth of a microsecond would be lost in the wake-ups. The figure is for one CPU: if the two
+//! sides run on two CPUs, a hit takes longer by the cache lines that cross.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -13,12 +14,12 @@ use hairpin_sys::socket;
 use crate::moment::{Hook, Route};
 use crate::tracer::{Flow, Tracer, TracerError};
 
-/// Blocks with hooks, each between two without.
+/// Blocks with hooks, each between two blocks without.
 const ROUNDS: usize = 9;
-/// Datagrams of a block.
+/// Datagrams per block.
 const BLOCK: usize = 1_000;
 
-/// Why it could not be measured.
+/// Why the cost could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
     /// The hooks.
@@ -29,10 +30,11 @@ pub enum CostError {
     Socket(#[from] io::Error),
 }
 
-/// ns that a hit takes: the median over the rounds. `None` if no hook was hit.
+///
+/// The cost of one hit in ns, the median over the rounds. `None` if no hook was hit.
 ///
 /// # Errors
-/// The hooks cannot be had, or loopback cannot.
+/// The hooks or the loopback sockets are not available.
 pub fn hit_ns(hooks: Vec<&'static Hook>) -> Result<Option<f64>, CostError> {
     let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     from.connect(to.local_addr()?)?;

@@ -1,7 +1,7 @@
-//! Detectors: each one rule over what was measured, that says what is wrong where something is, and nothing else.
+//! Detectors: each is one rule over a measurement, and reports a problem or nothing.
 //!
 //! ```text
-//!   DETECTORS ── look(observed) ──▶ what was seen, with figures ──▶ findings of the record
+//!   DETECTORS ── look(observed) ──▶ a sentence with figures ──▶ findings of the record
 //! ```
 //! A detector is one item: a file here, a line in [`DETECTORS`], a page `docs/detectors/<name>.md`.
 
@@ -24,47 +24,47 @@ use crate::causes::Whose;
 use crate::cores::Busy;
 use crate::names::Names;
 
-/// What was measured of a path.
+/// The measurements of a path.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
-    /// Its stages and what was granted.
+    /// Its stages and granted features.
     pub explained: &'a Explained,
     /// The flow's threads and CPUs.
     pub whose: Whose,
-    /// What numbers are called.
+    /// Names of threads and interrupts.
     pub names: &'a Names,
-    /// How long each had a CPU in the traced blocks.
+    /// How long each holder had a CPU in the traced blocks.
     pub totals: &'a HashMap<(u32, Busy), u64>,
-    /// How long each thread kept one of the flow's from its CPU: CPU, thread.
+    /// How long each thread kept a thread of the flow off its CPU, by CPU and thread.
     pub kept: &'a HashMap<(u32, u32), u64>,
-    /// How long these blocks were.
+    /// The length of these blocks.
     pub traced_ns: u64,
     /// Requests of more than one packet.
     pub parted: u64,
-    /// Acknowledgements that went when their timer ran out: the client's, the server's.
+    /// Delayed ACKs sent by timer: by the client, by the server.
     pub late_acks: [u64; 2],
-    /// Datagrams that found no room in a receive queue: the client's, the server's.
+    /// Datagrams dropped by a full receive queue: the client's, the server's.
     pub overflows: [u64; 2],
-    /// Of a paced run.
+    /// For a paced run.
     pub paced: Option<Paced>,
 }
 
-/// A paced run beside the same path flat out.
+/// A paced run compared with the same path at full rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paced {
     /// Requests per second.
     pub per_s: f64,
-    /// RTT p50 of a run without a pace.
+    /// RTT p50 of a run at full rate.
     pub closed_p50_ns: u64,
 }
 
 /// One rule.
 pub trait Detector: Sync {
-    /// Its name, and that of its page.
+    /// The name, also of its page.
     fn name(&self) -> &'static str;
-    /// What to do about what it finds.
+    /// Advice.
     fn advice(&self) -> Advice;
-    /// What it finds, in words, with figures; nothing where nothing is wrong.
+    /// The finding in words, with figures; `None` if nothing is wrong.
     fn look(&self, observed: &Observed<'_>) -> Option<String>;
 }
 
@@ -81,7 +81,7 @@ pub static DETECTORS: &[&dyn Detector] = &[
     &queue_overflow::QueueOverflow,
 ];
 
-/// What all detectors find.
+/// The findings of all detectors.
 pub fn findings(observed: &Observed<'_>) -> Vec<Finding> {
     let finding = |detector: &&dyn Detector| {
         let seen = detector.look(observed)?;
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// What a run was like in which nothing is wrong; tests change a part of it.
+    /// A healthy run; tests change a part of it.
     pub(super) struct Run {
         pub explained: Explained,
         pub whose: Whose,
@@ -178,7 +178,7 @@ mod tests {
             });
         }
 
-        /// What this detector finds, and that no other finds anything.
+        /// The finding of this detector; asserts that no other one has any.
         pub(super) fn found(&self, by: &str) -> Option<String> {
             let observed = Observed {
                 explained: &self.explained,
@@ -200,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_nothing_is_wrong_has_no_findings() {
+    fn a_healthy_run_has_no_findings() {
         assert_eq!(Run::clean().found("none"), None);
     }
 
     #[test]
-    fn each_has_a_page_that_is_listed() {
+    fn every_detector_has_a_listed_page() {
         let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/detectors");
         let list = std::fs::read_to_string(format!("{pages}/README.md")).unwrap();
         let mut files: Vec<String> =

@@ -1,10 +1,11 @@
-//! What happened on the CPUs of both measuring threads: BPF programs of their own, on and off with the hooks that stamp.
+//! Events on the CPUs of both measuring threads, from separate BPF programs that are on and off together with the
+//! stamping hooks.
 //!
 //! ```text
 //!   .bss of events.bpf.c, in words of 64 bits: eight CPUs, each of
 //!     0 count   1 … what goes on   8 events, four words each:   at │ first, second │ name ……… kind
 //! ```
-//! What takes time is one event, at its end. Of other threads nothing is kept but number and name.
+//! An interval is one event, at its end. Of other threads only id and name are kept.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ const EVENTS: usize = 32_768;
 const FIRST: usize = 8;
 const EVENT: usize = 4;
 const CPU: usize = FIRST + EVENTS * EVENT;
-/// Of a thread that left: it could have gone on.
+/// Flag of a thread that left: it was still runnable.
 const RUNNABLE: u8 = 0x80;
 
 /// A tracepoint, and the BPF program of the same name.
@@ -30,13 +31,13 @@ const RUNNABLE: u8 = 0x80;
 pub struct EventHook {
     /// The tracepoint's name.
     pub name: &'static str,
-    /// What it adds: the sentence for hosts that lack it.
+    /// What it shows, for the sentence on hosts that lack it.
     pub adds: &'static str,
     /// Only over TCP, or only over UDP.
     pub only: Option<Protocol>,
 }
 
-/// What a flow's sockets speak.
+/// The protocol of a flow's sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP.
@@ -81,61 +82,58 @@ pub const EVENT_HOOKS: &[EventHook] = &[
     only(Protocol::Udp, "sock_rcvqueue_full", "counts datagrams that found no room in their receiver's queue"),
 ];
 
-/// Something that happened on a CPU.
+/// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Where.
+    /// The CPU.
     pub cpu: u32,
-    /// When it was over, in ns of CLOCK_MONOTONIC.
+    /// The end, in ns of CLOCK_MONOTONIC.
     pub at: u64,
-    /// How long it took, in ns; 0 for what has no length.
+    /// The duration in ns; 0 for an instant.
     pub took: u64,
-    /// What it was.
     pub what: What,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// The CPU went from one thread to another.
     Switched {
-        /// The thread that left.
         from: u32,
-        /// The thread that came.
         to: u32,
-        /// The one that left could have gone on.
+        /// True if the thread that left was still runnable.
         runnable: bool,
     },
     /// A device's interrupt, by its number.
     Interrupt(u32),
     /// The CPU's own timer.
     Timer,
-    /// A call from another CPU: look who is to run.
+    /// A call from another CPU to reschedule.
     Reschedule,
-    /// A call from another CPU: do something.
+    /// A call from another CPU to run a function.
     Call,
     /// A soft interrupt, by its number.
     Softirq(u32),
-    /// The CPU was idle, in this state.
+    /// The CPU was idle in this state.
     Idle(u32),
-    /// The hypervisor ran something else on this CPU, some time before.
+    /// The hypervisor took this CPU away for some time before.
     Stolen,
-    /// A measuring thread was given to this CPU.
+    /// A measuring thread was moved to this CPU.
     Migrated(u32),
-    /// A segment of the flow was sent again.
+    /// A segment of the flow was retransmitted.
     Retransmitted(Origin),
-    /// An acknowledgement without data was sent; `late`: when the timer that it waited on ran out.
+    /// An ACK without data was sent; `late` if by the delayed-ACK timer.
     Acknowledged {
-        /// By whom.
+        /// The sender.
         by: Origin,
-        /// It had been delayed.
+        /// True if it was delayed.
         late: bool,
     },
-    /// A datagram of the flow found no room in its receiver's queue.
+    /// A datagram of the flow was dropped by its receiver's full queue.
     Overflowed(Origin),
 }
 
-/// Whose socket it was.
+/// The side of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The client's.
@@ -144,25 +142,25 @@ pub enum Origin {
     Server,
 }
 
-/// What is to be watched.
+/// The flow to watch.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// What the flow's sockets speak; `None` for what is neither.
+    /// The protocol of its sockets; `None` if it is neither TCP nor UDP.
     pub protocol: Option<Protocol>,
     /// The client's thread and sockets.
     pub client: Told,
     /// The server's.
     pub server: Told,
-    /// The CPUs of their threads, [`CPUS`] at most.
+    /// The CPUs of their threads, at most [`CPUS`].
     pub cpus: Vec<u32>,
 }
 
-/// What happened since the last asking.
+/// The events since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// In the order of time, those of all CPUs together.
+    /// Events of all CPUs, in the order of time.
     pub events: Vec<Event>,
-    /// Events that found no room.
+    /// Events dropped for lack of room.
     pub lost: u64,
 }
 
@@ -179,10 +177,10 @@ pub struct Events {
 }
 
 impl Events {
-    /// Loads the programs; tracepoints that this kernel lacks are left out.
+    /// Loads the programs, without those whose tracepoint this kernel lacks.
     ///
     /// # Errors
-    /// The kernel takes none: no capability, lockdown, no BTF.
+    /// The kernel accepts none: a missing capability, lockdown, no BTF.
     pub fn load(watched: &Watched) -> Result<Events, TracerError> {
         let names: Vec<&str> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
@@ -201,22 +199,22 @@ impl Events {
         &self.missing
     }
 
-    /// Puts every program on its tracepoint. On an error none is.
+    /// Attaches every program; on an error none is attached.
     ///
     /// # Errors
-    /// What bpf(2) says.
+    /// The error of bpf(2).
     pub fn attach(&mut self) -> Result<(), TracerError> {
         let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
         self.links = links;
         Ok(())
     }
 
-    /// Takes them off.
+    /// Detaches them.
     pub fn detach(&mut self) {
         self.links.clear();
     }
 
-    /// Takes out all events, so that the next block begins with none.
+    /// Takes all events, so that the next block begins with none.
     pub fn take(&mut self) -> Taken {
         let mut taken = Taken::default();
         for (slot, cpu) in self.cpus.iter().enumerate() {
@@ -300,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_what_happened() {
+    fn decodes_every_kind_of_event() {
         let seen = |first, second, kind| event(3, &words(77, first, second, "", kind)).unwrap();
         assert_eq!(seen(900, 7, 2), Event { cpu: 3, at: 77, took: 900, what: What::Interrupt(7) });
         assert_eq!(seen(50_000, 1, 7), Event { cpu: 3, at: 77, took: 50_000, what: What::Idle(1) });
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_laid_out_as_the_programs_read_them() {
+    fn constants_have_the_layout_of_the_programs() {
         let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on, port: 0 };
         let watched = Watched { protocol: Some(Protocol::Tcp), client: told(7, 1, 2), server: told(8, 3, 4), cpus: vec![0, 5] };
         let bytes = constants(&watched);
@@ -326,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_listed_once() {
+    fn hooks_are_unique() {
         let mut names: Vec<_> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");

@@ -1,9 +1,9 @@
-//! Transactions into stages: distributions, and the typical ones beside the slow.
+//! Folds transactions into stages: distributions, and typical transactions beside slow ones.
 //!
 //! ```text
 //!   a way        Send ──── Queued ──── Started ──── …                    interval = stage + observer
 //!   observer     half of a hook's cost before its stamp, half after it; at most the interval
-//!   residual     an interval of which nothing says what happened
+//!   residual     an interval that no hook explains
 //!   RTT          = stages + observer + residual, exactly, transaction by transaction
 //! ```
 
@@ -24,21 +24,21 @@ struct Between {
     from: Moment,
     to: Moment,
     slept: bool,
-    /// Outside of two hosts: the interval of the reply's way that is in it too.
+    /// Outside two hosts: the interval of the reply's way that is counted with it.
     also: Option<(Moment, Moment)>,
 }
 
-/// The sequence of intervals that a transaction passed; few differ.
+/// The sequence of intervals of a transaction; there are few different ones.
 type Shape = Vec<Between>;
 
-/// What is known of a stage of a shape.
+/// One interval of a shape.
 #[derive(Clone, Copy)]
 enum Part {
     Stage(usize),
     Residual,
 }
 
-/// One transaction, folded: its shape, and how long each of its intervals took.
+/// One transaction, folded: its shape, and the duration of each interval.
 #[derive(Clone, Copy, Debug)]
 struct Folded {
     shape: u32,
@@ -63,17 +63,16 @@ impl Fold {
         Fold { route, missing, shapes: Vec::new(), known: HashMap::new(), folded: Vec::new(), intervals: Vec::new() }
     }
 
-    /// How many there are.
+    /// The number of transactions.
     pub fn len(&self) -> usize {
         self.folded.len()
     }
 
-    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.folded.is_empty()
     }
 
-    /// Takes one in.
+    /// Adds a transaction.
     pub fn add(&mut self, transaction: &Transaction) {
         let first = self.intervals.len();
         let mut shape = Shape::new();
@@ -104,14 +103,15 @@ impl Fold {
         self.folded.push(Folded { shape, first, rtt_ns: transaction.rtt_ns() });
     }
 
-    /// Stamps of hooks on the way of a transaction, on average: what the observer's cost is divided by.
+    /// Average number of hook stamps per transaction, the divisor of the observer's cost.
     pub fn hooks_per_transaction(&self) -> f64 {
         let hooks = |shape: &Shape| shape.iter().filter(|between| between.to.is_hook()).count();
         let all: usize = self.folded.iter().map(|folded| hooks(&self.shapes[folded.shape as usize])).sum();
         all as f64 / self.folded.len().max(1) as f64
     }
 
-    /// Writes stages, observer, residual, RTT, hooks and both groups into `into`. A hook takes `hook_ns` of a transaction.
+    /// Writes stages, observer, residual, RTT, hooks and both groups into `into`. Each hook adds `hook_ns` to a
+    /// transaction.
     pub fn finish(&self, hook_ns: f64, into: &mut Explained) {
         let mut stages: Vec<Sum> = Vec::new();
         let parts: Vec<Vec<Part>> = self.shapes.iter().map(|shape| self.parts(shape, &mut stages)).collect();
@@ -127,7 +127,7 @@ impl Fold {
             let (mut observer, mut residual, mut carried) = (0, 0, 0.0);
             for (at, (between, part)) in shape.iter().zip(parts).enumerate() {
                 let took = u64::from(self.intervals[folded.first + at]);
-                // Whole ns, and no part of one lost: what is left over goes to the next interval.
+                // Rounds to whole ns without loss: the remainder goes to the next interval.
                 let ends = f64::from(u8::from(between.from.is_hook()) + u8::from(between.to.is_hook()));
                 carried += hook_ns * ends / 2.0;
                 let cost = (carried.floor().max(0.0) as u64).min(took);
@@ -174,7 +174,8 @@ impl Fold {
         into.stages = order.into_iter().map(|at| stages[at].stage(typical.of(at), slow.of(at))).collect();
     }
 
-    /// What is typical: the median RTT, and the medians of the intervals of those transactions whose RTT is typical.
+    /// The typical transaction: the median RTT, and the median of each interval over the transactions with a typical
+    /// RTT.
     pub fn typical(&self) -> Typical {
         let rtts = self.sorted();
         let (from, to) = range(&rtts, 0.4, 0.6);
@@ -229,12 +230,12 @@ impl Fold {
     }
 }
 
-/// Whether the receiver of a way slept.
+/// True if the receiver of a way slept.
 fn slept(way: &[(Moment, i64)]) -> bool {
     way.iter().any(|(moment, _)| matches!(moment, Moment::Waking | Moment::Woken | Moment::Switched))
 }
 
-/// The RTTs at two quantiles: what lies from the one to the other is the group.
+/// The RTTs at two quantiles: the group is the transactions between them.
 fn range(sorted: &[u64], from: f64, to: f64) -> (u64, u64) {
     let at = |q: f64| sorted.get(((sorted.len() as f64 * q) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0);
     (at(from), at(to))
@@ -267,7 +268,7 @@ impl Sum {
     }
 }
 
-/// On whose side a stage lies: the sender's until the packet has left its driver.
+/// The side of a stage: the sender's until the packet has left its driver.
 fn side(direction: Direction, from: Moment) -> Side {
     let sender = from < Moment::Passed;
     match (direction, sender || from == Moment::Returned) {

@@ -1,12 +1,12 @@
-//! Two hosts, each with a clock of its own: what each saw of a transaction, and what they leave of the RTT.
+//! Two hosts with a clock each: each host's half of a transaction, and the part of the RTT that neither covers.
 //!
 //! ```text
 //!   client's clock   sent ─ Queued ─ Started ┐                                       ┌ Received ─ Ready ─ … ─ received
 //!   server's clock                           │ Received ─ … ─ received ─ sent ─ … ─ Started
 //!                                            └──────── outside, both ways together ──┘
 //! ```
-//! No clock is compared with another host's: only times by one and the same are subtracted (RFC 5905, section 8, has the same four stamps). Which half of the time
-//! outside belongs to which way, nobody can tell without synchronised clocks.
+//! Clocks of different hosts are never compared: only stamps of the same clock are subtracted (RFC 5905, section 8,
+//! uses the same four stamps). Without synchronised clocks, the time outside cannot be divided between the two ways.
 
 use hairpin_sys::shared::Stamp;
 
@@ -14,16 +14,16 @@ use crate::join::{Joined, Span, TOLERANCE_NS, Transaction, settling};
 use crate::moment::Moment;
 use crate::tracer::Record;
 
-/// What the server's host saw of a transaction.
+/// The server's half of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Half {
-    /// In the payload.
+    /// The sequence number in the payload.
     pub sequence: u32,
     /// Receive call returned → send call entered, in ns.
     pub turnaround_ns: u64,
-    /// How long before its receive call returned the request passed these, in ns; from the first on.
+    /// The request's moments, each in ns before the receive call returned; in order.
     pub into: Vec<(Moment, u64)>,
-    /// How long after its send call was entered the reply passed these.
+    /// The reply's moments, each in ns after the send call was entered.
     pub out: Vec<(Moment, u64)>,
 }
 
@@ -48,7 +48,8 @@ pub fn halves(stamps: &[Stamp], records: &[Record], span: &Span) -> Vec<Half> {
     halves
 }
 
-/// Those that come before a moment and before each later one of their way: the others have closed side branches, such as an acknowledgement's.
+/// The moments that come before `end` and before every later moment of their way: the others belong to side branches,
+/// such as an acknowledgement's.
 fn until(moments: Vec<(Moment, i64)>, end: i64) -> Vec<(Moment, i64)> {
     let mut kept: Vec<(Moment, i64)> = Vec::with_capacity(moments.len());
     for (moment, at) in moments.into_iter().rev() {
@@ -64,7 +65,7 @@ fn first(record: &Record, span: &Span) -> Option<i64> {
     record.ways[0].first().map(|(_, ns)| span.of_monotonic(*ns))
 }
 
-/// The client's stamps and hooks, and the server's halves, as transactions.
+/// Joins the client's stamps and records with the server's halves.
 pub fn join(client: &[Stamp], server: &[Half], records: &[Record], span: &Span) -> Joined {
     let mut joined = Joined::default();
     let mut server = server.iter();
@@ -93,7 +94,8 @@ pub fn join(client: &[Stamp], server: &[Half], records: &[Record], span: &Span) 
 /// The request's way and the reply's.
 type Ways = [Vec<(Moment, i64)>; 2];
 
-/// Both ways, and where in the reply's the client's host begins. `None` if the server's half is longer than the RTT leaves room for.
+/// Both ways, and the index in the reply's way at which the client's host begins. `None` if the server's half does not
+/// fit into the RTT.
 fn whole(half: &Half, seen: Option<&Record>, (sent, received): (i64, i64), span: &Span) -> Option<(Ways, usize)> {
     let moments = |way: usize| seen.into_iter().flat_map(move |record| &record.ways[way]);
     let at = |(moment, ns): &(Moment, u64)| (*moment, span.of_monotonic(*ns));
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
     use Moment::{Copied, Queued, Ready, Received, Returned, Send, Started};
 
-    /// One tick a ns, and the kernel's clock the same.
+    /// One tick per ns, on the kernel's clock too.
     fn span() -> Span {
         let relation =
             |at: u64| Relation { ticks: Ticks(at), raw_ns: at, monotonic_less_raw_ns: 0, realtime_less_raw_ns: 0, width: 0 };
@@ -140,7 +142,7 @@ mod tests {
         Stamp { sequence, first: Ticks(first), second: Ticks(second) }
     }
 
-    /// The server's clock shows nothing of the client's.
+    /// The server's halves; its clock is unrelated to the client's.
     fn of_server() -> Vec<Half> {
         let records = [Record {
             ways: [vec![(Received, 90_000), (Ready, 90_300), (Copied, 90_900)], vec![(Queued, 91_500), (Started, 91_600)]],
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_is_times_by_one_clock() {
+    fn a_half_uses_one_clock() {
         let want = Half {
             sequence: 5,
             turnaround_ns: 100,
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_hosts_leave_of_the_rtt_is_outside() {
+    fn the_rest_of_the_rtt_is_outside() {
         let client = [stamp(5, 1_000, 9_000), stamp(6, 10_000, 11_000)];
         let records = [Record { ways: [vec![(Queued, 1_200), (Started, 1_400)], vec![(Received, 8_000), (Copied, 8_800)]] }];
         let joined = join(&client, &of_server(), &records, &span());
@@ -185,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_a_later_moment_is_a_side_branch() {
+    fn leaves_out_moments_of_a_side_branch() {
         let moments = vec![(Received, 500), (Ready, 300), (Copied, 400), (Returned, 900)];
         assert_eq!(until(moments, 800), [(Ready, 300), (Copied, 400)]);
     }
 
     #[test]
-    fn a_half_that_does_not_fit_is_no_match() {
+    fn a_half_that_does_not_fit_is_unmatched() {
         let client = [stamp(5, 1_000, 2_000)];
         assert_eq!(join(&client, &of_server(), &[], &span()).unmatched, 1);
     }

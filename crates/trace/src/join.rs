@@ -1,4 +1,4 @@
-//! Stamps of the kernel and of both programs, joined into transactions.
+//! Joins the stamps of the kernel and of both programs into transactions.
 //!
 //! ```text
 //!   client   sequence, sent, received ──┐ by time: a thread has one request in flight
@@ -6,8 +6,9 @@
 //!   rings    kicks, descriptors seen ───┤ by time
 //!   server   sequence, received, sent ──┘ by sequence and time
 //! ```
-//! Between two hosts each joins what it saw into halves ([`halves`](crate::halves)).
-//! All stamps are put on the client's time-stamp counter first, by readings of both clocks before and after the block.
+//! Between two hosts each host joins its own stamps into halves ([`halves`](crate::halves)).
+//! All stamps are first converted to the client's time-stamp counter, with readings of both clocks before and after the
+//! block.
 
 use hairpin_record::explain::Direction;
 use hairpin_sys::clock::Relation;
@@ -16,34 +17,34 @@ use hairpin_sys::shared::{Packet, Stamp, Which};
 use crate::moment::Moment;
 use crate::tracer::Record;
 
-/// Clocks that disagree by more over a block spoil it, in ns.
+/// A block over which the clocks disagree by more than this is dropped, in ns.
 pub const TOLERANCE_NS: f64 = 50.0;
-/// Transactions after a pause are not typical …
+/// Transactions left out at the start of a block: those after a pause are not typical.
 const SETTLE: usize = 8;
-/// … but where a block has few of them, no more than this part of it is left out.
+/// In a short block, at most this part of it is left out.
 const SETTLE_PART: usize = 8;
 
-/// The kernel's clock on the program's, between two readings of both.
+/// Converts the kernel's clock to the program's, between two readings of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     from: Relation,
     /// Ticks of the program's clock per ns, and ns of the program's clock per ns of CLOCK_MONOTONIC.
     rate: f64,
     slope: f64,
-    /// How far CLOCK_MONOTONIC went ahead of the program's clock over the block, in ns.
+    /// How far CLOCK_MONOTONIC ran ahead of the program's clock over the block, in ns.
     ahead: f64,
     ns: f64,
 }
 
 impl Span {
-    /// Between two readings; `rate` is that of the program's clock in ticks per ns.
+    /// The span between two readings; `rate` is the program's clock rate in ticks per ns.
     pub fn new(from: Relation, to: Relation, rate: f64) -> Span {
         let ns = to.ticks.since(from.ticks) as f64 / rate;
         let kernel = (monotonic(&to) - monotonic(&from)) as f64;
         Span { from, rate, slope: if kernel > 0.0 { ns / kernel } else { 1.0 }, ahead: kernel - ns, ns }
     }
 
-    /// How long it is, in ns.
+    /// The length in ns.
     pub fn length_ns(&self) -> i64 {
         self.ns.round() as i64
     }
@@ -59,7 +60,7 @@ impl Span {
     }
 }
 
-/// How the two clocks moved against each other over the blocks until now.
+/// The drift of the two clocks against each other, over the blocks so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drift {
     ahead: f64,
@@ -67,8 +68,8 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Whether the clocks moved over a block as they did before, to within [`TOLERANCE_NS`]; the block then counts among those. One that is longer than all
-    /// before it says more of the clocks than they do, and is believed.
+    /// True if the clocks drifted over a block as they did before, to within [`TOLERANCE_NS`]; the block is then added
+    /// to those before. A block longer than all before it together is a better measure of the drift, and is accepted.
     pub fn agrees(&mut self, span: &Span) -> bool {
         let expected = if self.ns > 0.0 { self.ahead / self.ns * span.ns } else { 0.0 };
         let agrees = self.ns < span.ns || (span.ahead - expected).abs() <= TOLERANCE_NS;
@@ -85,14 +86,14 @@ fn monotonic(relation: &Relation) -> i64 {
 /// One transaction: the moments of both ways, in ns since the block's first reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// In the payload.
+    /// The sequence number in the payload.
     pub sequence: u32,
-    /// Request packets that were seen; more than one where it was parted or sent again.
+    /// Request packets seen; more than one if the request was split or sent again.
     pub packets: usize,
-    /// The request's way and the reply's, each from `Send` to `Returned`.
+    /// The way of the request and of the reply, each from `Send` to `Returned`.
     pub ways: [Vec<(Moment, i64)>; 2],
-    /// Between two hosts: the first moment of the reply's way on the client's host. The time outside of both hosts is known of both ways together only, and
-    /// stands in the request's way.
+    /// Between two hosts: the first moment of the reply's way on the client's host. The time outside both hosts is
+    /// known only for both ways together, and is part of the request's way.
     pub home: Option<usize>,
 }
 
@@ -106,7 +107,7 @@ impl Transaction {
         u64::try_from(at(1, true) - at(0, false)).unwrap_or(0)
     }
 
-    /// Whether the interval that ends at this moment is outside of both hosts, and accounted for elsewhere.
+    /// True if the interval that ends at this moment is outside both hosts, and counted elsewhere.
     pub fn is_outside(&self, direction: Direction, at: usize) -> bool {
         direction == Direction::Reply && self.home == Some(at)
     }
@@ -120,18 +121,18 @@ impl Transaction {
 /// A block's transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
-    /// Those that were matched.
+    /// Matched transactions.
     pub transactions: Vec<Transaction>,
-    /// Those that were not: no stamp of the server's, or none of the kernel where there should be some.
+    /// Transactions without a stamp of the server, or of the kernel where one is expected.
     pub unmatched: u64,
 }
 
-/// Of so many transactions of a block, how many are left out at its start.
+/// The number of transactions left out at the start of a block of `count`.
 pub fn settling(count: usize) -> usize {
     SETTLE.min(count / SETTLE_PART)
 }
 
-/// What the libraries of both sides' rings stamped.
+/// The stamps of the ring libraries of both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rings {
     /// The client's.
@@ -140,11 +141,11 @@ pub struct Rings {
     pub server: Vec<Packet>,
 }
 
-/// One side's, taken in order.
+/// The stamps of one side, taken in order.
 struct Ring<'a>(&'a [Packet]);
 
 impl Ring<'_> {
-    /// The first kick and the last descriptor seen between two ticks; what was before is passed over.
+    /// The first kick and the last descriptor between two ticks; earlier stamps are skipped.
     fn between(&mut self, from: u64, to: u64) -> (Option<u64>, Option<u64>) {
         let (mut kicked, mut seen) = (None, None);
         while let Some((stamp, rest)) = self.0.split_first().filter(|(stamp, _)| stamp.at <= to) {
@@ -160,7 +161,7 @@ impl Ring<'_> {
     }
 }
 
-/// Joins a block. `records` is `None` where the kernel sees nothing of the path.
+/// Joins a block. `records` is `None` if the kernel sees nothing of the path.
 pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, rings: &Rings, span: &Span) -> Joined {
     let (mut clients, mut servers) = (Ring(&rings.client), Ring(&rings.server));
     let mut joined = Joined::default();
@@ -209,20 +210,21 @@ pub fn join(client: &[Stamp], server: &[Stamp], records: Option<&[Record]>, ring
     joined
 }
 
-/// The moments of a way that hooks and the sender's and the receiver's ring stamped, as a way passes them.
+/// The moments of a way that were stamped by hooks and by the rings of sender and receiver, in the order of the way.
 fn moments(stamped: &[(Moment, u64)], (kicked, seen): (Option<u64>, Option<u64>), span: &Span) -> Vec<(Moment, i64)> {
     let hooks = stamped.iter().map(|(moment, ns)| (*moment, span.of_monotonic(*ns)));
     let own = |moment, ticks: Option<u64>| ticks.map(|ticks| (moment, span.of_ticks(ticks)));
     own(Moment::Kicked, kicked).into_iter().chain(hooks).chain(own(Moment::Seen, seen)).collect()
 }
 
-/// The moments of a way between the programs' stamps, in order of time too: one that comes after a later moment has closed a side branch, and is left out.
+/// The moments of a way between the programs' stamps, also in the order of time: a moment stamped after a later one
+/// belongs to a side branch, and is left out.
 fn in_order(moments: Vec<(Moment, i64)>, (sent, returned): (i64, i64)) -> Vec<(Moment, i64)> {
     let near = TOLERANCE_NS as i64;
     let mut way = vec![(Moment::Returned, returned)];
     let mut next = returned;
     for (moment, mut at) in moments.into_iter().rev() {
-        // Within the clocks' tolerance of an end it is at that end.
+        // A stamp within the clocks' tolerance of an end is moved to that end.
         if at > returned && at <= returned + near {
             at = returned;
         }
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_of_three_clocks_become_one_transaction() {
+    fn joins_stamps_of_three_clocks_into_one_transaction() {
         let records = [record(&[(Moment::Queued, 1_100), (Moment::Ready, 1_300)], &[(Moment::Queued, 1_550)])];
         let joined = join(&[stamp(9, 1_000, 2_000)], &[stamp(9, 1_400, 1_500)], Some(&records), &Rings::default(), &span());
         assert_eq!(joined.unmatched, 0);
@@ -283,10 +285,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_match_is_counted_and_spoils_no_other() {
+    fn counts_unmatched_stamps_and_keeps_the_rest() {
         let both = |n: u64| record(&[(Moment::Queued, n + 100)], &[(Moment::Queued, n + 600)]);
         let stamps = [stamp(1, 1_000, 2_000), stamp(2, 3_000, 4_000), stamp(3, 5_000, 6_000), stamp(4, 7_000, 8_000)];
-        // No answer's stamps for 2; no record for 3; the first record belongs to nobody; 4 was sent twice.
+        // Transaction 2 has no server stamps, 3 no record; the first record matches none; 4 was sent twice.
         let server = [stamp(1, 1_400, 1_500), stamp(7, 3_400, 3_500), stamp(3, 5_400, 5_500), stamp(4, 7_400, 7_500)];
         let records = [both(100), both(1_000), both(3_000), both(7_000), both(7_200)];
         let joined = join(&stamps, &server, Some(&records), &Rings::default(), &span());
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_block_settle_but_never_many_of_few() {
+    fn leaves_out_the_first_of_a_block_but_never_most_of_a_short_one() {
         assert_eq!([4_096, 64, 63, 16, 7, 0].map(settling), [8, 8, 7, 2, 0, 0]);
         let stamps: Vec<Stamp> = (0..64).map(|n| stamp(n, 1_000 * u64::from(n), 1_000 * u64::from(n) + 500)).collect();
         let joined = join(&stamps, &stamps, None, &Rings::default(), &span());
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_after_a_later_one_is_a_side_branch() {
+    fn leaves_out_moments_of_a_side_branch() {
         let way = |stamped: &[(Moment, u64)]| {
             let stamped: Vec<_> = stamped.iter().map(|(moment, ns)| (*moment, monotonic_at(*ns))).collect();
             in_order(moments(&stamped, (None, None), &span()), (1_000, 2_000))
@@ -321,17 +323,18 @@ mod tests {
     }
 
     #[test]
-    fn a_rings_stamps_stand_in_the_way_of_their_frame() {
+    fn places_ring_stamps_in_the_way_of_their_frame() {
         let rung = |which, ns: u64| Packet { which, at: 2_000 + 2 * ns };
         use Moment::{Kicked, Ready, Returned, Seen, Send};
-        // A frame of the client's that was nobody's answer, a second kick because the device was busy; the next request's kick.
+        // A client's frame that answers nothing, a second kick because the device was busy, and the next request's
+        // kick.
         let client =
             [(Which::Seen, 900), (Which::Kicked, 1_050), (Which::Kicked, 1_090), (Which::Seen, 1_700), (Which::Seen, 1_950)];
         let client = [&client[..], &[(Which::Kicked, 2_100)]].concat();
         let server = [(Which::Kicked, 700), (Which::Seen, 1_380), (Which::Kicked, 1_520)];
         let of = |stamps: &[(Which, u64)]| stamps.iter().map(|(which, ns)| rung(*which, *ns)).collect();
         let rings = Rings { client: of(&client), server: of(&server) };
-        // The reply's hook is passed after its receiver has seen it.
+        // The reply's hook fires after its receiver has seen the reply.
         let records = [record(&[(Ready, 1_300)], &[(Ready, 1_970)])];
         let joined = join(&[stamp(9, 1_000, 2_000)], &[stamp(9, 1_400, 1_500)], Some(&records), &rings, &span());
         let ways = &joined.transactions[0].ways;
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_jump_are_seen() {
+    fn notices_clocks_that_jump() {
         let mut drift = Drift::default();
         assert!((0..10).all(|_| drift.agrees(&span())), "1 in 100 faster all the time");
         let jumped = Span { ahead: span().ahead + 60.0, ..span() };

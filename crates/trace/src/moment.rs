@@ -1,40 +1,41 @@
-//! The moments of one way from program to program, and the names of the stages between them.
+//! The moments of one way, from program to program, and the stages between them.
 //!
 //! ```text
 //!   Send ─ Queued ─ Started ─ Passed ─ Received ───────────────── Ready ┬──────────────────────────── Copied ─ Returned
 //!      │                 │         └─ Redirected (AF_XDP, native) ──┘    └─ Waking ─ Woken ─ Switched ─┤
 //!      └ Kicked (rings) ─┘                                                  where the receiver slept   └ Seen (rings) ─ Returned
 //! ```
-//! Stages are named by both of their ends. Where a hook is missing on a host, the two stages that it parted are one, with both names.
+//! A stage is named by its two ends. If a host lacks a hook, the two stages on either side of it become one, with both
+//! names.
 
 /// A moment of one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Moment {
     /// The program's stamp before its send call.
     Send,
-    /// The stamp of a ring's library before it tells whoever takes frames from the TX ring that one is there.
+    /// The ring library's stamp before it notifies the consumer of the TX ring.
     Kicked,
-    /// `net_dev_queue`: the packet is handed to its device's queue.
+    /// `net_dev_queue`: the packet enters its device's queue.
     Queued,
     /// `net_dev_start_xmit`: the driver is called.
     Started,
-    /// `netif_rx`: the receiving device has put it into a CPU's backlog.
+    /// `netif_rx`: the receiving device has put the packet into a CPU's backlog.
     Passed,
-    /// `netif_receive_skb`: the receiver's stack has it.
+    /// `netif_receive_skb`: the receiver's stack has the packet.
     Received,
-    /// `xdp_redirect` of a driver: an XDP program has said where it goes, and it lies in the ring's memory.
+    /// `xdp_redirect` of a driver: an XDP program has chosen its target, and the packet is in the ring's memory.
     Redirected,
-    /// `sk_data_ready`: it is in the socket's queue or ring.
+    /// `sk_data_ready`: the message is in the socket's queue or ring.
     Ready,
-    /// `sched_waking`: the sleeping receiver is to run.
+    /// `sched_waking`: the sleeping receiver is to be woken.
     Waking,
-    /// `sched_wakeup`: it is in a run queue.
+    /// `sched_wakeup`: the receiver is in a run queue.
     Woken,
-    /// `sched_switch`: it has a CPU.
+    /// `sched_switch`: the receiver has a CPU.
     Switched,
-    /// `sock_recv_length`: its receive call has the message.
+    /// `sock_recv_length`: the receive call has the message.
     Copied,
-    /// The stamp of a ring's library after it has found the frame's descriptor in the RX ring.
+    /// The ring library's stamp after it has found the frame's descriptor in the RX ring.
     Seen,
     /// The program's stamp after its receive call.
     Returned,
@@ -45,30 +46,30 @@ pub enum Moment {
 pub struct Hook {
     /// The tracepoint's name.
     pub name: &'static str,
-    /// What it stamps.
+    /// The moment that it stamps.
     pub moment: Moment,
-    /// Where the kernel has it.
+    /// The kernel's source file and function.
     pub place: &'static str,
-    /// What it adds: the sentence for hosts that lack it.
+    /// What it shows, for the sentence on hosts that lack it.
     pub adds: &'static str,
-    /// Which paths pass it.
+    /// The paths that pass it.
     pub passes: Passes,
-    /// Part of `--light`.
+    /// True if `--light` includes it.
     pub light: bool,
 }
 
-/// Which paths pass a hook.
+/// The paths that pass a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passes {
-    /// All that send packets.
+    /// All paths that send packets.
     All,
-    /// Those over kernel sockets.
+    /// Paths over kernel sockets.
     Sockets,
-    /// All between processes of one host.
+    /// All paths between processes of one host.
     Local,
     /// `xdp`.
     Xdp,
-    /// All of them, where the receiver sleeps.
+    /// All paths whose receiver sleeps.
     Sleepers,
 }
 
@@ -156,7 +157,7 @@ pub const HOOKS: &[Hook] = &[
     },
 ];
 
-/// How a path's messages travel: which moments its ways pass.
+/// How a path's messages travel, which decides the moments of its ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Over kernel sockets.
@@ -165,14 +166,14 @@ pub enum Route {
     Packet,
     /// Over AF_XDP rings.
     Xdp,
-    /// Over kernel sockets, the other side on another host.
+    /// Over kernel sockets to another host.
     Remote,
-    /// Over memory of both processes: the kernel sees nothing.
+    /// Over shared memory: the kernel sees nothing.
     Memory,
 }
 
 impl Route {
-    /// Whether its ways pass this hook.
+    /// True if its ways pass this hook.
     pub fn passes(self, hook: &Hook) -> bool {
         match hook.passes {
             Passes::All | Passes::Sleepers => self != Route::Memory,
@@ -187,7 +188,7 @@ use Moment::{
     Copied, Kicked, Passed, Queued, Ready, Received, Redirected, Returned, Seen, Send, Started, Switched, Waking, Woken,
 };
 
-/// What lies between two neighbouring moments.
+/// The stages between neighbouring moments.
 const STAGES: &[(Moment, Moment, &str)] = &[
     (Send, Queued, "send call"),
     (Queued, Started, "qdisc"),
@@ -212,7 +213,7 @@ const SHORTER: &[(Route, Moment, Moment, &str)] = &[
     (Route::Xdp, Kicked, Passed, "kick + driver"),
     (Route::Xdp, Kicked, Redirected, "kick + driver + softirq + xdp program"),
     (Route::Xdp, Received, Ready, "xdp program"),
-    // A receiver that spins may have the message before its hook is passed.
+    // A spinning receiver may have the message before the hook fires.
     (Route::Sockets, Received, Copied, "stack + receive"),
     (Route::Remote, Received, Copied, "stack + receive"),
     (Route::Remote, Started, Received, OUTSIDE),
@@ -227,18 +228,20 @@ const SHORTER: &[(Route, Moment, Moment, &str)] = &[
     (Route::Packet, Seen, Returned, "receive"),
     (Route::Xdp, Seen, Returned, "receive"),
     (Route::Memory, Seen, Returned, "receive"),
-    // A device with a NAPI of its own hands its packets over without a backlog.
+    // A device with its own NAPI uses no backlog.
     (Route::Sockets, Started, Received, "driver + softirq"),
     (Route::Memory, Send, Returned, "ring"),
 ];
 
-/// What lies outside of two hosts, both ways together: what the stamps of both, each by its own clock, leave of the RTT.
+/// The time outside two hosts, both ways together: the part of the RTT that the stamps of both hosts, each on its own
+/// clock, do not cover.
 pub const OUTSIDE: &str = "outside";
 /// The server's stamps: receive returned → send entered.
 pub const TURN_AROUND: &str = "turn-around";
 
-/// The name of what lies between two moments of a way, neighbours among those that were stamped. `slept` says that the receiver did; `missing` which hooks this host lacks
-/// or were not asked for. `None`: a moment between them was to be stamped and was not passed, so that nothing says what happened.
+/// The name of the stage between two moments of a way that are neighbours among the stamped ones. `slept`: the receiver
+/// slept; `missing`: moments without a hook, because this host lacks it or it was not requested. `None` if a moment
+/// between them should have been stamped but was not passed, so that nothing explains the interval.
 pub fn stage(route: Route, from: Moment, to: Moment, slept: bool, missing: &[Moment]) -> Option<String> {
     let direct = |a: Moment, b: Moment| {
         let shorter = SHORTER.iter().find(|(on, from, to, _)| (*on, *from, *to) == (route, a, b)).map(|(.., name)| *name);
@@ -250,7 +253,7 @@ pub fn stage(route: Route, from: Moment, to: Moment, slept: bool, missing: &[Mom
     let mut names: Vec<&str> = Vec::new();
     let mut at = from;
     for next in way(route, slept).into_iter().filter(|moment| (from..=to).contains(moment)).skip_while(|moment| *moment <= from) {
-        // Between two hosts what was not stamped is missing: who knows what the other host can see?
+        // Between two hosts a moment that was not stamped counts as missing: the other host's hooks are unknown.
         if next < to && !missing.contains(&next) && route != Route::Remote {
             return None;
         }
@@ -277,7 +280,7 @@ impl Moment {
     pub const ALL: [Moment; 14] =
         [Send, Kicked, Queued, Started, Passed, Received, Redirected, Ready, Waking, Woken, Switched, Copied, Seen, Returned];
 
-    /// Whether a hook stamps it, and not the program itself.
+    /// True if a hook stamps it, false if the program does.
     pub fn is_hook(self) -> bool {
         !matches!(self, Moment::Send | Moment::Kicked | Moment::Seen | Moment::Returned)
     }
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_with_all_hooks_has_seven_stages_and_ten_where_the_receiver_slept() {
+    fn a_way_has_seven_stages_or_ten_if_the_receiver_slept() {
         for (route, slept, count) in [
             (Route::Sockets, false, 7),
             (Route::Sockets, true, 10),
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_hook_joins_two_stages_and_one_that_was_not_passed_explains_nothing() {
+    fn a_missing_hook_joins_two_stages_but_a_skipped_one_is_residual() {
         let joint = name(Route::Sockets, Send, Started, false, &[Queued]);
         assert_eq!(joint.as_deref(), Some("send call + qdisc"));
         let joint = name(Route::Sockets, Started, Ready, false, &[Passed, Received]);
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_in_order_and_named_once() {
+    fn hooks_are_in_order_and_unique() {
         assert!(HOOKS.windows(2).all(|pair| pair[0].moment < pair[1].moment));
         for hook in HOOKS {
             assert_eq!(hook.moment.name(), hook.name);

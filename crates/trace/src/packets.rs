@@ -1,10 +1,10 @@
-//! The kernel's stamps of a socket's packets as records, where no hooks can be had.
+//! Records from the kernel's stamps of a socket's packets, for hosts without hooks.
 //!
 //! ```text
 //!   client: scheduled ─ driver          server: scheduled ─ driver
 //!                         └ server: came                       └ client: came
 //! ```
-//! They are CLOCK_REALTIME, which may be set at any time: a block over which it was is none.
+//! These stamps are CLOCK_REALTIME, which can be set at any time: a block in which that happened is dropped.
 
 use hairpin_record::run::Side;
 use hairpin_sys::clock::Relation;
@@ -14,10 +14,10 @@ use crate::join::TOLERANCE_NS;
 use crate::moment::Moment;
 use crate::tracer::Record;
 
-/// The moments that such stamps tell.
+/// The moments that such stamps give.
 pub const MOMENTS: [Moment; 3] = [Moment::Queued, Moment::Started, Moment::Received];
 
-/// A block's stamps of both sides as records, one for each request. `None`: CLOCK_REALTIME was set meanwhile.
+/// A block's stamps of both sides as records, one per request. `None` if CLOCK_REALTIME was set meanwhile.
 pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relation) -> Option<Vec<Record>> {
     let less = |relation: &Relation| relation.realtime_less_raw_ns - relation.monotonic_less_raw_ns;
     if (less(to) - less(from)).unsigned_abs() as f64 > TOLERANCE_NS {
@@ -31,7 +31,7 @@ pub fn records(client: &[Packet], server: &[Packet], from: &Relation, to: &Relat
     let mut records: Vec<Record> = Vec::new();
     for (at, side, which) in all {
         let (way, moment) = match (side, which) {
-            // Stamps of a ring's library are by another clock, and their paths have no sockets.
+            // Ring libraries stamp with another clock, and their paths have no sockets.
             (_, Which::Kicked | Which::Seen) => continue,
             (Side::Client, Which::Scheduled) => (0, Moment::Queued),
             (Side::Client, Which::Driver) => (0, Moment::Started),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_of_two_sockets_become_a_record_a_request() {
+    fn turns_stamps_of_two_sockets_into_one_record_per_request() {
         let packets = |stamps: &[(Which, u64)]| -> Vec<Packet> {
             stamps.iter().map(|(which, at)| Packet { which: *which, at: 1_000_000 + at }).collect()
         };

@@ -1,4 +1,4 @@
-//! One transaction event by event: the moments of both ways, and what happened on both cores.
+//! One transaction event by event: the moments of both ways, and the events on both cores.
 
 use hairpin_record::explain::{Event, Timeline};
 use hairpin_record::run::Side;
@@ -9,7 +9,7 @@ use crate::events::{Origin, What};
 use crate::moment::Moment;
 use crate::names::Names;
 
-/// A switch to a thread and the moment at which it got its CPU are one event, stamped by two hooks: not further apart than this, in ns.
+/// Two hooks stamp the switch to a thread: stamps at most this far apart are one event, in ns.
 const SAME_NS: i64 = 2_000;
 
 /// The timeline of a transaction whose causes are known, the largest first.
@@ -19,7 +19,7 @@ pub fn timeline(slow: &Slow, causes: &[Part], whose: &Whose, names: &Names) -> T
     for (way, (sender, receiver)) in slow.transaction.ways.iter().zip([(0, 1), (1, 0)]) {
         for (moment, at) in way {
             let here = if *moment < Moment::Passed { sender } else { receiver };
-            // Up to the wake-up the kernel works on the sender's CPU, also for the receiver.
+            // Until the wake-up the kernel works on the sender's CPU, for the receiver too.
             let cpu = if *moment <= Moment::Waking { sender } else { receiver };
             let detail = if *moment == Moment::Switched { switched_to(slow, *at, whose, receiver, names) } else { String::new() };
             events.push(Event {
@@ -40,7 +40,7 @@ pub fn timeline(slow: &Slow, causes: &[Part], whose: &Whose, names: &Names) -> T
         let detail = format!("{} shorter ones are left out", slow.during.left_out);
         events.push(Event { at_ns: slow.rtt_ns as i64, name: "events".into(), side: None, cpu: None, detail });
     }
-    // Of the same time what came first stays first: the way of a message is in order.
+    // A stable sort: events of the same time stay in the order of the message's way.
     events.sort_by_key(|event| event.at_ns);
     let cause = causes.first().map_or_else(String::new, |part| match part.who.as_str() {
         "" => part.kind.of().name.to_owned(),
@@ -53,7 +53,7 @@ fn side(number: usize) -> Side {
     if number == 0 { Side::Client } else { Side::Server }
 }
 
-/// The switch that stands there as a moment already.
+/// True for a switch that is in the timeline as a moment already.
 fn is_moment(slow: &Slow, seen: &Seen, whose: &Whose) -> bool {
     let What::Switched { to, .. } = seen.what else { return false };
     let ways = slow.transaction.ways.iter().zip([1, 0]);
@@ -63,7 +63,7 @@ fn is_moment(slow: &Slow, seen: &Seen, whose: &Whose) -> bool {
     })
 }
 
-/// Who left the CPU to the receiver.
+/// The thread that left the CPU to the receiver.
 fn switched_to(slow: &Slow, at: i64, whose: &Whose, receiver: usize, names: &Names) -> String {
     let thread = whose.threads[receiver];
     let to = |seen: &&Seen| matches!(seen.what, What::Switched { to, .. } if to == thread) && (seen.at - at).abs() <= SAME_NS;
@@ -114,7 +114,7 @@ mod tests {
     use crate::join::Transaction;
 
     #[test]
-    fn moments_and_events_are_in_the_order_of_time() {
+    fn sorts_moments_and_events_by_time() {
         use Moment::{Copied, Queued, Ready, Returned, Send, Switched, Waking, Woken};
         let request = vec![
             (Send, 1_000),

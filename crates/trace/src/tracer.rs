@@ -1,4 +1,5 @@
-//! The BPF programs of one flow: loaded once, put on the tracepoints and taken off between blocks, their records taken out between blocks.
+//! The BPF programs of one flow: loaded once, attached and detached between blocks, and their records read between
+//! blocks.
 //!
 //! ```text
 //!   .bss of stages.bpf.c, in words of 64 bits
@@ -22,17 +23,17 @@ const UNMATCHED: usize = 8;
 const WAYS: usize = 16;
 const FIRST: usize = 32 + 256 * 8;
 const RECORD: usize = 32;
-/// Where in a record the stamps of a way lie: of `sent`, of `got`.
+/// The offsets of a way's stamps in a record: of `sent`, of `got`.
 const PARTS: [[usize; 2]; 2] = [[0, 16], [8, 24]];
-/// The moments in a part `sent`, and in a part `got`.
+/// The moments in `sent` and in `got`.
 const SENT: [Moment; 7] =
     [Moment::Queued, Moment::Started, Moment::Passed, Moment::Received, Moment::Redirected, Moment::Ready, Moment::Waking];
 const GOT: [Moment; 3] = [Moment::Woken, Moment::Switched, Moment::Copied];
 
-/// Why nothing can be traced.
+/// Why tracing is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
-    /// The kernel does not take the programs.
+    /// The kernel does not accept the programs.
     #[error("cannot {}: {}; hooks take CAP_BPF and CAP_PERFMON (root) and a kernel that describes its types (BTF) and is not locked down", .0.step, .0.source)]
     Bpf(#[from] BpfError),
     /// Their variables cannot be mapped.
@@ -40,7 +41,7 @@ pub enum TracerError {
     Map(#[from] std::io::Error),
 }
 
-/// What is to be traced.
+/// The flow to trace.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// How its messages travel.
@@ -49,27 +50,27 @@ pub struct Flow {
     pub client: Told,
     /// The server's.
     pub server: Told,
-    /// The way whose packets come from another host, where one side is there: the reply's on the client's host.
+    /// The way whose packets come from another host, if one side is remote: the reply's on the client's host.
     pub comes: Option<Direction>,
-    /// The hooks that are wanted, as far as its messages pass them.
+    /// The requested hooks; those that its messages do not pass are ignored.
     pub hooks: Vec<&'static Hook>,
 }
 
-/// A request's stamps as the programs left them, in ns of CLOCK_MONOTONIC: of the request's way, of the reply's.
+/// The stamps of one request's way and its reply's, in ns of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The stamps in the order of [`Moment`].
     pub ways: [Vec<(Moment, u64)>; 2],
 }
 
-/// What the programs left since they were last asked.
+/// The records since the last call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// One per request packet, in order.
     pub records: Vec<Record>,
-    /// Requests that found no room.
+    /// Requests dropped for lack of room.
     pub lost: u64,
-    /// Packets that belonged to no open record.
+    /// Packets without an open record.
     pub unmatched: u64,
 }
 
@@ -84,10 +85,10 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Loads the programs for one flow; hooks that this kernel lacks are left out.
+    /// Loads the programs for one flow, without hooks that this kernel lacks.
     ///
     /// # Errors
-    /// The kernel takes none: no capability, lockdown, no BTF.
+    /// The kernel accepts none: a missing capability, lockdown, no BTF.
     pub fn load(flow: &Flow) -> Result<Tracer, TracerError> {
         let names: Vec<&str> = HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
@@ -99,42 +100,44 @@ impl Tracer {
         Ok(Tracer { object, variables, links: Vec::new(), hooks, missing })
     }
 
-    /// Why no programs can be loaded here, if so.
+    ///
+    /// Checks whether programs can be loaded here.
     ///
     /// # Errors
-    /// That.
+    /// Why they cannot.
     pub fn probe() -> Result<(), TracerError> {
         let told = Told::default();
         let flow = Flow { route: Route::Sockets, client: told, server: told, comes: None, hooks: HOOKS.iter().collect() };
         Tracer::load(&flow).map(|_| ())
     }
 
-    /// The hooks that are used.
+    /// The hooks in use.
     pub fn hooks(&self) -> &[&'static Hook] {
         &self.hooks
     }
 
-    /// Hooks that the flow would pass and this kernel lacks.
+    /// Hooks that the flow passes and this kernel lacks.
     pub fn missing(&self) -> &[&'static Hook] {
         &self.missing
     }
 
-    /// Puts every program on its tracepoint. On an error none is.
+    ///
+    /// Attaches every program; on an error none is attached.
     ///
     /// # Errors
-    /// What bpf(2) says.
+    /// The error of bpf(2).
     pub fn attach(&mut self) -> Result<(), TracerError> {
         let links = self.hooks.iter().map(|hook| self.object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
         self.links = links;
         Ok(())
     }
 
-    /// Takes them off; the next packets are not seen.
+    /// Detaches them.
     pub fn detach(&mut self) {
         self.links.clear();
     }
 
-    /// Takes out all records, so that the next block begins with none. While the flow rests.
+    /// Takes all records, so that the next block begins with none. Call it while the flow rests.
     pub fn take(&mut self) -> Taken {
         let count = (self.variables.get(BEGUN) as usize).min(RECORDS);
         let mut words = [0; RECORD];
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_are_laid_out_as_the_programs_read_them() {
+    fn constants_have_the_layout_of_the_programs() {
         let told = |thread, sends_on, receives_on, port| Told { thread, sends_on, receives_on, port };
         let (client, server, comes) = (told(7, 1, 2, 0x1234), told(8, 3, 4, 9), Some(Direction::Reply));
         let flow = Flow { route: Route::Sockets, client, server, comes, hooks: Vec::new() };
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_records_words_are_its_moments() {
+    fn reads_the_moments_of_a_record() {
         let mut words = [0; RECORD];
         (words[0], words[5], words[8], words[16], words[18], words[24]) = (10, 20, 30, 40, 50, 60);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What happened on the cores during a run: their time by kind, and the interrupts they served.
+//! Activity of the cores during a run: their time by kind, and the interrupts they served.
 //!
 //! ```text
 //!   CoreActivity::read ── the run ── CoreActivity::read ── since() ──► Activity
@@ -6,7 +6,7 @@
 //!     /proc/interrupts  counts by handler
 //!     /proc/softirqs    counts by kind
 //! ```
-//! What cannot be read is `None` with a reason, never zero.
+//! A value that cannot be read is `None` with a reason, never zero.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ const SOFTIRQS: &str = "/proc/softirqs";
 /// ABI (proc(5), `sysconf(_SC_CLK_TCK)`).
 const NS_PER_TICK: u64 = 10_000_000;
 
-/// The counters of some cores at one moment.
+/// The counters of a set of cores at one moment.
 #[derive(Clone, Debug)]
 pub struct CoreActivity {
     cpus: Vec<u32>,
@@ -31,7 +31,7 @@ pub struct CoreActivity {
     interrupts: Result<BTreeMap<String, Vec<u64>>, String>,
 }
 
-/// Ticks of all the cores together.
+/// Ticks, summed over the cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Times {
     user: u64,
@@ -42,22 +42,23 @@ struct Times {
     steal: u64,
 }
 
-/// What happened on some cores between two moments, summed over the cores. Times come from /proc/stat, in steps of 10 ms per core and
-/// kind; without CONFIG_IRQ_TIME_ACCOUNTING the kernel samples them at its tick, and interrupts shorter than that mostly go unseen.
+/// The difference between two readings, summed over the cores. Times come from /proc/stat, in steps of 10 ms per core
+/// and kind; without CONFIG_IRQ_TIME_ACCOUNTING the kernel samples them at its tick and misses most interrupts shorter
+/// than that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Hard interrupts.
     pub irq_ns: Option<u64>,
     /// Soft interrupts.
     pub softirq_ns: Option<u64>,
-    /// Time the hypervisor gave to others while the cores wanted to run.
+    /// Time that the hypervisor gave to others while the cores were ready to run.
     pub steal_ns: Option<u64>,
-    /// Time the cores worked: user, nice, system, hard and soft interrupts. Not idle, waiting for I/O or stolen.
+    /// Busy time: user, nice, system, hard and soft interrupts. Excludes idle, I/O wait and stolen time.
     pub busy_ns: Option<u64>,
-    /// Interrupts that happened at all: by the names of their handlers, by the letters of /proc/interrupts (`LOC`, `RES`, …), and
-    /// soft ones as `softirq:NET_RX`.
+    /// Interrupts with a count above 0, by handler name, by the letters of /proc/interrupts (`LOC`, `RES`, …), and soft
+    /// ones as `softirq:NET_RX`.
     pub interrupts: Option<BTreeMap<String, u64>>,
-    /// Why something is `None`.
+    /// The reason of each `None`.
     pub unread: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ impl CoreActivity {
         CoreActivity { cpus, times, interrupts }
     }
 
-    /// What happened between `earlier` and this reading of the same CPUs.
+    /// The difference to `earlier`, a reading of the same CPUs.
     pub fn since(&self, earlier: &CoreActivity) -> Activity {
         let mut activity = Activity::default();
         if self.cpus != earlier.cpus {
@@ -135,7 +136,7 @@ fn parse_stat(text: &str, cpus: &[u32]) -> Result<Times, String> {
         let line = line.ok_or_else(|| format!("has no line for CPU {cpu}: is it online?"))?;
         let ticks = line.split_whitespace().skip(1).map(str::parse).collect::<Result<Vec<u64>, _>>();
         let Ok(&[user, nice, system, _idle, _iowait, irq, softirq, steal, ..]) = ticks.as_deref() else {
-            return Err(format!("a line that makes no sense: {line:?}"));
+            return Err(format!("cannot parse the line {line:?}"));
         };
         sum.add(Times { user, nice, system, irq, softirq, steal });
     }
@@ -155,7 +156,7 @@ fn read_interrupts(host: &dyn Host, cpus: &[u32]) -> Result<BTreeMap<String, Vec
     Ok(counts)
 }
 
-/// How much every counter grew, summed by name; those that did not are left out.
+/// The growth of every counter, summed by name, without counters that did not grow.
 fn happened(
     now: &BTreeMap<String, Vec<u64>>,
     then: &BTreeMap<String, Vec<u64>>,
@@ -181,8 +182,8 @@ fn happened(
     grown
 }
 
-/// How far a counter went. They have 32 bits: at 1,000 timer interrupts a second one wraps every 50 days. `None` if it went back further
-/// than a wrap explains: its handler was removed and added.
+/// The growth of one counter. Counters have 32 bits: at 1,000 timer interrupts a second one wraps every 50 days. `None`
+/// if it went back further than a wrap explains: its handler was removed and added again.
 fn counted(now: u64, then: u64) -> Option<u64> {
     if now >= then {
         return Some(now - then);
@@ -222,7 +223,7 @@ mod tests {
     const NOW: [&str; 3] = [STAT_NOW, INTERRUPTS_NOW, SOFTIRQS_NOW];
 
     #[test]
-    fn the_difference_is_that_of_the_cores_asked_for() {
+    fn sums_only_the_given_cores() {
         let names = |counts: &[(&str, u64)]| Some(counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect());
         assert_eq!(
             between(THEN, NOW, &[0]),
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_none_with_a_reason() {
+    fn unreadable_counters_are_none_with_a_reason() {
         for (now, missing) in [
             (["cpu0 1 2\n", INTERRUPTS_NOW, SOFTIRQS_NOW], STAT),
             (["cpu0 100 1 10 x 5 2 3 4 0 0\n", INTERRUPTS_NOW, SOFTIRQS_NOW], STAT),
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_run_backwards_are_said_not_guessed() {
+    fn reports_counters_that_run_backwards() {
         let activity = between([STAT_NOW, INTERRUPTS_THEN, SOFTIRQS_THEN], [STAT_THEN, INTERRUPTS_NOW, SOFTIRQS_NOW], &[0]);
         assert_eq!((activity.irq_ns, activity.steal_ns, activity.busy_ns), (None, Some(0), None));
         let activity = between([STAT_THEN, INTERRUPTS_NOW, SOFTIRQS_THEN], [STAT_NOW, INTERRUPTS_THEN, SOFTIRQS_NOW], &[0]);
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn other_cores_cannot_be_compared() {
+    fn refuses_to_compare_different_cores() {
         let directory = tempfile::tempdir().unwrap();
         let host = host(directory.path(), STAT_THEN, INTERRUPTS_THEN, SOFTIRQS_THEN);
         let activity = CoreActivity::read(&host, &[0]).since(&CoreActivity::read(&host, &[1]));
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_host_has_counters_for_its_first_core() {
+    fn reads_the_first_core_of_the_real_host() {
         let then = CoreActivity::read(&RealHost, &[0]);
         let activity = CoreActivity::read(&RealHost, &[0]).since(&then);
         assert_eq!(activity.unread, [""; 0]);

@@ -1,7 +1,7 @@
-//! Settings that last as long as a command: it is started, waited for, and everything is put back, however it ends.
+//! Settings that last as long as a command: start it, wait for it, and put everything back, however it ends.
 //!
-//! Ctrl-C goes to the command as to everyone at the terminal; a SIGTERM or SIGHUP to this process is passed on to it. Either way this process
-//! lives until the command has ended, and then restores.
+//! Ctrl-C reaches the command directly, as it does every process of the terminal; a SIGTERM or SIGHUP to this process
+//! is passed on to it. Either way this process waits until the command has ended, and then restores.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,21 +10,22 @@ use std::process::ExitStatus;
 use hairpin_sys::process::Attended;
 use hairpin_sys::signal::Signals;
 
-use crate::scheduler::PARTITION;
+use crate::change::Address;
 use crate::tuning::Tuning;
 
-/// Runs a command while the settings hold, in the cgroup of `cpuset_partition` if that is among them. `signals` delivers SIGINT, SIGTERM and
-/// SIGHUP; the command gets them as usual.
+/// Runs `command` while the settings hold, in the cgroup of `cpuset_partition` if that is one of them. `signals`
+/// delivers SIGINT, SIGTERM and SIGHUP; the command gets them as usual.
 ///
 /// # Errors
 /// The command could not be started.
 pub fn attend(tuning: &Tuning<'_>, command: &[OsString], signals: &Signals) -> io::Result<ExitStatus> {
     let mut running = Attended::spawn(command)?;
-    let isolated =
-        tuning.changes().iter().enumerate().any(|(index, change)| change.knob == "cpuset_partition" && tuning.is_on(index));
-    if isolated {
-        // It has hardly begun: what it starts from now on is in the cgroup too.
-        std::fs::write(format!("{PARTITION}/cgroup.procs"), running.pid().to_string())?;
+    let on = tuning.changes().iter().enumerate().filter(|(index, _)| tuning.is_on(*index));
+    for (_, change) in on {
+        if let Address::Partition { path } = &change.address {
+            // The command has just started: everything it starts from now on runs in the cgroup too.
+            std::fs::write(format!("{path}/cgroup.procs"), running.pid().to_string())?;
+        }
     }
     running.wait(signals)
 }

@@ -1,14 +1,14 @@
-//! One value of the host that is read, written, read back and put back, wherever it stands.
+//! One value of the host, wherever it is stored: read, written, read back and put back.
 //!
 //! ```text
 //!   Address ── read ──► from ── write to, read back ──► applied, or Refused { wanted, got }
 //!      │                                    read ──► still `to`? ── write from, read back ──► reverted
 //!      ├ File        a file of /proc/sys, /sys or /proc/irq
-//!      ├ Device      a setting of a network device that is no file
-//!      ├ Held        a demand that lasts while a process keeps a file open: gone with the process, never in the journal
-//!      └ Controller, Partition      a cgroup that keeps CPUs for itself
+//!      ├ Device      a setting of a network device, over ethtool or netlink
+//!      ├ Held        a demand that lasts while a process keeps a file open; never in the journal
+//!      └ Controller, Partition      a cgroup that reserves CPUs
 //! ```
-//! Values are texts, as the host gives and takes them.
+//! Values are text, as the host reads and writes them.
 
 use std::fmt;
 use std::io;
@@ -21,11 +21,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::cpulist;
 use crate::reading::bracketed;
 
-/// How the text of a file stands for a value.
+/// How the text of a file represents a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// The whole text, or several words whose blanks the kernel chooses.
+    /// The whole text, or words separated by any blanks.
     Words,
     /// The word in brackets: `always [madvise] never`.
     Choice,
@@ -36,7 +36,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// True if both texts stand for the same value.
+    /// True if both texts represent the same value.
     fn same(self, one: &str, other: &str) -> bool {
         let cpus = |parse: fn(&str) -> Result<Vec<u32>, String>| match (parse(one), parse(other)) {
             (Ok(one), Ok(other)) => one == other,
@@ -50,28 +50,21 @@ impl Form {
     }
 }
 
-/// Where a value stands.
+/// Where a value is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Address {
-    /// In a file.
     File {
-        /// Its path.
         path: String,
-        /// How its text stands for the value.
         form: Form,
     },
-    /// In a network device.
     Device {
-        /// The interface.
         interface: String,
-        /// Which of its settings.
         #[serde(serialize_with = "attribute_name", deserialize_with = "attribute_of_name")]
         attribute: Attribute,
     },
-    /// In a file that is kept open: four bytes, as /dev/cpu_dma_latency takes them.
+    /// A file that is kept open with four bytes written to it, such as /dev/cpu_dma_latency.
     Held {
-        /// Its path.
         path: String,
     },
     /// Whether a cgroup's children have the controller `cpuset`: `on` or `off`.
@@ -79,7 +72,7 @@ pub enum Address {
         /// The cgroup's file `cgroup.subtree_control`.
         path: String,
     },
-    /// The CPUs that a cgroup of its own keeps for itself, or `none` where there is no such cgroup.
+    /// The CPUs that a cgroup of its own reserves, or `none` if it does not exist.
     Partition {
         /// The cgroup's directory.
         path: String,
@@ -103,49 +96,41 @@ fn attribute_name<S: Serializer>(attribute: &Attribute, serializer: S) -> Result
 
 fn attribute_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribute, D::Error> {
     let name = String::deserialize(deserializer)?;
-    name.parse().map_err(|()| serde::de::Error::custom(format!("{name:?} is no setting of a device")))
+    name.parse().map_err(|()| serde::de::Error::custom(format!("{name:?} is not a setting of a device")))
 }
 
-/// One value to be changed.
+/// One value to change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The knob that it belongs to.
+    /// The knob's name.
     pub knob: String,
-    /// Where it stands.
     pub address: Address,
-    /// What stands there now.
+    /// The present text.
     pub from: String,
-    /// What is to stand there.
+    /// The text to write.
     pub to: String,
 }
 
 /// Why a value was not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// There is nothing at that place (any more).
-    #[error("{place} is not there")]
-    Gone {
-        /// Where.
-        place: String,
-    },
-    /// It takes more rights.
+    /// The place does not exist, or no longer.
+    #[error("{place} does not exist")]
+    Gone { place: String },
+    /// A permission is missing.
     #[error("{what}; {remedy}")]
     Denied {
-        /// What was tried and what the kernel said.
+        /// What was tried, and the kernel's answer.
         what: String,
-        /// What to do.
         remedy: &'static str,
     },
-    /// The kernel or the device kept something else.
+    /// The kernel or the device has another value after the write.
     #[error("{place}: wanted {wanted}, but it is {got}{}", why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default())]
     Refused {
-        /// Where.
         place: String,
-        /// What was written.
         wanted: String,
-        /// What was read back.
         got: String,
-        /// What the kernel said, if it said something.
+        /// The kernel's error, if any.
         why: Option<String>,
     },
     /// It could not be read or written for another reason.
@@ -159,7 +144,7 @@ const NOT_HERE: &str =
     "root may not change it in this network namespace either: if it can be changed at all, then in the initial one";
 const READ_ONLY: &str = "it is mounted read-only here, as in most containers: run on the host itself";
 
-/// What helps where something of the network was denied.
+/// The advice where a change of a network setting was denied.
 fn remedy_of_network(is_admin: bool) -> &'static str {
     if is_admin { NOT_HERE } else { AS_ADMIN }
 }
@@ -174,7 +159,7 @@ impl Trouble {
                 Trouble::Denied { what, remedy: if place.is_of_network() { of_network() } else { AS_ROOT } }
             }
             io::ErrorKind::ReadOnlyFilesystem => Trouble::Denied { what, remedy: READ_ONLY },
-            // What sysfs says of an interface that went while its file was open.
+            // The answer of sysfs if an interface was removed while its file was open.
             _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
                 Trouble::Gone { place: place.to_string() }
             }
@@ -196,13 +181,13 @@ impl Trouble {
 }
 
 impl Address {
-    /// True for what lasts as long as the process that holds it, and no longer.
+    /// True if it lasts only as long as the process that holds it.
     #[must_use]
     pub fn is_held(&self) -> bool {
         matches!(self, Address::Held { .. })
     }
 
-    /// True if another network namespace has something else at this place.
+    /// True if every network namespace has its own value here.
     #[must_use]
     pub fn is_of_network(&self) -> bool {
         match self {
@@ -212,7 +197,7 @@ impl Address {
         }
     }
 
-    /// True if Hairpin ever writes there. What a journal names beyond that was not written by Hairpin.
+    /// True if Hairpin may write here. A journal that names any other place was not written by Hairpin.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         let (Address::File { path, .. } | Address::Held { path } | Address::Controller { path } | Address::Partition { path }) =
@@ -224,38 +209,38 @@ impl Address {
         below && !path.split('/').any(|part| part == "..")
     }
 
-    /// True if both texts stand for the same value.
+    /// True if both texts represent the same value.
     #[must_use]
     pub fn same(&self, one: &str, other: &str) -> bool {
         match self {
             Address::File { form, .. } => form.same(one, other),
             Address::Partition { .. } => Form::CpuList.same(one, other),
-            // Which qdisc the kernel puts there by itself is its own choice.
+            // Only the first word counts: `default` is followed by the qdisc that the kernel chose.
             Address::Device { attribute: Attribute::Qdisc, .. } => one.split(' ').next() == other.split(' ').next(),
             _ => one.trim() == other.trim(),
         }
     }
 
-    /// A mask of CPUs as the list that people write, `none` if it is empty; `None` for whatever is no mask.
+    /// A mask of CPUs as a list, `none` if it is empty; `None` if this is not a mask.
     pub(crate) fn as_cpus(&self, text: &str) -> Option<String> {
         let Address::File { form: Form::CpuMask, .. } = self else { return None };
         let cpus = cpulist::parse_mask(text).ok()?;
         Some(if cpus.is_empty() { NONE.to_owned() } else { cpulist::format(&cpus) })
     }
 
-    /// A value for people to read.
+    /// The value for human readers.
     pub(crate) fn shown(&self, text: &str) -> String {
         self.as_cpus(text).unwrap_or_else(|| text.to_owned())
     }
 
-    /// The interface whose file in sysfs this is.
+    /// The interface, if this is one of its files in sysfs.
     fn sysfs_interface(&self) -> Option<&str> {
         let Address::File { path, .. } = self else { return None };
         path.strip_prefix("/sys/class/net/")?.split('/').next()
     }
 
-    /// /sys shows the interfaces of the network namespace in which it was mounted. Whoever entered another one without mounting it anew would
-    /// write into an interface of the same name out there.
+    /// Checks that /sys shows this network namespace. It shows the namespace in which it was mounted: in another one, a
+    /// write would reach an interface of the same name out there.
     fn is_of_this_namespace(&self, host: &dyn Host) -> Result<(), Trouble> {
         let Some(interface) = self.sysfs_interface() else { return Ok(()) };
         let index = host.attribute(interface, Attribute::Index).map_err(|error| Trouble::of_device(self, &error))?;
@@ -266,10 +251,11 @@ impl Address {
         }
     }
 
-    /// What stands there now.
+    ///
+    /// The present text.
     ///
     /// # Errors
-    /// It is gone, takes more rights, or the device does not answer.
+    /// The place does not exist, a permission is missing, or the device does not answer.
     pub fn read(&self, host: &dyn Host) -> Result<String, Trouble> {
         self.is_of_this_namespace(host)?;
         let text = |path: &str| host.read(path).map_err(|error| Trouble::of_io(self, "read", &error));
@@ -287,7 +273,8 @@ impl Address {
             },
             Address::Held { path } => {
                 let bytes = host.read_bytes(path).map_err(|error| Trouble::of_io(self, "read", &error))?;
-                let bytes = <[u8; 4]>::try_from(bytes).map_err(|_| Trouble::Failed(format!("{path}: answered no four bytes")))?;
+                let bytes =
+                    <[u8; 4]>::try_from(bytes).map_err(|_| Trouble::Failed(format!("{path}: did not answer four bytes")))?;
                 Ok(i32::from_ne_bytes(bytes).to_string())
             }
             Address::Controller { path } => {
@@ -307,10 +294,11 @@ impl Address {
         }
     }
 
+    ///
     /// Writes a value and reads it back.
     ///
     /// # Errors
-    /// It is gone, takes more rights, or is something else afterwards.
+    /// The place does not exist, a permission is missing, or the value differs afterwards.
     pub fn write(&self, host: &dyn Host, to: &str) -> Result<(), Trouble> {
         let said = match self.write_only(host, to) {
             Ok(()) => None,
@@ -326,7 +314,7 @@ impl Address {
 
     fn write_only(&self, host: &dyn Host, to: &str) -> Result<(), Trouble> {
         self.is_of_this_namespace(host)?;
-        // ENOENT is also what the kernel says of a name that it does not know, such as that of a congestion control.
+        // The kernel also answers ENOENT to an unknown name, such as that of a congestion control.
         let write = |path: &str, text: &str| {
             host.write(path, text).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound if host.exists(path) => Trouble::Failed(format!("cannot write {path}: {error}")),
@@ -348,7 +336,7 @@ impl Address {
                 let procs = host.read(&format!("{path}/cgroup.procs")).map_err(|error| Trouble::of_io(self, "read", &error))?;
                 let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
                 for process in procs.split_whitespace() {
-                    // One that has ended meanwhile needs no way out.
+                    // A process that has ended meanwhile need not be moved.
                     let _ = host.write(&format!("{above}/cgroup.procs"), process);
                 }
                 host.remove_directory(path).map_err(|error| Trouble::of_io(self, "remove", &error))
@@ -363,7 +351,7 @@ impl Address {
         }
     }
 
-    /// Makes a demand that lasts as long as what is returned. Another process may demand more.
+    /// Makes a demand that lasts as long as the returned value. Another process may demand more.
     ///
     /// # Errors
     /// As [`Address::write`].
@@ -381,12 +369,12 @@ impl Address {
     }
 }
 
-/// What is wrong where sysfs and network do not belong together, and what to do.
+/// The error where /sys shows another network namespace.
 pub(crate) const OTHER_SYSFS: &str = "/sys shows the interfaces of another network namespace than this one: enter it with `ip netns exec`, or mount a \
                                       sysfs in it (mount -t sysfs sysfs /sys, in a mount namespace of its own)";
 
 const CPUSET: &str = "cpuset";
-/// No cgroup keeps any CPU.
+/// The value of a partition that does not exist.
 pub(crate) const NONE: &str = "none";
 
 #[cfg(test)]
@@ -394,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_compared_by_what_they_stand_for() {
+    fn compares_values_not_texts() {
         assert!(Form::Words.same("4096\t131072\t6291456", "4096 131072 6291456"));
         assert!(Form::CpuMask.same("00000000,00000003", "3"));
         assert!(Form::CpuList.same("0,1", "0-1"));
@@ -403,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_shown_as_lists() {
+    fn shows_masks_as_lists() {
         let file = |form| Address::File { path: "/sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), form };
         for (mask, list) in [("00000004", "2"), ("00000000", "none"), ("1,0000010f", "0-3,8,32")] {
             assert_eq!(file(Form::CpuMask).as_cpus(mask).unwrap(), list);
@@ -412,14 +400,14 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_right_is_not_told_to_get_it() {
+    fn does_not_advise_a_permission_that_is_held() {
         assert!(remedy_of_network(false).contains("CAP_NET_ADMIN"));
         let remedy = remedy_of_network(true);
         assert!(!remedy.contains("CAP_NET_ADMIN") && !remedy.contains("run as") && remedy.contains("initial"), "{remedy}");
     }
 
     #[test]
-    fn only_the_kernels_own_files_are_ever_written() {
+    fn allows_only_files_of_the_kernel() {
         let file = |path: &str| Address::File { path: path.to_owned(), form: Form::Words };
         for allowed in ["/proc/sys/net/core/busy_poll", "/sys/class/net/eth0/threaded", "/proc/irq/40/smp_affinity_list"] {
             assert!(file(allowed).is_allowed(), "{allowed}");
@@ -430,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_keeps_its_json() {
+    fn the_json_of_an_address_is_stable() {
         let device = Address::Device { interface: "eth0".to_owned(), attribute: Attribute::RxUsecs };
         let text = serde_json::to_string(&device).unwrap();
         assert_eq!(text, r#"{"device":{"interface":"eth0","attribute":"rx-usecs"}}"#);

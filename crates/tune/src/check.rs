@@ -1,24 +1,25 @@
-//! The doctor: what stands in the way here, ordered by expected effect, each with what would fix it. Reads only.
+//! `tune check`: which settings of this host lengthen round trips, ordered by expected effect, each with the command that fixes it. Reads only.
 //!
 //! ```text
-//!   every control with a value in the profile ── plan ──► a change is due ──► Finding, with its command
-//!   facts that are made at boot, or have no value that is always right ──────► Finding, with what to do
+//!   every knob with a value in the profile ── plan ──► a change is due ──► Finding, with its command
+//!   every knob with a finding of its own   ──────────────────────────────► Finding, with advice
 //! ```
-//! Effects are orders of magnitude from the references: what they are here, only an experiment says.
+//! Effects are orders of magnitude from the references: only an experiment tells what they are here.
 
 use std::collections::BTreeMap;
 
 use hairpin_record::tune::{CHECK_SCHEMA, Finding, TuneCheck};
 use hairpin_sys::host::Host;
-use serde_json::Value;
 
 use crate::change::{Change, Trouble};
-use crate::control::{Control, Profile, controls};
+use crate::knob::Profile;
+use crate::knobs::all;
+use crate::place::Place;
 use crate::plan::{PlanError, plan};
 use crate::setting::Setting;
-use crate::{KNOBS, Place, Reading};
+use crate::values::Values;
 
-/// What stands in the way on this host.
+/// Compares the host with a profile.
 pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile, tool: &str) -> TuneCheck {
     let mut check = TuneCheck {
         schema: CHECK_SCHEMA.to_owned(),
@@ -30,241 +31,83 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile, tool: &str) -
         fine: Vec::new(),
         unread: BTreeMap::new(),
     };
-    for control in controls() {
-        let Some(Ok(setting)) = control.of_profile(profile).map(|value| Setting::new(control.name, value)) else {
-            continue;
-        };
+    let wanted = all().filter_map(|knob| Some((knob, knob.change.as_ref()?.of_profile(profile)?)));
+    for (knob, value) in wanted {
+        let Ok(setting) = Setting::new(knob.name, value) else { continue };
         match plan(host, place, std::slice::from_ref(&setting)) {
-            Ok(changes) => look(&mut check, host, place, &setting, &changes),
+            Ok(changes) => match finding(host, place, &setting, value, &changes) {
+                Some(finding) => check.findings.push(finding),
+                None => check.fine.push(knob.name.to_owned()),
+            },
             Err(PlanError::Unread(Trouble::Gone { .. })) => {}
             Err(PlanError::Unread(why)) => {
-                check.unread.insert(control.name.to_owned(), why.to_string());
+                check.unread.insert(knob.name.to_owned(), why.to_string());
             }
-            Err(_) => {} // no such thing here, or no interface was named
+            Err(_) => {} // this host has no such setting, or no interface was named
         }
     }
     if profile == Profile::Latency {
-        check.findings.extend(FACTS.iter().filter_map(|look| look(host, place)));
-        join_idle(&mut check);
+        check.findings.extend(all().filter_map(|knob| knob.finding?(host, place)));
     }
+    join_pairs(&mut check);
     check.findings.sort_by_key(|finding| std::cmp::Reverse(finding.stake_ns));
     check.fine.sort_unstable();
     check
 }
 
-/// Whether a setting of the profile is due.
-fn look(check: &mut TuneCheck, host: &dyn Host, place: &Place<'_>, setting: &Setting, changes: &[Change]) {
-    let control = setting.control;
-    // A demand is always made anew; what counts is whether the present one is as strict.
-    let held = changes.first().filter(|change| change.address.is_held());
-    let strict = held.is_some_and(|change| change.from.parse::<i64>().ok() <= change.to.parse().ok());
-    let Some(first) = changes.first().filter(|_| !strict) else {
-        return check.fine.push(control.name.to_owned());
-    };
+/// The finding for a setting whose value in the profile is `wanted`; `None` if nothing has to change.
+fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, changes: &[Change]) -> Option<Finding> {
+    let Setting { knob, control, value } = setting;
+    let first = changes.first()?;
+    // A demand is always made anew: what counts is whether the present one is as strict.
+    if control.is_held() && first.from.parse::<i64>().ok() <= first.to.parse().ok() {
+        return None;
+    }
     let places = changes.len();
-    let now = if control.name == "idle_states" {
-        let (verb, longer) = if setting.value == "all" {
-            ("are disabled", String::new())
+    let now = control.state.and_then(|state| state(value, changes)).unwrap_or_else(|| {
+        if changes.iter().any(|change| change.from != first.from) {
+            format!("differs over {places} places")
         } else {
-            ("may be entered", format!(" that take longer than {} us to leave", setting.value))
-        };
-        format!("{places} idle states of the cores {verb}{longer}")
-    } else if held.is_some() && first.from == "2000000000" {
-        "nobody demands short wake-ups".to_owned()
-    } else if places > 1 && changes.iter().any(|change| change.from != first.from) {
-        format!("differs over {places} places")
-    } else {
-        shown(control, &first.from)
-    };
+            match (control.values, first.from.as_str()) {
+                (Values::Flag, "1") => "on".to_owned(),
+                (Values::Flag, "0") => "off".to_owned(),
+                (_, from) => from.to_owned(),
+            }
+        }
+    });
     let interface = place.interface.filter(|_| control.is_of_interface()).map(|name| format!(" -i {name}")).unwrap_or_default();
     let tail = if control.is_held() { " --while -- COMMAND" } else { "" };
-    let wanted = control.of_profile(profile_of(check)).unwrap_or_default();
-    check.findings.push(Finding {
-        name: control.name.to_owned(),
+    Some(Finding {
+        name: knob.name.to_owned(),
         now,
         better: if control.is_held() { format!("a demand of {wanted} us") } else { wanted.to_owned() },
         effect: control.effect.to_owned(),
-        stake_ns: stake(control, host, place),
+        stake_ns: control.stake_here.and_then(|stake| stake(host, place)).unwrap_or(control.stake_ns),
         cost: control.cost.to_owned(),
-        fix: format!("sudo hairpin tune apply {}={wanted}{interface}{tail}", control.name),
-        or: None,
-        at_boot: false,
-    });
-}
-
-fn profile_of(check: &TuneCheck) -> Profile {
-    Profile::ALL.into_iter().find(|profile| profile.name() == check.profile).unwrap_or(Profile::Latency)
-}
-
-/// 1 and 0 of a switch in words.
-fn shown(control: &Control, value: &str) -> String {
-    match (control.values, value) {
-        (crate::control::Values::Flag, "1") => "on".to_owned(),
-        (crate::control::Values::Flag, "0") => "off".to_owned(),
-        _ => value.to_owned(),
-    }
-}
-
-/// What the way out of idle costs is known better than in general: from the driver's table on bare metal, by the hypervisor's way elsewhere.
-fn stake(control: &Control, host: &dyn Host, place: &Place<'_>) -> u64 {
-    let idle = matches!(control.name, "cpu_dma_latency_us" | "idle_states");
-    if idle && !is_virtual(host) {
-        let deepest = deepest_state_us(host, place).unwrap_or(0);
-        return (deepest * 1000).max(1000);
-    }
-    // A rate that is above 0 is lost once on each side, as far as it goes.
-    if control.name == "rx_usecs"
-        && let Some(us) =
-            place.interface.and_then(|name| host.attribute(name, hairpin_sys::device::Attribute::RxUsecs).ok().flatten())
-        && let Ok(us) = us.parse::<u64>()
-    {
-        return us.saturating_mul(1000);
-    }
-    control.stake_ns
-}
-
-fn is_virtual(host: &dyn Host) -> bool {
-    matches!(fact(host, &Place::default(), "hypervisor"), Some(Value::String(name)) if name != "none")
-}
-
-/// The exit latency of the deepest state that may be entered.
-fn deepest_state_us(host: &dyn Host, place: &Place<'_>) -> Option<u64> {
-    let cpus = crate::reading::meant_cpus(host, place).ok()?;
-    let states = fact(host, &Place { cpus: cpus.get(..1)?, interface: None }, "idle_states")?;
-    let enabled = states.as_array()?.iter().filter(|state| state["disabled"] == false);
-    enabled.filter_map(|state| state["latency_us"].as_u64()).max()
-}
-
-fn fact(host: &dyn Host, place: &Place<'_>, name: &str) -> Option<Value> {
-    match KNOBS.iter().find(|knob| knob.name() == name)?.probe(host, place) {
-        Reading::Is(value) => Some(value),
-        _ => None,
-    }
-}
-
-/// Two ways to the same end are one finding: a demand while a command runs, and disabled states beside it.
-fn join_idle(check: &mut TuneCheck) {
-    let name_of = |name: &str, check: &TuneCheck| check.findings.iter().position(|finding| finding.name == name);
-    let ways = ["cpu_dma_latency_us", "idle_states"];
-    let present: Vec<&str> = ways.into_iter().filter(|name| name_of(name, check).is_some()).collect();
-    let enough = ways.iter().any(|name| check.fine.iter().any(|fine| fine == name));
-    let Some(first) = present.first().filter(|_| !enough) else {
-        return check.findings.retain(|finding| !ways.contains(&finding.name.as_str()));
-    };
-    let other = present.get(1).and_then(|name| name_of(name, check)).map(|at| check.findings[at].fix.clone());
-    if let Some(at) = name_of(first, check) {
-        check.findings[at].or = other.map(|fix| format!("{fix} (until it is reverted)"));
-    }
-    check.findings.retain(|finding| finding.name == *first || !ways.contains(&finding.name.as_str()));
-}
-
-/// Looks at a fact that is made at boot, or has no value that is always right.
-type Look = fn(&dyn Host, &Place<'_>) -> Option<Finding>;
-
-const FACTS: &[Look] = &[clocksource, isolation, tick, mitigations, power_of_transparent_hugepage];
-
-fn clocksource(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
-    let now = fact(host, place, "clocksource")?;
-    let now =
-        now.as_str().filter(|now| !matches!(*now, "tsc" | "arch_sys_counter" | "kvm-clock" | "hyperv_clocksource_tsc_page"))?;
-    let can = fact(host, place, "available_clocksources")?.as_array()?.iter().any(|one| one == "tsc");
-    let control = crate::control::control("clocksource")?;
-    Some(Finding {
-        name: "clocksource".to_owned(),
-        now: now.to_owned(),
-        better: "tsc".to_owned(),
-        effect: control.effect.to_owned(),
-        stake_ns: control.stake_ns,
-        cost: control.cost.to_owned(),
-        fix: if can {
-            "sudo hairpin tune apply clocksource=tsc".to_owned()
-        } else {
-            "look into dmesg why the kernel gave the TSC up; tsc=reliable on the kernel's command line insists on it".to_owned()
-        },
-        or: None,
-        at_boot: !can,
-    })
-}
-
-fn at_boot(name: &str, now: String, better: &str, effect: &str, cost: &str, fix: impl Into<String>) -> Finding {
-    Finding {
-        name: name.to_owned(),
-        now,
-        better: better.to_owned(),
-        effect: effect.to_owned(),
-        stake_ns: 0,
-        cost: cost.to_owned(),
-        fix: fix.into(),
-        or: None,
-        at_boot: true,
-    }
-}
-
-fn isolation(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
-    let now = fact(host, place, "isolated_cpus")?;
-    let partition = fact(host, place, "cpuset_partition");
-    // Without a boot it goes where cgroup v2 has cpuset.
-    let or =
-        if partition.is_some() { ", or without a boot: hairpin tune apply cpuset_partition=LIST --while -- COMMAND" } else { "" };
-    let none = now == "" && partition.is_none_or(|cpus| cpus == "none");
-    none.then(|| {
-        at_boot(
-            "isolated_cpus",
-            "no CPU is kept free of other processes".to_owned(),
-            "the measured CPUs isolated",
-            "Other processes and the scheduler's balancing stay off them: the tail gets shorter.",
-            "These CPUs are lost to everything else.",
-            format!("isolcpus=LIST on the kernel's command line{or}"),
-        )
-    })
-}
-
-fn tick(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
-    let now = fact(host, place, "nohz_full_cpus")?;
-    let hz = fact(host, place, "timer_hz").map(|hz| format!(", {hz} times a second")).unwrap_or_default();
-    (now == "").then(|| {
-        at_boot(
-            "nohz_full_cpus",
-            format!("the tick interrupts every CPU that is busy{hz}"),
-            "no tick on the measured CPUs",
-            "A thread that spins alone on its CPU is not interrupted by the tick: a few us each time.",
-            "Each system call gets a little longer on those CPUs.",
-            "nohz_full=LIST rcu_nocbs=LIST on the kernel's command line",
-        )
-    })
-}
-
-fn mitigations(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
-    let now = fact(host, place, "mitigations")?;
-    let on =
-        now.as_object()?.values().filter(|state| state.as_str().is_some_and(|state| state.starts_with("Mitigation"))).count();
-    (on > 0).then(|| Finding {
-        stake_ns: 500,
-        ..at_boot(
-            "mitigations",
-            format!("{on} mitigations of CPU flaws are on"),
-            "a decision of yours",
-            "System calls and interrupts take longer by some 100 ns each on affected CPUs.",
-            "Without them other programs and guests may read this host's memory.",
-            "mitigations=off on the kernel's command line, only where nothing foreign ever runs",
-        )
-    })
-}
-
-fn power_of_transparent_hugepage(host: &dyn Host, place: &Place<'_>) -> Option<Finding> {
-    let now = fact(host, place, "transparent_hugepage")?;
-    let control = crate::control::control("transparent_hugepage")?;
-    (now == "always").then(|| Finding {
-        name: "transparent_hugepage".to_owned(),
-        now: "always".to_owned(),
-        better: "madvise".to_owned(),
-        effect: control.effect.to_owned(),
-        stake_ns: control.stake_ns,
-        cost: control.cost.to_owned(),
-        fix: "sudo hairpin tune apply transparent_hugepage=madvise".to_owned(),
+        fix: format!("sudo hairpin tune apply {}={wanted}{interface}{tail}", knob.name),
         or: None,
         at_boot: false,
     })
+}
+
+/// Two settings with the same effect make one finding: the demand that a process holds, and the lasting setting beside it. If either is
+/// as it should be, there is none.
+fn join_pairs(check: &mut TuneCheck) {
+    for lasting in all() {
+        let Some(held) = lasting.change.as_ref().and_then(|change| change.while_held) else { continue };
+        let names = [held.name, lasting.name];
+        let find = |name: &str| check.findings.iter().position(|finding| finding.name == name);
+        let enough = check.fine.iter().any(|fine| names.contains(&fine.as_str()));
+        match (find(held.name), find(lasting.name)) {
+            _ if enough => check.findings.retain(|finding| !names.contains(&finding.name.as_str())),
+            (Some(first), Some(second)) => {
+                let other = check.findings.remove(second);
+                let first = if first > second { first - 1 } else { first };
+                check.findings[first].or = Some(format!("{} (until it is reverted)", other.fix));
+            }
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Sets of CPUs as the kernel writes them: lists (`0-3,8`) and masks in hexadecimal (`00000000,0000010f`).
 
-/// No CPU number is larger: the kernel's own limit (CONFIG_NR_CPUS) is 8192.
+/// Largest CPU number accepted; the kernel's own limit (CONFIG_NR_CPUS) is 8192.
 const MAX_CPU: u32 = 65_535;
 
-/// The CPUs of a list, ascending.
+/// The CPUs of a list such as `0-3,8`, ascending.
 ///
-/// # Errors
-/// What is wrong with the text.
+///
 pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("{text:?} is not a list of CPUs such as 0-3,8");
     let mut cpus = Vec::new();
@@ -26,8 +25,10 @@ pub(crate) fn parse(text: &str) -> Result<Vec<u32>, String> {
 
 /// The CPUs of a mask: groups of 32 bits in hexadecimal, the highest first.
 ///
+/// The CPUs of a list such as `0-3,8`.
+///
 /// # Errors
-/// What is wrong with the text.
+/// The text is not such a list, or names no CPU.
 pub(crate) fn parse_mask(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("{text:?} is not a mask of CPUs such as 0000000f");
     let mut cpus = Vec::new();
@@ -57,7 +58,7 @@ pub(crate) fn format(cpus: &[u32]) -> String {
     parts.join(",")
 }
 
-/// CPUs as a mask, in as many groups of 32 bits as the highest of them takes.
+/// CPUs as a mask, in the fewest groups of 32 bits that hold the highest.
 pub(crate) fn format_mask(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(1, |most| most / 32 + 1);
     let word = |group: u32| cpus.iter().filter(|cpu| **cpu / 32 == group).fold(0_u32, |word, cpu| word | 1 << (cpu % 32));
@@ -70,6 +71,14 @@ pub(crate) fn distinct(cpus: &[u32]) -> Vec<u32> {
     cpus.sort_unstable();
     cpus.dedup();
     cpus
+}
+
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_cpus(text: &str) -> Result<Vec<u32>, String> {
+    let cpus = parse(text)?;
+    if cpus.is_empty() { Err(format!("{text:?} names no CPU")) } else { Ok(cpus) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tables of counts per CPU: /proc/interrupts and /proc/softirqs (proc(5), `show_interrupts` in the kernel).
+//! Parses tables of counts per CPU: /proc/interrupts and /proc/softirqs (proc(5), `show_interrupts` in the kernel).
 //!
 //! ```text
 //!              CPU0       CPU1
@@ -10,16 +10,16 @@
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// What stands before the colon: a number or letters.
+    /// The text before the colon: a number or letters.
     pub(crate) label: String,
-    /// The name that people know it by: of the handlers, else the label.
+    /// The names of the handlers, or the label if there are none.
     pub(crate) name: String,
-    /// Counts of the CPUs asked for, in their order.
+    /// One count per requested CPU, in the order of the request.
     pub(crate) counts: Vec<u64>,
 }
 
 impl Line {
-    /// The number of the interrupt; `None` for those that have letters.
+    /// The number of the interrupt; `None` if the label has letters.
     pub(crate) fn number(&self) -> Option<u32> {
         self.label.parse().ok()
     }
@@ -51,7 +51,7 @@ pub(crate) fn parse(text: &str, cpus: &[u32]) -> Result<Vec<Line>, String> {
 
 /// `None` for a line that does not count per CPU.
 fn parse_line(line: &str, columns: usize, wanted: &[usize]) -> Result<Option<Line>, String> {
-    let wrong = || format!("a line that makes no sense: {line:?}");
+    let wrong = || format!("cannot parse the line {line:?}");
     let (label, mut rest) = line.split_once(':').ok_or_else(wrong)?;
     let label = label.trim();
     let numbered = label.parse::<u32>().is_ok();
@@ -74,11 +74,11 @@ fn parse_line(line: &str, columns: usize, wanted: &[usize]) -> Result<Option<Lin
     Ok(Some(Line { label: label.to_owned(), name, counts: wanted.iter().map(|&column| counts[column]).collect() }))
 }
 
-/// The handlers' names at the end of a line. Before them stand the chip, its number for the interrupt and how it is triggered,
+/// The handlers' names at the end of a line. The chip, its number for the interrupt and the trigger stand before them,
 /// padded with blanks; the kernel puts two blanks before the names, so a line that ends in blanks has none.
 fn handlers(text: &str) -> Option<&str> {
     let (_, last) = text.rsplit_once("  ")?;
-    // The trigger is padded to eight characters, a bare number is the chip's.
+    // The trigger is padded to eight characters; a bare number is the chip's.
     let of_the_chip = last.is_empty() || last.ends_with(' ') || last.bytes().all(|byte| byte.is_ascii_digit());
     (!of_the_chip).then_some(last)
 }
@@ -106,7 +106,7 @@ MIS:          0
     }
 
     #[test]
-    fn every_line_has_its_name_and_the_counts_asked_for() {
+    fn names_every_line_and_picks_the_requested_counts() {
         assert_eq!(
             parse(TABLE, &[2, 0]).unwrap(),
             [
@@ -124,13 +124,13 @@ MIS:          0
     }
 
     #[test]
-    fn softirqs_are_such_a_table() {
+    fn parses_softirqs() {
         let table = "                    CPU0       CPU1       \n          HI:          0          0\n      NET_RX:       1707       1936\n";
         assert_eq!(parse(table, &[1]).unwrap(), [line("HI", "HI", &[0]), line("NET_RX", "NET_RX", &[1936])]);
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn rejects_malformed_tables() {
         for (text, cpus) in [
             ("", &[0][..]),
             ("hello\n", &[0]),

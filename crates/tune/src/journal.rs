@@ -1,18 +1,17 @@
-//! What was changed and how it was before: on the disk before the first change.
+//! The journal: every changed value and the value before, on the disk before the first change.
 //!
 //! ```text
 //!   $HAIRPIN_JOURNAL/                        else /var/lib/hairpin/journal as root, else $XDG_STATE_HOME/hairpin/journal,
 //!                                            else ~/.local/state/hairpin/journal
-//!     lock                                   held (flock) by whoever changes or restores; it goes with the process
+//!     lock                                   held (flock) by the process that changes or restores settings
 //!     0001.jsonl                             one entry: a head, then a line per change; synced before it has this name
-//!     .tmp-0002.jsonl                        being written; nothing was changed yet
+//!     .tmp-0002.jsonl                        an entry being written, before any change
 //! ```
-//! An entry says of itself, in lines that are added while it is used, which change is being written for the first time and whether the
-//! whole of it is to stay (`kept`). An entry that is not kept and whose lock nobody holds is an orphan: its process was killed.
+//! Lines appended while an entry is in use say which change is being written for the first time, and whether the
+//! changes are to stay (`kept`). An entry that is not kept and whose lock is free is an orphan: its process was killed.
 
 mod entry;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
@@ -23,27 +22,24 @@ use std::time::Duration;
 use hairpin_sys::host::Host;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::change::Change;
-use crate::tuning::Tuning;
-
 pub(crate) use entry::Line;
 pub use entry::{About, Entry, EntryError, Head};
 
 /// The environment variable that names the journal's directory.
 pub const VARIABLE: &str = "HAIRPIN_JOURNAL";
-/// Where root's journal is.
+/// The directory of root's journal.
 pub const OF_ROOT: &str = "/var/lib/hairpin/journal";
 
 const LOCK: &str = "lock";
 const TEMPORARY: &str = ".tmp-";
 const SUFFIX: &str = ".jsonl";
-/// How long, and how often, a lock that may only be looked at is tried again.
+/// Delay and number of retries for the lock: a process that only looks at it holds it for a moment.
 const LOOK: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 10;
-/// No entry is longer.
+/// Longest entry that is read, in bytes.
 const MAX_ENTRY: u64 = 16 << 20;
 
-/// Told of every step, so that a test can end the process there.
+/// A function that is called at every step, so that a test can kill the process there.
 pub type Witness = fn(&str);
 
 /// The journal in a directory.
@@ -53,7 +49,7 @@ pub struct Journal {
     witness: Option<Witness>,
 }
 
-/// Why there is no place for the journal.
+/// No directory for the journal is known.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "there is no place for the journal: neither $HAIRPIN_JOURNAL, $XDG_STATE_HOME nor $HOME is set; set HAIRPIN_JOURNAL to a directory"
@@ -63,58 +59,38 @@ pub struct NoHome;
 /// Why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// Somebody else is at it.
-    #[error("another hairpin changes settings right now ({holder}); wait for its end, or stop it")]
-    Busy {
-        /// Who, in its own words.
-        holder: String,
-    },
-    /// A value is no longer what it was when the changes were chosen.
+    /// Another process holds the lock.
+    #[error("another hairpin is changing settings right now ({holder}); wait until it ends, or stop it")]
+    Busy { holder: String },
+    /// A value has changed since the plan was made.
     #[error(
-        "{place} was {then} when this was shown, and is {now} now: somebody else has changed it; nothing is changed: run it again"
+        "{place} was {then} when this was shown, and is {now} now: another process has changed it. Nothing was changed: run it again"
     )]
-    Stale {
-        /// Where.
-        place: String,
-        /// What it was.
-        then: String,
-        /// What it is.
-        now: String,
-    },
-    /// Others may write there.
+    Stale { place: String, then: String, now: String },
+    /// Other users may write to the directory.
     #[error("{}: others than its owner could write there what is then restored as root; chmod go-w it, and look at what is in it", dir.display())]
-    Unsafe {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// It cannot be read or written.
+    Unsafe { dir: PathBuf },
+    /// The directory cannot be read or written.
     #[error("cannot use the journal in {}: {source}; set $HAIRPIN_JOURNAL to a directory that you may write", dir.display())]
-    Io {
-        /// The directory.
-        dir: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    Io { dir: PathBuf, source: io::Error },
 }
 
-/// An entry as it was found.
+/// An entry in the journal's directory.
 #[derive(Debug)]
 pub struct Found {
-    /// Its number.
     pub id: u32,
-    /// Its file.
     pub file: PathBuf,
-    /// What is in it, or why that cannot be read.
+    /// The content, or why it cannot be read.
     pub entry: Result<Entry, EntryError>,
 }
 
-/// The right to change and restore; it goes when it is dropped, or with the process.
+/// The right to change and restore settings, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// Where the journal is unless told otherwise.
+/// The default directory of the journal.
 ///
 /// # Errors
 /// [`NoHome`].
@@ -130,13 +106,13 @@ fn dir_from(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Result<P
     if root {
         return Ok(OF_ROOT.into());
     }
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG base directory specification says to ignore relative paths.
     let state = path("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
     let state = state.or_else(|| path("HOME").map(|home| home.join(".local/state"))).ok_or(NoHome)?;
     Ok(state.join("hairpin/journal"))
 }
 
-/// The journal that tells what is changed on this host: this user's own, or root's if that one is empty.
+/// The journal to show: this user's own, or root's if that one is empty.
 ///
 /// # Errors
 /// [`NoHome`].
@@ -148,7 +124,8 @@ pub fn to_look_at() -> Result<Journal, NoHome> {
     Ok(if named || has(&own) || !has(&of_root) { own } else { of_root })
 }
 
-/// What is to be said of journals whose process was killed: this user's and root's. Empty if there are none, or they cannot be read.
+/// One line for each orphaned entry of this user's and root's journals. Empty if there are none, or they cannot be
+/// read.
 pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
     let mut dirs: Vec<PathBuf> = default_dir().into_iter().collect();
     if std::env::var_os(VARIABLE).is_none_or(|value| value.is_empty()) && !dirs.iter().any(|dir| dir == Path::new(OF_ROOT)) {
@@ -160,11 +137,11 @@ pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
         match found.entry {
             Ok(entry) if entry.head.is_of_earlier_boot(host) => {
                 format!(
-                    "{file}: its process was killed, but the host has booted since and nothing of it is left; `hairpin tune revert` forgets it"
+                    "{file}: its process was killed, but the host has rebooted since, which undid its changes; `hairpin tune revert` removes the entry"
                 )
             }
             Ok(entry) => format!(
-                "settings of this host are still changed by a hairpin that was killed ({}, process {}; {file}): put them back with `hairpin tune revert`",
+                "a hairpin that was killed left settings of this host changed ({}, process {}; {file}): put them back with `hairpin tune revert`",
                 entry.head.command.join(" "),
                 entry.head.pid
             ),
@@ -175,18 +152,17 @@ pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
 }
 
 impl Journal {
-    /// The journal in `dir`, which need not exist before the first change.
+    /// The journal in `dir`, which is created before the first change.
     pub fn at(dir: impl Into<PathBuf>) -> Journal {
         Journal { dir: dir.into(), witness: None }
     }
 
-    /// The journal that tells `witness` of every step.
+    /// The same journal, with `witness` called at every step.
     #[must_use]
     pub fn with_witness(self, witness: Witness) -> Journal {
         Journal { witness: Some(witness), ..self }
     }
 
-    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -197,10 +173,11 @@ impl Journal {
         }
     }
 
-    /// Its entries, oldest first; none if there is no such directory.
+    ///
+    /// The entries, oldest first; none if the directory does not exist.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The directory cannot be read.
     pub fn entries(&self) -> Result<Vec<Found>, JournalError> {
         let ids = match self.ids() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -220,10 +197,11 @@ impl Journal {
         Ok(ids.into_iter().map(found).collect())
     }
 
-    /// Those whose process ended without restoring or keeping what it changed.
+    ///
+    /// The entries whose process ended without restoring or keeping its changes.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The directory cannot be read.
     pub fn orphans(&self) -> Result<Vec<Found>, JournalError> {
         let mut all = self.entries()?;
         all.retain(|found| !found.entry.as_ref().is_ok_and(|entry| entry.kept));
@@ -233,26 +211,26 @@ impl Journal {
         if let Err(error) = File::open(self.dir.join(LOCK))
             && error.kind() == io::ErrorKind::PermissionDenied
         {
-            // Somebody else's journal: whether its process is there is all that can be seen.
+            // Another user's journal: only whether its process exists can be seen.
             let lives = |entry: &Entry| Path::new(&format!("/proc/{}", entry.head.pid)).exists();
             all.retain(|found| !found.entry.as_ref().is_ok_and(lives));
         }
         Ok(all)
     }
 
-    /// Takes the right to change and restore.
+    /// Takes the lock; `about` tells other processes who holds it.
     ///
     /// # Errors
-    /// Another process has it, or the directory cannot be written.
+    /// Another process holds it, or the directory cannot be written.
     pub fn lock(&self, about: &str) -> Result<Lock, JournalError> {
         let open = || {
-            // Whatever the umask says: nobody else writes here, and nobody else can hold the lock.
+            // The modes are set whatever the umask: no other user may write here or hold the lock.
             DirBuilder::new().recursive(true).mode(0o755).create(&self.dir)?;
             File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(self.dir.join(LOCK))
         };
         let mut file = open().map_err(|source| self.io(source))?;
         self.belongs_to_us()?;
-        // Whoever only looks whether somebody has it has it for a moment too.
+        // A process that only checks for a holder holds the lock for a moment too.
         let take = || flock(&file, FlockOperation::NonBlockingLockExclusive);
         let mut taken = take();
         for _ in 0..LOOKS {
@@ -274,7 +252,8 @@ impl Journal {
             writeln!(file, "process {}: {about}", std::process::id())
         };
         write().map_err(|source| self.io(source))?;
-        // Nobody writes an entry without the lock: what is half written is of a process that was killed, before it changed anything.
+        // Entries are written under the lock only: a half-written one was left by a process killed before it changed
+        // anything.
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
                 let _ = fs::remove_file(entry.path());
@@ -283,14 +262,14 @@ impl Journal {
         Ok(Lock { _file: file })
     }
 
-    /// Root restores what stands there: nobody else may have written it.
+    /// Root restores the values in the journal, so no other user may be able to write them.
     fn belongs_to_us(&self) -> Result<(), JournalError> {
         let meta = fs::metadata(&self.dir).map_err(|source| self.io(source))?;
         let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
         if ours { Ok(()) } else { Err(JournalError::Unsafe { dir: self.dir.clone() }) }
     }
 
-    /// Who has the right to change, if anybody has.
+    /// The process that holds the lock, if any.
     #[must_use]
     pub fn holder(&self) -> Option<String> {
         let file = File::open(self.dir.join(LOCK)).ok()?;
@@ -304,35 +283,8 @@ impl Journal {
         }
     }
 
-    /// Takes the lock and writes down what is to be changed, so that it can be restored from now on. Nothing is changed yet. What was read before
-    /// the lock was taken is read again: another process may have changed it meanwhile.
-    ///
-    /// # Errors
-    /// Another process is at it or was, or the journal cannot be written.
-    pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
-        let written_down: Vec<Change> = changes.iter().filter(|change| !change.address.is_held()).cloned().collect();
-        if written_down.is_empty() {
-            // Only demands that end with this process: nothing to restore, and several may make them at once.
-            return Ok(Tuning::new(host, self.clone(), None, None, changes));
-        }
-        let lock = self.lock(&about.command.join(" "))?;
-        for change in &written_down {
-            // What cannot be read is told when it is to be written.
-            if let Ok(now) = change.address.read(host)
-                && !change.address.same(&now, &change.from)
-            {
-                let (then, now) = (change.address.shown(&change.from), change.address.shown(&now));
-                return Err(JournalError::Stale { place: change.address.to_string(), then, now });
-            }
-        }
-        let entry =
-            Entry { head: Head::here(host, about), changes: written_down, kept: false, unsettled: BTreeSet::new(), cut: None };
-        let written = self.write(&entry)?;
-        Ok(Tuning::new(host, self.clone(), Some(lock), Some(written), changes))
-    }
-
-    /// Writes a new entry, whole and on the disk before it has its name.
-    fn write(&self, entry: &Entry) -> Result<(u32, File), JournalError> {
+    /// Writes a new entry, complete and synced before it gets its name.
+    pub(crate) fn write(&self, entry: &Entry) -> Result<(u32, File), JournalError> {
         let write = || {
             let id = self.ids()?.last().map_or(1, |last| last + 1);
             let temporary = self.dir.join(format!("{TEMPORARY}{id:04}{SUFFIX}"));
@@ -349,7 +301,7 @@ impl Journal {
         write().map_err(|source| self.io(source))
     }
 
-    /// Writes an entry anew: what is left of it.
+    /// Replaces an entry.
     pub(crate) fn rewrite(&self, id: u32, entry: &Entry) -> Result<(), JournalError> {
         let write = || {
             let temporary = self.dir.join(format!("{TEMPORARY}{id:04}{SUFFIX}"));
@@ -363,7 +315,7 @@ impl Journal {
         write().map_err(|source| self.io(source))
     }
 
-    /// Removes an entry: nothing of it is left to restore.
+    /// Removes an entry that has nothing left to restore.
     pub(crate) fn remove(&self, id: u32) -> Result<(), JournalError> {
         self.step("the entry is to be removed");
         let removed = fs::remove_file(self.file(id)).and_then(|()| File::open(&self.dir)?.sync_all());
@@ -391,7 +343,7 @@ impl Journal {
 }
 
 fn nobody() -> String {
-    "it does not say which".to_owned()
+    "unknown process".to_owned()
 }
 
 #[cfg(test)]
@@ -399,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_for_the_journal_follows_user_and_environment() {
+    fn the_directory_depends_on_user_and_environment() {
         let dir = |set: &[(&str, &str)], root| {
             dir_from(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()), root)
                 .map(|dir| dir.to_str().unwrap().to_owned())
@@ -413,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn two_at_once_are_told_apart() {
+    fn refuses_a_second_lock_and_names_its_holder() {
         let directory = tempfile::tempdir().unwrap();
         let journal = Journal::at(directory.path().join("journal"));
         assert_eq!(journal.holder(), None);
@@ -426,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_write_is_refused() {
+    fn refuses_a_directory_that_others_may_write() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();

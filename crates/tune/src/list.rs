@@ -1,34 +1,35 @@
-//! Every knob as a person asks for it: what it is, how it stands, and how it is changed.
+//! `tune list`: every knob with its present value and how it is changed.
 
 use std::collections::BTreeMap;
 
 use hairpin_record::tune::{KnobRow, LIST_SCHEMA, List, Settable};
 use hairpin_sys::host::Host;
 
-use crate::control::{Control, Profile, control};
-use crate::reading::meant_cpus;
+use crate::knob::{Control, Profile};
+use crate::knobs::{all, knob};
+use crate::place::{Place, cpus_or_online};
+use crate::reading::Reading;
 use crate::setting::{SettingError, unknown};
-use crate::{KNOBS, Place, Reading};
 
-/// Every knob, or those of these names; of all CPUs that are online if `place` names none. Reads only.
+/// Every knob, or those in `names`; for all online CPUs if `place` names none. Reads only.
 ///
 /// # Errors
 /// No knob has such a name.
 pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String], tool: &str) -> Result<List, SettingError> {
-    if let Some(name) = names.iter().find(|name| !KNOBS.iter().any(|knob| knob.name() == *name)) {
+    if let Some(name) = names.iter().find(|name| knob(name).is_none()) {
         return Err(unknown(name));
     }
-    let cpus = meant_cpus(host, place).unwrap_or_default();
+    let cpus = cpus_or_online(host, place).unwrap_or_default();
     let place = &Place { cpus: &cpus, ..*place };
-    let asked = KNOBS.iter().filter(|knob| names.is_empty() || names.iter().any(|name| name == knob.name()));
+    let asked = all().filter(|knob| names.is_empty() || names.iter().any(|name| name == knob.name));
     let knobs = asked.map(|knob| {
-        let (now, unread) = match knob.probe(host, place) {
+        let (now, unread) = match knob.read(host, place) {
             Reading::Is(value) => (Some(value), None),
             Reading::Absent => (None, None),
             Reading::Unread(why) => (None, Some(why)),
         };
-        let (name, summary) = (knob.name().to_owned(), knob.summary().to_owned());
-        KnobRow { name, summary, now, unread, change: control(knob.name()).map(settable) }
+        let (name, summary) = (knob.name.to_owned(), knob.summary.to_owned());
+        KnobRow { name, summary, now, unread, change: knob.change.as_ref().map(settable) }
     });
     Ok(List { schema: LIST_SCHEMA.to_owned(), tool: tool.to_owned(), knobs: knobs.collect() })
 }

@@ -1,4 +1,4 @@
-//! From what a person asks for to the values that must change: reads only.
+//! From requested settings to the values that must change. Reads only.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,19 @@ use hairpin_sys::device::Attribute;
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, OTHER_SYSFS, Trouble};
-use crate::control::Values;
 use crate::cpulist;
-use crate::reading::interface_directory;
+use crate::knob::Spot;
+use crate::place::{Place, interface_directory};
 use crate::setting::Setting;
-use crate::{KNOBS, Place, Spot};
+use crate::values::Values;
 
-/// What must change on this host.
+/// The values that must change on this host.
 pub type Plan = Vec<Change>;
 
-/// Why there is no plan.
+/// Why settings cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A setting is asked for twice.
+    /// The same setting is given twice.
     #[error("{0} is given twice")]
     Twice(&'static str),
     /// The setting belongs to an interface, and none was named.
@@ -27,43 +27,40 @@ pub enum PlanError {
     /// There is no such interface.
     #[error("there is no interface \"{0}\" in this network namespace; see `ip link`")]
     Interface(String),
-    /// This host has no such thing.
+    /// This host does not have the setting.
     #[error("this host has no {name}{}. Needs: {needs}", interface.as_deref().map(|name| format!(" on {name}")).unwrap_or_default())]
     Absent {
-        /// The setting.
         name: &'static str,
-        /// Of which interface.
+        /// The interface, for a setting of one.
         interface: Option<String>,
-        /// What it needs.
         needs: &'static str,
     },
     /// There is no such CPU.
     #[error("{name}={value}: there is no CPU {cpu}; this host has {present}")]
     Cpu {
-        /// The setting.
         name: &'static str,
-        /// What it was to be.
+        /// The requested value.
         value: String,
-        /// The CPU.
+        /// The missing CPU.
         cpu: u32,
-        /// Those that there are.
+        /// The CPUs of this host.
         present: String,
     },
-    /// A value as it is now could not be read.
+    /// A present value could not be read.
     #[error(transparent)]
     Unread(#[from] Trouble),
 }
 
 impl PlanError {
-    /// True if what is missing is a right or a device, not the right word.
+    /// True if a permission or a device is missing; false if the request is wrong.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, PlanError::Absent { .. } | PlanError::Unread(Trouble::Denied { .. }))
     }
 }
 
-/// What must change on this host so that all of `settings` hold: each value with its place, as it is and as it is to be. What is so already
-/// is no change; a demand that lasts only while it is held always is one.
+/// The changes that make all of `settings` hold on this host: each place with its present and its new value. A place
+/// that already has the value needs no change; a demand that lasts only while it is held is always a change.
 ///
 /// # Errors
 /// This host has no such setting, or a value could not be read.
@@ -71,8 +68,8 @@ pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<
     let mut seen = BTreeSet::new();
     let mut changes = Vec::new();
     for setting in settings {
-        if !seen.insert(setting.control.name) {
-            return Err(PlanError::Twice(setting.control.name));
+        if !seen.insert(setting.knob.name) {
+            return Err(PlanError::Twice(setting.knob.name));
         }
         changes.extend(of_setting(host, place, setting)?);
     }
@@ -80,41 +77,35 @@ pub fn plan(host: &dyn Host, place: &Place<'_>, settings: &[Setting]) -> Result<
 }
 
 fn of_setting(host: &dyn Host, place: &Place<'_>, setting: &Setting) -> Result<Vec<Change>, PlanError> {
-    let control = setting.control;
+    let Setting { knob, control, value } = setting;
     if control.is_of_interface() {
-        let interface = place.interface.ok_or(PlanError::NoInterface(control.name))?;
+        let interface = place.interface.ok_or(PlanError::NoInterface(knob.name))?;
         if interface_directory(place).is_none() || host.attribute(interface, Attribute::Index).is_err() {
             return Err(PlanError::Interface(interface.to_owned()));
         }
     }
-    let spots = KNOBS.iter().find(|knob| knob.name() == control.name).map(|knob| knob.spots(host, place));
-    let spots = spots.unwrap_or(Ok(Vec::new())).map_err(Trouble::Failed)?;
-    let in_sysfs = interface_directory(place).is_some_and(|directory| host.exists(&directory));
-    if spots.is_empty() && control.is_of_interface() && !in_sysfs {
-        return Err(Trouble::Failed(OTHER_SYSFS.to_owned()).into());
-    }
+    let spots = knob.spots(host, place, value).map_err(Trouble::Failed)?;
     if spots.is_empty() {
-        let interface = place.interface.filter(|_| control.is_of_interface()).map(str::to_owned);
-        return Err(PlanError::Absent { name: control.name, interface, needs: control.needs });
-    }
-    are_there(host, setting)?;
-    let mut changes = Vec::new();
-    for spot in spots {
-        if matches!(spot, Spot::Controller(_)) && setting.value == "none" {
-            continue; // others may need the controller
+        let in_sysfs = interface_directory(place).is_some_and(|directory| host.exists(&directory));
+        if control.is_of_interface() && !in_sysfs {
+            return Err(Trouble::Failed(OTHER_SYSFS.to_owned()).into());
         }
-        let address = spot.address(control.form);
+        let interface = place.interface.filter(|_| control.is_of_interface()).map(str::to_owned);
+        return Err(PlanError::Absent { name: knob.name, interface, needs: control.needs });
+    }
+    cpus_exist(host, setting)?;
+    let mut changes = Vec::new();
+    for Spot { address, to } in spots {
         let from = address.read(host)?;
-        let to = spot.target(control, &setting.value);
         if address.is_held() || !address.same(&from, &to) {
-            changes.push(Change { knob: control.name.to_owned(), address, from, to });
+            changes.push(Change { knob: knob.name.to_owned(), address, from, to });
         }
     }
     Ok(changes)
 }
 
-/// That every CPU of the value is there: the kernel says nothing of a mask that is too wide, or of a CPU that may come one day.
-fn are_there(host: &dyn Host, setting: &Setting) -> Result<(), PlanError> {
+/// Checks that every CPU of the value exists: the kernel accepts a mask that is too wide, and CPUs that may be plugged in later.
+fn cpus_exist(host: &dyn Host, setting: &Setting) -> Result<(), PlanError> {
     if !matches!(setting.control.values, Values::Cpus | Values::CpusOrNone) {
         return Ok(());
     }
@@ -123,12 +114,9 @@ fn are_there(host: &dyn Host, setting: &Setting) -> Result<(), PlanError> {
     let Some(present) = read("present").or_else(|| read("online")) else { return Ok(()) };
     let asked = cpulist::parse(&setting.value).unwrap_or_default();
     match asked.into_iter().find(|cpu| !present.contains(cpu)) {
-        Some(cpu) => Err(PlanError::Cpu {
-            name: setting.control.name,
-            value: setting.value.clone(),
-            cpu,
-            present: cpulist::format(&present),
-        }),
+        Some(cpu) => {
+            Err(PlanError::Cpu { name: setting.knob.name, value: setting.value.clone(), cpu, present: cpulist::format(&present) })
+        }
         None => Ok(()),
     }
 }

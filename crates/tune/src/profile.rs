@@ -1,4 +1,4 @@
-//! What a host is set up for, as a file: values, and what was measured of each.
+//! Profiles: values for several knobs, built in or as a file with the measurements behind each value.
 //!
 //! ```toml
 //! interface = "eth0"          # left out: the one named with -i
@@ -17,47 +17,49 @@ use hairpin_sys::host::Host;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::Place;
-use crate::control::{Profile, controls};
+use crate::knob::{Control, Profile};
+use crate::knobs::{all, knob};
+use crate::place::Place;
 use crate::plan::{Plan, PlanError, plan};
 use crate::setting::{Setting, SettingError, unknown};
 
-/// A profile of a host's own.
+/// A profile file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileFile {
-    /// The interface that its settings are for, unless another is named.
+    /// The interface that the settings are for, unless another is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// What it was made from, in words.
+    /// Where it comes from, for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// The settings and their values.
+    /// Settings and values.
     pub knobs: BTreeMap<String, Value>,
-    /// What was measured of each setting.
+    /// Measurements of each setting.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub evidence: BTreeMap<String, Table>,
 }
 
-/// Why a text is no profile.
+/// Why a text is not a valid profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// It is no TOML, or has other fields.
-    #[error("is no profile: {0}")]
+    /// It is not TOML, or has unknown fields.
+    #[error("is not a profile: {0}")]
     Parse(String),
-    /// One of its settings is none.
+    /// One of its settings is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// There is evidence for something that is not set.
+    /// There is evidence for a knob that is not set.
     #[error("has evidence for \"{0}\", which it does not set")]
     Evidence(String),
 }
 
 impl ProfileFile {
-    /// The profile in this text.
+    ///
+    /// Parses a profile file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// It is not a valid profile.
     pub fn parse(text: &str) -> Result<ProfileFile, ProfileError> {
         let file: ProfileFile = toml::from_str(text).map_err(|why| ProfileError::Parse(why.to_string()))?;
         file.settings()?;
@@ -67,10 +69,11 @@ impl ProfileFile {
         }
     }
 
-    /// Its settings.
+    ///
+    /// The settings.
     ///
     /// # Errors
-    /// One of them is none.
+    /// One of them is invalid.
     pub fn settings(&self) -> Result<Vec<Setting>, SettingError> {
         self.knobs
             .iter()
@@ -82,40 +85,41 @@ impl ProfileFile {
                     let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
                     Setting::new(name, &parts.join(","))
                 }
-                other if crate::control::control(name).is_some() => Setting::new(name, &other.to_string()),
+                other if knob(name).is_some_and(|knob| knob.change.is_some()) => Setting::new(name, &other.to_string()),
                 _ => Err(unknown(name)),
             })
             .collect()
     }
 
-    /// Adds a setting, with what was measured of it.
+    /// Adds a setting with its measurements.
     pub fn add(&mut self, setting: &Setting, evidence: Table) {
         let value = setting.value.parse().map_or_else(|_| Value::String(setting.value.clone()), Value::Integer);
-        self.knobs.insert(setting.control.name.to_owned(), value);
+        self.knobs.insert(setting.knob.name.to_owned(), value);
         if !evidence.is_empty() {
-            self.evidence.insert(setting.control.name.to_owned(), evidence);
+            self.evidence.insert(setting.knob.name.to_owned(), evidence);
         }
     }
 
     /// As TOML.
     #[must_use]
     pub fn text(&self) -> String {
-        // Tables with text as keys: there is nothing that TOML could not hold.
+        // Tables with text as keys can always be written as TOML.
         toml::to_string_pretty(self).unwrap_or_default()
     }
 }
 
-/// The settings of a profile that Hairpin brings along. With `held` a demand that lasts as long as a process takes the place of what does the same
-/// for good.
+/// The settings of a built-in profile. With `held`, a demand that lasts as long as a process replaces the setting with the same effect.
 #[must_use]
 pub fn settings(profile: Profile, held: bool) -> Vec<Setting> {
-    let all = controls().filter_map(|control| Setting::new(control.name, control.of_profile(profile)?).ok());
-    let latency = profile == Profile::Latency;
-    all.filter(|setting| if held && latency { setting.control.name != "idle_states" } else { !setting.control.is_held() })
-        .collect()
+    let settings = all().filter_map(|knob| Setting::new(knob.name, knob.change.as_ref()?.of_profile(profile)?).ok());
+    let replaced = |control: &Control| {
+        let held = control.while_held.and_then(|knob| knob.change.as_ref());
+        held.is_some_and(|held| held.of_profile(profile).is_some())
+    };
+    settings.filter(|setting| if held { !replaced(setting.control) } else { !setting.control.is_held() }).collect()
 }
 
-/// What of these settings must change here, and the names of those that this host does not have. Reads only.
+/// The changes that these settings need on this host, and the names of settings that it does not have. Reads only.
 ///
 /// # Errors
 /// A value could not be read.
@@ -129,7 +133,7 @@ pub fn plan_what_is_there(
         match plan(host, place, std::slice::from_ref(setting)) {
             Ok(more) => changes.extend(more),
             Err(PlanError::Absent { name, .. }) => absent.push(name),
-            // What belongs to an interface is left out where none is named.
+            // Settings of an interface are left out if none is named.
             Err(PlanError::NoInterface(_)) => {}
             Err(why) => return Err(why),
         }
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_read_as_it_was_written() {
+    fn a_profile_survives_writing_and_reading() {
         let mut file = ProfileFile { interface: Some("eth0".to_owned()), ..ProfileFile::default() };
         let evidence = toml::from_str("gain_p50 = 0.31\ninterval = [0.28, 0.34]\n").unwrap();
         file.add(&"rx_usecs=0".parse().unwrap(), evidence);
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn values_may_be_numbers_words_and_truth_values() {
+    fn values_may_be_numbers_words_and_booleans() {
         let file =
             ProfileFile::parse("[knobs]\nrx_usecs = 0\ngro = false\ntcp_autocorking = \"off\"\ntcp_wmem_bytes = [1, 2, 3]\n")
                 .unwrap();
@@ -166,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_mistake() {
         for (text, part) in [
-            ("knobs = 3", "is no profile"),
+            ("knobs = 3", "is not a profile"),
             ("[knobs]\nrx_usec = 0", "did you mean rx_usecs"),
             ("[knobs]\nrx_usecs = \"few\"", "cannot be \"few\""),
             ("[knobs]\n[evidence.rx_usecs]\nx = 1", "which it does not set"),
-            ("[knob]\n", "is no profile"),
+            ("[knob]\n", "is not a profile"),
             ("[knobs]\nmitigations = \"off\"", "only reported"),
         ] {
             let error = ProfileFile::parse(text).unwrap_err().to_string();
@@ -181,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_has_only_values_that_its_settings_take() {
+    fn every_profile_has_only_valid_values() {
         for profile in Profile::ALL {
-            let of_profile = controls().filter(|control| control.of_profile(profile).is_some()).count();
+            let of_profile = all().filter_map(|knob| knob.change.as_ref()?.of_profile(profile)).count();
             let with = [true, false].map(|held| settings(profile, held).len());
             let want = if profile == Profile::Latency { [of_profile - 1; 2] } else { [of_profile; 2] };
             assert_eq!(with, want, "{}", profile.name());

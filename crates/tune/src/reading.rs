@@ -1,27 +1,20 @@
-//! From the text of a file to a fact, and the three shapes of knob that need no code of their own.
-//!
-//! ```text
-//!   HostFile       one file                                          /proc/sys/net/core/busy_poll
-//!   CpuFile        one file per CPU used, one value if all agree     /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor
-//!   InterfaceFile  one file of the interface used                    /sys/class/net/*/mtu
-//! ```
+//! From the text of a file to a value.
 
 use std::io;
 
 use hairpin_sys::host::Host;
 use serde_json::{Map, Value};
 
-use crate::control::Spot;
-use crate::{Knob, Place, cpulist};
+use crate::cpulist;
 
-/// What a knob's probe found.
+/// The result of reading a knob.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
-    /// The fact.
+    /// The value.
     Is(Value),
-    /// This host, kernel or device has no such thing.
+    /// This host, kernel or device does not have it.
     Absent,
-    /// It is there but could not be read, or made no sense: where, and why.
+    /// It exists but cannot be read or parsed: the file or device, and why.
     Unread(String),
 }
 
@@ -35,128 +28,17 @@ impl From<Result<Option<Value>, String>> for Reading {
     }
 }
 
-/// Turns a file's text into a fact; `None` where the text is the kernel's word for "there is none"; otherwise what is wrong with it.
-pub(crate) type Form = fn(&str) -> Result<Option<Value>, String>;
+/// From a file's text to a value; `None` if the text is the kernel's word for "none"; otherwise what is wrong with it.
+pub type Parse = fn(&str) -> Result<Option<Value>, String>;
 
-/// A knob that is one file of the host.
-pub(crate) struct HostFile {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) path: &'static str,
-    pub(crate) form: Form,
+/// The value in the file at `path`.
+pub(crate) fn file(host: &dyn Host, path: &str, parse: Parse) -> Result<Option<Value>, String> {
+    parsed(path, host.read(path), parse)
 }
 
-impl Knob for HostFile {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn probe(&self, host: &dyn Host, _: &Place<'_>) -> Reading {
-        file(host, self.path, self.form).into()
-    }
-
-    fn spots(&self, host: &dyn Host, _: &Place<'_>) -> Result<Vec<Spot>, String> {
-        Ok(if host.exists(self.path) { vec![Spot::File(self.path.to_owned())] } else { Vec::new() })
-    }
-}
-
-/// A knob that every CPU has as a file below `/sys/devices/system/cpu/cpu*`.
-pub(crate) struct CpuFile {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) file: &'static str,
-    pub(crate) form: Form,
-}
-
-impl Knob for CpuFile {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
-        each_cpu(place, |cpu| file(host, &format!("{}/{}", cpu_directory(cpu), self.file), self.form)).into()
-    }
-
-    fn spots(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<Spot>, String> {
-        let paths = meant_cpus(host, place)?.into_iter().map(|cpu| format!("{}/{}", cpu_directory(cpu), self.file));
-        Ok(paths.filter(|path| host.exists(path)).map(Spot::File).collect())
-    }
-}
-
-/// A knob that is a file below `/sys/class/net/*`.
-pub(crate) struct InterfaceFile {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) file: &'static str,
-    pub(crate) form: Form,
-}
-
-impl Knob for InterfaceFile {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn probe(&self, host: &dyn Host, place: &Place<'_>) -> Reading {
-        let Some(directory) = interface_directory(place) else {
-            return Reading::Absent;
-        };
-        let path = format!("{directory}/{}", self.file);
-        match host.read(&path) {
-            // The answer of an interface that has no such attribute, or not while its link is down.
-            Err(why) if why.kind() == io::ErrorKind::InvalidInput => Reading::Absent,
-            answer => formed(&path, answer, self.form).into(),
-        }
-    }
-
-    fn spots(&self, host: &dyn Host, place: &Place<'_>) -> Result<Vec<Spot>, String> {
-        let path = interface_directory(place).map(|directory| format!("{directory}/{}", self.file));
-        Ok(path.filter(|path| host.exists(path)).map(Spot::File).into_iter().collect())
-    }
-}
-
-/// The CPUs that a change is for: those named, else every one that is online.
-pub(crate) fn meant_cpus(host: &dyn Host, place: &Place<'_>) -> Result<Vec<u32>, String> {
-    if !place.cpus.is_empty() {
-        return Ok(cpulist::distinct(place.cpus));
-    }
-    const ONLINE: &str = "/sys/devices/system/cpu/online";
-    let online = present(ONLINE, host.read(ONLINE))?;
-    online.map_or(Ok(Vec::new()), |online| cpulist::parse(&online)).map_err(|why| format!("{ONLINE}: {why}"))
-}
-
-/// The directory of CPU `cpu`.
-pub(crate) fn cpu_directory(cpu: u32) -> String {
-    format!("/sys/devices/system/cpu/cpu{cpu}")
-}
-
-/// The directory of the interface used; `None` if there is none or its name could not be that of an interface.
-pub(crate) fn interface_directory(place: &Place<'_>) -> Option<String> {
-    let name = place.interface?;
-    // A name with a slash would leave the directory.
-    let possible = !name.is_empty() && name != "." && name != ".." && !name.contains('/');
-    possible.then(|| format!("/sys/class/net/{name}"))
-}
-
-/// The fact in the file at `path`.
-pub(crate) fn file(host: &dyn Host, path: &str, form: Form) -> Result<Option<Value>, String> {
-    formed(path, host.read(path), form)
-}
-
-fn formed(path: &str, answer: io::Result<String>, form: Form) -> Result<Option<Value>, String> {
+pub(crate) fn parsed(path: &str, answer: io::Result<String>, parse: Parse) -> Result<Option<Value>, String> {
     match present(path, answer)? {
-        Some(text) => form(&text).map_err(|why| format!("{path}: {why}")),
+        Some(text) => parse(&text).map_err(|why| format!("{path}: {why}")),
         None => Ok(None),
     }
 }
@@ -173,16 +55,16 @@ pub(crate) fn present<T>(path: &str, answer: io::Result<T>) -> Result<Option<T>,
     }
 }
 
-/// What `read` says of every CPU used: one value if they all say the same, else an object by CPU.
-pub(crate) fn each_cpu(place: &Place<'_>, read: impl Fn(u32) -> Result<Option<Value>, String>) -> Result<Option<Value>, String> {
+/// What `read` returns for every CPU: one value if they all agree, otherwise an object by CPU.
+pub(crate) fn each_cpu(cpus: &[u32], read: impl Fn(u32) -> Result<Option<Value>, String>) -> Result<Option<Value>, String> {
     let mut values = Vec::new();
-    for cpu in cpulist::distinct(place.cpus) {
+    for cpu in cpulist::distinct(cpus) {
         values.push((cpu.to_string(), read(cpu)?));
     }
     Ok(agreed(values))
 }
 
-/// One value if all agree, else an object of those there are, else nothing.
+/// One value if all agree, otherwise an object of those that exist.
 pub(crate) fn agreed(values: Vec<(String, Option<Value>)>) -> Option<Value> {
     let (_, first) = values.first()?;
     if values.iter().all(|(_, value)| value == first) {
@@ -192,7 +74,7 @@ pub(crate) fn agreed(values: Vec<(String, Option<Value>)>) -> Option<Value> {
     Some(Value::Object(present))
 }
 
-/// Any text, blanks at its ends removed; an empty one is the kernel's word for "none".
+/// Any text, trimmed; empty text is the kernel's word for "none".
 pub(crate) fn text(text: &str) -> Result<Option<Value>, String> {
     let text = text.trim();
     Ok((!text.is_empty()).then(|| text.into()))
@@ -203,7 +85,7 @@ pub(crate) fn number(text: &str) -> Result<Option<Value>, String> {
     parse_number(text).map(|number| Some(number.into()))
 }
 
-/// A whole number, where −1 says that there is none.
+/// A whole number, where −1 means none.
 pub(crate) fn number_or_none(text: &str) -> Result<Option<Value>, String> {
     parse_number(text).map(|number| (number != -1).then(|| number.into()))
 }
@@ -229,12 +111,12 @@ pub(crate) fn flag(text: &str) -> Result<Option<Value>, String> {
     }
 }
 
-/// The one in brackets of several words: `always [madvise] never`.
+/// The word in brackets: `always [madvise] never`.
 pub(crate) fn bracketed(text: &str) -> Result<Option<Value>, String> {
     chosen(text, '[', ']')
 }
 
-/// The one in parentheses of several words: `none voluntary (full)`.
+/// The word in parentheses: `none voluntary (full)`.
 pub(crate) fn parenthesized(text: &str) -> Result<Option<Value>, String> {
     chosen(text, '(', ')')
 }

@@ -1,14 +1,14 @@
-//! How long the cores were in idle states that take time to leave.
+//! Time that the cores spent in idle states with an exit latency.
 
 use hairpin_sys::host::Host;
 
-use crate::Place;
-use crate::reading::{cpu_directory, meant_cpus, parse_number};
+use crate::place::{Place, cpu_directory, cpus_or_online};
+use crate::reading::parse_number;
 
-/// All online cores together, in ns since boot; `None` where the kernel counts no such time.
+/// The sum over all online cores, in ns since boot; `None` if the kernel does not count it.
 ///
-/// `latency` and `time` of each state below `/sys/devices/system/cpu/cpu*/cpuidle` are in us (Documentation/admin-guide/pm/cpuidle.rst of the kernel). A state
-/// that polls has a latency of 0 and does not count.
+/// `latency` and `time` of each state below `/sys/devices/system/cpu/cpu*/cpuidle` are in us (the kernel's
+/// Documentation/admin-guide/pm/cpuidle.rst). A polling state has a latency of 0 and does not count.
 #[must_use]
 pub fn deep_ns(host: &dyn Host) -> Option<u64> {
     let mut total = None;
@@ -26,10 +26,10 @@ pub fn deep_ns(host: &dyn Host) -> Option<u64> {
     total
 }
 
-/// The cores that are online.
+/// The online cores.
 #[must_use]
 pub fn cores(host: &dyn Host) -> Vec<u32> {
-    meant_cpus(host, &Place::default()).unwrap_or_default()
+    cpus_or_online(host, &Place::default()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod tests {
     use hairpin_sys::host::FakeHost;
 
     #[test]
-    fn states_that_poll_do_not_count() {
+    fn polling_states_do_not_count() {
         let directory = tempfile::tempdir().unwrap();
         let mut host = FakeHost::at(directory.path()).with("/sys/devices/system/cpu/online", "0-1\n");
         for (cpu, state, latency, time) in [(0, 0, 0, 900), (0, 1, 1, 40), (1, 0, 0, 900), (1, 1, 1, 2)] {

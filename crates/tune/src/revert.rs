@@ -1,11 +1,11 @@
-//! Putting back what the journal says was changed: all of it or chosen knobs, newest first.
+//! Puts back the values that the journal recorded, of all knobs or chosen ones, newest first.
 //!
 //! ```text
 //!   value now   = `to`                    put `from` back
 //!               = `from`                  nothing to do
-//!               something else            somebody else changed it since: left alone, unless forced
-//!               not there                 its interface went: nothing to do
-//!   host booted since                     nothing of it is left: the entry goes, with a note
+//!               something else            another program changed it since: left alone, unless forced
+//!               missing                   its interface was removed: nothing to do
+//!   host rebooted since                   the reboot undid it: the entry is removed, with a note
 //!   another network namespace             left alone: it must be reverted there
 //! ```
 
@@ -16,54 +16,51 @@ use hairpin_sys::host::Host;
 use crate::change::{Change, Trouble};
 use crate::journal::{Entry, Found, Journal, JournalError};
 
-/// What became of one change.
+/// The outcome of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is as it was before.
+    /// The value before is restored.
     Reverted,
-    /// It was as before already.
+    /// It already had the value before.
     Already,
-    /// Its interface or its file is not there any more.
+    /// Its interface or file no longer exists.
     Gone,
-    /// The host has booted since, which undid it.
+    /// The host has rebooted since, which undid it.
     Booted,
-    /// Somebody else changed it since; it was left alone.
+    /// Another program changed it since; it was left alone.
     Changed {
-        /// What it is now.
+        /// The present value.
         now: String,
     },
-    /// It belongs to another network namespace.
-    Elsewhere {
-        /// Which.
-        network: String,
-    },
-    /// It could not be put back.
+    /// It is in another network namespace.
+    Elsewhere { network: String },
+    /// It could not be restored.
     Failed(Trouble),
 }
 
 impl Outcome {
-    /// True if nothing of it is left to do.
+    /// True if nothing is left to do.
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self, Outcome::Reverted | Outcome::Already | Outcome::Gone | Outcome::Booted)
     }
 }
 
-/// What became of everything.
+/// The outcome of a revert.
 #[derive(Debug, Default)]
 pub struct Reverted {
-    /// Each change and what became of it, in the order in which they were put back.
+    /// Each change and its outcome, in the order of restoring.
     pub changes: Vec<(Change, Outcome)>,
-    /// What else is to be said: entries of an earlier boot, damaged entries.
+    /// Notes on entries of an earlier boot and damaged entries.
     pub notes: Vec<String>,
-    /// Knobs that were asked for and of which nothing is in the journal.
+    /// Requested knobs that are not in the journal.
     pub unknown: Vec<String>,
-    /// True if something could not be done.
+    /// True if something could not be restored.
     pub incomplete: bool,
 }
 
 impl Reverted {
-    /// True if a right was missing.
+    /// True if a permission was missing.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         self.changes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Failed(Trouble::Denied { .. })))
@@ -71,10 +68,11 @@ impl Reverted {
 }
 
 impl Journal {
-    /// Puts back what the journal says was changed: every knob, or those named. With `force` also what somebody else has changed since.
+    /// Puts back the values that the journal recorded, for every knob or those in `knobs`. With `force`, also values
+    /// that another program has changed since.
     ///
     /// # Errors
-    /// Another process is at it, or the journal cannot be read or written.
+    /// Another process holds the lock, or the journal cannot be read or written.
     pub fn revert(&self, host: &dyn Host, knobs: &[String], force: bool, about: &str) -> Result<Reverted, JournalError> {
         let mut report = Reverted::default();
         if self.entries()?.is_empty() {
@@ -111,9 +109,7 @@ impl Journal {
         report: &mut Reverted,
     ) -> Result<(), JournalError> {
         if entry.head.is_of_earlier_boot(host) {
-            report
-                .notes
-                .push(format!("entry {id:04} of {}: the host has booted since, nothing of it is left", entry.head.started));
+            report.notes.push(format!("entry {id:04} of {}: the host has rebooted since, which undid it", entry.head.started));
             report.changes.extend(entry.changes.into_iter().map(|change| (change, Outcome::Booted)));
             return self.remove(id);
         }
@@ -143,7 +139,7 @@ impl Journal {
         if let Some(cut) = cut {
             report
                 .notes
-                .push(format!("entry {id:04} is damaged: {cut}; look at what else {} changed", entry.head.command.join(" ")));
+                .push(format!("entry {id:04} is damaged: {cut}; check what else {} changed", entry.head.command.join(" ")));
             report.incomplete = true;
         }
         if left.is_empty() {
@@ -156,13 +152,13 @@ impl Journal {
             index += 1;
             left.contains(&(index - 1))
         });
-        // What is not put back waits to be reverted: nobody is at it any more.
+        // The rest stays until the next revert; no process is using the entry any more.
         (entry.unsettled, entry.kept) = (unsettled, true);
         self.rewrite(id, &entry)
     }
 }
 
-/// A value may have been set to several things under one entry: each of them is ours.
+/// One entry may have set a value several times: any of those values counts as Hairpin's.
 fn put_back(host: &dyn Host, entry: &Entry, index: usize, force: bool) -> Outcome {
     let Change { address, from, .. } = &entry.changes[index];
     let now = match address.read(host) {

@@ -1,4 +1,4 @@
-//! Changes as records: what is planned, what became of it, and what the journal says.
+//! Changes as records: planned, applied, reverted, and as listed by the journal.
 
 use hairpin_record::tune::{CHANGES_SCHEMA, ChangeRow, Changes, STATUS_SCHEMA, Status, StatusEntry};
 use hairpin_sys::host::Host;
@@ -8,25 +8,25 @@ use crate::journal::{Entry, Found, Journal, JournalError};
 use crate::revert::{Outcome, Reverted};
 use crate::tuning::Tuning;
 
-/// What is to be changed.
+/// The record of a plan.
 #[must_use]
 pub fn planned(changes: &[Change], tool: &str) -> Changes {
     record("plan", changes.iter().map(|change| row(change, "planned", None)).collect(), Vec::new(), tool)
 }
 
-/// What came of making every change.
+/// The outcome of applying every change.
 #[derive(Debug)]
 pub struct Applied {
-    /// Each change.
     pub changes: Changes,
-    /// True if the kernel or a device did not take something.
+    /// True if the kernel or a device did not accept a value.
     pub refused: bool,
-    /// True if a right was missing; then nothing is changed.
+    /// True if a permission was missing; then nothing is changed.
     pub denied: bool,
 }
 
 impl Tuning<'_> {
-    /// Makes every change. Where a right is missing, all of it is taken back: what is left would be a choice that nobody made.
+    /// Makes every change. If a permission is missing, all of them are taken back: the rest would be a choice that
+    /// nobody made.
     pub fn apply(&mut self, tool: &str) -> Applied {
         let mut rows = Vec::new();
         let mut denied = false;
@@ -42,7 +42,7 @@ impl Tuning<'_> {
         let mut notes = Vec::new();
         if denied {
             let back: Vec<usize> = (0..self.changes().len()).filter(|index| self.is_on(*index)).collect();
-            notes.push("a right is missing, so nothing is changed: what was applied already has been put back".to_owned());
+            notes.push("a permission is missing, so nothing is changed: changes already applied have been put back".to_owned());
             for index in back.into_iter().rev() {
                 if let Err(why) = self.off(index) {
                     notes.push(why.to_string());
@@ -56,18 +56,18 @@ impl Tuning<'_> {
     }
 }
 
-/// What became of a revert.
+/// The record of a revert.
 #[must_use]
 pub fn reverted(report: &Reverted, tool: &str) -> Changes {
     let rows = report.changes.iter().map(|(change, outcome)| {
         let (word, why) = match outcome {
             Outcome::Reverted => ("reverted", None),
             Outcome::Already => ("already", None),
-            Outcome::Gone => ("gone", Some("it is not there any more: there is nothing to put back".to_owned())),
+            Outcome::Gone => ("gone", Some("it no longer exists: there is nothing to put back".to_owned())),
             Outcome::Booted => ("booted", None),
             Outcome::Changed { now } => {
                 let why = format!(
-                    "somebody else changed it since, to {}: --force puts it back to {} all the same",
+                    "another program changed it since, to {}: --force puts it back to {} anyway",
                     change.address.shown(now),
                     change.address.shown(&change.from)
                 );
@@ -81,12 +81,12 @@ pub fn reverted(report: &Reverted, tool: &str) -> Changes {
         };
         row(change, word, why)
     });
-    let unknown = report.unknown.iter().map(|name| format!("nothing of {name} is in the journal"));
+    let unknown = report.unknown.iter().map(|name| format!("{name} is not in the journal"));
     record("revert", rows.collect(), report.notes.iter().cloned().chain(unknown).collect(), tool)
 }
 
 impl Journal {
-    /// What the journal says is changed, and how it stands. Reads only.
+    /// The changes in the journal, compared with the present values. Reads only.
     ///
     /// # Errors
     /// The journal cannot be read.

@@ -3,37 +3,45 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::KNOBS;
-use crate::control::{Control, control, controls};
+use crate::knob::{Control, Knob};
+use crate::knobs::{all, knob};
 
-/// A setting as it is to be.
-#[derive(Clone, Debug)]
+/// A knob, and the value to set it to.
+#[derive(Clone)]
 pub struct Setting {
+    /// The knob.
+    pub knob: &'static Knob,
     /// How it is changed.
     pub control: &'static Control,
-    /// The value, canonical.
+    /// The value, in its canonical form.
     pub value: String,
 }
 
 impl PartialEq for Setting {
     fn eq(&self, other: &Setting) -> bool {
-        self.control.name == other.control.name && self.value == other.value
+        self.knob.name == other.knob.name && self.value == other.value
+    }
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
     }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.control.name, self.value)
+        write!(f, "{}={}", self.knob.name, self.value)
     }
 }
 
-/// Why a text is no setting.
+/// Why a text is not a valid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// It is not NAME=VALUE.
+    /// It does not have the form NAME=VALUE.
     #[error("\"{0}\" is not NAME=VALUE, such as rx_usecs=0; `hairpin tune list` names all")]
     Shape(String),
-    /// No setting has this name.
+    /// No knob has this name.
     #[error("no setting \"{name}\"{nearest}; `hairpin tune list` names all that can be changed")]
     Unknown {
         /// The name.
@@ -41,48 +49,48 @@ pub enum SettingError {
         /// `: did you mean x?`, or nothing.
         nearest: String,
     },
-    /// It is a fact, or is made at boot.
-    #[error("{0} is only reported: it is a fact of this host, or made at boot; see `hairpin tune list {0}`")]
+    /// The knob is only reported.
+    #[error("{0} is only reported: it is a fact of this host, or set at boot; see `hairpin tune list {0}`")]
     Reported(String),
-    /// It cannot have this value.
+    /// The knob does not accept this value.
     #[error("{name} cannot be \"{value}\": it is {values}")]
     Value {
         /// The name.
         name: &'static str,
         /// The value.
         value: String,
-        /// What it may be.
+        /// The values that it accepts.
         values: String,
     },
 }
 
 impl Setting {
-    /// The setting of this name with this value.
+    /// The knob called `name` set to `value`.
     ///
     /// # Errors
-    /// No setting has this name, or it cannot have this value.
+    /// No knob that can be changed has this name, or it does not accept this value.
     pub fn new(name: &str, value: &str) -> Result<Setting, SettingError> {
-        let Some(control) = control(name) else {
+        let Some((knob, control)) = knob(name).and_then(|knob| Some((knob, knob.change.as_ref()?))) else {
             return Err(unknown(name));
         };
         let canonical = control.values.canonical(value);
         let value = canonical.ok_or_else(|| SettingError::Value {
-            name: control.name,
+            name: knob.name,
             value: value.to_owned(),
             values: control.values.to_string(),
         })?;
-        Ok(Setting { control, value })
+        Ok(Setting { knob, control, value })
     }
 }
 
-/// What is wrong with a name that no setting has.
+/// The error for a name that no setting has.
 #[must_use]
 pub fn unknown(name: &str) -> SettingError {
-    if KNOBS.iter().any(|knob| knob.name() == name) {
+    if knob(name).is_some() {
         return SettingError::Reported(name.to_owned());
     }
     let distance = |other: &str| strsim::damerau_levenshtein(name, other);
-    let near = controls().map(|control| control.name).min_by_key(|other| distance(other));
+    let near = all().filter(|knob| knob.change.is_some()).map(|knob| knob.name).min_by_key(|other| distance(other));
     let near = near.filter(|other| distance(other) <= 2.max(name.len() / 3));
     SettingError::Unknown {
         name: name.to_owned(),
@@ -108,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_a_name_and_a_value_that_it_may_have() {
+    fn accepts_every_spelling_of_a_value_and_writes_it_one_way() {
         for (text, as_written) in [
             ("rx_usecs=0", "rx_usecs=0"),
             ("tcp_autocorking=off", "tcp_autocorking=0"),
@@ -123,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_setting_is_told_with_what_is() {
+    fn rejects_unknown_settings_and_suggests_the_nearest() {
         assert!(error("rx_usecs").contains("NAME=VALUE"));
         assert!(error("rx_usec=0").contains("did you mean rx_usecs?"), "{}", error("rx_usec=0"));
         assert!(error("mitigations=off").contains("only reported"));

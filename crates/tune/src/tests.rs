@@ -1,6 +1,7 @@
-//! Every knob on hosts made of files: present, absent, unreadable, garbled; and every knob has its page.
+//! Every knob on hosts made of files: present, absent, unreadable, garbled.
 
 mod changes;
+mod page;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +14,12 @@ use hairpin_sys::ethtool::{DriverInfo, EthtoolError};
 use hairpin_sys::host::{FakeHost, Held, Host};
 use serde_json::Value;
 
-use crate::{KNOBS, Knob, Place, Reading, facts};
+use crate::knob::{Scope, Write};
+use crate::{Knob, Place, Profile, Read, Reading, all, facts, knob};
 
 pub(crate) const PLACE: Place<'_> = Place { cpus: &[0, 1], interface: Some("eth0") };
 
-/// A host that has everything.
+/// A host with every setting.
 pub(crate) fn whole(root: &Path) -> FakeHost {
     let mut host = FakeHost::at(root);
     for (path, text) in [
@@ -172,29 +174,29 @@ impl Attributes for FakeHost {
     }
 }
 
-/// What the knobs must read on that host.
+/// The values that the knobs must read on that host.
 fn expected() -> Value {
     serde_json::from_str(include_str!("../tests/data/whole-host.json")).unwrap()
 }
 
 #[test]
-fn every_knob_reads_a_host_that_has_everything() {
+fn every_knob_reads_a_complete_host() {
     let directory = tempfile::tempdir().unwrap();
     let facts = facts(&whole(directory.path()), &PLACE);
     assert_eq!(facts.hostname, "alpha");
     assert_eq!(facts.unread, BTreeMap::new());
     assert_eq!(serde_json::to_value(&facts.facts).unwrap(), expected());
-    let names: BTreeSet<&str> = KNOBS.iter().map(|knob| knob.name()).collect();
-    assert_eq!(names, facts.facts.keys().map(String::as_str).collect(), "a knob is missing from the host above");
+    let names: BTreeSet<&str> = all().map(|knob| knob.name).collect();
+    assert_eq!(names, facts.facts.keys().map(String::as_str).collect(), "a knob reads nothing on the complete host");
 }
 
 #[test]
-fn a_host_that_has_nothing_leaves_every_fact_out() {
+fn an_empty_host_leaves_out_every_fact() {
     let directory = tempfile::tempdir().unwrap();
     let host = FakeHost::at(directory.path());
-    for knob in KNOBS.iter().filter(|knob| knob.name() != "interface") {
-        assert_eq!(knob.probe(&host, &PLACE), Reading::Absent, "{}", knob.name());
-        assert_eq!(knob.probe(&host, &Place::default()), Reading::Absent, "{}", knob.name());
+    for knob in all().filter(|knob| knob.name != "interface") {
+        assert_eq!(knob.read(&host, &PLACE), Reading::Absent, "{}", knob.name);
+        assert_eq!(knob.read(&host, &Place::default()), Reading::Absent, "{}", knob.name);
     }
     let facts = facts(&host, &PLACE);
     assert_eq!(facts.unread.keys().collect::<Vec<_>>(), ["hostname", "interface"]);
@@ -202,7 +204,7 @@ fn a_host_that_has_nothing_leaves_every_fact_out() {
 }
 
 #[test]
-fn without_cores_and_interface_only_the_host_is_read() {
+fn reads_only_the_host_without_cores_and_interface() {
     let directory = tempfile::tempdir().unwrap();
     let facts = facts(&whole(directory.path()), &Place::default());
     assert_eq!(facts.unread, BTreeMap::new());
@@ -214,7 +216,7 @@ fn without_cores_and_interface_only_the_host_is_read() {
     assert_eq!(facts.facts["clocksource"], "tsc");
 }
 
-/// Notes what is asked of a host and answered.
+/// Records which files and devices a knob reads, and panics if it writes.
 struct Noting<'a> {
     host: &'a FakeHost,
     asked: RefCell<BTreeSet<String>>,
@@ -262,53 +264,53 @@ impl Host for Noting<'_> {
     }
 
     fn set_attribute(&self, interface: &str, _: Attribute, _: &str) -> Result<(), DeviceError> {
-        panic!("a probe sets {interface}")
+        panic!("a knob sets {interface}")
     }
 
     fn write(&self, path: &str, _: &str) -> io::Result<()> {
-        panic!("a probe writes {path}")
+        panic!("a knob writes {path}")
     }
 
     fn hold(&self, path: &str, _: &[u8]) -> io::Result<Held> {
-        panic!("a probe holds {path}")
+        panic!("a knob holds {path}")
     }
 
     fn make_directory(&self, path: &str) -> io::Result<()> {
-        panic!("a probe makes {path}")
+        panic!("a knob makes {path}")
     }
 
     fn remove_directory(&self, path: &str) -> io::Result<()> {
-        panic!("a probe removes {path}")
+        panic!("a knob removes {path}")
     }
 }
 
-/// What a knob reads on the whole host: files and directories, then devices.
-fn asked(host: &FakeHost, knob: &dyn Knob) -> (BTreeSet<String>, BTreeSet<String>) {
+/// The files and directories, and the devices, that a knob reads on the complete host.
+fn asked(host: &FakeHost, knob: &Knob) -> (BTreeSet<String>, BTreeSet<String>) {
     let noting = Noting { host, asked: RefCell::default(), devices: RefCell::default() };
-    knob.probe(&noting, &PLACE);
+    knob.read(&noting, &PLACE);
     (noting.asked.into_inner(), noting.devices.into_inner())
 }
 
 #[test]
-fn whatever_cannot_be_read_is_named_and_never_guessed() {
+fn reports_every_file_and_device_that_cannot_be_read() {
     let directory = tempfile::tempdir().unwrap();
     let host = whole(directory.path());
     let mut broken = 0;
-    for knob in KNOBS {
-        let (files, devices) = asked(&host, *knob);
-        assert!(files.len() + devices.len() > 0 || knob.name() == "interface", "{} reads nothing", knob.name());
+    for knob in all() {
+        let (files, devices) = asked(&host, knob);
+        assert!(files.len() + devices.len() > 0 || knob.name == "interface", "{} reads nothing", knob.name);
         for (what, errno) in files.iter().chain(&devices).flat_map(|what| [(what, libc::EIO), (what, libc::EACCES)]) {
-            match knob.probe(&host.clone().with_error(what, errno), &PLACE) {
-                Reading::Unread(reason) => assert!(reason.contains(what.as_str()), "{}: {reason}", knob.name()),
-                other => panic!("{} reads {other:?} though {what} fails", knob.name()),
+            match knob.read(&host.clone().with_error(what, errno), &PLACE) {
+                Reading::Unread(reason) => assert!(reason.contains(what.as_str()), "{}: {reason}", knob.name),
+                other => panic!("{} reads {other:?} though {what} fails", knob.name),
             }
             broken += 1;
         }
     }
-    assert!(broken > 2 * KNOBS.len());
+    assert!(broken > 2 * all().count());
 }
 
-/// Files whose text the kernel, the firmware or an administrator is free to choose.
+/// Files that may hold any text.
 const FREE_TEXT: [&str; 19] = [
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/version",
@@ -332,38 +334,38 @@ const FREE_TEXT: [&str; 19] = [
 ];
 
 #[test]
-fn garbled_text_is_unread_with_the_file_named() {
+fn reports_garbled_text_with_its_file() {
     let directory = tempfile::tempdir().unwrap();
     let host = whole(directory.path());
     let mut garbled = 0;
-    for knob in KNOBS {
-        for path in asked(&host, *knob).0 {
+    for knob in all() {
+        for path in asked(&host, knob).0 {
             let is_file = host.read_bytes(&path).is_ok();
             let free = FREE_TEXT.iter().any(|end| path.ends_with(end)) || path.contains("/vulnerabilities/");
             if !is_file || free {
                 continue;
             }
             for text in [&b"4x\xff\xff\n"[..], b"", b"\x00\x00\x00\x00\x00"] {
-                // An empty list of CPUs is one.
+                // An empty list of CPUs is valid.
                 if text.is_empty() && (path.ends_with("_list") || path.starts_with("/sys/devices/system/")) {
                     continue;
                 }
                 let kept = host.read_bytes(&path).unwrap();
                 let host = host.clone().with(&path, text);
-                match knob.probe(&host, &PLACE) {
-                    Reading::Unread(reason) => assert!(reason.contains(&path), "{}: {reason}", knob.name()),
-                    other => panic!("{} reads {other:?} though {path} holds {text:?}", knob.name()),
+                match knob.read(&host, &PLACE) {
+                    Reading::Unread(reason) => assert!(reason.contains(&path), "{}: {reason}", knob.name),
+                    other => panic!("{} reads {other:?} though {path} holds {text:?}", knob.name),
                 }
                 let _ = host.with(&path, kept);
                 garbled += 1;
             }
         }
     }
-    assert!(garbled > KNOBS.len());
+    assert!(garbled > all().count());
 }
 
 #[test]
-fn a_refusal_says_what_to_do() {
+fn permission_denied_says_how_to_get_it() {
     let directory = tempfile::tempdir().unwrap();
     let host = whole(directory.path()).with_error("/dev/cpu_dma_latency", libc::EACCES);
     assert_eq!(
@@ -373,7 +375,7 @@ fn a_refusal_says_what_to_do() {
 }
 
 #[test]
-fn a_device_that_does_not_answer_is_named_by_sysfs() {
+fn finds_the_driver_in_sysfs_where_ethtool_does_not_answer() {
     let directory = tempfile::tempdir().unwrap();
     let host = FakeHost::at(directory.path())
         .with_link("/sys/class/net/eth0/device/driver", "../../../../bus/pci/drivers/example")
@@ -386,7 +388,7 @@ fn a_device_that_does_not_answer_is_named_by_sysfs() {
 }
 
 #[test]
-fn turbo_is_read_from_the_common_file_where_there_is_no_intel_pstate() {
+fn reads_turbo_from_boost_without_intel_pstate() {
     for (text, on) in [("1\n", true), ("0\n", false)] {
         let directory = tempfile::tempdir().unwrap();
         let host = FakeHost::at(directory.path()).with("/sys/devices/system/cpu/cpufreq/boost", text);
@@ -395,117 +397,48 @@ fn turbo_is_read_from_the_common_file_where_there_is_no_intel_pstate() {
 }
 
 #[test]
-fn names_are_snake_case_and_once_each() {
+fn names_are_unique_and_in_snake_case() {
     let mut seen = BTreeSet::from(["hostname", "unread"]); // fields of the record
-    for knob in KNOBS {
-        let name = knob.name();
+    for knob in all() {
+        let name = knob.name;
         assert!(seen.insert(name), "{name} twice");
         assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'), "{name}");
-        let summary = knob.summary();
+        let summary = knob.summary;
         assert!(!summary.is_empty() && summary.len() <= 120 && !summary.contains('\n') && !summary.ends_with('.'), "{name}");
     }
 }
 
 #[test]
-fn every_knob_has_its_page_and_no_page_lacks_a_knob() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs");
-    let mut pages: BTreeSet<String> =
-        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    for knob in KNOBS {
-        let name = knob.name();
-        let page = format!("{name}.md");
-        assert!(pages.remove(&page), "docs/knobs/{page} is missing");
-        let text = std::fs::read_to_string(folder.join(&page)).unwrap();
-        assert!(
-            text.starts_with(&format!("# `{name}`\n\n{}.\n", knob.summary())),
-            "docs/knobs/{page} must begin with its name and summary"
-        );
-        for heading in ["## Read from", "## Why it moves a round trip", "## Look yourself"] {
-            assert!(text.contains(&format!("\n{heading}\n")), "docs/knobs/{page} lacks {heading:?}");
+fn every_knob_says_all_that_its_page_needs() {
+    for knob in all() {
+        let name = knob.name;
+        let texts = |texts: &[&str]| texts.iter().all(|text| text.ends_with('.') && !text.contains("  "));
+        assert!(texts(&[knob.why]) && (knob.source.is_empty() || texts(&[knob.source])), "{name}");
+        let Some(change) = &knob.change else { continue };
+        assert!(texts(&[change.mechanism, change.effect, change.cost, change.risk, change.needs]), "{name}");
+        assert!(!change.reference.is_empty(), "{name}");
+        for value in Profile::ALL.into_iter().filter_map(|profile| change.of_profile(profile)) {
+            assert!(change.values.canonical(value).is_some(), "{name}={value}");
         }
     }
-    assert!(pages.is_empty(), "pages without a knob: {pages:?}");
-}
-
-/// The last section of a page is made from the code: `HAIRPIN_BLESS=1 cargo test -p hairpin-tune` rewrites it.
-#[test]
-fn every_page_says_how_the_setting_is_changed_or_that_it_is_not() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs");
-    for knob in KNOBS {
-        let path = folder.join(format!("{}.md", knob.name()));
-        let text = std::fs::read_to_string(&path).unwrap();
-        let rest = text.split_once("\n## Change it\n").map_or(text.as_str(), |(rest, _)| rest);
-        let want = match crate::control::control(knob.name()) {
-            Some(control) => format!("{}\n\n## Change it\n\n{}", rest.trim_end(), change_it(control)),
-            None => rest.trim_end().to_owned() + "\n",
-        };
-        if std::env::var("HAIRPIN_BLESS").is_ok_and(|value| value == "1") {
-            std::fs::write(&path, &want).unwrap();
-        }
-        assert!(std::fs::read_to_string(&path).unwrap() == want, "docs/knobs/{}.md is not what the code says", knob.name());
-    }
-}
-
-fn change_it(control: &crate::Control) -> String {
-    let value = [control.latency, control.power, control.throughput].into_iter().flatten().next().unwrap_or("VALUE");
-    let interface = if control.is_of_interface() { " -i eth0" } else { "" };
-    let tail = if control.is_held() { " --while -- COMMAND" } else { "" };
-    let mut text = format!("```sh\nsudo hairpin tune apply {}={value}{interface}{tail}\n```\n\n", control.name);
-    let values = control.values.to_string();
-    let safe = if control.safe {
-        "yes: it is put back at once, and can neither cut the network nor stop a service"
-    } else {
-        "no: see the risk; `--all-safe` leaves it out"
-    };
-    let lasts = if control.is_held() { "as long as the command runs" } else { "until it is reverted, or the host boots" };
-    for (title, said) in [
-        ("Mechanism", control.mechanism),
-        ("Expected effect", control.effect),
-        ("Cost", control.cost),
-        ("Risk", control.risk),
-        ("Needs", control.needs),
-        ("Values", &values),
-        ("Safe", safe),
-        ("Lasts", lasts),
-        ("Reference", control.reference),
-    ] {
-        text += &folded(&format!("- **{title}**: {said}"));
-    }
-    text
-}
-
-/// Lines of at most 140 columns, hanging under the first.
-fn folded(text: &str) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().unwrap();
-        if !line.is_empty() && line.len() + 1 + word.len() > 138 {
-            lines.push(format!("  {word}"));
-        } else {
-            let gap = if line.is_empty() { "" } else { " " };
-            *line += &format!("{gap}{word}");
-        }
-    }
-    lines.join("\n") + "\n"
 }
 
 #[test]
-fn every_control_belongs_to_a_knob_and_says_all_that_it_must() {
-    let knobs: BTreeSet<&str> = KNOBS.iter().map(|knob| knob.name()).collect();
-    let mut seen = BTreeSet::new();
-    for control in crate::control::controls() {
-        assert!(seen.insert(control.name), "{} twice", control.name);
-        assert!(knobs.contains(control.name), "{} is no knob", control.name);
-        for text in [control.mechanism, control.effect, control.cost, control.risk, control.needs] {
-            assert!(text.ends_with('.') && !text.contains("  "), "{}: {text:?}", control.name);
-        }
-        assert!(!control.reference.is_empty());
-        for value in crate::Profile::ALL.into_iter().filter_map(|profile| control.of_profile(profile)) {
-            assert!(control.values.canonical(value).is_some(), "{}={value}", control.name);
+fn the_scope_of_a_setting_follows_from_where_it_is_read() {
+    for knob in all() {
+        let Some(change) = &knob.change else { continue };
+        match knob.read {
+            Read::Host(..) => assert_eq!(change.scope, Scope::Host, "{knob:?}"),
+            Read::Cpu(..) => assert_eq!(change.scope, Scope::Cpus, "{knob:?}"),
+            Read::Interface(..) | Read::Queue { .. } | Read::Device(..) => assert_eq!(change.scope, Scope::Interface, "{knob:?}"),
+            Read::By(_) => assert!(matches!(change.write, Write::At(_)), "{knob:?} is written where a function reads it"),
         }
     }
-    // What is made at boot is reported only.
-    for boot in ["isolated_cpus", "nohz_full_cpus", "mitigations", "kernel_command_line"] {
-        assert!(knobs.contains(boot) && !seen.contains(boot), "{boot}");
+}
+
+#[test]
+fn settings_made_at_boot_are_only_reported() {
+    for name in ["isolated_cpus", "nohz_full_cpus", "mitigations", "kernel_command_line"] {
+        assert!(knob(name).is_some_and(|knob| knob.change.is_none()), "{name}");
     }
 }

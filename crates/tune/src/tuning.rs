@@ -1,11 +1,12 @@
-//! Settings that are changed for a time, under one entry of the journal: each on and off as often as wanted, all restored at the end.
+//! Temporary changes under one entry of the journal: each can go on and off any number of times, and all are restored
+//! at the end.
 //!
 //! ```text
 //!   Journal::begin(changes) ──► Tuning ── on(i) ⇄ off(i), any number of times, a few microseconds each
 //!                                  │
 //!                 keep ◄───────────┼───────────► restore, or Drop
-//!                 all stays, with  │             everything is as it was, the entry is gone
-//!                 its entry        └ SIGKILL: the entry stays, the next start says so
+//!                 changes stay,    │             every value as before, the entry removed
+//!                 with the entry   └ SIGKILL: the entry stays, the next start reports it
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,18 +16,18 @@ use std::io::Write;
 use hairpin_sys::host::{Held, Host};
 
 use crate::change::{Change, Trouble};
-use crate::journal::{Journal, JournalError, Line, Lock};
+use crate::journal::{About, Entry, Head, Journal, JournalError, Line, Lock};
 
-/// Changes that are written down and may be made.
+/// Changes that are in the journal and can be made.
 pub struct Tuning<'h> {
     host: &'h dyn Host,
     journal: Journal,
-    /// Until this is dropped nobody else changes anything; `None` where all of it ends with this process.
+    /// Keeps other processes from changing settings; `None` if every change ends with this process.
     _lock: Option<Lock>,
-    /// The entry's number and file; `None` if all of it ends with this process.
+    /// The entry's number and file; `None` if every change ends with this process.
     entry: Option<(u32, File)>,
     changes: Vec<Change>,
-    /// Each change's number in the entry.
+    /// From the index of a change to its number in the entry.
     numbers: BTreeMap<usize, usize>,
     on: BTreeSet<usize>,
     settled: BTreeSet<usize>,
@@ -34,46 +35,64 @@ pub struct Tuning<'h> {
     over: bool,
 }
 
-impl<'h> Tuning<'h> {
-    pub(crate) fn new(
-        host: &'h dyn Host,
-        journal: Journal,
-        lock: Option<Lock>,
-        entry: Option<(u32, File)>,
-        changes: Vec<Change>,
-    ) -> Tuning<'h> {
-        let written = changes.iter().enumerate().filter(|(_, change)| !change.address.is_held());
-        let numbers = written.enumerate().map(|(number, (index, _))| (index, number)).collect();
-        Tuning {
+impl Journal {
+    /// Takes the lock and writes an entry with every change, so that all of them can be reverted from now on. Nothing is changed yet. Values
+    /// that were read before the lock was taken are read again: another process may have changed them meanwhile.
+    ///
+    /// # Errors
+    /// Another process holds the lock, a value has changed since, or the journal cannot be written.
+    pub fn begin<'h>(&self, host: &'h dyn Host, changes: Vec<Change>, about: &About) -> Result<Tuning<'h>, JournalError> {
+        let written: Vec<Change> = changes.iter().filter(|change| !change.address.is_held()).cloned().collect();
+        let numbered = changes.iter().enumerate().filter(|(_, change)| !change.address.is_held());
+        let mut tuning = Tuning {
             host,
-            journal,
-            _lock: lock,
-            entry,
+            journal: self.clone(),
+            _lock: None,
+            entry: None,
+            numbers: numbered.enumerate().map(|(number, (index, _))| (index, number)).collect(),
             changes,
-            numbers,
             on: BTreeSet::new(),
             settled: BTreeSet::new(),
             held: BTreeMap::new(),
             over: false,
+        };
+        if written.is_empty() {
+            // Demands end with this process: there is nothing to revert, and several processes may make them at once.
+            return Ok(tuning);
         }
+        tuning._lock = Some(self.lock(&about.command.join(" "))?);
+        for change in &written {
+            // A value that cannot be read is reported when it is written.
+            if let Ok(now) = change.address.read(host)
+                && !change.address.same(&now, &change.from)
+            {
+                let (then, now) = (change.address.shown(&change.from), change.address.shown(&now));
+                return Err(JournalError::Stale { place: change.address.to_string(), then, now });
+            }
+        }
+        tuning.entry = Some(self.write(&Entry::of(Head::here(host, about), written))?);
+        Ok(tuning)
     }
+}
 
-    /// The changes, as they were given.
+impl Tuning<'_> {
+    /// The changes, in the given order.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// True if this change is made now.
+    /// True if this change is on.
     #[must_use]
     pub fn is_on(&self, index: usize) -> bool {
         self.on.contains(&index)
     }
 
-    /// Makes the change of this number, and reads it back. What the kernel did not take is put back at once.
+    ///
+    /// Makes the change at `index` and reads the value back. A refused value is put back at once.
     ///
     /// # Errors
-    /// What came of it. The value is then as it was, or [`Tuning::is_on`] if it could not be put back.
+    /// The value was not accepted. It is then as before, or [`Tuning::is_on`] if it could not be put back.
     pub fn on(&mut self, index: usize) -> Result<(), Trouble> {
         let Some(change) = self.changes.get(index).cloned() else {
             return Err(Trouble::Failed(format!("there is no change {index}")));
@@ -86,7 +105,7 @@ impl<'h> Tuning<'h> {
             self.on.insert(index);
             return Ok(());
         }
-        // Once is enough: the kernel rounds a value in the same way each time.
+        // Once is enough: the kernel rounds a value the same way each time.
         let first = !self.settled.contains(&index);
         if first {
             self.note(&Line::Writing(self.numbers[&index]))?;
@@ -97,7 +116,7 @@ impl<'h> Tuning<'h> {
         if written.is_err() {
             self.undo(index, &change);
         }
-        // What could not be put back stays unsettled: whatever it is now, it is ours.
+        // A value that could not be put back stays unsettled: whatever it is now, Hairpin wrote it.
         if first && !self.is_on(index) {
             self.note(&Line::Settled(self.numbers[&index]))?;
             self.settled.insert(index);
@@ -107,7 +126,8 @@ impl<'h> Tuning<'h> {
         Ok(())
     }
 
-    /// Puts back what was taken half. What cannot be put back counts as made, so that its entry stays and it is tried again.
+    /// Puts back a refused value. If that fails, the change counts as on, so that its entry stays and it is tried
+    /// again.
     fn undo(&mut self, index: usize, change: &Change) {
         let undone = match change.address.read(self.host) {
             Ok(now) if change.address.same(&now, &change.from) => Ok(()),
@@ -119,10 +139,11 @@ impl<'h> Tuning<'h> {
         }
     }
 
-    /// Takes the change of this number back, and reads it back.
+    ///
+    /// Takes the change at `index` back and reads the value back.
     ///
     /// # Errors
-    /// What came of it.
+    /// The value before could not be restored.
     pub fn off(&mut self, index: usize) -> Result<(), Trouble> {
         if !self.on.remove(&index) {
             return Ok(());
@@ -135,7 +156,7 @@ impl<'h> Tuning<'h> {
         let written = change.address.write(self.host, &change.from);
         self.journal.step("the value is put back");
         match written {
-            // With its interface the setting went: there is nothing to put back.
+            // The interface was removed, and the setting with it: there is nothing to put back.
             Ok(()) | Err(Trouble::Gone { .. }) => Ok(()),
             Err(why) => {
                 self.on.insert(index);
@@ -144,7 +165,8 @@ impl<'h> Tuning<'h> {
         }
     }
 
-    /// Leaves what is on as it is, with its entry, so that it can be reverted; without an entry if nothing is on.
+    /// Leaves the changes that are on, with the entry, so that they can be reverted. Removes the entry if nothing is
+    /// on.
     ///
     /// # Errors
     /// The journal cannot be written; everything is then put back.
@@ -160,7 +182,7 @@ impl<'h> Tuning<'h> {
         }
         let found = self.journal.entries()?.into_iter().find(|found| found.id == id).and_then(|found| found.entry.ok());
         if let Some(mut entry) = found {
-            // What was refused is not there to be reverted.
+            // Refused changes need no revert.
             let mut number = 0;
             entry.changes.retain(|_| {
                 number += 1;
@@ -177,7 +199,7 @@ impl<'h> Tuning<'h> {
     /// Puts everything back and removes the entry.
     ///
     /// # Errors
-    /// What could not be put back; its entry stays, for `hairpin tune revert`.
+    /// The values that could not be put back; the entry stays, for `hairpin tune revert`.
     pub fn restore(mut self) -> Result<(), Vec<Trouble>> {
         self.put_back()
     }
@@ -197,7 +219,7 @@ impl<'h> Tuning<'h> {
         if left.is_empty() { Ok(()) } else { Err(left) }
     }
 
-    /// Adds a line to the entry. It need not be on the disk: what a power cut undoes is not restored.
+    /// Appends a line to the entry. It is not synced: after a power cut there is nothing to restore.
     fn note(&mut self, line: &Line) -> Result<(), Trouble> {
         let Some((_, file)) = &mut self.entry else {
             return Ok(());
@@ -210,7 +232,7 @@ impl<'h> Tuning<'h> {
 
 impl Drop for Tuning<'_> {
     fn drop(&mut self) {
-        // Nobody is left to be told; the entry stays if something could not be put back, and the next start says so.
+        // Errors have nowhere to go; if a value could not be put back, the entry stays and the next start reports it.
         let _ = self.put_back();
     }
 }

@@ -126,7 +126,7 @@ impl Serialize for Picos {
 impl<'de> Deserialize<'de> for Picos {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Picos, D::Error> {
         let ns = f64::deserialize(from)?;
-        Picos::from_ns_f64(ns).ok_or_else(|| serde::de::Error::custom(format!("{ns} ns is no modelled time")))
+        Picos::from_ns_f64(ns).ok_or_else(|| serde::de::Error::custom(format!("{ns} ns is not a valid model time")))
     }
 }
 

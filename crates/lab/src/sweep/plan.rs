@@ -429,7 +429,7 @@ levels = ["off", "on", "kernel"]
         assert_eq!(plan.work(&[0, 0, 0, 0, 1]).unwrap().bulk, 2);
         let there = plan.clone().without_missing(|_| None);
         assert_eq!(there, plan);
-        let without = plan.without_missing(|setting| (setting.control.name == "rx_usecs").then(|| "no NIC".into()));
+        let without = plan.without_missing(|setting| (setting.knob.name == "rx_usecs").then(|| "no NIC".into()));
         assert_eq!(without.factors.len(), 4);
         assert_eq!(without.left_out, ["coalescing 0: no NIC"]);
         assert_eq!(without.all_settings().unwrap(), vec![vec![]; 24]);

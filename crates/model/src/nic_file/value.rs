@@ -1,4 +1,4 @@
-//! The values of a design's file: texts, lengths, rates and times, each refused where it stands if it cannot be one.
+//! The values of a design's file: texts, lengths, rates and times, each rejected with its position if it is invalid.
 
 use hairpin_units::{BitRate, Picos};
 use serde::Deserialize;
@@ -6,10 +6,10 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::line::{MAX_FRAME, MAX_RATE, MIN_RATE};
 
-/// No single stage takes longer: a second.
+/// Longest time of a single stage: a second.
 const MAX_NS: f64 = 1e9;
 
-/// Words: at least one, and not more than a paragraph.
+/// Text of at least one word and at most a paragraph.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Text(pub(super) String);
@@ -36,11 +36,11 @@ impl TryFrom<i64> for Length {
 
     fn try_from(bytes: i64) -> Result<Length, String> {
         let length = u64::try_from(bytes).ok().filter(|bytes| (1..=MAX_FRAME).contains(bytes));
-        length.map(Length).ok_or_else(|| format!("{bytes} is no length of a frame: 1 to {MAX_FRAME} bytes"))
+        length.map(Length).ok_or_else(|| format!("{bytes} is not a frame length: 1 to {MAX_FRAME} bytes"))
     }
 }
 
-/// What stands before a payload in a frame.
+/// The headers in front of a payload.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "i64")]
 pub(super) struct Header(pub(super) u64);
@@ -50,7 +50,7 @@ impl TryFrom<i64> for Header {
 
     fn try_from(bytes: i64) -> Result<Header, String> {
         let length = u64::try_from(bytes).ok().filter(|bytes| *bytes <= 256);
-        length.map(Header).ok_or_else(|| format!("{bytes} is no length of headers: 0 to 256 bytes"))
+        length.map(Header).ok_or_else(|| format!("{bytes} is not a header length: 0 to 256 bytes"))
     }
 }
 
@@ -64,7 +64,7 @@ impl TryFrom<String> for Rate {
     fn try_from(text: String) -> Result<Rate, String> {
         let rate: BitRate = text.parse().map_err(|error: hairpin_units::ParseBitRateError| error.to_string())?;
         let known = (MIN_RATE..=MAX_RATE).contains(&rate);
-        if known { Ok(Rate(rate)) } else { Err(format!("{text} is no rate of Ethernet: 10M to 800G")) }
+        if known { Ok(Rate(rate)) } else { Err(format!("{text} is not an Ethernet rate: 10M to 800G")) }
     }
 }
 
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for Ns {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Ns, D::Error> {
         let ns = from.deserialize_any(Number)?;
         let time = Some(ns).filter(|ns| (0.0..=MAX_NS).contains(ns)).and_then(Picos::from_ns_f64);
-        time.map(Ns).ok_or_else(|| de::Error::custom(format!("{ns} ns is no time of a stage: 0 to {MAX_NS} ns")))
+        time.map(Ns).ok_or_else(|| de::Error::custom(format!("{ns} ns is not a valid stage time: 0 to {MAX_NS} ns")))
     }
 }
 
@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for PerSecond {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<PerSecond, D::Error> {
         let rate = from.deserialize_any(Number)?;
         let known = (1.0..=1e9).contains(&rate);
-        if known { Ok(PerSecond(rate)) } else { Err(de::Error::custom(format!("{rate} is no rate: 1 to 1e9 per second"))) }
+        if known { Ok(PerSecond(rate)) } else { Err(de::Error::custom(format!("{rate} is not a valid rate: 1 to 1e9 per second"))) }
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Rewrite {
 
 /// A word that is no rewrite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no rewrite; there are: none, macs, all")]
+#[error("\"{0}\" is not a rewrite; choose from none, macs, all")]
 pub struct NotARewrite(String);
 
 impl FromStr for Rewrite {

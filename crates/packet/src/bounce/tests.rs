@@ -212,7 +212,7 @@ fn rewrites_parse_and_print() {
     for text in ["none", "macs", "all"] {
         assert_eq!(text.parse::<Rewrite>().unwrap().to_string(), text);
     }
-    assert_eq!("ips".parse::<Rewrite>().unwrap_err().to_string(), "\"ips\" is no rewrite; there are: none, macs, all");
+    assert_eq!("ips".parse::<Rewrite>().unwrap_err().to_string(), "\"ips\" is not a rewrite; choose from none, macs, all");
 }
 
 /// Frames that look like something: a header of each kind, cut, tagged, with options, extension headers, fragments and noise.

@@ -203,7 +203,7 @@ fn no_wake_up_is_missed() {
             let descriptor = io.waitable();
             let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
             let woken = poll(&mut fds, Some(&Timespec { tv_sec: 5, tv_nsec: 0 })).unwrap();
-            assert_eq!(woken, 1, "a frame arrived and nobody was woken");
+            assert_eq!(woken, 1, "a frame arrived and woke no one");
         }
     }
     let (mut one, mut other) = pair(&small()).unwrap();

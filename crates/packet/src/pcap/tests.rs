@@ -63,8 +63,8 @@ fn what_is_written_is_read_in_either_byte_order_and_unit() {
 fn wrong_and_truncated_files_are_clear_errors() {
     let error = |bytes: &[u8]| PcapFile::parse(bytes.to_vec()).unwrap_err().to_string();
     let good = file(SAMPLE);
-    assert_eq!(error(b"GIF89a"), "this is no pcap file: it begins with [47, 49, 46, 38]");
-    assert_eq!(error(b""), "this is no pcap file: it begins with []");
+    assert_eq!(error(b"GIF89a"), "this is not a pcap file: it begins with [47, 49, 46, 38]");
+    assert_eq!(error(b""), "this is not a pcap file: it begins with []");
     assert!(error(&[0x0a, 0x0d, 0x0d, 0x0a]).contains("pcapng"));
     assert_eq!(
         error(&good[..20]),

@@ -1,53 +1,53 @@
-//! Why a transaction was slow: the stage that grew, and the event that was seen in it.
+//! Why a transaction was slow: the stage that grew, and the event seen in it.
 //!
-//! What is named was seen: a thread pushed off its CPU, and by whom; who had the CPU while a thread waited for it; a sleep; something sent again.
-//! All else is `nothing seen`.
+//! Only observed events are named: a preempted thread and the thread that preempted it, the thread that had the CPU
+//! while another waited, a sleep, a retransmission. Everything else is `nothing seen`.
 
 use super::stages::{Hooks, Measured, Stage};
 use super::transaction::{Process, Transaction};
 
-/// Why, by whom, and in which stage.
+/// The cause of a slow transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// What it was.
+    /// The kind.
     pub what: What,
-    /// By whom; thread 0 is nobody.
+    /// The thread that caused it; thread 0 is none.
     pub who: Process,
-    /// The stage that exceeded its p50 by most.
+    /// The stage that exceeded its p50 the most.
     pub stage: Stage,
     /// By how much.
     pub excess: u64,
-    /// How long it took of that, where it is known.
+    /// The part of the excess that the event explains, if known.
     pub took: Option<u64>,
 }
 
-/// What may make a transaction slow.
+/// The kinds of causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
-    /// A thread had to give its CPU to another.
+    /// A thread was preempted.
     Preempted,
-    /// The server's thread slept before it had answered: it waited for something else.
+    /// The server's thread slept before it answered: it waited for something else.
     Waited,
-    /// The thread that was told was to run, and another had its CPU.
+    /// The notified thread was runnable, and another thread had its CPU.
     RunQueue,
-    /// The thread that was told was to run, and its CPU was idle.
+    /// The notified thread was runnable, and its CPU was idle.
     Idle,
-    /// The message lay there while the thread read another.
+    /// The message waited while the thread read another one.
     Busy,
-    /// TCP sent something again.
+    /// TCP retransmitted.
     Retransmitted,
     /// A signal or a debugger stopped the thread.
     Stopped,
-    /// A later part of the message was not sent until the part before it was acknowledged.
+    /// A later part of the message waited for the ACK of an earlier part.
     Nagle,
-    /// Whoever watches had the CPU.
+    /// The watching process had the CPU.
     Observer,
     /// None of these.
     NothingSeen,
 }
 
 impl What {
-    /// As it stands in a record.
+    /// The name in the record.
     pub fn name(self) -> &'static str {
         match self {
             What::Preempted => "preempted",
@@ -63,7 +63,7 @@ impl What {
         }
     }
 
-    /// What to do.
+    /// Advice.
     pub fn advice(self) -> &'static str {
         match self {
             What::Preempted => "give the application a CPU of its own (isolated_cpus), or end what runs there",
@@ -84,10 +84,11 @@ impl What {
     }
 }
 
-/// What to do about a message whose parts wait for each other.
+/// Advice for a message whose parts wait for each other.
 pub const NAGLE: &str = "set TCP_NODELAY on the sender's socket, or write the message in one call (writev, a buffer, MSG_MORE)";
 
-/// The cause of a slow transaction; `usual` is a stage's p50, or its mean where there are too few for that. `observer` is the process that watches.
+/// The cause of a slow transaction. `usual` is a stage's p50, or its mean if there are too few samples; `observer` is
+/// the watching process.
 pub fn cause(
     transaction: &Transaction,
     measured: &Measured,
@@ -99,12 +100,12 @@ pub fn cause(
     let (stage, excess) = grown.max_by_key(|(_, excess)| *excess)?;
     let got = &transaction.got[stage.way()];
     let nobody = Process::default;
-    // An event explains a stage if it took at least half of what the stage is longer.
+    // An event explains a stage if it took at least half of the excess.
     let half = excess.div_ceil(2).max(1);
-    // Whose thread has it next: the server's, which is told and answers, or the client's.
+    // The thread that handles it next: the server's, which is notified and answers, or the client's.
     let stopped = transaction.stopped[usize::from(stage.way() == 0 || stage.is_application())];
     let held = transaction.sent[stage.way()].held;
-    // `before` is who pushed the thread off after it had its CPU, if somebody did.
+    // `before` is the thread that preempted it after it had its CPU, if one did.
     let (what, who) = if stopped >= half {
         (What::Stopped, nobody())
     } else if held >= half {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_in_the_stage_that_grew() {
+    fn names_the_event_in_the_stage_that_grew() {
         let mut t = server();
         (t.sent[1].sent, t.sent[1].queued, t.sent[1].started) = (1060, 1070, 1080);
         assert_eq!(of(&t), (What::NothingSeen, 0, "tcp_sendmsg_locked", 1000));
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_stopped_and_a_part_that_was_held_back_are_told() {
+    fn names_stopped_threads_and_held_back_parts() {
         let mut t = server();
         (t.got[0].switched, t.sent[0].waking, t.got[0].read) = (0, 0, 20_000_040);
         (t.sent[1].sent, t.sent[1].queued, t.sent[1].started) = (20_000_050, 20_000_060, 20_000_070);
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_is_named_as_the_observer() {
+    fn names_the_watching_process_as_observer() {
         let mut t = server();
         (t.sent[1].sent, t.sent[1].queued, t.sent[1].started) = (1060, 1070, 1080);
         (t.preempted, t.by) = (900, Process { pid: 99, thread: 100, comm: "hairpin".into() });
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_the_cpu_of_a_thread_that_was_told() {
+    fn names_the_thread_on_the_cpu_of_a_notified_one() {
         let mut t = server();
         let late = |t: &mut Transaction| {
             (t.got[0].switched, t.got[0].read) = (540, 550);
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(of(&t), (What::Idle, 0, "sched_switch", 500));
         t.got[0].before = Process { pid: 7, thread: 8, comm: "stress".into() };
         assert_eq!(of(&t), (What::RunQueue, 8, "sched_switch", 500));
-        // Awake, and not seen to do anything else: who knows.
+        // Awake, with no event seen.
         (t.sent[0].waking, t.got[0].switched) = (0, 0);
         assert_eq!(of(&t), (What::NothingSeen, 0, "sock_recv_length", 520));
         t.got[0].busy = true;

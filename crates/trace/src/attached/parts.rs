@@ -1,4 +1,5 @@
-//! Messages that came in parts, of which TCP held one back until the part before was acknowledged: each transaction, slow or not.
+//! Messages in several parts, one of which TCP held back until the part before was acknowledged (Nagle); over all
+//! transactions, slow or not.
 
 use hairpin_record::explain::Finding;
 use hairpin_record::histogram::Times;
@@ -7,10 +8,10 @@ use hairpin_units::Quantile;
 use super::cause::NAGLE;
 use super::transaction::Transaction;
 
-/// From this part of all transactions, and of the time of all, on.
+/// Reported from this share of all transactions, and of their total time.
 const SHARE: f64 = 0.01;
 
-/// How long parts were held back: of requests, of replies.
+/// Time that parts were held back: of requests, of replies.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     held: [Times; 2],
@@ -29,7 +30,7 @@ impl Parts {
         }
     }
 
-    /// What is wrong, if it is worth a word.
+    /// The finding, if it matters.
     pub(super) fn findings(&self, transactions: u64) -> Vec<Finding> {
         let ways = [("request", "client"), ("reply", "server")];
         let found = ways.iter().zip(self.held.iter().zip(self.held_ns)).filter_map(|((what, who), (times, held_ns))| {
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_held_back_is_said_where_it_matters() {
+    fn reports_held_back_parts_where_they_matter() {
         let found = parts([0, 42_800_000], 57, 0);
         assert_eq!(
             found[0].seen,

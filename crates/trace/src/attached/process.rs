@@ -1,28 +1,27 @@
-//! Which TCP ports a process serves on and from which it asks, as /proc tells them.
+//! The TCP ports on which a process serves and from which it connects, read from /proc.
 //!
-//! UDP sockets are learned by the programs when they are first used: /proc does not tell a server's from a client's.
+//! The BPF programs learn UDP sockets at their first use: /proc does not tell a server's socket from a client's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_sys::host::Host;
 
-/// Processes that are watched with the one that was named: more are not looked for.
+/// Most descendants that are watched with a process.
 const MOST: usize = 1024;
 
-/// A process and those that it started.
+/// A process and its descendants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sockets {
-    /// Its name.
     pub comm: String,
     /// Ports on which it listens.
     pub servers: BTreeSet<u16>,
     /// Local ports of its other sockets.
     pub clients: BTreeSet<u16>,
-    /// Unix sockets that it has: nothing of them is seen.
+    /// The number of its Unix sockets, which cannot be watched.
     pub unix: usize,
 }
 
-/// Reads them of the process `pid`; `None` if there is no such process.
+/// Reads them for the process `pid`; `None` if it does not exist.
 pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
     let comm = host.read(&format!("/proc/{pid}/comm")).ok()?;
     let mut found = Sockets { comm, ..Sockets::default() };
@@ -32,7 +31,7 @@ pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
         if inodes.is_empty() {
             continue;
         }
-        // Processes of one network namespace have one table.
+        // Processes of one network namespace share one table.
         let net = host.link_target(&format!("/proc/{pid}/ns/net")).unwrap_or_default();
         let (table, unix) = tables.entry(net).or_insert_with(|| (table(host, pid), unix(host, pid)));
         found.unix += inodes.intersection(unix).count();
@@ -41,12 +40,12 @@ pub fn sockets(host: &dyn Host, pid: i32) -> Option<Sockets> {
             ports.insert(row.port);
         }
     }
-    // Connections that a server accepted have its port.
+    // Connections accepted by a server have its port.
     found.clients = found.clients.difference(&found.servers).copied().collect();
     Some(found)
 }
 
-/// True if somebody here listens on the port, or has it bound for datagrams, in the network namespace of this process.
+/// True if a socket in this process's network namespace listens on the port, or is bound to it for datagrams.
 pub fn is_served(host: &dyn Host, port: u16) -> bool {
     table_at(host, "/proc/self/net").iter().any(|row| row.serves && row.port == port)
 }
@@ -159,7 +158,7 @@ Num       RefCount Protocol Flags    Type St Inode Path
     }
 
     #[test]
-    fn a_process_and_its_children_serve_and_ask() {
+    fn finds_ports_of_a_process_and_its_children() {
         let root = tempfile::tempdir().unwrap();
         let host = host(root.path());
         let found = sockets(&host, 11).unwrap();
@@ -169,14 +168,14 @@ Num       RefCount Protocol Flags    Type St Inode Path
     }
 
     #[test]
-    fn a_port_is_served_or_not() {
+    fn tells_whether_a_port_is_served() {
         let root = tempfile::tempdir().unwrap();
         let host = host(root.path());
         assert_eq!([6379, 53, 50_000, 80].map(|port| is_served(&host, port)), [true, true, false, false]);
     }
 
     #[test]
-    fn lines_that_make_no_sense_are_left_out() {
+    fn skips_malformed_lines() {
         for line in ["", "a b c d e f g h i j", "0: 1:1 2:2 0A 0 0 0 0 0 x"] {
             assert!(row(line, false).is_none(), "{line}");
         }

@@ -13,9 +13,9 @@ pub(super) trait Spread: Default {
     fn count(&self) -> u64;
     /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
     fn quantile(&self, q: Quantile) -> Option<u64>;
-    /// The summary that stands in a record.
+    /// The summary for the record.
     fn quantiles(&self) -> Quantiles;
-    /// As it stands in a record, where it does.
+    /// The full distribution for the record, if it is kept.
     fn encode(&self) -> Option<String>;
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_tell_the_same_to_two_digits() {
+    fn both_distributions_agree_to_two_digits() {
         let (mut exact, mut rough) = (Times::default(), Rough::default());
         for n in 1..=20_000 {
             Spread::record(&mut exact, n * 37);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_for_a_quantile_leave_it_blank() {
+    fn too_few_times_leave_a_quantile_blank() {
         assert_eq!(Rough::default().quantiles(), Quantiles::default());
         let mut rough = Rough::default();
         (0..999).for_each(|_| rough.record(5));

@@ -7,9 +7,9 @@
 //!                          notify ─ sched_waking ─ wake-up + run queue ─ sched_switch ─ receive ───┘
 //!            sock_recv_length ─ request rest ─ sock_recv_length, the last one ─ application ─ tcp_sendmsg_locked
 //! ```
-//! The reply goes the same way back. A thread that slept has `notify`, `wake-up + run queue` and `receive`; one that was awake has `queue` in their
-//! place. Between two neighbouring stamps lies one stage; where a stamp between two stages was not taken they are one with both names, and names are
-//! those of the stages of `hairpin.explain/1` where the hooks are the same.
+//! The reply goes the same way back. A thread that slept has `notify`, `wake-up + run queue` and `receive`; a thread
+//! that was awake has `queue` instead. One stage lies between two neighbouring stamps; without the stamp between them,
+//! two stages are one with both names. The names are those of `hairpin.explain/1` where the hooks are the same.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ use hairpin_record::run::Side;
 
 use super::transaction::Transaction;
 
-/// Which hooks were attached, as far as a stage's name or a transaction's begin rests on it.
+/// The attached hooks that decide a stage's name or a transaction's begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hooks {
     /// `tcp_sendmsg_locked`.
@@ -35,7 +35,7 @@ impl Hooks {
     pub const ALL: Hooks = Hooks { send: true, receive: true, scheduler: true };
 }
 
-/// The time between two neighbouring stamps, by the numbers of the two.
+/// The time between two neighbouring stamps, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stage {
     from: u8,
@@ -45,28 +45,28 @@ pub struct Stage {
 /// A transaction whose stamps fit together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Which sides were seen.
+    /// The sides seen.
     pub view: View,
     /// Its first stamp.
     pub begun: u64,
     /// From the first stamp to the last.
     pub sum: u64,
-    /// What that is made of, in order.
+    /// The stages of that time, in order.
     pub stages: Vec<(Stage, u64)>,
 }
 
-/// Why a transaction does not count.
+/// Why a transaction is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmatched {
-    /// Requests overlapped, or a message answered none.
+    /// Requests overlapped, or a message had no request.
     Pipelined,
-    /// A stamp without which it cannot be told what happened was not taken: it began before the hooks were there, or is not over.
+    /// A required stamp is missing: the transaction began before the hooks were attached, or is not complete.
     Partial,
-    /// Stamps go back in time: two messages were mistaken for one.
+    /// Stamps run backwards: two messages were mistaken for one.
     OutOfOrder,
 }
 
-/// What a stamp is: its hook and where it was taken. The last one belongs to a reply whose client is elsewhere.
+/// Each stamp: its hook and its side. The last one is for a reply to a client on another host.
 const STAMPS: [(&str, Side); 19] = {
     use Side::{Client, Server};
     [
@@ -92,7 +92,7 @@ const STAMPS: [(&str, Side); 19] = {
     ]
 };
 
-/// What follows each stamp until the next.
+/// The stage from each stamp to the next.
 const NAMES: [(&str, Option<Side>, Direction); 17] = {
     use Direction::{Reply, Request};
     use Side::{Client, Server};
@@ -130,18 +130,18 @@ const CLIENT_RECEIVED: u8 = 12;
 const QUEUED_LAST: u8 = 18;
 
 impl Stage {
-    /// What its time is for.
+    /// The name.
     pub fn name(self, hooks: Hooks) -> String {
         self.parts(hooks).iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(" + ")
     }
 
-    /// Whose time it is; `None` between the sides.
+    /// The side; `None` between the sides.
     pub fn side(self, hooks: Hooks) -> Option<Side> {
         let parts = self.parts(hooks);
         parts[0].1.filter(|side| parts.iter().all(|part| part.1 == Some(*side)))
     }
 
-    /// On which way; `None` if on both.
+    /// The way; `None` if on both.
     pub fn direction(self, hooks: Hooks) -> Option<Direction> {
         let parts = self.parts(hooks);
         let network = self.to >= CLIENT_RECEIVED && self.from <= CLIENT_STARTED;
@@ -158,7 +158,7 @@ impl Stage {
         STAMPS[usize::from(self.to)].0
     }
 
-    /// True if a thread that slept is told, gets a CPU and reads: in one of these stages.
+    /// True for a stage in which a sleeping thread is notified, gets a CPU or reads.
     pub(super) fn is_wake_up(self) -> bool {
         READY.iter().any(|ready| self.from == ready + 1 && self.to == ready + 2)
     }
@@ -168,7 +168,7 @@ impl Stage {
         (READ[0]..SERVER_SENT).contains(&self.from) && (SERVER_SENT..=SERVER_QUEUED).contains(&self.to)
     }
 
-    /// True if a thread has been told and reads.
+    /// True if a notified thread reads.
     pub(super) fn is_read(self) -> bool {
         (0..2).any(|way| self.from == READ[way] - 1 && self.to == READ[way])
     }
@@ -178,7 +178,7 @@ impl Stage {
         hooks.scheduler && (0..2).any(|way| self.from == READY[way] && self.to == READ[way])
     }
 
-    /// Its way: 0 the request, 1 the reply.
+    /// The way: 0 the request, 1 the reply.
     pub(super) fn way(self) -> usize {
         usize::from(self.to > REQUEST_READ_LAST)
     }
@@ -186,7 +186,7 @@ impl Stage {
     fn parts(self, hooks: Hooks) -> Vec<(&'static str, Option<Side>, Direction)> {
         let elsewhere = [("network and server", None, Direction::Request)];
         let rest = [("reply rest", Some(Side::Server), Direction::Reply)];
-        // A client alone sees nothing between its driver and its own stack.
+        // The client's side alone sees nothing between its driver and its own stack.
         if self.from <= CLIENT_STARTED && self.to >= CLIENT_RECEIVED {
             let (before, after) =
                 (usize::from(self.from)..usize::from(CLIENT_STARTED), usize::from(CLIENT_RECEIVED)..usize::from(self.to));
@@ -217,7 +217,7 @@ impl Stage {
 /// The stages of a transaction.
 ///
 /// # Errors
-/// Why it does not count.
+/// Why it is left out.
 pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unmatched> {
     if transaction.pipelined {
         return Err(Unmatched::Pipelined);
@@ -246,7 +246,7 @@ pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unma
         if receiver_here {
             put(READY[way] - 1, sent.received);
             put(READY[way], sent.ready);
-            // Woken and never off its CPU: it was about to sleep.
+            // Woken without leaving its CPU: it was about to sleep.
             if sent.waking != 0 && got.switched != 0 {
                 put(READY[way] + 1, sent.waking);
                 put(READY[way] + 2, got.switched);
@@ -267,7 +267,7 @@ pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unma
     Ok(Measured { view, begun, sum: ended - begun, stages })
 }
 
-/// Without these a sum would mean something else, or nothing.
+/// The stamps without which a sum would mean something else.
 fn complete(stamps: &[(u8, u64)], view: View, transaction: &Transaction, hooks: Hooks) -> Result<(), Unmatched> {
     let tcp = hooks.send && !transaction.connection.datagrams;
     let client: &[u8] = if tcp { &[0, CLIENT_QUEUED, READY[1], READ[1]] } else { &[CLIENT_QUEUED, READY[1], READ[1]] };
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_add_up_to_the_sum() {
+    fn stages_add_up_to_the_total() {
         let measured = measure(&whole(), Hooks::ALL).unwrap();
         assert_eq!((measured.view, measured.begun, measured.sum), (View::Both, 1000, 170));
         assert_eq!(measured.stages.iter().map(|(_, ns)| ns).sum::<u64>(), 170);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_awake_has_a_queue_and_no_wake_up() {
+    fn an_awake_thread_has_queue_and_no_wake_up() {
         let mut t = whole();
         (t.sent[0].waking, t.got[0].switched, t.got[0].read_last) = (0, 0, 0);
         // Woken before it slept.
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_hook_joins_two_names_and_makes_no_zero() {
+    fn a_missing_hook_joins_two_stages() {
         let mut t = whole();
         (t.sent[0].started, t.sent[1].started, t.sent[1].sent) = (0, 0, 0);
         let found = names(&t, Hooks::ALL);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn one_side_alone_is_a_view_of_its_own() {
+    fn one_side_alone_has_its_own_stages() {
         let mut server = whole();
         (server.sent[0].sent, server.sent[0].queued, server.sent[0].started) = (0, 0, 0);
         (server.sent[1].received, server.sent[1].ready, server.sent[1].waking, server.got[1]) = (0, 0, 0, Got::default());
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_does_not_count() {
+    fn leaves_out_inconsistent_transactions() {
         let mut t = whole();
         t.pipelined = true;
         assert_eq!(measure(&t, Hooks::ALL), Err(Unmatched::Pipelined));

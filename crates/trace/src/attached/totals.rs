@@ -1,6 +1,7 @@
-//! Transactions added up, in all and per connection, in memory that does not grow with them.
+//! Sums of transactions, overall and per connection, in constant memory.
 //!
-//! Apart by what they are: which sides were seen, and which side the watched process was. A proxy's two roles are two tables.
+//! Transactions are kept apart by the sides seen and by the side of the watched process: a proxy's two roles are two
+//! tables.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -17,23 +18,23 @@ use super::spread::{Rough, Spread};
 use super::stages::{Hooks, Measured, Stage, Unmatched, measure};
 use super::transaction::{Connection, Process, Transaction};
 
-/// Connections that are added up apart.
+/// Most connections with sums of their own.
 const CONNECTIONS: usize = 64;
 /// Connections and slow transactions in a record.
 const SHOWN: usize = 16;
-/// Slow transactions of each kind that are kept for their causes.
+/// Slow transactions kept per kind, for their causes.
 const SLOW: usize = 256;
 
-/// Which sides were seen, and which the watched process was: client, server.
+/// The sides seen, and the side of the watched process: client, server.
 type Kind = (View, [bool; 2]);
 
-/// What was seen until now.
+/// The sums so far.
 #[derive(Debug)]
 pub struct Totals {
     hooks: Hooks,
     /// When the hooks were attached.
     since: u64,
-    /// The process that watches.
+    /// The watching process.
     observer: i32,
     kinds: BTreeMap<Kind, Sums<Times>>,
     connections: HashMap<(Connection, Kind), OfConnection>,
@@ -60,7 +61,7 @@ struct OfConnection {
     last: u64,
 }
 
-/// A transaction in the order of its sum.
+/// A transaction, ordered by its total time.
 #[derive(Debug)]
 struct BySum(Transaction, Measured, u64);
 
@@ -101,12 +102,12 @@ impl<S: Spread> Sums<S> {
         }
     }
 
-    /// What a stage usually takes.
+    /// The usual time of a stage.
     fn usual(&self, stage: Stage) -> u64 {
         self.stages.get(&stage).map_or(0, |(times, total)| times.quantile(Quantile::P50).unwrap_or(total / times.count().max(1)))
     }
 
-    /// What a transaction usually takes.
+    /// The usual time of a transaction.
     fn usual_sum(&self) -> u64 {
         self.sum.quantile(Quantile::P50).unwrap_or(self.total / self.sum.count().max(1))
     }
@@ -132,7 +133,7 @@ impl<S: Spread> Sums<S> {
 }
 
 impl Totals {
-    /// Nothing yet, by these hooks, attached at `since` on CLOCK_MONOTONIC by the process `observer`.
+    /// Empty sums for these hooks, attached at `since` on CLOCK_MONOTONIC by the process `observer`.
     pub fn new(hooks: Hooks, since: u64, observer: i32) -> Totals {
         Totals {
             hooks,
@@ -150,12 +151,13 @@ impl Totals {
         }
     }
 
-    /// Transactions that were matched.
+    /// The number of matched transactions.
     pub fn transactions(&self) -> u64 {
         self.transactions
     }
 
-    /// Adds a transaction that is over. Every request is in one count: of several datagrams that one record stands for those beyond the first overlapped it.
+    /// Adds a completed transaction. Every request is counted once: if a record stands for several datagrams, those
+    /// after the first count as overlapping.
     pub fn add(&mut self, transaction: Transaction) {
         let Some(others) = transaction.requests.checked_sub(1) else { return };
         match measure(&transaction, self.hooks) {
@@ -167,7 +169,7 @@ impl Totals {
         }
     }
 
-    /// Adds one that was the last of its connection when the watching ended; false if it was open.
+    /// Adds the last transaction of a connection when watching ends; false if it was still open.
     pub fn add_last(&mut self, transaction: Transaction) -> bool {
         if measure(&transaction, self.hooks) == Err(Unmatched::Partial) {
             return false;
@@ -206,8 +208,8 @@ impl Totals {
         }
     }
 
-    /// The connection's sums. Where there are too many connections, the one with the fewest transactions, of these the one that was silent
-    /// longest, gives its place up: those with many keep theirs, however many short ones come by.
+    /// The connection's sums. If there are too many connections, the one with the fewest transactions is dropped, and
+    /// among those the one silent the longest: busy connections stay, however many short ones come and go.
     fn connection(&mut self, connection: Connection, kind: Kind) -> &mut OfConnection {
         let key = (connection, kind);
         if self.connections.len() >= CONNECTIONS && !self.connections.contains_key(&key) {
@@ -222,7 +224,7 @@ impl Totals {
         of
     }
 
-    /// Writes it into a record; `unanswered` is what the kernel's side saw no reply to.
+    /// Writes the sums into a record; `unanswered` counts the requests without a reply.
     pub fn write(&self, unanswered: u64, record: &mut record::Attached) {
         record.transactions = self.transactions;
         record.unmatched_by = record::Unmatched { unanswered, ..self.unmatched };
@@ -269,7 +271,7 @@ impl Totals {
         }
     }
 
-    /// Of those above p99 of their kind, or p90 if the kind with most has too few for that.
+    /// Causes of the transactions above p99 of their kind, or p90 if the largest kind has too few for p99.
     fn write_causes(&self, slow: &[(&BySum, Cause)], record: &mut record::Attached) {
         let mut causes: Vec<(What, record::SlowCause)> = Vec::new();
         let most = self.kinds.values().max_by_key(|sums| sums.sum.count());
@@ -321,7 +323,7 @@ fn roles(ours: [bool; 2]) -> Vec<Side> {
     [Side::Client, Side::Server].into_iter().zip(ours).filter_map(|(side, ours)| ours.then_some(side)).collect()
 }
 
-/// A cause of which nothing is counted yet.
+/// A cause with a count of zero.
 fn slow_cause(cause: &Cause, who: String, stage: String) -> record::SlowCause {
     let Process { pid, thread, comm } = cause.who;
     record::SlowCause {
@@ -343,7 +345,7 @@ fn protocol(connection: &Connection) -> String {
 fn who(process: &Process) -> String {
     match process.comm.to_string().as_str() {
         _ if process.thread == 0 => String::new(),
-        // It had ended before its name could be read.
+        // The process ended before its name could be read.
         "" => format!("thread {}", process.thread),
         comm => format!("{comm} ({})", process.thread),
     }
@@ -356,7 +358,7 @@ mod tests {
     use super::super::transaction::{Got, Sent};
     use super::*;
 
-    /// Who watches.
+    /// The watching process.
     const OBSERVER: i32 = 99;
 
     /// Of a server alone, on a connection of its own number; the application takes `application`.
@@ -426,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn each_role_of_a_proxy_has_sums_and_slow_ones_of_its_own() {
+    fn each_role_of_a_proxy_has_its_own_sums() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         for n in 0..2000 {
             totals.add(transaction(40_000, 90_000 + 50 * n));
@@ -444,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_ones_of_the_observer_are_counted_and_in_no_cause() {
+    fn slow_transactions_of_the_observer_have_no_cause() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         (0..5000).for_each(|_| totals.add(transaction(40_000, 5_000)));
         for n in 0..40 {
@@ -461,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn every_datagram_of_a_client_is_in_one_count() {
+    fn counts_every_datagram_once() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         let with = |requests, pipelined| Transaction { requests, pipelined, ..transaction(40_000, 5_000) };
         for each in [with(1, false), with(3, true), with(0, true), with(2, false), with(0, false), with(1, true)] {
@@ -483,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn many_short_connections_leave_the_busy_one_its_place() {
+    fn short_connections_do_not_displace_a_busy_one() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         for n in 0..5000_u16 {
             totals.add(transaction(1, 5_000));
@@ -498,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_of_a_connection_may_be_open() {
+    fn the_last_transaction_of_a_connection_may_be_open() {
         let mut totals = Totals::new(Hooks::ALL, 0, OBSERVER);
         assert!(totals.add_last(transaction(1, 5_000)));
         let mut open = transaction(1, 5_000);

@@ -1,4 +1,4 @@
-//! A transaction as the programs of `attached.bpf.c` stamped it.
+//! A transaction as stamped by the programs of `attached.bpf.c`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -9,40 +9,41 @@ pub(super) const WORDS: usize = 56;
 /// A request and its reply, seen on one side or on both. A stamp of 0 was not taken; all are of CLOCK_MONOTONIC, in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// Whose it is.
+    /// The connection.
     pub connection: Connection,
-    /// Who receives: on the client's side, on the server's.
+    /// The receiving threads: the client's, the server's.
     pub processes: [Process; 2],
-    /// Which sides belong to the process that is watched: client, server.
+    /// The sides that belong to the watched process: client, server.
     pub ours: [bool; 2],
-    /// On the way from the sender to the receiver's queue: the request, the reply.
+    /// From the sender to the receiver's queue: the request, the reply.
     pub sent: [Sent; 2],
-    /// From there to the application.
+    /// From the receiver's queue to the application: the request, the reply.
     pub got: [Got; 2],
-    /// How long the server's thread was pushed off its CPU between the last read and the reply.
+    /// How long the server's thread was preempted between its last read and the reply, in ns.
     pub preempted: u64,
-    /// How long it slept there.
+    /// How long it slept there, in ns.
     pub slept: u64,
-    /// Who pushed it off, the last time.
+    /// The thread that last preempted it.
     pub by: Process,
-    /// How long the client's thread, the server's was stopped while something lay there for it.
+    /// How long the thread of the client, of the server was stopped while data waited for it, in ns.
     pub stopped: [u64; 2],
-    /// Requests that it stands for: none where a datagram was counted with the one before, several where others came before it was over.
+    /// Number of requests in this record: 0 if a datagram was counted with the one before, several if more arrived
+    /// before it was complete.
     pub requests: u64,
-    /// Another request was sent before the reply was complete, or the reply before the request was read.
+    /// True if another request was sent before the reply was complete, or the reply before the request was read.
     pub pipelined: bool,
-    /// TCP sent something again.
+    /// True if TCP retransmitted.
     pub retransmitted: bool,
 }
 
 /// The two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Connection {
-    /// The server's.
+    /// The server's address.
     pub server: SocketAddr,
-    /// The client's.
+    /// The client's address.
     pub client: SocketAddr,
-    /// UDP, and not TCP.
+    /// True for UDP, false for TCP.
     pub datagrams: bool,
 }
 
@@ -53,14 +54,11 @@ impl Default for Connection {
     }
 }
 
-/// A thread, as far as anything of it is kept.
+/// A thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Process {
-    /// The process.
     pub pid: i32,
-    /// The thread.
     pub thread: i32,
-    /// The thread's name.
     pub comm: Comm,
 }
 
@@ -69,7 +67,7 @@ pub struct Process {
 pub struct Comm(pub [u8; 16]);
 
 impl From<&str> for Comm {
-    /// What is longer is cut.
+    /// A longer name is cut.
     fn from(name: &str) -> Comm {
         let mut comm = [0; 16];
         let len = name.len().min(15);
@@ -85,7 +83,7 @@ impl fmt::Display for Comm {
     }
 }
 
-/// A message until its receiver is told; stamps of its first packet but for the last one.
+/// A message until its receiver is notified; stamps of the first packet, except the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// `tcp_sendmsg_locked` of the sender.
@@ -102,24 +100,25 @@ pub struct Sent {
     pub ready: u64,
     /// `sched_waking` of the thread that slept.
     pub waking: u64,
-    /// How long a later part lay in the sender's socket until all before it was acknowledged (Nagle).
+    /// How long a later part waited in the sender's socket for the ACK of the earlier parts (Nagle), in ns.
     pub held: u64,
 }
 
-/// A message until the application has it.
+/// A message from the notification until the application has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Got {
-    /// `sched_switch` to the thread that was told.
+    /// `sched_switch` to the notified thread.
     pub switched: u64,
-    /// `sock_recv_length` of the first receive call that found something.
+    /// `sock_recv_length` of the first receive call that returned data.
     pub read: u64,
-    /// The same of the last one, if there were several.
+    /// The same for the last one, if there were several.
     pub read_last: u64,
-    /// How long the reader was pushed off its CPU while the message waited; then `before` is who pushed it.
+    /// How long the reader was preempted while the message waited, in ns; if above 0, `before` is the preempting
+    /// thread.
     pub pushed: u64,
-    /// The reader read another message while this one waited.
+    /// True if the reader read another message while this one waited.
     pub busy: bool,
-    /// Who had the CPU longest between `waking` and `switched`; thread 0 is idle.
+    /// The thread that had the CPU longest between `waking` and `switched`; thread 0 is idle.
     pub before: Process,
 }
 
@@ -169,7 +168,7 @@ impl Transaction {
 
 const UDP: u64 = 17;
 
-/// Sixteen bytes in the order of the network; an IPv4-mapped address is one of IPv4.
+/// Sixteen bytes in network order; an IPv4-mapped address becomes IPv4.
 fn address(words: &[u64]) -> IpAddr {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
@@ -190,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_has_its_place() {
+    fn reads_every_word_of_a_record() {
         let mut words: [u64; WORDS] = std::array::from_fn(|at| 1000 + at as u64);
         words[1] = 0;
         words[2] = u64::from_ne_bytes([0, 0, 0xff, 0xff, 192, 0, 2, 1]);

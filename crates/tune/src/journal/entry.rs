@@ -18,42 +18,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
 
-/// The name of this form.
-pub const SCHEMA: &str = "hairpin.journal/1";
+/// The schema of an entry.
+pub(super) const SCHEMA: &str = "hairpin.journal/1";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const NETWORK: &str = "/proc/thread-self/ns/net";
 
-/// Who changes something, and when.
+/// The command that makes the changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The command line.
     pub command: Vec<String>,
-    /// When it started, in UTC as RFC 3339 writes it.
+    /// When it started: UTC, RFC 3339.
     pub started: String,
 }
 
-/// Where and by whom it was changed.
+/// The first line: where, when and by which command the changes were made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Always `hairpin.journal/1`.
     pub schema: String,
-    /// The kernel's id of this boot: nothing that Hairpin changes outlives it. Empty where the kernel does not tell.
+    /// The kernel's id of this boot, which undoes every change when it ends. Empty if the kernel does not tell.
     pub boot: String,
-    /// The network namespace, such as `net:[4026531840]`; empty where the kernel does not tell.
+    /// The network namespace, such as `net:[4026531840]`; empty if the kernel does not tell.
     pub network: String,
-    /// When, in UTC.
+    /// When the command started: UTC, RFC 3339.
     pub started: String,
-    /// The process that did it.
+    /// The process that made the changes.
     pub pid: u32,
     /// Its command line.
     pub command: Vec<String>,
-    /// How many changes follow.
+    /// The number of changes that follow.
     pub changes: usize,
 }
 
 impl Head {
-    /// This host, now.
+    /// The head for this host, now.
     pub(crate) fn here(host: &dyn Host, about: &About) -> Head {
         Head {
             schema: SCHEMA.to_owned(),
@@ -66,7 +65,7 @@ impl Head {
         }
     }
 
-    /// True if the host has booted since.
+    /// True if the host has rebooted since.
     #[must_use]
     pub fn is_of_earlier_boot(&self, host: &dyn Host) -> bool {
         let now = boot_id(host);
@@ -92,15 +91,15 @@ fn network(host: &dyn Host) -> String {
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where and by whom.
     pub head: Head,
-    /// What was changed, in the order of writing. A value that was set to several things is there several times.
+    /// The changes, in the order of writing. A place that was set to several values appears several times.
     pub changes: Vec<Change>,
-    /// Whether all of it is to stay until it is reverted.
+    /// True if the changes are to stay until they are reverted.
     pub kept: bool,
-    /// The changes that were being written for the first time when the process ended, or could not be put back: whatever stands there is ours.
+    /// Changes that were being written for the first time when the process ended, or that could not be put back:
+    /// Hairpin wrote whatever value is there.
     pub unsettled: BTreeSet<usize>,
-    /// What is missing of it.
+    /// What is missing, if the entry was damaged.
     pub cut: Option<String>,
 }
 
@@ -127,8 +126,8 @@ pub enum EntryError {
     /// The file cannot be read.
     #[error("{0}")]
     Read(String),
-    /// Its head is no head.
-    #[error("its first line is damaged ({0}): what it changed is not known any more. Look at the settings, then remove the file")]
+    /// The first line is damaged.
+    #[error("its first line is damaged ({0}): what it changed is no longer known. Check the settings, then remove the file")]
     Head(String),
     /// Another version of Hairpin wrote it.
     #[error("it has the form \"{0}\", not {SCHEMA}: revert it with the version of hairpin that wrote it")]
@@ -136,13 +135,18 @@ pub enum EntryError {
 }
 
 impl Entry {
-    /// The entry in these bytes.
+    /// A new entry.
+    pub(crate) fn of(head: Head, changes: Vec<Change>) -> Entry {
+        Entry { head, changes, kept: false, unsettled: BTreeSet::new(), cut: None }
+    }
+
+    /// Parses an entry.
     ///
     /// # Errors
     /// Its head cannot be read. Damage further on is in [`Entry::cut`].
     pub fn parse(bytes: &[u8]) -> Result<Entry, EntryError> {
         let text = String::from_utf8_lossy(bytes);
-        // What has no newline at its end is not whole.
+        // A line without a newline at its end is incomplete.
         let (whole, rest) = text.rsplit_once('\n').map_or(("", &*text), |(whole, rest)| (whole, rest));
         let mut lines = whole.lines();
         let first = lines.next().unwrap_or_default();
@@ -171,7 +175,7 @@ impl Entry {
         if entry.changes.len() < entry.head.changes {
             entry.cut = Some(format!("it was made with {} changes, and {} can be read", entry.head.changes, entry.changes.len()));
         } else if !rest.is_empty() && entry.cut.is_none() {
-            // A line that was being added says nothing about what was before: at worst the last change counts as not settled.
+            // A truncated last line does not affect the lines before it: at worst the last change counts as unsettled.
             entry.unsettled.extend(entry.changes.len().checked_sub(1));
         }
         Ok(entry)
@@ -194,7 +198,7 @@ impl Entry {
     }
 }
 
-/// The types are structs and enums with text as keys.
+/// Serializing cannot fail: the types are structs and enums with text as keys.
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
@@ -227,13 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_read_as_it_was_written() {
+    fn an_entry_survives_writing_and_reading() {
         let entry = entry();
         assert_eq!(Entry::parse(entry.text().as_bytes()).unwrap(), entry);
     }
 
     #[test]
-    fn cut_at_every_byte_it_says_what_is_missing_and_keeps_what_is_whole() {
+    fn truncated_at_any_byte_it_keeps_complete_lines_and_reports_the_rest() {
         let entry = entry();
         let text = entry.text();
         let head_ends = text.find('\n').unwrap();
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn any_line_may_be_lost() {
+    fn survives_the_loss_of_any_line() {
         let entry = entry();
         let text = entry.text();
         let lines: Vec<&str> = text.lines().collect();
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_hairpin_never_writes_are_not_restored() {
+    fn rejects_places_that_hairpin_never_writes() {
         let text = entry().text().replacen("/proc/sys/net/core/busy_poll", "/etc/passwd", 1);
         let read = Entry::parse(text.as_bytes()).unwrap();
         assert_eq!(read.changes.len(), 1);

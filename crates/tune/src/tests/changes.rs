@@ -1,4 +1,4 @@
-//! Every setting that can be changed, on a host made of files: applied, applied again, reverted, and every byte as before. And what may go wrong.
+//! Every setting on a host made of files: applied, applied again, reverted, and every byte as before. And every way this can fail.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,11 +12,10 @@ use hairpin_sys::host::{FakeHost, Held, Host, Refusal};
 
 use super::{PLACE, whole};
 use crate::change::{Address, Change, Trouble};
-use crate::control::{Control, controls};
 use crate::journal::{About, Journal, JournalError};
 use crate::plan::PlanError;
 use crate::revert::Outcome;
-use crate::{Place, Setting, plan};
+use crate::{Knob, Place, Setting, all, plan};
 
 /// Every file below a directory and its bytes.
 pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -39,7 +38,7 @@ pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// A host, and beside it a journal.
+/// A host and a journal.
 pub(super) struct Scene {
     _directory: tempfile::TempDir,
     pub(super) root: PathBuf,
@@ -48,7 +47,7 @@ pub(super) struct Scene {
 }
 
 pub(super) fn scene() -> Scene {
-    // In memory where there is such a place: every entry is synced.
+    // In memory if possible: every entry is synced to the disk.
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let root = directory.path().join("host");
     let host = whole(&root);
@@ -61,7 +60,7 @@ impl Scene {
         self.journal.entries().unwrap().is_empty()
     }
 
-    /// Applies and keeps, and says what was refused.
+    /// Applies and keeps `settings`; returns the refusals.
     fn apply(&self, host: &FakeHost, settings: &[Setting]) -> Vec<Trouble> {
         let changes = plan(host, &PLACE, settings).unwrap();
         let mut tuning = self.journal.begin(host, changes, &About::default()).unwrap();
@@ -75,8 +74,8 @@ impl Scene {
     }
 }
 
-/// A value that differs from what the host above has, so that there is something to change.
-pub(super) fn another(control: &Control) -> Setting {
+/// A value that differs from the present one.
+pub(super) fn another(knob: &Knob) -> Setting {
     let candidates = [
         "0",
         "1",
@@ -100,7 +99,7 @@ pub(super) fn another(control: &Control) -> Setting {
         "reno",
         "1,2,3",
     ];
-    // Made once: nothing is written to it.
+    // Shared by all calls: nothing is written to it.
     static HOST: OnceLock<(tempfile::TempDir, FakeHost)> = OnceLock::new();
     let (_, host) = HOST.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap();
@@ -108,9 +107,18 @@ pub(super) fn another(control: &Control) -> Setting {
         (directory, host)
     });
     let host_has = |setting: &Setting| plan(host, &PLACE, std::slice::from_ref(setting)).unwrap().is_empty();
-    let accepted = candidates.iter().filter_map(|value| Setting::new(control.name, value).ok());
+    let accepted = candidates.iter().filter_map(|value| Setting::new(knob.name, value).ok());
     let setting = accepted.into_iter().find(|setting| !host_has(setting));
-    setting.unwrap_or_else(|| panic!("no value of {} differs", control.name))
+    setting.unwrap_or_else(|| panic!("no value of {} differs", knob.name))
+}
+
+/// Every knob that can be changed.
+fn settable() -> impl Iterator<Item = &'static Knob> {
+    all().filter(|knob| knob.change.is_some())
+}
+
+fn is_held(knob: &Knob) -> bool {
+    knob.change.as_ref().is_some_and(|change| change.is_held())
 }
 
 fn setting(text: &str) -> Setting {
@@ -118,13 +126,13 @@ fn setting(text: &str) -> Setting {
 }
 
 #[test]
-fn apply_apply_revert_is_identity_for_every_setting() {
-    for control in controls() {
+fn apply_twice_and_revert_is_identity_for_every_setting() {
+    for knob in settable() {
         let scene = scene();
         let before = tree(&scene.root);
-        let setting = another(control);
+        let setting = another(knob);
         assert_eq!(scene.apply(&scene.host, std::slice::from_ref(&setting)), [], "{setting}");
-        if control.is_held() {
+        if is_held(knob) {
             assert_eq!(tree(&scene.root), before, "{setting}: a demand leaves nothing");
             assert!(scene.is_empty());
             continue;
@@ -145,10 +153,10 @@ fn apply_apply_revert_is_identity_for_every_setting() {
 }
 
 #[test]
-fn all_at_once_and_on_and_off_again_under_one_entry() {
+fn all_settings_go_on_and_off_under_one_entry() {
     let scene = scene();
     let before = tree(&scene.root);
-    let settings: Vec<Setting> = controls().map(another).collect();
+    let settings: Vec<Setting> = settable().map(another).collect();
     let changes = plan(&scene.host, &PLACE, &settings).unwrap();
     let mut tuning = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
     let count = tuning.changes().len();
@@ -172,7 +180,7 @@ fn all_at_once_and_on_and_off_again_under_one_entry() {
 }
 
 #[test]
-fn two_values_of_one_setting_are_both_ours() {
+fn reverts_either_of_two_values_of_one_setting() {
     let scene = scene();
     let before = tree(&scene.root);
     let mut changes = plan(&scene.host, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
@@ -184,7 +192,7 @@ fn two_values_of_one_setting_are_both_ours() {
     }
     tuning.on(1).unwrap();
     std::mem::forget(tuning);
-    // The process is gone for all that the journal knows: its lock is another matter, and is tried below.
+    // For the journal the process has ended; its lock is tested below.
     let entry = scene.journal.entries().unwrap().remove(0).entry.unwrap();
     assert_eq!(entry.changes.len(), 2);
     let elsewhere = Journal::at(scene.root.with_file_name("copy"));
@@ -196,12 +204,12 @@ fn two_values_of_one_setting_are_both_ours() {
 }
 
 #[test]
-fn what_is_refused_is_put_back_and_said() {
+fn puts_back_and_reports_refused_values() {
     let refusals = [Refusal::Ignored, Refusal::Error(libc::EINVAL), Refusal::Error(libc::EROFS), Refusal::Error(libc::EPERM)];
     let scene = scene();
     let before = tree(&scene.root);
-    for control in controls().filter(|control| !control.is_held()) {
-        let changes = plan(&scene.host, &PLACE, &[another(control)]).unwrap();
+    for knob in settable().filter(|knob| !is_held(knob)) {
+        let changes = plan(&scene.host, &PLACE, &[another(knob)]).unwrap();
         for refusal in refusals {
             let last = changes.last().unwrap();
             let at = match &last.address {
@@ -210,25 +218,25 @@ fn what_is_refused_is_put_back_and_said() {
                 other => other.to_string(),
             };
             let host = scene.host.clone().with_refusal(&at, refusal);
-            let troubles = scene.apply(&host, &[another(control)]);
-            assert_eq!(troubles.len(), 1, "{} {refusal:?}: {troubles:?}", control.name);
+            let troubles = scene.apply(&host, &[another(knob)]);
+            assert_eq!(troubles.len(), 1, "{} {refusal:?}: {troubles:?}", knob.name);
             match (&troubles[0], refusal) {
                 (Trouble::Refused { wanted, got, .. }, Refusal::Ignored | Refusal::Error(libc::EINVAL)) => {
-                    assert!(!last.address.same(wanted, got), "{}", control.name);
+                    assert!(!last.address.same(wanted, got), "{}", knob.name);
                 }
                 (Trouble::Denied { remedy, .. }, Refusal::Error(libc::EPERM)) => assert!(remedy.contains("root")),
                 (Trouble::Denied { .. } | Trouble::Refused { .. }, Refusal::Error(libc::EROFS)) => {}
-                other => panic!("{}: {other:?}", control.name),
+                other => panic!("{}: {other:?}", knob.name),
             }
-            // What was taken of the same setting is still to be reverted.
+            // Values of the same setting that were accepted are still to be reverted.
             assert!(!scene.revert().incomplete);
-            assert_eq!(tree(&scene.root), before, "{} {refusal:?}", control.name);
+            assert_eq!(tree(&scene.root), before, "{} {refusal:?}", knob.name);
         }
     }
 }
 
 #[test]
-fn what_somebody_else_changed_since_is_left_alone_unless_forced() {
+fn leaves_values_changed_by_others_unless_forced() {
     let scene = scene();
     let before = tree(&scene.root);
     scene.apply(&scene.host, &[setting("busy_poll_us=10"), setting("rx_usecs=0")]);
@@ -237,14 +245,14 @@ fn what_somebody_else_changed_since_is_left_alone_unless_forced() {
     assert!(report.incomplete);
     let outcomes: Vec<&Outcome> = report.changes.iter().map(|(_, outcome)| outcome).collect();
     assert_eq!(outcomes, [&Outcome::Reverted, &Outcome::Changed { now: "77".to_owned() }]);
-    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "what is left waits for its owner, it is no orphan");
+    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "an entry that is left is not an orphan");
     let report = scene.journal.revert(&theirs, &[], true, "test").unwrap();
     assert!(!report.incomplete && scene.is_empty());
     assert_eq!(tree(&scene.root), before);
 }
 
 #[test]
-fn chosen_settings_are_reverted_and_the_others_stay() {
+fn reverts_only_the_named_settings() {
     let scene = scene();
     let before = tree(&scene.root);
     scene.apply(&scene.host, &[setting("busy_poll_us=10"), setting("rx_usecs=0")]);
@@ -259,7 +267,7 @@ fn chosen_settings_are_reverted_and_the_others_stay() {
 }
 
 #[test]
-fn an_interface_that_went_leaves_nothing_to_put_back() {
+fn a_removed_interface_leaves_nothing_to_revert() {
     let scene = scene();
     scene.apply(&scene.host, &[setting("rx_usecs=0"), setting("gro_flush_timeout_ns=0"), setting("busy_poll_us=10")]);
     let host = scene.host.clone().without_device("eth0");
@@ -267,7 +275,7 @@ fn an_interface_that_went_leaves_nothing_to_put_back() {
     assert!(!report.incomplete, "{report:?}");
     assert_eq!(report.changes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone).count(), 2);
     assert!(scene.is_empty());
-    // While an experiment runs, too.
+    // The same while an experiment runs.
     let scene = super::changes::scene();
     let changes = plan(&scene.host, &PLACE, &[setting("rx_usecs=0")]).unwrap();
     let mut tuning = scene.journal.begin(&scene.host, changes, &About::default()).unwrap();
@@ -278,22 +286,22 @@ fn an_interface_that_went_leaves_nothing_to_put_back() {
 }
 
 #[test]
-fn after_a_boot_nothing_is_written_and_it_is_said() {
+fn after_a_reboot_it_writes_nothing_and_says_so() {
     let scene = scene();
     scene.apply(&scene.host, &[setting("busy_poll_us=10")]);
-    // The boot undid it, and somebody set it to just what we had set.
+    // The boot undid it, and somebody set the same value again.
     let booted = scene.host.clone().with("/proc/sys/kernel/random/boot_id", "9d3f1c1e-0000-4000-8000-000000000002\n");
     let before = tree(&scene.root);
     let report = scene.journal.revert(&booted, &[], false, "test").unwrap();
     assert!(!report.incomplete);
     assert_eq!(report.changes[0].1, Outcome::Booted);
-    assert!(report.notes[0].contains("the host has booted since"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("the host has rebooted since"), "{:?}", report.notes);
     assert_eq!(tree(&scene.root), before);
     assert!(scene.is_empty());
 }
 
 #[test]
-fn another_network_namespace_is_left_alone() {
+fn leaves_other_network_namespaces_alone() {
     let scene = scene();
     let named = |number: u32, scene: &Scene| {
         let link = scene.root.join("proc/thread-self/ns/net");
@@ -313,37 +321,37 @@ fn another_network_namespace_is_left_alone() {
 }
 
 #[test]
-fn two_at_once_are_refused_with_who_is_at_it() {
+fn refuses_a_second_process_and_names_the_first() {
     let scene = scene();
     let changes = || plan(&scene.host, &PLACE, &[setting("busy_poll_us=10")]).unwrap();
     let about = About { command: vec!["hairpin".to_owned(), "tune".to_owned()], started: String::new() };
     let first = scene.journal.begin(&scene.host, changes(), &about).unwrap();
     let Err(error) = scene.journal.begin(&scene.host, changes(), &about) else { panic!("two at once") };
     assert!(error.to_string().contains(&format!("process {}: hairpin tune", std::process::id())), "{error}");
-    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "it lives");
+    assert_eq!(scene.journal.orphans().unwrap().len(), 0, "its process lives");
     drop(first);
     assert!(scene.journal.begin(&scene.host, changes(), &about).is_ok());
 }
 
 #[test]
-fn a_plan_that_is_out_of_date_is_refused_under_the_lock() {
+fn refuses_an_outdated_plan() {
     let scene = scene();
     let changes = |value: &str| plan(&scene.host, &PLACE, &[setting(&format!("busy_poll_us={value}"))]).unwrap();
-    // Two people are shown the same value, and both agree.
+    // Two users plan from the same value.
     let (first, second) = (changes("10"), changes("20"));
     let mut tuning = scene.journal.begin(&scene.host, first, &About::default()).unwrap();
     tuning.on(0).unwrap();
     tuning.keep().unwrap();
     let after = tree(&scene.root);
-    let Err(error) = scene.journal.begin(&scene.host, second, &About::default()) else { panic!("a stale plan is taken") };
+    let Err(error) = scene.journal.begin(&scene.host, second, &About::default()) else { panic!("an outdated plan is accepted") };
     assert!(matches!(&error, JournalError::Stale { now, .. } if now == "10"), "{error}");
     assert!(error.to_string().contains("run it again"), "{error}");
     assert_eq!((tree(&scene.root), scene.journal.entries().unwrap().len()), (after, 1));
-    assert!(scene.journal.begin(&scene.host, changes("20"), &About::default()).is_ok(), "planned anew it is taken");
+    assert!(scene.journal.begin(&scene.host, changes("20"), &About::default()).is_ok(), "a new plan is accepted");
 }
 
 #[test]
-fn cpus_that_are_not_there_are_no_plan() {
+fn rejects_missing_cpus() {
     let scene = scene();
     for (asked, cpu) in [("rps_cpus=2", 2), ("xps_cpus=0-7", 2), ("irq_affinity=0,40", 40)] {
         let error = plan(&scene.host, &PLACE, &[setting(asked)]).unwrap_err();
@@ -356,7 +364,7 @@ fn cpus_that_are_not_there_are_no_plan() {
 }
 
 #[test]
-fn a_journal_that_cannot_be_written_changes_nothing() {
+fn changes_nothing_without_a_writable_journal() {
     let scene = scene();
     let before = tree(&scene.root);
     let journal = Journal::at("/proc/hairpin");
@@ -367,12 +375,12 @@ fn a_journal_that_cannot_be_written_changes_nothing() {
 }
 
 #[test]
-fn an_entry_that_was_cut_restores_what_it_still_says_and_tells_what_it_lost() {
+fn a_truncated_entry_reverts_what_it_still_holds_and_reports_the_rest() {
     let settings = [setting("busy_poll_us=10"), setting("busy_read_us=10"), setting("rx_usecs=0")];
     let whole = scene();
     whole.apply(&whole.host, &settings);
     let length = fs::metadata(whole.journal.dir().join("0001.jsonl")).unwrap().len() as usize;
-    // That it is understood at every byte is tried where it is parsed: here at the ends of lines and in their middles.
+    // The parser's own test truncates at every byte; here at the ends of lines and in their middles.
     let text = fs::read_to_string(whole.journal.dir().join("0001.jsonl")).unwrap();
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let middles = ends.iter().map(|end| end - 20);
@@ -399,14 +407,14 @@ fn an_entry_that_was_cut_restores_what_it_still_says_and_tells_what_it_lost() {
                     report.incomplete && report.notes.iter().any(|note| note.contains("0001.jsonl: its first line is damaged")),
                     "{report:?}"
                 );
-                assert!(file.exists(), "what is not understood is not removed");
+                assert!(file.exists(), "an unreadable entry is not removed");
             }
         }
     }
 }
 
 #[test]
-fn a_plan_only_reads_and_says_why_there_is_none() {
+fn planning_only_reads_and_explains_its_errors() {
     let scene = scene();
     let before = tree(&scene.root);
     let error = |place: &Place<'_>, settings: &[Setting]| plan(&scene.host, place, settings).unwrap_err();
@@ -415,9 +423,9 @@ fn a_plan_only_reads_and_says_why_there_is_none() {
     assert_eq!(error(&nowhere, &[setting("rx_usecs=0")]), PlanError::Interface("eth7".to_owned()));
     assert_eq!(error(&PLACE, &[setting("gro=on"), setting("gro=off")]), PlanError::Twice("gro"));
     let bare = FakeHost::at(scene.root.join("nothing")).with_directory("/sys/class/net/eth0").with_device("eth0");
-    for control in controls() {
-        let absent = plan(&bare, &PLACE, &[another(control)]).unwrap_err();
-        assert!(matches!(absent, PlanError::Absent { .. }) && absent.is_missing(), "{}: {absent}", control.name);
+    for knob in settable() {
+        let absent = plan(&bare, &PLACE, &[another(knob)]).unwrap_err();
+        assert!(matches!(absent, PlanError::Absent { .. }) && absent.is_missing(), "{}: {absent}", knob.name);
     }
     let denied = scene.host.clone().with_error("/dev/cpu_dma_latency", libc::EACCES);
     assert!(plan(&denied, &PLACE, &[setting("cpu_dma_latency_us=0")]).unwrap_err().is_missing());
@@ -427,7 +435,7 @@ fn a_plan_only_reads_and_says_why_there_is_none() {
 }
 
 #[test]
-fn the_sysfs_of_another_namespace_is_never_written() {
+fn never_writes_to_the_sysfs_of_another_namespace() {
     let scene = scene();
     scene.apply(&scene.host, &[setting("gro_flush_timeout_ns=0"), setting("rx_usecs=0")]);
     let mixed = scene.host.clone().with("/sys/class/net/eth0/ifindex", "2\n").with_attribute("eth0", Attribute::Index, "7");
@@ -444,7 +452,7 @@ fn the_sysfs_of_another_namespace_is_never_written() {
 }
 
 #[test]
-fn a_plan_names_each_place_with_what_it_is_and_is_to_be() {
+fn a_plan_lists_each_place_with_both_values() {
     let scene = scene();
     let changes =
         plan(&scene.host, &PLACE, &[setting("scaling_governor=performance"), setting("turbo=on"), setting("xps_cpus=0")])
@@ -467,16 +475,16 @@ fn a_plan_names_each_place_with_what_it_is_and_is_to_be() {
 }
 
 #[test]
-fn a_value_that_the_device_rounds_is_refused_with_what_it_made_of_it() {
+fn refuses_a_value_that_the_device_rounds() {
     let scene = scene();
     let before = tree(&scene.root);
     let host = scene.host.clone().with_refusal("eth0 rx-usecs", Refusal::Ignored);
     assert_eq!(scene.apply(&host, &[setting("rx_usecs=3")])[0].to_string(), "rx-usecs of eth0: wanted 3, but it is 8");
-    assert!(scene.is_empty(), "nothing was changed, so there is nothing to revert");
+    assert!(scene.is_empty(), "nothing changed, so nothing is to be reverted");
     assert_eq!(tree(&scene.root), before);
 }
 
-/// A device that takes a value, makes another of it, and then takes nothing more.
+/// A device that changes the first value it is given, and then accepts no more.
 struct Stubborn<'a> {
     host: &'a FakeHost,
     writes: std::cell::Cell<u32>,
@@ -534,7 +542,7 @@ impl Host for Stubborn<'_> {
 }
 
 #[test]
-fn what_cannot_be_put_back_keeps_its_entry() {
+fn keeps_the_entry_of_a_value_that_cannot_be_put_back() {
     let scene = scene();
     let before = tree(&scene.root);
     let stubborn = Stubborn { host: &scene.host, writes: std::cell::Cell::new(0) };
@@ -544,7 +552,7 @@ fn what_cannot_be_put_back_keeps_its_entry() {
     assert!(tuning.is_on(0));
     assert_eq!(tuning.restore().unwrap_err().len(), 1);
     assert_eq!(scene.journal.orphans().unwrap().len(), 1);
-    // It is neither what was wanted nor what it was, and still ours.
+    // It is neither the wanted nor the old value, but Hairpin wrote it.
     assert!(!scene.revert().incomplete);
     assert_eq!(tree(&scene.root), before);
 }
