@@ -283,7 +283,7 @@ fn trial(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> 
 fn compared(command: &mut Command, limit_s: f64) -> Result<Compare, String> {
     let text = children::run(command, Duration::from_secs_f64(limit_s))?;
     let record: Compare = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
-    record.error.as_ref().map_or(Ok(()), |error| Err(format!("hairpin: {error}")))?;
+    record.head.error.as_ref().map_or(Ok(()), |error| Err(format!("hairpin: {error}")))?;
     Ok(record)
 }
 

@@ -214,9 +214,11 @@ fn measure(options: &Options, cell: &Cell) -> Result<Explain, String> {
     if let Some(missing) = run.missing.first() {
         return Err(format!("{} is missing: {}", missing.hook, missing.why));
     }
-    if let (Some(error), _) | (None, Some(error)) = (run.error.clone(), run.results.is_empty().then(|| "no result".to_owned())) {
+    if let (Some(error), _) | (None, Some(error)) =
+        (run.head.error.clone(), run.results.is_empty().then(|| "no result".to_owned()))
+    {
         return Err(format!("hairpin: {error}"));
     }
-    publish(&mut run.hosts, &mut run.command);
+    publish(&mut run.body.place.hosts, &mut run.head.command);
     Ok(run)
 }

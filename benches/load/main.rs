@@ -118,9 +118,9 @@ fn command(options: &Options, path: &str, rate: u32, more: &[&str]) -> Command {
 
 fn published(text: &str) -> Result<Load, String> {
     let mut load: Load = serde_json::from_str(text).map_err(|e| format!("hairpin's JSON: {e}"))?;
-    if let Some(error) = load.error {
+    if let Some(error) = load.head.error {
         return Err(format!("hairpin: {error}"));
     }
-    publish(&mut load.hosts, &mut load.command);
+    publish(&mut load.body.place.hosts, &mut load.head.command);
     Ok(load)
 }

@@ -88,10 +88,10 @@ fn measure(options: &Options, args: &[&str], rows: usize) -> Result<Run, String>
     let limit = Duration::from_secs_f64(60.0 + 3.0 * options.seconds * rows as f64);
     let text = children::run(&mut command, limit)?;
     let mut run: Run = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
-    if let Some(error) = run.error {
+    if let Some(error) = run.head.error {
         return Err(format!("hairpin: {error}"));
     }
-    publish(&mut run.hosts, &mut run.command);
+    publish(&mut run.body.place.hosts, &mut run.head.command);
     Ok(run)
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn text(lines: &[Line], trades: &[&Run], seconds: f64) -> Result<Stri
         }
     }
     let [as_it_is, held] = trades else { return Err("two trades make a comparison".into()) };
-    if held.hosts.client.facts.get("cpu_dma_latency_us").and_then(serde_json::Value::as_u64) != Some(0) {
+    if held.place.hosts.client.facts.get("cpu_dma_latency_us").and_then(serde_json::Value::as_u64) != Some(0) {
         return Err("/dev/cpu_dma_latency was not held at 0 while the second trade was measured".into());
     }
     for (before, after) in as_it_is.results.iter().zip(&held.results) {
@@ -116,7 +116,7 @@ pub(crate) fn text(lines: &[Line], trades: &[&Run], seconds: f64) -> Result<Stri
 }
 
 fn traded(run: &Run, row: &Row) -> String {
-    let held = match run.hosts.client.facts.get("cpu_dma_latency_us").and_then(serde_json::Value::as_u64) {
+    let held = match run.place.hosts.client.facts.get("cpu_dma_latency_us").and_then(serde_json::Value::as_u64) {
         Some(UNHELD) => "nobody".to_owned(),
         Some(us) => format!("at {us} us"),
         None => "unread".to_owned(),

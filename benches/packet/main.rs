@@ -173,7 +173,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
             Kind::Rtt(link, spec) => {
                 let once = || {
                     let (found, run) = tool.measured(&mut tool.ping(link, spec, SMALL))?;
-                    host.get_or_insert(run.hosts.client);
+                    host.get_or_insert(run.body.place.hosts.client);
                     Ok(found)
                 };
                 let sockperf = SockperfCell {

@@ -108,7 +108,7 @@ impl Tool {
 /// Reads a record; a run that failed part way is an error.
 fn parse(text: &str) -> Result<Run, String> {
     let record: Run = serde_json::from_str(text).map_err(|e| format!("hairpin's JSON: {e}"))?;
-    match record.error {
+    match record.head.error {
         Some(error) => Err(format!("hairpin: {error}")),
         None => Ok(record),
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_record_of_a_failed_run_is_an_error() {
         let mut record: Run = serde_json::from_str(RECORD).unwrap();
-        record.error = Some("the server fell silent".to_owned());
+        record.head.error = Some("the server fell silent".to_owned());
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(parse(&text).unwrap_err(), "hairpin: the server fell silent");
         assert!(parse("{}").is_err());

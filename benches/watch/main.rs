@@ -23,7 +23,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
-use hairpin_lab::store::{self, Store};
+use hairpin_lab::records;
+use hairpin_lab::store::Store;
 use hairpin_record::run::{Block, Row};
 use serde_json::json;
 
@@ -200,12 +201,12 @@ fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
     // The terminal has ended with its command; a server that is gone already is as good.
     let _ = tmux(&["kill-server"]).output();
     ended?;
-    let found = Store::open(home.path()).resolve("latest").map_err(|e| format!("{path} {}: {e}", arm.name()))?;
-    let run = store::load(&found.file).map_err(|e| e.to_string())?;
-    if let Some(error) = run.error {
+    let (_, run) =
+        records::run(&Store::open(home.path()), "latest", "read").map_err(|e| format!("{path} {}: {e}", arm.name()))?;
+    if let Some(error) = run.head.error {
         return Err(format!("hairpin: {error}"));
     }
-    run.results.into_iter().next().ok_or_else(|| "the run has no row".into())
+    run.body.results.into_iter().next().ok_or_else(|| "the run has no row".into())
 }
 
 /// Reads the metrics every second, as Prometheus would.

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use hairpin_lab::store::MAX_RECORD;
-use hairpin_record::progress::{self, Progress};
-use hairpin_record::run::{self, Run};
+use hairpin_record::head::Body;
+use hairpin_record::progress::Progress;
+use hairpin_record::run::Run;
 use serde::Deserialize;
 
 use crate::screen::{Shared, lock};
@@ -26,7 +27,7 @@ pub fn is_stream(file: &Path) -> bool {
     let read = |first: &mut String| BufReader::new(File::open(file)?).take(MAX_RECORD).read_line(first);
     let by_name = file.extension().is_some_and(|extension| extension == "jsonl") && file.exists();
     by_name
-        || (read(&mut first).is_ok() && serde_json::from_str::<Head>(&first).is_ok_and(|head| head.schema == progress::SCHEMA))
+        || (read(&mut first).is_ok() && serde_json::from_str::<Head>(&first).is_ok_and(|head| head.schema == Progress::SCHEMA))
 }
 
 /// Reads lines until the run's record, or until a pipe ends. `grows`: at the end of the file more may come.
@@ -66,11 +67,11 @@ fn take(line: &[u8], state: &Shared) -> bool {
         return false;
     }
     match serde_json::from_slice::<Head>(line).map(|head| head.schema) {
-        Ok(schema) if schema == progress::SCHEMA => match serde_json::from_slice::<Progress>(line) {
+        Ok(schema) if schema == Progress::SCHEMA => match serde_json::from_slice::<Progress>(line) {
             Ok(progress) => lock(state).progress(&progress),
             Err(error) => lock(state).note(&format!("a line of {schema} cannot be read: {error}")),
         },
-        Ok(schema) if schema == run::SCHEMA => {
+        Ok(schema) if schema == Run::SCHEMA => {
             match serde_json::from_slice::<Run>(line) {
                 Ok(run) => lock(state).ends_with(&run),
                 Err(error) => lock(state).note(&format!("the run's record cannot be read: {error}")),
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn lines_are_taken_in() {
-        let line = Progress { schema: progress::SCHEMA.into(), path: "udp/udp".into(), ..Progress::default() };
+        let line = Progress { schema: Progress::SCHEMA.into(), path: "udp/udp".into(), ..Progress::default() };
         let text = serde_json::to_string(&line).unwrap() + "\n";
         let state = state();
         assert!(!take(text.as_bytes(), &state));

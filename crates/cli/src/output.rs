@@ -5,9 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use hairpin_lab::store::{self, RunId, Store};
+use hairpin_record::any::AnyRecord;
+use hairpin_record::head::{Body, Record};
 use hairpin_record::run::Run;
 use hairpin_report::{Options, PERCENTILES};
 use hairpin_units::Quantile;
+use serde::Serialize;
 
 use crate::exit::{Failure, say};
 use crate::flags::{Percentiles, percentiles};
@@ -122,21 +125,55 @@ impl Output {
         Options { hrt: self.hrt, percentiles: self.shown(), colour: colour(), ..Options::default() }
     }
 
-    /// Prints a record; `id` is the run's in the store, empty if it has none.
-    pub fn print(&self, id: &str, run: &Run) -> Result<(), Failure> {
-        let options = Options { run: id.to_owned(), ..self.options() };
-        let text = match self.form() {
-            Format::Table => hairpin_report::table(run, &options),
+    /// Prints the record of a run that has just ended.
+    pub fn print(&self, run: &Run) -> Result<(), Failure> {
+        print(&self.text_of_run("", run))
+    }
+
+    /// A record of any kind in the form that was asked for; `id` is the run's in the store, empty if it has none.
+    pub fn text(&self, id: &str, record: &AnyRecord) -> Result<String, Failure> {
+        let options = &self.options();
+        Ok(match (record, self.form()) {
+            (AnyRecord::Run(run), _) => self.text_of_run(id, run),
+            (_, Format::Json) => hairpin_report::json(record),
+            (_, Format::JsonStream) => hairpin_report::json_line(record),
+            (AnyRecord::Load(load), Format::Table) => hairpin_report::load(load, options),
+            (AnyRecord::Load(load), Format::Csv) => hairpin_report::load_csv(load),
+            (AnyRecord::Load(load), Format::Markdown) => hairpin_report::load_markdown(load),
+            (AnyRecord::Stream(stream), Format::Table) => hairpin_report::stream(stream, options),
+            (AnyRecord::Stream(stream), Format::Csv) => hairpin_report::stream_csv(stream),
+            (AnyRecord::Stream(stream), Format::Markdown) => hairpin_report::stream_markdown(stream),
+            (AnyRecord::Explain(explain), Format::Table) => hairpin_report::explain(explain, 0, options),
+            (AnyRecord::Attached(attached), Format::Table) => hairpin_report::attached(attached, options),
+            (AnyRecord::Compare(compare), Format::Table) => hairpin_report::compare(compare, options),
+            (AnyRecord::Sweep(sweep), Format::Table) => hairpin_report::sweep(sweep, options),
+            (AnyRecord::TuneTry(tried), Format::Table) => hairpin_report::tune_try(tried, options),
+            (AnyRecord::Bounce(bounce), Format::Table) => hairpin_report::bounce(bounce, options),
+            (AnyRecord::Check(check), Format::Table) => hairpin_report::check(check, options),
+            (AnyRecord::Probe(probe), Format::Table) => hairpin_report::floor_pcie(probe, options),
+            (AnyRecord::Primitives(found), Format::Table) => hairpin_report::floor_pcie_primitives(found, options),
+            (_, Format::Csv | Format::Markdown | Format::Pingpong) => {
+                return Err(Failure::usage(format_args!(
+                    "a record of `hairpin {}` has no such form: take --json, or --format table",
+                    record.verb()
+                )));
+            }
+        })
+    }
+
+    fn text_of_run(&self, id: &str, run: &Run) -> String {
+        let options = &Options { run: id.to_owned(), ..self.options() };
+        match self.form() {
+            Format::Table => hairpin_report::table(run, options),
             Format::Json => hairpin_report::json(run),
             Format::JsonStream => hairpin_report::json_line(run),
-            Format::Csv => hairpin_report::csv(run, &options),
-            Format::Markdown => hairpin_report::markdown(run, &options),
+            Format::Csv => hairpin_report::csv(run, options),
+            Format::Markdown => hairpin_report::markdown(run, options),
             Format::Pingpong => {
                 say(hairpin_report::PINGPONG_LABEL);
                 hairpin_report::pingpong(run)
             }
-        };
-        print(&text)
+        }
     }
 }
 
@@ -158,9 +195,28 @@ pub fn open_store() -> Result<Store, Failure> {
     Ok(Store::open(dir))
 }
 
-/// Keeps a record and says under which name, which it returns. It has been printed before, so a full disk loses nothing that was seen.
-pub fn keep(run: &Run) -> Result<RunId, Failure> {
-    let id = open_store()?.save(run).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
+/// Whether a record is kept.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Keep {
+    /// Do not keep the record in the store
+    #[arg(long)]
+    pub no_store: bool,
+}
+
+impl Keep {
+    /// Keeps a record unless told otherwise. It comes after printing, so that a full disk loses nothing that was seen; `printed` is how that went: a terminal
+    /// that was hung up takes nothing, and what was measured is kept all the same.
+    pub fn after<B: Body + Serialize>(self, printed: Result<(), Failure>, record: &Record<B>) -> Result<(), Failure> {
+        if !self.no_store {
+            keep(record)?;
+        }
+        printed
+    }
+}
+
+/// Keeps a record and says under which name, which it returns.
+pub fn keep<B: Body + Serialize>(record: &Record<B>) -> Result<RunId, Failure> {
+    let id = open_store()?.save(record).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
     say(format_args!("stored as {id}: hairpin runs show {id}"));
     Ok(id)
 }

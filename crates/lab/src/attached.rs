@@ -7,9 +7,10 @@
 //! It runs in the verb's process: nothing is measured here, only taken out of the kernel.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use hairpin_record::attached::{Attached as Record, SCHEMA, Unmatched, Watched};
+use hairpin_record::attached::{Attached as Seen, AttachedBody, Unmatched, Watched};
+use hairpin_record::head::Record;
 use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
 use hairpin_sys::clock::monotonic_ns;
@@ -24,8 +25,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, nice, pidfd_open};
 
 use crate::ping::Blame;
+use crate::rows;
 use crate::side::wait;
-use crate::store::rfc3339;
 
 /// The ring has room for 32,768 transactions: 650,000 a second.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
@@ -94,13 +95,13 @@ enum End {
 ///
 /// # Errors
 /// What keeps it from beginning.
-pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Record, AttachedError> {
+pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Seen, AttachedError> {
     let host = facts(&RealHost, &Place::default());
     let Found { watch, mut watched, process, unix } = resolve(plan.target)?;
     let attached = Attached::attach(&watch)?;
     // Whoever is watched goes first: taking records out can wait a little, and must not be what makes a transaction slow.
     let _ = nice(5);
-    let started = rfc3339(SystemTime::now());
+    let head = rows::begin::<AttachedBody>(&plan.command);
     let mut totals = attached.totals();
     let missing = attached.missing().to_vec();
     let since = attached.since();
@@ -110,13 +111,13 @@ pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> R
     let counts = attached.finish(&mut totals);
     let end = end?;
     watched.roles.clear();
-    let mut record = empty(plan, host, watched, started);
-    record.interrupted = end == End::User;
+    let mut record = Record { head, body: empty(host, watched) };
+    record.head.interrupted = end == End::User;
     record.duration_ns = duration_ns;
     record.missing = missing;
     (record.open, record.lost, record.untracked) = (counts.open, counts.lost, counts.untracked);
     totals.write(counts.unanswered, &mut record);
-    record.error = ended(plan.target, end, &record, unix);
+    record.head.error = ended(plan.target, end, &record, unix);
     record.warnings = warnings(&record, counts);
     Ok(record)
 }
@@ -188,14 +189,8 @@ fn readable(process: &OwnedFd) -> bool {
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
-fn empty(plan: &Plan, host: HostFacts, watched: Watched, started: String) -> Record {
-    Record {
-        schema: SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: plan.command.clone(),
-        started,
-        interrupted: false,
-        error: None,
+fn empty(host: HostFacts, watched: Watched) -> AttachedBody {
+    AttachedBody {
         host,
         watched,
         duration_ns: 0,
@@ -220,7 +215,7 @@ fn empty(plan: &Plan, host: HostFacts, watched: Watched, started: String) -> Rec
 }
 
 /// Why there is less than was asked for, if there is.
-fn ended(target: Target, end: End, record: &Record, unix: usize) -> Option<String> {
+fn ended(target: Target, end: End, record: &AttachedBody, unix: usize) -> Option<String> {
     let took = Nanos(record.duration_ns);
     let who = match target {
         Target::Port(port) => format!("port {port}"),
@@ -249,7 +244,7 @@ fn ended(target: Target, end: End, record: &Record, unix: usize) -> Option<Strin
     Some(format!("no message of {who} was seen within {took}{served}"))
 }
 
-fn warnings(record: &Record, counts: Counts) -> Vec<Note> {
+fn warnings(record: &AttachedBody, counts: Counts) -> Vec<Note> {
     let note = |code: &str, message: String| Note { code: code.into(), message };
     let mut notes = Vec::new();
     let share = |part: u64, of: u64| part as f64 / (part + of).max(1) as f64;
@@ -304,9 +299,8 @@ fn warnings(record: &Record, counts: Counts) -> Vec<Note> {
 mod tests {
     use super::*;
 
-    fn record() -> Record {
-        let plan = Plan { target: Target::Port(1), duration: Nanos::from_secs(1), command: Vec::new() };
-        Record { duration_ns: 1_000_000_000, ..empty(&plan, HostFacts::default(), Watched::default(), String::new()) }
+    fn record() -> AttachedBody {
+        AttachedBody { duration_ns: 1_000_000_000, ..empty(HostFacts::default(), Watched::default()) }
     }
 
     #[test]
@@ -321,30 +315,30 @@ mod tests {
         let text = ended(Target::Process(7), End::User, &none, 2).unwrap();
         let unix = "TCP and UDP sockets are seen, and the Unix sockets of which it has 2 are not";
         assert_eq!(text, format!("no message of process 7 was seen within 1.000 s: {unix}"));
-        let text = ended(Target::Process(7), End::User, &Record { unmatched: 3, ..none.clone() }, 0).unwrap();
+        let text = ended(Target::Process(7), End::User, &AttachedBody { unmatched: 3, ..none.clone() }, 0).unwrap();
         assert_eq!(text, "3 messages of process 7 were seen within 1.000 s, and none was a request with its reply");
-        let some = Record { transactions: 1, ..none };
+        let some = AttachedBody { transactions: 1, ..none };
         assert_eq!(ended(Target::Process(7), End::Duration, &some, 0), None);
         assert_eq!(ended(Target::Process(7), End::Process, &some, 0).unwrap(), "process 7 ended after 1.000 s");
     }
 
     #[test]
     fn losses_and_mismatches_are_worth_a_warning() {
-        let codes = |record: &Record, counts: Counts| -> Vec<String> {
+        let codes = |record: &AttachedBody, counts: Counts| -> Vec<String> {
             warnings(record, counts).into_iter().map(|note| note.code).collect()
         };
-        let many = Record { transactions: 10_000, unmatched: 100, ..record() };
+        let many = AttachedBody { transactions: 10_000, unmatched: 100, ..record() };
         assert_eq!(codes(&many, Counts { lost: 5, ..Counts::default() }), Vec::<String>::new());
         let counts = Counts { lost: 20, untracked: 1, ..Counts::default() };
         assert_eq!(
-            codes(&Record { unmatched: 2000, ..many.clone() }, counts),
+            codes(&AttachedBody { unmatched: 2000, ..many.clone() }, counts),
             ["lost-events", "untracked-connections", "unmatched"]
         );
-        let short = Record { transactions: 1_000, other_connections: 990, ..record() };
+        let short = AttachedBody { transactions: 1_000, other_connections: 990, ..record() };
         assert_eq!(codes(&short, Counts::default()), ["short-connections"]);
-        assert!(codes(&Record { other_connections: 990, ..many }, Counts::default()).is_empty());
+        assert!(codes(&AttachedBody { other_connections: 990, ..many }, Counts::default()).is_empty());
         let overlapped = Unmatched { pipelined: 900, ..Unmatched::default() };
-        let tls = Record { transactions: 1_000, unmatched: 900, unmatched_by: overlapped, ..record() };
+        let tls = AttachedBody { transactions: 1_000, unmatched: 900, unmatched_by: overlapped, ..record() };
         let notes = warnings(&tls, Counts::default());
         assert!(notes[0].message.contains("900 of them were sent before the answer to the one before"), "{}", notes[0].message);
     }

@@ -13,12 +13,13 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::str::FromStr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use hairpin_packet::bounce::Rewrite;
 use hairpin_packet::filter::Filter;
-use hairpin_record::bounce::{self, Bounce, BounceSecond, Bounced};
+use hairpin_record::bounce::{Bounce, BounceBody, BounceSecond, Bounced};
 use hairpin_record::frames::{Rings, per_s};
+use hairpin_record::head::{Body, Head, Record};
 use hairpin_record::run::Side;
 use hairpin_record::warning::Warning;
 use hairpin_sys::signal::Signals;
@@ -30,9 +31,9 @@ use crate::io::IoSpec;
 use crate::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Order};
 use crate::ping::Blame;
 use crate::row::busy_core;
+use crate::rows;
 use crate::server::NUDGE_EVERY;
 use crate::side::{SideError, WorkerSide, wait};
-use crate::store::rfc3339;
 
 pub mod lifeline;
 
@@ -160,7 +161,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         return Err(BounceError::Cpu { cpu, allowed });
     }
     let cpus: Vec<u32> = plan.cpu.or(default_cpu(&allowed)).into_iter().collect();
-    let started = rfc3339(SystemTime::now());
+    let head = rows::begin::<BounceBody>(&plan.command);
     let mut worker = WorkerSide::start(None, None)?;
     let (host, _) = worker.facts(Some(&plan.interface), cpus.first().copied(), cpus.len() as u32, false)?;
     let ask = AskRings {
@@ -198,27 +199,25 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         _ => None,
     });
     let (frames, duration_ns) = (report.frames, report.duration.0);
-    Ok(Bounce {
-        schema: bounce::SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: plan.command.clone(),
-        started,
-        error: report.error,
-        host,
-        io: io.to_string(),
-        filter: plan.filter.to_string(),
-        rewrite: plan.rewrite.to_string(),
-        flush: plan.flush.to_string(),
-        repeats: plan.repeats,
-        verify: plan.verify,
-        input,
-        output,
-        duration_ns,
-        frames,
-        frames_per_s: per_s(frames.sent, duration_ns),
-        wire_bits_per_s: per_s(8 * frames.sent_wire_bytes, duration_ns),
-        cpu: report.cpu,
-        warnings: warnings.collect(),
+    Ok(Record {
+        head: Head { error: report.error, ..head },
+        body: BounceBody {
+            host,
+            io: io.to_string(),
+            filter: plan.filter.to_string(),
+            rewrite: plan.rewrite.to_string(),
+            flush: plan.flush.to_string(),
+            repeats: plan.repeats,
+            verify: plan.verify,
+            input,
+            output,
+            duration_ns,
+            frames,
+            frames_per_s: per_s(frames.sent, duration_ns),
+            wire_bits_per_s: per_s(8 * frames.sent_wire_bytes, duration_ns),
+            cpu: report.cpu,
+            warnings: warnings.collect(),
+        },
     })
 }
 
@@ -262,7 +261,7 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn Watcher) 
 
 fn second(at: Nanos, duration_ns: u64, frames: Bounced) -> BounceSecond {
     BounceSecond {
-        schema: bounce::SECOND_SCHEMA.into(),
+        schema: BounceSecond::SCHEMA.into(),
         at_ns: at.0,
         duration_ns,
         frames,

@@ -26,12 +26,14 @@ use hairpin_iopath::error::PathError;
 use hairpin_iopath::every::{every_rtt, median};
 use hairpin_iopath::fake::{BusyWait, Delayed, Device, Null};
 use hairpin_iopath::paths::niq;
-use hairpin_record::check::{Check, Delay, Latency, SCHEMA, Verdict};
+use hairpin_record::check::{Check, CheckBody, Delay, Latency, Verdict};
+use hairpin_record::head::Record;
 use hairpin_sys::clock::{AnyClock, Clock, Tsc};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::{Nanos, Picos};
 
 use self::elapsed::{Watch, monotonic_raw_ns};
+use crate::rows;
 use crate::worker::{choose_clock, clock_facts};
 
 /// A reported delay may lie so far from the injected one.
@@ -78,18 +80,23 @@ pub enum CheckError {
 }
 
 /// Measures the instrument as a worker would use it on this host, against a busy wait by another clock.
-pub fn instrument() -> Result<Check, CheckError> {
+pub fn instrument(command: &[String]) -> Result<Check, CheckError> {
+    let head = rows::begin::<CheckBody>(command);
+    Ok(Record { head, body: measured()? })
+}
+
+fn measured() -> Result<CheckBody, CheckError> {
     match choose_clock() {
         (AnyClock::Tsc(clock), _) => of_tsc(clock),
         (AnyClock::Raw(clock), no_tsc) => {
             let why = no_tsc.map_or_else(|| "there is no TSC".into(), |warning| warning.note().message);
-            Ok(Check { no_latencies: Some(why), ..delays_in_tries(&clock)? })
+            Ok(CheckBody { no_latencies: Some(why), ..delays_in_tries(&clock)? })
         }
     }
 }
 
 /// All tests of a time-stamp counter and its calibration.
-fn of_tsc(clock: Tsc) -> Result<Check, CheckError> {
+fn of_tsc(clock: Tsc) -> Result<CheckBody, CheckError> {
     let watch = Watch::start(&clock, monotonic_raw_ns);
     let mut found = delays_in_tries(&clock)?;
     match &allowed_cpus()?[..] {
@@ -112,9 +119,9 @@ fn of_tsc(clock: Tsc) -> Result<Check, CheckError> {
     Ok(found)
 }
 
-fn delays_in_tries<C: Clock>(clock: &C) -> Result<Check, CheckError> {
+fn delays_in_tries<C: Clock>(clock: &C) -> Result<CheckBody, CheckError> {
     let (found, tries) = in_tries(|| check(clock, &mut BusyWait), |check| check.verdict == Verdict::Failed)?;
-    Ok(Check { delay_tries: tries, ..found })
+    Ok(CheckBody { delay_tries: tries, ..found })
 }
 
 /// Measures until nothing is missed, [`TRIES`] times at most and while they do not take three times our patience; the last measurement, and how many there
@@ -131,7 +138,7 @@ fn in_tries<T>(mut measure: impl FnMut() -> Result<T, CheckError>, missed: impl 
 }
 
 /// A bound of an error, which no clock of this step can be held to more closely.
-fn at_least_a_step(bound_ns: u64, check: &Check) -> u64 {
+fn at_least_a_step(bound_ns: u64, check: &CheckBody) -> u64 {
     bound_ns.max(check.clock.least_error_ns().ceil() as u64)
 }
 
@@ -172,12 +179,10 @@ fn middle(mut rounds: Vec<Latency>) -> Latency {
 }
 
 /// Measures the instrument with `clock`, and holds it against what `device` took.
-pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<Check, CheckError> {
+pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<CheckBody, CheckError> {
     let clock_facts = clock_facts(clock);
     let (own_cost_ns, own_cost_least_ns) = own_cost(clock)?;
-    let mut found = Check {
-        schema: SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+    let mut found = CheckBody {
         verdict: Verdict::Passed,
         clock: clock_facts,
         own_cost_ns: tenths(own_cost_ns),
@@ -278,12 +283,12 @@ mod tests {
         }
     }
 
-    fn with(factor: f64, plus_ns: u64) -> Check {
+    fn with(factor: f64, plus_ns: u64) -> CheckBody {
         let clock = FakeClock::stepping(1);
         check(&clock, &mut Wrong { clock: clock.clone(), factor, plus_ns }).unwrap()
     }
 
-    fn failed(check: &Check) -> Vec<u64> {
+    fn failed(check: &CheckBody) -> Vec<u64> {
         check.delays.iter().filter(|delay| delay.verdict == Verdict::Failed).map(|delay| delay.asked_ns).collect()
     }
 
@@ -292,7 +297,7 @@ mod tests {
         let check = with(1.0, 0);
         assert_eq!((check.verdict, failed(&check)), (Verdict::Passed, vec![]));
         assert!(check.delays.iter().all(|delay| delay.error_ns == 0.0 && delay.injected_ns == delay.asked_ns as f64));
-        assert_eq!((check.schema.as_str(), check.clock.source.as_str()), (SCHEMA, "fake"));
+        assert_eq!(check.clock.source, "fake");
         assert!((1.0..10.0).contains(&check.own_cost_ns), "a few readings of 1 ns: {}", check.own_cost_ns);
     }
 

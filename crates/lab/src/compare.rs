@@ -9,25 +9,28 @@
 mod baseline;
 mod between;
 mod limit;
+mod of_load;
 mod stored;
 
 use std::ops::ControlFlow;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use hairpin_record::compare::{self, Arm as ArmRecord, Compare, Design, Method, Threshold};
+use hairpin_record::compare::{Arm as ArmRecord, Compare, CompareBody, Design, Method, Threshold};
 use hairpin_record::experiment::Figure;
+use hairpin_record::head::{Head, Record};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 
 pub use self::baseline::{Baseline, jobs, named};
 pub use self::limit::Limit;
+pub use self::of_load::run_of_load;
 pub use self::stored::{Named, StoredError, stored};
 use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, letter};
 use crate::experiment::stands::Stands;
 use crate::experiment::states::{self, States};
 use crate::experiment::{Arm, Switch, verdict};
 use crate::ping::PingError;
-use crate::store::rfc3339;
+use crate::rows;
 
 /// With `--until` the intervals are looked at after these shares of the time, and no oftener: each look takes its part of the confidence.
 const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
@@ -63,7 +66,7 @@ pub struct Plan {
 /// Those of a ping, as long as no round is whole; after that the record says why it ended.
 pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, PingError> {
     let Plan { arms, duration, seed, until, margin, figure, limits, command } = plan;
-    let (count, started) = (arms.len(), rfc3339(SystemTime::now()));
+    let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));
     let looks = if until.is_some() { LOOKS.len() as u32 } else { 1 };
     let method = verdict::method(figure, count.saturating_sub(1), looks, margin);
     let mut stands = Stands::set_up(arms, &command, signals)?;
@@ -75,13 +78,12 @@ pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dy
             None => PingError::Row { path: "compare".into(), why: TOO_SHORT.into() },
         });
     }
-    let mut record = first.record(&stands, method, seed);
-    (record.started, record.command) = (started, command);
+    let mut record = first.record(head.clone(), &stands, method, seed);
     record.thresholds = limits.iter().flat_map(|limit| limit.hold(&record)).collect();
-    if record.thresholds.iter().any(|threshold| threshold.crossed) && record.error.is_none() && !record.interrupted {
+    if record.thresholds.iter().any(|threshold| threshold.crossed) && record.head.error.is_none() && !record.head.interrupted {
         stands.begin_again();
         let second = measure(&mut stands, count, duration, seed.wrapping_add(1), until, &record.method, switch, told);
-        let again = second.record(&stands, record.method.clone(), seed);
+        let again = second.record(head, &stands, record.method.clone(), seed);
         let again: Vec<Threshold> = limits.iter().flat_map(|limit| limit.hold(&again)).collect();
         limit::confirm(&mut record.thresholds, &again);
     }
@@ -137,37 +139,39 @@ fn all_narrower(rounds: &[Round], arms: usize, method: &Method, width: f64) -> b
 }
 
 impl Measured {
-    fn record(&self, stands: &Stands<'_>, method: Method, seed: u64) -> Compare {
+    fn record(&self, head: Head, stands: &Stands<'_>, method: Method, seed: u64) -> Compare {
         let states = States::of(&self.rounds);
         let mut arms = stands.described();
         arms.iter_mut().enumerate().for_each(|(at, arm)| fill(arm, at, &self.rounds, &states));
         let comparisons =
             (1..arms.len()).map(|arm| verdict::compare(&self.rounds, 0, arm, &states, &method, self.elapsed)).collect();
-        Compare {
-            schema: compare::SCHEMA.into(),
-            tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-            command: Vec::new(),
-            started: String::new(),
+        let head = Head {
             interrupted: matches!(self.laid.ended, Some(Ended::Interrupted)),
             error: match &self.laid.ended {
                 Some(Ended::Failed(error)) => Some(error.to_string()),
                 _ => None,
             },
-            host: stands.host(),
-            design: Some(Design {
-                seed,
-                rounds: self.rounds.len() as u32,
-                discarded: DISCARDED,
-                block_ns: self.laid.length.0,
-                warmup_ns: self.laid.warmup.0,
-                elapsed_ns: u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
-            }),
-            method,
-            states: states.record(states::placed_as_the_first(&self.rounds)),
-            warnings: warnings(&arms),
-            arms,
-            comparisons,
-            thresholds: Vec::new(),
+            ..head
+        };
+        Record {
+            head,
+            body: CompareBody {
+                host: stands.host(),
+                design: Some(Design {
+                    seed,
+                    rounds: self.rounds.len() as u32,
+                    discarded: DISCARDED,
+                    block_ns: self.laid.length.0,
+                    warmup_ns: self.laid.warmup.0,
+                    elapsed_ns: u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+                }),
+                method,
+                states: states.record(states::placed_as_the_first(&self.rounds)),
+                warnings: warnings(&arms),
+                arms,
+                comparisons,
+                thresholds: Vec::new(),
+            },
         }
     }
 }

@@ -13,11 +13,12 @@ mod host;
 mod meanwhile;
 
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Job, Sides};
 use hairpin_plan::path::{self, Path, Speaks};
-use hairpin_record::explain::{self, Direction, Explain, Explained, Missing};
+use hairpin_record::explain::{Direction, Explain, ExplainBody, Explained, Missing};
+use hairpin_record::head::Record;
 use hairpin_record::histogram::Times;
 use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
 use hairpin_sys::shared::{Stamps, Told};
@@ -34,12 +35,10 @@ use hairpin_units::Nanos;
 
 pub(crate) use self::host::ServersHost;
 use self::meanwhile::Meanwhile;
-use crate::floor::{self, Known};
 use crate::ping::{self, NoWatcher, PingError, Plan, Target, Watcher};
-use crate::row::{self, Surroundings};
+use crate::rows;
 use crate::side::SideError;
-use crate::stage::{RowEnd, Stage};
-use crate::store::rfc3339;
+use crate::stage::Stage;
 use crate::worker::choose_clock;
 
 /// A phase without hooks takes so long at least; one for stages and one for events together as long.
@@ -90,71 +89,43 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
         route_of(job, remote).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
     }
     ping::check(plan)?;
-    let started = rfc3339(SystemTime::now());
+    let head = rows::begin::<ExplainBody>(&plan.command);
     let stamps = Sides { client: area()?, server: area()? };
     let mut stage = Stage::set_up(plan, Some(&stamps))?;
-    let (hosts, clock) = stage.facts(plan)?;
-    let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
-    let mut found = Explain {
-        schema: explain::SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: plan.command.clone(),
-        started,
-        interrupted: false,
-        error: None,
-        hosts,
-        link: stage.link(plan, mtu),
-        clock,
-        missing: Vec::new(),
-        results: Vec::new(),
-    };
+    let place = stage.place(plan)?;
+    let mut found = Record { head, body: ExplainBody { place, missing: Vec::new(), results: Vec::new() } };
     let clock = choose_clock().0;
     let no_hooks = Tracer::probe().is_err();
-    for (index, job) in plan.rows.iter().enumerate() {
-        let route = route_of(job, remote).unwrap_or(Route::Memory);
-        let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
-        let job = &Job { traced: true, socket_stamps, ..ping::emulating(job, plan.floor.as_ref())? };
-        watcher.begins(index, plan.rows.len(), job);
-        let paced = flat_out(&mut stage, job, index, signals);
-        let mut tracing = Tracing::new(job, route, how, &stamps, clock);
-        let measured = match stage.row(job, index, signals, &mut tracing) {
-            Ok(measured) => measured,
-            Err(RowEnd::Interrupted) if found.results.is_empty() => return Err(PingError::Interrupted),
-            Err(RowEnd::Interrupted) => {
-                found.interrupted = true;
-                break;
-            }
-            Err(RowEnd::Failed(error)) if found.results.is_empty() => return Err(error),
-            Err(RowEnd::Failed(error)) => {
-                found.error = Some(format!("{}: {error}", job.spec));
-                break;
-            }
-        };
-        found.interrupted |= measured.interrupted;
-        found.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
-        let around = Surroundings { hosts: &found.hosts, one_host: !remote, shown: &plan.shown };
-        let mut row = row::join(job, measured.client, measured.server, &mut found.clock, around);
-        let client = &found.hosts.client;
-        let known = Known { client, mtu: found.link.mtu, one_host: !remote, ipv6: stage.server.is_ipv6() };
-        floor::beside(&mut row, plan.floor.as_ref(), job, known);
-        tracing.missing.retain(|missing| !found.missing.contains(missing));
-        found.missing.append(&mut tracing.missing);
-        let mut explained = Explained {
-            path: row.path,
-            origin: row.origin,
-            request_bytes: row.request_bytes,
-            reply_bytes: row.reply_bytes,
-            granted: row.granted,
-            floor: row.floor,
-            warnings: row.warnings,
-            ..Explained::default()
-        };
-        tracing.finish(paced, &mut explained);
-        found.results.push(explained);
-        if found.interrupted || found.error.is_some() {
-            break;
-        }
-    }
+    rows::rows(
+        plan,
+        &mut found,
+        |found| found.results.is_empty(),
+        |Record { head, body }, index, job| {
+            let route = route_of(job, remote).unwrap_or(Route::Memory);
+            let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
+            let job = &Job { traced: true, socket_stamps, ..ping::emulating(job, plan.floor.as_ref())? };
+            watcher.begins(index, plan.rows.len(), job);
+            let paced = flat_out(&mut stage, job, index, signals);
+            let mut tracing = Tracing::new(job, route, how, &stamps, clock);
+            let measured = stage.row(job, index, signals, &mut tracing)?;
+            let row = stage.joined(plan, job, measured, head, &mut body.place);
+            tracing.missing.retain(|missing| !body.missing.contains(missing));
+            body.missing.append(&mut tracing.missing);
+            let mut explained = Explained {
+                path: row.path,
+                origin: row.origin,
+                request_bytes: row.request_bytes,
+                reply_bytes: row.reply_bytes,
+                granted: row.granted,
+                floor: row.floor,
+                warnings: row.warnings,
+                ..Explained::default()
+            };
+            tracing.finish(paced, &mut explained);
+            body.results.push(explained);
+            Ok(())
+        },
+    )?;
     Ok(found)
 }
 

@@ -12,7 +12,7 @@
 //!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
 //!   pcie      4-byte reads of a device by the CPU, and what the steps of a NIC driver cost
-//!   row       both sides' reports become one row, with warnings
+//!   row       both sides' reports become one row, with warnings        rows     the rows of a plan one after the other
 //!   floor     what physics and the declared hardware allow, beside each row
 //!   experiment  short blocks of several arms in turn, and what their pairs say      compare  the arms held against the first
 //!   sweep     every combination of several factors, and what each one does
@@ -47,6 +47,7 @@ pub mod raw;
 pub mod records;
 mod rings;
 mod row;
+mod rows;
 mod search;
 pub mod serve;
 mod server;

@@ -10,12 +10,12 @@
 mod knee;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use hairpin_plan::job::Job;
 use hairpin_plan::replay;
 use hairpin_plan::schedule::{Arrivals, OpenLoop};
-use hairpin_record::load::{self, BulkFacts, Load, LoadCurve, LoadHistograms, LoadRow, OpenFound, ScheduleFacts, StallFacts};
+use hairpin_record::head::{Head, Place, Record};
+use hairpin_record::load::{BulkFacts, Load, LoadBody, LoadCurve, LoadHistograms, LoadRow, OpenFound, ScheduleFacts, StallFacts};
 use hairpin_record::run::{Granted, Row};
 use hairpin_sys::signal::Signals;
 use hairpin_sys::wait::Policy;
@@ -25,8 +25,8 @@ pub use self::knee::{ACHIEVED, FACTOR};
 use crate::bulk::Bulk;
 use crate::ping::{self, NoWatcher, PingError, Plan, Target};
 use crate::row::{self, Surroundings};
+use crate::rows;
 use crate::stage::{Measured, RowEnd, Stage};
-use crate::store::rfc3339;
 
 /// Rates that are offered where none are given, in parts of what a closed loop does: up to it in tenths, and beyond.
 const TENTHS: std::ops::RangeInclusive<u32> = 1..=11;
@@ -84,51 +84,33 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watch
     if how.bulk > 0 && !matches!(plan.target, Target::Link(_)) {
         return Err(PingError::BulkElsewhere);
     }
-    let started = rfc3339(SystemTime::now());
+    let head = rows::begin::<LoadBody>(&plan.command);
     let mut stage = Stage::set_up(&plan, None)?;
-    let (hosts, clock) = stage.facts(&plan)?;
-    let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
-    let mut load = Load {
-        schema: load::SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: plan.command.clone(),
-        started,
-        interrupted: false,
-        error: None,
-        hosts,
-        link: stage.link(&plan, mtu),
-        clock,
-        schedule: facts(&how.schedule),
-        bulk_streams: how.bulk,
-        results: Vec::new(),
-    };
+    let place = stage.place(&plan)?;
+    let body = LoadBody { place, schedule: facts(&how.schedule), bulk_streams: how.bulk, results: Vec::new() };
+    let mut load = Record { head, body };
     let bulk = (how.bulk > 0).then(|| Bulk::beside(&stage, &plan.target, plan.ipv6)).transpose()?;
     let mut offering = Offering { plan: &plan, how, stage, bulk, signals, watcher, rows: 0 };
-    for job in &plan.rows {
-        let mut curve = LoadCurve {
-            path: job.spec.to_string(),
-            request_bytes: job.request.into(),
-            reply_bytes: job.reply.into(),
-            flows: job.flows,
-            threads: job.threads,
-            outstanding: job.outstanding,
-            ..LoadCurve::default()
-        };
-        let ended = offering.curve(job, &mut load, &mut curve);
-        let any = !curve.rates.is_empty();
-        curve.knee = knee::find(&curve.rates);
-        load.results.extend(any.then_some(curve));
-        match ended {
-            Ok(()) => {}
-            Err(RowEnd::Interrupted) if load.results.is_empty() => return Err(PingError::Interrupted),
-            Err(RowEnd::Interrupted) => load.interrupted = true,
-            Err(RowEnd::Failed(error)) if load.results.is_empty() => return Err(error),
-            Err(RowEnd::Failed(error)) => load.error = Some(format!("{}: {error}", job.spec)),
-        }
-        if load.interrupted || load.error.is_some() {
-            break;
-        }
-    }
+    rows::rows(
+        &plan,
+        &mut load,
+        |load| load.results.is_empty(),
+        |Record { head, body }, _, job| {
+            let mut curve = LoadCurve {
+                path: job.spec.to_string(),
+                request_bytes: job.request.into(),
+                reply_bytes: job.reply.into(),
+                flows: job.flows,
+                threads: job.threads,
+                outstanding: job.outstanding,
+                ..LoadCurve::default()
+            };
+            let ended = offering.curve(job, head, &mut body.place, &mut curve);
+            curve.knee = knee::find(&curve.rates);
+            body.results.extend(Some(curve).filter(|curve| !curve.rates.is_empty()));
+            ended
+        },
+    )?;
     Ok(load)
 }
 
@@ -145,7 +127,7 @@ struct Offering<'a> {
 
 impl Offering<'_> {
     /// One path at one size, at every rate.
-    fn curve(&mut self, job: &Job, load: &mut Load, curve: &mut LoadCurve) -> Result<(), RowEnd> {
+    fn curve(&mut self, job: &Job, head: &mut Head, place: &mut Place, curve: &mut LoadCurve) -> Result<(), RowEnd> {
         let job = &ping::emulating(job, self.plan.floor.as_ref())?;
         let rates = match (&self.how.schedule, &self.how.rates) {
             (Schedule::Replay(_), _) => job.open.iter().map(|open| open.per_s).collect(),
@@ -162,15 +144,15 @@ impl Offering<'_> {
                 let open = job.open.clone().map(|open| OpenLoop { per_s, ..open });
                 self.watcher.begins(job, Some(per_s));
                 let (measured, bulk) = self.row(&Job { open, ..job.clone() })?;
-                load.interrupted |= measured.interrupted;
-                load.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
-                let (row, open) = self.join(job, load, measured);
+                head.interrupted |= measured.interrupted;
+                head.error = measured.client.error.clone().map(|error| format!("{} at {per_s}/s: {error}", job.spec));
+                let (row, open) = self.join(job, place, measured);
                 curve.origin = row.origin;
                 let known = |granted: &&Granted| !curve.granted.contains(granted);
                 let new: Vec<Granted> = row.granted.iter().filter(known).cloned().collect();
                 curve.granted.extend(new);
                 curve.rates.push(LoadRow { repeat, ..offered(job, per_s, row, open, bulk) });
-                if load.interrupted || load.error.is_some() {
+                if head.interrupted || head.error.is_some() {
                     return Ok(());
                 }
                 if !(several && knee::again(&curve.rates)) {
@@ -204,10 +186,10 @@ impl Offering<'_> {
         Ok((measured?, carried?))
     }
 
-    fn join(&self, job: &Job, load: &mut Load, mut measured: Measured) -> (Row, OpenFound) {
+    fn join(&self, job: &Job, place: &mut Place, mut measured: Measured) -> (Row, OpenFound) {
         let open = measured.client.open.take().map(|open| *open).unwrap_or_default();
-        let around = Surroundings { hosts: &load.hosts, one_host: self.stage.server.is_here(), shown: &[Quantile::P50] };
-        (row::join(job, measured.client, measured.server, &mut load.clock, around), open)
+        let around = Surroundings { hosts: &place.hosts, one_host: self.stage.server.is_here(), shown: &[Quantile::P50] };
+        (row::join(job, measured.client, measured.server, &mut place.clock, around), open)
     }
 }
 

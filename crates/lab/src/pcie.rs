@@ -12,10 +12,11 @@ use std::hint::black_box;
 use std::sync::atomic::{Ordering, fence};
 
 use hairpin_model::published::{PcieRead, Summary, published};
+use hairpin_record::head::{Label, Record};
 use hairpin_record::histogram::Times;
 use hairpin_record::pcie::{
-    Device, Implementation, PRIMITIVES_SCHEMA, PUBLISHED_SCHEMA, Primitives, Probe, Published, PublishedRead, PublishedTable,
-    Reads, SCHEMA, Stalls, Step,
+    Device, Implementation, Primitives, PrimitivesBody, Probe, ProbeBody, Published, PublishedRead, PublishedTable, Reads,
+    Stalls, Step,
 };
 use hairpin_record::run::Origin;
 use hairpin_sys::bar::{Bar, CoherentBar, LINE, MapError, MappedBar};
@@ -25,6 +26,7 @@ use hairpin_sys::niq::{Layout, Memory, MemoryError, Side};
 use hairpin_sys::pci::{self, Address, NoWord, Word};
 
 use crate::ping::Blame;
+use crate::rows;
 use crate::worker::{choose_clock, clock_facts};
 
 /// Reads unless told otherwise: a tenth of a second at 1 us each.
@@ -41,7 +43,6 @@ const LINES: usize = 64;
 const SAMPLES: usize = 4_001;
 /// Steps in a row between two stamps.
 const ROW: usize = LINES;
-const TOOL: &str = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
 
 /// What to read.
 #[derive(Clone, Copy, Debug)]
@@ -79,29 +80,30 @@ pub fn open(host: &dyn Host, ask: Ask) -> Result<Word, NoWord> {
 }
 
 /// Reads what [`open`] gave for `ask` as often as that says, and not once more. Tells how long each read took.
-pub fn probe(host: &dyn Host, ask: Ask, word: &Word) -> Probe {
+pub fn probe(host: &dyn Host, ask: Ask, word: &Word, command: &[String]) -> Probe {
+    let head = rows::begin::<ProbeBody>(command);
     let clock = choose_clock().0;
     let (clock, reads) = (clock_facts(&clock), reads(&word.page, word.offset, ask.count, &clock));
     let pci::About { vendor, device, driver, link_speed, link_width } = pci::about(host, ask.device);
-    Probe {
-        schema: SCHEMA.into(),
-        tool: TOOL.into(),
-        origin: Origin::Measured,
-        clock,
-        device: Device { address: ask.device.to_string(), vendor, device, driver, link_speed, link_width },
-        bar: ask.bar,
-        bar_bytes: word.bar_bytes,
-        offset: ask.offset,
-        reads,
-        published: reference(&published().pcie_read_4b),
+    Record {
+        head,
+        body: ProbeBody {
+            origin: Origin::Measured,
+            clock,
+            device: Device { address: ask.device.to_string(), vendor, device, driver, link_speed, link_width },
+            bar: ask.bar,
+            bar_bytes: word.bar_bytes,
+            offset: ask.offset,
+            reads,
+            published: reference(&published().pcie_read_4b),
+        },
     }
 }
 
 /// The published table: nothing is measured.
 pub fn published_table() -> PublishedTable {
     PublishedTable {
-        schema: PUBLISHED_SCHEMA.into(),
-        tool: TOOL.into(),
+        label: Label::of::<PublishedTable>(),
         origin: Origin::Published,
         published: reference(&published().pcie_read_4b),
     }
@@ -198,13 +200,14 @@ pub enum PrimitivesError {
 ///
 /// # Errors
 /// See [`PrimitivesError`].
-pub fn primitives() -> Result<Primitives, PrimitivesError> {
+pub fn primitives(command: &[String]) -> Result<Primitives, PrimitivesError> {
+    let head = rows::begin::<PrimitivesBody>(command);
     let shared = Memory::create(&Layout { queues: 1, entries: LINES as u32, longest: 60, timed: false })?;
     let [lane, _] = shared.lanes(Side::Creator, 0);
     let (coherent, mapped) = (lane.bar(), MappedBar::over_memory(LINES)?);
     let clock = choose_clock().0;
     let (clock, implementations) = (clock_facts(&clock), implementations(&coherent, &mapped, &clock));
-    Ok(Primitives { schema: PRIMITIVES_SCHEMA.into(), tool: TOOL.into(), origin: Origin::Measured, clock, implementations })
+    Ok(Record { head, body: PrimitivesBody { origin: Origin::Measured, clock, implementations } })
 }
 
 fn implementations<C: Clock>(coherent: &CoherentBar, mapped: &MappedBar, clock: &C) -> Vec<Implementation> {
@@ -437,8 +440,8 @@ mod tests {
     fn a_file_for_a_bar_is_probed() {
         let directory = tempfile::tempdir().unwrap();
         let (host, ask) = (host(&directory), ask("3b:00.0", 0, 8));
-        let found = probe(&host, ask, &open(&host, ask).unwrap());
-        assert_eq!((found.schema.as_str(), found.origin), (SCHEMA, Origin::Measured));
+        let found = probe(&host, ask, &open(&host, ask).unwrap(), &[]);
+        assert_eq!((found.head.schema.as_str(), found.origin), ("hairpin.floor-pcie/1", Origin::Measured));
         assert_eq!((found.device.address.as_str(), found.device.vendor.as_deref()), ("0000:3b:00.0", Some("0x8086")));
         assert_eq!((found.bar, found.bar_bytes, found.offset), (0, 4096, 8));
         assert_eq!((found.reads.read_ns.count, found.reads.first_value), (2_000, 0x2222_2222));
@@ -468,7 +471,7 @@ mod tests {
 
     #[test]
     fn every_step_costs_something_measurable() {
-        let found = primitives().unwrap();
+        let found = primitives(&[]).unwrap();
         for implementation in &found.implementations {
             let names: Vec<&str> = implementation.steps.iter().map(|step| step.name.as_str()).collect();
             assert_eq!(names, ["write line", "flush", "write line, flush", "read line anew", "read 4 bytes"]);

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_iopath::paths::runner;
@@ -10,24 +9,24 @@ use hairpin_iopath::runner::Support;
 use hairpin_plan::job::{Job, Reflector, Refused};
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::replay::ReplayError;
+use hairpin_record::head::Record;
 use hairpin_record::progress::Progress;
-use hairpin_record::run::{self, Row, Run, Side};
+use hairpin_record::run::{Row, Run, RunBody, Side};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_trace::halves::Half;
 use hairpin_units::Quantile;
 
-use crate::floor::{self, Declared, Known};
+use crate::floor::Declared;
 use crate::link::LinkSpec;
 use crate::live::Live;
 use crate::message::Order;
-use crate::row::{self, Surroundings};
+use crate::rows;
 use crate::session::handshake::ConnectError;
 use crate::session::key::Key;
 use crate::side::SideError;
-use crate::stage::{RowEnd, Stage};
-use crate::store::rfc3339;
+use crate::stage::Stage;
 
 /// What to measure, and where.
 #[derive(Debug)]
@@ -304,55 +303,27 @@ pub(crate) fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, P
 /// Measures every row of the plan. A row that fails part way ends the run: what was measured until then is in the record, with its error.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, PingError> {
     check(plan)?;
-    let started = rfc3339(SystemTime::now());
+    let head = rows::begin::<RunBody>(&plan.command);
     let mut stage = Stage::set_up(plan, None)?;
-    let (hosts, clock) = stage.facts(plan)?;
-    let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
-    let mut run = Run {
-        schema: run::SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: plan.command.clone(),
-        started,
-        interrupted: false,
-        error: None,
-        hosts,
-        link: stage.link(plan, mtu),
-        clock,
-        results: Vec::new(),
-    };
-    for (index, job) in plan.rows.iter().enumerate() {
-        let job = &emulating(job, plan.floor.as_ref())?;
-        watcher.begins(index, plan.rows.len(), job);
-        let mut live = Live::new(watcher, job, &run.hosts, &stage.server);
-        let measured = match stage.row(job, index, signals, &mut live) {
-            Ok(measured) => measured,
-            Err(RowEnd::Interrupted) if run.results.is_empty() => return Err(PingError::Interrupted),
-            Err(RowEnd::Interrupted) => {
-                run.interrupted = true;
-                break;
-            }
-            Err(RowEnd::Failed(error)) if run.results.is_empty() => return Err(error),
-            Err(RowEnd::Failed(error)) => {
-                run.error = Some(format!("{}: {error}", job.spec));
-                break;
-            }
-        };
-        run.interrupted |= measured.interrupted;
-        run.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
-        let around = Surroundings { hosts: &run.hosts, one_host: stage.server.is_here(), shown: &plan.shown };
-        let mut row = row::join(job, measured.client, measured.server, &mut run.clock, around);
-        let client = &run.hosts.client;
-        let known = Known { client, mtu: run.link.mtu, one_host: stage.server.is_here(), ipv6: stage.server.is_ipv6() };
-        floor::beside(&mut row, plan.floor.as_ref(), job, known);
-        watcher.ends(&row);
-        run.results.push(row);
-        if run.interrupted || run.error.is_some() {
-            break;
-        }
-    }
+    let mut run = Record { head, body: RunBody { place: stage.place(plan)?, results: Vec::new() } };
+    rows::rows(
+        plan,
+        &mut run,
+        |run| run.results.is_empty(),
+        |Record { head, body }, index, job| {
+            let job = &emulating(job, plan.floor.as_ref())?;
+            watcher.begins(index, plan.rows.len(), job);
+            let mut live = Live::new(watcher, job, &body.place.hosts, &stage.server);
+            let measured = stage.row(job, index, signals, &mut live)?;
+            let row = stage.joined(plan, job, measured, head, &mut body.place);
+            watcher.ends(&row);
+            body.results.push(row);
+            Ok(())
+        },
+    )?;
     // Finishes the raw file; a worker that is gone has lost its rest, but not what is here.
     if let Err(error) = stage.client.order(&Order::End) {
-        run.error.get_or_insert(error.to_string());
+        run.head.error.get_or_insert(error.to_string());
     }
     Ok(run)
 }

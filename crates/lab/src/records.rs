@@ -1,18 +1,18 @@
-//! What a report is made of: each RUN resolved, read, and told apart by the schema that it says it has.
+//! What RUN stands for: one record of the store, or all of a JSON file; and the words for a kind that a verb does not take.
 
-use std::path::PathBuf;
+use hairpin_record::any::AnyRecord;
+use hairpin_record::run::Run;
 
-use hairpin_record::any::{AnyRecord, ParseError};
-
-use crate::session::printable;
 use crate::store::{self, LoadError, ResolveError, Store};
 
-/// A record, and what it is called.
+/// A record, and its name.
 #[derive(Clone, Debug)]
 pub struct Named {
+    /// The run's id; empty if it is not in the store.
+    pub id: String,
     /// The run's id; of a file its name, with the number of the record if there are several in it.
     pub name: String,
-    /// What it holds.
+    /// The record.
     pub record: AnyRecord,
 }
 
@@ -25,29 +25,81 @@ pub enum RecordsError {
     /// Its file cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Its file holds something else.
-    #[error("{} cannot be shown: {}", file.display(), printable(&source.to_string(), 400))]
-    Parse {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        source: ParseError,
+    /// The record is of a kind that the task does not take.
+    #[error("{name} is a record of `hairpin {verb}`: there is nothing to {task} in it; what this takes are records of {takes}")]
+    Kind {
+        /// The record's name.
+        name: String,
+        /// The verb that made it.
+        verb: &'static str,
+        /// What was to be done with it: watch, compare, fit.
+        task: &'static str,
+        /// The verbs whose records can be taken.
+        takes: &'static str,
+    },
+    /// The file has several records where one is taken.
+    #[error("{name} is one of several records in a file, and one can be taken: put it into a file of its own")]
+    Several {
+        /// The first record's name.
+        name: String,
     },
 }
 
 /// The records that a RUN stands for: one of the store, or all of a JSON file.
 ///
 /// # Errors
-/// It stands for nothing, or for what no report takes.
+/// It stands for nothing, or for no record.
 pub fn load(store: &Store, run: &str) -> Result<Vec<Named>, RecordsError> {
     let found = store.resolve(run)?;
-    let records =
-        AnyRecord::all(&store::read(&found.file)?).map_err(|source| RecordsError::Parse { file: found.file.clone(), source })?;
-    let file = || found.file.file_name().unwrap_or(found.file.as_os_str()).to_string_lossy().into_owned();
-    let name = found.id.as_ref().map_or_else(file, ToString::to_string);
+    let records = store::load_all(&found.file)?;
+    let id = found.id.as_ref().map(ToString::to_string).unwrap_or_default();
+    let file = found.file.file_name().unwrap_or(found.file.as_os_str()).to_string_lossy().into_owned();
+    let name = if id.is_empty() { file } else { id.clone() };
     let several = records.len() > 1;
     let called = |at: usize| if several { format!("{name}, record {}", at + 1) } else { name.clone() };
-    Ok(records.into_iter().enumerate().map(|(at, record)| Named { name: called(at), record }).collect())
+    let named = |(at, record)| Named { id: id.clone(), name: called(at), record };
+    Ok(records.into_iter().enumerate().map(named).collect())
+}
+
+/// The run of `hairpin ping` or `hairpin demo` that a RUN stands for, with its name. `task` says in one word what it is for.
+///
+/// # Errors
+/// It stands for nothing, for several records, or for a record of another verb.
+pub fn run(store: &Store, text: &str, task: &'static str) -> Result<(String, Run), RecordsError> {
+    one(load(store, text)?, task, "ping and demo", |record| match record {
+        AnyRecord::Run(run) => Ok(*run),
+        other => Err(other),
+    })
+}
+
+/// The runs of one RUN that can be held against others row by row: those of ping and demo as they are, of load each rate as a row of its own, whose RTTs are
+/// those from due.
+///
+/// # Errors
+/// It stands for nothing, for several records, or for a record in which there is nothing to compare.
+pub fn comparable(store: &Store, text: &str) -> Result<(String, Run), RecordsError> {
+    one(load(store, text)?, "compare", "ping, demo and load", |record| match record {
+        AnyRecord::Run(run) => Ok(*run),
+        AnyRecord::Load(load) => Ok(crate::compare::run_of_load(*load)),
+        other => Err(other),
+    })
+}
+
+fn one(
+    mut found: Vec<Named>,
+    task: &'static str,
+    takes: &'static str,
+    take: impl Fn(AnyRecord) -> Result<Run, AnyRecord>,
+) -> Result<(String, Run), RecordsError> {
+    let several = found.len() > 1;
+    let Named { name, record, .. } = found.swap_remove(0);
+    if several {
+        return Err(RecordsError::Several { name });
+    }
+    match take(record) {
+        Ok(run) => Ok((name, run)),
+        Err(other) => Err(RecordsError::Kind { name, verb: other.verb(), task, takes }),
+    }
 }
 
 #[cfg(test)]
@@ -62,25 +114,42 @@ mod tests {
     fn runs_of_the_store_and_files_of_any_schema() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("runs"));
-        let id = store.save(&serde_json::from_str(RUN).unwrap()).unwrap();
+        let id = store.save(&serde_json::from_str::<Run>(RUN).unwrap()).unwrap();
         let names = |run: &str| load(&store, run).unwrap().into_iter().map(|named| named.name).collect::<Vec<_>>();
         assert_eq!(names("latest"), [id.as_str()]);
         let file = dir.path().join("two.jsonl");
         fs::write(&file, format!("{RUN}{RUN}")).unwrap();
         assert_eq!(names(file.to_str().unwrap()), ["two.jsonl, record 1", "two.jsonl, record 2"]);
+        assert!(matches!(run(&store, file.to_str().unwrap(), "watch"), Err(RecordsError::Several { .. })));
         fs::write(&file, RUN).unwrap();
         assert_eq!(names(file.to_str().unwrap()), ["two.jsonl"]);
+        assert_eq!(run(&store, file.to_str().unwrap(), "watch").unwrap().0, "two.jsonl");
+    }
+
+    #[test]
+    fn a_kind_that_is_not_taken_is_named_with_those_that_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("runs"));
+        let file = dir.path().join("check.json");
+        fs::write(&file, include_str!("../../record/tests/data/check-1.json")).unwrap();
+        let file = file.to_str().unwrap();
+        assert_eq!(
+            comparable(&store, file).unwrap_err().to_string(),
+            "check.json is a record of `hairpin check`: there is nothing to compare in it; what this takes are records of ping, demo and load"
+        );
+        assert!(run(&store, file, "watch").unwrap_err().to_string().contains("nothing to watch in it"));
+        assert_eq!(load(&store, file).unwrap()[0].record.verb(), "check");
     }
 
     #[test]
     fn errors_name_the_file_and_the_schema() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("runs"));
-        let file = dir.path().join("load.json");
-        fs::write(&file, r#"{"schema": "hairpin.load/1\u001b[2J"}"#).unwrap();
+        let file = dir.path().join("later.json");
+        fs::write(&file, r#"{"schema": "hairpin.later/1\u001b[2J"}"#).unwrap();
         let error = load(&store, file.to_str().unwrap()).unwrap_err().to_string();
         assert!(
-            error.contains("load.json") && error.contains("hairpin.load/1") && error.contains("hairpin.compare/1"),
+            error.contains("later.json") && error.contains("hairpin.later/1") && error.contains("hairpin.compare/1"),
             "{error}"
         );
         assert!(!error.contains('\u{1b}'), "{error}");

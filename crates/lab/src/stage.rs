@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use hairpin_plan::job::{Address, Job, Listen, Reflector, Rewrite, Sides, scope_of};
 use hairpin_plan::schedule::OpenLoop;
-use hairpin_record::run::{ClockFacts, Hosts, Link};
+use hairpin_record::head::Place;
+use hairpin_record::run::{Hosts, Link};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
@@ -105,17 +106,16 @@ impl Stage {
         Ok(stage)
     }
 
-    pub(crate) fn facts(&mut self, plan: &Plan) -> Result<(Hosts, ClockFacts), PingError> {
+    /// Facts of both hosts, the link and the client's clock.
+    pub(crate) fn place(&mut self, plan: &Plan) -> Result<Place, PingError> {
         let Some(job) = plan.rows.first() else { return Err(PingError::Interrupted) };
         let (client, clock) = self.client.facts(self.interface.as_deref(), job.cpus.client, job.threads, false)?;
         let interface = match &plan.target {
             Target::Link(link) => link.server_interface(),
             _ => "",
         };
-        Ok((Hosts { client, server: self.server.facts(interface, job)? }, clock))
-    }
-
-    pub(crate) fn link(&self, plan: &Plan, mtu: Option<u64>) -> Link {
+        let hosts = Hosts { client, server: self.server.facts(interface, job)? };
+        let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let other = |kind: &str, host: &str, port: u16| Link {
             kind: kind.into(),
             interface: self.interface.clone(),
@@ -123,12 +123,13 @@ impl Stage {
             peer: Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }),
             options: Default::default(),
         };
-        match &plan.target {
+        let link = match &plan.target {
             Target::Link(link) => link.record(mtu),
             Target::Host { host, port, .. } => other("host", host, *port),
             Target::Echo { host, port } => other("echo", host, *port),
             Target::Reflector(reflector) => reflector_link(reflector, mtu),
-        }
+        };
+        Ok(Place { hosts, link, clock })
     }
 
     pub(crate) fn row(

@@ -17,9 +17,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hairpin_record::run::{Run, SCHEMA};
+use hairpin_record::any::{AnyRecord, ParseError};
+use hairpin_record::head::{Body, Record};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use serde::Serialize;
 
 use crate::session::printable;
 
@@ -56,7 +58,7 @@ pub struct Entry {
     /// Its id.
     pub id: RunId,
     /// Its record.
-    pub run: Result<Run, LoadError>,
+    pub record: Result<AnyRecord, LoadError>,
 }
 
 /// What a RUN on the command line stands for.
@@ -118,21 +120,13 @@ pub enum LoadError {
         /// The file.
         file: PathBuf,
     },
-    /// The file holds another schema, or one of a later major version.
-    #[error("{} has schema \"{}\", not {SCHEMA}; use the version of hairpin that wrote it", file.display(), printable(found, 64))]
-    Schema {
-        /// The file.
-        file: PathBuf,
-        /// What it says it is.
-        found: String,
-    },
-    /// The file is no record.
-    #[error("{} is not the record of a run: {}; remove it with `hairpin runs rm` if it is in the store", file.display(), printable(&source.to_string(), 200))]
+    /// The file holds no record, or one of a later major version.
+    #[error("{} is not the record of a run: {}; remove it with `hairpin runs rm` if it is in the store", file.display(), printable(&source.to_string(), 600))]
     Corrupt {
         /// The file.
         file: PathBuf,
-        /// What the JSON parser said.
-        source: serde_json::Error,
+        /// What is wrong with it.
+        source: ParseError,
     },
 }
 
@@ -223,10 +217,11 @@ impl Store {
 
     /// Stores a run: its record is on the disk before it has a name, so a crash or a full disk leaves no half run. Leftovers of writers
     /// that were killed are removed.
-    pub fn save(&self, run: &Run) -> Result<RunId, SaveError> {
-        let mut record = serde_json::to_vec(run).map_err(SaveError::Encode)?;
+    pub fn save<B: Body + Serialize>(&self, record: &Record<B>) -> Result<RunId, SaveError> {
+        let started = RunId::at(&record.head.started);
+        let mut record = serde_json::to_vec(record).map_err(SaveError::Encode)?;
         record.push(b'\n');
-        self.write(&record, RunId::at(&run.started)).map_err(|source| SaveError::Write { dir: self.dir.clone(), source })
+        self.write(&record, started).map_err(|source| SaveError::Write { dir: self.dir.clone(), source })
     }
 
     fn write(&self, record: &[u8], mut id: RunId) -> io::Result<RunId> {
@@ -257,7 +252,7 @@ impl Store {
     /// thousands is never in memory at once.
     pub fn list(&self) -> Result<impl DoubleEndedIterator<Item = Entry> + use<'_>, ListError> {
         self.remove_stale();
-        Ok(self.ids()?.into_iter().map(|id| Entry { run: load(&self.file(&id)), id }))
+        Ok(self.ids()?.into_iter().map(|id| Entry { record: load(&self.file(&id)), id }))
     }
 
     /// The ids of every run, the latest last. A store that does not exist has none.
@@ -360,23 +355,18 @@ fn is_stale(temporary: &Path) -> io::Result<bool> {
     })
 }
 
-/// Reads a run's record.
-pub fn load(file: &Path) -> Result<Run, LoadError> {
-    let record = read(file)?;
-    #[derive(serde::Deserialize)]
-    struct Head {
-        schema: String,
-    }
-    let corrupt = |source| LoadError::Corrupt { file: file.into(), source };
-    let head: Head = serde_json::from_slice(&record).map_err(corrupt)?;
-    if head.schema != SCHEMA {
-        return Err(LoadError::Schema { file: file.into(), found: head.schema });
-    }
-    serde_json::from_slice(&record).map_err(corrupt)
+/// Reads the record of a run in the store; of a file with several the last.
+fn load(file: &Path) -> Result<AnyRecord, LoadError> {
+    load_all(file)?.pop().ok_or_else(|| LoadError::Corrupt { file: file.into(), source: ParseError::Empty })
+}
+
+/// Reads every record of a file, of which there is at least one.
+pub(crate) fn load_all(file: &Path) -> Result<Vec<AnyRecord>, LoadError> {
+    AnyRecord::all(&read(file)?).map_err(|source| LoadError::Corrupt { file: file.into(), source })
 }
 
 /// The bytes of a record's file.
-pub(crate) fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
+fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
     let read = || {
         let mut record = Vec::new();
         File::open(file)?.take(MAX_RECORD + 1).read_to_end(&mut record)?;
@@ -406,14 +396,20 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::time::SystemTime;
 
+    use hairpin_record::run::Run;
+
     fn run(started: &str) -> Run {
         serde_json::from_value(serde_json::json!({
-            "schema": SCHEMA, "tool": "hairpin 0.1.0", "command": ["hairpin", "ping"], "started": started, "interrupted": false,
+            "schema": Run::SCHEMA, "tool": "hairpin 0.1.0", "command": ["hairpin", "ping"], "started": started, "interrupted": false,
             "error": null, "hosts": { "client": { "hostname": "a", "kernel": "6.12" }, "server": null },
             "link": { "kind": "loopback", "interface": "lo", "mtu": 65536, "peer": null },
             "clock": { "source": "tsc", "cost_ns": 20.5, "step_ns": 1.0, "ticks_per_s": 2.5e9, "drift_ppb": null }, "results": [],
         }))
         .unwrap()
+    }
+
+    fn as_any(started: &str) -> AnyRecord {
+        AnyRecord::Run(Box::new(run(started)))
     }
 
     /// A store with a run at each of these seconds.
@@ -435,7 +431,7 @@ mod tests {
         let (_dir, store, ids) = store(&[30, 10, 20]);
         let entries: Vec<Entry> = store.list().unwrap().collect();
         assert_eq!(entries.iter().map(|e| &e.id).collect::<Vec<_>>(), [&ids[1], &ids[2], &ids[0]]);
-        assert_eq!(entries[0].run.as_ref().unwrap(), &run("2026-11-20T11:50:10.000000Z"));
+        assert_eq!(entries[0].record.as_ref().unwrap(), &as_any("2026-11-20T11:50:10.000000Z"));
         assert_eq!(names(store.dir()).len(), 3, "nothing temporary is left");
     }
 
@@ -500,12 +496,14 @@ mod tests {
         fs::remove_file(store.file(&ids[2])).unwrap();
         File::create(store.file(&ids[3])).unwrap().set_len(MAX_RECORD + 1).unwrap();
         let entries: Vec<Entry> = store.list().unwrap().collect();
-        assert!(matches!(entries[0].run, Err(LoadError::Corrupt { .. })));
-        assert!(matches!(&entries[1].run, Err(LoadError::Schema { found, .. }) if found == "hairpin.run/2"));
-        assert!(matches!(entries[2].run, Err(LoadError::Read { .. })));
-        assert!(matches!(entries[3].run, Err(LoadError::TooLarge { .. })));
-        assert!(entries[4].run.is_ok());
-        let text = entries[0].run.as_ref().unwrap_err().to_string();
+        assert!(matches!(entries[0].record, Err(LoadError::Corrupt { .. })));
+        assert!(
+            matches!(&entries[1].record, Err(LoadError::Corrupt { source: ParseError::Schema(found), .. }) if found == "hairpin.run/2")
+        );
+        assert!(matches!(entries[2].record, Err(LoadError::Read { .. })));
+        assert!(matches!(entries[3].record, Err(LoadError::TooLarge { .. })));
+        assert!(entries[4].record.is_ok());
+        let text = entries[0].record.as_ref().unwrap_err().to_string();
         assert!(text.contains("20261120-115010-0000/run.json is not the record of a run"), "{text}");
     }
 

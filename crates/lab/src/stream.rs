@@ -13,14 +13,15 @@ mod cpus;
 mod plan;
 
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
 use hairpin_plan::job::Sides;
 use hairpin_record::frames::{Rings, per_s, wire_bits_per_s};
+use hairpin_record::head::{Place, Record};
 use hairpin_record::run::{ClockFacts, Hosts, Link, Side};
-use hairpin_record::stream::{self, Direction, Step, Stream, StreamRow, Trial};
+use hairpin_record::stream::{Direction, Step, Stream, StreamBody, StreamRow, Trial};
 use hairpin_record::warning::Warning;
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
@@ -36,10 +37,10 @@ use crate::message::{
     Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work,
 };
 use crate::row::busy_core;
+use crate::rows;
 use crate::search::{Found, RESOLUTION, search};
 use crate::server::NUDGE_EVERY;
 use crate::side::{SideError, WorkerSide, wait};
-use crate::store::rfc3339;
 
 /// What runs until the user ends it.
 const ENDLESS: Nanos = Nanos::from_secs(10 * 365 * 86_400);
@@ -54,22 +55,17 @@ const OPEN_WITHIN: Duration = Duration::from_secs(20);
 /// What keeps the first row from being measured.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Stream, StreamError> {
     let cpus = Cpus::choose(plan)?;
-    let started = rfc3339(SystemTime::now());
+    let head = rows::begin::<StreamBody>(&plan.command);
     let mut stage = Stage::set_up(plan, signals, cpus)?;
     let (hosts, clock) = stage.facts()?;
     let searched = plan.rows.iter().any(|ask| stage.searches(plan, ask));
-    let mut stream = Stream {
-        schema: stream::SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: plan.command.clone(),
-        started,
-        interrupted: false,
-        error: None,
-        hosts,
-        link: stage.link(plan),
-        clock,
-        resolution: searched.then_some(RESOLUTION),
-        results: Vec::new(),
+    let mut stream = Record {
+        head,
+        body: StreamBody {
+            place: Place { hosts, link: stage.link(plan), clock },
+            resolution: searched.then_some(RESOLUTION),
+            results: Vec::new(),
+        },
     };
     for (index, ask) in plan.rows.iter().enumerate() {
         watcher.begins(index, plan.rows.len(), ask);
@@ -83,13 +79,13 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         }
         stream.results.extend(stage.finish(plan, ask, found));
         // Ctrl-C is how what has no other end is ended.
-        stream.interrupted |= stage.interrupted && (plan.duration.is_some() || stage.searches(plan, ask));
+        stream.head.interrupted |= stage.interrupted && (plan.duration.is_some() || stage.searches(plan, ask));
         match ended {
             Ok(()) if !stage.interrupted => {}
             Err(error) if stream.results.is_empty() => return Err(error),
             Err(StreamError::Interrupted) | Ok(()) => break,
             Err(error) => {
-                stream.error = Some(format!("{} {} {} B: {error}", ask.io, ask.direction, ask.bytes));
+                stream.head.error = Some(format!("{} {} {} B: {error}", ask.io, ask.direction, ask.bytes));
                 break;
             }
         }

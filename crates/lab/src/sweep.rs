@@ -16,7 +16,8 @@ use std::time::{Duration, SystemTime};
 
 use hairpin_plan::job::Job;
 use hairpin_record::compare::Design;
-use hairpin_record::sweep::{self, Cell, Sweep};
+use hairpin_record::head::{Head, Record};
+use hairpin_record::sweep::{self, Cell, Sweep, SweepBody};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 
@@ -156,48 +157,50 @@ pub fn run(
             "{lost} requests were never answered in time; a lost request is in no quantile, so a cell that loses looks better than it is"
         ),
     };
-    let record = Sweep {
-        schema: sweep::SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: ask.command,
-        started,
+    let head = Head {
         interrupted: beside.interrupted || matches!(laid.ended, Some(Ended::Interrupted)),
         error: match &laid.ended {
             Some(Ended::Failed(error)) => Some(error.to_string()),
             _ => None,
         },
-        plan: plan.name.clone(),
-        title: plan.title.clone(),
-        host,
-        design: Design {
-            seed: before.seed,
-            rounds: all.len() as u32,
-            discarded: DISCARDED,
-            block_ns: laid.length.0,
-            warmup_ns: laid.warmup.0,
-            elapsed_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX),
+        ..Head::new::<SweepBody>(ask.command, started)
+    };
+    let record = Record {
+        head,
+        body: SweepBody {
+            plan: plan.name.clone(),
+            title: plan.title.clone(),
+            host,
+            design: Design {
+                seed: before.seed,
+                rounds: all.len() as u32,
+                discarded: DISCARDED,
+                block_ns: laid.length.0,
+                warmup_ns: laid.warmup.0,
+                elapsed_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX),
+            },
+            resumed_rounds: done,
+            confidence: effects::CONFIDENCE,
+            confidence_each: found.confidence_each,
+            states: states.record(all.iter().flat_map(|round| &round.taken)),
+            factors: plan
+                .factors
+                .iter()
+                .map(|factor| sweep::Factor {
+                    name: factor.name.clone(),
+                    levels: factor.levels.iter().map(|level| level.name().to_owned()).collect(),
+                })
+                .collect(),
+            cells: cells.iter().zip(described).map(|(cell, arm)| Cell { levels: plan.names(cell), arm }).collect(),
+            main_effects: found.main,
+            interactions: found.interactions,
+            loss_free: beside.found,
+            left_out: plan.left_out.iter().cloned().chain(beside.left_out).collect(),
+            warnings: (lost > 0).then(loss).into_iter().collect(),
         },
-        resumed_rounds: done,
-        confidence: effects::CONFIDENCE,
-        confidence_each: found.confidence_each,
-        states: states.record(all.iter().flat_map(|round| &round.taken)),
-        factors: plan
-            .factors
-            .iter()
-            .map(|factor| sweep::Factor {
-                name: factor.name.clone(),
-                levels: factor.levels.iter().map(|level| level.name().to_owned()).collect(),
-            })
-            .collect(),
-        cells: cells.iter().zip(described).map(|(cell, arm)| Cell { levels: plan.names(cell), arm }).collect(),
-        main_effects: found.main,
-        interactions: found.interactions,
-        loss_free: beside.found,
-        left_out: plan.left_out.iter().cloned().chain(beside.left_out).collect(),
-        warnings: (lost > 0).then(loss).into_iter().collect(),
     };
     // An interrupted sweep is to go on.
-    let finish = Finish((laid.ended.is_none() && !record.interrupted).then_some(kept));
+    let finish = Finish((laid.ended.is_none() && !record.head.interrupted).then_some(kept));
     Ok((record, finish))
 }
 

@@ -8,11 +8,12 @@
 //!                                                                                       └ excludes what it was alone: unclear, no profile
 //! ```
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hairpin_record::compare::{Compare, Comparison};
 use hairpin_record::experiment::{Figure, Verdict};
-use hairpin_record::tune_try::{Contradiction, LeftOut, SCHEMA, TriedPath, TriedSetting, TuneTry, ValueChange};
+use hairpin_record::head::Record;
+use hairpin_record::tune_try::{Contradiction, LeftOut, TriedPath, TriedSetting, TuneTry, TuneTryBody, ValueChange};
 use hairpin_sys::host::Host;
 use hairpin_sys::signal::Signals;
 use hairpin_tune::change::{Change, Trouble};
@@ -25,7 +26,7 @@ use crate::compare::{self, MARGIN};
 use crate::experiment::Arm;
 use crate::knobs::{self, KnobError, Knobs};
 use crate::ping::{Blame, PingError, Target};
-use crate::store::rfc3339;
+use crate::rows;
 
 /// What to try.
 pub struct Plan<'a> {
@@ -128,8 +129,8 @@ pub fn run(
     signals: &Signals,
     told: &mut dyn FnMut(&str, Duration),
 ) -> Result<TuneTry, TryError> {
-    let started = rfc3339(SystemTime::now());
-    let about = About { command: plan.command.clone(), started: started.clone() };
+    let head = rows::begin::<TuneTryBody>(&plan.command);
+    let about = About { command: head.command.clone(), started: head.started.clone() };
     let arms: Vec<Vec<Change>> =
         std::iter::once(Vec::new()).chain(candidates.iter().map(|(_, changes)| changes.clone())).collect();
     let mut knobs = Knobs::begin(host, journal, arms, &about)?;
@@ -155,25 +156,22 @@ pub fn run(
         return Err(TryError::Nothing(why));
     }
     knobs.regroup(&groups);
-    let mut record = TuneTry {
-        schema: SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: plan.command.clone(),
-        started,
-        interrupted: false,
-        error: None,
-        host: None,
-        interface: plan.place.interface.map(str::to_owned),
-        settings: tried.iter().map(|(setting, changes)| describe(setting, changes)).collect(),
-        left_out,
-        paths: Vec::new(),
-        winners: Vec::new(),
-        contradictions: Vec::new(),
-        profile: None,
-        kept: false,
+    let mut record = Record {
+        head,
+        body: TuneTryBody {
+            host: None,
+            interface: plan.place.interface.map(str::to_owned),
+            settings: tried.iter().map(|(setting, changes)| describe(setting, changes)).collect(),
+            left_out,
+            paths: Vec::new(),
+            winners: Vec::new(),
+            contradictions: Vec::new(),
+            profile: None,
+            kept: false,
+        },
     };
     let outcome = measure(plan, &tried, &mut knobs, &mut record, signals, told);
-    if plan.keep && outcome.is_ok() && !record.interrupted && record.error.is_none() && !record.winners.is_empty() {
+    if plan.keep && outcome.is_ok() && !record.head.interrupted && record.head.error.is_none() && !record.winners.is_empty() {
         knobs.keep(1)?;
         record.kept = true;
     } else {
@@ -200,16 +198,16 @@ fn measure(
             Ok(alone) => alone,
             // What was measured before is not lost.
             Err(error) if !record.paths.is_empty() => {
-                record.error = Some(error.to_string());
+                record.head.error = Some(error.to_string());
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         record.host = record.host.take().or_else(|| alone.host.clone());
         let deep_idle = knobs.deep_idle(given.len());
-        (record.interrupted, record.error) = (alone.interrupted, alone.error.clone());
+        (record.head.interrupted, record.head.error) = (alone.head.interrupted, alone.head.error.clone());
         record.paths.push(TriedPath { alone, deep_idle, together: None, together_deep_idle: Vec::new() });
-        if record.interrupted || record.error.is_some() {
+        if record.head.interrupted || record.head.error.is_some() {
             return Ok(());
         }
     }
@@ -224,17 +222,18 @@ fn measure(
         let rest = each.mul_f64(1.0 - ALONE);
         match one(plan, path, &["as it is", &all], rest, knobs, signals, &mut |elapsed| told("together", elapsed)) {
             Ok(together) => {
-                (record.interrupted, record.error) = (together.interrupted, together.error.clone());
+                (record.head.interrupted, record.head.error) = (together.head.interrupted, together.head.error.clone());
                 record.paths[path].together = Some(together);
                 record.paths[path].together_deep_idle = knobs.deep_idle(2);
             }
-            Err(error) => record.error = Some(error.to_string()),
+            Err(error) => record.head.error = Some(error.to_string()),
         }
-        if record.interrupted || record.error.is_some() {
+        if record.head.interrupted || record.head.error.is_some() {
             break;
         }
     }
-    record.contradictions = contradict(&mut record.paths, &winners, &record.winners);
+    let TuneTryBody { paths, contradictions, winners: settings, .. } = &mut record.body;
+    *contradictions = contradict(paths, &winners, settings);
     if record.contradictions.is_empty() {
         record.profile = Some(profile(record, tried, &winners).text());
     } else {
@@ -334,7 +333,8 @@ fn winners(paths: &[TriedPath], tried: &[Candidate]) -> Vec<usize> {
 fn profile(record: &TuneTry, tried: &[Candidate], winners: &[usize]) -> ProfileFile {
     let mut file = ProfileFile { interface: record.interface.clone(), ..ProfileFile::default() };
     let host = record.host.as_ref().map_or("this host", |host| &host.hostname);
-    file.about = Some(format!("measured on {host}, {}, by {}: each setting on and off in turn", record.started, record.tool));
+    file.about =
+        Some(format!("measured on {host}, {}, by {}: each setting on and off in turn", record.head.started, record.head.tool));
     for at in winners {
         let mut evidence = Table::new();
         for path in &record.paths {
@@ -363,8 +363,9 @@ fn round(ratio: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_record::compare::{Arm as ArmRecord, Method};
+    use hairpin_record::compare::{Arm as ArmRecord, CompareBody, Method};
     use hairpin_record::experiment::Estimate;
+    use hairpin_record::head::Head;
 
     use super::*;
 
@@ -388,21 +389,18 @@ mod tests {
                 ..Estimate::default()
             }],
         };
-        Compare {
-            schema: String::new(),
-            tool: String::new(),
-            command: Vec::new(),
-            started: String::new(),
-            interrupted: false,
-            error: None,
-            host: None,
-            design: None,
-            method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.99, looks: 1, margin: MARGIN },
-            states: Vec::new(),
-            arms: vec![ArmRecord { path: "udp:block/udp:block".into(), ..ArmRecord::default() }],
-            comparisons: intervals.iter().map(comparison).collect(),
-            thresholds: Vec::new(),
-            warnings: Vec::new(),
+        Record {
+            head: Head::default(),
+            body: CompareBody {
+                host: None,
+                design: None,
+                method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.99, looks: 1, margin: MARGIN },
+                states: Vec::new(),
+                arms: vec![ArmRecord { path: "udp:block/udp:block".into(), ..ArmRecord::default() }],
+                comparisons: intervals.iter().map(comparison).collect(),
+                thresholds: Vec::new(),
+                warnings: Vec::new(),
+            },
         }
     }
 

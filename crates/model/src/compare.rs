@@ -1,6 +1,7 @@
 //! Compares two floors stage by stage.
 
-use hairpin_record::floor::{COMPARISON_SCHEMA, Comparison, Difference, Floor, Span, Stage};
+use hairpin_record::floor::{Comparison, Difference, Floor, Span, Stage};
+use hairpin_record::head::Label;
 use hairpin_units::Picos;
 
 /// The second minus the first. Stages of the same name are paired; the others stay at their place on the way.
@@ -19,7 +20,7 @@ pub fn compare(first: Floor, second: Floor) -> Comparison {
         })
         .collect();
     let difference = second.one_way().less(first.one_way());
-    Comparison { schema: COMPARISON_SCHEMA.into(), first, second, difference, differences }
+    Comparison { label: Label::of::<Comparison>(), first, second, difference, differences }
 }
 
 /// Both sequences merged: each stage once, in an order that keeps both.

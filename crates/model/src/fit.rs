@@ -1,7 +1,8 @@
 //! Fits the RTT of a measured run over message sizes, path by path.
 
 use hairpin_record::fit::of_rows;
-use hairpin_record::floor::{FIT_SCHEMA, FitReport, PathFit};
+use hairpin_record::floor::{FitReport, PathFit};
+use hairpin_record::head::Label;
 use hairpin_record::run::Run;
 use hairpin_units::BitRate;
 
@@ -14,17 +15,11 @@ pub fn of_run(run: &Run, name: &str, rate: Option<BitRate>) -> FitReport {
             paths.push(path(&row.path, run));
         }
     }
-    FitReport {
-        schema: FIT_SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        run: name.into(),
-        rate_bit_per_s: rate.map(|rate| rate.0),
-        paths,
-    }
+    FitReport { label: Label::of::<FitReport>(), run: name.into(), rate_bit_per_s: rate.map(|rate| rate.0), paths }
 }
 
 fn path(path: &str, run: &Run) -> PathFit {
-    let found = of_rows(run.results.iter().filter(|row| row.path == path), run.clock.least_error_ns());
+    let found = of_rows(run.results.iter().filter(|row| row.path == path), run.place.clock.least_error_ns());
     PathFit {
         path: path.into(),
         fit: found.fit.ok(),

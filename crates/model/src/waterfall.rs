@@ -11,7 +11,8 @@
 //! ```
 //! `none` has no published stages, so the wire is added in full. Undeclared parts are not counted, but named in a note.
 
-use hairpin_record::floor::{Class, Counts, Floor, Part, SCHEMA, Span, Stage, Window};
+use hairpin_record::floor::{Class, Counts, Floor, Part, Span, Stage, Window};
+use hairpin_record::head::Label;
 use hairpin_units::{BitRate, Picos};
 
 use hairpin_wire::framing::{ETHERNET_HEADER, INTERFRAME_GAP, IPV4_HEADER, MIN_FRAME_WITHOUT_FCS, UDP_HEADER};
@@ -130,8 +131,7 @@ pub fn floor(nic: &dyn NicModel, asked: Option<Size>, link: &Link) -> Result<Flo
     }
     let rtt = total + total;
     Ok(Floor {
-        schema: SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        label: Label::of::<Floor>(),
         nic: nic.name().into(),
         about: nic.about().into(),
         counts: nic.counts(),

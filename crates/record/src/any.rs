@@ -1,34 +1,84 @@
-//! A record of any schema that a report shows, told apart by what it says it is.
+//! A record of any kind, told apart by the schema that it names.
 //!
-//! A file may hold several, one after the other, as `hairpin demo --json` prints them; lines of progress between them are no records and are passed over.
+//! A file may hold several, one after the other, as `hairpin demo --json` prints them; lines of progress between them are passed over.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::compare::{self, Compare};
-use crate::explain::{self, Explain};
-use crate::progress;
-use crate::run::{self, Run};
+use crate::attached::Attached;
+use crate::bounce::{Bounce, BounceSecond};
+use crate::check::Check;
+use crate::compare::Compare;
+use crate::explain::Explain;
+use crate::head::{Body, Head, Place};
+use crate::load::Load;
+use crate::pcie::{Primitives, Probe};
+use crate::progress::Progress;
+use crate::run::{HostFacts, Run};
+use crate::stream::Stream;
+use crate::sweep::Sweep;
+use crate::tune_try::TuneTry;
 
-/// The schemas that [`AnyRecord`] holds.
-pub const SCHEMAS: [&str; 3] = [run::SCHEMA, explain::SCHEMA, compare::SCHEMA];
-
-/// One record.
-#[derive(Clone, Debug, PartialEq)]
+/// A record of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "each variant is documented at its record")]
 pub enum AnyRecord {
-    /// `hairpin.run/1`.
     Run(Box<Run>),
-    /// `hairpin.explain/1`.
     Explain(Box<Explain>),
-    /// `hairpin.compare/1`.
+    Attached(Box<Attached>),
     Compare(Box<Compare>),
+    Load(Box<Load>),
+    Stream(Box<Stream>),
+    Sweep(Box<Sweep>),
+    TuneTry(Box<TuneTry>),
+    Bounce(Box<Bounce>),
+    Check(Box<Check>),
+    Probe(Box<Probe>),
+    Primitives(Box<Primitives>),
 }
+
+/// A kind of record.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its schema, such as `hairpin.run/1`.
+    pub schema: &'static str,
+    /// The verb that makes it, such as `ping`.
+    pub verb: &'static str,
+    read: fn(&[u8]) -> serde_json::Result<AnyRecord>,
+}
+
+/// Every kind of record.
+pub static KINDS: [Kind; 12] = [
+    Kind { schema: Run::SCHEMA, verb: "ping", read: |json| Ok(AnyRecord::Run(serde_json::from_slice(json)?)) },
+    Kind { schema: Explain::SCHEMA, verb: "explain", read: |json| Ok(AnyRecord::Explain(serde_json::from_slice(json)?)) },
+    Kind {
+        schema: Attached::SCHEMA,
+        verb: "explain --port or --pid",
+        read: |json| Ok(AnyRecord::Attached(serde_json::from_slice(json)?)),
+    },
+    Kind { schema: Compare::SCHEMA, verb: "compare", read: |json| Ok(AnyRecord::Compare(serde_json::from_slice(json)?)) },
+    Kind { schema: Load::SCHEMA, verb: "load", read: |json| Ok(AnyRecord::Load(serde_json::from_slice(json)?)) },
+    Kind { schema: Stream::SCHEMA, verb: "stream", read: |json| Ok(AnyRecord::Stream(serde_json::from_slice(json)?)) },
+    Kind { schema: Sweep::SCHEMA, verb: "sweep", read: |json| Ok(AnyRecord::Sweep(serde_json::from_slice(json)?)) },
+    Kind { schema: TuneTry::SCHEMA, verb: "tune try", read: |json| Ok(AnyRecord::TuneTry(serde_json::from_slice(json)?)) },
+    Kind { schema: Bounce::SCHEMA, verb: "bounce", read: |json| Ok(AnyRecord::Bounce(serde_json::from_slice(json)?)) },
+    Kind { schema: Check::SCHEMA, verb: "check", read: |json| Ok(AnyRecord::Check(serde_json::from_slice(json)?)) },
+    Kind { schema: Probe::SCHEMA, verb: "floor pcie --device", read: |json| Ok(AnyRecord::Probe(serde_json::from_slice(json)?)) },
+    Kind {
+        schema: Primitives::SCHEMA,
+        verb: "floor pcie",
+        read: |json| Ok(AnyRecord::Primitives(serde_json::from_slice(json)?)),
+    },
+];
+
+/// Lines that stand between records in a stream and are none.
+const LINES: [&str; 2] = [Progress::SCHEMA, BounceSecond::SCHEMA];
 
 /// Why bytes are no records.
 #[derive(Debug, Error)]
 pub enum ParseError {
-    /// There is nothing.
+    /// No bytes, or white space.
     #[error("it is empty, so it holds no record")]
     Empty,
     /// Not JSON, or JSON that ends too early.
@@ -37,25 +87,25 @@ pub enum ParseError {
     /// JSON of something else.
     #[error("it has no field \"schema\", so it is no record of hairpin")]
     NoSchema,
-    /// A schema that is not taken, or one of a later major version.
+    /// A schema of no record, or one of a later major version.
     #[error(
-        "it has schema \"{0}\", and a report takes {known}; if it is a later version of one of these, use the hairpin that wrote it",
-        known = SCHEMAS.join(", ")
+        "it has schema \"{0}\", and records have {known}; if it is a later version of one of these, use the hairpin that wrote it",
+        known = KINDS.iter().map(|kind| kind.schema).collect::<Vec<_>>().join(", ")
     )]
     Schema(String),
-    /// It says that it is a record, and is not.
+    /// The schema of a record without its fields.
     #[error("it says that it is {schema}, and is not: {source}")]
     Corrupt {
-        /// What it says it is.
+        /// The schema that it names.
         schema: &'static str,
         /// What the JSON parser said.
         source: serde_json::Error,
     },
 }
 
-/// What every record begins with.
+/// The field that every record begins with.
 #[derive(Deserialize)]
-struct Head {
+struct Named {
     schema: Option<String>,
 }
 
@@ -65,42 +115,84 @@ impl AnyRecord {
     /// # Errors
     /// The first that is none, or none at all.
     pub fn all(bytes: &[u8]) -> Result<Vec<AnyRecord>, ParseError> {
-        // The heads are read first: they say which type the bytes between two of them have.
-        let mut heads = serde_json::Deserializer::from_slice(bytes).into_iter::<Head>();
-        let (mut found, mut from, mut any) = (Vec::new(), 0, false);
+        // The schemas are read first: they say which type the bytes between two of them have.
+        let mut heads = serde_json::Deserializer::from_slice(bytes).into_iter::<Named>();
+        let (mut found, mut from, mut line) = (Vec::new(), 0, None);
         while let Some(head) = heads.next() {
             let head = head.map_err(|error| if error.is_data() { ParseError::NoSchema } else { ParseError::Json(error) })?;
             let record = &bytes[from..heads.byte_offset()];
             from = heads.byte_offset();
-            any = true;
-            found.push(match head.schema.ok_or(ParseError::NoSchema)?.as_str() {
-                progress::SCHEMA => continue,
-                run::SCHEMA => AnyRecord::Run(typed(record, run::SCHEMA)?),
-                explain::SCHEMA => AnyRecord::Explain(typed(record, explain::SCHEMA)?),
-                compare::SCHEMA => AnyRecord::Compare(typed(record, compare::SCHEMA)?),
-                other => return Err(ParseError::Schema(other.into())),
-            });
+            let schema = head.schema.ok_or(ParseError::NoSchema)?;
+            match KINDS.iter().find(|kind| kind.schema == schema) {
+                Some(Kind { schema, read, .. }) => {
+                    found.push(read(record).map_err(|source| ParseError::Corrupt { schema, source })?)
+                }
+                None if LINES.contains(&schema.as_str()) => line = Some(schema),
+                None => return Err(ParseError::Schema(schema)),
+            }
         }
-        match (found.is_empty(), any) {
+        match (found.is_empty(), line) {
             (false, _) => Ok(found),
-            (true, true) => Err(ParseError::Schema(progress::SCHEMA.into())),
-            (true, false) => Err(ParseError::Empty),
+            (true, Some(line)) => Err(ParseError::Schema(line)),
+            (true, None) => Err(ParseError::Empty),
+        }
+    }
+
+    /// Who made it, when and how.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        match self {
+            AnyRecord::Run(record) => &record.head,
+            AnyRecord::Explain(record) => &record.head,
+            AnyRecord::Attached(record) => &record.head,
+            AnyRecord::Compare(record) => &record.head,
+            AnyRecord::Load(record) => &record.head,
+            AnyRecord::Stream(record) => &record.head,
+            AnyRecord::Sweep(record) => &record.head,
+            AnyRecord::TuneTry(record) => &record.head,
+            AnyRecord::Bounce(record) => &record.head,
+            AnyRecord::Check(record) => &record.head,
+            AnyRecord::Probe(record) => &record.head,
+            AnyRecord::Primitives(record) => &record.head,
+        }
+    }
+
+    /// Where it was measured; `None` for the kinds that do not have both sides.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            AnyRecord::Run(record) => Some(&record.place),
+            AnyRecord::Explain(record) => Some(&record.place),
+            AnyRecord::Load(record) => Some(&record.place),
+            AnyRecord::Stream(record) => Some(&record.place),
+            _ => None,
+        }
+    }
+
+    /// Facts of the host that measured, where the record has them.
+    #[must_use]
+    pub fn host(&self) -> Option<&HostFacts> {
+        match self {
+            AnyRecord::Attached(record) => Some(&record.host),
+            AnyRecord::Bounce(record) => Some(&record.host),
+            AnyRecord::Compare(record) => record.host.as_ref(),
+            AnyRecord::Sweep(record) => record.host.as_ref(),
+            AnyRecord::TuneTry(record) => record.host.as_ref(),
+            _ => self.place().map(|place| &place.hosts.client),
         }
     }
 
     /// The name of its schema.
     #[must_use]
-    pub fn schema(&self) -> &'static str {
-        match self {
-            AnyRecord::Run(_) => run::SCHEMA,
-            AnyRecord::Explain(_) => explain::SCHEMA,
-            AnyRecord::Compare(_) => compare::SCHEMA,
-        }
+    pub fn schema(&self) -> &str {
+        &self.head().schema
     }
-}
 
-fn typed<T: DeserializeOwned>(bytes: &[u8], schema: &'static str) -> Result<Box<T>, ParseError> {
-    serde_json::from_slice(bytes).map(Box::new).map_err(|source| ParseError::Corrupt { schema, source })
+    /// The verb that makes such a record, such as `ping`.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        KINDS.iter().find(|kind| kind.schema == self.schema()).map_or("hairpin", |kind| kind.verb)
+    }
 }
 
 #[cfg(test)]
@@ -119,22 +211,19 @@ mod tests {
     fn several_records_in_one_file_and_progress_between_them() {
         let progress = r#"{"schema": "hairpin.progress/1", "path": "udp"}"#;
         let found = AnyRecord::all(format!("{progress}\n{RUN}\n{progress}\n{RUN}").as_bytes()).unwrap();
-        assert_eq!(found.iter().map(AnyRecord::schema).collect::<Vec<_>>(), [run::SCHEMA; 2]);
+        assert_eq!(found.iter().map(|record| record.schema().to_owned()).collect::<Vec<_>>(), [Run::SCHEMA; 2]);
         assert_eq!(found[0], AnyRecord::Run(Box::new(serde_json::from_str(RUN).unwrap())));
     }
 
     #[test]
-    fn what_is_no_record_says_why() {
+    fn other_bytes_are_refused_with_the_reason() {
         assert!(error("").contains("empty") && error(" \n").contains("empty"));
         assert!(error("{").contains("not JSON") && error("hello").contains("not JSON"));
         for text in ["{}", "[1]", "3", r#"{"schema": 3}"#, r#"{"schema": null}"#] {
             assert!(error(text).contains("no field \"schema\""), "{text}: {}", error(text));
         }
         let later = error(r#"{"schema": "hairpin.run/2"}"#);
-        assert!(
-            later.contains("\"hairpin.run/2\"") && later.contains("hairpin.run/1, hairpin.explain/1, hairpin.compare/1"),
-            "{later}"
-        );
+        assert!(later.contains("\"hairpin.run/2\"") && later.contains("hairpin.run/1, hairpin.explain/1"), "{later}");
         assert!(error(r#"{"schema": "hairpin.progress/1"}"#).contains("hairpin.progress/1"));
         let cut = error(r#"{"schema": "hairpin.compare/1", "tool": 3}"#);
         assert!(cut.contains("it is hairpin.compare/1, and is not"), "{cut}");

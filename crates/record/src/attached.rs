@@ -11,27 +11,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::{Direction, Finding, Missing};
+use crate::head::{Body, Record};
 use crate::run::{HostFacts, Quantiles, Side};
 use crate::warning::Note;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.explain-attached/1";
+/// The record `hairpin.explain-attached/1`: a head and a [`AttachedBody`].
+pub type Attached = Record<AttachedBody>;
+
+impl Body for AttachedBody {
+    const SCHEMA: &'static str = "hairpin.explain-attached/1";
+}
 
 /// One run of `hairpin explain --port` or `--pid`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Attached {
-    /// Always `hairpin.explain-attached/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When the watching began, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended it early; what was seen until then is here.
-    pub interrupted: bool,
-    /// Why it ended early otherwise, if it did, such as the end of the process.
-    pub error: Option<String>,
+#[schemars(rename = "Attached")]
+pub struct AttachedBody {
     /// Facts of this host.
     pub host: HostFacts,
     /// Whose traffic it is.

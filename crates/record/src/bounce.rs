@@ -4,27 +4,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frames::{Lost, Rings};
+use crate::head::{Body, Record};
 use crate::run::{CpuSide, HostFacts};
 use crate::warning::Note;
 
-/// The name of the schema of the whole.
-pub const SCHEMA: &str = "hairpin.bounce/1";
-/// The name of the schema of a second.
-pub const SECOND_SCHEMA: &str = "hairpin.bounce-second/1";
+/// The record `hairpin.bounce/1`: a head and a [`BounceBody`].
+pub type Bounce = Record<BounceBody>;
+
+impl Body for BounceBody {
+    const SCHEMA: &'static str = "hairpin.bounce/1";
+}
 
 /// A bounce server, from its start to its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Bounce {
-    /// Always `hairpin.bounce/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When it started, RFC 3339 in UTC.
-    pub started: String,
-    /// Why it ended, if neither the user nor `--duration` ended it.
-    pub error: Option<String>,
+#[schemars(rename = "Bounce")]
+pub struct BounceBody {
     /// Facts of this host.
     pub host: HostFacts,
     /// How frames are received and sent: back end and wait policy, such as `xdp:spin`.
@@ -72,6 +66,10 @@ pub struct BounceSecond {
     pub frames_per_s: f64,
     /// Their bit rate on the wire, with 24 bytes of preamble, FCS and gap per frame.
     pub wire_bits_per_s: f64,
+}
+
+impl Body for BounceSecond {
+    const SCHEMA: &'static str = "hairpin.bounce-second/1";
 }
 
 /// What became of the frames that a bounce server received.

@@ -4,18 +4,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::head::{Body, Record};
 use crate::run::ClockFacts;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.check/1";
+/// The record `hairpin.check/1`: a head and a [`CheckBody`].
+pub type Check = Record<CheckBody>;
+
+impl Body for CheckBody {
+    const SCHEMA: &'static str = "hairpin.check/1";
+}
 
 /// The instrument, measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Check {
-    /// Always `hairpin.check/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
+#[schemars(rename = "Check")]
+pub struct CheckBody {
     /// Passed if every delay and every latency was reported within its bound, and the clock kept the time of another one.
     pub verdict: Verdict,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a check is too short to tell.

@@ -4,27 +4,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{ArmBlock, Estimate, Figure, State, Verdict};
+use crate::head::{Body, Record};
 use crate::run::{Granted, HostFacts, Link};
 use crate::warning::Note;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.compare/1";
+/// The record `hairpin.compare/1`: a head and a [`CompareBody`].
+pub type Compare = Record<CompareBody>;
+
+impl Body for CompareBody {
+    const SCHEMA: &'static str = "hairpin.compare/1";
+}
 
 /// A comparison of two arms or more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Compare {
-    /// Always `hairpin.compare/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When it began, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended it early.
-    pub interrupted: bool,
-    /// Why it failed part way, if it did.
-    pub error: Option<String>,
+#[schemars(rename = "Compare")]
+pub struct CompareBody {
     /// Facts of the host on which the clients ran; `null` for runs that were stored before.
     pub host: Option<HostFacts>,
     /// How it was done; `null` for runs that were stored before, which were not measured in turn.

@@ -12,33 +12,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::floor::Floor;
-use crate::run::{ClockFacts, Granted, Hosts, Link, Origin, Quantiles, Side};
+use crate::head::{Body, Place, Record};
+use crate::run::{Granted, Origin, Quantiles, Side};
 use crate::warning::Note;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.explain/1";
+/// The record `hairpin.explain/1`: a head and a [`ExplainBody`].
+pub type Explain = Record<ExplainBody>;
+
+impl Body for ExplainBody {
+    const SCHEMA: &'static str = "hairpin.explain/1";
+}
 
 /// One run of `hairpin explain`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Explain {
-    /// Always `hairpin.explain/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When the run started, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended the run early; what was measured until then is here.
-    pub interrupted: bool,
-    /// Why the run failed part way, if it did.
-    pub error: Option<String>,
-    /// Facts of both sides.
-    pub hosts: Hosts,
-    /// What lies between the two sides.
-    pub link: Link,
-    /// The instrument's clock on the client.
-    pub clock: ClockFacts,
+#[schemars(rename = "Explain")]
+pub struct ExplainBody {
+    /// Where it was measured.
+    #[serde(flatten)]
+    pub place: Place,
     /// What cannot be seen on this host, and what it would add; of all paths.
     pub missing: Vec<Missing>,
     /// One per path, in the order measured.

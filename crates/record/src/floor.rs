@@ -8,15 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fit::Fit;
-
-/// The name of the schema of [`Floor`].
-pub const SCHEMA: &str = "hairpin.floor/1";
-/// The name of the schema of [`Comparison`].
-pub const COMPARISON_SCHEMA: &str = "hairpin.floor-comparison/1";
-/// The name of the schema of [`Sizes`].
-pub const SIZES_SCHEMA: &str = "hairpin.floor-sizes/1";
-/// The name of the schema of [`FitReport`].
-pub const FIT_SCHEMA: &str = "hairpin.floor-fit/1";
+use crate::head::{Body, Label};
 
 /// How a figure came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -137,10 +129,9 @@ impl std::fmt::Display for Counts {
 /// The floor of one frame over one link with one NIC design: one way, and back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
-    /// Always `hairpin.floor/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// The NIC design.
     pub nic: String,
     /// The design in a sentence.
@@ -180,6 +171,10 @@ pub struct Floor {
     pub window: Option<Window>,
 }
 
+impl Body for Floor {
+    const SCHEMA: &'static str = "hairpin.floor/1";
+}
+
 /// Bandwidth-delay product: what is under way on a link that is never idle. A TCP window below it leaves the link idle for a part of every RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
@@ -216,8 +211,9 @@ pub struct PublishedRow {
 /// Two floors side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Always `hairpin.floor-comparison/1`.
-    pub schema: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// The first.
     pub first: Floor,
     /// The second.
@@ -226,6 +222,10 @@ pub struct Comparison {
     pub difference: Span,
     /// Stage by stage, in the order of the way; they add up to the difference.
     pub differences: Vec<Difference>,
+}
+
+impl Body for Comparison {
+    const SCHEMA: &'static str = "hairpin.floor-comparison/1";
 }
 
 /// One stage of two designs.
@@ -244,25 +244,33 @@ pub struct Difference {
 /// The floor over several sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sizes {
-    /// Always `hairpin.floor-sizes/1`.
-    pub schema: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// One for each size, in the order asked for.
     pub floors: Vec<Floor>,
+}
+
+impl Body for Sizes {
+    const SCHEMA: &'static str = "hairpin.floor-sizes/1";
 }
 
 /// What measured runs over sizes say: one fit for each path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitReport {
-    /// Always `hairpin.floor-fit/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// The run, as it was named.
     pub run: String,
     /// The declared rate that ns per byte is held against; `null` if none was declared.
     pub rate_bit_per_s: Option<u64>,
     /// One for each path.
     pub paths: Vec<PathFit>,
+}
+
+impl Body for FitReport {
+    const SCHEMA: &'static str = "hairpin.floor-fit/1";
 }
 
 /// The fit of one path's rows.

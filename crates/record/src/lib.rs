@@ -20,6 +20,7 @@ pub mod explain;
 pub mod fit;
 pub mod floor;
 pub mod frames;
+pub mod head;
 pub mod histogram;
 pub mod load;
 pub mod paired;

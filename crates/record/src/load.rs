@@ -3,34 +3,25 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::head::{Body, Place, Record};
 use crate::recorder::Recorder;
-use crate::run::{ClockFacts, Cpu, Granted, Hosts, Link, Origin, Quantiles, Silence};
+use crate::run::{Cpu, Granted, Origin, Quantiles, Silence};
 use crate::warning::Note;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.load/1";
+/// The record `hairpin.load/1`: a head and a [`LoadBody`].
+pub type Load = Record<LoadBody>;
+
+impl Body for LoadBody {
+    const SCHEMA: &'static str = "hairpin.load/1";
+}
 
 /// One curve per path and size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Load {
-    /// Always `hairpin.load/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When it started, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended it early; what was measured until then is here.
-    pub interrupted: bool,
-    /// Why it failed part way, if it did.
-    pub error: Option<String>,
-    /// Facts of both sides.
-    pub hosts: Hosts,
-    /// What lies between the two sides.
-    pub link: Link,
-    /// The instrument's clock on the client.
-    pub clock: ClockFacts,
+#[schemars(rename = "Load")]
+pub struct LoadBody {
+    /// Where it was measured.
+    #[serde(flatten)]
+    pub place: Place,
     /// When requests are due.
     pub schedule: ScheduleFacts,
     /// TCP streams that filled the same link meanwhile.

@@ -3,36 +3,36 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::head::{Body, Label, Record};
 use crate::run::{ClockFacts, Origin, Quantiles};
-
-/// The name of the schema of [`Probe`].
-pub const SCHEMA: &str = "hairpin.floor-pcie/1";
-/// The name of the schema of [`Primitives`].
-pub const PRIMITIVES_SCHEMA: &str = "hairpin.floor-pcie-primitives/1";
-
-/// The name of the schema of [`PublishedTable`].
-pub const PUBLISHED_SCHEMA: &str = "hairpin.floor-pcie-published/1";
 
 /// The published table alone: nothing was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PublishedTable {
-    /// Always `hairpin.floor-pcie-published/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// Always `published`.
     pub origin: Origin,
     /// The table.
     pub published: Published,
 }
 
+impl Body for PublishedTable {
+    const SCHEMA: &'static str = "hairpin.floor-pcie-published/1";
+}
+
+/// The record `hairpin.floor-pcie/1`: a head and a [`ProbeBody`].
+pub type Probe = Record<ProbeBody>;
+
+impl Body for ProbeBody {
+    const SCHEMA: &'static str = "hairpin.floor-pcie/1";
+}
+
 /// How long this CPU takes to read 4 bytes of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Probe {
-    /// Always `hairpin.floor-pcie/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
+#[schemars(rename = "Probe")]
+pub struct ProbeBody {
     /// Always `measured`: by this CPU, on this host.
     pub origin: Origin,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a probe is too short to tell.
@@ -124,13 +124,17 @@ pub struct PublishedRead {
     pub max: f64,
 }
 
+/// The record `hairpin.floor-pcie-primitives/1`: a head and a [`PrimitivesBody`].
+pub type Primitives = Record<PrimitivesBody>;
+
+impl Body for PrimitivesBody {
+    const SCHEMA: &'static str = "hairpin.floor-pcie-primitives/1";
+}
+
 /// What the steps of a NIC driver cost on this CPU, over ordinary memory: nothing crosses PCIe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Primitives {
-    /// Always `hairpin.floor-pcie-primitives/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
+#[schemars(rename = "Primitives")]
+pub struct PrimitivesBody {
     /// Always `measured`: by this CPU, on this host.
     pub origin: Origin,
     /// The clock behind every stamp; `drift_ppb` is `null`.

@@ -6,11 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::head::Body;
 use crate::run::Quantiles;
 use crate::warning::Note;
-
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.progress/1";
 
 /// What a row has found since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +56,10 @@ pub struct Progress {
     /// What may be wrong with the figures so far. What only the end can tell is in the record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,
+}
+
+impl Body for Progress {
+    const SCHEMA: &'static str = "hairpin.progress/1";
 }
 
 /// What came since the line before.

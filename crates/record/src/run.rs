@@ -11,32 +11,23 @@ use serde::{Deserialize, Serialize};
 use hairpin_units::Picos;
 
 use crate::floor::Floor;
+use crate::head::{Body, Place, Record};
 use crate::warning::Note;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.run/1";
+/// The record `hairpin.run/1`: a head and a [`RunBody`].
+pub type Run = Record<RunBody>;
+
+impl Body for RunBody {
+    const SCHEMA: &'static str = "hairpin.run/1";
+}
 
 /// One run: the command that made it, both hosts, the link between them, and a row per path and size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Run {
-    /// Always `hairpin.run/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
-    /// The command line, argument by argument; `--key-file` arguments are paths, never keys.
-    pub command: Vec<String>,
-    /// When the run started, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended the run early; what was measured until then is here.
-    pub interrupted: bool,
-    /// Why the run failed part way, if it did.
-    pub error: Option<String>,
-    /// Facts of both sides.
-    pub hosts: Hosts,
-    /// What lies between the two sides.
-    pub link: Link,
-    /// The instrument's clock on the client.
-    pub clock: ClockFacts,
+#[schemars(rename = "Run")]
+pub struct RunBody {
+    /// Where it was measured.
+    #[serde(flatten)]
+    pub place: Place,
     /// One row per path and size, in the order measured.
     pub results: Vec<Row>,
 }

@@ -4,33 +4,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frames::{Lost, Rings};
-use crate::run::{ClockFacts, Cpu, Hosts, Link};
+use crate::head::{Body, Place, Record};
+use crate::run::Cpu;
 use crate::warning::Note;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.stream/1";
+/// The record `hairpin.stream/1`: a head and a [`StreamBody`].
+pub type Stream = Record<StreamBody>;
+
+impl Body for StreamBody {
+    const SCHEMA: &'static str = "hairpin.stream/1";
+}
 
 /// One row per way to move frames, direction and frame size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Stream {
-    /// Always `hairpin.stream/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When it started, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended it early; what was measured until then is here.
-    pub interrupted: bool,
-    /// Why it failed part way, if it did.
-    pub error: Option<String>,
-    /// Facts of both sides; `client` is this one.
-    pub hosts: Hosts,
-    /// What lies between the two sides.
-    pub link: Link,
-    /// The clock behind rates and durations on the client.
-    pub clock: ClockFacts,
+#[schemars(rename = "Stream")]
+pub struct StreamBody {
+    /// Where it was measured.
+    #[serde(flatten)]
+    pub place: Place,
     /// The search for the rate without loss ends when it is known to this share of itself; `null` where nothing is searched.
     pub resolution: Option<f64>,
     /// One row per way, direction and size, in the order measured.

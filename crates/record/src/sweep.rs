@@ -5,27 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{Arm, Design};
 use crate::experiment::{Figure, State};
+use crate::head::{Body, Record};
 use crate::run::HostFacts;
 use crate::warning::Note;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.sweep/1";
+/// The record `hairpin.sweep/1`: a head and a [`SweepBody`].
+pub type Sweep = Record<SweepBody>;
+
+impl Body for SweepBody {
+    const SCHEMA: &'static str = "hairpin.sweep/1";
+}
 
 /// A sweep over several factors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sweep {
-    /// Always `hairpin.sweep/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When it began, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended it early.
-    pub interrupted: bool,
-    /// Why it failed part way, if it did.
-    pub error: Option<String>,
+#[schemars(rename = "Sweep")]
+pub struct SweepBody {
     /// The plan's name.
     pub plan: String,
     /// What it is about, in a line.

@@ -7,24 +7,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The name of the schema of [`List`].
-pub const LIST_SCHEMA: &str = "hairpin.tune-list/1";
-/// The name of the schema of [`TuneCheck`].
-pub const CHECK_SCHEMA: &str = "hairpin.tune-check/1";
-/// The name of the schema of [`Changes`].
-pub const CHANGES_SCHEMA: &str = "hairpin.tune-changes/1";
-/// The name of the schema of [`Status`].
-pub const STATUS_SCHEMA: &str = "hairpin.tune-status/1";
+use crate::head::{Body, Label};
 
 /// Every setting that moves round trips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct List {
-    /// Always `hairpin.tune-list/1`.
-    pub schema: String,
-    /// Name and version of the tool, such as `hairpin 0.1.0`.
-    pub tool: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// By subject.
     pub knobs: Vec<KnobRow>,
+}
+
+impl Body for List {
+    const SCHEMA: &'static str = "hairpin.tune-list/1";
 }
 
 /// One setting.
@@ -72,10 +68,9 @@ pub struct Settable {
 /// What stands in the way on one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneCheck {
-    /// Always `hairpin.tune-check/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// The host.
     pub hostname: String,
     /// The interface that was looked at, if one was named.
@@ -88,6 +83,10 @@ pub struct TuneCheck {
     pub fine: Vec<String>,
     /// What could not be read, with the reason.
     pub unread: BTreeMap<String, String>,
+}
+
+impl Body for TuneCheck {
+    const SCHEMA: &'static str = "hairpin.tune-check/1";
 }
 
 /// Something that could be better.
@@ -117,16 +116,19 @@ pub struct Finding {
 /// What is to be changed, was changed or was put back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
-    /// Always `hairpin.tune-changes/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// `plan`, `apply` or `revert`.
     pub action: String,
     /// Each value.
     pub changes: Vec<ChangeRow>,
     /// What else is to be said.
     pub notes: Vec<String>,
+}
+
+impl Body for Changes {
+    const SCHEMA: &'static str = "hairpin.tune-changes/1";
 }
 
 /// One value.
@@ -155,16 +157,19 @@ pub struct ChangeRow {
 /// What the journal says is changed now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// Always `hairpin.tune-status/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
     /// The journal's directory.
     pub journal: String,
     /// Who changes settings right now, if anybody does.
     pub holder: Option<String>,
     /// Entries, oldest first.
     pub entries: Vec<StatusEntry>,
+}
+
+impl Body for Status {
+    const SCHEMA: &'static str = "hairpin.tune-status/1";
 }
 
 /// One entry of the journal.

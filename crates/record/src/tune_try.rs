@@ -4,26 +4,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Compare;
+use crate::head::{Body, Record};
 use crate::run::HostFacts;
 
-/// The name of this schema.
-pub const SCHEMA: &str = "hairpin.tune-try/1";
+/// The record `hairpin.tune-try/1`: a head and a [`TuneTryBody`].
+pub type TuneTry = Record<TuneTryBody>;
+
+impl Body for TuneTryBody {
+    const SCHEMA: &'static str = "hairpin.tune-try/1";
+}
 
 /// An experiment with the settings of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TuneTry {
-    /// Always `hairpin.tune-try/1`.
-    pub schema: String,
-    /// Name and version of the tool.
-    pub tool: String,
-    /// The command line, argument by argument.
-    pub command: Vec<String>,
-    /// When it began, RFC 3339 in UTC.
-    pub started: String,
-    /// True if the user ended it early.
-    pub interrupted: bool,
-    /// Why it failed part way, if it did.
-    pub error: Option<String>,
+#[schemars(rename = "TuneTry")]
+pub struct TuneTryBody {
     /// Facts of the host, as it was before.
     pub host: Option<HostFacts>,
     /// The interface whose settings were tried, if one was named.

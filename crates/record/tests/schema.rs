@@ -3,59 +3,140 @@
 //! After a change of the record's types run `HAIRPIN_BLESS=1 cargo test -p hairpin-record --test schema` and review the difference:
 //! a version of a schema only ever gains fields.
 
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use hairpin_record::attached::{self, Attached};
-use hairpin_record::bounce::{self, Bounce, BounceSecond};
-use hairpin_record::check::{self, Check};
-use hairpin_record::compare::{self, Compare};
-use hairpin_record::explain::{self, Explain};
-use hairpin_record::floor::{self, Comparison, FitReport, Floor, Sizes};
+use hairpin_record::any::{AnyRecord, KINDS};
+use hairpin_record::attached::Attached;
+use hairpin_record::bounce::{Bounce, BounceSecond};
+use hairpin_record::check::Check;
+use hairpin_record::compare::Compare;
+use hairpin_record::explain::Explain;
+use hairpin_record::floor::{Comparison, FitReport, Floor, Sizes};
+use hairpin_record::head::Body;
 use hairpin_record::histogram::Decoded;
-use hairpin_record::load::{self, Load};
-use hairpin_record::pcie::{self, Primitives, Probe, PublishedTable};
-use hairpin_record::progress::{self, Progress};
-use hairpin_record::run::{self, Run};
-use hairpin_record::stream::{self, Stream};
-use hairpin_record::sweep::{self, Sweep};
-use hairpin_record::tune::{self, Changes, List, Status, TuneCheck};
-use hairpin_record::tune_try::{self, TuneTry};
+use hairpin_record::load::Load;
+use hairpin_record::pcie::{Primitives, Probe, PublishedTable};
+use hairpin_record::progress::Progress;
+use hairpin_record::run::Run;
+use hairpin_record::stream::Stream;
+use hairpin_record::sweep::Sweep;
+use hairpin_record::tune::{Changes, List, Status, TuneCheck};
+use hairpin_record::tune_try::TuneTry;
 use hairpin_units::Quantile;
-use schemars::{JsonSchema, schema_for};
-use serde_json::Value;
+use schemars::{JsonSchema, Schema, schema_for};
+use serde_json::{Map, Value, json};
 
 const EXAMPLE: &str = include_str!("data/run-1.json");
 
+/// The definitions that several schemas refer to.
+const COMMON: &str = "common.json";
+
 #[test]
 fn published_schemas_are_those_of_the_code() {
-    published::<Run>(run::SCHEMA, "hairpin.run-1.json");
-    published::<Progress>(progress::SCHEMA, "hairpin.progress-1.json");
-    published::<Check>(check::SCHEMA, "hairpin.check-1.json");
-    published::<Attached>(attached::SCHEMA, "hairpin.explain-attached-1.json");
-    published::<Explain>(explain::SCHEMA, "hairpin.explain-1.json");
-    published::<Floor>(floor::SCHEMA, "hairpin.floor-1.json");
-    published::<Comparison>(floor::COMPARISON_SCHEMA, "hairpin.floor-comparison-1.json");
-    published::<Sizes>(floor::SIZES_SCHEMA, "hairpin.floor-sizes-1.json");
-    published::<FitReport>(floor::FIT_SCHEMA, "hairpin.floor-fit-1.json");
-    published::<Probe>(pcie::SCHEMA, "hairpin.floor-pcie-1.json");
-    published::<Primitives>(pcie::PRIMITIVES_SCHEMA, "hairpin.floor-pcie-primitives-1.json");
-    published::<PublishedTable>(pcie::PUBLISHED_SCHEMA, "hairpin.floor-pcie-published-1.json");
-    published::<Bounce>(bounce::SCHEMA, "hairpin.bounce-1.json");
-    published::<BounceSecond>(bounce::SECOND_SCHEMA, "hairpin.bounce-second-1.json");
-    published::<Compare>(compare::SCHEMA, "hairpin.compare-1.json");
-    published::<TuneTry>(tune_try::SCHEMA, "hairpin.tune-try-1.json");
-    published::<Sweep>(sweep::SCHEMA, "hairpin.sweep-1.json");
-    published::<Load>(load::SCHEMA, "hairpin.load-1.json");
-    published::<Stream>(stream::SCHEMA, "hairpin.stream-1.json");
-    published::<List>(tune::LIST_SCHEMA, "hairpin.tune-list-1.json");
-    published::<TuneCheck>(tune::CHECK_SCHEMA, "hairpin.tune-check-1.json");
-    published::<Changes>(tune::CHANGES_SCHEMA, "hairpin.tune-changes-1.json");
-    published::<Status>(tune::STATUS_SCHEMA, "hairpin.tune-status-1.json");
+    let mut schemas = [
+        schema::<Run>(),
+        schema::<Progress>(),
+        schema::<Check>(),
+        schema::<Attached>(),
+        schema::<Explain>(),
+        schema::<Floor>(),
+        schema::<Comparison>(),
+        schema::<Sizes>(),
+        schema::<FitReport>(),
+        schema::<Probe>(),
+        schema::<Primitives>(),
+        schema::<PublishedTable>(),
+        schema::<Bounce>(),
+        schema::<BounceSecond>(),
+        schema::<Compare>(),
+        schema::<TuneTry>(),
+        schema::<Sweep>(),
+        schema::<Load>(),
+        schema::<Stream>(),
+        schema::<List>(),
+        schema::<TuneCheck>(),
+        schema::<Changes>(),
+        schema::<Status>(),
+    ];
+    let common = take_common(&mut schemas);
+    published(COMMON, &common);
+    for (name, schema) in schemas {
+        published(&format!("{}.json", name.replace('/', "-")), &schema);
+    }
 }
 
-fn published<T: JsonSchema>(name: &str, file: &str) {
+fn schema<T: JsonSchema + Body>() -> (&'static str, Value) {
     let mut schema = schema_for!(T);
-    schema.insert("title".into(), name.into());
+    schema.insert("title".into(), T::SCHEMA.into());
+    (T::SCHEMA, schema.to_value())
+}
+
+/// Takes out the definitions that stand alike in several schemas; of several that share a name, the one that stands in most.
+fn take_common(schemas: &mut [(&str, Value)]) -> Value {
+    let mut count: BTreeMap<(String, String), (usize, Value)> = BTreeMap::new();
+    for (name, definition) in schemas.iter().filter_map(|(_, schema)| schema["$defs"].as_object()).flatten() {
+        count.entry((name.clone(), definition.to_string())).or_insert((0, definition.clone())).0 += 1;
+    }
+    let mut common: BTreeMap<String, (usize, Value)> = BTreeMap::new();
+    for ((name, _), (count, definition)) in count {
+        if count > 1 && common.get(&name).is_none_or(|(other, _)| *other < count) {
+            common.insert(name, (count, definition));
+        }
+    }
+    // A common definition refers to common ones only.
+    loop {
+        let known: BTreeSet<String> = common.keys().cloned().collect();
+        common.retain(|_, (_, definition)| references(definition).iter().all(|name| known.contains(name)));
+        if common.len() == known.len() {
+            break;
+        }
+    }
+    for (_, schema) in schemas {
+        if let Some(definitions) = schema["$defs"].as_object_mut() {
+            definitions.retain(|name, definition| common.get(name).is_none_or(|(_, shared)| shared != definition));
+        }
+        let own: Map<String, Value> = schema["$defs"].as_object().cloned().unwrap_or_default();
+        refer(schema, &|name| common.contains_key(name) && !own.contains_key(name));
+        if own.is_empty() {
+            schema.as_object_mut().unwrap().remove("$defs");
+        }
+    }
+    let definitions: Map<String, Value> = common.into_iter().map(|(name, (_, definition))| (name, definition)).collect();
+    json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "definitions of several schemas", "$defs": definitions})
+}
+
+/// The names of the definitions that this one refers to.
+fn references(definition: &Value) -> Vec<String> {
+    match definition {
+        Value::Object(fields) => {
+            let own = fields.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix("#/$defs/"));
+            own.map(str::to_owned).into_iter().chain(fields.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Leads references to common definitions to their file.
+fn refer(schema: &mut Value, is_common: &impl Fn(&str) -> bool) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(path)) = fields.get_mut("$ref")
+                && path.strip_prefix("#/$defs/").is_some_and(is_common)
+            {
+                path.insert_str(0, COMMON);
+            }
+            fields.values_mut().for_each(|value| refer(value, is_common));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| refer(item, is_common)),
+        _ => {}
+    }
+}
+
+fn published(file: &str, schema: &Value) {
+    // As a schema its keywords are written in their usual order.
+    let schema = Schema::try_from(schema.clone()).unwrap();
     let want = serde_json::to_string_pretty(&schema).unwrap() + "\n";
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../docs/schema", file].iter().collect();
     if std::env::var_os("HAIRPIN_BLESS").is_some_and(|value| value == "1") {
@@ -63,11 +144,7 @@ fn published<T: JsonSchema>(name: &str, file: &str) {
         std::fs::write(&path, &want).unwrap();
     }
     let got = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(got == want, "{} is not the schema of the code; HAIRPIN_BLESS=1 rewrites it", shown(&path));
-}
-
-fn shown(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    assert!(got == want, "{file} is not the schema of the code; HAIRPIN_BLESS=1 rewrites it");
 }
 
 #[test]
@@ -81,7 +158,7 @@ fn the_example_is_read_and_written_without_loss() {
 #[test]
 fn the_example_keeps_its_own_rules() {
     let run: Run = serde_json::from_str(EXAMPLE).unwrap();
-    assert_eq!(run.schema, run::SCHEMA);
+    assert_eq!(run.head.schema, Run::SCHEMA);
     for row in &run.results {
         let name = &row.path;
         let histogram = Decoded::decode(&row.histogram).unwrap();
@@ -155,5 +232,38 @@ fn has(value: &Value, path: &[&str]) -> bool {
         (["*", rest @ ..], Value::Object(fields)) => fields.values().any(|item| has(item, rest)),
         ([name, rest @ ..], Value::Object(fields)) => fields.get(&name.replace('·', ".")).is_some_and(|item| has(item, rest)),
         _ => false,
+    }
+}
+
+/// One record of each kind as earlier versions wrote them, with fewer elements in their lists.
+const OLDER: &str = include_str!("data/older.jsonl");
+
+#[test]
+fn records_of_earlier_versions_load_with_every_field() {
+    let records = AnyRecord::all(OLDER.as_bytes()).unwrap();
+    let kinds: BTreeSet<&str> = records.iter().map(AnyRecord::schema).collect();
+    assert_eq!(kinds, KINDS.iter().map(|kind| kind.schema).collect());
+    for (line, record) in OLDER.lines().zip(&records) {
+        let (old, new) = (serde_json::from_str::<Value>(line).unwrap(), serde_json::to_value(record).unwrap());
+        assert_eq!(lost(&old, &new), None, "{}", record.schema());
+        // The head comes first, in the published order.
+        let text = serde_json::to_string(record).unwrap();
+        let at = |field: &str| text.find(&format!("\"{field}\":")).unwrap();
+        let head = ["schema", "tool", "command", "started", "interrupted", "error"].map(at);
+        assert!(head.is_sorted() && head[0] == 1, "{}", record.schema());
+        assert_ne!(record.verb(), "hairpin");
+    }
+}
+
+/// The first field or element of `old` that `new` does not have as it was.
+fn lost(old: &Value, new: &Value) -> Option<String> {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => old
+            .iter()
+            .find_map(|(name, value)| lost(value, new.get(name).unwrap_or(&Value::Null)).map(|at| format!("{name}.{at}"))),
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            old.iter().zip(new).find_map(|(old, new)| lost(old, new).map(|at| format!("[].{at}")))
+        }
+        (old, new) => (old != new).then(|| format!(" {old} became {new}")),
     }
 }

@@ -32,8 +32,8 @@ pub fn attached(record: &Attached, options: &Options) -> String {
     text.extend(causes::table(record, options));
     let missing =
         record.missing.iter().map(|missing| format!("{}: {}; it would add {}", missing.hook, missing.why, missing.adds));
-    let mut incomplete: Vec<String> = record.error.iter().cloned().collect();
-    if record.interrupted {
+    let mut incomplete: Vec<String> = record.head.error.iter().cloned().collect();
+    if record.head.interrupted {
         incomplete.push("ended early by the user; the figures are what was seen until then".into());
     }
     let sections = [
@@ -62,8 +62,13 @@ fn context(record: &Attached) -> String {
         }
     };
     let seconds = record.duration_ns as f64 / 1e9;
-    [record.tool.clone(), record.started.clone(), record.host.hostname.clone(), format!("{what}, watched for {seconds:.2} s")]
-        .join(", ")
+    [
+        record.head.tool.clone(),
+        record.head.started.clone(),
+        record.host.hostname.clone(),
+        format!("{what}, watched for {seconds:.2} s"),
+    ]
+    .join(", ")
 }
 
 /// Transactions, and what is none. Losses are said here, before any figure, where there are enough to matter.

@@ -44,7 +44,7 @@ pub fn bounce(bounce: &Bounce, options: &Options) -> String {
         .collect();
     let warnings = bounce.warnings.iter().map(|note| note.message.clone()).collect();
     let error =
-        bounce.error.iter().map(|error| format!("it ended by itself: {error}; the figures are what was counted until then"));
+        bounce.head.error.iter().map(|error| format!("it ended by itself: {error}; the figures are what was counted until then"));
     let sections = [
         Section { heading: "Asked for, not granted", kind: Kind::Plain, items: refused },
         Section { heading: "Warnings", kind: Kind::Warning, items: warnings },
@@ -56,7 +56,7 @@ pub fn bounce(bounce: &Bounce, options: &Options) -> String {
 }
 
 fn context(bounce: &Bounce) -> String {
-    let mut parts = vec![bounce.tool.clone(), bounce.started.clone(), bounce.host.hostname.clone()];
+    let mut parts = vec![bounce.head.tool.clone(), bounce.head.started.clone(), bounce.host.hostname.clone()];
     let out = bounce.output.as_ref().map_or(String::new(), |rings| format!(", out of {}", rings::words(rings)));
     parts.push(format!("{} on {}{out}", bounce.io, rings::words(&bounce.input)));
     parts.push(format!("frames {}", bounce.filter));

@@ -31,7 +31,7 @@ pub fn compare(record: &Compare, options: &Options) -> String {
 }
 
 fn context(record: &Compare) -> String {
-    let mut parts = vec![record.tool.clone(), record.started.clone()];
+    let mut parts = vec![record.head.tool.clone(), record.head.started.clone()];
     match &record.design {
         Some(design) => parts.push(format!(
             "{} rounds in {}, blocks of {}, order from seed {}",
@@ -316,5 +316,5 @@ fn sections(record: &Compare) -> Vec<Section> {
         Section { heading: "Warnings", kind: Kind::Warning, items: general },
     ];
     let sections = sections.into_iter().filter(|section| !section.items.is_empty());
-    sections.chain(ended(record.error.as_deref(), record.interrupted)).collect()
+    sections.chain(ended(record.head.error.as_deref(), record.head.interrupted)).collect()
 }

@@ -52,8 +52,8 @@ fn fields(run: &Run, row: &Row, options: &Options) -> Vec<(String, String)> {
     };
     let mut fields: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: String| fields.push((name.into(), value));
-    add("started", run.started.clone());
-    add("link", run.link.kind.clone());
+    add("started", run.head.started.clone());
+    add("link", run.place.link.kind.clone());
     add("path", row.path.clone());
     add("origin", origin.into());
     add("request_bytes", row.request_bytes.to_string());
@@ -112,7 +112,7 @@ fn fields(run: &Run, row: &Row, options: &Options) -> Vec<(String, String)> {
     add("warnings", codes.join(" "));
     // New columns come last: those before keep their places.
     add("run", options.run.clone());
-    add("client_hostname", run.hosts.client.hostname.clone());
-    add("server_hostname", run.hosts.server.as_ref().map(|host| host.hostname.clone()).unwrap_or_default());
+    add("client_hostname", run.place.hosts.client.hostname.clone());
+    add("server_hostname", run.place.hosts.server.as_ref().map(|host| host.hostname.clone()).unwrap_or_default());
     fields
 }

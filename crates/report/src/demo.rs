@@ -18,13 +18,18 @@ use crate::table::{context, results};
 pub fn demo(runs: &[Run], options: &Options) -> String {
     let mut rows: Vec<(&Run, &Row)> = runs.iter().flat_map(|run| run.results.iter().map(move |row| (run, row))).collect();
     rows.sort_by_key(|(_, row)| row.rtt_ns.p50.unwrap_or(u64::MAX));
-    let links: Vec<&str> = rows.iter().map(|(run, _)| run.link.kind.as_str()).collect();
-    let named: Vec<(Name, &Row)> = rows.iter().map(|(run, row)| (label::name(row, Some(&run.link.kind)), *row)).collect();
+    let links: Vec<&str> = rows.iter().map(|(run, _)| run.place.link.kind.as_str()).collect();
+    let named: Vec<(Name, &Row)> = rows.iter().map(|(run, row)| (label::name(row, Some(&run.place.link.kind)), *row)).collect();
     let states = CoreStates::of(rows.iter().map(|(run, row)| (hosts(run), *row)));
     let entries: Vec<Entry<'_>> = rows
         .iter()
         .enumerate()
-        .map(|(at, (run, row))| Entry { row, link: &run.link.kind, client: &run.hosts.client, apart: states.apart(at) })
+        .map(|(at, (run, row))| Entry {
+            row,
+            link: &run.place.link.kind,
+            client: &run.place.hosts.client,
+            apart: states.apart(at),
+        })
         .collect();
 
     let mut text: Vec<String> = runs.iter().flat_map(|run| wrap("", &context(run), WIDTH)).collect();

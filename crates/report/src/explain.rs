@@ -44,7 +44,7 @@ pub fn explain(record: &Explain, timelines: usize, options: &Options) -> String 
         text.extend(head(result, options));
         text.push(String::new());
         text.extend(waterfall::lines(result, options));
-        text.extend(conclusion::lines(result, &record.hosts, options));
+        text.extend(conclusion::lines(result, &record.place.hosts, options));
         text.extend(causes::lines(result, options));
         text.extend(timeline::lines(result, timelines, options));
     }
@@ -58,8 +58,8 @@ pub fn explain_json(record: &Explain) -> String {
 }
 
 fn context(record: &Explain) -> String {
-    let mut parts = vec![record.tool.clone(), record.started.clone()];
-    parts.extend(between(&record.link, &record.hosts, &record.clock));
+    let mut parts = vec![record.head.tool.clone(), record.head.started.clone()];
+    parts.extend(between(&record.place.link, &record.place.hosts, &record.place.clock));
     parts.join(", ")
 }
 
@@ -179,6 +179,6 @@ fn sections(record: &Explain) -> Vec<Section> {
         Section { heading: "Does not add up", kind: Kind::Error, items: merged(&names, &results, waterfall::gap) },
         Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &results, |result| &result.warnings) },
     ];
-    sections.extend(ended(record.error.as_deref(), record.interrupted));
+    sections.extend(ended(record.head.error.as_deref(), record.head.interrupted));
     sections.into_iter().filter(|section| !section.items.is_empty()).collect()
 }

@@ -97,8 +97,8 @@ fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 37] {
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
     let [due, sent, late] = [&row.rtt_from_due_ns, &row.rtt_from_sent_ns, &row.lateness_ns];
     [
-        load.started.clone(),
-        load.link.kind.clone(),
+        load.head.started.clone(),
+        load.place.link.kind.clone(),
         curve.path.clone(),
         curve.request_bytes.to_string(),
         curve.reply_bytes.to_string(),
@@ -138,10 +138,10 @@ fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 37] {
 }
 
 fn context(load: &Load) -> String {
-    let mut parts = vec![load.tool.clone(), load.started.clone()];
-    parts.extend(link_words(&load.link));
-    let server = load.hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
-    parts.push(format!("{}{}", load.hosts.client.hostname, server.unwrap_or_default()));
+    let mut parts = vec![load.head.tool.clone(), load.head.started.clone()];
+    parts.extend(link_words(&load.place.link));
+    let server = load.place.hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
+    parts.push(format!("{}{}", load.place.hosts.client.hostname, server.unwrap_or_default()));
     parts.join(", ")
 }
 
@@ -297,7 +297,7 @@ fn sections(load: &Load) -> Vec<Section> {
         Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row: &LoadRow| &row.warnings) },
     ];
     let filled = sections.into_iter().filter(|section| !section.items.is_empty());
-    filled.chain(ended(load.error.as_deref(), load.interrupted)).collect()
+    filled.chain(ended(load.head.error.as_deref(), load.head.interrupted)).collect()
 }
 
 /// Requests that could not leave on time, where they are this share of those due; fewer are in the record.

@@ -18,7 +18,7 @@ pub(crate) const APART: &str = "cores-apart";
 
 /// The two hosts of a run: rows of other hosts have other cores.
 pub(crate) fn hosts(run: &Run) -> (&str, Option<&str>) {
-    (&run.hosts.client.hostname, run.hosts.server.as_ref().map(|host| host.hostname.as_str()))
+    (&run.place.hosts.client.hostname, run.place.hosts.server.as_ref().map(|host| host.hostname.as_str()))
 }
 
 /// A headed list.
@@ -88,7 +88,7 @@ fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
 
 /// How the run ended, if not as asked.
 pub(crate) fn ending(run: &Run) -> Option<Section> {
-    ended(run.error.as_deref(), run.interrupted)
+    ended(run.head.error.as_deref(), run.head.interrupted)
 }
 
 /// As [`ending`], for any record.

@@ -86,8 +86,8 @@ fn fields(stream: &Stream, row: &StreamRow) -> [String; 31] {
     let [full, chunk, dropped, long, invalid, refused, sent] = trial.lost_by_cause.causes().map(|(_, count)| count.to_string());
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
     [
-        stream.started.clone(),
-        stream.link.kind.clone(),
+        stream.head.started.clone(),
+        stream.place.link.kind.clone(),
         row.io.clone(),
         row.direction.to_string(),
         or_empty(row.frame_bytes),
@@ -128,10 +128,10 @@ pub fn stream_trial(io: &str, direction: Direction, frame_bytes: Option<u64>, st
 }
 
 fn context(stream: &Stream) -> String {
-    let mut parts = vec![stream.tool.clone(), stream.started.clone()];
-    parts.extend(link_words(&stream.link));
-    let server = stream.hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
-    parts.push(format!("{}{}", stream.hosts.client.hostname, server.unwrap_or_default()));
+    let mut parts = vec![stream.head.tool.clone(), stream.head.started.clone()];
+    parts.extend(link_words(&stream.place.link));
+    let server = stream.place.hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
+    parts.push(format!("{}{}", stream.place.hosts.client.hostname, server.unwrap_or_default()));
     parts.join(", ")
 }
 
@@ -208,7 +208,7 @@ fn sections(stream: &Stream) -> Vec<Section> {
         Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row: &StreamRow| &row.warnings) },
     ];
     let filled = sections.into_iter().filter(|section| !section.items.is_empty());
-    filled.chain(ended(stream.error.as_deref(), stream.interrupted)).collect()
+    filled.chain(ended(stream.head.error.as_deref(), stream.head.interrupted)).collect()
 }
 
 fn name(row: &StreamRow) -> Name {

@@ -45,8 +45,8 @@ pub fn sweep(record: &Sweep, options: &Options) -> String {
 fn context(record: &Sweep) -> String {
     let design = &record.design;
     let mut parts = vec![
-        record.tool.clone(),
-        record.started.clone(),
+        record.head.tool.clone(),
+        record.head.started.clone(),
         format!(
             "{} rounds of {} cells in {}, blocks of {}, order from seed {}",
             design.rounds,
@@ -214,5 +214,5 @@ fn sections(record: &Sweep) -> Vec<Section> {
         Section { heading: "Warnings", kind: Kind::Warning, items: general },
     ];
     let sections = sections.into_iter().filter(|section| !section.items.is_empty());
-    sections.chain(ended(record.error.as_deref(), record.interrupted)).collect()
+    sections.chain(ended(record.head.error.as_deref(), record.head.interrupted)).collect()
 }

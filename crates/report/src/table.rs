@@ -29,8 +29,8 @@ pub fn table(run: &Run, options: &Options) -> String {
 
 /// Tool, time, link, hosts and clock in a sentence.
 pub(crate) fn context(run: &Run) -> String {
-    let mut parts = vec![run.tool.clone(), run.started.clone()];
-    parts.extend(between(&run.link, &run.hosts, &run.clock));
+    let mut parts = vec![run.head.tool.clone(), run.head.started.clone()];
+    parts.extend(between(&run.place.link, &run.place.hosts, &run.place.clock));
     parts.join(", ")
 }
 

@@ -47,7 +47,7 @@ pub fn tune_try(record: &TuneTry, options: &Options) -> String {
 }
 
 fn context(record: &TuneTry) -> String {
-    let mut parts = vec![record.tool.clone(), record.started.clone()];
+    let mut parts = vec![record.head.tool.clone(), record.head.started.clone()];
     parts.extend(record.host.as_ref().map(|host| clean(&host.hostname)));
     parts.extend(record.interface.as_ref().map(|interface| format!("interface {}", clean(interface))));
     let count = record.settings.len();
@@ -208,6 +208,6 @@ fn sections(record: &TuneTry) -> Vec<Section> {
         }
     }
     let warnings = Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &arms, |arm| &arm.warnings) };
-    let ended = ended(record.error.as_deref(), record.interrupted);
+    let ended = ended(record.head.error.as_deref(), record.head.interrupted);
     std::iter::once(warnings).filter(|section| !section.items.is_empty()).chain(ended).collect()
 }

@@ -24,6 +24,7 @@ use serde::Serialize;
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::core_states::CoreStates;
+use hairpin_record::head::TOOL;
 use hairpin_record::run::{Origin, Run};
 
 pub use hairpin_record::published::Published;
@@ -47,7 +48,7 @@ pub fn view(given: &[Given], made: &str, published: Vec<Published>) -> View {
     let rows = rows::rows(given, &labels, &states);
     let (hosts, facts) = facts::facts(given);
     View {
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
+        tool: TOOL.into(),
         made: made.into(),
         summary: summary::summary(given, &labels, &states),
         records: given.iter().enumerate().map(|(at, given)| records::record(at + 1, given)).collect(),

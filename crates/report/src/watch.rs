@@ -167,7 +167,7 @@ impl State {
             }
         }
         self.of = self.courses.len();
-        self.notes.extend(run.error.as_ref().map(|error| clean(&format!("the run failed part way: {error}"))));
+        self.notes.extend(run.head.error.as_ref().map(|error| clean(&format!("the run failed part way: {error}"))));
         self.ended = true;
     }
 

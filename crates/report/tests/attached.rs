@@ -3,9 +3,10 @@
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test attached` and review the difference.
 
 use hairpin_record::attached::{
-    Attached, Connection, Process, SCHEMA, Slow, SlowCause, SlowStage, Stage, Total, Unmatched, View, Watched,
+    Attached, AttachedBody, Connection, Process, Slow, SlowCause, SlowStage, Stage, Total, Unmatched, View, Watched,
 };
 use hairpin_record::explain::{Direction, Finding, Missing};
+use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{HostFacts, Side};
 use hairpin_record::warning::Note;
@@ -85,14 +86,22 @@ fn connection(client: &str, total: Total) -> Connection {
     }
 }
 
-fn record() -> Attached {
+fn whole(body: AttachedBody) -> Attached {
     Attached {
-        schema: SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        command: vec!["hairpin".into(), "explain".into(), "--port".into(), "6379".into()],
-        started: "2026-01-02T03:04:05Z".into(),
-        interrupted: false,
-        error: None,
+        head: Head {
+            schema: Attached::SCHEMA.into(),
+            tool: "hairpin 0.1.0".into(),
+            command: vec!["hairpin".into(), "explain".into(), "--port".into(), "6379".into()],
+            started: "2026-01-02T03:04:05Z".into(),
+            interrupted: false,
+            error: None,
+        },
+        body,
+    }
+}
+
+fn record() -> AttachedBody {
+    AttachedBody {
         host: HostFacts { hostname: "box".into(), ..HostFacts::default() },
         watched: Watched { port: Some(6379), ..Watched::default() },
         duration_ns: 10_004_000_000,
@@ -155,7 +164,7 @@ fn cause(cause: &str, who: &str, stage: &str, count: u64, lost_ns: u64, advice: 
 
 #[test]
 fn one_connection_of_client_and_server() {
-    let record = Attached {
+    let record = whole(AttachedBody {
         transactions: 68_810,
         unmatched: 3,
         unmatched_by: Unmatched { pipelined: 2, out_of_order: 1, ..Unmatched::default() },
@@ -185,7 +194,7 @@ fn one_connection_of_client_and_server() {
             cause("nothing seen", "", "application", 52, 2_356_000, "the time passed between two hooks without an event"),
         ],
         ..record()
-    };
+    });
     assert_snapshot!(fits(attached(&record, &Options::default())));
 }
 
@@ -196,7 +205,7 @@ fn many_connections_seen_from_the_server_of_a_process() {
         server: "[2001:db8::1]:6379".into(),
         ..connection("[2001:db8:1234:5678:9abc:def0:1234:5678]:65535", server_alone(5))
     };
-    let record = Attached {
+    let mut record = whole(AttachedBody {
         watched: Watched {
             pid: Some(3469),
             comm: Some("redis-server".into()),
@@ -221,9 +230,9 @@ fn many_connections_seen_from_the_server_of_a_process() {
             code: "lost-events".into(),
             message: "400 transactions found no room on their way out of the kernel".into(),
         }],
-        interrupted: true,
         ..record()
-    };
+    });
+    record.head.interrupted = true;
     assert_snapshot!(fits(attached(&record, &Options::default())));
 }
 
@@ -241,7 +250,7 @@ fn a_stopped_process_parts_held_back_and_a_crowd_of_short_ones() {
     });
     let rest =
         ["a", "b", "c", "d", "e", "f"].map(|name| cause("preempted", &format!("{name} (7)"), "queue", 2, 90_000, "end it"));
-    let record = Attached {
+    let record = whole(AttachedBody {
         transactions: 2_947,
         unmatched: 1_473,
         unmatched_by: Unmatched { pipelined: 1_473, ..Unmatched::default() },
@@ -260,14 +269,14 @@ fn a_stopped_process_parts_held_back_and_a_crowd_of_short_ones() {
             advice: "set TCP_NODELAY".into(),
         }],
         ..record()
-    };
+    });
     assert_snapshot!(fits(attached(&record, &Options::default())));
 }
 
 #[test]
 fn nothing_at_all() {
-    let record =
-        Attached { error: Some("no message of port 6379 was seen within 10.00 s: nobody serves there".into()), ..record() };
+    let mut record = whole(record());
+    record.head.error = Some("no message of port 6379 was seen within 10.00 s: nobody serves there".into());
     assert_snapshot!(fits(attached(&record, &Options::default())));
 }
 
@@ -275,7 +284,7 @@ fn nothing_at_all() {
 fn names_of_others_steer_no_terminal() {
     let mut hostile = connection("\u{1b}[31mred\u{202e}", server_alone(100));
     hostile.server_process = Some(Process { pid: 1, thread: 1, comm: "\u{1b}]0;x\u{7}".into() });
-    let record = Attached {
+    let record = whole(AttachedBody {
         watched: Watched { pid: Some(1), comm: Some("\u{1b}[2J".into()), ..Watched::default() },
         transactions: 100,
         totals: vec![server_alone(100)],
@@ -283,6 +292,6 @@ fn names_of_others_steer_no_terminal() {
         slowest: vec![slow(90_000, "preempted", "\u{1b}[5m (7)")],
         causes: vec![cause("preempted", "\u{1b}[5m (7)", "application", 1, 1, "do\u{7}")],
         ..record()
-    };
+    });
     fits(attached(&record, &Options::default()));
 }

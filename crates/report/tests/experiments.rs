@@ -2,11 +2,12 @@
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test experiments` and review the difference.
 
-use hairpin_record::compare::{self, Arm, Compare, Comparison, Cpus, Design, Figures, Matched, Method, Threshold};
+use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Cpus, Design, Figures, Matched, Method, Threshold};
 use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
+use hairpin_record::head::{Body, Head};
 use hairpin_record::run::{Granted, HostFacts, Link, Side};
-use hairpin_record::sweep::{self, Cell, Effect, Factor, Interaction, LossFree, Ratio, Sweep};
-use hairpin_record::tune_try::{self, Contradiction, LeftOut, TriedPath, TriedSetting, TuneTry};
+use hairpin_record::sweep::{Cell, Effect, Factor, Interaction, LossFree, Ratio, Sweep, SweepBody};
+use hairpin_record::tune_try::{Contradiction, LeftOut, TriedPath, TriedSetting, TuneTry, TuneTryBody};
 use hairpin_record::warning::Note;
 use hairpin_report::Options;
 use insta::assert_snapshot;
@@ -86,27 +87,31 @@ fn comparison(arm: &str, verdict: Verdict, ratio: f64, half: f64) -> Comparison 
 
 fn record() -> Compare {
     Compare {
-        schema: compare::SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        command: vec!["hairpin".into(), "compare".into()],
-        started: "2026-11-21T12:00:00Z".into(),
-        interrupted: false,
-        error: None,
-        host: None,
-        design: Some(Design {
-            seed: 7,
-            rounds: 200,
-            discarded: 2,
-            block_ns: 50_000_000,
-            warmup_ns: 5_000_000,
-            elapsed_ns: 30_040_000_000,
-        }),
-        method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.995, looks: 1, margin: 0.02 },
-        states: vec![State { core_rtt_ns: Some(121), blocks: 260 }, State { core_rtt_ns: Some(508), blocks: 140 }],
-        arms: vec![arm("A", "udp:spin/udp:spin", 5_120.0), arm("B", "udp:spin/udp:block", 5_530.0)],
-        comparisons: vec![comparison("B", Verdict::Slower, 1.08, 0.004)],
-        thresholds: Vec::new(),
-        warnings: Vec::new(),
+        head: Head {
+            schema: Compare::SCHEMA.into(),
+            tool: "hairpin 0.1.0".into(),
+            command: vec!["hairpin".into(), "compare".into()],
+            started: "2026-11-21T12:00:00Z".into(),
+            interrupted: false,
+            error: None,
+        },
+        body: CompareBody {
+            host: None,
+            design: Some(Design {
+                seed: 7,
+                rounds: 200,
+                discarded: 2,
+                block_ns: 50_000_000,
+                warmup_ns: 5_000_000,
+                elapsed_ns: 30_040_000_000,
+            }),
+            method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.995, looks: 1, margin: 0.02 },
+            states: vec![State { core_rtt_ns: Some(121), blocks: 260 }, State { core_rtt_ns: Some(508), blocks: 140 }],
+            arms: vec![arm("A", "udp:spin/udp:spin", 5_120.0), arm("B", "udp:spin/udp:block", 5_530.0)],
+            comparisons: vec![comparison("B", Verdict::Slower, 1.08, 0.004)],
+            thresholds: Vec::new(),
+            warnings: Vec::new(),
+        },
     }
 }
 
@@ -170,7 +175,7 @@ fn runs_of_different_times() {
 fn too_few_pairs_warnings_and_thresholds() {
     let mut record = record();
     record.comparisons = vec![Comparison { pairs: 6, ..comparison("B", Verdict::Unclear, 1.3, 0.4) }];
-    record.interrupted = true;
+    record.head.interrupted = true;
     record.arms[1].granted = vec![Granted {
         side: Side::Client,
         option: "busy-poll".into(),
@@ -228,40 +233,49 @@ fn a_sweep_over_two_factors() {
         figures: figures(x),
     };
     let record = Sweep {
-        schema: sweep::SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        command: Vec::new(),
-        started: "2026-11-21T12:00:00Z".into(),
-        interrupted: false,
-        error: None,
-        plan: "sun-fire".into(),
-        title: "payload x delayed acknowledgements: transactions per second, and segments per transaction".into(),
-        host: None,
-        design: record().design.unwrap(),
-        resumed_rounds: 31,
-        confidence: 0.95,
-        confidence_each: 0.9958,
-        states: Vec::new(),
-        factors: factors
-            .iter()
-            .map(|(name, levels)| Factor { name: (*name).into(), levels: levels.map(Into::into).into() })
-            .collect(),
-        cells: vec![
-            cell("on", "4", 7_400.0),
-            cell("on", "1460", 7_900.0),
-            cell("off", "4", 11_900.0),
-            Cell { arm: Arm { figures: Figures::default(), ..arm("D", "tcp:spin/tcp:spin", 1.0) }, ..cell("off", "1460", 1.0) },
-        ],
-        main_effects: vec![effect(0, 1.59), Effect { figures: Vec::new(), ..effect(1, 1.07) }],
-        interactions: vec![Interaction {
-            factors: factors.map(|(name, _)| name.to_owned()),
-            levels: ["off".into(), "1460".into()],
-            against: ["on".into(), "4".into()],
-            figures: figures(0.93),
-        }],
-        loss_free: Vec::new(),
-        left_out: vec!["rx-usecs 0: rx_usecs belongs to a NIC, and a link of this host has none; sweep to another --host".into()],
-        warnings: Vec::new(),
+        head: Head {
+            schema: Sweep::SCHEMA.into(),
+            tool: "hairpin 0.1.0".into(),
+            command: Vec::new(),
+            started: "2026-11-21T12:00:00Z".into(),
+            interrupted: false,
+            error: None,
+        },
+        body: SweepBody {
+            plan: "sun-fire".into(),
+            title: "payload x delayed acknowledgements: transactions per second, and segments per transaction".into(),
+            host: None,
+            design: record().body.design.unwrap(),
+            resumed_rounds: 31,
+            confidence: 0.95,
+            confidence_each: 0.9958,
+            states: Vec::new(),
+            factors: factors
+                .iter()
+                .map(|(name, levels)| Factor { name: (*name).into(), levels: levels.map(Into::into).into() })
+                .collect(),
+            cells: vec![
+                cell("on", "4", 7_400.0),
+                cell("on", "1460", 7_900.0),
+                cell("off", "4", 11_900.0),
+                Cell {
+                    arm: Arm { figures: Figures::default(), ..arm("D", "tcp:spin/tcp:spin", 1.0) },
+                    ..cell("off", "1460", 1.0)
+                },
+            ],
+            main_effects: vec![effect(0, 1.59), Effect { figures: Vec::new(), ..effect(1, 1.07) }],
+            interactions: vec![Interaction {
+                factors: factors.map(|(name, _)| name.to_owned()),
+                levels: ["off".into(), "1460".into()],
+                against: ["on".into(), "4".into()],
+                figures: figures(0.93),
+            }],
+            loss_free: Vec::new(),
+            left_out: vec![
+                "rx-usecs 0: rx_usecs belongs to a NIC, and a link of this host has none; sweep to another --host".into(),
+            ],
+            warnings: Vec::new(),
+        },
     };
     assert_snapshot!(narrow(hairpin_report::sweep(&record, &Options::default())));
     let mut filled = record.clone();
@@ -278,59 +292,43 @@ fn a_sweep_over_two_factors() {
     };
     filled.loss_free = vec![free("on", Some(512_345.0)), free("off", None)];
     assert_snapshot!("beside_bulk_and_frames", narrow(hairpin_report::sweep(&filled, &Options::default())));
-    let silent = Sweep { interactions: vec![Interaction { figures: Vec::new(), ..record.interactions[0].clone() }], ..record };
+    let mut silent = record;
+    silent.interactions[0].figures.clear();
     assert!(hairpin_report::sweep(&silent, &Options::default()).contains("none of 1 pairs of levels"));
 }
 
 fn tried() -> TuneTry {
     let setting = |text: &str, held| TriedSetting { setting: text.into(), changes: Vec::new(), cost: "power".into(), held };
-    let alone = Compare {
-        arms: vec![
-            Arm { given: "as it is".into(), ..arm("A", "udp:block/udp:block", 54_200.0) },
-            Arm { given: "cpu_dma_latency_us=0".into(), ..arm("B", "udp:block/udp:block", 10_100.0) },
-            Arm { given: "tcp_slow_start_after_idle=0".into(), ..arm("C", "udp:block/udp:block", 54_300.0) },
-            Arm { given: "timer_migration=0".into(), ..arm("D", "udp:block/udp:block", 54_000.0) },
-        ],
-        comparisons: vec![
-            comparison("B", Verdict::Faster, 0.187, 0.01),
-            comparison("C", Verdict::Same, 1.002, 0.004),
-            comparison("D", Verdict::Unclear, 0.996, 0.03),
-        ],
-        ..record()
-    };
-    let together = Compare { comparisons: vec![comparison("B", Verdict::Faster, 0.191, 0.02)], ..record() };
-    TuneTry {
-        schema: tune_try::SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        command: vec!["hairpin".into(), "tune".into(), "try".into()],
-        started: "2026-11-21T12:00:00Z".into(),
-        interrupted: false,
-        error: None,
-        host: Some(HostFacts { hostname: "alpha".into(), ..HostFacts::default() }),
-        interface: None,
-        settings: vec![
+    let mut alone = record();
+    alone.arms = vec![
+        Arm { given: "as it is".into(), ..arm("A", "udp:block/udp:block", 54_200.0) },
+        Arm { given: "cpu_dma_latency_us=0".into(), ..arm("B", "udp:block/udp:block", 10_100.0) },
+        Arm { given: "tcp_slow_start_after_idle=0".into(), ..arm("C", "udp:block/udp:block", 54_300.0) },
+        Arm { given: "timer_migration=0".into(), ..arm("D", "udp:block/udp:block", 54_000.0) },
+    ];
+    alone.comparisons = vec![
+        comparison("B", Verdict::Faster, 0.187, 0.01),
+        comparison("C", Verdict::Same, 1.002, 0.004),
+        comparison("D", Verdict::Unclear, 0.996, 0.03),
+    ];
+    let mut together = record();
+    together.comparisons = vec![comparison("B", Verdict::Faster, 0.191, 0.02)];
+    TuneTry { head: Head { schema: TuneTry::SCHEMA.into(), tool: "hairpin 0.1.0".into(), command: vec!["hairpin".into(), "tune".into(), "try".into()], started: "2026-11-21T12:00:00Z".into(), interrupted: false, error: None }, body: TuneTryBody { host: Some(HostFacts { hostname: "alpha".into(), ..HostFacts::default() }), interface: None, settings: vec![
             setting("cpu_dma_latency_us=0", true),
             setting("tcp_slow_start_after_idle=0", false),
             setting("timer_migration=0", false),
-        ],
-        left_out: vec![
+        ], left_out: vec![
             LeftOut { setting: "tcp_autocorking=0".into(), why: "it is so already".into() },
             LeftOut { setting: "turbo=1".into(), why: "this host has no turbo. Needs: cpufreq".into() },
             LeftOut { setting: "watchdog=0".into(), why: "it is so already".into() },
-        ],
-        paths: vec![TriedPath {
+        ], paths: vec![TriedPath {
             alone,
             deep_idle: vec![Some(0.78), Some(0.0), Some(0.79), None],
             together: Some(together),
             together_deep_idle: vec![Some(0.77), Some(0.001)],
-        }],
-        contradictions: Vec::new(),
-        winners: vec!["cpu_dma_latency_us=0".into()],
-        profile: Some(
+        }], contradictions: Vec::new(), winners: vec!["cpu_dma_latency_us=0".into()], profile: Some(
             "about = \"measured on alpha\"\n\n[knobs]\ncpu_dma_latency_us = 0\n\n[evidence.cpu_dma_latency_us.\"udp:block/udp:block\"]\n".into(),
-        ),
-        kept: false,
-    }
+        ), kept: false } }
 }
 
 #[test]
@@ -343,7 +341,7 @@ fn no_setting_is_worth_having() {
     let mut record = tried();
     (record.winners, record.profile, record.paths[0].together) = (Vec::new(), None, None);
     record.paths[0].alone.comparisons[0].verdict = Verdict::Same;
-    record.interrupted = true;
+    record.head.interrupted = true;
     assert_snapshot!(narrow(hairpin_report::tune_try(&record, &Options::default())));
 }
 

@@ -5,8 +5,9 @@
 use hairpin_model::nic::find;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::explain::{
-    Cause, Direction, Event, Explain, Explained, Finding, Group, Hook, Missing, SCHEMA, Stage, Timeline,
+    Cause, Direction, Event, Explain, ExplainBody, Explained, Finding, Group, Hook, Missing, Stage, Timeline,
 };
+use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{Granted, Origin, Quantiles, Run, Side};
 use hairpin_record::warning::Warning;
@@ -142,20 +143,19 @@ fn explained(path: &str, ways: [&[Made]; 2], count: u64) -> Explained {
 /// The host, link and clock of the record's example around these results.
 fn record(results: Vec<Explained>) -> Explain {
     let run: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
-    let mut link = run.link;
+    let mut place = run.body.place;
+    let link = &mut place.link;
     (link.kind, link.interface, link.mtu, link.peer) = ("veth".into(), Some("hairpin0".into()), Some(1500), None);
     Explain {
-        schema: SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        command: ["hairpin", "explain", "--link", "veth"].map(String::from).into(),
-        started: "2026-11-20T11:50:07.123456Z".into(),
-        interrupted: false,
-        error: None,
-        hosts: run.hosts,
-        link,
-        clock: run.clock,
-        missing: Vec::new(),
-        results,
+        head: Head {
+            schema: Explain::SCHEMA.into(),
+            tool: "hairpin 0.1.0".into(),
+            command: ["hairpin", "explain", "--link", "veth"].map(String::from).into(),
+            started: "2026-11-20T11:50:07.123456Z".into(),
+            interrupted: false,
+            error: None,
+        },
+        body: ExplainBody { place, missing: Vec::new(), results },
     }
 }
 
@@ -345,8 +345,8 @@ fn what_does_not_add_up_says_so() {
 #[test]
 fn a_record_without_results_and_one_that_ended_early() {
     let mut record = record(Vec::new());
-    record.error = Some("the server is gone".into());
-    record.interrupted = true;
+    record.head.error = Some("the server is gone".into());
+    record.head.interrupted = true;
     record.missing = vec![Missing {
         hook: "BPF".into(),
         why: "needs CAP_BPF: run as root".into(),
@@ -483,7 +483,7 @@ proptest! {
     #[test]
     fn a_hostile_record_neither_steers_the_terminal_nor_breaks_the_width(results in prop::collection::vec(hostile(), 0..3), said in text()) {
         let mut record = record(results);
-        record.hosts.client.hostname = said.clone();
+        record.place.hosts.client.hostname = said.clone();
         record.missing = vec![Missing { hook: said.clone(), why: said.clone(), adds: said }];
         for line in explain(&record, 9, &Options::default()).lines() {
             prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());

@@ -7,10 +7,11 @@ use hairpin_model::fit::of_run;
 use hairpin_model::nic::{NicModel, find};
 use hairpin_model::nic_file::parse;
 use hairpin_model::waterfall::{self, Link, Size};
-use hairpin_record::floor::{Floor, SIZES_SCHEMA, Sizes};
+use hairpin_record::floor::{Floor, Sizes};
+use hairpin_record::head::{Body, Head, Label};
 use hairpin_record::histogram::Times;
 use hairpin_record::pcie::{
-    Device, Implementation, PRIMITIVES_SCHEMA, Primitives, Probe, Published, PublishedRead, Reads, SCHEMA, Stalls, Step,
+    Device, Implementation, Primitives, PrimitivesBody, Probe, ProbeBody, Published, PublishedRead, Reads, Stalls, Step,
 };
 use hairpin_record::run::{ClockFacts, Origin, Quantiles, Row, Run};
 use hairpin_report::{
@@ -36,7 +37,10 @@ fn at(name: &str, size: Option<Size>, link: &Link) -> Floor {
 }
 
 fn sizes(name: &str, sizes: &[Size], link: &Link) -> Sizes {
-    Sizes { schema: SIZES_SCHEMA.into(), floors: sizes.iter().map(|size| at(name, Some(*size), link)).collect() }
+    Sizes {
+        label: Label { schema: Sizes::SCHEMA.into(), tool: String::new() },
+        floors: sizes.iter().map(|size| at(name, Some(*size), link)).collect(),
+    }
 }
 
 fn payloads() -> Vec<Size> {
@@ -146,7 +150,7 @@ fn json_has_total_and_stages_in_decimal_nanoseconds() {
 
 /// A run over sizes whose RTTs follow a rule to the nanosecond.
 fn measured(rows: &[(&str, &[u64])], rtt: impl Fn(u64) -> u64) -> Run {
-    let example: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
+    let mut example: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
     let row = |path: &str, bytes: u64| Row {
         path: path.into(),
         request_bytes: bytes,
@@ -155,7 +159,8 @@ fn measured(rows: &[(&str, &[u64])], rtt: impl Fn(u64) -> u64) -> Run {
         ..Row::default()
     };
     let results = rows.iter().flat_map(|(path, sizes)| sizes.iter().map(|bytes| row(path, *bytes)).collect::<Vec<_>>()).collect();
-    Run { results, ..example }
+    example.results = results;
+    example
 }
 
 #[test]
@@ -198,42 +203,43 @@ fn probed(count: u64) -> Probe {
     (0..count).for_each(|n| times.record(if n % 1_000 == 999 { 14_000 } else { 820 + (n * 7 % 13) * (n % 11) }));
     let row = |cpu: &str, mean, stddev, min, max| PublishedRead { cpu: cpu.into(), mean, stddev, min, max };
     Probe {
-        schema: SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        origin: Origin::Measured,
-        clock: clock(),
-        device: Device {
-            address: "0000:3b:00.0".into(),
-            vendor: Some("0x8086".into()),
-            device: Some("0x1572".into()),
-            driver: Some("i40e".into()),
-            link_speed: Some("8.0 GT/s PCIe".into()),
-            link_width: Some("8".into()),
-        },
-        bar: 0,
-        bar_bytes: 8 << 20,
-        offset: 8,
-        reads: Reads {
-            own_cost_ns: 20.9,
-            read_ns: times.quantiles(),
-            histogram: times.encode(),
-            stalls: Stalls {
-                over_ns: 2_000,
-                count: count / 1_000,
-                share: (count / 1_000) as f64 / count as f64,
-                mean_without_ns: Some(850.0),
+        head: Head { schema: Probe::SCHEMA.into(), tool: "hairpin 0.1.0".into(), ..Head::default() },
+        body: ProbeBody {
+            origin: Origin::Measured,
+            clock: clock(),
+            device: Device {
+                address: "0000:3b:00.0".into(),
+                vendor: Some("0x8086".into()),
+                device: Some("0x1572".into()),
+                driver: Some("i40e".into()),
+                link_speed: Some("8.0 GT/s PCIe".into()),
+                link_width: Some("8".into()),
             },
-            first_value: 0x0008_0040,
-            all_ones: false,
-        },
-        published: Published {
-            label: "read by the device of host memory (initiator inferred)".into(),
-            source: "Flajslik and Rosenblum, \"Low Latency Network Interfaces\", Cache Effects".into(),
-            rows: vec![
-                row("leaves the line alone", 768.0, 1.9, 764.0, 776.0),
-                row("reads the line", 768.0, 2.02, 764.0, 784.0),
-                row("writes the line", 756.0, 8.59, 736.0, 772.0),
-            ],
+            bar: 0,
+            bar_bytes: 8 << 20,
+            offset: 8,
+            reads: Reads {
+                own_cost_ns: 20.9,
+                read_ns: times.quantiles(),
+                histogram: times.encode(),
+                stalls: Stalls {
+                    over_ns: 2_000,
+                    count: count / 1_000,
+                    share: (count / 1_000) as f64 / count as f64,
+                    mean_without_ns: Some(850.0),
+                },
+                first_value: 0x0008_0040,
+                all_ones: false,
+            },
+            published: Published {
+                label: "read by the device of host memory (initiator inferred)".into(),
+                source: "Flajslik and Rosenblum, \"Low Latency Network Interfaces\", Cache Effects".into(),
+                rows: vec![
+                    row("leaves the line alone", 768.0, 1.9, 764.0, 776.0),
+                    row("reads the line", 768.0, 2.02, 764.0, 784.0),
+                    row("writes the line", 756.0, 8.59, 736.0, 772.0),
+                ],
+            },
         },
     }
 }
@@ -281,22 +287,23 @@ fn the_steps_of_a_driver() {
         names.into_iter().zip(times).map(step).collect()
     };
     let primitives = Primitives {
-        schema: PRIMITIVES_SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        origin: Origin::Measured,
-        clock: clock(),
-        implementations: vec![
-            Implementation {
-                name: "coherent".into(),
-                about: "plain stores and loads".into(),
-                steps: steps([(3.5, Some(2.1)), (0.0, None), (3.5, Some(2.1)), (4.0, Some(2.5)), (1.7, Some(0.8))]),
-            },
-            Implementation {
-                name: "mapped".into(),
-                about: "streaming stores, sfence, clflush and mfence before a load".into(),
-                steps: steps([(6.1, Some(4.1)), (1.7, None), (5.2, Some(174.3)), (205.2, Some(214.8)), (1.7, Some(0.8))]),
-            },
-        ],
+        head: Head { schema: Primitives::SCHEMA.into(), tool: "hairpin 0.1.0".into(), ..Head::default() },
+        body: PrimitivesBody {
+            origin: Origin::Measured,
+            clock: clock(),
+            implementations: vec![
+                Implementation {
+                    name: "coherent".into(),
+                    about: "plain stores and loads".into(),
+                    steps: steps([(3.5, Some(2.1)), (0.0, None), (3.5, Some(2.1)), (4.0, Some(2.5)), (1.7, Some(0.8))]),
+                },
+                Implementation {
+                    name: "mapped".into(),
+                    about: "streaming stores, sfence, clflush and mfence before a load".into(),
+                    steps: steps([(6.1, Some(4.1)), (1.7, None), (5.2, Some(174.3)), (205.2, Some(214.8)), (1.7, Some(0.8))]),
+                },
+            ],
+        },
     };
     assert_snapshot!(fits(floor_pcie_primitives(&primitives, &Options::default())));
 }

@@ -2,13 +2,14 @@
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
 
-use hairpin_record::bounce::{self, Bounce, BounceSecond, Bounced, Kept};
-use hairpin_record::check::{self, Check, Delay, Elapsed, Latency, Verdict};
+use hairpin_record::bounce::{Bounce, BounceBody, BounceSecond, Bounced, Kept};
+use hairpin_record::check::{Check, CheckBody, Delay, Elapsed, Latency, Verdict};
 use hairpin_record::frames::{self, Lost, Refused, Rings};
+use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
-use hairpin_record::progress::{self, Progress};
+use hairpin_record::progress::Progress;
 use hairpin_record::run::{Cpu, CpuSide, Niq, Origin, Pcie, Quantiles, Row, Run, Tcp, TcpSide};
-use hairpin_record::stream::{self, Direction, Step, Stream, StreamRow, Trial};
+use hairpin_record::stream::{Direction, Step, Stream, StreamBody, StreamRow, Trial};
 use hairpin_record::warning::Warning;
 use hairpin_report::{Options, PathRow, RunRow, Support};
 use hairpin_units::{Nanos, Picos, Quantile};
@@ -21,7 +22,9 @@ fn example() -> Run {
 
 /// The example's host and link around other rows.
 fn run(rows: Vec<Row>) -> Run {
-    Run { results: rows, ..example() }
+    let mut run = example();
+    run.results = rows;
+    run
 }
 
 /// A row of `n` samples around `p50_ns`.
@@ -60,9 +63,9 @@ fn paced(mut row: Row, per_s: f64) -> Row {
 
 fn over(kind: &str, rows: Vec<Row>) -> Run {
     let mut run = run(rows);
-    run.link.kind = kind.into();
-    run.link.interface = None;
-    run.link.peer = None;
+    run.place.link.kind = kind.into();
+    run.place.link.interface = None;
+    run.place.link.peer = None;
     run
 }
 
@@ -210,19 +213,19 @@ fn pingpong_lines_say_what_is_emulated() {
 #[test]
 fn table_without_results() {
     let mut failed = run(Vec::new());
-    failed.error = Some("no reply from 2001:db8::7 for 5.000 s; is hairpin serve running there?".into());
+    failed.head.error = Some("no reply from 2001:db8::7 for 5.000 s; is hairpin serve running there?".into());
     assert_snapshot!(fits(&hairpin_report::table(&failed, &Options::default())));
 }
 
 #[test]
 fn table_of_an_interrupted_run_of_hostile_words() {
     let mut run = run(vec![row("udp:block/udp:block", 15, 48_000)]);
-    run.interrupted = true;
-    run.error = Some("the server said \x1b]0;owned\x07 and\nleft 網路延遲".into());
-    run.hosts.client.hostname = "測試主機-".repeat(12);
-    run.hosts.server = None;
-    run.link.kind = "echo".into();
-    run.link.peer = Some("[2001:db8:1111:2222:3333:4444:5555:6666%eth0]:65535".into());
+    run.head.interrupted = true;
+    run.head.error = Some("the server said \x1b]0;owned\x07 and\nleft 網路延遲".into());
+    run.place.hosts.client.hostname = "測試主機-".repeat(12);
+    run.place.hosts.server = None;
+    run.place.link.kind = "echo".into();
+    run.place.link.peer = Some("[2001:db8:1111:2222:3333:4444:5555:6666%eth0]:65535".into());
     run.results[0].cpu.server = None;
     run.results[0].turnaround_ns = None;
     let text = hairpin_report::table(&run, &Options::default());
@@ -335,7 +338,7 @@ fn json_reads_back_as_the_run() {
     assert_eq!(line.trim_end().lines().count(), 1);
     assert_eq!(serde_json::from_str::<Run>(&line).unwrap(), run);
     let progress = Progress {
-        schema: progress::SCHEMA.into(),
+        schema: Progress::SCHEMA.into(),
         path: "udp:spin/udp:spin".into(),
         request_bytes: 64,
         at_ns: 1_000_000_000,
@@ -380,9 +383,10 @@ fn listing_of_paths() {
 #[test]
 fn listing_of_runs() {
     let stored = |id: &str, first: Option<(&str, Option<u64>)>| RunRow::Run {
+        schema: "hairpin.run/1".into(),
         id: id.into(),
         started: "2026-03-02T09:41:07Z".into(),
-        command: example().command,
+        command: example().head.command,
         rows: usize::from(first.is_some()),
         first: first.map(|(path, ns)| (path.into(), ns.map(Nanos))),
     };
@@ -477,20 +481,21 @@ fn checked(errors: [f64; 3]) -> Check {
         })
         .collect();
     Check {
-        schema: check::SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        verdict: if delays.iter().all(|delay| delay.verdict == Verdict::Passed) { Verdict::Passed } else { Verdict::Failed },
-        clock: example().clock,
-        own_cost_ns: 38.26,
-        own_cost_least_ns: 36.9,
-        bound_ns: 30,
-        delays,
-        delay_tries: 1,
-        latency_bound_ns: 20,
-        latencies: Vec::new(),
-        latency_tries: 0,
-        no_latencies: Some("it takes two CPUs, and this process is allowed one".into()),
-        elapsed: Some(elapsed(3.4)),
+        head: Head { schema: Check::SCHEMA.into(), tool: "hairpin 0.1.0".into(), ..Head::default() },
+        body: CheckBody {
+            verdict: if delays.iter().all(|delay| delay.verdict == Verdict::Passed) { Verdict::Passed } else { Verdict::Failed },
+            clock: example().body.place.clock,
+            own_cost_ns: 38.26,
+            own_cost_least_ns: 36.9,
+            bound_ns: 30,
+            delays,
+            delay_tries: 1,
+            latency_bound_ns: 20,
+            latencies: Vec::new(),
+            latency_tries: 0,
+            no_latencies: Some("it takes two CPUs, and this process is allowed one".into()),
+            elapsed: Some(elapsed(3.4)),
+        },
     }
 }
 
@@ -516,8 +521,10 @@ fn latencies(errors: [f64; 2]) -> Vec<Latency> {
 #[test]
 fn check_of_known_latencies() {
     let sound = checked([0.6, -1.25, 12.0]);
-    let passed = Check { latencies: latencies([6.2, -3.1]), latency_tries: 2, no_latencies: None, ..sound.clone() };
-    let failed = Check { latencies: latencies([6.2, 20.1]), latency_tries: 3, verdict: Verdict::Failed, ..passed.clone() };
+    let mut passed = sound.clone();
+    (passed.latencies, passed.latency_tries, passed.no_latencies) = (latencies([6.2, -3.1]), 2, None);
+    let mut failed = passed.clone();
+    (failed.latencies, failed.latency_tries, failed.verdict) = (latencies([6.2, 20.1]), 3, Verdict::Failed);
     let both = [&passed, &failed].map(|check| hairpin_report::check(check, &Options::default()));
     assert_snapshot!(both.join("\n"));
 }
@@ -529,7 +536,8 @@ fn check_of_a_sound_instrument() {
 
 #[test]
 fn check_of_a_clock_that_runs_wrong() {
-    let check = Check { elapsed: Some(elapsed(-9_987.0)), delay_tries: 3, ..checked([-5.1, -200.0, -1_000.5]) };
+    let mut check = checked([-5.1, -200.0, -1_000.5]);
+    (check.elapsed, check.delay_tries) = (Some(elapsed(-9_987.0)), 3);
     assert_snapshot!(hairpin_report::check(&check, &Options::default()));
     let read: Check = serde_json::from_str(&hairpin_report::check_json(&check)).unwrap();
     assert_eq!(read, check);
@@ -567,32 +575,37 @@ fn bounced() -> Bounced {
 fn bounce_of(frames: Bounced) -> Bounce {
     let duration_ns = 10_003_000_000;
     Bounce {
-        schema: bounce::SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        command: vec!["hairpin".into(), "bounce".into(), "-i".into(), "veth0".into()],
-        started: "2026-03-02T09:41:07Z".into(),
-        error: None,
-        host: example().hosts.client,
-        io: "xdp:spin".into(),
-        filter: "ethertype:0x88b5".into(),
-        rewrite: "macs".into(),
-        flush: "adaptive".into(),
-        repeats: Some(64),
-        verify: false,
-        input: rings("veth0", Some("generic")),
-        output: None,
-        duration_ns,
-        frames,
-        frames_per_s: frames::per_s(frames.sent, duration_ns),
-        wire_bits_per_s: frames::per_s(8 * frames.sent_wire_bytes, duration_ns),
-        cpu: CpuSide { per_transaction_ns: Some(1211.4), ..CpuSide::default() },
-        warnings: Vec::new(),
+        head: Head {
+            schema: Bounce::SCHEMA.into(),
+            tool: "hairpin 0.1.0".into(),
+            command: vec!["hairpin".into(), "bounce".into(), "-i".into(), "veth0".into()],
+            started: "2026-03-02T09:41:07Z".into(),
+            error: None,
+            ..Head::default()
+        },
+        body: BounceBody {
+            host: example().body.place.hosts.client,
+            io: "xdp:spin".into(),
+            filter: "ethertype:0x88b5".into(),
+            rewrite: "macs".into(),
+            flush: "adaptive".into(),
+            repeats: Some(64),
+            verify: false,
+            input: rings("veth0", Some("generic")),
+            output: None,
+            duration_ns,
+            frames,
+            frames_per_s: frames::per_s(frames.sent, duration_ns),
+            wire_bits_per_s: frames::per_s(8 * frames.sent_wire_bytes, duration_ns),
+            cpu: CpuSide { per_transaction_ns: Some(1211.4), ..CpuSide::default() },
+            warnings: Vec::new(),
+        },
     }
 }
 
 fn second(at_s: u64, frames: Bounced) -> BounceSecond {
     BounceSecond {
-        schema: bounce::SECOND_SCHEMA.into(),
+        schema: BounceSecond::SCHEMA.into(),
         at_ns: at_s * 1_000_000_000,
         duration_ns: 1_000_000_000,
         frames,
@@ -621,7 +634,7 @@ fn bounce_between_two_interfaces_that_ends_by_itself() {
     bounce.output = Some(rings("eth7", None));
     (bounce.verify, bounce.repeats) = (true, None);
     bounce.frames.wrong_checksum = 5;
-    bounce.error = Some("veth0 went down".into());
+    bounce.head.error = Some("veth0 went down".into());
     bounce.warnings.push(Warning::NoTsc { why: "the hypervisor hides it".into() }.note());
     let text = hairpin_report::bounce(&bounce, &Options::default());
     assert_snapshot!(fits(&text));
@@ -665,21 +678,11 @@ fn streamed(io: &str, direction: Direction, lossless: Option<u64>, flat: u64, lo
 }
 
 fn stream_of(results: Vec<StreamRow>) -> Stream {
-    let Run { tool, started, hosts, link, clock, .. } = over("veth", Vec::new());
-    let (interrupted, error) = (false, None);
+    let run = over("veth", Vec::new());
     let command = ["hairpin", "stream", "--link", "veth"].map(String::from).into();
     Stream {
-        schema: stream::SCHEMA.into(),
-        tool,
-        command,
-        started,
-        interrupted,
-        error,
-        hosts,
-        link,
-        clock,
-        resolution: Some(0.02),
-        results,
+        head: Head { schema: Stream::SCHEMA.into(), command, ..run.head },
+        body: StreamBody { place: run.body.place, resolution: Some(0.02), results },
     }
 }
 
@@ -708,8 +711,8 @@ fn stream_towards_another_host_knows_one_side() {
     let mut stream = stream_of(vec![row]);
     stream.resolution = None;
     stream.results[0].loses_per_s = None;
-    stream.interrupted = true;
-    stream.hosts.server = None;
+    stream.head.interrupted = true;
+    stream.place.hosts.server = None;
     assert_snapshot!(fits(&hairpin_report::stream(&stream, &Options::default())));
 }
 

@@ -1,7 +1,8 @@
 //! What a user reads of `hairpin load`: the golden is the text itself.
 
+use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
-use hairpin_record::load::{self, BulkFacts, Knee, Load, LoadCurve, LoadRow, ScheduleFacts, StallFacts};
+use hairpin_record::load::{BulkFacts, Knee, Load, LoadBody, LoadCurve, LoadRow, ScheduleFacts, StallFacts};
 use hairpin_record::run::{Granted, Run, Side};
 use hairpin_record::warning::Warning;
 use hairpin_report::Options;
@@ -19,18 +20,13 @@ fn fits(text: &str) -> &str {
 fn record(results: Vec<LoadCurve>) -> Load {
     let example: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
     Load {
-        schema: load::SCHEMA.into(),
-        tool: example.tool,
-        command: example.command,
-        started: example.started,
-        interrupted: false,
-        error: None,
-        hosts: example.hosts,
-        link: example.link,
-        clock: example.clock,
-        schedule: ScheduleFacts { kind: "fixed".into(), ..ScheduleFacts::default() },
-        bulk_streams: 0,
-        results,
+        head: Head { schema: Load::SCHEMA.into(), ..example.head },
+        body: LoadBody {
+            place: example.body.place,
+            schedule: ScheduleFacts { kind: "fixed".into(), ..ScheduleFacts::default() },
+            bulk_streams: 0,
+            results,
+        },
     }
 }
 
@@ -112,7 +108,8 @@ fn a_sleeping_client_beside_bulk_traffic_with_losses() {
         why: "an open loop waits for a reply or for the next due time, and a receive call knows of none".into(),
     }];
     let schedule = ScheduleFacts { kind: "poisson".into(), seed: Some(7), file: None };
-    let load = Load { bulk_streams: 4, schedule, ..record(vec![one]) };
+    let mut load = record(vec![one]);
+    (load.bulk_streams, load.schedule) = (4, schedule);
     assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
     assert_snapshot!(hairpin_report::load_markdown(&load));
     assert_snapshot!(hairpin_report::load_csv(&load));
@@ -128,7 +125,8 @@ fn two_paths_none_of_which_keeps_up_and_an_early_end() {
         )
     };
     let bends = curve("udp:spin/tcp:block", vec![row(10.0, 1.0, 9_000, 20)], knee(Some(10.0), Some(20.0), "latency"));
-    let load = Load { interrupted: true, error: Some("no reply for 5 s".into()), ..record(vec![slow("achieved"), bends]) };
+    let mut load = record(vec![slow("achieved"), bends]);
+    (load.head.interrupted, load.head.error) = (true, Some("no reply for 5 s".into()));
     assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
 }
 
@@ -154,7 +152,9 @@ fn a_knee_that_stalls_hide_and_a_rate_measured_again() {
 fn a_recording_of_hostile_name_and_nothing_at_all() {
     let one = LoadCurve { flows: 8, request_bytes: 1_200, ..curve("udp:spin/udp:spin", vec![row(800.0, 1.0, 9_000, 20)], None) };
     let schedule = ScheduleFacts { kind: "replay".into(), seed: None, file: Some("/tmp/\u{1b}[2J a b.csv".into()) };
-    let text = hairpin_report::load(&Load { schedule, ..record(vec![one]) }, &Options::default());
+    let mut load = record(vec![one]);
+    load.schedule = schedule;
+    let text = hairpin_report::load(&load, &Options::default());
     assert!(!text.contains('\u{1b}'));
     assert_snapshot!(fits(&text));
     assert_snapshot!(fits(&hairpin_report::load(&record(Vec::new()), &Options::default())));

@@ -4,10 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_record::tune::{
-    CHANGES_SCHEMA, CHECK_SCHEMA, ChangeRow, Changes, Finding, KnobRow, LIST_SCHEMA, List, STATUS_SCHEMA, Settable, Status,
-    StatusEntry, TuneCheck,
-};
+use hairpin_record::head::{Body, Label};
+use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, Settable, Status, StatusEntry, TuneCheck};
 use hairpin_report::{Options, tune_changes, tune_check, tune_knobs, tune_list, tune_status};
 use insta::assert_snapshot;
 use serde_json::json;
@@ -74,7 +72,7 @@ fn list() -> List {
             None,
         ),
     ];
-    List { schema: LIST_SCHEMA.into(), tool: TOOL.into(), knobs }
+    List { label: Label { schema: List::SCHEMA.into(), tool: TOOL.into() }, knobs }
 }
 
 #[test]
@@ -107,8 +105,7 @@ fn finding(name: &str, stake_ns: u64, at_boot: bool) -> Finding {
 #[test]
 fn what_stands_in_the_way() {
     let mut check = TuneCheck {
-        schema: CHECK_SCHEMA.into(),
-        tool: TOOL.into(),
+        label: Label { schema: TuneCheck::SCHEMA.into(), tool: TOOL.into() },
         hostname: "alpha".into(),
         interface: Some("eth0".into()),
         profile: "latency".into(),
@@ -142,7 +139,12 @@ fn change(knob: &str, place: &str, outcome: &str, why: Option<&str>) -> ChangeRo
 }
 
 fn changes(action: &str, changes: Vec<ChangeRow>) -> Changes {
-    Changes { schema: CHANGES_SCHEMA.into(), tool: TOOL.into(), action: action.into(), changes, notes: Vec::new() }
+    Changes {
+        label: Label { schema: Changes::SCHEMA.into(), tool: TOOL.into() },
+        action: action.into(),
+        changes,
+        notes: Vec::new(),
+    }
 }
 
 #[test]
@@ -186,8 +188,7 @@ fn what_the_journal_says() {
         ..entry(3, "damaged")
     };
     let mut status = Status {
-        schema: STATUS_SCHEMA.into(),
-        tool: TOOL.into(),
+        label: Label { schema: Status::SCHEMA.into(), tool: TOOL.into() },
         journal: "/var/lib/hairpin/journal".into(),
         holder: None,
         entries: vec![entry(1, "kept"), entry(2, "orphaned"), damaged],

@@ -6,8 +6,9 @@ use std::fs;
 
 use hairpin_model::reference::references;
 use hairpin_record::any::AnyRecord;
-use hairpin_record::compare::{self, Arm, Compare, Comparison, Design, Figures, Method, Threshold};
+use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Design, Figures, Method, Threshold};
 use hairpin_record::experiment::{Estimate, Figure, State, Verdict};
+use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{Block, Origin, Point, Quantiles, Row, Run};
 use hairpin_record::warning::Note;
@@ -67,7 +68,9 @@ fn row(path: &str, bytes: u64, n: u64, p50_ns: u64) -> Row {
 }
 
 fn run(rows: Vec<Row>) -> Run {
-    Run { results: rows, ..example() }
+    let mut run = example();
+    run.results = rows;
+    run
 }
 
 fn arm(name: &str, path: &str, p50_ns: f64) -> Arm {
@@ -82,7 +85,7 @@ fn arm(name: &str, path: &str, p50_ns: f64) -> Arm {
         reply_bytes: 64,
         flows: 1,
         outstanding: 1,
-        link: Some(example().link),
+        link: Some(example().body.place.link),
         figures,
         ..Arm::default()
     }
@@ -114,33 +117,37 @@ fn comparison(arm: &str, verdict: Verdict, ratio: f64) -> Comparison {
 
 fn compared() -> Compare {
     Compare {
-        schema: compare::SCHEMA.into(),
-        tool: "hairpin 0.1.0".into(),
-        command: ["hairpin", "compare", "--link", "loopback", "--", "udp:block", "--", "udp:spin"].map(String::from).into(),
-        started: "2026-11-21T12:00:00Z".into(),
-        interrupted: true,
-        error: None,
-        host: Some(example().hosts.client),
-        design: Some(Design {
-            seed: 7,
-            rounds: 200,
-            discarded: 2,
-            block_ns: 50_000_000,
-            warmup_ns: 5_000_000,
-            elapsed_ns: 30_000_000_000,
-        }),
-        method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.995, looks: 1, margin: 0.02 },
-        states: vec![State { core_rtt_ns: Some(121), blocks: 400 }],
-        arms: vec![arm("A", "udp:block/udp:block", 54_000.0), arm("B", "udp:spin/udp:spin", 5_120.0)],
-        comparisons: vec![comparison("B", Verdict::Faster, 0.0948)],
-        thresholds: vec![Threshold {
-            given: "p99 > +5%".into(),
-            arm: "B".into(),
-            crossed: false,
-            unknown: None,
-            confirmed: None,
-        }],
-        warnings: vec![Note { code: "loss".into(), message: "requests were never answered in time: 3 by B".into() }],
+        head: Head {
+            schema: Compare::SCHEMA.into(),
+            tool: "hairpin 0.1.0".into(),
+            command: ["hairpin", "compare", "--link", "loopback", "--", "udp:block", "--", "udp:spin"].map(String::from).into(),
+            started: "2026-11-21T12:00:00Z".into(),
+            interrupted: true,
+            error: None,
+        },
+        body: CompareBody {
+            host: Some(example().body.place.hosts.client),
+            design: Some(Design {
+                seed: 7,
+                rounds: 200,
+                discarded: 2,
+                block_ns: 50_000_000,
+                warmup_ns: 5_000_000,
+                elapsed_ns: 30_000_000_000,
+            }),
+            method: Method { figure: Figure::P50, confidence: 0.95, confidence_each: 0.995, looks: 1, margin: 0.02 },
+            states: vec![State { core_rtt_ns: Some(121), blocks: 400 }],
+            arms: vec![arm("A", "udp:block/udp:block", 54_000.0), arm("B", "udp:spin/udp:spin", 5_120.0)],
+            comparisons: vec![comparison("B", Verdict::Faster, 0.0948)],
+            thresholds: vec![Threshold {
+                given: "p99 > +5%".into(),
+                arm: "B".into(),
+                crossed: false,
+                unknown: None,
+                confirmed: None,
+            }],
+            warnings: vec![Note { code: "loss".into(), message: "requests were never answered in time: 3 by B".into() }],
+        },
     }
 }
 
@@ -167,7 +174,7 @@ fn figures_are_those_of_the_record() {
     }
     let record = &view.records[0];
     let mut still = example();
-    still.clock.drift_ppb = Some(-0.2);
+    still.place.clock.drift_ppb = Some(-0.2);
     assert!(of_runs(vec![still]).records[0].clock.ends_with("drifted by 0 ppb"));
     assert_eq!(record.command.split_whitespace().take(4).collect::<Vec<_>>(), ["hairpin", "ping", "--link", "loopback"]);
     assert_eq!(record.link, "loopback lo to ::1, MTU 65536");
@@ -182,8 +189,8 @@ fn rows_are_told_apart() {
     let many = Row { flows: 4, outstanding: 2, ..row("udp:spin/udp:block", 64, 5_000, 20_000) };
     let emulated = Row { origin: Origin::Emulated, ..row("niq:spin/niq:spin", 18, 5_000, 4_000) };
     let mut other = run(vec![row("tcp:block/tcp:block", 64, 5_000, 9_000), paced.clone()]);
-    other.link.kind = "veth".into();
-    other.link.peer = None;
+    other.place.link.kind = "veth".into();
+    other.place.link.peer = None;
     let same = row("tcp:block/tcp:block", 64, 5_000, 9_000);
     let view = of_runs(vec![run(vec![same.clone(), same, paced, many, emulated]), other.clone(), other]);
     let labels: Vec<&str> = view.rows.iter().map(|row| row.label.as_str()).collect();
@@ -315,10 +322,10 @@ fn a_billion_samples_reach_the_last_percentile() {
 #[test]
 fn facts_that_differ_come_first() {
     let mut other = example();
-    other.hosts.client.hostname = "beta".into();
-    other.hosts.client.facts.insert("tcp_timestamps".into(), json!(0));
-    other.hosts.client.facts.insert("isolated_cpus".into(), json!(""));
-    other.hosts.server = None;
+    other.place.hosts.client.hostname = "beta".into();
+    other.place.hosts.client.facts.insert("tcp_timestamps".into(), json!(0));
+    other.place.hosts.client.facts.insert("isolated_cpus".into(), json!(""));
+    other.place.hosts.server = None;
     let view = of_runs(vec![example(), other]);
     assert_eq!(view.hosts, ["client of 1, server of 1", "client of 2"]);
     let names: Vec<(&str, bool)> = view.facts.iter().map(|fact| (fact.name.as_str(), fact.differs)).collect();
@@ -424,11 +431,11 @@ fn records_of_an_older_version_are_shown() {
 fn no_text_steers_a_page_or_a_terminal() {
     let hostile = "</script><img src=x onerror=alert(1)>\u{1b}]0;x\u{7}\u{202e}\u{2028}";
     let mut run = run(vec![row("udp:spin/udp:spin", 64, 2_000, 5_000)]);
-    run.hosts.client.hostname = hostile.into();
-    run.hosts.client.facts.insert(hostile.into(), json!({hostile: [hostile]}));
-    (run.tool, run.started, run.error) = (hostile.into(), hostile.into(), Some(hostile.into()));
-    (run.link.kind, run.link.peer, run.clock.source) = (hostile.into(), Some(hostile.into()), hostile.into());
-    run.command = vec![hostile.into(); 3];
+    run.place.hosts.client.hostname = hostile.into();
+    run.place.hosts.client.facts.insert(hostile.into(), json!({hostile: [hostile]}));
+    (run.head.tool, run.head.started, run.head.error) = (hostile.into(), hostile.into(), Some(hostile.into()));
+    (run.place.link.kind, run.place.link.peer, run.place.clock.source) = (hostile.into(), Some(hostile.into()), hostile.into());
+    run.head.command = vec![hostile.into(); 3];
     run.results[0].path = hostile.into();
     run.results[0].warnings = vec![Note { code: hostile.into(), message: hostile.into() }];
     let given = [Given { name: hostile.into(), record: AnyRecord::Run(Box::new(run)) }];

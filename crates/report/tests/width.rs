@@ -50,8 +50,8 @@ proptest! {
     fn tables_keep_within_80_columns(rows in prop::collection::vec(row(), 0..6), said in "\\PC{0,120}|.{0,60}", hrt: bool) {
         let mut run: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
         run.results = rows;
-        run.hosts.client.hostname = said.clone();
-        run.error = Some(said);
+        run.place.hosts.client.hostname = said.clone();
+        run.head.error = Some(said);
         let options = Options { hrt, ..Options::default() };
         for text in [hairpin_report::table(&run, &options), hairpin_report::demo(&[run], &options)] {
             for line in text.lines() {

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_record::tune::{CHECK_SCHEMA, Finding, TuneCheck};
+use hairpin_record::head::Label;
+use hairpin_record::tune::{Finding, TuneCheck};
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
@@ -20,10 +21,9 @@ use crate::setting::Setting;
 use crate::values::Values;
 
 /// Compares the host with a profile.
-pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile, tool: &str) -> TuneCheck {
+pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck {
     let mut check = TuneCheck {
-        schema: CHECK_SCHEMA.to_owned(),
-        tool: tool.to_owned(),
+        label: Label::of::<TuneCheck>(),
         hostname: host.read("/proc/sys/kernel/hostname").unwrap_or_default(),
         interface: place.interface.map(str::to_owned),
         profile: profile.name().to_owned(),
@@ -144,7 +144,7 @@ mod tests {
     fn idle_states_come_first_and_once() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path());
-        let found = check(&host, &Place::default(), Profile::Latency, "hairpin");
+        let found = check(&host, &Place::default(), Profile::Latency);
         assert_eq!(names(&found), ["cpu_dma_latency_us", "tcp_autocorking"]);
         assert_eq!(found.findings[0].fix, "sudo hairpin tune apply cpu_dma_latency_us=0 --while -- COMMAND");
         assert!(found.findings[0].or.as_deref().is_some_and(|or| or.contains("idle_states=0")));
@@ -155,7 +155,7 @@ mod tests {
     fn without_privilege_the_states_still_tell() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path()).with_error("/dev/cpu_dma_latency", libc::EACCES);
-        let found = check(&host, &Place::default(), Profile::Latency, "hairpin");
+        let found = check(&host, &Place::default(), Profile::Latency);
         assert_eq!(names(&found)[0], "idle_states");
         assert!(found.unread["cpu_dma_latency_us"].contains("run as root"));
     }
@@ -165,7 +165,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path());
         let _held = host.hold("/dev/cpu_dma_latency", &0_i32.to_ne_bytes()).unwrap();
-        let found = check(&host, &Place::default(), Profile::Latency, "hairpin");
+        let found = check(&host, &Place::default(), Profile::Latency);
         assert_eq!(names(&found), ["tcp_autocorking"]);
         assert!(found.fine.contains(&"cpu_dma_latency_us".to_owned()));
     }
@@ -178,17 +178,17 @@ mod tests {
             .with_attribute("eth0", Attribute::RxUsecs, "128")
             .with_attribute("eth0", Attribute::AdaptiveRx, "on");
         let place = Place { cpus: &[], interface: Some("eth0") };
-        let found = check(&host, &place, Profile::Latency, "hairpin");
+        let found = check(&host, &place, Profile::Latency);
         assert_eq!(names(&found), ["rx_usecs", "cpu_dma_latency_us", "adaptive_rx", "tcp_autocorking"]);
         assert_eq!(found.findings[0].fix, "sudo hairpin tune apply rx_usecs=0 -i eth0");
-        assert!(!names(&check(&host, &Place::default(), Profile::Latency, "hairpin")).contains(&"rx_usecs"));
+        assert!(!names(&check(&host, &Place::default(), Profile::Latency)).contains(&"rx_usecs"));
     }
 
     #[test]
     fn other_profiles_want_other_things() {
         let directory = tempfile::tempdir().unwrap();
         let host = guest(directory.path()).with("/sys/devices/system/cpu/cpu0/cpuidle/state1/disable", "1\n");
-        let found = check(&host, &Place::default(), Profile::Power, "hairpin");
+        let found = check(&host, &Place::default(), Profile::Power);
         assert_eq!(names(&found), ["idle_states"]);
         assert_eq!(found.findings[0].fix, "sudo hairpin tune apply idle_states=all");
     }
@@ -203,7 +203,7 @@ mod tests {
             .with("/sys/devices/system/cpu/nohz_full", "(null)\n")
             .with("/sys/devices/system/cpu/vulnerabilities/spectre_v2", "Mitigation: Retpolines\n")
             .with("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n");
-        let found = check(&host, &Place::default(), Profile::Latency, "hairpin");
+        let found = check(&host, &Place::default(), Profile::Latency);
         assert_eq!(names(&found), ["clocksource", "mitigations", "isolated_cpus", "nohz_full_cpus", "transparent_hugepage"]);
         assert!(found.findings[..4].iter().all(|finding| finding.at_boot));
     }

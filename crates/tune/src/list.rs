@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_record::tune::{KnobRow, LIST_SCHEMA, List, Settable};
+use hairpin_record::head::Label;
+use hairpin_record::tune::{KnobRow, List, Settable};
 use hairpin_sys::host::Host;
 
 use crate::knob::{Control, Profile};
@@ -15,7 +16,7 @@ use crate::setting::{SettingError, unknown};
 ///
 /// # Errors
 /// No knob has such a name.
-pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String], tool: &str) -> Result<List, SettingError> {
+pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String]) -> Result<List, SettingError> {
     if let Some(name) = names.iter().find(|name| knob(name).is_none()) {
         return Err(unknown(name));
     }
@@ -31,7 +32,7 @@ pub fn list(host: &dyn Host, place: &Place<'_>, names: &[String], tool: &str) ->
         let (name, summary) = (knob.name.to_owned(), knob.summary.to_owned());
         KnobRow { name, summary, now, unread, change: knob.change.as_ref().map(settable) }
     });
-    Ok(List { schema: LIST_SCHEMA.to_owned(), tool: tool.to_owned(), knobs: knobs.collect() })
+    Ok(List { label: Label::of::<List>(), knobs: knobs.collect() })
 }
 
 fn settable(control: &Control) -> Settable {

@@ -1,6 +1,7 @@
 //! Changes as records: planned, applied, reverted, and as listed by the journal.
 
-use hairpin_record::tune::{CHANGES_SCHEMA, ChangeRow, Changes, STATUS_SCHEMA, Status, StatusEntry};
+use hairpin_record::head::Label;
+use hairpin_record::tune::{ChangeRow, Changes, Status, StatusEntry};
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
@@ -10,8 +11,8 @@ use crate::tuning::Tuning;
 
 /// The record of a plan.
 #[must_use]
-pub fn planned(changes: &[Change], tool: &str) -> Changes {
-    record("plan", changes.iter().map(|change| row(change, "planned", None)).collect(), Vec::new(), tool)
+pub fn planned(changes: &[Change]) -> Changes {
+    record("plan", changes.iter().map(|change| row(change, "planned", None)).collect(), Vec::new())
 }
 
 /// The outcome of applying every change.
@@ -27,7 +28,7 @@ pub struct Applied {
 impl Tuning<'_> {
     /// Makes every change. If a permission is missing, all of them are taken back: the rest would be a choice that
     /// nobody made.
-    pub fn apply(&mut self, tool: &str) -> Applied {
+    pub fn apply(&mut self) -> Applied {
         let mut rows = Vec::new();
         let mut denied = false;
         for index in 0..self.changes().len() {
@@ -52,13 +53,13 @@ impl Tuning<'_> {
             }
         }
         let refused = rows.iter().any(|row| row.outcome == "refused");
-        Applied { changes: record("apply", rows, notes, tool), refused, denied }
+        Applied { changes: record("apply", rows, notes), refused, denied }
     }
 }
 
 /// The record of a revert.
 #[must_use]
-pub fn reverted(report: &Reverted, tool: &str) -> Changes {
+pub fn reverted(report: &Reverted) -> Changes {
     let rows = report.changes.iter().map(|(change, outcome)| {
         let (word, why) = match outcome {
             Outcome::Reverted => ("reverted", None),
@@ -82,7 +83,7 @@ pub fn reverted(report: &Reverted, tool: &str) -> Changes {
         row(change, word, why)
     });
     let unknown = report.unknown.iter().map(|name| format!("{name} is not in the journal"));
-    record("revert", rows.collect(), report.notes.iter().cloned().chain(unknown).collect(), tool)
+    record("revert", rows.collect(), report.notes.iter().cloned().chain(unknown).collect())
 }
 
 impl Journal {
@@ -90,16 +91,10 @@ impl Journal {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn status(&self, host: &dyn Host, tool: &str) -> Result<Status, JournalError> {
+    pub fn status(&self, host: &dyn Host) -> Result<Status, JournalError> {
         let holder = self.holder();
         let entries = self.entries()?.into_iter().map(|found| status_entry(host, found, holder.is_some())).collect();
-        Ok(Status {
-            schema: STATUS_SCHEMA.to_owned(),
-            tool: tool.to_owned(),
-            journal: self.dir().display().to_string(),
-            holder,
-            entries,
-        })
+        Ok(Status { label: Label::of::<Status>(), journal: self.dir().display().to_string(), holder, entries })
     }
 }
 
@@ -166,6 +161,6 @@ fn row(change: &Change, outcome: &str, why: Option<String>) -> ChangeRow {
     }
 }
 
-fn record(action: &str, changes: Vec<ChangeRow>, notes: Vec<String>, tool: &str) -> Changes {
-    Changes { schema: CHANGES_SCHEMA.to_owned(), tool: tool.to_owned(), action: action.to_owned(), changes, notes }
+fn record(action: &str, changes: Vec<ChangeRow>, notes: Vec<String>) -> Changes {
+    Changes { label: Label::of::<Changes>(), action: action.to_owned(), changes, notes }
 }

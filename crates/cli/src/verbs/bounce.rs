@@ -15,7 +15,7 @@ use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::flags::interface_exists;
-use crate::output::{colour, print};
+use crate::output::{Keep, colour, print};
 use crate::verbs::ping::signals;
 
 /// Send every frame back as soon as it arrives
@@ -67,6 +67,8 @@ pub struct Bounce {
     /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1)
     #[arg(long)]
     json_stream: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Bounce {
@@ -95,12 +97,13 @@ impl Bounce {
             command: std::env::args().collect(),
         };
         let bounce = bounce::run(&plan, &signals, &mut teller)?;
-        print(&match (self.json, self.json_stream) {
+        let printed = print(&match (self.json, self.json_stream) {
             (true, _) => hairpin_report::json(&bounce),
             (_, true) => hairpin_report::json_line(&bounce),
             _ => format!("\n{}", hairpin_report::bounce(&bounce, &options())),
-        })?;
-        Ok(bounce.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+        });
+        self.keep.after(printed, &bounce)?;
+        Ok(bounce.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
     fn refuse_to_cut_off(&self) -> Result<(), Failure> {

@@ -8,10 +8,11 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use hairpin_lab::compare::{self, ANEW, Baseline, Limit, MARGIN, Plan};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
+use hairpin_lab::floor;
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::link::LinkSpec;
 use hairpin_lab::ping::{self, Target};
-use hairpin_lab::{floor, store};
+use hairpin_lab::records::{self, RecordsError};
 use hairpin_plan::job::Job;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
@@ -23,7 +24,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{self, Failure, say};
 use crate::flags::{HostPort, Mirror, Where, Work, cookie};
-use crate::output::{colour, open_store, print};
+use crate::output::{Keep, colour, open_store, print};
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
 use crate::verbs::ping::{Teller, signals};
@@ -74,6 +75,8 @@ struct How {
     /// The whole record as JSON (hairpin.compare/1)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 /// What a side may say: where to, and the work.
@@ -123,7 +126,7 @@ impl Compare {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let sides = split(&self.sides);
         let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
-        let json = self.how.json;
+        let (json, keep) = (self.how.json, self.how.keep);
         let record = match (stored, anew) {
             (true, _) => self.of_runs()?,
             (_, true) if !sides.is_empty() => {
@@ -133,7 +136,8 @@ impl Compare {
             _ => self.live(&sides)?,
         };
         let options = Options { colour: colour(), ..Options::default() };
-        print(&if json { hairpin_report::json(&record) } else { hairpin_report::compare(&record, &options) })?;
+        let printed = print(&if json { hairpin_report::json(&record) } else { hairpin_report::compare(&record, &options) });
+        keep.after(printed, &record)?;
         Ok(end(&record))
     }
 
@@ -153,7 +157,9 @@ impl Compare {
             ));
         }
         let (one, other) = (runs(first)?, runs(second)?);
-        compare::stored(&compare::named(&one), &compare::named(&other), self.how.figure, self.margin()).map_err(Failure::usage)
+        let command: Vec<String> = std::env::args().collect();
+        compare::stored(&compare::named(&one), &compare::named(&other), self.how.figure, self.margin(), &command)
+            .map_err(Failure::usage)
     }
 
     fn against_baseline(self) -> Result<Record, Failure> {
@@ -286,9 +292,10 @@ impl Side {
 
 /// A run, or several with commas between them.
 fn runs(text: &str) -> Result<Vec<(String, Run)>, Failure> {
-    let load = |text: &str| {
-        let found = open_store()?.resolve(text).map_err(Failure::usage)?;
-        Ok((text.to_owned(), store::load(&found.file).map_err(Failure::failed)?))
+    let load = |text: &str| match records::comparable(&open_store()?, text) {
+        Ok((_, run)) => Ok((text.to_owned(), run)),
+        Err(error @ (RecordsError::Load(_) | RecordsError::Several { .. })) => Err(Failure::failed(error)),
+        Err(error) => Err(Failure::usage(error)),
     };
     // A file's name may have a comma.
     match load(text) {
@@ -299,15 +306,17 @@ fn runs(text: &str) -> Result<Vec<(String, Run)>, Failure> {
 
 /// The link of a stored run, if it can be had again.
 fn link_of(run: &Run) -> Result<LinkSpec, Failure> {
-    let options: Vec<String> = run.link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let text = if options.is_empty() { run.link.kind.clone() } else { format!("{}:{}", run.link.kind, options.join(",")) };
-    text.parse()
-        .map_err(|_| Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", run.link.kind)))
+    let options: Vec<String> = run.place.link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let text =
+        if options.is_empty() { run.place.link.kind.clone() } else { format!("{}:{}", run.place.link.kind, options.join(",")) };
+    text.parse().map_err(|_| {
+        Failure::usage(format_args!("the baseline went to a {}: say where to now, such as HOST", run.place.link.kind))
+    })
 }
 
 /// The exit code of what was printed.
 fn end(record: &Record) -> ExitCode {
-    if let Some(error) = &record.error {
+    if let Some(error) = &record.head.error {
         return Failure::failed(error).report();
     }
     let crossed: Vec<String> =

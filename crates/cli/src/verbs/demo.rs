@@ -48,7 +48,7 @@ impl Demo {
             let mut watcher = Teller::new(false);
             let run = ping::run(&plan, &signals, &mut watcher)?;
             watcher.clear();
-            let ended = run.interrupted || run.error.is_some();
+            let ended = run.head.interrupted || run.head.error.is_some();
             runs.push(run);
             if ended {
                 break;
@@ -63,7 +63,7 @@ impl Demo {
         if !self.no_store {
             keep_with_report(&runs)?;
         }
-        Ok(runs.iter().find(|run| run.error.is_some()).map_or(ExitCode::SUCCESS, end))
+        Ok(runs.iter().find(|run| run.head.error.is_some()).map_or(ExitCode::SUCCESS, end))
     }
 }
 

@@ -13,7 +13,7 @@ use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;
 use crate::flags::{Mirror, Where, Work};
-use crate::output::{colour, print};
+use crate::output::{Keep, colour, print};
 use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::{Teller, signals};
@@ -49,6 +49,8 @@ pub struct Explain {
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
     declared: Declared,
 }
 
@@ -56,7 +58,7 @@ impl Explain {
     /// Measures with and without hooks in turn, and prints.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(target) = self.attach.target() {
-            return explain_attached::run(target, self.work.duration, self.json);
+            return explain_attached::run(target, self.work.duration, self.json, self.keep);
         }
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
@@ -86,8 +88,8 @@ impl Explain {
         } else {
             hairpin_report::explain(&found, self.timeline, &options)
         };
-        print(&text)?;
-        Ok(match &found.error {
+        self.keep.after(print(&text), &found)?;
+        Ok(match &found.head.error {
             Some(error) => Failure::failed(error).report(),
             None => ExitCode::SUCCESS,
         })

@@ -9,7 +9,7 @@ use hairpin_report::Options;
 use hairpin_units::Nanos;
 
 use crate::exit::{Failure, say};
-use crate::output::{colour, print};
+use crate::output::{Keep, colour, print};
 use crate::verbs::ping::signals;
 
 /// An application that already runs, in place of a path
@@ -32,7 +32,7 @@ impl Attach {
 }
 
 /// Watches, and prints what was seen.
-pub fn run(target: Target, duration: Nanos, json: bool) -> Result<ExitCode, Failure> {
+pub fn run(target: Target, duration: Nanos, json: bool, keep: Keep) -> Result<ExitCode, Failure> {
     if duration == Nanos::ZERO {
         return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
     }
@@ -40,9 +40,10 @@ pub fn run(target: Target, duration: Nanos, json: bool) -> Result<ExitCode, Fail
     let plan = Plan { target, duration, command: std::env::args().collect() };
     let record = attached::run(&plan, &signals, &mut |watched| say(begun(watched, duration)))?;
     let options = Options { colour: colour(), ..Options::default() };
-    print(&if json { hairpin_report::json(&record) } else { hairpin_report::attached(&record, &options) })?;
+    let printed = print(&if json { hairpin_report::json(&record) } else { hairpin_report::attached(&record, &options) });
+    keep.after(printed, &record)?;
     // A process that was watched and has ended is no failure, if something was seen.
-    match record.error {
+    match record.head.error {
         Some(error) if record.transactions == 0 => Err(Failure::failed(error)),
         _ => Ok(ExitCode::SUCCESS),
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use hairpin_lab::store;
+use hairpin_lab::records;
 use hairpin_model::cable::Cable;
 use hairpin_model::compare::compare;
 use hairpin_model::fit::of_run;
@@ -13,6 +13,7 @@ use hairpin_model::pcie::Pcie;
 use hairpin_model::phy::Fec;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::floor::{self, Floor as Record};
+use hairpin_record::head::Label;
 use hairpin_report::{Options, floor_comparison, floor_fit, floor_pingpong, floor_sizes};
 use hairpin_units::{BitRate, Nanos, Picos, list, parse_duration};
 
@@ -182,7 +183,7 @@ impl Floor {
     fn plain(&self, options: &Options) -> Result<String, Failure> {
         let nic = self.declared.nic()?;
         let floors: Result<Vec<Record>, Failure> = self.asked().into_iter().map(|size| self.floor(&nic, size)).collect();
-        let mut sizes = floor::Sizes { schema: floor::SIZES_SCHEMA.into(), floors: floors? };
+        let mut sizes = floor::Sizes { label: Label::of::<floor::Sizes>(), floors: floors? };
         if let Some(rtt) = self.window {
             let [one] = &mut sizes.floors[..] else { return Err(Failure::usage("--window takes one size")) };
             // Without a value: the floor's own.
@@ -209,8 +210,7 @@ impl Floor {
     }
 
     fn fitted(&self, run: &str, options: &Options) -> Result<String, Failure> {
-        let found = open_store()?.resolve(run).map_err(Failure::failed)?;
-        let record = store::load(&found.file).map_err(Failure::failed)?;
+        let (_, record) = records::run(&open_store()?, run, "fit").map_err(Failure::failed)?;
         let report = of_run(&record, run, self.declared.rate);
         Ok(if self.json { hairpin_report::json(&report) } else { floor_fit(&report, options) })
     }

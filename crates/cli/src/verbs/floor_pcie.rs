@@ -10,7 +10,7 @@ use hairpin_sys::host::RealHost;
 use hairpin_sys::pci::Address;
 
 use crate::exit::{Failure, say};
-use crate::output::{colour, print};
+use crate::output::{Keep, colour, print};
 
 /// At 1 us a read these take 10 seconds.
 const MOST_READS: u64 = 10_000_000;
@@ -36,6 +36,8 @@ pub struct FloorPcie {
     /// As JSON (hairpin.floor-pcie/1; without a device hairpin.floor-pcie-primitives/1; with --published hairpin.floor-pcie-published/1)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 /// Decimal, or hexadecimal after 0x.
@@ -54,7 +56,8 @@ impl FloorPcie {
             print(&if self.json { json(&table) } else { floor_pcie_published(&table, &options) })?;
             return Ok(ExitCode::SUCCESS);
         }
-        let text = match (self.device, self.bar, self.offset) {
+        let command: Vec<String> = std::env::args().collect();
+        match (self.device, self.bar, self.offset) {
             (Some(device), Some(bar), Some(offset)) => {
                 let ask = Ask { device, bar, offset, count: self.count };
                 let word = open(&RealHost, ask).map_err(|why| Failure::blamed(&why, blame(&why)))?;
@@ -62,15 +65,16 @@ impl FloorPcie {
                     "hairpin: reads {device}, BAR {bar}, offset {offset:#x}, {} times; reading a register may have an effect on its device",
                     self.count
                 ));
-                let found = probe(&RealHost, ask, &word);
-                if self.json { json(&found) } else { floor_pcie(&found, &options) }
+                let found = probe(&RealHost, ask, &word, &command);
+                let printed = print(&if self.json { json(&found) } else { floor_pcie(&found, &options) });
+                self.keep.after(printed, &found)?;
             }
             _ => {
-                let found = primitives().map_err(Failure::failed)?;
-                if self.json { json(&found) } else { floor_pcie_primitives(&found, &options) }
+                let found = primitives(&command).map_err(Failure::failed)?;
+                let printed = print(&if self.json { json(&found) } else { floor_pcie_primitives(&found, &options) });
+                self.keep.after(printed, &found)?;
             }
-        };
-        print(&text)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

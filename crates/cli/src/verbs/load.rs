@@ -16,7 +16,7 @@ use hairpin_units::list;
 
 use crate::exit::{Failure, say};
 use crate::flags::{Mirror, Where, Work, cookie};
-use crate::output::{Table, TableFormat, colour, print};
+use crate::output::{Keep, Table, TableFormat, colour, print};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
@@ -58,6 +58,8 @@ pub struct Load {
     #[command(flatten)]
     work: Work,
     #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
     output: Table,
 }
 
@@ -78,17 +80,18 @@ impl Load {
     /// Measures and prints.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        let output = self.output;
+        let (output, keep) = (self.output, self.keep);
         let (plan, how) = self.plan()?;
         let load = load::run(plan, &how, &signals, &mut Teller)?;
         let options = hairpin_report::Options { colour: colour(), ..Default::default() };
-        print(&match output.form() {
+        let printed = print(&match output.form() {
             TableFormat::Table => hairpin_report::load(&load, &options),
             TableFormat::Json => hairpin_report::json(&load),
             TableFormat::Csv => hairpin_report::load_csv(&load),
             TableFormat::Markdown => hairpin_report::load_markdown(&load),
-        })?;
-        Ok(load.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+        });
+        keep.after(printed, &load)?;
+        Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
     fn plan(self) -> Result<(Plan, How), Failure> {

@@ -18,7 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{Failure, say};
 use crate::flags::{Mirror, Where, Work};
-use crate::output::{Format, Output, keep, print};
+use crate::output::{Format, Keep, Output, print};
 use crate::screen::{self, Screen};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
@@ -44,9 +44,8 @@ pub struct Ping {
     /// Write every sample to this Parquet file
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
-    /// Do not keep the run in the store
-    #[arg(long)]
-    no_store: bool,
+    #[command(flatten)]
+    keep: Keep,
     /// Draw the run on the terminal while it goes on; q ends it, and keeps and prints what was measured
     #[arg(long)]
     watch: bool,
@@ -82,12 +81,7 @@ impl Ping {
         // What is printed now is printed where the view was.
         watcher.clear();
         let run = measured?;
-        let printed = self.output.print("", &run);
-        // A terminal that was hung up takes nothing; what was measured is kept all the same.
-        if !self.no_store {
-            keep(&run)?;
-        }
-        printed?;
+        self.keep.after(self.output.print(&run), &run)?;
         Ok(end(&run))
     }
 }
@@ -110,7 +104,7 @@ fn watched_signals(stream: bool) -> Result<Signals, Failure> {
 
 /// The exit code of a run that was printed.
 pub fn end(run: &Run) -> ExitCode {
-    match &run.error {
+    match &run.head.error {
         // The table has said it; JSON on stdout may be read by nobody.
         Some(error) => Failure::failed(error).report(),
         None => ExitCode::SUCCESS,

@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use hairpin_lab::store;
-use hairpin_record::run::Run;
-use hairpin_report::{Options, RunRow};
-use hairpin_units::Nanos;
+use hairpin_lab::records::{self, Named};
+use hairpin_lab::store::Entry;
+use hairpin_report::RunRow;
 use serde_json::json;
 
 use crate::exit::{Failure, say};
@@ -44,6 +43,7 @@ enum Action {
         output: Box<Output>,
     },
     /// Remove runs from the store
+    #[command(visible_alias = "remove")]
     Rm {
         /// Which
         #[arg(value_name = "RUN", required = true)]
@@ -57,8 +57,9 @@ impl Runs {
         match self.action.unwrap_or(Action::List { json: false }) {
             Action::List { json } => list(json)?,
             Action::Show { run, output } => {
-                let (id, run) = load(&run)?;
-                output.print(&id, &run)?;
+                for named in load(&run)? {
+                    print(&output.text(&named.id, &named.record)?)?;
+                }
             }
             Action::Export { runs, mut output } => {
                 let asked = output.json || output.json_stream || output.markdown || output.format.is_some();
@@ -71,27 +72,17 @@ impl Runs {
     }
 }
 
-fn load(text: &str) -> Result<(String, Run), Failure> {
-    let found = open_store()?.resolve(text).map_err(Failure::failed)?;
-    let run = store::load(&found.file).map_err(Failure::failed)?;
-    Ok((found.id.map(|id| id.to_string()).unwrap_or_default(), run))
+fn load(text: &str) -> Result<Vec<Named>, Failure> {
+    records::load(&open_store()?, text).map_err(Failure::failed)
 }
 
 fn list(json: bool) -> Result<(), Failure> {
     let store = open_store()?;
-    let mut rows = Vec::new();
-    for entry in store.list().map_err(Failure::failed)? {
-        rows.push(match entry.run {
-            Ok(run) => RunRow::Run {
-                id: entry.id.to_string(),
-                started: run.started.clone(),
-                command: run.command.clone(),
-                rows: run.results.len(),
-                first: run.results.first().map(|row| (row.path.clone(), row.rtt_ns.p50.map(Nanos))),
-            },
-            Err(reason) => RunRow::Corrupt { id: entry.id.to_string(), reason: reason.to_string() },
-        });
-    }
+    let row = |Entry { id, record }| match record {
+        Ok(record) => RunRow::of(id.to_string(), &record),
+        Err(reason) => RunRow::Corrupt { id: id.to_string(), reason: reason.to_string() },
+    };
+    let rows: Vec<RunRow> = store.list().map_err(Failure::failed)?.map(row).collect();
     print(&if json { as_json(&rows) } else { hairpin_report::runs(&rows, 80, colour()) })
 }
 
@@ -99,8 +90,8 @@ fn as_json(rows: &[RunRow]) -> String {
     let runs: Vec<_> = rows
         .iter()
         .map(|row| match row {
-            RunRow::Run { id, started, command, rows, first } => json!({
-                "id": id, "started": started, "command": command, "rows": rows,
+            RunRow::Run { id, schema, started, command, rows, first } => json!({
+                "id": id, "schema": schema, "started": started, "command": command, "rows": rows,
                 "first_path": first.as_ref().map(|(path, _)| path),
                 "first_p50_ns": first.as_ref().and_then(|(_, p50)| p50.map(|p50| p50.0)),
             }),
@@ -111,14 +102,14 @@ fn as_json(rows: &[RunRow]) -> String {
 }
 
 fn export(runs: &[String], output: &Output) -> Result<(), Failure> {
-    for (index, text) in runs.iter().enumerate() {
-        let (id, run) = load(text)?;
-        if output.form() == Format::Csv && index > 0 {
-            // One table: the header stands once.
-            let table = hairpin_report::csv(&run, &Options { run: id, ..output.options() });
-            print(table.split_once('\n').map_or("", |(_, rows)| rows))?;
-        } else {
-            output.print(&id, &run)?;
+    let mut table: Option<String> = None;
+    for text in runs {
+        for named in load(text)? {
+            let text = output.text(&named.id, &named.record)?;
+            // One table of each kind: the header stands once.
+            let again = output.form() == Format::Csv && table.as_deref() == Some(named.record.schema());
+            print(if again { text.split_once('\n').map_or("", |(_, rows)| rows) } else { &text })?;
+            table = Some(named.record.schema().to_owned());
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::flags::{Sizes, cookie, cpus, interface_exists, mac, sizes};
-use crate::output::{Table, TableFormat, colour, print};
+use crate::output::{Keep, Table, TableFormat, colour, print};
 use crate::verbs::ping::signals;
 
 /// An Ethernet frame of a 1,500-byte packet, FCS not included.
@@ -50,6 +50,8 @@ pub struct Stream {
     /// The first CPU of each side, such as 2,3; the first that are allowed if not given
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
     cpu: Option<Sides<Option<u32>>>,
+    #[command(flatten)]
+    keep: Keep,
     #[command(flatten)]
     output: Table,
 }
@@ -89,19 +91,20 @@ impl Stream {
     /// Measures and prints.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        let output = self.output;
+        let (output, keep) = (self.output, self.keep);
         let format = output.form();
         let plan = self.plan()?;
         let mut teller = Teller { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
         let stream = stream::run(&plan, &signals, &mut teller)?;
         let options = hairpin_report::Options { colour: colour(), ..Default::default() };
-        print(&match format {
+        let printed = print(&match format {
             TableFormat::Table => hairpin_report::stream(&stream, &options),
             TableFormat::Json => hairpin_report::json(&stream),
             TableFormat::Csv => hairpin_report::stream_csv(&stream),
             TableFormat::Markdown => hairpin_report::stream_markdown(&stream),
-        })?;
-        Ok(stream.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+        });
+        keep.after(printed, &stream)?;
+        Ok(stream.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
     fn plan(self) -> Result<Plan, Failure> {

@@ -18,7 +18,7 @@ use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::flags::{HostPort, PORT, Sizes, Work, cookie, load_key, sizes};
-use crate::output::{colour, open_store, print};
+use crate::output::{Keep, colour, open_store, print};
 use crate::verbs::compare::Bar;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
@@ -74,6 +74,8 @@ pub struct Sweep {
     /// The whole record as JSON (hairpin.sweep/1)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    keep: Keep,
 }
 
 impl Sweep {
@@ -122,11 +124,12 @@ impl Sweep {
             SweepError::Kept(error @ (KeptError::File { .. } | KeptError::Busy)) => Failure::failed(error),
         })?;
         let options = Options { colour: colour(), ..Options::default() };
-        print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::sweep(&record, &options) })?;
+        let printed = print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::sweep(&record, &options) });
+        self.keep.after(printed, &record)?;
         if finish.done() {
             say("hairpin: the rounds so far are kept: the same command goes on after them, --restart begins anew");
         }
-        Ok(record.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
+        Ok(record.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
     /// Where to: as the flags say, else the plan.

@@ -20,8 +20,6 @@ use super::tune_try::Try;
 use crate::exit::{FAILED, Failure, MISSING, say};
 use crate::output::{colour, print};
 
-const TOOL: &str = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
-
 /// Read, check and change the settings of this host that move round trips, and put them back
 #[derive(Debug, Args)]
 pub struct Tune {
@@ -156,7 +154,7 @@ impl Tune {
         let options = Options { colour: colour(), ..Options::default() };
         match self.action {
             Action::List { names, at, json } => {
-                let list = list::list(&RealHost, &at.place(), &names, TOOL).map_err(Failure::usage)?;
+                let list = list::list(&RealHost, &at.place(), &names).map_err(Failure::usage)?;
                 print(&match (json, names.is_empty()) {
                     (true, _) => hairpin_report::json(&list),
                     (false, true) => hairpin_report::tune_list(&list, &options),
@@ -167,14 +165,14 @@ impl Tune {
                 if let Some(interface) = &at.interface {
                     crate::flags::interface_exists(interface)?;
                 }
-                let found = check::check(&RealHost, &at.place(), profile.into(), TOOL);
+                let found = check::check(&RealHost, &at.place(), profile.into());
                 print(&if json { hairpin_report::json(&found) } else { hairpin_report::tune_check(&found, &options) })?;
             }
             Action::Apply(apply) => return apply.run(&options),
             Action::Try(try_) => return try_.run(),
             Action::Revert { knobs, force, json } => {
                 let report = journal()?.revert(&RealHost, &knobs, force, &command_line().join(" ")).map_err(journal_failure)?;
-                let changes = rows::reverted(&report, TOOL);
+                let changes = rows::reverted(&report);
                 print(&if json { hairpin_report::json(&changes) } else { hairpin_report::tune_changes(&changes, &options) })?;
                 let denied = report.is_denied();
                 return Ok(match (report.incomplete, denied) {
@@ -184,7 +182,7 @@ impl Tune {
                 });
             }
             Action::Status { json } => {
-                let status = to_look_at().map_err(Failure::failed)?.status(&RealHost, TOOL).map_err(journal_failure)?;
+                let status = to_look_at().map_err(Failure::failed)?.status(&RealHost).map_err(journal_failure)?;
                 print(&if json { hairpin_report::json(&status) } else { hairpin_report::tune_status(&status, &options) })?;
             }
         }
@@ -200,7 +198,7 @@ impl Tune {
 impl Apply {
     fn run(self, options: &Options) -> Result<ExitCode, Failure> {
         let changes = self.plan()?;
-        let planned = rows::planned(&changes, TOOL);
+        let planned = rows::planned(&changes);
         if self.dry_run || changes.is_empty() && !self.attended {
             print(&if self.json { hairpin_report::json(&planned) } else { hairpin_report::tune_changes(&planned, options) })?;
             return Ok(ExitCode::SUCCESS);
@@ -217,7 +215,7 @@ impl Apply {
             .map_err(|error| Failure::failed(format_args!("cannot block signals: {error}")))?;
         let about = About { command: command_line(), started: rfc3339(SystemTime::now()) };
         let mut tuning = journal()?.begin(&RealHost, changes, &about).map_err(journal_failure)?;
-        let applied = tuning.apply(TOOL);
+        let applied = tuning.apply();
         let text = if self.json {
             hairpin_report::json(&applied.changes)
         } else {

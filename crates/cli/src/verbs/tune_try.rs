@@ -21,7 +21,7 @@ use hairpin_tune::{Place, Profile, Setting};
 use super::tune::{agreed, journal};
 use crate::exit::{Failure, say};
 use crate::flags::{HostPort, Mirror, Where, Work, cookie, interface_exists};
-use crate::output::{colour, print};
+use crate::output::{Keep, colour, print};
 use crate::verbs::compare::Bar;
 use crate::verbs::ping::signals;
 
@@ -67,6 +67,8 @@ pub struct Try {
     /// The whole record as JSON (hairpin.tune-try/1)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    store: Keep,
     #[command(flatten)]
     work: Work,
 }
@@ -138,7 +140,8 @@ impl Try {
             fs::write(file, profile).map_err(|why| Failure::failed(format_args!("cannot write {name}: {why}")))?;
         }
         let options = Options { colour: colour(), ..Options::default() };
-        print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::tune_try(&record, &options) })?;
+        let printed = print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::tune_try(&record, &options) });
+        self.store.after(printed, &record)?;
         Ok(end(&record))
     }
 
@@ -163,7 +166,7 @@ fn failure(error: TryError) -> Failure {
 }
 
 fn end(record: &TuneTry) -> ExitCode {
-    match &record.error {
+    match &record.head.error {
         Some(error) => Failure::failed(error).report(),
         None => ExitCode::SUCCESS,
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
-use hairpin_lab::store;
+use hairpin_lab::records;
 use hairpin_report::watch::{Source, State};
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 
@@ -45,9 +45,8 @@ impl Watch {
             reader(&state, file, grows);
             state
         } else {
-            let found = open_store()?.resolve(&self.what).map_err(Failure::failed)?;
-            let run = store::load(&found.file).map_err(Failure::failed)?;
-            shared(State::of_run(&format!("hairpin watch {}", found.id.map_or(self.what, |id| id.to_string())), &run))
+            let (name, run) = records::run(&open_store()?, &self.what, "watch").map_err(Failure::failed)?;
+            shared(State::of_run(&format!("hairpin watch {name}"), &run))
         };
         screen::look(&state, &mut || matches!(signals.next(), Ok(Some(_))))?;
         Ok(ExitCode::SUCCESS)

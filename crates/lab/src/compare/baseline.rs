@@ -1,14 +1,16 @@
 //! Rows of a stored run measured anew, several times, and held against all runs of the baseline: a gate.
 
 use hairpin_plan::job::Job;
-use hairpin_record::compare::Compare;
+use hairpin_record::compare::{Compare, CompareBody};
 use hairpin_record::experiment::Figure;
+use hairpin_record::head::Record;
 use hairpin_record::run::{Row, Run};
 use hairpin_units::Nanos;
 
 use super::Limit;
-use super::stored::{Named, StoredError, stored};
+use super::stored::{Named, StoredError, held};
 use crate::ping::{self, PingError, Watcher};
+use crate::rows;
 
 /// The rows of a run measured anew against all runs of its baseline.
 #[derive(Debug)]
@@ -33,9 +35,10 @@ impl Baseline<'_> {
     /// # Errors
     /// Those of a ping; and Ctrl-C, since half a run is no ground for a gate.
     pub fn hold(&self, signals: &hairpin_sys::signal::Signals, watcher: &mut dyn Watcher) -> Result<Compare, StoredError> {
-        self.judged(&mut || {
+        let head = rows::begin::<CompareBody>(&self.plan.command);
+        let body = self.judged(&mut || {
             let anew = ping::run(self.plan, signals, watcher)?;
-            match (anew.interrupted, &anew.error) {
+            match (anew.head.interrupted, &anew.head.error) {
                 (true, _) => Err(StoredError::Interrupted),
                 (_, Some(why)) => {
                     let path = anew.results.last().map_or_else(|| "row".into(), |row| row.path.clone());
@@ -43,19 +46,19 @@ impl Baseline<'_> {
                 }
                 _ => Ok(anew),
             }
-        })
+        })?;
+        Ok(Record { head, body })
     }
 
     /// With runs from `measure`.
-    pub(super) fn judged(&self, measure: &mut dyn FnMut() -> Result<Run, StoredError>) -> Result<Compare, StoredError> {
+    pub(super) fn judged(&self, measure: &mut dyn FnMut() -> Result<Run, StoredError>) -> Result<CompareBody, StoredError> {
         let mut once = || {
             let anew: Vec<(String, Run)> = (1..=self.anew)
                 .map(|time| Ok((format!("measured anew, {time} of {}", self.anew), measure()?)))
                 .collect::<Result<_, StoredError>>()?;
-            stored(&named(self.runs), &named(&anew), self.figure, self.margin)
+            held(&named(self.runs), &named(&anew), self.figure, self.margin)
         };
         let mut record = once()?;
-        record.command.clone_from(&self.plan.command);
         record.thresholds = self.limits.iter().flat_map(|limit| limit.hold(&record)).collect();
         if record.thresholds.iter().any(|threshold| threshold.crossed) {
             let again = once()?;
@@ -66,7 +69,7 @@ impl Baseline<'_> {
     }
 }
 
-/// Runs as [`stored`] takes them.
+/// Runs as they are held against each other.
 pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
     runs.iter().map(|(given, run)| (given.as_str(), run)).collect()
 }

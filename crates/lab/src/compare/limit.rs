@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use hairpin_record::compare::{Compare, Threshold};
+use hairpin_record::compare::{CompareBody, Threshold};
 use hairpin_record::experiment::{Estimate, Figure};
 
 /// A threshold.
@@ -35,7 +35,7 @@ impl FromStr for Limit {
 
 impl Limit {
     /// Held against every comparison of a record.
-    pub(crate) fn hold(&self, record: &Compare) -> Vec<Threshold> {
+    pub(crate) fn hold(&self, record: &CompareBody) -> Vec<Threshold> {
         let held = |comparison: &hairpin_record::compare::Comparison| {
             let found = comparison.figures.iter().find(|estimate| estimate.figure == self.figure);
             let (crossed, unknown) = match found.filter(|_| comparison.runs != Some([1, 1])).map(|found| self.is_crossed(found)) {

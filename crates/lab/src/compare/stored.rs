@@ -6,8 +6,9 @@
 //! ```
 //! No interval is narrower than a step of either clock and a bucket of the histogram.
 
-use hairpin_record::compare::{self, Arm, Compare, Comparison, Figures, Matched, Method};
+use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Matched, Method};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
+use hairpin_record::head::Record;
 use hairpin_record::paired::{self, Shift};
 use hairpin_record::run::{Block, Row, Run};
 use hairpin_record::warning::Note;
@@ -18,6 +19,7 @@ use crate::experiment::figures::as_quantile;
 use crate::experiment::stands::cpus;
 use crate::experiment::states::States;
 use crate::ping::PingError;
+use crate::rows;
 
 /// Blocks of a run that are looked at: its last ones.
 const MOST: usize = 1000;
@@ -62,11 +64,26 @@ struct Side<'a> {
     rows: Vec<(Named<'a>, &'a Row)>,
 }
 
+/// Holds the rows of the second runs against those of the first, as the command line asks.
+///
+/// # Errors
+/// The runs have no row in common.
+pub fn stored(
+    first: &[Named<'_>],
+    second: &[Named<'_>],
+    figure: Figure,
+    margin: f64,
+    command: &[String],
+) -> Result<Compare, StoredError> {
+    let head = rows::begin::<CompareBody>(command);
+    Ok(Record { head, body: held(first, second, figure, margin)? })
+}
+
 /// Holds the rows of the second runs against those of the first; of several runs of a side each is one more draw of the same work.
 ///
 /// # Errors
 /// The runs have no row in common.
-pub fn stored(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, margin: f64) -> Result<Compare, StoredError> {
+pub(super) fn held(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, margin: f64) -> Result<CompareBody, StoredError> {
     let pairs = pairs(first, second);
     if pairs.is_empty() {
         let words = |runs: &[Named<'_>]| {
@@ -102,22 +119,7 @@ pub fn stored(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, margin:
     for state in arms.iter().flat_map(|arm| &arm.blocks).filter_map(|block| block.state) {
         counts[state as usize].blocks += 1;
     }
-    Ok(Compare {
-        schema: compare::SCHEMA.into(),
-        tool: concat!("hairpin ", env!("CARGO_PKG_VERSION")).into(),
-        command: std::env::args().collect(),
-        started: crate::store::rfc3339(std::time::SystemTime::now()),
-        interrupted: false,
-        error: None,
-        host: None,
-        design: None,
-        method,
-        states: counts,
-        arms,
-        comparisons,
-        thresholds: Vec::new(),
-        warnings,
-    })
+    Ok(CompareBody { host: None, design: None, method, states: counts, arms, comparisons, thresholds: Vec::new(), warnings })
 }
 
 const NOT_INTERLEAVED: &str = "the runs were measured one after the other, not in turn: whatever changed on the host in between counts as a difference of the arms; where both can be measured now, use `hairpin compare … -- A -- B`";
@@ -237,7 +239,7 @@ impl Side<'_> {
 
     /// The coarsest step of its clocks.
     fn step_ns(&self) -> f64 {
-        self.rows.iter().map(|((_, run), _)| run.clock.step_ns).fold(0.0, f64::max)
+        self.rows.iter().map(|((_, run), _)| run.place.clock.step_ns).fold(0.0, f64::max)
     }
 
     fn arm(&self, at: usize, states: Option<&States>) -> Arm {
@@ -412,7 +414,7 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: Option<&States>) ->
         reply_bytes: row.reply_bytes,
         flows: row.flows,
         outstanding: row.outstanding,
-        link: Some(run.link.clone()),
+        link: Some(run.place.link.clone()),
         transactions: row.transactions,
         lost: row.lost,
         blocks: blocks(row, states).collect(),
@@ -426,7 +428,8 @@ fn arm(at: usize, given: &str, run: &Run, row: &Row, states: Option<&States>) ->
 
 #[cfg(test)]
 pub(super) mod tests {
-    use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link};
+    use hairpin_record::head::{Head, Place};
+    use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link, RunBody};
 
     use super::*;
 
@@ -453,18 +456,12 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn run(rows: Vec<Row>) -> Run {
-        Run {
-            schema: String::new(),
-            tool: String::new(),
-            command: Vec::new(),
-            started: String::new(),
-            interrupted: false,
-            error: None,
+        let place = Place {
             hosts: Hosts { client: HostFacts::default(), server: None },
             link: Link { kind: "loopback".into(), interface: None, mtu: None, peer: None, options: Default::default() },
             clock: ClockFacts { source: "tsc".into(), cost_ns: 1.0, step_ns: 1.0, ticks_per_s: 1e9, drift_ppb: None },
-            results: rows,
-        }
+        };
+        Record { head: Head::default(), body: RunBody { place, results: rows } }
     }
 
     fn wobble(base: u64) -> impl Iterator<Item = u64> {
@@ -484,7 +481,7 @@ pub(super) mod tests {
     fn runs_are_compared_row_by_row_and_say_that_they_were_not_interleaved() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120), row("tcp/tcp", wobble(7_000), 120)]);
         let second = run(vec![row("tcp/tcp", wobble(7_700), 120), row("pipe/pipe", wobble(3_000), 120)]);
-        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         assert_eq!((found.arms.len(), found.comparisons.len()), (2, 1));
         let comparison = &found.comparisons[0];
         assert_eq!((comparison.arm.as_str(), comparison.against.as_str()), ("B", "A"));
@@ -499,19 +496,19 @@ pub(super) mod tests {
     fn one_run_each_has_no_verdict_and_several_have() {
         let slower = |at: u64| vec![row("tcp/tcp", wobble(7_700 + 20 * at), 120)];
         let (first, second) = (several(|at| vec![row("tcp/tcp", wobble(7_000 + 20 * at), 120)]), several(slower));
-        let single = stored(&named(&first[..1]), &named(&second[..1]), Figure::P50, 0.02).unwrap();
+        let single = held(&named(&first[..1]), &named(&second[..1]), Figure::P50, 0.02).unwrap();
         assert_eq!((single.comparisons[0].verdict, single.comparisons[0].runs), (Verdict::Unclear, Some([1, 1])));
         assert!(single.comparisons[0].figures[0].low.unwrap() > 1.05, "what these two runs were is told all the same");
         assert_eq!(single.warnings[1].code, "single-runs");
         let limit: crate::compare::Limit = "p50 > +5%".parse().unwrap();
         assert!(limit.hold(&single)[0].unknown.as_ref().unwrap().contains("one run each"));
-        let found = stored(&named(&first), &named(&second), Figure::P50, 0.02).unwrap();
+        let found = held(&named(&first), &named(&second), Figure::P50, 0.02).unwrap();
         let p50 = &found.comparisons[0].figures[0];
         assert_eq!((found.comparisons[0].verdict, found.comparisons[0].runs), (Verdict::Slower, Some([4, 4])));
         assert!((p50.ratio.unwrap() - 1.1).abs() < 0.01 && p50.between_runs.unwrap() > 0.002, "{p50:?}");
         assert_eq!((found.arms[0].runs.len(), found.warnings.len()), (4, 1));
         assert!(limit.hold(&found)[0].crossed || p50.low.unwrap() < 1.05);
-        let one = stored(&named(&first[..1]), &named(&second), Figure::P50, 0.02).unwrap();
+        let one = held(&named(&first[..1]), &named(&second), Figure::P50, 0.02).unwrap();
         assert_eq!((one.comparisons[0].verdict, one.warnings[1].code.as_str()), (Verdict::Slower, "single-baseline"));
     }
 
@@ -519,13 +516,13 @@ pub(super) mod tests {
     fn no_interval_is_narrower_than_a_step_of_the_clock() {
         let steps = |p50: u64| {
             let mut run = run(vec![row("niq/niq", std::iter::repeat_n(p50, 60), 120)]);
-            run.clock.step_ns = 10.0;
+            run.place.clock.step_ns = 10.0;
             run
         };
         let (first, second) = (steps(200), steps(193));
         for several in [1, 3] {
             let (first, second) = (vec![("one", &first); several], vec![("two", &second); several]);
-            let found = stored(&first, &second, Figure::P50, 0.02).unwrap();
+            let found = held(&first, &second, Figure::P50, 0.02).unwrap();
             let p50 = &found.comparisons[0].figures[0];
             let (ratio, low, high) = (p50.ratio.unwrap(), p50.low.unwrap(), p50.high.unwrap());
             assert!((ratio - 0.965).abs() < 1e-9 && (low - 0.915).abs() < 1e-9 && (high - 1.015).abs() < 1e-9, "{p50:?}");
@@ -540,7 +537,7 @@ pub(super) mod tests {
         let (mut first, mut second) = (row("niq/niq", wobble(240), 120), row("niq/niq", wobble(230), 120));
         (first.rtt_ns.p99, second.rtt_ns.p99) = (Some(240), Some(260));
         let (first, second) = (run(vec![first]), run(vec![second]));
-        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         for estimate in &found.comparisons[0].figures {
             let (ratio, difference) = (estimate.ratio.unwrap(), estimate.difference.unwrap());
             let columns = estimate.value.unwrap() - estimate.base.unwrap();
@@ -558,7 +555,7 @@ pub(super) mod tests {
             run(vec![row])
         };
         let (first, second) = (with(5_000.0), with(5_001.5));
-        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         assert!((found.comparisons[0].figures[0].difference.unwrap() - 1.5).abs() < 1e-6);
         // The row's p99 is not between steps, and the blocks' is what earlier records have.
         assert_eq!(found.comparisons[0].figures[1].ratio, Some(1.0));
@@ -568,7 +565,7 @@ pub(super) mod tests {
     fn what_was_measured_in_another_state_says_nothing() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("udp/udp", wobble(6_300), 510)]);
-        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         assert_eq!((found.comparisons[0].verdict, found.comparisons[0].pairs), (Verdict::Unclear, 0));
         assert!(found.warnings.iter().any(|note| note.code == "no-common-state"));
     }
@@ -577,11 +574,11 @@ pub(super) mod tests {
     fn runs_of_one_row_each_are_compared_whatever_they_measured() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("tcp/tcp", wobble(5_000), 120)]);
-        let found = stored(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         let p50 = &found.comparisons[0].figures[0];
         assert!(p50.low.unwrap() < 1.0 && 1.0 < p50.high.unwrap(), "{p50:?}");
         let many = run(vec![row("pipe/pipe", wobble(5_000), 120), row("unix/unix", wobble(5_000), 120)]);
-        let error = stored(&[("one", &first)], &[("many", &many)], Figure::P50, 0.02).unwrap_err().to_string();
+        let error = held(&[("one", &first)], &[("many", &many)], Figure::P50, 0.02).unwrap_err().to_string();
         assert!(error.contains("no row in common") && error.contains("pipe/pipe of 64 bytes"), "{error}");
     }
 }

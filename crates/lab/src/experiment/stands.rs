@@ -9,9 +9,10 @@ use hairpin_plan::job::Job;
 use hairpin_plan::option::MODE;
 use hairpin_record::compare::{Arm as Described, Cpus};
 use hairpin_record::experiment::{ArmBlock, Figure};
+use hairpin_record::head::Place;
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::BulkFacts;
-use hairpin_record::run::{ClockFacts, Granted, HostFacts, Hosts, Link, Row, Side};
+use hairpin_record::run::{Granted, HostFacts, Row, Side};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 use hairpin_units::Nanos;
@@ -38,9 +39,7 @@ pub(crate) struct Stands<'a> {
 
 struct Standing {
     stage: Stage,
-    hosts: Hosts,
-    clock: ClockFacts,
-    link: Link,
+    place: Place,
     /// Both ends of the streams that fill the link in the blocks of some arms.
     bulk: Option<Bulk>,
 }
@@ -96,12 +95,10 @@ impl<'a> Stands<'a> {
         let mut stages = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
             let mut stage = Stage::set_up(plan, None)?;
-            let (hosts, clock) = stage.facts(plan)?;
-            let mtu = hosts.client.facts.get("mtu_bytes").and_then(serde_json::Value::as_u64);
-            let link = stage.link(plan, mtu);
+            let place = stage.place(plan)?;
             let filled = placed.iter().any(|arm| arm.stage == index && arm.bulk > 0);
             let bulk = filled.then(|| Bulk::beside(&stage, &plan.target, plan.ipv6)).transpose()?;
-            stages.push(Standing { stage, hosts, clock, link, bulk });
+            stages.push(Standing { stage, place, bulk });
         }
         Ok(Stands { stages, arms: placed, signals, began: Instant::now(), rows: 0 })
     }
@@ -113,7 +110,7 @@ impl<'a> Stands<'a> {
 
     /// The host on which the clients run.
     pub(crate) fn host(&self) -> Option<HostFacts> {
-        self.stages.first().map(|standing| standing.hosts.client.clone())
+        self.stages.first().map(|standing| standing.place.hosts.client.clone())
     }
 
     /// What the record says of each arm beside its figures.
@@ -127,7 +124,7 @@ impl<'a> Stands<'a> {
             flows: arm.job.flows,
             outstanding: arm.job.outstanding,
             bulk_streams: arm.bulk,
-            link: Some(self.stages[arm.stage].link.clone()),
+            link: Some(self.stages[arm.stage].place.link.clone()),
             granted: arm.granted.clone(),
             warnings: arm.warnings.clone(),
             cpus: arm.cpus.clone(),
@@ -161,8 +158,8 @@ impl Bench for Stands<'_> {
         if let Some(why) = measured.client.error.clone() {
             return Err(failed(why));
         }
-        let around = Surroundings { hosts: &standing.hosts, one_host: standing.stage.server.is_here(), shown: &[] };
-        let row = row::join(&job, measured.client, measured.server, &mut standing.clock, around);
+        let around = Surroundings { hosts: &standing.place.hosts, one_host: standing.stage.server.is_here(), shown: &[] };
+        let row = row::join(&job, measured.client, measured.server, &mut standing.place.clock, around);
         placed.keep(&row);
         let at_ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
         taken(&row, at_ns, bulk).map_err(|error| failed(error.to_string()))

@@ -82,11 +82,11 @@ impl Beside {
             let made = switch.to(way.cell).map_err(StreamError::Ended);
             match made.and_then(|()| stream::run(&asked, signals, &mut Silent)) {
                 Ok(record) => {
-                    self.interrupted |= record.interrupted;
-                    if let Some(error) = record.error {
+                    self.interrupted |= record.head.interrupted;
+                    if let Some(error) = record.head.error {
                         self.leave_out(&error);
                     }
-                    self.found.extend(record.results.into_iter().map(|row| of(row, way.levels.clone(), bytes)));
+                    self.found.extend(record.body.results.into_iter().map(|row| of(row, way.levels.clone(), bytes)));
                 }
                 Err(StreamError::Interrupted) => self.interrupted = true,
                 Err(error) => self.leave_out(&format!("{name}: {error}")),

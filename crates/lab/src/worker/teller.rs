@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use hairpin_iopath::drive::Counts;
 use hairpin_iopath::measure::{Observer, cpu_of};
 use hairpin_plan::job::{Address, Job};
+use hairpin_record::head::Body;
 use hairpin_record::histogram::Times;
-use hairpin_record::progress::{self, CpuSoFar, Interval, Progress};
+use hairpin_record::progress::{CpuSoFar, Interval, Progress};
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::{CpuSide, Side};
 use hairpin_sys::host::RealHost;
@@ -132,7 +133,7 @@ impl Observer for Teller<'_> {
         let measured = Nanos(recorder.measured_ns());
         let rtt = recorder.rtt();
         let progress = Progress {
-            schema: progress::SCHEMA.into(),
+            schema: Progress::SCHEMA.into(),
             path: self.job.spec.to_string(),
             request_bytes: self.job.request.into(),
             reply_bytes: Some(self.job.reply.into()),

@@ -42,7 +42,7 @@ pub fn explain_perfetto(record: &Explain) -> String {
     names.extend(events);
     let trace = json!({
         "displayTimeUnit": "ns",
-        "otherData": {"tool": clean(&record.tool), "started": clean(&record.started)},
+        "otherData": {"tool": clean(&record.head.tool), "started": clean(&record.head.started)},
         "traceEvents": names,
     });
     crate::json(&trace)

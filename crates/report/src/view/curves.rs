@@ -11,7 +11,7 @@ const MOST_SIZES: usize = 1000;
 
 /// The curves of all runs, from their rows as they are shown.
 pub(super) fn curves(given: &[Given], rows: &[Row]) -> Vec<Curve> {
-    let several = runs(given).any(|(_, run)| runs(given).any(|(_, other)| over(&run.link) != over(&other.link)));
+    let several = runs(given).any(|(_, run)| runs(given).any(|(_, other)| over(&run.place.link) != over(&other.place.link)));
     let mut before = 0;
     let mut found = Vec::new();
     for (record, run) in runs(given) {
@@ -36,7 +36,8 @@ fn of_run(record: usize, run: &Run, shown: &[Row], link: bool) -> Vec<Curve> {
         let bytes = |at: &usize| run.results[*at].request_bytes.saturating_add(run.results[*at].reply_bytes);
         at.sort_by_key(bytes);
         let sized = at.first().map(bytes) != at.last().map(bytes);
-        let found = (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at]), run.clock.least_error_ns()));
+        let found =
+            (at.len() <= MOST_SIZES).then(|| of_rows(at.iter().map(|at| &run.results[*at]), run.place.clock.least_error_ns()));
         let fit_note = found.as_ref().and_then(note);
         let fit = found.and_then(|found| found.fit.ok()).filter(finite);
         sized.then(|| Curve { record, label, rows: at.iter().map(|at| shown[*at].number).collect(), fit, fit_note })

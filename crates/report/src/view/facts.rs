@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_record::any::AnyRecord;
 use hairpin_record::run::HostFacts;
 use serde_json::Value;
 
@@ -36,13 +35,8 @@ pub(super) fn facts(given: &[Given]) -> (Vec<String>, Vec<Fact>) {
 fn columns(given: &[Given]) -> Vec<Column<'_>> {
     let mut all: Vec<Column<'_>> = Vec::new();
     for (at, given) in given.iter().enumerate() {
-        let (hosts, client) = match &given.record {
-            AnyRecord::Run(run) => (Some(&run.hosts), None),
-            AnyRecord::Explain(explain) => (Some(&explain.hosts), None),
-            AnyRecord::Compare(compare) => (None, compare.host.as_ref()),
-        };
-        let sides =
-            [("client", hosts.map(|hosts| &hosts.client).or(client)), ("server", hosts.and_then(|hosts| hosts.server.as_ref()))];
+        let server = given.record.place().and_then(|place| place.hosts.server.as_ref());
+        let sides = [("client", given.record.host()), ("server", server)];
         for (side, host) in sides.into_iter().filter_map(|(side, host)| Some((format!("{side} of {}", at + 1), host?))) {
             match all.iter_mut().find(|(_, known)| alike(known, host)) {
                 Some((name, _)) => *name = format!("{name}, {side}"),

@@ -27,7 +27,7 @@ impl Labels {
             all.iter().any(|(_, run, row)| Some(of(run, row)) != first)
         };
         let sizes = differ(&|_, row| payload(row));
-        let mut labels = Labels { sizes, links: differ(&|run, _| over(&run.link)), rows: Vec::new() };
+        let mut labels = Labels { sizes, links: differ(&|run, _| over(&run.place.link)), rows: Vec::new() };
         labels.rows = all.iter().map(|(_, run, row)| labels.name(run, row, labels.sizes)).collect();
         labels.tell_apart(&all.iter().map(|(number, ..)| *number).collect::<Vec<_>>());
         labels
@@ -64,7 +64,7 @@ impl Labels {
 pub(super) fn work(run: &Run, row: &Row, link: bool) -> String {
     let mut parts = vec![label::path(row)];
     if link {
-        parts[0] = format!("{} over {}", parts[0], over(&run.link));
+        parts[0] = format!("{} over {}", parts[0], over(&run.place.link));
     }
     for (count, what) in [(row.threads, "threads"), (row.flows, "flows"), (row.outstanding, "in flight per flow")] {
         parts.extend((count > 1).then(|| format!("{count} {what}")));

@@ -16,26 +16,26 @@ use crate::table::link_words;
 
 /// What a record says of itself.
 pub(super) fn record(number: usize, given: &Given) -> Record {
-    let (tool, command, started, error, interrupted) = match &given.record {
-        AnyRecord::Run(run) => (&run.tool, &run.command, &run.started, &run.error, run.interrupted),
-        AnyRecord::Explain(explain) => (&explain.tool, &explain.command, &explain.started, &explain.error, explain.interrupted),
-        AnyRecord::Compare(compare) => (&compare.tool, &compare.command, &compare.started, &compare.error, compare.interrupted),
+    let (head, place) = (given.record.head(), given.record.place());
+    let warnings = match &given.record {
+        AnyRecord::Explain(explain) => missing(explain),
+        AnyRecord::Compare(compare) => of_arms(compare),
+        _ => Vec::new(),
     };
-    let (link, clock, warnings) = match &given.record {
-        AnyRecord::Run(run) => (words(&run.link), clock(&run.clock), Vec::new()),
-        AnyRecord::Explain(explain) => (words(&explain.link), clock(&explain.clock), missing(explain)),
-        AnyRecord::Compare(compare) => (links(compare), String::new(), of_arms(compare)),
+    let link = match &given.record {
+        AnyRecord::Compare(compare) => links(compare),
+        _ => place.map(|place| words(&place.link)).unwrap_or_default(),
     };
     Record {
         number,
         name: clean(&given.name),
         schema: given.record.schema().into(),
-        tool: clean(tool),
-        command: shell(command),
-        started: clean(started),
+        tool: clean(&head.tool),
+        command: shell(&head.command),
+        started: clean(&head.started),
         link,
-        clock,
-        ended: why(error.as_deref(), interrupted),
+        clock: place.map(|place| clock(&place.clock)).unwrap_or_default(),
+        ended: why(head.error.as_deref(), head.interrupted),
         warnings,
     }
 }

@@ -115,7 +115,7 @@ fn size(rows: &[Shown<'_>]) -> Option<String> {
 }
 
 fn entry<'a>(shown: &'a Shown<'_>) -> Entry<'a> {
-    Entry { row: shown.row, link: &shown.run.link.kind, client: &shown.run.hosts.client, apart: shown.apart }
+    Entry { row: shown.row, link: &shown.run.place.link.kind, client: &shown.run.place.hosts.client, apart: shown.apart }
 }
 
 /// Nothing else was measured at its size; where it was measured at others, what the largest of them takes.

@@ -378,7 +378,7 @@ mod tests {
 
     fn record(totals: &Totals, unanswered: u64) -> record::Attached {
         let mut record = serde_json::from_value(serde_json::json!({
-            "schema": record::SCHEMA, "tool": "", "command": [], "started": "", "interrupted": false, "error": null, "host": {"hostname": ""},
+            "schema": "hairpin.explain-attached/1", "tool": "", "command": [], "started": "", "interrupted": false, "error": null, "host": {"hostname": ""},
             "watched": {"port": null, "pid": null, "comm": null, "roles": [], "serves": []}, "duration_ns": 0, "missing": [],
             "transactions": 0, "unmatched": 0, "unmatched_by": {"pipelined": 0, "unanswered": 0, "half_seen": 0, "out_of_order": 0}, "open": 0, "lost": 0, "untracked": 0, "totals": [], "connections": [],
             "other_connections": 0, "slowest": [], "causes": [], "slow": 0, "slow_above": null, "warnings": []

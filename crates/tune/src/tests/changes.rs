@@ -359,7 +359,7 @@ fn rejects_missing_cpus() {
         assert!(error.to_string().contains(&format!("there is no CPU {cpu}; this host has 0-1")), "{error}");
     }
     let changes = plan(&scene.host, &PLACE, &[setting("rps_cpus=1")]).unwrap();
-    let row = &crate::rows::planned(&changes, "test").changes[0];
+    let row = &crate::rows::planned(&changes).changes[0];
     assert_eq!((row.to.as_str(), row.to_cpus.as_deref()), ("00000002", Some("1")));
 }
 

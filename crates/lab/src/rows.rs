@@ -1,0 +1,64 @@
+//! The rows of a plan, one after the other, and what becomes of them.
+//!
+//! ```text
+//!   plan ──▶ row ──▶ row ──▶ …                        all done
+//!             ├ Ctrl-C ──▶ interrupted                what was measured until then is the record
+//!             └ fails ───▶ error, with its path       likewise; if it is the first, there is no record
+//! ```
+
+use std::time::SystemTime;
+
+use hairpin_plan::job::Job;
+use hairpin_record::head::{Body, Head, Place, Record};
+use hairpin_record::run::Row;
+
+use crate::floor::{self, Known};
+use crate::ping::{PingError, Plan};
+use crate::row::{self, Surroundings};
+use crate::stage::{Measured, RowEnd, Stage};
+use crate::store::rfc3339;
+
+/// The head of a record whose measurement starts now.
+pub(crate) fn begin<B: Body>(command: &[String]) -> Head {
+    Head::new::<B>(command.to_vec(), rfc3339(SystemTime::now()))
+}
+
+/// Measures every row of the plan with `row`, which adds its result to the record. Ends early where a row says in the head that it was interrupted or
+/// failed.
+///
+/// # Errors
+/// The row failed or was interrupted, and the record is still `empty`.
+pub(crate) fn rows<B>(
+    plan: &Plan,
+    record: &mut Record<B>,
+    empty: impl Fn(&B) -> bool,
+    mut row: impl FnMut(&mut Record<B>, usize, &Job) -> Result<(), RowEnd>,
+) -> Result<(), PingError> {
+    for (index, job) in plan.rows.iter().enumerate() {
+        match row(record, index, job) {
+            Ok(()) => {}
+            Err(RowEnd::Interrupted) if empty(record) => return Err(PingError::Interrupted),
+            Err(RowEnd::Interrupted) => record.head.interrupted = true,
+            Err(RowEnd::Failed(error)) if empty(record) => return Err(error),
+            Err(RowEnd::Failed(error)) => record.head.error = Some(format!("{}: {error}", job.spec)),
+        }
+        if record.head.interrupted || record.head.error.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Stage {
+    /// Both sides' reports as one row, with its warnings and beside its floor. How the row ended goes into the head.
+    pub(crate) fn joined(&self, plan: &Plan, job: &Job, measured: Measured, head: &mut Head, place: &mut Place) -> Row {
+        head.interrupted |= measured.interrupted;
+        head.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
+        let one_host = self.server.is_here();
+        let around = Surroundings { hosts: &place.hosts, one_host, shown: &plan.shown };
+        let mut row = row::join(job, measured.client, measured.server, &mut place.clock, around);
+        let known = Known { client: &place.hosts.client, mtu: place.link.mtu, one_host, ipv6: self.server.is_ipv6() };
+        floor::beside(&mut row, plan.floor.as_ref(), job, known);
+        row
+    }
+}

@@ -1,0 +1,111 @@
+//! The part that records of all kinds share, and how it is made.
+//!
+//! ```text
+//!   Record<B> ── head    schema, tool, command, started, interrupted, error     every record of a measurement
+//!             └─ body    RunBody, LoadBody …, in four of them with a Place: hosts, link, clock
+//!   Label ────── schema, tool                                                   what nothing was measured for: a floor, a list of settings
+//! ```
+//! In JSON head, place and body lie side by side in one object. Lines of progress and of seconds have a schema alone.
+
+use std::ops::{Deref, DerefMut};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::run::{ClockFacts, Hosts, Link};
+
+/// Name and version of this tool, as records have it.
+pub const TOOL: &str = concat!("hairpin ", env!("CARGO_PKG_VERSION"));
+
+/// Something that is written as JSON under a schema of its own.
+pub trait Body {
+    /// The schema's name, such as `hairpin.run/1`.
+    const SCHEMA: &'static str;
+}
+
+/// A record of a measurement. The fields of its body are read through it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{B}", description = "")]
+pub struct Record<B> {
+    /// Who made it, when and how.
+    #[serde(flatten)]
+    pub head: Head,
+    /// What was found.
+    #[serde(flatten)]
+    pub body: B,
+}
+
+impl<B: Body> Body for Record<B> {
+    const SCHEMA: &'static str = B::SCHEMA;
+}
+
+impl<B> Deref for Record<B> {
+    type Target = B;
+
+    fn deref(&self) -> &B {
+        &self.body
+    }
+}
+
+impl<B> DerefMut for Record<B> {
+    fn deref_mut(&mut self) -> &mut B {
+        &mut self.body
+    }
+}
+
+/// Who made a record, when and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "")]
+pub struct Head {
+    /// The schema's name.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`.
+    pub tool: String,
+    /// The command line, argument by argument; `--key-file` arguments are paths, never keys. Empty in older records of some kinds.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// When the measurement started, RFC 3339 in UTC. Empty in older records of some kinds.
+    #[serde(default)]
+    pub started: String,
+    /// True if the user ended it early; what was measured until then is here.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// Why it failed part way, if it did.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+impl Head {
+    /// The head of a `B` whose measurement started at `started`, RFC 3339 in UTC. Nothing has gone wrong yet.
+    pub fn new<B: Body>(command: Vec<String>, started: String) -> Head {
+        Head { schema: B::SCHEMA.into(), tool: TOOL.into(), command, started, interrupted: false, error: None }
+    }
+}
+
+/// Where a measurement took place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// Facts of both sides.
+    pub hosts: Hosts,
+    /// What lies between the two sides.
+    pub link: Link,
+    /// The instrument's clock on the client.
+    pub clock: ClockFacts,
+}
+
+/// Schema and tool of what nothing was measured for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Label {
+    /// The schema's name.
+    pub schema: String,
+    /// Name and version of the tool, such as `hairpin 0.1.0`; empty in older records of some kinds.
+    #[serde(default)]
+    pub tool: String,
+}
+
+impl Label {
+    /// That of a `B` made now.
+    pub fn of<B: Body>() -> Label {
+        Label { schema: B::SCHEMA.into(), tool: TOOL.into() }
+    }
+}
