@@ -16,8 +16,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
-use hairpin_lab::link::LinkSpec;
 use hairpin_plan::paths::PATHS;
+use hairpin_session::link::LinkSpec;
 use hairpin_sys::wait::Policy;
 use hairpin_trace::advice::Name;
 use hairpin_trace::causes::KINDS;

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use hairpin_lab::message::{Answer, Request};
-use hairpin_lab::session::channel::Channel;
-use hairpin_lab::session::handshake;
 use hairpin_plan::job::{Address, Job};
+use hairpin_session::channel::Channel;
+use hairpin_session::handshake;
+use hairpin_session::message::{Answer, Request};
 use hairpin_units::Nanos;
 use rustix::net::{AddressFamily, SocketType, bind, connect};
 use support::{HAIRPIN, Home, Running, can, namespaces, rows, served, warnings, workers_of};

@@ -18,8 +18,8 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
 use clap::Parser;
-use hairpin_lab::store::rfc3339;
 use hairpin_record::statistics::Ratio;
+use hairpin_session::time::rfc3339;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use serde_json::json;
 

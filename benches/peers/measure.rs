@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::time::SystemTime;
 
-use hairpin_lab::store::rfc3339;
+use hairpin_session::time::rfc3339;
 use hairpin_sys::signal::Signals;
 
 use crate::pairs::{Attempt, Hairpin};

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
-use hairpin_lab::store::rfc3339;
 use hairpin_record::run::Hosts;
+use hairpin_session::time::rfc3339;
 
 /// Flags of every benchmark.
 #[derive(Args)]

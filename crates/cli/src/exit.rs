@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use hairpin_lab::ping::{Blame, PingError};
+use hairpin_session::error::{Blame, PingError};
 
 /// Something went wrong.
 pub const FAILED: u8 = 1;

@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use clap::Args;
-use hairpin_lab::link::LinkSpec;
-use hairpin_lab::ping::Target;
-use hairpin_lab::session::key::Key;
 use hairpin_plan::job::{Job, LocalPort, Reflector, Rewrite, Schedule, Sides};
 use hairpin_plan::path::{LinkKind, Speaks};
 use hairpin_plan::spec::Spec;
+use hairpin_session::key::Key;
+use hairpin_session::link::LinkSpec;
+use hairpin_session::plan::Target;
 use hairpin_sys::netlink::Netlink;
 use hairpin_units::{Nanos, Quantile, list, parse_duration};
 

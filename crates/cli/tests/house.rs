@@ -25,8 +25,13 @@ const FLOORS: &[(u32, &str, &[&str])] = &[
     (2, "plan", &["units", "wire", "sys", "record"]),
     (3, "iopath", &["units", "wire", "sys", "record", "packet", "plan"]),
     (3, "report", &["units", "record", "plan"]),
-    (4, "lab", &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "iopath"]),
-    (5, "cli", &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "report", "iopath", "lab"]),
+    (4, "session", &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "iopath"]),
+    (5, "lab", &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "iopath", "session"]),
+    (
+        6,
+        "cli",
+        &["units", "wire", "sys", "record", "packet", "tune", "trace", "model", "plan", "report", "iopath", "session", "lab"],
+    ),
 ];
 
 /// The only crate with unsafe code.

@@ -24,9 +24,9 @@ use hairpin_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, nice, pidfd_open};
 
-use crate::ping::Blame;
-use crate::rows;
-use crate::side::wait;
+use hairpin_session::error::Blame;
+use hairpin_session::rows;
+use hairpin_session::side::wait;
 
 /// The ring has room for 32,768 transactions: 650,000 a second.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);

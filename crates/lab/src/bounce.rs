@@ -9,10 +9,7 @@
 //!   Ctrl-C: stop ────────────────────────▶ Bounced: the whole
 //! ```
 
-use std::fmt;
-use std::num::NonZeroU32;
 use std::os::fd::AsFd;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use hairpin_packet::bounce::Rewrite;
@@ -25,15 +22,14 @@ use hairpin_record::warning::Warning;
 use hairpin_sys::signal::Signals;
 use hairpin_sys::thread;
 use hairpin_units::Nanos;
-use serde::{Deserialize, Serialize};
 
-use crate::io::IoSpec;
-use crate::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Order};
-use crate::ping::Blame;
-use crate::row::busy_core;
-use crate::rows;
-use crate::server::NUDGE_EVERY;
-use crate::side::{SideError, WorkerSide, wait};
+use hairpin_session::error::Blame;
+use hairpin_session::io::IoSpec;
+use hairpin_session::message::{Answer, AskRings, BounceReport, BounceWork, Failure, Flush, Order};
+use hairpin_session::row::busy_core;
+use hairpin_session::rows;
+use hairpin_session::server::NUDGE_EVERY;
+use hairpin_session::side::{SideError, WorkerSide, wait};
 
 pub mod lifeline;
 
@@ -69,47 +65,6 @@ pub struct Plan {
     pub duration: Option<Nanos>,
     /// The command line, for the record.
     pub command: Vec<String>,
-}
-
-/// When what is to be sent back is handed to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Flush {
-    /// Each frame at once.
-    Each,
-    /// After so many frames, or when no more is there.
-    Every(NonZeroU32),
-    /// At once at a low rate, in batches as it grows.
-    Adaptive,
-}
-
-/// A text that is no [`Flush`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no flush: write each, adaptive, or a number of frames from 1 to 1024")]
-pub struct NotAFlush(String);
-
-impl FromStr for Flush {
-    type Err = NotAFlush;
-
-    fn from_str(text: &str) -> Result<Flush, NotAFlush> {
-        match text {
-            "each" => Ok(Flush::Each),
-            "adaptive" => Ok(Flush::Adaptive),
-            number => {
-                let frames = number.parse().ok().filter(|frames: &NonZeroU32| frames.get() <= 1024);
-                frames.map(Flush::Every).ok_or_else(|| NotAFlush(text.into()))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Flush {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Flush::Each => f.write_str("each"),
-            Flush::Every(frames) => write!(f, "{frames}"),
-            Flush::Adaptive => f.write_str("adaptive"),
-        }
-    }
 }
 
 /// Told how it gets on.
@@ -281,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_client_on_the_same_host_has_another_cpu_by_default() {
-        let job = crate::ping::tests::job("packet:spin");
+        let job = hairpin_plan::job::Job::new("packet:spin".parse().unwrap());
         for allowed in [&[4, 5, 6][..], &[2, 7]] {
             let client = hairpin_iopath::measure::cpu_of(&job, Side::Client, 0, allowed);
             assert!(default_cpu(allowed).is_some_and(|cpu| cpu != client && allowed.contains(&cpu)));

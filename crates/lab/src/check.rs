@@ -33,8 +33,8 @@ use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::{Nanos, Picos};
 
 use self::elapsed::{Watch, monotonic_raw_ns};
-use crate::rows;
-use crate::worker::{choose_clock, clock_facts};
+use hairpin_session::rows;
+use hairpin_session::worker::{choose_clock, clock_facts};
 
 /// A reported delay may lie so far from the injected one.
 pub const BOUND_NS: u64 = 30;

@@ -29,8 +29,8 @@ use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, let
 use crate::experiment::stands::Stands;
 use crate::experiment::states::{self, States};
 use crate::experiment::{Arm, Switch, verdict};
-use crate::ping::PingError;
-use crate::rows;
+use hairpin_session::error::PingError;
+use hairpin_session::rows;
 
 /// With `--until` the intervals are looked at after these shares of the time, and no oftener: each look takes its part of the confidence.
 const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];

@@ -10,7 +10,7 @@ use hairpin_sys::netns;
 use hairpin_sys::wait::Policy;
 use hairpin_units::Nanos;
 
-use crate::link::{LinkSpec, VethSpec};
+use hairpin_session::link::{LinkSpec, VethSpec};
 
 /// What the whole demonstration may take, without set-up.
 const WHOLE: Nanos = Nanos::from_secs(36);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_path_and_policy_once_in_forty_seconds() {
-        let demo = plan(&crate::ping::tests::job("udp"));
+        let demo = plan(&hairpin_plan::job::Job::new("udp".parse().unwrap()));
         let loopback = &demo.parts[0].rows;
         for path in PATHS.iter().filter(|path| !matches!(runner(path).probe(LinkKind::Loopback), Support::No(_))) {
             for policy in path.policies {

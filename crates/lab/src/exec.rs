@@ -31,7 +31,7 @@ use rustix::process::{
     wait,
 };
 
-use crate::ping::Blame;
+use hairpin_session::error::Blame;
 
 pub use library::NoPlace;
 

@@ -9,7 +9,6 @@
 //!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
 //! ```
 
-mod host;
 mod meanwhile;
 
 use std::thread;
@@ -33,13 +32,15 @@ use hairpin_trace::packets;
 use hairpin_trace::tracer::{Flow, Tracer};
 use hairpin_units::Nanos;
 
-pub(crate) use self::host::ServersHost;
 use self::meanwhile::Meanwhile;
-use crate::ping::{self, NoWatcher, PingError, Plan, Target, Watcher};
-use crate::rows;
-use crate::side::SideError;
-use crate::stage::Stage;
-use crate::worker::choose_clock;
+use hairpin_session::error::PingError;
+use hairpin_session::plan::{Plan, Target};
+use hairpin_session::rows;
+use hairpin_session::serve::hooks::STAMPED_WITHIN;
+use hairpin_session::side::SideError;
+use hairpin_session::stage::Stage;
+use hairpin_session::watch::{NoWatcher, Watcher};
+use hairpin_session::worker::choose_clock;
 
 /// A phase without hooks takes so long at least; one for stages and one for events together as long.
 const PHASE: Duration = Duration::from_millis(250);
@@ -47,8 +48,6 @@ const PHASE: Duration = Duration::from_millis(250);
 const MOST: usize = 1_000_000;
 /// A server's side that is alive has taken the flow within this.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
-/// A server's side leaves its stamps of a transaction within this after its reply was received.
-const STAMPED_WITHIN: Duration = Duration::from_millis(1);
 /// Where there is nobody to ask.
 const NO_SESSION: &str =
     "explain takes a HOST on which hairpin serve runs, or a --link: an echo service or a reflector leaves no stamps";
@@ -88,7 +87,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
     for job in &plan.rows {
         route_of(job, remote).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
     }
-    ping::check(plan)?;
+    hairpin_session::plan::check(plan)?;
     let head = rows::begin::<ExplainBody>(&plan.command);
     let stamps = Sides { client: area()?, server: area()? };
     let mut stage = Stage::set_up(plan, Some(&stamps))?;
@@ -103,7 +102,7 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
         |Record { head, body }, index, job| {
             let route = route_of(job, remote).unwrap_or(Route::Memory);
             let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
-            let job = &Job { traced: true, socket_stamps, ..ping::emulating(job, plan.floor.as_ref())? };
+            let job = &Job { traced: true, socket_stamps, ..hairpin_session::plan::emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
             let paced = flat_out(&mut stage, job, index, signals);
             let mut tracing = Tracing::new(job, route, how, &stamps, clock);

@@ -16,9 +16,10 @@ use hairpin_tune::plan::PlanError;
 use hairpin_tune::{Place, Setting, Tuning, plan, residency};
 
 use crate::experiment::Switch;
-use crate::link::LinkSpec;
-use crate::ping::{Blame, Target};
-use crate::stage::{interface_of, local_address_towards};
+use hairpin_session::error::Blame;
+use hairpin_session::link::LinkSpec;
+use hairpin_session::plan::Target;
+use hairpin_session::stage::{interface_of, local_address_towards};
 
 /// Why an arm cannot have its settings.
 #[derive(Debug, thiserror::Error)]

@@ -23,10 +23,12 @@ use hairpin_units::{Nanos, Quantile};
 
 pub use self::knee::{ACHIEVED, FACTOR};
 use crate::bulk::Bulk;
-use crate::ping::{self, NoWatcher, PingError, Plan, Target};
-use crate::row::{self, Surroundings};
-use crate::rows;
-use crate::stage::{Measured, RowEnd, Stage};
+use hairpin_session::error::PingError;
+use hairpin_session::plan::{Plan, Target};
+use hairpin_session::row::{self, Surroundings};
+use hairpin_session::rows;
+use hairpin_session::stage::{Measured, RowEnd, Stage};
+use hairpin_session::watch::NoWatcher;
 
 /// Rates that are offered where none are given, in parts of what a closed loop does: up to it in tenths, and beyond.
 const TENTHS: std::ops::RangeInclusive<u32> = 1..=11;
@@ -80,7 +82,7 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watch
     for job in &mut plan.rows {
         schedule(job, how)?;
     }
-    ping::check(&plan)?;
+    hairpin_session::plan::check(&plan)?;
     if how.bulk > 0 && !matches!(plan.target, Target::Link(_)) {
         return Err(PingError::BulkElsewhere);
     }
@@ -128,7 +130,7 @@ struct Offering<'a> {
 impl Offering<'_> {
     /// One path at one size, at every rate.
     fn curve(&mut self, job: &Job, head: &mut Head, place: &mut Place, curve: &mut LoadCurve) -> Result<(), RowEnd> {
-        let job = &ping::emulating(job, self.plan.floor.as_ref())?;
+        let job = &hairpin_session::plan::emulating(job, self.plan.floor.as_ref())?;
         let rates = match (&self.how.schedule, &self.how.rates) {
             (Schedule::Replay(_), _) => job.open.iter().map(|open| open.per_s).collect(),
             (_, Rates::Listed(rates)) => rates.clone(),

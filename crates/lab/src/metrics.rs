@@ -28,7 +28,8 @@ use hairpin_sys::thread;
 
 use crate::metrics::http::{Answer, Request};
 use crate::metrics::series::{Labels, Series};
-use crate::ping::{Target, Watcher};
+use hairpin_session::plan::Target;
+use hairpin_session::watch::Watcher;
 
 /// The port unless another is given: the one after the session's.
 pub const PORT: u16 = 24_445;

@@ -25,9 +25,9 @@ use hairpin_sys::host::Host;
 use hairpin_sys::niq::{Layout, Memory, MemoryError, Side};
 use hairpin_sys::pci::{self, Address, NoWord, Word};
 
-use crate::ping::Blame;
-use crate::rows;
-use crate::worker::{choose_clock, clock_facts};
+use hairpin_session::error::Blame;
+use hairpin_session::rows;
+use hairpin_session::worker::{choose_clock, clock_facts};
 
 /// Reads unless told otherwise: a tenth of a second at 1 us each.
 pub const READS: u64 = 100_000;

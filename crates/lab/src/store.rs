@@ -23,9 +23,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::session::printable;
+use hairpin_session::printable::printable;
 
-pub use id::{RunId, rfc3339};
+pub use id::RunId;
 
 /// The environment variable that names the store's directory.
 pub const VARIABLE: &str = "HAIRPIN_RUNS";

@@ -30,17 +30,17 @@ use hairpin_wire::raw::ETHERTYPE;
 
 use self::cpus::Cpus;
 pub use self::plan::{Ask, Plan, StreamError, TRIAL, Target, Watcher};
-use crate::bounce::Flush;
-use crate::io::IoSpec;
-use crate::link::{CLIENT_END, LinkSpec, SERVER_END};
-use crate::message::{
+use crate::search::{Found, RESOLUTION, search};
+use hairpin_session::io::IoSpec;
+use hairpin_session::link::{CLIENT_END, LinkSpec, SERVER_END};
+use hairpin_session::message::Flush;
+use hairpin_session::message::{
     Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work,
 };
-use crate::row::busy_core;
-use crate::rows;
-use crate::search::{Found, RESOLUTION, search};
-use crate::server::NUDGE_EVERY;
-use crate::side::{SideError, WorkerSide, wait};
+use hairpin_session::row::busy_core;
+use hairpin_session::rows;
+use hairpin_session::server::NUDGE_EVERY;
+use hairpin_session::side::{SideError, WorkerSide, wait};
 
 /// What runs until the user ends it.
 const ENDLESS: Nanos = Nanos::from_secs(10 * 365 * 86_400);

@@ -30,8 +30,9 @@ use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
 use crate::experiment::stands::Stands;
 use crate::experiment::states::States;
 use crate::experiment::{Arm, Switch};
-use crate::ping::{PingError, Target};
-use crate::store::rfc3339;
+use hairpin_session::error::PingError;
+use hairpin_session::plan::Target;
+use hairpin_session::time::rfc3339;
 
 /// What to sweep, and how.
 #[derive(Debug)]

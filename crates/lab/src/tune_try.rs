@@ -25,8 +25,9 @@ use toml::{Table, Value};
 use crate::compare::{self, MARGIN};
 use crate::experiment::Arm;
 use crate::knobs::{self, KnobError, Knobs};
-use crate::ping::{Blame, PingError, Target};
-use crate::rows;
+use hairpin_session::error::{Blame, PingError};
+use hairpin_session::plan::Target;
+use hairpin_session::rows;
 
 /// What to try.
 pub struct Plan<'a> {

@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::bounce::lifeline::cut_off;
-use hairpin_lab::bounce::{self, BounceError, Flush, Plan, Watcher};
-use hairpin_lab::io::{BackEndName, IoSpec};
+use hairpin_lab::bounce::{self, BounceError, Plan, Watcher};
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
 use hairpin_record::bounce::BounceSecond;
 use hairpin_record::frames::Rings;
+use hairpin_session::io::{BackEndName, IoSpec};
+use hairpin_session::message::Flush;
 use hairpin_sys::host::RealHost;
 use hairpin_units::{Nanos, parse_duration};
 

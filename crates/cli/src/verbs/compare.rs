@@ -8,16 +8,16 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use hairpin_lab::compare::{self, ANEW, Baseline, Limit, MARGIN, Plan};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
-use hairpin_lab::floor;
 use hairpin_lab::knobs::Knobs;
-use hairpin_lab::link::LinkSpec;
-use hairpin_lab::ping::{self, Target};
 use hairpin_lab::records::{self, RecordsError};
 use hairpin_plan::job::Job;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;
 use hairpin_report::Options;
+use hairpin_session::floor;
+use hairpin_session::link::LinkSpec;
+use hairpin_session::plan::Target;
 use hairpin_tune::Setting;
 use hairpin_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -178,7 +178,15 @@ impl Compare {
         let (target, template) = side.job_and_target()?;
         let rows = compare::jobs(baseline, &template).map_err(Failure::usage)?;
         let shown = hairpin_report::PERCENTILES.into();
-        let plan = ping::Plan { target, ipv6, rows, raw: None, shown, floor: None, command: std::env::args().collect() };
+        let plan = hairpin_session::plan::Plan {
+            target,
+            ipv6,
+            rows,
+            raw: None,
+            shown,
+            floor: None,
+            command: std::env::args().collect(),
+        };
         let anew = self.how.anew.unwrap_or(ANEW);
         let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
         let mut teller = Teller::new(false);

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::demo;
-use hairpin_lab::ping::{self, Plan, Target};
+use hairpin_lab::ping;
 use hairpin_plan::job::Job;
 use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
 use hairpin_report::view::Given;
+use hairpin_session::plan::{Plan, Target};
 use hairpin_units::{Nanos, Quantile};
 
 use crate::exit::{Failure, say};

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::explain::{self, How};
-use hairpin_lab::floor;
-use hairpin_lab::ping::Plan;
 use hairpin_report::Options;
+use hairpin_session::floor;
+use hairpin_session::plan::Plan;
 use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;

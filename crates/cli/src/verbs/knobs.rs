@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use hairpin_lab::knobs::{self, KnobError, Knobs};
-use hairpin_lab::ping::Target;
-use hairpin_lab::store::rfc3339;
+use hairpin_session::plan::Target;
+use hairpin_session::time::rfc3339;
 use hairpin_sys::host::RealHost;
 use hairpin_tune::journal::About;
 use hairpin_tune::plan::PlanError;

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, ValueEnum};
 use hairpin_lab::bulk::streams;
-use hairpin_lab::floor;
 use hairpin_lab::load::{self, How, Rates, Schedule, Watcher};
-use hairpin_lab::ping::Plan;
 use hairpin_model::nic::Nic;
 use hairpin_plan::job::Job;
+use hairpin_session::floor;
+use hairpin_session::plan::Plan;
 use hairpin_units::list;
 
 use crate::exit::{Failure, say};

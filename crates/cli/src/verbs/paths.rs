@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Args;
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
-use hairpin_lab::link::LinkSpec;
 use hairpin_plan::paths::PATHS;
 use hairpin_report::PathRow;
+use hairpin_session::link::LinkSpec;
 use serde_json::json;
 
 use crate::exit::Failure;

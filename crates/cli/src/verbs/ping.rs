@@ -6,13 +6,15 @@ use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory};
-use hairpin_lab::floor;
 use hairpin_lab::metrics::{Exporter, Listen};
-use hairpin_lab::ping::{self, Plan, Target, Watcher};
+use hairpin_lab::ping;
 use hairpin_plan::job::Job;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Origin, Row, Run};
 use hairpin_report::watch::{Begins, Source, State};
+use hairpin_session::floor;
+use hairpin_session::plan::{Plan, Target};
+use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -7,11 +7,11 @@ use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
 use hairpin_lab::records;
-use hairpin_lab::store::rfc3339;
 use hairpin_lab::whole_file::{self, WriteError};
 use hairpin_model::reference::references;
 use hairpin_report::view::{Given, View, view};
 use hairpin_report::{Chart, Options};
+use hairpin_session::time::rfc3339;
 use ratatui::crossterm::terminal;
 
 use crate::exit::{Failure, say};

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
-use hairpin_lab::serve::{Grants, Service, serve};
-use hairpin_lab::session::key::Key;
-use hairpin_lab::store::rfc3339;
 use hairpin_plan::job::Schedule;
+use hairpin_session::key::Key;
+use hairpin_session::serve::{Grants, Service, serve};
+use hairpin_session::time::rfc3339;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::thread::allowed_cpus;

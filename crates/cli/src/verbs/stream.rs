@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_lab::io::{BackEndName, IoPair};
-use hairpin_lab::link::LinkSpec;
-use hairpin_lab::message::StreamCounts;
 use hairpin_lab::stream::{self, Ask, Plan, StreamError, Target, Watcher};
 use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
+use hairpin_session::io::{BackEndName, IoPair};
+use hairpin_session::link::LinkSpec;
+use hairpin_session::message::StreamCounts;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};

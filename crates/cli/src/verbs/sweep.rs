@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
-use hairpin_lab::link::LinkSpec;
-use hairpin_lab::ping::Target;
 use hairpin_lab::sweep::{self, Ask, Factor, KeptError, Level, PLANS, Plan, Shape, SweepError, Watcher};
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::spec::Spec;
 use hairpin_report::Options;
+use hairpin_session::link::LinkSpec;
+use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::{Args, Subcommand, ValueEnum};
-use hairpin_lab::store::rfc3339;
 use hairpin_report::Options;
+use hairpin_session::time::rfc3339;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use hairpin_tune::attend::attend;

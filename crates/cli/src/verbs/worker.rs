@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use hairpin_lab::worker;
+use hairpin_session::worker;
 
 /// Runs the worker if that is what this process was started for.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
-    if args.next()? != worker::VERB {
+    if args.next()? != hairpin_session::fds::VERB {
         return None;
     }
     let parent = args.next().and_then(|pid| pid.parse().ok());

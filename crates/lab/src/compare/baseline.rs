@@ -9,8 +9,10 @@ use hairpin_units::Nanos;
 
 use super::Limit;
 use super::stored::{Named, StoredError, held};
-use crate::ping::{self, PingError, Watcher};
-use crate::rows;
+use crate::ping;
+use hairpin_session::error::PingError;
+use hairpin_session::rows;
+use hairpin_session::watch::Watcher;
 
 /// The rows of a run measured anew against all runs of its baseline.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub struct Baseline<'a> {
     /// Their records, and how they are called; the first says what to measure.
     pub runs: &'a [(String, Run)],
     /// What to measure: as [`jobs`] has it.
-    pub plan: &'a ping::Plan,
+    pub plan: &'a hairpin_session::plan::Plan,
     /// How many times.
     pub anew: u32,
     /// Thresholds.
@@ -149,9 +151,9 @@ mod tests {
         }
     }
 
-    fn plan() -> ping::Plan {
-        ping::Plan {
-            target: ping::Target::Link(crate::link::LinkSpec::Loopback),
+    fn plan() -> hairpin_session::plan::Plan {
+        hairpin_session::plan::Plan {
+            target: hairpin_session::plan::Target::Link(hairpin_session::link::LinkSpec::Loopback),
             ipv6: false,
             rows: Vec::new(),
             raw: None,
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn rows_become_jobs_again() {
-        let template = crate::ping::tests::job("tcp");
+        let template = hairpin_plan::job::Job::new("tcp".parse().unwrap());
         let mut stored = row("udp:spin/udp:spin", [5_000; 3].into_iter(), 120);
         (stored.reply_bytes, stored.flows, stored.threads, stored.outstanding) = (128, 2, 1, 1);
         (stored.duration_ns, stored.gap_ns) = (900_000_000, 100_000_000);

@@ -18,8 +18,8 @@ use super::{name, verdict};
 use crate::experiment::figures::as_quantile;
 use crate::experiment::stands::cpus;
 use crate::experiment::states::States;
-use crate::ping::PingError;
-use crate::rows;
+use hairpin_session::error::PingError;
+use hairpin_session::rows;
 
 /// Blocks of a run that are looked at: its last ones.
 const MOST: usize = 1000;

@@ -18,8 +18,8 @@ pub use self::rounds::{NoSwitch, Switch};
 
 use hairpin_plan::job::Job;
 
-use crate::floor::Declared;
-use crate::ping::Target;
+use hairpin_session::floor::Declared;
+use hairpin_session::plan::Target;
 
 /// One way to do the work.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use hairpin_record::load::BulkFacts;
 use hairpin_units::Nanos;
 
 use super::random::Random;
-use crate::ping::PingError;
+use hairpin_session::error::PingError;
 
 /// Rounds that warm everything up.
 pub(crate) const DISCARDED: u32 = 2;

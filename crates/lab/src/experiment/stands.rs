@@ -21,9 +21,11 @@ use super::Arm;
 use super::figures::{as_quantile, quantile};
 use super::rounds::{Bench, Ended, Taken, letter};
 use crate::bulk::Bulk;
-use crate::ping::{self, NoWatcher, PingError, Plan};
-use crate::row::{self, Surroundings};
-use crate::stage::{RowEnd, Stage};
+use hairpin_session::error::PingError;
+use hairpin_session::plan::Plan;
+use hairpin_session::row::{self, Surroundings};
+use hairpin_session::stage::{RowEnd, Stage};
+use hairpin_session::watch::NoWatcher;
 
 /// What a row's measured time has beside its block: the cache line before it.
 const BESIDE: Nanos = Nanos::from_millis(3);
@@ -63,7 +65,7 @@ impl<'a> Stands<'a> {
         let mut plans: Vec<Plan> = Vec::new();
         let mut placed = Vec::new();
         for arm in arms {
-            let job = ping::emulating(&arm.job, arm.floor.as_ref())?;
+            let job = hairpin_session::plan::emulating(&arm.job, arm.floor.as_ref())?;
             let stage = plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6);
             let stage = stage.unwrap_or_else(|| {
                 plans.push(Plan {
@@ -90,7 +92,7 @@ impl<'a> Stands<'a> {
             });
         }
         for plan in &plans {
-            ping::check(plan)?;
+            hairpin_session::plan::check(plan)?;
         }
         let mut stages = Vec::new();
         for (index, plan) in plans.iter().enumerate() {

@@ -70,7 +70,7 @@ fn addresses_to_serve_on() {
 
 #[test]
 fn snapshots_add_up_and_the_record_has_the_last_word() {
-    let job = crate::ping::tests::job("udp:spin");
+    let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
     let mut exporter = exporter();
     exporter.begins(0, 1, &job);
     exporter.ready().unwrap();
@@ -122,7 +122,7 @@ fn snapshots_add_up_and_the_record_has_the_last_word() {
 #[test]
 fn threads_add_up_and_their_process_counts_once() {
     let mut exporter = exporter();
-    exporter.begins(0, 1, &crate::ping::tests::job("udp:spin"));
+    exporter.begins(0, 1, &hairpin_plan::job::Job::new("udp:spin".parse().unwrap()));
     let since = times(1_000..1_100);
     for (thread, so_far) in [(0, 100), (1, 100), (0, 200), (1, 200)] {
         exporter.progress(&Progress { thread, ..line(so_far, &since) });
@@ -137,7 +137,7 @@ fn threads_add_up_and_their_process_counts_once() {
 #[test]
 fn the_protobuf_has_both_histograms() {
     let mut exporter = exporter();
-    exporter.begins(0, 1, &crate::ping::tests::job("udp:spin"));
+    exporter.begins(0, 1, &hairpin_plan::job::Job::new("udp:spin".parse().unwrap()));
     let empty = page(&exporter, exposition::Form::Protobuf);
     exporter.progress(&line(1_000, &times(1_000..2_000)));
     let full = page(&exporter, exposition::Form::Protobuf);
@@ -294,7 +294,7 @@ fn faults(page: &str) -> Vec<String> {
 #[test]
 fn the_plain_text_is_what_a_strict_reader_takes() {
     let mut exporter = exporter();
-    let job = crate::ping::tests::job("udp:spin");
+    let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
     exporter.begins(0, 1, &job);
     exporter.ready().unwrap();
     exporter.progress(&line(1_000, &times(1_000..2_000)));

@@ -5,7 +5,7 @@ use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 
 use super::{Plan, StreamError, Target};
-use crate::side::SideError;
+use hairpin_session::side::SideError;
 
 /// The CPUs of both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use hairpin_record::stream::{Direction, Step};
 use hairpin_units::Nanos;
 use hairpin_wire::framing::{ETHERNET_HEADER, MIN_FRAME_WITHOUT_FCS};
 
-use crate::io::IoPair;
-use crate::link::VethSpec;
-use crate::message::StreamCounts;
-use crate::ping::Blame;
-use crate::side::SideError;
+use hairpin_session::error::Blame;
+use hairpin_session::io::IoPair;
+use hairpin_session::link::VethSpec;
+use hairpin_session::message::StreamCounts;
+use hairpin_session::side::SideError;
 
 /// Each trial of a search where no duration is given.
 pub const TRIAL: Nanos = Nanos::from_millis(500);

@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::rounds::Round;
-use crate::store::rfc3339;
+use hairpin_session::time::rfc3339;
 
 /// More is not read: no sweep that ends this year writes so much.
 const MOST: u64 = 4 << 30;

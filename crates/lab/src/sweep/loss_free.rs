@@ -10,10 +10,10 @@ use hairpin_sys::signal::Signals;
 
 use super::{Ask, Plan};
 use crate::experiment::Switch;
-use crate::io::IoPair;
-use crate::link::LinkSpec;
-use crate::ping::Target;
 use crate::stream::{self, StreamError, Watcher};
+use hairpin_session::io::IoPair;
+use hairpin_session::link::LinkSpec;
+use hairpin_session::plan::Target;
 
 /// What was found, and what was not measured, in words.
 #[derive(Debug, Default)]

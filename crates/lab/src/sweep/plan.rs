@@ -26,7 +26,7 @@ use hairpin_units::parse_duration;
 use serde::Deserialize;
 
 use crate::bulk::streams;
-use crate::link::LinkSpec;
+use hairpin_session::link::LinkSpec;
 
 /// The plans that come with the program.
 pub const PLANS: &[(&str, &str)] = &[
@@ -364,7 +364,7 @@ impl Plan {
     /// It is no link.
     pub fn link(&self) -> Result<LinkSpec, PlanError> {
         let text = self.link.as_deref().unwrap_or("loopback");
-        text.parse().map_err(|error: crate::link::LinkError| self.bad(error.to_string()))
+        text.parse().map_err(|error: hairpin_session::link::LinkError| self.bad(error.to_string()))
     }
 
     pub(crate) fn duration(&self) -> Result<Duration, PlanError> {

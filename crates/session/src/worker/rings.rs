@@ -25,12 +25,12 @@ use hairpin_sys::clock::AnyClock;
 use hairpin_sys::shared::Shared;
 use hairpin_sys::thread::{self, spawn_with_own_files};
 
-use crate::bounce::Flush;
 use crate::io::{BackEndName, IoSpec};
+use crate::message::Flush;
 use crate::message::{AskRings, BounceWork, Count, Failure, StreamCounts, Work};
 
 /// Rings that are open, whatever their back end.
-pub(crate) trait Opened {
+pub trait Opened {
     /// Sends and counts as ordered; `tell` hears the counts about once a second.
     fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts>;
 
@@ -39,23 +39,23 @@ pub(crate) trait Opened {
 }
 
 /// Whom to tell how it gets on.
-pub(crate) type Tell<'a, T> = &'a mut (dyn FnMut(&T) + Send);
+pub type Tell<'a, T> = &'a mut (dyn FnMut(&T) + Send);
 
 /// What rings did, and why they ended early, if they did.
 #[derive(Debug)]
-pub(crate) struct Ran<T> {
-    pub(crate) counts: T,
-    pub(crate) lost: Lost,
-    pub(crate) error: Option<String>,
+pub struct Ran<T> {
+    pub counts: T,
+    pub lost: Lost,
+    pub error: Option<String>,
 }
 
 /// What an open came to.
-pub(crate) struct Open {
-    pub(crate) io: IoSpec,
-    pub(crate) opened: Box<dyn Opened>,
-    pub(crate) rings: Rings,
-    pub(crate) output: Option<Rings>,
-    pub(crate) passed_over: Vec<String>,
+pub struct Open {
+    pub io: IoSpec,
+    pub opened: Box<dyn Opened>,
+    pub rings: Rings,
+    pub output: Option<Rings>,
+    pub passed_over: Vec<String>,
 }
 
 /// Rings, what was granted them, and what was granted the second interface.
@@ -63,7 +63,7 @@ type OneOpen = (Box<dyn Opened>, Rings, Option<Rings>);
 
 /// Opens the first choice that opens. `patience` is how long to wait for a queue that somebody has: the kernel gives one back a moment after
 /// its socket was closed.
-pub(crate) fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
+pub fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
     let until = Instant::now() + patience;
     let filter: Filter = ask.filter.parse().map_err(|error| Failure { message: format!("{error}"), missing: false })?;
     let mut passed_over = Vec::new();

@@ -1,6 +1,7 @@
 //! The host of a remote server: its stamps and hooks, handed out block by block as times by its own clock.
 
 use std::thread;
+use std::time::Duration;
 
 use hairpin_record::explain::Direction;
 use hairpin_sys::clock::{AnyClock, Clock, Relation};
@@ -10,8 +11,10 @@ use hairpin_trace::join::{Drift, Span};
 use hairpin_trace::moment::{HOOKS, Route};
 use hairpin_trace::tracer::{Flow, Tracer};
 
-use super::STAMPED_WITHIN;
 use crate::worker::choose_clock;
+
+/// A server's side leaves its stamps of a transaction within this after its reply was received.
+pub const STAMPED_WITHIN: Duration = Duration::from_millis(1);
 
 /// What `hairpin serve` sees of the rows of a session that want to be traced.
 pub(crate) struct ServersHost {

@@ -14,15 +14,15 @@ use hairpin_sys::thread;
 use hairpin_trace::halves::Half;
 use hairpin_tune::activity::CoreActivity;
 
-use crate::ping::Watcher;
 use crate::row::{Surroundings, derive};
 use crate::server::Server;
+use crate::watch::Watcher;
 
 /// A tick of /proc/PID/stat (USER_HZ, part of the ABI: proc(5)).
 const NS_PER_TICK: u64 = 10_000_000;
 
 /// Hands everything on to a watcher, snapshots with what is known here.
-pub(crate) struct Live<'a> {
+pub struct Live<'a> {
     watcher: &'a mut dyn Watcher,
     job: &'a Job,
     hosts: &'a Hosts,
@@ -66,7 +66,7 @@ impl Cores {
 }
 
 impl<'a> Live<'a> {
-    pub(crate) fn new(watcher: &'a mut dyn Watcher, job: &'a Job, hosts: &'a Hosts, server: &Server) -> Live<'a> {
+    pub fn new(watcher: &'a mut dyn Watcher, job: &'a Job, hosts: &'a Hosts, server: &Server) -> Live<'a> {
         let here = |pid| ServerHere { pid, cores: Cores::of(job, Side::Server), before_ns: None };
         Live {
             watcher,
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn warnings_come_with_their_cause() {
-        let job = Job { threads: 2, ..crate::ping::tests::job("udp:spin") };
+        let job = Job { threads: 2, ..hairpin_plan::job::Job::new("udp:spin".parse().unwrap()) };
         let hosts = Hosts { client: HostFacts::default(), server: None };
         let mut kept = Kept::default();
         let mut live = Live {

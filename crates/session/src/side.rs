@@ -11,9 +11,9 @@ use hairpin_sys::process::{self, SpawnError};
 use hairpin_sys::shared::{Shared, Stamps};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::channel::{Channel, RecvError, SendError};
+use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD, VERB, program};
 use crate::message::{Answer, Failure, InterfaceFacts, Order};
-use crate::session::channel::{Channel, RecvError, SendError};
-use crate::worker::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD, VERB, program};
 
 /// How long an order that measures nothing may take.
 const ORDER_WITHIN: Duration = Duration::from_secs(20);
@@ -107,7 +107,7 @@ impl WorkerSide {
     }
 
     /// The facts of its host and its clock: of `interface`, and of the cores that `threads` threads from `cpu` on use.
-    pub(crate) fn facts(
+    pub fn facts(
         &mut self,
         interface: Option<&str>,
         cpu: Option<u32>,
@@ -121,7 +121,7 @@ impl WorkerSide {
     }
 
     /// The address, MTU and counts of an interface in its network namespace.
-    pub(crate) fn interface_facts(&mut self, name: &str) -> Result<InterfaceFacts, SideError> {
+    pub fn interface_facts(&mut self, name: &str) -> Result<InterfaceFacts, SideError> {
         match self.order(&Order::Interface(name.into()))? {
             Answer::Interface(facts) => Ok(facts),
             other => Err(SideError::OutOfTurn(format!("{other:?}"))),
@@ -157,7 +157,7 @@ impl AsFd for WorkerSide {
 }
 
 /// Sleeps until one of them can be read, a signal comes, or `limit` has passed.
-pub(crate) fn wait(on: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+pub fn wait(on: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<()> {
     let mut fds: Vec<PollFd<'_>> = on.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });
     match poll(&mut fds, limit.as_ref()) {

@@ -29,7 +29,9 @@ mod packets;
 mod traced;
 
 pub use bulk::{BulkReport, BulkWork};
-pub use packets::{AskRings, BounceReport, BounceWork, Count, InterfaceFacts, Send, StreamCounts, StreamReport, Work};
+pub use packets::{
+    AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, Work,
+};
 pub use traced::Half;
 
 /// What a verb tells its own worker.

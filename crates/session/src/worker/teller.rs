@@ -22,9 +22,9 @@ use hairpin_sys::wait::Policy;
 use hairpin_tune::activity::CoreActivity;
 use hairpin_units::Nanos;
 
+use crate::channel::Channel;
 use crate::message::{Answer, Order};
 use crate::raw::RawWriter;
-use crate::session::channel::Channel;
 
 /// How often a run says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);

@@ -12,14 +12,15 @@ use hairpin_plan::job::Job;
 use hairpin_record::head::{Body, Head, Place, Record};
 use hairpin_record::run::Row;
 
+use crate::error::PingError;
 use crate::floor::{self, Known};
-use crate::ping::{PingError, Plan};
+use crate::plan::Plan;
 use crate::row::{self, Surroundings};
 use crate::stage::{Measured, RowEnd, Stage};
-use crate::store::rfc3339;
+use crate::time::rfc3339;
 
 /// The head of a record whose measurement starts now.
-pub(crate) fn begin<B: Body>(command: &[String]) -> Head {
+pub fn begin<B: Body>(command: &[String]) -> Head {
     Head::new::<B>(command.to_vec(), rfc3339(SystemTime::now()))
 }
 
@@ -28,7 +29,7 @@ pub(crate) fn begin<B: Body>(command: &[String]) -> Head {
 ///
 /// # Errors
 /// The row failed or was interrupted, and the record is still `empty`.
-pub(crate) fn rows<B>(
+pub fn rows<B>(
     plan: &Plan,
     record: &mut Record<B>,
     empty: impl Fn(&B) -> bool,
@@ -51,7 +52,7 @@ pub(crate) fn rows<B>(
 
 impl Stage {
     /// Both sides' reports as one row, with its warnings and beside its floor. How the row ended goes into the head.
-    pub(crate) fn joined(&self, plan: &Plan, job: &Job, measured: Measured, head: &mut Head, place: &mut Place) -> Row {
+    pub fn joined(&self, plan: &Plan, job: &Job, measured: Measured, head: &mut Head, place: &mut Place) -> Row {
         head.interrupted |= measured.interrupted;
         head.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
         let one_host = self.server.is_here();

@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use snow::TransportState;
 
-use super::printable;
-use super::socket::Socket;
+use crate::printable::printable;
+use crate::socket::Socket;
 
 /// The longest body of a frame: a server's record with its histogram and series fits several times.
 pub const MAX_MESSAGE: usize = 4 << 20;

@@ -9,9 +9,9 @@ use hairpin_record::run::HostFacts;
 use hairpin_record::warning::Note;
 use hairpin_trace::halves;
 
+use crate::channel::Channel;
+use crate::error::PingError;
 use crate::message::{Answer, Order, Request, ServerReport};
-use crate::ping::PingError;
-use crate::session::channel::Channel;
 use crate::side::{SideError, WorkerSide};
 
 /// How long a server may take to listen, or to report after it was told to stop.
@@ -19,11 +19,11 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// … and how long after a row that failed, which is noticed late enough.
 const FAILED_WITHIN: Duration = Duration::from_secs(1);
 /// A stopped worker is nudged so often until it reports.
-pub(crate) const NUDGE_EVERY: Duration = Duration::from_millis(20);
+pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
 
 /// Whoever answers the requests.
 #[derive(Debug)]
-pub(crate) enum Server {
+pub enum Server {
     /// A worker of ours.
     Worker {
         /// The process.
@@ -44,7 +44,7 @@ pub(crate) enum Server {
 
 /// What a server said in mid-run.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// Nothing of note.
     Nothing,
     /// It ended by itself.
@@ -55,7 +55,7 @@ pub(crate) enum Heard {
 
 impl Server {
     /// The facts of its host, if it can tell.
-    pub(crate) fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, PingError> {
+    pub fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, PingError> {
         let answer = match self {
             Server::Silent(_) => return Ok(None),
             Server::Worker { side, .. } => {
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// Has it listen for a row; returns where.
-    pub(crate) fn plan(&mut self, job: &Job) -> Result<Address, PingError> {
+    pub fn plan(&mut self, job: &Job) -> Result<Address, PingError> {
         let answer = match self {
             Server::Silent(address) => return Ok(address.clone()),
             Server::Worker { side, listen } => {
@@ -101,14 +101,14 @@ impl Server {
     }
 
     /// Measuring begins. A session that broke shows at the next look.
-    pub(crate) fn go(&mut self) {
+    pub fn go(&mut self) {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Go);
         }
     }
 
     /// Has a remote server put its hooks on, or take them off.
-    pub(crate) fn hooks(&mut self, on: bool) -> Result<(), SideError> {
+    pub fn hooks(&mut self, on: bool) -> Result<(), SideError> {
         match self {
             Server::Remote { channel, .. } => {
                 channel.send(&Request::Hooks(on)).map_err(SideError::ToServer)?;
@@ -123,7 +123,7 @@ impl Server {
     }
 
     /// What a remote server's host saw of the block that is over; of a worker's the verb sees everything itself.
-    pub(crate) fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
+    pub fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Vec::new()) };
         channel.send(&Request::Halves).map_err(SideError::ToServer)?;
         match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
@@ -134,14 +134,14 @@ impl Server {
     }
 
     /// Keeps a session alive.
-    pub(crate) fn beat(&mut self) {
+    pub fn beat(&mut self) {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Beat);
         }
     }
 
     /// The descriptor to watch.
-    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+    pub fn watched(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Server::Worker { side, .. } => Some(side.as_fd()),
             Server::Remote { channel, .. } => Some(channel.as_fd()),
@@ -150,7 +150,7 @@ impl Server {
     }
 
     /// What it said, without waiting.
-    pub(crate) fn look(&mut self) -> Heard {
+    pub fn look(&mut self) -> Heard {
         let said = match self {
             Server::Worker { side, .. } => side.try_answer(),
             Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::Server),
@@ -167,7 +167,7 @@ impl Server {
 
     /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo` and `--reflector`. After a row that `failed`, the way
     /// to a remote server may be gone too, and is not waited for once more.
-    pub(crate) fn finish(&mut self, failed: bool) -> Option<Result<ServerReport, String>> {
+    pub fn finish(&mut self, failed: bool) -> Option<Result<ServerReport, String>> {
         let within = if failed { FAILED_WITHIN } else { ANSWER_WITHIN };
         let told = match self {
             Server::Silent(_) => return None,
@@ -198,7 +198,7 @@ impl Server {
     }
 
     /// True if requests go out over IPv6.
-    pub(crate) fn is_ipv6(&self) -> bool {
+    pub fn is_ipv6(&self) -> bool {
         match self {
             Server::Worker { listen, .. } => listen.address.is_ipv6(),
             Server::Remote { at, .. } => at.is_ipv6(),
@@ -208,7 +208,7 @@ impl Server {
     }
 
     /// The process of a worker of ours.
-    pub(crate) fn pid(&self) -> Option<u32> {
+    pub fn pid(&self) -> Option<u32> {
         match self {
             Server::Worker { side, .. } => Some(side.pid()),
             Server::Remote { .. } | Server::Silent(_) => None,
@@ -216,13 +216,13 @@ impl Server {
     }
 
     /// True if it shares this host with the client.
-    pub(crate) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         matches!(self, Server::Worker { .. })
     }
 }
 
 /// A server's report with nothing in it but a warning.
-pub(crate) fn without_error(mut report: ServerReport, client_failed: bool) -> ServerReport {
+pub fn without_error(mut report: ServerReport, client_failed: bool) -> ServerReport {
     // A stream's server sees the client close; that is how every good run ends.
     if let Some(why) = report.error.take().filter(|_| client_failed) {
         report.warnings.push(Note { code: "server-ended".into(), message: format!("the server's side ended by itself: {why}") });

@@ -8,6 +8,7 @@
 
 mod door;
 mod grants;
+pub mod hooks;
 mod refusals;
 mod turn;
 
@@ -25,13 +26,13 @@ use hairpin_sys::signal::Signals;
 use self::door::{Door, Next};
 pub use self::grants::Grants;
 use self::grants::admit;
+use self::hooks::ServersHost;
 use self::refusals::Refusals;
 use self::turn::{Busy, Until};
-use crate::explain::ServersHost;
+use crate::channel::{Channel, RecvError, SendError};
+use crate::handshake::{self, Admission};
+use crate::key::Key;
 use crate::message::{Answer, Failure, Half, Order, Request};
-use crate::session::channel::{Channel, RecvError, SendError};
-use crate::session::handshake::{self, Admission};
-use crate::session::key::Key;
 use crate::side::{SideError, WorkerSide, wait};
 use crate::stage::interface_at;
 

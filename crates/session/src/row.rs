@@ -16,21 +16,21 @@ const FOREIGN_SHARE: f64 = 0.02;
 /// Involuntary switches per second that are worth a warning; a handful happens on any host.
 const SWITCHES_PER_S: f64 = 5.0;
 /// Two distances between the cores are two states if one is so many times the other.
-pub(crate) const STATES_APART: f64 = hairpin_record::core_states::APART;
+pub const STATES_APART: f64 = hairpin_record::core_states::APART;
 
 /// What is known about a run besides its rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings<'a> {
+pub struct Surroundings<'a> {
     /// Facts of both hosts.
-    pub(crate) hosts: &'a Hosts,
+    pub hosts: &'a Hosts,
     /// True if both sides ran on this host.
-    pub(crate) one_host: bool,
+    pub one_host: bool,
     /// The quantiles that will be shown.
-    pub(crate) shown: &'a [Quantile],
+    pub shown: &'a [Quantile],
 }
 
 /// Joins both reports. `server` is `Err` with the reason if its report is missing, `None` under `--echo`.
-pub(crate) fn join(
+pub fn join(
     job: &Job,
     client: ClientReport,
     server: Option<Result<ServerReport, String>>,
@@ -78,7 +78,7 @@ fn per_transaction(side: &mut TcpSide, transactions: u64) {
 }
 
 /// Every warning that a row gives cause for, as far as it is filled in.
-pub(crate) fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
+pub fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let count = row.rtt_ns.count;
     if let Some(quantile) = around.shown.iter().copied().filter(|q| !q.is_supported_by(count)).min() {
@@ -125,7 +125,7 @@ pub(crate) fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warn
 }
 
 /// `whole` is the time over which the CPU's was taken.
-pub(crate) fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<Warning>) {
+pub fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<Warning>) {
     // To within the step of /proc/stat.
     if let Some(took) = cpu.foreign_ns.map(|took| Nanos(took).min(whole))
         && took > FOREIGN_LEAST
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn every_cause_in_the_record_gives_its_warning_and_a_quiet_run_gives_none() {
-        let job = crate::ping::tests::job("udp:spin");
+        let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
         let hosts = Hosts { client: HostFacts::default(), server: Some(HostFacts::default()) };
         let shown = [Quantile::P50, Quantile::P99];
         let around = Surroundings { hosts: &hosts, one_host: true, shown: &shown };

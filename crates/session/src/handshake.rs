@@ -29,10 +29,10 @@ use snow::{HandshakeState, TransportState};
 
 use self::error::Broken;
 pub use self::error::{AcceptError, ConnectError};
-use super::channel::Channel;
-use super::key::Key;
-use super::printable;
-use super::socket::Socket;
+use crate::channel::Channel;
+use crate::key::Key;
+use crate::printable::printable;
+use crate::socket::Socket;
 
 /// The version of the session that this build speaks; another one is refused.
 pub const VERSION: u16 = 1;

@@ -36,15 +36,15 @@ pub struct Declared {
 
 /// What is known of the real link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'a> {
+pub struct Known<'a> {
     /// The client's facts.
-    pub(crate) client: &'a HostFacts,
+    pub client: &'a HostFacts,
     /// The client's MTU.
-    pub(crate) mtu: Option<u64>,
+    pub mtu: Option<u64>,
     /// Both ends are on this host, so that its interface says nothing of a wire.
-    pub(crate) one_host: bool,
+    pub one_host: bool,
     /// IPv6.
-    pub(crate) ipv6: bool,
+    pub ipv6: bool,
 }
 
 impl Declared {
@@ -52,7 +52,7 @@ impl Declared {
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub(crate) fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
+    pub fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
         let mut notes = Vec::new();
         let headers = headers(&job.spec.client, known, &mut notes)?;
         let (request, reply) = (u64::from(job.request), u64::from(job.reply));
@@ -77,7 +77,7 @@ impl Declared {
     ///
     /// # Errors
     /// Why it cannot, in words.
-    pub(crate) fn emulated(&self, job: &Job) -> Result<Option<Emulated>, String> {
+    pub fn emulated(&self, job: &Job) -> Result<Option<Emulated>, String> {
         let nic = self.nic.model();
         if nic.name() == "none" && self.link.rate.is_none() && self.link.cable.is_none() {
             return Ok(None);
@@ -124,7 +124,7 @@ impl Declared {
 }
 
 /// Puts the floor of a declared link beside a row, or says why there is none.
-pub(crate) fn beside(row: &mut Row, declared: Option<&Declared>, job: &Job, known: Known<'_>) {
+pub fn beside(row: &mut Row, declared: Option<&Declared>, job: &Job, known: Known<'_>) {
     match declared.map(|declared| declared.of(job, known)) {
         None => {}
         Some(Ok(floor)) => row.floor = Some(Box::new(floor)),
@@ -176,7 +176,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ping::tests::job;
+
+    fn job(spec: &str) -> Job {
+        Job::new(spec.parse().unwrap())
+    }
 
     fn declared(nic: &str, link: Link) -> Declared {
         Declared { nic: nic.parse().unwrap(), link }

@@ -6,13 +6,16 @@
 //!        ── Bounce ─▶              ◀── Ready, Bouncing*, Bounced
 //! ```
 
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
 use hairpin_record::bounce::Bounced;
 use hairpin_record::frames::Lost;
 use hairpin_record::run::CpuSide;
 use hairpin_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::bounce::Flush;
 use crate::io::IoSpec;
 
 /// Rings to be opened.
@@ -154,4 +157,45 @@ pub struct BounceReport {
     pub cpu: CpuSide,
     /// Why it ended early, if it did.
     pub error: Option<String>,
+}
+
+/// When what is to be sent back is handed to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Flush {
+    /// Each frame at once.
+    Each,
+    /// After so many frames, or when no more is there.
+    Every(NonZeroU32),
+    /// At once at a low rate, in batches as it grows.
+    Adaptive,
+}
+
+/// A text that is no [`Flush`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no flush: write each, adaptive, or a number of frames from 1 to 1024")]
+pub struct NotAFlush(String);
+
+impl FromStr for Flush {
+    type Err = NotAFlush;
+
+    fn from_str(text: &str) -> Result<Flush, NotAFlush> {
+        match text {
+            "each" => Ok(Flush::Each),
+            "adaptive" => Ok(Flush::Adaptive),
+            number => {
+                let frames = number.parse().ok().filter(|frames: &NonZeroU32| frames.get() <= 1024);
+                frames.map(Flush::Every).ok_or_else(|| NotAFlush(text.into()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Flush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Flush::Each => f.write_str("each"),
+            Flush::Every(frames) => write!(f, "{frames}"),
+            Flush::Adaptive => f.write_str("adaptive"),
+        }
+    }
 }

@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_a_client_may_ask() {
-        let (none, job) = (grants(None), crate::ping::tests::job("udp:spin"));
+        let (none, job) = (grants(None), hairpin_plan::job::Job::new("udp:spin".parse().unwrap()));
         assert_eq!(admit(&job, &none, false, false), Ok(()));
         assert!(admit(&job, &none, false, true).unwrap_err().message.contains("in progress"));
         for refused in [
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn no_priority_and_no_cpu_that_was_not_granted() {
-        let job = crate::ping::tests::job("udp");
+        let job = hairpin_plan::job::Job::new("udp".parse().unwrap());
         let fifo = |priority| Job { sched: Schedule::Fifo(priority), ..job.clone() };
         let on = |cpu| Job { cpus: Sides { client: Some(9), server: Some(cpu) }, ..job.clone() };
         for (job, grants, part) in [

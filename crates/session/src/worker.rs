@@ -2,11 +2,11 @@
 //!
 //! It takes orders from the process that started it, and dies with it.
 
+mod bulk;
+mod rings;
 mod teller;
 
 use std::io;
-use std::os::fd::RawFd;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -31,28 +31,17 @@ use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 use hairpin_units::{Bytes, Nanos, Picos};
 
-use crate::bulk;
+use crate::channel::{Channel, RecvError};
 use crate::link::{CLIENT_END, SERVER_END};
 use crate::message::{
     Answer, AskRings, BounceReport, BounceWork, BulkWork, ClientReport, End, Failure, InterfaceFacts, Namespace, Order,
     ServerReport, StreamReport, Work,
 };
 use crate::raw::{RawRow, RawWriter};
-use crate::rings::{self, Open, Opened};
-use crate::session::channel::{Channel, RecvError};
 
+use self::rings::{Open, Opened};
 use self::teller::{Meter, Teller};
-
-/// The hidden verb under which a program starts itself as a worker.
-pub const VERB: &str = "__worker";
-/// Where the worker finds the socket to its parent …
-pub const CONTROL_FD: RawFd = 3;
-/// … the area in which it is told to stop …
-pub const STOP_FD: RawFd = 4;
-/// … the area it shares with the other side's worker, if there is one …
-pub const NEIGHBOUR_FD: RawFd = 5;
-/// … and the one in which it leaves the stamps of each transaction, if a tracer wants them.
-pub const STAMPS_FD: RawFd = 6;
+use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
 
 /// A worker waits for its next order as long as its parent lives.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -427,7 +416,7 @@ fn path_failure(error: PathError) -> Failure {
 }
 
 /// What a record says of a clock; measures it.
-pub(crate) fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
+pub fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
     let quality = Quality::measure(clock);
     let tenth = |ns: f64| (ns * 10.0).round() / 10.0;
     ClockFacts {
@@ -479,15 +468,10 @@ fn interface(name: &str) -> Result<InterfaceFacts, String> {
 }
 
 /// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW with the warning that says why. Calibrates for 10 ms.
-pub(crate) fn choose_clock() -> (AnyClock, Option<Warning>) {
+pub fn choose_clock() -> (AnyClock, Option<Warning>) {
     let clocksource = RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
     match Tsc::calibrate(&clocksource) {
         Ok(tsc) => (AnyClock::Tsc(tsc), None),
         Err(why) => (AnyClock::Raw(MonotonicRaw), Some(Warning::NoTsc { why: why.to_string() })),
     }
-}
-
-/// The program to start as a worker: this one.
-pub fn program() -> &'static Path {
-    Path::new("/proc/self/exe")
 }

@@ -144,7 +144,12 @@ mod tests {
     fn a_row_announces_what_it_needs() {
         let now = Instant::now();
         let at = |seconds| Until::At(now + Duration::from_secs(seconds));
-        let job = Job { warmup: Nanos::from_secs(1), duration: None, count: None, ..crate::ping::tests::job("udp") };
+        let job = Job {
+            warmup: Nanos::from_secs(1),
+            duration: None,
+            count: None,
+            ..hairpin_plan::job::Job::new("udp".parse().unwrap())
+        };
         for (duration, count, pace, until, part) in [
             (Some(8), None, None, at(9), "for 9 s more"),
             (Some(8), Some(1_000), None, at(9), "for 9 s more"),

@@ -20,26 +20,28 @@ use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
 
+use crate::error::PingError;
+use crate::handshake;
 use crate::message::{Answer, ClientReport, Order, ServerReport};
-use crate::ping::{PingError, Plan, Target, Watcher};
+use crate::plan::{Plan, Target};
 use crate::server::{Heard, NUDGE_EVERY, Server, without_error};
-use crate::session::handshake;
 use crate::side::{SideError, WorkerSide, wait};
+use crate::watch::Watcher;
 
 /// Both sides, ready for rows.
-pub(crate) struct Stage {
-    pub(crate) client: WorkerSide,
-    pub(crate) server: Server,
+pub struct Stage {
+    pub client: WorkerSide,
+    pub server: Server,
     interface: Option<String>,
 }
 
-pub(crate) struct Measured {
-    pub(crate) client: ClientReport,
-    pub(crate) server: Option<Result<ServerReport, String>>,
-    pub(crate) interrupted: bool,
+pub struct Measured {
+    pub client: ClientReport,
+    pub server: Option<Result<ServerReport, String>>,
+    pub interrupted: bool,
 }
 
-pub(crate) enum RowEnd {
+pub enum RowEnd {
     Interrupted,
     Failed(PingError),
 }
@@ -52,7 +54,7 @@ impl<E: Into<PingError>> From<E> for RowEnd {
 
 impl Stage {
     /// Starts the workers; each leaves the stamps of its transactions in its area of `stamps`, if there are some.
-    pub(crate) fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Stage, PingError> {
+    pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Stage, PingError> {
         let mut stage = match &plan.target {
             Target::Link(link) => {
                 let meeting = Shared::create().map_err(SideError::from)?;
@@ -107,7 +109,7 @@ impl Stage {
     }
 
     /// Facts of both hosts, the link and the client's clock.
-    pub(crate) fn place(&mut self, plan: &Plan) -> Result<Place, PingError> {
+    pub fn place(&mut self, plan: &Plan) -> Result<Place, PingError> {
         let Some(job) = plan.rows.first() else { return Err(PingError::Interrupted) };
         let (client, clock) = self.client.facts(self.interface.as_deref(), job.cpus.client, job.threads, false)?;
         let interface = match &plan.target {
@@ -132,13 +134,7 @@ impl Stage {
         Ok(Place { hosts, link, clock })
     }
 
-    pub(crate) fn row(
-        &mut self,
-        job: &Job,
-        index: usize,
-        signals: &Signals,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Measured, RowEnd> {
+    pub fn row(&mut self, job: &Job, index: usize, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Measured, RowEnd> {
         // The schedule is the client's affair.
         let peer: Address = self.server.plan(&Job { open: None, ..job.clone() })?;
         self.client.clear_stop();
@@ -363,7 +359,7 @@ fn addresses(channel: &impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {
 }
 
 /// The address that this host would send from; connecting a datagram socket sends nothing.
-pub(crate) fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
+pub fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = if peer.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = std::net::UdpSocket::bind(any).ok()?;
     socket.connect(peer).ok()?;
@@ -371,7 +367,7 @@ pub(crate) fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
 }
 
 /// The interface that has this address, which a link-local one names itself by its index.
-pub(crate) fn interface_at(address: IpAddr, scope: u32) -> Option<String> {
+pub fn interface_at(address: IpAddr, scope: u32) -> Option<String> {
     if scope == 0 {
         return interface_of(address);
     }
@@ -380,7 +376,7 @@ pub(crate) fn interface_at(address: IpAddr, scope: u32) -> Option<String> {
 }
 
 /// The interface that has this address.
-pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
+pub fn interface_of(address: IpAddr) -> Option<String> {
     let interfaces = if_addrs::get_if_addrs().ok()?;
     interfaces.into_iter().find(|interface| interface.ip() == address.to_canonical()).map(|interface| interface.name)
 }

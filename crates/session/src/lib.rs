@@ -1,0 +1,39 @@
+//! One row over two processes: both sides in workers of their own or on two hosts, the link between them, and whoever answers.
+//!
+//! ```text
+//!   plan ──▶ stage ──▶ rows ──▶ row (both sides' reports, joined)
+//!             ├ side    a worker process as its parent sees it      worker   that process: measures, streams, bounces, fills a link
+//!             ├ server  whoever answers: a worker here, or `hairpin serve` there
+//!             └ link    loopback, a veth pair
+//!
+//!   message     a serde type, as JSON
+//!   channel     frame: length u32 (little endian) | body, at most 4 MiB;  with a key in Noise records: length u16 | transport message
+//!   handshake   preamble ⇄ preamble, then the Noise handshake              only over TCP
+//!   socket      bytes, each read and write bounded by a deadline
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod channel;
+pub mod error;
+pub mod fds;
+pub mod floor;
+pub mod handshake;
+pub mod io;
+pub mod key;
+pub mod link;
+pub mod live;
+pub mod message;
+pub mod plan;
+pub mod printable;
+pub mod raw;
+pub mod row;
+pub mod rows;
+pub mod serve;
+pub mod server;
+pub mod side;
+mod socket;
+pub mod stage;
+pub mod time;
+pub mod watch;
+pub mod worker;

@@ -1,0 +1,154 @@
+//! What is asked of a run, and what of it cannot be had.
+
+use std::path::PathBuf;
+
+use hairpin_iopath::measure::cpu_of;
+use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::Support;
+use hairpin_plan::job::{Job, Reflector};
+use hairpin_plan::path::LinkKind;
+use hairpin_record::run::Side;
+use hairpin_sys::netlink::Netlink;
+use hairpin_sys::thread;
+use hairpin_units::Quantile;
+
+use crate::error::PingError;
+use crate::floor::Declared;
+use crate::key::Key;
+use crate::link::LinkSpec;
+use crate::side::SideError;
+
+/// What to measure, and where.
+#[derive(Debug)]
+pub struct Plan {
+    /// The other side.
+    pub target: Target,
+    /// Use IPv6 on a link of our own.
+    pub ipv6: bool,
+    /// One row each.
+    pub rows: Vec<Job>,
+    /// Write every sample here.
+    pub raw: Option<PathBuf>,
+    /// The quantiles that will be shown.
+    pub shown: Vec<Quantile>,
+    /// The floor to hold the figures against.
+    pub floor: Option<Declared>,
+    /// The command line, for the record.
+    pub command: Vec<String>,
+}
+
+/// MTU of a veth pair where none is asked for (ether_setup of the kernel).
+const VETH_MTU: u32 = 1500;
+
+/// Where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A link on this host, with a server of our own.
+    Link(LinkSpec),
+    /// `hairpin serve` there.
+    Host {
+        /// Name or address.
+        host: String,
+        /// Port of the session.
+        port: u16,
+        /// Its key.
+        key: Option<Key>,
+    },
+    /// A plain echo service.
+    Echo {
+        /// Name or address.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// Whatever returns Ethernet frames.
+    Reflector(Reflector),
+}
+
+impl Target {
+    /// What paths are asked about.
+    pub fn kind(&self) -> LinkKind {
+        match self {
+            Target::Link(link) => link.kind(),
+            Target::Host { .. } => LinkKind::Host,
+            Target::Echo { .. } => LinkKind::Echo,
+            Target::Reflector(_) => LinkKind::Reflector,
+        }
+    }
+
+    /// The other side in a word, as a label.
+    pub fn label(&self) -> String {
+        match self {
+            Target::Link(link) => link.record(None).kind,
+            Target::Host { host, port, .. } | Target::Echo { host, port } if host.contains(':') => format!("[{host}]:{port}"),
+            Target::Host { host, port, .. } | Target::Echo { host, port } => format!("{host}:{port}"),
+            Target::Reflector(reflector) => format!("reflector on {}", reflector.interface),
+        }
+    }
+
+    /// The CPUs of this host that a row measures on: those of the client, and those of a server of ours.
+    pub fn cpus(&self, job: &Job) -> Vec<u32> {
+        let allowed = thread::allowed_cpus().unwrap_or_default();
+        let sides: &[Side] = if matches!(self, Target::Link(_)) { &[Side::Client, Side::Server] } else { &[Side::Client] };
+        let of = |side: &Side| (0..job.threads).map(|thread| cpu_of(job, *side, thread, &allowed)).collect::<Vec<u32>>();
+        sides.iter().flat_map(of).collect()
+    }
+
+    /// The MTU in bytes, where it is known before anything starts.
+    fn mtu(&self) -> Option<u32> {
+        let of = |name: &str| Some(Netlink::open().ok()?.link(name).ok()?.mtu);
+        match self {
+            Target::Link(LinkSpec::Veth(veth)) => Some(veth.mtu.unwrap_or(VETH_MTU)),
+            Target::Link(LinkSpec::Loopback) => of("lo"),
+            Target::Reflector(reflector) => of(&reflector.interface),
+            Target::Host { .. } | Target::Echo { .. } => None,
+        }
+    }
+}
+
+/// Refuses what cannot be measured, before anything starts.
+pub fn check(plan: &Plan) -> Result<(), PingError> {
+    // A name is resolved later: the smaller limit holds for it.
+    let ipv6 = match &plan.target {
+        Target::Link(_) => plan.ipv6,
+        Target::Host { host, .. } | Target::Echo { host, .. } => host.contains(':'),
+        Target::Reflector(_) => false,
+    };
+    let allowed = thread::allowed_cpus().map_err(SideError::from)?;
+    for job in &plan.rows {
+        // The server's CPU is its own host's affair unless that is this one.
+        let server = job.cpus.server.filter(|_| matches!(plan.target, Target::Link(_)));
+        if let Some(cpu) = [job.cpus.client, server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
+            let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            return Err(PingError::Cpu { cpu, allowed });
+        }
+        let path = || job.spec.to_string();
+        let bad = |source| PingError::Job { path: path(), source };
+        job.check(ipv6).map_err(bad)?;
+        emulating(job, plan.floor.as_ref())?;
+        plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
+        let kind = plan.target.kind();
+        job.check_peer(kind).map_err(bad)?;
+        // What a remote server can do is its own affair.
+        let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
+        for side in [&job.spec.client].into_iter().chain(server) {
+            if let Support::No(why) = runner(side.path).probe(kind) {
+                let lacking = runner(side.path).lacks(kind) == Some(&why);
+                return Err(if lacking {
+                    PingError::Lacking { path: path(), why }
+                } else {
+                    PingError::Unsupported { path: path(), why }
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The job, with the latency of the declared link where the path emulates one.
+pub fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, PingError> {
+    let emulates = job.spec.client.path.emulates;
+    let emulated = declared.filter(|_| emulates).map(|declared| declared.emulated(job)).transpose();
+    let emulated = emulated.map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?.flatten();
+    Ok(Job { emulated, ..job.clone() })
+}

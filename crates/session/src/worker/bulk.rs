@@ -1,0 +1,135 @@
+//! One end of the TCP streams that fill a link beside the measured flow.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use hairpin_plan::job::Address;
+use hairpin_sys::shared::Shared;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::message::{BulkReport, BulkWork};
+
+/// Bytes of a read or write.
+const CHUNK: usize = 64 << 10;
+/// How often an end that waits looks at its stop flag.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// The other end is met within this.
+const WITHIN: Duration = Duration::from_secs(10);
+
+/// Does one end's work in this process. `ready` is told where the sink listens, or that all streams of the source are connected.
+pub fn run(work: BulkWork, stop: &Shared, mut ready: impl FnMut(Option<Address>) -> io::Result<()>) -> io::Result<BulkReport> {
+    let mut streams = match work {
+        BulkWork::Sink { at, streams } => {
+            let listener = TcpListener::bind(at)?;
+            ready(Some(Address::Inet(listener.local_addr()?)))?;
+            accept(&listener, streams, stop)?
+        }
+        BulkWork::Source { to, streams } => {
+            let streams = (0..streams).map(|_| TcpStream::connect_timeout(&to, WITHIN)).collect::<io::Result<Vec<_>>>()?;
+            ready(None)?;
+            streams
+        }
+    };
+    streams.iter().try_for_each(|stream| stream.set_nonblocking(true))?;
+    let sends = matches!(work, BulkWork::Source { .. });
+    let (mut report, mut first, mut last) = (BulkReport::default(), None, Instant::now());
+    let mut chunk = vec![0; CHUNK];
+    while !stop.stop_requested() {
+        match turn(&mut streams, &mut chunk, sends) {
+            Ok(0) => {}
+            Ok(bytes) => {
+                last = Instant::now();
+                first.get_or_insert(last);
+                report.bytes += bytes;
+            }
+            // The other end is stopped first or last, as it happens.
+            Err(error) => {
+                std::thread::sleep(Duration::from_millis(50));
+                report.error = (!stop.stop_requested()).then(|| format!("the other end of a bulk stream has ended: {error}"));
+                break;
+            }
+        }
+    }
+    report.duration_ns = first.map_or(0, |first| last.duration_since(first).as_nanos() as u64);
+    Ok(report)
+}
+
+fn accept(listener: &TcpListener, count: u32, stop: &Shared) -> io::Result<Vec<TcpStream>> {
+    listener.set_nonblocking(true)?;
+    let mut streams = Vec::new();
+    while streams.len() < count as usize && !stop.stop_requested() {
+        match listener.accept() {
+            Ok((stream, _)) => streams.push(stream),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(&mut [PollFd::new(listener, PollFlags::IN)])?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(streams)
+}
+
+/// Waits until some stream can go on, and lets each go on once. Returns the bytes.
+fn turn(streams: &mut [TcpStream], chunk: &mut [u8], sends: bool) -> io::Result<u64> {
+    let flags = if sends { PollFlags::OUT } else { PollFlags::IN };
+    sleep(&mut streams.iter().map(|stream| PollFd::new(stream, flags)).collect::<Vec<_>>())?;
+    let mut bytes = 0;
+    for stream in streams {
+        match if sends { stream.write(chunk) } else { stream.read(chunk) } {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(moved) => bytes += moved as u64,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes)
+}
+
+fn sleep(fds: &mut [PollFd<'_>]) -> io::Result<()> {
+    match poll(fds, Some(&LOOK_EVERY)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_carry_the_same_until_they_are_stopped() {
+        let (stop_sink, stop_source) = (Shared::create().unwrap(), Shared::create().unwrap());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let sink = scope.spawn(|| {
+                let at = "127.0.0.1:0".parse().unwrap();
+                run(BulkWork::Sink { at, streams: 2 }, &stop_sink, |address| {
+                    tell.send(address.unwrap()).unwrap();
+                    Ok(())
+                })
+            });
+            let Address::Inet(to) = told.recv().unwrap() else { panic!("the sink is somewhere else") };
+            let stop = &stop_source;
+            let source = scope.spawn(move || run(BulkWork::Source { to, streams: 2 }, stop, |_| Ok(())));
+            std::thread::sleep(Duration::from_millis(50));
+            stop_source.request_stop();
+            let sent = source.join().unwrap().unwrap();
+            stop_sink.request_stop();
+            let received = sink.join().unwrap().unwrap();
+            assert!(sent.bytes > 0 && sent.error.is_none());
+            assert!(received.bytes <= sent.bytes, "{received:?} {sent:?}");
+        });
+    }
+
+    #[test]
+    fn an_end_that_is_gone_is_told_and_no_end_waits_for_ever() {
+        let stop = Shared::create().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let source = scope.spawn(|| run(BulkWork::Source { to, streams: 1 }, &stop, |_| Ok(())));
+            drop(listener.accept().unwrap());
+            let report = source.join().unwrap().unwrap();
+            assert!(report.error.unwrap().contains("has ended"));
+        });
+    }
+}
