@@ -41,12 +41,11 @@ use self::overdue::Overdue;
 use self::silence::Silences;
 pub use self::work::{Between, Counts, End, Found, Work};
 use crate::endpoint::Endpoint;
+pub use crate::pace::BLOCK_TRANSACTIONS;
 use crate::pace::{Pace, Timetable};
 use crate::stalls::Stalls;
 
-/// A block ends after so many transactions …
-pub const BLOCK_TRANSACTIONS: usize = 65_536;
-/// … or after so long, in ns.
+/// A block ends after [`BLOCK_TRANSACTIONS`], or after this time in ns.
 pub const BLOCK_NS: u64 = 100_000_000;
 /// Clocks that disagree by more over a block mark it, in ns.
 const CLOCK_TOLERANCE_NS: f64 = 50.0;

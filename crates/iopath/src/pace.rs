@@ -11,6 +11,9 @@ mod timetable;
 
 pub use self::timetable::{Due, Timetable};
 
+/// The most transactions of a block, and so the due times that are written out before it.
+pub const BLOCK_TRANSACTIONS: usize = 65_536;
+
 /// How requests follow each other. A value, not a type parameter of the loop: it is looked at once per block.
 #[derive(Debug)]
 pub enum Pace {

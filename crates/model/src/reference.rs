@@ -4,7 +4,8 @@ use hairpin_record::floor::Counts;
 use hairpin_record::published::Published;
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER};
 
-use crate::nic::{NicModel, files};
+use crate::design::NicModel;
+use crate::nic::files;
 use crate::nic_file::NicFile;
 
 /// How the round trips of each table are derived from its source.

@@ -18,9 +18,9 @@ use hairpin_units::{BitRate, Picos};
 use hairpin_wire::framing::{ETHERNET_HEADER, INTERFRAME_GAP, IPV4_HEADER, MIN_FRAME_WITHOUT_FCS, UDP_HEADER};
 
 use crate::cable::Cable;
+use crate::design::{NicModel, Stages, Transfer};
 use crate::hop::{Forwards, Hop};
 use crate::line::{Frame, MAX_FRAME, MAX_RATE, MIN_RATE, frames_per_second, serialization, until_last_bit};
-use crate::nic::{NicModel, Stages, Transfer};
 use crate::pcie::{self, Pcie};
 use crate::phy::{Code, Fec};
 

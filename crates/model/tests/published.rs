@@ -1,7 +1,8 @@
 //! Every published figure comes out of the model as its source prints it.
 
 use hairpin_model::compare::compare;
-use hairpin_model::nic::{NicModel, built_in, files, find};
+use hairpin_model::design::NicModel;
+use hairpin_model::nic::{built_in, files, find};
 use hairpin_model::nic_file::parse;
 use hairpin_model::waterfall::{Link, NoFloor, Size, floor, round_trip, window};
 use hairpin_record::floor::{Class, Counts, Floor, Span};

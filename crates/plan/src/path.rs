@@ -5,7 +5,6 @@ use std::fmt;
 use hairpin_sys::wait::Policy;
 
 use crate::option::{L3, OptionDef, Options};
-use crate::paths::PATHS;
 
 /// The facts of one path.
 #[derive(Debug)]
@@ -102,11 +101,6 @@ impl PartialEq for Path {
     fn eq(&self, other: &Path) -> bool {
         self.name == other.name
     }
-}
-
-/// The path of that name.
-pub fn by_name(name: &str) -> Option<&'static Path> {
-    PATHS.iter().copied().find(|path| path.name == name)
 }
 
 /// What goes over a path.

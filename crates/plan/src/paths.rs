@@ -15,6 +15,11 @@ use crate::path::{Limits, Path, Payload, Route, Speaks};
 /// Every path, in the order in which they are shown.
 pub static PATHS: &[&Path] = &[&TCP, &TCP_CRR, &UDP, &PACKET, &XDP, &UNIX, &UNIX_DGRAM, &PIPE, &EVENTFD, &MEMORY, &NIQ];
 
+/// The path of that name.
+pub fn by_name(name: &str) -> Option<&'static Path> {
+    PATHS.iter().copied().find(|path| path.name == name)
+}
+
 /// The largest payload of a stream: 64 KiB.
 const STREAM_LIMIT: u32 = 65_536;
 const IPV4: u32 = (IPV4_HEADER + UDP_HEADER) as u32;

@@ -13,8 +13,8 @@ use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::option::{DEFAULT_USECS, L3, OptionDef, Options, USECS, ValueError};
-use crate::path::{Path, Speaks, by_name};
-use crate::paths::PATHS;
+use crate::path::{Path, Speaks};
+use crate::paths::{PATHS, by_name};
 
 /// The path of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,8 @@
 //! Each says so where the rows that it needs are missing. The words of a comparison's verdict are not used here: one pass over a
 //! handful of rows proves no difference, it shows one.
 
-use hairpin_plan::path::{Speaks, by_name};
+use hairpin_plan::path::Speaks;
+use hairpin_plan::paths::by_name;
 use hairpin_record::core_states::Apart;
 use hairpin_record::run::{HostFacts, Origin, Row};
 use hairpin_units::{Nanos, Quantile};

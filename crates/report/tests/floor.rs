@@ -3,8 +3,9 @@
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test floor` and review the difference.
 
 use hairpin_model::compare::compare;
+use hairpin_model::design::NicModel;
 use hairpin_model::fit::of_run;
-use hairpin_model::nic::{NicModel, find};
+use hairpin_model::nic::find;
 use hairpin_model::nic_file::parse;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::floor::{Floor, Sizes};

@@ -6,7 +6,8 @@
 //!   job: path, payload ─┘
 //! ```
 
-use hairpin_model::nic::{Nic, Transfer};
+use hairpin_model::design::Transfer;
+use hairpin_model::nic::Nic;
 use hairpin_model::pcie::Pcie;
 use hairpin_model::waterfall::{Link, Size, floor, round_trip};
 use hairpin_plan::job::{Emulated, FrameTimes, Job};

@@ -9,7 +9,7 @@
 use hairpin_plan::schedule::{Schedule, Source};
 use hairpin_sys::clock::{Clock, Ticks};
 
-use crate::drive::BLOCK_TRANSACTIONS;
+use super::BLOCK_TRANSACTIONS;
 
 /// The next request of a timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

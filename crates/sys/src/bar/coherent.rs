@@ -10,12 +10,12 @@
 //! once into the caller's copy, and a line whose header changes while it is copied counts as not there. A peer that changes bytes and
 //! leaves the header garbles what it sent itself, no more.
 
+use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{Bar, LINE, header};
-use crate::niq::Memory;
 
 /// Words of a line.
 const WORDS: usize = LINE / size_of::<u64>();
@@ -31,7 +31,7 @@ pub struct CoherentBar {
     lines: NonNull<Line>,
     count: usize,
     /// Keeps the lines mapped.
-    _memory: Arc<Memory>,
+    _memory: Arc<dyn Debug + Send + Sync>,
 }
 
 // SAFETY: the mapping belongs to the process, lives as long as `_memory`, and all of its content is atomics.
@@ -41,8 +41,8 @@ impl CoherentBar {
     /// The `count` lines from `lines` on.
     ///
     /// # Safety
-    /// They lie inside of the mapping of `memory`.
-    pub(crate) unsafe fn new(lines: NonNull<Line>, count: usize, memory: Arc<Memory>) -> CoherentBar {
+    /// They lie inside of a mapping that stays as long as `memory` does.
+    pub(crate) unsafe fn new(lines: NonNull<Line>, count: usize, memory: Arc<dyn Debug + Send + Sync>) -> CoherentBar {
         CoherentBar { lines, count, _memory: memory }
     }
 
