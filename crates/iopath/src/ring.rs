@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use hairpin_packet::device::{BackEnd, Config};
+use hairpin_packet::device::{BackEnd, Config, Favour};
 use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Feature, Mode};
 use hairpin_packet::io::{Counters, PacketIo};
@@ -315,6 +315,7 @@ fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts, ipv6: bo
             _ => None,
         },
         zero_copy: side.options.get(&option::ZERO_COPY) != Some("off"),
+        favour: if side.options.get(&option::FAVOUR) == Some("rate") { Favour::Rate } else { Favour::Delay },
         send_queue: side.options.number(&option::SEND_QUEUE),
         busy_poll_us: (side.policy == Policy::BusyPoll).then(|| side.usecs()),
         ring_entries,

@@ -145,6 +145,13 @@ pub const ZERO_COPY: OptionDef = OptionDef {
     default: "granted",
     doc: "on: required; off: copies even where the driver could do without; else whatever is granted",
 };
+/// What an AF_PACKET ring is laid out for.
+pub const FAVOUR: OptionDef = OptionDef {
+    name: "favour",
+    values: Values::Words(&["delay", "rate"]),
+    default: "delay",
+    doc: "rate: frames are handed over in blocks (TPACKET_V3), which takes more of them and holds each one back; delay: each at once",
+};
 /// A known delay at the server.
 pub const DELAY: OptionDef = OptionDef {
     name: "delay",

@@ -103,6 +103,8 @@ impl PartialEq for Path {
     }
 }
 
+impl Eq for Path {}
+
 /// What goes over a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {

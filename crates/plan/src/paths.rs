@@ -7,8 +7,8 @@ use hairpin_wire::ethernet;
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, UDP_HEADER, UDP_MAX_PAYLOAD_V4, UDP_MAX_PAYLOAD_V6};
 
 use crate::option::{
-    CLOSES, CONGESTION, CORK, DELAY, DSCP, L3, MODE, MSS, NODELAY, PRIORITY, QUEUE, QUICKACK, RCVBUF, SEND_QUEUE, SNDBUF, USECS,
-    WRITES, ZERO_COPY,
+    CLOSES, CONGESTION, CORK, DELAY, DSCP, FAVOUR, L3, MODE, MSS, NODELAY, PRIORITY, QUEUE, QUICKACK, RCVBUF, SEND_QUEUE, SNDBUF,
+    USECS, WRITES, ZERO_COPY,
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
 
@@ -97,7 +97,7 @@ pub static PACKET: Path = Path {
     summary: "UDP in frames of our own over AF_PACKET rings, beside the kernel's stack",
     route: Route::PacketRing,
     policies: &[Policy::Block, Policy::Spin, Policy::Adaptive],
-    options: &[&L3, &DSCP, &USECS],
+    options: &[&L3, &FAVOUR, &DSCP, &USECS],
     ..RING
 };
 

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
-use crate::option::{DEFAULT_USECS, L3, OptionDef, Options, USECS, ValueError};
+use crate::option::{DEFAULT_USECS, L3, OptionDef, Options, USECS, ValueError, ZERO_COPY};
 use crate::path::{Path, Speaks};
 use crate::paths::{PATHS, by_name};
 
@@ -27,7 +27,7 @@ pub struct Spec {
 }
 
 /// The path of one side.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SideSpec {
     /// The path.
     pub path: &'static Path,
@@ -138,16 +138,26 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Spec, SpecError> {
+        Spec::parse(text, |path| path.policies)
+    }
+}
+
+impl Spec {
+    /// The same grammar for a verb that waits in other ways than a round trip: `policies` are those that it takes of a path, the default first.
+    ///
+    /// # Errors
+    /// The word that is wrong, with what there is.
+    pub fn parse(text: &str, policies: Policies) -> Result<Spec, SpecError> {
         let sides: Vec<&str> = text.split('/').collect();
         let (first, second) = match sides[..] {
             [first] => (first, None),
             [first, second] if !second.is_empty() => (first, Some(second)),
             _ => return Err(SpecError::Form(text.into())),
         };
-        let client = client_side(first)?;
+        let client = client_side(first, policies)?;
         let server = match second {
             None => client.clone(),
-            Some(second) => server_side(second, &client)?,
+            Some(second) => server_side(second, &client, policies)?,
         };
         if client.speaks() != server.speaks() {
             return Err(SpecError::Mixed { client: client.in_words(), server: server.in_words() });
@@ -156,17 +166,20 @@ impl FromStr for Spec {
     }
 }
 
-fn client_side(text: &str) -> Result<SideSpec, SpecError> {
+/// The wait policies that are taken of a path; the first is the default.
+pub type Policies = fn(&'static Path) -> &'static [Policy];
+
+fn client_side(text: &str, policies: Policies) -> Result<SideSpec, SpecError> {
     let (name, words) = text.split_once(':').map_or((text, None), |(name, words)| (name, Some(words)));
     let path = find_path(name)?;
-    let default = path.policies[0];
+    let default = policies(path)[0];
     match words {
         None => Ok(SideSpec { path, policy: default, options: Options::default() }),
-        Some(words) => read_words(path, words, default, Options::default()),
+        Some(words) => read_words(path, words, policies(path), default, Options::default()),
     }
 }
 
-fn server_side(text: &str, client: &SideSpec) -> Result<SideSpec, SpecError> {
+fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<SideSpec, SpecError> {
     let (name, words) = text.split_once(':').map_or((text, None), |(name, words)| (name, Some(words)));
     // A lone word is a path, or else words for the client's path.
     let (path, words) = match (by_name(name), words) {
@@ -175,11 +188,12 @@ fn server_side(text: &str, client: &SideSpec) -> Result<SideSpec, SpecError> {
         (None, None) => (client.path, Some(text)),
     };
     let same = path.name == client.path.name;
-    let inherited = if path.policies.contains(&client.policy) { client.policy } else { path.policies[0] };
+    let policies = policies(path);
+    let inherited = if policies.contains(&client.policy) { client.policy } else { policies[0] };
     let mut options = if same { client.options.clone() } else { Options::default() };
     if let Some(words) = words {
         options = inherit(path, &options, words)?;
-        return read_words(path, words, inherited, options);
+        return read_words(path, words, policies, inherited, options);
     }
     Ok(SideSpec { path, policy: inherited, options })
 }
@@ -198,14 +212,20 @@ fn inherit(path: &'static Path, from: &Options, words: &str) -> Result<Options, 
     Ok(options)
 }
 
-fn read_words(path: &'static Path, words: &str, default: Policy, mut options: Options) -> Result<SideSpec, SpecError> {
+fn read_words(
+    path: &'static Path,
+    words: &str,
+    policies: &[Policy],
+    default: Policy,
+    mut options: Options,
+) -> Result<SideSpec, SpecError> {
     let mut policy = None;
     for word in words.split(',') {
         match word.split_once('=') {
             Some((name, value)) => options.add(find_option(path, name)?, value)?,
             None => {
-                let found = word.parse::<Policy>().ok().filter(|found| path.policies.contains(found));
-                let found = found.ok_or_else(|| unknown_policy(path, word))?;
+                let found = word.parse::<Policy>().ok().filter(|found| policies.contains(found));
+                let found = found.ok_or_else(|| unknown_policy(path, policies, word))?;
                 if policy.replace(found).is_some() {
                     return Err(SpecError::TwoPolicies(words.into()));
                 }
@@ -226,6 +246,8 @@ fn find_path(name: &str) -> Result<&'static Path, SpecError> {
 
 fn find_option(path: &'static Path, name: &str) -> Result<&'static OptionDef, SpecError> {
     let names: Vec<&str> = path.options.iter().map(|def| def.name).collect();
+    // As bounce and stream spelled it at first.
+    let name = if name == "zerocopy" { ZERO_COPY.name } else { name };
     path.options.iter().copied().find(|def| def.name == name).ok_or_else(|| SpecError::Option {
         path: path.name,
         name: name.into(),
@@ -234,8 +256,8 @@ fn find_option(path: &'static Path, name: &str) -> Result<&'static OptionDef, Sp
     })
 }
 
-fn unknown_policy(path: &'static Path, word: &str) -> SpecError {
-    let names: Vec<&str> = path.policies.iter().map(|policy| policy.name()).collect();
+fn unknown_policy(path: &'static Path, policies: &[Policy], word: &str) -> SpecError {
+    let names: Vec<&str> = policies.iter().map(|policy| policy.name()).collect();
     SpecError::Policy { path: path.name, word: word.into(), nearest: nearest(word, &names), known: names.join(", ") }
 }
 
@@ -302,6 +324,7 @@ mod tests {
             ("udp:adaptive,usecs=20/block", "udp:adaptive,usecs=20/udp:block"),
             ("udp:adaptive,usecs=20/adaptive,usecs=9", "udp:adaptive,usecs=20/udp:adaptive,usecs=9"),
             ("memory", "memory:spin/memory:spin"),
+            ("xdp:zerocopy=off", "xdp:block,zero-copy=off/xdp:block,zero-copy=off"),
         ] {
             assert_eq!(canonical(text), form, "{text}");
         }

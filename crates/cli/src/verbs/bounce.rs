@@ -30,7 +30,8 @@ pub struct Bounce {
     output: Option<String>,
     /// How to receive and send.
     #[arg(
-        long,
+        long = "path",
+        visible_alias = "io",
         value_name = "SPEC",
         help = "How to receive and send: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; xdp:spin where it opens, else packet:spin, if not given"
     )]

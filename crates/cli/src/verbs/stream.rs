@@ -27,7 +27,8 @@ pub struct Stream {
     to: Where,
     /// How both sides send and receive.
     #[arg(
-        long = "io",
+        long = "path",
+        visible_alias = "io",
         value_name = "SPEC",
         help = "How both sides send and receive: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; xdp:spin and packet:spin, as far as they open, if not given"
     )]

@@ -29,7 +29,7 @@ impl Cpus {
         let chosen = Cpus::of(&allowed, plan.queues, plan.cpus, two);
         for ask in &plan.rows {
             for (io, cpus) in [(&ask.io.client, &chosen.client), (&ask.io.server, &chosen.server)] {
-                if (cpus.len() as u32) < plan.queues && !matches!(io.policy, Policy::Spin | Policy::BusyPoll) {
+                if (cpus.len() as u32) < plan.queues && !matches!(io.policy(), Policy::Spin | Policy::BusyPoll) {
                     return Err(StreamError::Sleeps { io: io.to_string(), queues: plan.queues, cpus: cpus.len() });
                 }
             }
