@@ -194,7 +194,7 @@ pub enum Answer {
     /// The rings are open: how, and what was granted. `passed_over` says why an earlier choice did not open.
     Rings {
         /// The choice that opened.
-        io: IoSpec,
+        io: Box<IoSpec>,
         /// What was granted.
         rings: Rings,
         /// The same of the second interface.

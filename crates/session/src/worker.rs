@@ -189,7 +189,7 @@ impl Worker {
         let patience = if had { GIVEN_BACK_WITHIN } else { Duration::ZERO };
         let Open { io, opened, rings, output, passed_over } = rings::open(ask, patience)?;
         self.rings = Some(opened);
-        Ok(Answer::Rings { io, rings, output, passed_over })
+        Ok(Answer::Rings { io: Box::new(io), rings, output, passed_over })
     }
 
     fn bounce(&mut self, work: &BounceWork) -> Result<Answer, Failure> {
