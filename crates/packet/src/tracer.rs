@@ -1,4 +1,4 @@
-//! A device round a device that notes when each frame was filled in, kicked and received, in a buffer of fixed size.
+//! A device around a device that records when each frame was filled in, kicked and received, in a buffer of fixed size.
 //!
 //! ```text
 //!   application ── tx_batch: fill ──▶ TX ring ── kick ──▶ …        … ──▶ RX ring ── rx_batch: arrival ──▶ application
@@ -18,7 +18,7 @@ use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 /// Frames that go into a TX ring at once without memory being allocated for it.
 const BATCH: usize = 4096;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A frame went into the TX ring.
@@ -29,20 +29,20 @@ pub enum What {
     Arrival,
 }
 
-/// One stamp.
+/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The kind.
     pub what: What,
-    /// Which frame of its direction, from 0; of a kick, the frames filled in so far. Wraps.
+    /// The number of the frame in its direction, from 0; for a kick, the number of frames filled in so far. Wraps.
     pub frame: u64,
-    /// Bytes of the frame; of a kick 0.
+    /// Bytes of the frame; 0 for a kick.
     pub len: u32,
-    /// When, by the tracer's clock.
+    /// The time by the tracer's clock.
     pub at: Ticks,
 }
 
-/// A device that stamps what passes through another.
+/// A device that timestamps the frames passing through another.
 #[derive(Debug)]
 pub struct Tracer<P, C> {
     io: P,

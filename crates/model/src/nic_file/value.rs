@@ -88,7 +88,11 @@ impl<'de> Deserialize<'de> for PerSecond {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<PerSecond, D::Error> {
         let rate = from.deserialize_any(Number)?;
         let known = (1.0..=1e9).contains(&rate);
-        if known { Ok(PerSecond(rate)) } else { Err(de::Error::custom(format!("{rate} is not a valid rate: 1 to 1e9 per second"))) }
+        if known {
+            Ok(PerSecond(rate))
+        } else {
+            Err(de::Error::custom(format!("{rate} is not a valid rate: 1 to 1e9 per second")))
+        }
     }
 }
 
