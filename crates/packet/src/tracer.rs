@@ -15,7 +15,7 @@ use hairpin_sys::umem::{Frame, Pool, Umem};
 use crate::granted::Granted;
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 
-/// Frames that go into a TX ring at once without memory being allocated for it.
+/// Frames that can go into a TX ring at once without an allocation.
 const BATCH: usize = 4096;
 
 /// The kind of an event.
@@ -47,9 +47,10 @@ pub struct Event {
 pub struct Tracer<P, C> {
     io: P,
     clock: C,
-    /// A power of two of them, so that the position may wrap.
+    /// A power of two, so that the position may wrap.
     events: Box<[Event]>,
-    /// Lengths of the frames that go into the TX ring, which are gone when it is known how many fitted.
+    /// Lengths of the frames offered to the TX ring: the frames themselves are gone when the number that fitted is
+    /// known.
     lens: Vec<usize>,
     noted: u64,
     filled: u64,
@@ -57,20 +58,20 @@ pub struct Tracer<P, C> {
 }
 
 impl<P: PacketIo, C: Clock> Tracer<P, C> {
-    /// Stamps what passes through `io` and keeps at least the last `events` stamps.
+    /// A tracer around `io` that keeps at least the last `events` events.
     pub fn new(io: P, clock: C, events: usize) -> Tracer<P, C> {
         let none = Event { what: What::Fill, frame: 0, len: 0, at: Ticks::default() };
         let events = vec![none; events.next_power_of_two()].into_boxed_slice();
         Tracer { io, clock, events, lens: Vec::with_capacity(BATCH), noted: 0, filled: 0, arrived: 0 }
     }
 
-    /// What was noted and not yet overwritten, the oldest first.
+    /// The events that are not yet overwritten, oldest first.
     pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
         let kept = self.noted.min(self.events.len() as u64);
         (self.noted - kept..self.noted).map(|at| self.events[self.place(at)])
     }
 
-    /// Stamps that newer ones have overwritten.
+    /// The number of overwritten events.
     pub fn overwritten(&self) -> u64 {
         self.noted.saturating_sub(self.events.len() as u64)
     }
