@@ -5,8 +5,8 @@
 //!      └─copy─▶ ring of slots (delay) or blocks (rate) ──rx_batch: copy──▶ Frame of the pool
 //!   device ◀──kick: send(2), sendmmsg(2)───── queue of frames ◀──tx_batch── Frame of the pool
 //! ```
-//! The frames are copies: the kernel's own stack sees each of them too. A slot is copied out and handed back at once, so however long the
-//! application holds a frame, it holds memory of its pool only.
+//! The frames are copies: the kernel's own stack sees each of them too. A slot is copied out and returned at once, so a
+//! frame that the application holds occupies memory of its pool only.
 
 use std::collections::VecDeque;
 use std::io;
@@ -35,7 +35,7 @@ pub struct AfPacket {
     config: Config,
     link: LinkFacts,
     granted: Granted,
-    /// The gates of the rings handed out; `None`: not yet.
+    /// The gates of the rings; `None` if a ring was not taken yet.
     gates: Vec<Option<Gate>>,
     group: Option<u16>,
     started: bool,
@@ -77,7 +77,7 @@ impl BackEnd for AfPacket {
             busy_poll: false,
             multi_buffer: false,
             rx_time: Some(TimeSource::Software),
-            // TPACKET_V2, the layout for delay, has no place for one.
+            // TPACKET_V2, the layout for delay, has no field for it.
             rx_hash: config.favour == Favour::Rate,
             longest_frame: longest,
             refused: refused(config),
@@ -179,7 +179,7 @@ impl PacketIo for Io {
                 }
                 Step::Fault(Fault::TooLong) => self.counters.rx_too_long += 1,
                 Step::Fault(Fault::Invalid) => self.counters.rx_invalid += 1,
-                // Without a chunk the frame waits in the ring; what comes when that is full is counted there.
+                // Without a chunk the frame waits in the ring; the ring counts frames that arrive when it is full.
                 Step::Empty | Step::NoChunk => break,
             }
         }
@@ -199,7 +199,7 @@ impl PacketIo for Io {
     fn kick(&mut self, what: Kick) -> io::Result<Kicked> {
         match what {
             Kick::Send => self.send(),
-            // The kernel fills the ring untold; all there is to learn is whether it goes on doing so.
+            // The kernel fills the ring without kicks; this only checks that it still does.
             Kick::Receive => self.socket.take_error().map(|()| Kicked::Done),
         }
     }
@@ -216,7 +216,7 @@ impl PacketIo for Io {
 }
 
 impl Io {
-    /// Sends what is queued. A frame leaves the queue once the kernel has copied or refused it.
+    /// Sends the queued frames. A frame leaves the queue once the kernel has copied or refused it.
     #[inline]
     fn send(&mut self) -> io::Result<Kicked> {
         while let Some(first) = self.queue.front() {
@@ -282,7 +282,7 @@ fn refusal(interface: String, error: PacketSocketError) -> OpenError {
     step(error.step, interface, error.source)
 }
 
-/// What AF_PACKET never grants, where it was asked for.
+/// Requested features that AF_PACKET never grants.
 fn refused(config: &Config) -> Vec<Refused> {
     let mut refused = vec![Refused {
         feature: Feature::HardwareTime,

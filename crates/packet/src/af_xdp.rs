@@ -1,4 +1,5 @@
-//! AF_XDP: an XDP program takes the wanted frames of each queue straight to a ring of this process; everything else stays with the kernel.
+//! AF_XDP: an XDP program takes the matching frames of each queue straight to a ring of this process; all others stay
+//! with the kernel.
 //!
 //! ```text
 //!                      ┌─ all else ──▶ the kernel's stack
@@ -7,8 +8,9 @@
 //!     └───────────────────────────────────────── TX ring ◀─ tx_batch, kick ◀───────┘
 //!                                           completion ring ─ sent chunks ─┘
 //! ```
-//! The program is attached when the device is opened, so that what is granted is known and not guessed; until [`start`](BackEnd::start) it
-//! passes everything on. It is attached by a link, and goes with the process however that ends.
+//! The program is attached when the device is opened, so that the granted features are known; until
+//! [`start`](BackEnd::start) it passes every frame on. It is attached by a link, and is removed with the process,
+//! however that ends.
 
 mod attach;
 mod faster;
@@ -38,13 +40,14 @@ pub use queue::Queue;
 
 /// An Ethernet header.
 const ETHERNET: usize = 14;
-/// A VLAN tag, which an arriving frame may have beyond the MTU.
+/// A VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
-/// How long the kernel may take to give back the queue of a socket that is closed (`net/xdp/xsk_buff_pool.c` does it in a work queue).
+/// How long the kernel may take to release the queue of a closed socket (`net/xdp/xsk_buff_pool.c` does it in a work
+/// queue).
 const RELEASE: Duration = Duration::from_millis(250);
 
-/// An interface with our XDP program on it. Rings receive as long as it lives.
+/// An interface with Hairpin's XDP program attached. Rings receive as long as it exists.
 pub struct AfXdp {
     config: Config,
     link: LinkFacts,
@@ -173,7 +176,7 @@ impl AfXdp {
         done.map_err(|error| step("switch the XDP program", self.granted.interface.clone(), io::Error::other(error)))
     }
 
-    /// A socket on that queue: with zero-copy if that was asked for and the driver has it.
+    /// A socket on that queue, with zero-copy if requested and supported by the driver.
     fn socket(&self, queue: u32, granted: &mut Granted) -> Result<Socket, OpenError> {
         let interface = || granted.interface.clone();
         let entries = self.config.ring_entries.max(self.sizes.pages.next_power_of_two());
@@ -185,7 +188,7 @@ impl AfXdp {
                 let few_chunks = self.config.favour == Favour::Delay;
                 let options = Options { entries, zero_copy, few_chunks, send_on, metadata };
                 match Socket::open(memory, self.link.index, queue, options) {
-                    // A socket that was closed a moment ago gives its queue back only now.
+                    // A socket closed a moment ago releases its queue only now.
                     Err(error) if taken(&error) && Instant::now() < give_up => sleep(RELEASE / 50),
                     done => return Ok(done),
                 }
@@ -223,7 +226,7 @@ impl AfXdp {
                     return Err(OpenError::QueueTaken { interface: interface(), queue: other });
                 }
                 Err(error) if asked.is_some() => return Err(socket_refused(&interface(), error.step, error.source)),
-                // Somebody has it, or the driver gives none: sending shares the ring's own.
+                // It is in use, or the driver provides none: sending shares the ring's own queue.
                 Err(_) => {}
             }
         }
@@ -237,7 +240,7 @@ impl AfXdp {
     }
 }
 
-/// What a frame takes.
+/// The memory of a frame.
 #[derive(Clone, Copy)]
 struct Sizes {
     /// Bytes of the longest frame.

@@ -1,12 +1,12 @@
-//! Sends frames back as they come: the engine behind `hairpin bounce`.
+//! Sends received frames back: the engine of `hairpin bounce`.
 //!
 //! ```text
 //!   Lease ─▶ short? group? filter? repeated? ─▶ verify ─▶ rewrite ─▶ sent back in place, or copied out of another ring
 //!                 ╰──────┴───────┴────────┴── dropped, each counted apart
 //! ```
-//! Broadcast, multicast and frames outside the filter are never sent back. Two bouncers that face each other would pass one frame to and fro
-//! for ever; as frames may not be marked (with [`Rewrite::None`] they are to come back unmodified), each remembers what it sent back, and an
-//! identical frame that keeps coming is dropped, which ends it: see `bounce/repeats.rs`.
+//! Broadcast, multicast and frames outside the filter are never sent back. Two bouncers facing each other would pass
+//! one frame back and forth forever. Frames cannot be marked, because [`Rewrite::None`] must return them unmodified; so
+//! each bouncer remembers what it sent back, and drops an identical frame that keeps coming: see `bounce/repeats.rs`.
 
 mod repeats;
 mod rewrite;
@@ -24,16 +24,16 @@ pub use repeats::REPEATS;
 use repeats::Repeats;
 pub use rewrite::{NotARewrite, Rewrite};
 
-/// What is sent back, and how.
+/// The frames to send back, and the changes to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BounceConfig {
-    /// The frames that are sent back; checked here even if the ring takes no others.
+    /// The frames that are sent back; checked here even if the ring has the same filter.
     pub filter: Filter,
-    /// What is changed in them.
+    /// The changes to each frame.
     pub rewrite: Rewrite,
-    /// Counts frames whose IPv4 or UDP checksum is wrong; they are sent back all the same.
+    /// Count frames with a wrong IPv4 or UDP checksum; they are sent back anyway.
     pub verify: bool,
-    /// How often an identical frame is sent back in quick succession; `None`: without limit, and nothing ends a storm.
+    /// How often an identical frame is sent back in quick succession. `None` has no limit, and nothing ends a storm.
     pub repeats: Option<u32>,
 }
 
@@ -54,11 +54,11 @@ pub struct Bounced {
     pub tx_frames: u64,
     /// Their bytes, without FCS.
     pub tx_bytes: u64,
-    /// What they take on the wire: 24 bytes a frame of preamble, gap and FCS, and padding, counted.
+    /// Their bytes on the wire: with padding, and 24 bytes of preamble, gap and FCS per frame.
     pub tx_wire_bytes: u64,
     /// Dropped: shorter than an Ethernet header.
     pub short: u64,
-    /// Dropped: to (or, which cannot be, from) a broadcast or multicast address.
+    /// Dropped: to (or, invalidly, from) a broadcast or multicast address.
     pub group: u64,
     /// Dropped: outside the filter.
     pub filtered: u64,
@@ -66,19 +66,19 @@ pub struct Bounced {
     pub repeated: u64,
     /// Dropped: the ring to send from was full.
     pub full: u64,
-    /// Dropped: longer than the other interface takes.
+    /// Dropped: longer than the other interface allows.
     pub too_long: u64,
-    /// Of those received, how many had a wrong IPv4 or UDP checksum; 0 unless asked for.
+    /// Received frames with a wrong IPv4 or UDP checksum; 0 unless requested.
     pub wrong_checksum: u64,
 }
 
 impl Bounced {
-    /// Frames received and not sent back, of whatever cause.
+    /// Frames received and not sent back, for any reason.
     pub fn dropped(&self) -> u64 {
         self.short + self.group + self.filtered + self.repeated + self.full + self.too_long
     }
 
-    /// What came between `earlier` and here; counters may have passed their wrap in between.
+    /// The difference to `earlier`; counters may have wrapped in between.
     #[must_use]
     pub fn since(&self, earlier: &Bounced) -> Bounced {
         Bounced {
@@ -98,7 +98,7 @@ impl Bounced {
     }
 }
 
-/// Sends frames back. One for each ring that it receives from.
+/// Sends frames back. Use one for each receiving ring.
 #[derive(Debug)]
 pub struct Bounce {
     config: BounceConfig,
@@ -107,32 +107,34 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    /// A bouncer that has seen nothing yet.
+    ///
+    /// A new bouncer.
     ///
     /// # Errors
-    /// If the kernel gives no random key.
+    /// The kernel provides no random key.
     pub fn new(config: BounceConfig) -> io::Result<Bounce> {
         let repeats = config.repeats.map(Repeats::new).transpose()?;
         Ok(Bounce { config, repeats, counters: Bounced::default() })
     }
 
-    /// Everything counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> Bounced {
         self.counters
     }
 
-    /// To be called once a second: frames that came often are forgotten bit by bit.
+    /// Call this once a second: repeated frames are gradually forgotten.
     pub fn second(&mut self) {
         if let Some(repeats) = &mut self.repeats {
             repeats.second();
         }
     }
 
-    /// Receives what is there, at most `most` frames, and sends it back out of the same ring, in place. `timeout` as in [`Ring::recv`].
+    ///
+    /// Receives up to `most` frames and sends them back out of the same ring, in place. `timeout` as in [`Ring::recv`].
     /// `scratch` is empty between calls; reserve room for `most`.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     #[inline]
     pub fn turn<'r, P: PacketIo, C: Clock>(
         &mut self,
@@ -149,7 +151,7 @@ impl Bounce {
             let len = lease.len();
             let refused = match lease.send_back()? {
                 None => None,
-                // What is in the ring leaves, and that may make room.
+                // Flushing sends what is in the ring, which may make room.
                 Some(lease) => {
                     ring.flush()?;
                     lease.send_back()?
@@ -160,10 +162,12 @@ impl Bounce {
         Ok(received)
     }
 
-    /// As [`turn`](Bounce::turn), but sends a copy out of another ring, on another interface. That one is flushed when nothing more is there.
+    ///
+    /// As [`turn`](Bounce::turn), but sends a copy out of another ring, on another interface, and flushes that ring
+    /// when no more frames are there.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn turn_into<'r, P: PacketIo, Q: PacketIo, C: Clock>(
         &mut self,
         ring: &'r Ring<P, C>,
@@ -174,7 +178,7 @@ impl Bounce {
     ) -> io::Result<Received<usize>> {
         let mut received = ring.recv_batch(scratch, most, 0)?;
         if received == Received::WouldBlock {
-            // Frames do not wait in the one ring for those that come in the other.
+            // Frames in one ring do not wait for frames in the other.
             out.flush()?;
             if timeout != 0 {
                 received = ring.recv_batch(scratch, most, timeout)?;
@@ -207,7 +211,7 @@ impl Bounce {
         counters.rx_bytes = counters.rx_bytes.wrapping_add(frame.len() as u64);
         let cause = match Ethernet::parse(frame) {
             None => &mut counters.short,
-            // A group is never a sender, and might become the receiver here.
+            // A group address is never a valid sender, and would become the receiver here.
             Some(ethernet) if ethernet::is_group(ethernet.destination()) || ethernet::is_group(ethernet.source()) => {
                 &mut counters.group
             }

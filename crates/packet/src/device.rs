@@ -1,4 +1,4 @@
-//! Device → rings → start: opening an interface, and what was granted.
+//! Opens an interface, hands out its rings, and starts receiving.
 
 use std::io;
 
@@ -8,48 +8,59 @@ use crate::filter::Filter;
 use crate::granted::{Granted, Mode};
 use crate::io::PacketIo;
 
-/// What is asked of a device. What is left as it is asks for the best that the device has.
+/// The request to [`BackEnd::open`]. The default asks for the fastest mode that the device supports, for every frame.
+///
+/// A request is not a guarantee: [`BackEnd::granted`] says what was granted, and the reason for the rest.
+/// [`Granted::require`] makes a missing feature an error.
+///
+/// ```
+/// use hairpin_packet::device::Config;
+/// use hairpin_packet::filter::Filter;
+///
+/// let config = Config { filter: Filter::Udp { first: 7, last: 7 }, busy_poll_us: Some(50), ..Config::default() };
+/// assert!(config.zero_copy && config.mode.is_none());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which frames come to the rings.
+    /// The frames that go to the rings; all others stay with the kernel.
     pub filter: Filter,
-    /// Where the XDP program runs; `None`: the faster one, found by measuring at open.
+    /// Where the XDP program runs. `None` chooses the faster mode by a measurement when the device is opened.
     pub mode: Option<Mode>,
-    /// Zero-copy where the driver has it.
+    /// Use zero-copy if the driver supports it.
     pub zero_copy: bool,
-    /// What the device knows of each arriving frame, where its driver tells it: when it came, and the hash over its flow. For AF_XDP this takes
-    /// native mode.
+    /// Metadata of each received frame, if the driver provides it: receive timestamp and flow hash. For AF_XDP this
+    /// requires native mode.
     pub metadata: bool,
-    /// The queue that a ring sends on (AF_XDP in copy mode): on one of its own, sending touches nothing that the core touches which sends to this ring.
-    /// `None`: as many queues beyond the receive queues as the ring's own is from the first, if there are so many, else the ring's own. One that is asked for and
-    /// cannot be had is an error.
+    /// The queue that a ring sends on (AF_XDP in copy mode). With a queue of its own, sending shares no memory with the
+    /// core that sends to this ring. `None` chooses the queue with the ring's own index behind the receive queues, if
+    /// it exists, otherwise the ring's own queue. A requested queue that is not available is an error.
     pub send_queue: Option<u32>,
-    /// Preferred busy polling for so many microseconds, if any.
+    /// Preferred busy polling for this many microseconds; `None` for none.
     pub busy_poll_us: Option<u32>,
-    /// Entries of each ring; a power of two.
+    /// Entries of each ring: a power of two.
     pub ring_entries: u32,
-    /// Chunks of each queue pair's memory.
+    /// Chunks in the memory of each queue pair: frames that can be in rings or with the application at once.
     pub chunks: u32,
-    /// The longest frame in bytes; `None`: what the interface's MTU allows.
+    /// The longest frame in bytes, Ethernet header included, FCS not. `None` takes what the interface's MTU allows.
     pub longest_frame: Option<usize>,
-    /// What the rings are tuned for.
+    /// Delay or rate.
     pub favour: Favour,
-    /// Frames for other MAC addresses too, as long as the device is open. [`Filter::All`] always asks for it.
+    /// Receive frames to other MAC addresses too, as long as the device is open. [`Filter::All`] implies it.
     pub promiscuous: bool,
-    /// Rings that share the interface's frames where that is the library's choice (AF_PACKET); where it is the device's (AF_XDP) there is
-    /// one for each queue.
+    /// The number of rings that share the interface's frames (AF_PACKET). For AF_XDP the device decides: one ring per
+    /// queue.
     pub rings: u32,
-    /// What shares the frames out to those rings.
+    /// How frames are distributed over those rings.
     pub spread: Spread,
 }
 
-/// Delay or rate, where a back end has to choose.
+/// The goal where a back end has to choose between delay and rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Favour {
-    /// Each frame is handed over at once.
+    /// Each frame is delivered at once.
     #[default]
     Delay,
-    /// Frames are handed over in blocks.
+    /// Frames are delivered in blocks.
     Rate,
 }
 
@@ -73,61 +84,69 @@ impl Default for Config {
     }
 }
 
-/// A way to reach a device's queues.
+/// A back end: opens an interface, and hands out one queue pair per queue.
+///
+/// The order is [`open`](BackEnd::open), [`ring`](BackEnd::ring) for each queue, [`start`](BackEnd::start). Queue pairs
+/// can move to other threads; the device must outlive them, because dropping it stops their receiving.
 pub trait BackEnd: Sized {
-    /// Its queue pairs.
+    /// The queue pair of this back end.
     type Io: PacketIo + 'static;
 
-    /// Opens the interface; nothing is received before [`start`](BackEnd::start).
+    ///
+    /// Opens the interface. No frame is received before [`start`](BackEnd::start).
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// The interface does not exist or is down, a capability is missing, or the kernel refuses. The message says what
+    /// to do.
     fn open(interface: &str, config: &Config) -> Result<Self, OpenError>;
 
-    /// What the device was granted; `queue` is that of the first ring.
+    /// The features that the device was granted; `queue` is the first ring's.
     fn granted(&self) -> &Granted;
 
-    /// The queue pair of that queue. Once each.
+    ///
+    /// The queue pair of `queue`; each can be taken once.
     ///
     /// # Errors
-    /// If there is no such queue, it is taken, or the kernel refuses.
+    /// The queue does not exist, is in use, or the kernel refuses.
     fn ring(&mut self, queue: u32) -> Result<Self::Io, OpenError>;
 
-    /// From here on frames that the filter takes come to the rings.
+    ///
+    /// Starts receiving: from now on, frames that match the filter go to the rings.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     fn start(&mut self) -> Result<(), OpenError>;
 
-    /// From here on all frames stay with the kernel.
+    ///
+    /// Stops receiving: from now on, all frames stay with the kernel.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     fn stop(&mut self) -> Result<(), OpenError>;
 }
 
 /// Why a device or a queue cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such interface here.
-    #[error("there is no interface {0} in this network namespace; `ip link` lists those that are")]
+    /// The interface does not exist in this network namespace.
+    #[error("there is no interface {0} in this network namespace; `ip link` lists them")]
     NoInterface(String),
     /// The interface is not up.
     #[error("{0} is down: ip link set {0} up")]
     Down(String),
-    /// A right is missing.
+    /// A capability is missing.
     #[error("{what} on {interface} needs {capabilities}: {remedy}")]
     Capability {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
-        /// On what.
+        /// The interface.
         interface: String,
-        /// What is missing.
+        /// The missing capabilities.
         capabilities: &'static str,
         /// What to do.
         remedy: &'static str,
     },
-    /// Somebody else's XDP program is there.
+    /// Another XDP program is attached.
     #[error(
         "{interface} already has XDP program {id} ({mode}), which is not Hairpin's: end the program that attached it, or ip link set {interface} xdp off"
     )]
@@ -136,10 +155,10 @@ pub enum OpenError {
         interface: String,
         /// The program's id.
         id: u32,
-        /// Where it runs.
+        /// The mode in which it runs.
         mode: Mode,
     },
-    /// The queue belongs to somebody.
+    /// Another socket uses the queue.
     #[error("queue {queue} of {interface} is taken by another socket: end it, or use another queue")]
     QueueTaken {
         /// The interface.
@@ -147,30 +166,30 @@ pub enum OpenError {
         /// The queue.
         queue: u32,
     },
-    /// No such queue.
+    /// The queue does not exist.
     #[error("{interface} has queues 0 to {last}, not {queue}")]
     NoQueue {
         /// The interface.
         interface: String,
-        /// What was asked for.
+        /// The requested queue.
         queue: u32,
-        /// The last there is.
+        /// The last queue of the interface.
         last: u32,
     },
-    /// The configuration does not go.
+    /// The configuration is invalid; the text says why.
     #[error("{0}")]
     Config(String),
-    /// No packet memory.
+    /// The packet memory could not be allocated.
     #[error(transparent)]
     Memory(#[from] hairpin_sys::umem::UmemError),
     /// A step failed.
     #[error("{what} on {interface}: {source}")]
     Step {
-        /// What was tried.
+        /// The step that failed.
         what: String,
-        /// On what.
+        /// The interface.
         interface: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

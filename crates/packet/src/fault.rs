@@ -1,9 +1,10 @@
-//! A device round a device that loses, delays, reorders, doubles and corrupts what arrives, as often as asked and the same each time.
+//! A device around a device that loses, delays, reorders, duplicates and corrupts received frames, at requested rates
+//! and reproducibly.
 //!
 //! ```text
 //!   device ──▶ stopped? ─▶ lost? ─▶ wrong FCS? ─▶ corrupted? ─▶ doubled? ─▶ held until its time, or until later ones have passed ──▶ application
 //! ```
-//! For tests: frames that are sent pass untouched; only a kick may be answered with "busy", and the ring may seem full for want of credit.
+//! For tests. Sent frames pass untouched, but a kick may answer "busy", and the ring may seem full for lack of credit.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,37 +19,37 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::granted::Granted;
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 
-/// Frames held back at once; as long as there are so many, nothing more is received.
+/// Most frames held back at once; at this number nothing more is received.
 const HELD: usize = 256;
-/// The longest that a frame is held for later ones to pass it.
+/// The longest time that a frame is held for later ones to pass it.
 const OVERTAKE: Duration = Duration::from_millis(1);
 
-/// What goes wrong, each as a share of frames from 0 to 1.
+/// The faults, each as a fraction of frames from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Where the sequence of faults starts; the same seed gives the same faults.
+    /// The seed: the same seed gives the same faults.
     pub seed: u64,
     /// Frames lost.
     pub loss: f64,
-    /// Frames with one bit changed, which nobody notices.
+    /// Frames with one bit changed, undetected by the link.
     pub corruption: f64,
-    /// Frames damaged on the link: their FCS is wrong, so they are counted as `rx_invalid` and not delivered.
+    /// Frames with a wrong FCS: counted as `rx_invalid` and not delivered.
     pub wrong_fcs: f64,
     /// Frames that arrive twice.
     pub duplication: f64,
-    /// Frames that one to three later ones pass.
+    /// Frames overtaken by one to three later ones.
     pub reordering: f64,
-    /// How much later every frame arrives.
+    /// Delay added to every frame.
     pub delay: Duration,
     /// Kicks that send nothing and say "busy".
     pub busy: f64,
-    /// Calls to send that find no credit and take nothing; what was taken before has to be kicked all the same.
+    /// Calls to send that find no credit and take no frame; frames taken before still have to be kicked.
     pub starvation: f64,
-    /// After so many frames this end receives nothing any more, and so returns no credit either.
+    /// After this many frames this end stops receiving, and so returns no credit.
     pub stops_after: Option<u64>,
 }
 
-/// A device that makes [`Faults`] in what another receives.
+/// A device that adds [`Faults`] to the frames received by another.
 #[derive(Debug)]
 pub struct Fault<P, C> {
     io: P,
@@ -88,10 +89,11 @@ struct Made {
 }
 
 impl<P: PacketIo, C: Clock> Fault<P, C> {
-    /// Puts faults into what `io` receives.
+    ///
+    /// Adds faults to the frames that `io` receives.
     ///
     /// # Errors
-    /// What the kernel said when it gave no eventfd.
+    /// The kernel provides no eventfd.
     pub fn new(io: P, clock: C, faults: Faults) -> io::Result<Fault<P, C>> {
         let ticks = |duration: Duration| clock.to_ticks(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
         Ok(Fault {
@@ -108,7 +110,7 @@ impl<P: PacketIo, C: Clock> Fault<P, C> {
         })
     }
 
-    /// The device below; what is held back goes to its pool.
+    /// The device below; frames held back return to its pool.
     pub fn into_inner(mut self) -> P {
         for held in self.held.drain(..) {
             self.io.pool().give(held.arrival.frame);
@@ -238,7 +240,7 @@ impl<P: PacketIo, C: Clock> PacketIo for Fault<P, C> {
         self.io.sends_on()
     }
 
-    /// What was lost here counts as `rx_dropped`, what was damaged as `rx_invalid`; what was doubled counts as received.
+    /// Frames lost here count as `rx_dropped`, damaged ones as `rx_invalid`, duplicates as received.
     fn counters(&mut self) -> Counters {
         let below = self.io.counters();
         Counters {
@@ -294,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn without_faults_nothing_changes() {
+    fn passes_frames_unchanged_without_faults() {
         let (got, counters) = arrivals(Faults::default(), FakeClock::default());
         assert_eq!(got, (0..FRAMES).collect::<Vec<_>>());
         assert_eq!((counters.rx_frames, counters.lost()), (u64::from(FRAMES), 0));
     }
 
     #[test]
-    fn faults_come_as_often_as_asked_and_the_same_each_time() {
+    fn faults_match_their_rates_and_are_reproducible() {
         let clock = FakeClock::default;
         let (got, counters) = arrivals(Faults { loss: 0.1, seed: 1, ..Faults::default() }, clock());
         assert_eq!(got.len() as u64, counters.rx_frames);
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delayed_frame_comes_when_it_is_due_and_wakes_a_sleeper() {
+    fn a_delayed_frame_arrives_on_time_and_wakes_a_sleeper() {
         let (one, other) = pair(&Config { chunks: 64, ring_entries: 8, ..Config::default() }).unwrap();
         let faults = Faults { delay: Duration::from_millis(2), ..Faults::default() };
         let one = Ring::new(one, MonotonicRaw, RingConfig::default());
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_stops_takes_the_senders_credits() {
+    fn a_stopped_receiver_uses_up_the_senders_credits() {
         let config = niq::Config { ring_entries: 16, chunks: 64, ..niq::Config::default() };
         let (one, other) = niq::pair(&config).unwrap();
         let faults = Faults { stops_after: Some(70), ..Faults::default() };
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_found_no_credit_leave_with_a_later_call() {
+    fn frames_without_credit_leave_with_a_later_call() {
         let (one, other) = niq::pair(&niq::Config { chunks: 256, ..niq::Config::default() }).unwrap();
         let faults = Faults { starvation: 0.7, seed: 3, ..Faults::default() };
         let one = Ring::new(Fault::new(one, MonotonicRaw, faults).unwrap(), MonotonicRaw, RingConfig::default());
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_a_busy_device_kept_leave_with_a_later_call() {
+    fn frames_kept_by_a_busy_device_leave_with_a_later_call() {
         let (one, other) = pair(&Config { chunks: 256, ring_entries: 128, ..Config::default() }).unwrap();
         let faults = Faults { busy: 0.7, seed: 3, ..Faults::default() };
         let one = Ring::new(Fault::new(one, MonotonicRaw, faults).unwrap(), MonotonicRaw, RingConfig::default());

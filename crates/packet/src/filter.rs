@@ -1,4 +1,4 @@
-//! Which frames a ring takes; all others stay with the kernel.
+//! The frames that a ring receives; all others stay with the kernel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,14 @@ use hairpin_wire::udp::{self, Udp};
 /// Ethertype of an outer tag (IEEE 802.1ad).
 const SERVICE_VLAN: u16 = 0x88a8;
 
-/// The frames that a ring takes.
+/// The frames that a ring receives. Parsed from `all`, `udp:PORT`, `udp:FIRST-LAST` or `ethertype:0xNNNN`.
+///
+/// ```
+/// use hairpin_packet::filter::Filter;
+///
+/// assert_eq!("udp:7-9".parse::<Filter>()?, Filter::Udp { first: 7, last: 9 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
     /// Every frame.
@@ -19,7 +26,8 @@ pub enum Filter {
     All,
     /// Frames of this ethertype, with or without one VLAN tag.
     Ethertype(u16),
-    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port from the first to the last; no fragments, no VLAN tag.
+    /// UDP over IPv4 or IPv6 (without extension headers) to a destination port in this range, inclusive; no fragments,
+    /// no VLAN tag.
     Udp {
         /// The first port.
         first: u16,
@@ -28,7 +36,7 @@ pub enum Filter {
     },
 }
 
-/// A text that is no filter.
+/// A text that is not a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a filter; choose from udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all")]
 pub struct NotAFilter(String);
@@ -68,7 +76,7 @@ impl fmt::Display for Filter {
 }
 
 impl Filter {
-    /// True if the ring takes this frame, whatever its bytes.
+    /// True if the filter matches `frame`, which may hold any bytes.
     #[inline]
     pub fn takes(&self, frame: &[u8]) -> bool {
         match *self {
@@ -79,7 +87,7 @@ impl Filter {
     }
 }
 
-/// The number that follows the two MAC addresses.
+/// The two bytes after the MAC addresses.
 fn ethertype(frame: &[u8]) -> Option<u16> {
     word(frame, 12)
 }
@@ -128,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_is_taken_by_port_untagged_and_never_a_fragment() {
+    fn matches_untagged_whole_udp_datagrams_by_port() {
         let filter = Filter::Udp { first: 7, last: 8 };
         assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0x4000, 0)));
         assert!(!filter.takes(&udp4(0, 1)) && !filter.takes(&udp4(0x2000, 0)) && !filter.takes(&udp4(9, 0)));
@@ -149,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn ethertypes_are_found_with_and_without_a_tag() {
+    fn matches_ethertypes_with_and_without_a_tag() {
         let filter = Filter::Ethertype(0x0800);
         assert!(filter.takes(&udp4(0, 0)) && filter.takes(&udp4(0, 1)) && !filter.takes(&udp4(0, 2)));
         assert!(Filter::Ethertype(0x8100).takes(&udp4(0, 1)));

@@ -1,8 +1,9 @@
-//! What an open was granted, and for each thing that was asked and not granted the reason.
+//! The features that an open was granted, and the reason for every refused one.
 
 use std::fmt;
 
-/// What a queue pair is and can do.
+/// The granted features of a queue pair. A feature that was requested and refused is in [`refused`](Granted::refused)
+/// with the reason: there is no silent fallback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// The back end: `af_xdp`, `af_packet`, `memory`, `niq`.
@@ -11,29 +12,29 @@ pub struct Granted {
     pub interface: String,
     /// The queue.
     pub queue: u32,
-    /// The queue that it sends on, which may be another.
+    /// The queue on which it sends, which may differ.
     pub send_queue: u32,
     /// Queues of the device.
     pub queues: u32,
     /// Where the XDP program runs; `None` for back ends without one.
     pub mode: Option<Mode>,
-    /// Why it runs there, where that was not asked for but chosen.
+    /// The reason for the mode, if it was chosen and not requested.
     pub mode_why: Option<String>,
     /// True if the device writes straight into the application's memory.
     pub zero_copy: bool,
-    /// True if the kernel says when it has to be told of work, so that other kicks cost nothing.
+    /// True if the kernel says when it needs a kick, so that other kicks make no system call.
     pub need_wakeup: bool,
     /// True if the kernel polls the device on behalf of this queue pair; `None` while it cannot be known.
     pub busy_poll: bool,
     /// True if a frame may span several chunks.
     pub multi_buffer: bool,
-    /// Who stamps arriving frames.
+    /// The source of receive timestamps; `None` without timestamps.
     pub rx_time: Option<TimeSource>,
-    /// True if arriving frames come with a hash over their flow.
+    /// True if received frames have a hash over their flow.
     pub rx_hash: bool,
     /// The longest frame in bytes, Ethernet header included, FCS not.
     pub longest_frame: usize,
-    /// What was asked and not granted.
+    /// Features that were requested and not granted.
     pub refused: Vec<Refused>,
 }
 
@@ -46,7 +47,7 @@ pub enum Mode {
     Generic,
 }
 
-/// Who takes a stamp.
+/// The source of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
     /// The device.
@@ -55,22 +56,22 @@ pub enum TimeSource {
     Software,
 }
 
-/// Something that can be asked for and may not be had.
+/// A feature that can be requested and may be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
     /// The XDP program in the driver.
     Native,
     /// The device writes straight into the application's memory.
     ZeroCopy,
-    /// The kernel says when it has to be woken.
+    /// The kernel says when it needs a kick.
     NeedWakeup,
     /// The kernel polls the device.
     BusyPoll,
     /// Frames over several chunks.
     MultiBuffer,
-    /// Stamps of arriving frames by the device.
+    /// Receive timestamps by the device.
     HardwareTime,
-    /// A hash over the flow of arriving frames.
+    /// A hash over the flow of received frames.
     Hash,
 }
 
@@ -97,12 +98,12 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What was asked and not granted.
+/// A refused feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What.
+    /// The feature.
     pub feature: Feature,
-    /// Why, in words.
+    /// The reason.
     pub why: String,
 }
 
@@ -114,14 +115,14 @@ pub struct NotGranted {
     pub interface: String,
     /// The queue.
     pub queue: u32,
-    /// What was required.
+    /// The required feature.
     pub feature: Feature,
-    /// Why it is not there.
+    /// The reason.
     pub why: String,
 }
 
 impl Granted {
-    /// True if it is there.
+    /// True if `feature` was granted.
     pub fn has(&self, feature: Feature) -> bool {
         match feature {
             Feature::Native => self.mode == Some(Mode::Native),
@@ -134,10 +135,11 @@ impl Granted {
         }
     }
 
-    /// Turns the reason why a feature is missing into an error.
+    ///
+    /// Checks that `feature` was granted.
     ///
     /// # Errors
-    /// If it was not granted.
+    /// It was not granted; the error has the reason.
     pub fn require(&self, feature: Feature) -> Result<(), NotGranted> {
         if self.has(feature) {
             return Ok(());

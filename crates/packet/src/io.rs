@@ -1,4 +1,4 @@
-//! What every back end is: one RX/TX queue pair, driven by one thread.
+//! The trait of every back end: one RX/TX queue pair, driven by one thread.
 //!
 //! ```text
 //!        tx_batch          kick                                  rx_batch
@@ -20,43 +20,47 @@ use crate::granted::Granted;
 /// A frame is in exactly one place: with the application (a [`Frame`]), in the pool, or in a ring. Nothing here blocks; only
 /// [`kick`](PacketIo::kick) may enter the kernel, and only it fails. A full ring is a count, not an error.
 pub trait PacketIo: Send {
-    /// What this queue pair was granted when it was opened.
+    /// The features that this queue pair was granted when it was opened.
     fn granted(&self) -> &Granted;
 
-    /// The free chunks, to take frames from and give them back to.
+    /// The pool of free chunks, from which frames are taken and to which they return.
     fn pool(&mut self) -> &mut Pool;
 
-    /// The memory that the frames lie in.
+    /// The memory that holds the frames.
     fn umem(&self) -> &Arc<Umem>;
 
-    /// Appends up to `most` frames that have arrived to `into` and returns how many; what the ring needs to go on receiving is handed to
-    /// it from the pool. Never enters the kernel.
+    /// Appends up to `most` received frames to `into` and returns their number. It also refills the ring from the pool.
+    /// Never enters the kernel.
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize;
 
-    /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns how many; the rest stay. What was sent before
-    /// goes back to the pool. Never enters the kernel: nothing leaves before a [`kick`](PacketIo::kick).
+    /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns their number; the rest
+    /// stay. Chunks of frames sent earlier return to the pool. Never enters the kernel: nothing leaves before a
+    /// [`kick`](PacketIo::kick).
     fn tx_batch(&mut self, frames: &mut Vec<Frame>) -> usize;
 
-    /// Tells the kernel or the other side that there is work, if it has to be told. [`Kicked::Busy`]: something stayed in the TX ring, is
-    /// counted as `tx_busy`, and leaves with a later kick.
+    ///
+    /// Notifies the kernel or the other side of work, if it needs to be notified. [`Kicked::Busy`] means that frames
+    /// stayed in the TX ring: they are counted as `tx_busy` and leave with a later kick.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN where the interface went down, ENXIO or ENODEV where it is gone.
+    /// The kernel's error: ENETDOWN if the interface went down, ENXIO or ENODEV if it was removed.
     fn kick(&mut self, what: Kick) -> io::Result<Kicked>;
 
-    /// Readable when a frame has arrived; in error when [`Kick::Receive`] returns one. Ask for it anew before each wait: some back ends signal only while somebody waits.
+    /// A descriptor that is readable when a frame has arrived, and in error when [`Kick::Receive`] returns an error.
+    /// Call this before each wait: some back ends signal only if someone waits.
     fn waitable(&self) -> BorrowedFd<'_>;
 
-    /// The socket that frames leave by, where that is not the one to [wait](PacketIo::waitable) on: tracers know a frame by it.
+    /// The socket through which frames leave, if it is not the one to [wait](PacketIo::waitable) on: tracers identify a
+    /// frame by it.
     fn sends_on(&self) -> BorrowedFd<'_> {
         self.waitable()
     }
 
-    /// Everything counted since the queue pair was opened.
+    /// The counters since the queue pair was opened.
     fn counters(&mut self) -> Counters;
 }
 
-/// A back end that is chosen at run time is a `Box<dyn PacketIo>`.
+/// A back end chosen at run time: `Box<dyn PacketIo>`.
 impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
     fn granted(&self) -> &Granted {
         (**self).granted()
@@ -100,7 +104,7 @@ impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
     }
 }
 
-/// What a kick is for.
+/// The purpose of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
     /// Send what is in the TX ring.
@@ -109,66 +113,67 @@ pub enum Kick {
     Receive,
 }
 
-/// What became of a kick.
+/// The outcome of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kicked {
-    /// Everything that was in the TX ring is on its way; always the answer to [`Kick::Receive`].
+    /// Every frame in the TX ring is on its way; always the answer to [`Kick::Receive`].
     Done,
-    /// The device was busy: something is still in the TX ring. Kick again.
+    /// The device was busy and frames are still in the TX ring: kick again.
     Busy,
 }
 
-/// A frame that has arrived, and what is known of it. Its queue is the queue pair's own: [`Granted::queue`].
+/// A received frame with its metadata. Its queue is the queue pair's: [`Granted::queue`].
 #[derive(Debug)]
 pub struct Arrival {
     /// The frame.
     pub frame: Frame,
-    /// When it arrived, if somebody took a stamp.
+    /// The receive timestamp, if the device or the kernel took one.
     pub time: Option<Arrived>,
-    /// The device's hash over its flow, if it has one.
+    /// The device's hash over its flow, if it provides one.
     pub hash: Option<u32>,
 }
 
-/// When a frame arrived, in nanoseconds of the clock that took the stamp.
+/// A receive timestamp, in nanoseconds of the clock that took it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived {
     /// The device's own clock.
     Hardware(u64),
-    /// CLOCK_REALTIME, taken by the kernel on the way up.
+    /// CLOCK_REALTIME, taken by the kernel on receipt.
     Software(u64),
 }
 
-/// Frames and bytes since the queue pair was opened; every way to lose a frame has its own.
+/// Counters of frames and bytes since the queue pair was opened, with one counter for each way to lose a frame. They may
+/// wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames received.
     pub rx_frames: u64,
     /// Their bytes.
     pub rx_bytes: u64,
-    /// Frames handed to the ring for sending.
+    /// Frames passed to the ring for sending.
     pub tx_frames: u64,
     /// Their bytes.
     pub tx_bytes: u64,
     /// Lost on arrival: the RX ring was full.
     pub rx_ring_full: u64,
-    /// Lost on arrival: no free chunk was there to receive into.
+    /// Lost on arrival: no free chunk to receive into.
     pub rx_no_chunk: u64,
     /// Lost on arrival for any other reason that the kernel counts.
     pub rx_dropped: u64,
     /// Lost on arrival: longer than a chunk.
     pub rx_too_long: u64,
-    /// What a ring handed back was no frame that had been lent to it.
+    /// Descriptors returned by a ring that do not match a frame lent to it.
     pub rx_invalid: u64,
     /// Refused by the kernel or the device when sent: an invalid descriptor.
     pub tx_invalid: u64,
-    /// Lost on the way out: the device or its queue took no more.
+    /// Lost on the way out: the device or its queue was full.
     pub tx_dropped: u64,
-    /// Kicks after which something stayed in the TX ring because the device was busy: not lost.
+    /// Kicks after which frames stayed in the TX ring because the device was busy. Those frames are not lost.
     pub tx_busy: u64,
 }
 
 impl Counters {
-    /// Frames lost, of whatever cause.
+    /// Frames lost, for any reason.
     pub fn lost(&self) -> u64 {
         self.rx_ring_full
             + self.rx_no_chunk

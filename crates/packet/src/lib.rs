@@ -1,5 +1,5 @@
-//! Packets straight from a queue of a network device, with one API over every way that Linux offers, and an honest account of what was
-//! granted.
+//! Packet I/O straight from the queues of a network device: one API over AF_XDP, AF_PACKET, an emulated NIC and a pair
+//! in memory, which reports what the kernel and the driver granted.
 //!
 //! ```text
 //!   Device<AfXdp> │ Device<AfPacket>       open: what was granted, and why not more
@@ -7,7 +7,44 @@
 //!             └ Tracer, PcapOut, Fault …   a device round a device
 //!                  └ Ring                  recv, recv_batch → Lease │ Sender: inject, reserve/commit/flush, inject_at
 //! ```
-//! [`io::PacketIo`] is the seam: frames move between the application and a ring, and every frame is in exactly one place.
+//! An application opens an interface with a back end ([`af_xdp::AfXdp`] or [`af_packet::AfPacket`], both
+//! [`device::BackEnd`]), takes one queue pair for each thread, and drives it with a [`ring::Ring`]: receive into
+//! leases, send through a sender. Frames are Ethernet frames without FCS. A full ring, an empty ring and a timeout are
+//! values, not errors; an error comes from the kernel and says what failed.
+//!
+//! All back ends implement [`io::PacketIo`], the trait for devices around devices too: a tracer, a pcap writer, a fault
+//! injector. A frame is always in exactly one place (application, pool or ring), and the types enforce it.
+//!
+//! The same program runs without privileges or hardware over the pair in memory:
+//!
+//! ```
+//! use hairpin_packet::clock::Tsc;
+//! use hairpin_packet::device::Config;
+//! use hairpin_packet::memory;
+//! use hairpin_packet::ring::{Received, Ring, RingConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let Ok(clock) = Tsc::calibrate("tsc") else { return Ok(()) };
+//! let (near, far) = memory::pair(&Config::default())?;
+//! let near = Ring::new(near, clock, RingConfig::default());
+//! let far = Ring::new(far, clock, RingConfig::default());
+//!
+//! // Sent at once, padded to the 60 bytes of the shortest frame.
+//! let _ = near.sender().inject(b"to: far, from: near, and then the payload")?;
+//!
+//! // Waits for at most 100 ms, and lends the frame in place.
+//! if let Received::Got(frame) = far.recv(100)? {
+//!     assert_eq!((&frame[..7], frame.len()), (&b"to: far"[..], 60));
+//!     // The same memory goes out again: a reply without a copy.
+//!     assert!(frame.send_back()?.is_none());
+//! }
+//! assert!(matches!(near.recv(100)?, Received::Got(_)));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The directory `examples/` has a receiver, a capture, a bouncer, a paced sender and receive-side scaling over several
+//! queues.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

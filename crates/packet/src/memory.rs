@@ -1,4 +1,5 @@
-//! Two queue pairs joined in memory: what one sends the other receives. Needs no rights and no device; the fake behind every test.
+//! Two queue pairs joined in memory: each receives what the other sends. It needs no privilege and no device, and is
+//! the fake behind every test.
 //!
 //! ```text
 //!    one end                                                          other end
@@ -6,7 +7,7 @@
 //!      └─▶ pool, at once    kick ─▶ lengths: the frame is there ──▶ ╯
 //!                              ╰──▶ eventfd, written only if the other end waits
 //! ```
-//! Nothing is lost: where the other end does not receive, the TX ring is full, and that is a count.
+//! No frame is lost: if the other end does not receive, the TX ring becomes full, which is a count.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,11 +24,11 @@ use crate::filter::Filter;
 use crate::granted::{Feature, Granted, Refused};
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 
-/// The longest frame where the configuration names none: an Ethernet frame of a 1,500-byte packet.
+/// The default longest frame: an Ethernet frame with a 1,500-byte packet.
 const LONGEST: usize = 1514;
 
-/// Bytes on their way in one direction, unless one frame is longer: more would not fit into a core's cache, and every frame passes through
-/// all of it in turn.
+/// Bytes under way in one direction, unless one frame is longer: frames cycle through all of it, and more would not fit
+/// into a core's cache.
 const ON_THE_WAY: usize = 128 << 10;
 
 /// One end of an in-memory pair.
@@ -63,15 +64,16 @@ struct Receiving {
 #[derive(Debug)]
 struct Bell {
     descriptor: OwnedFd,
-    /// True if the receiver wants to be woken. Set by it before it waits, cleared by whoever rings.
+    /// True if the receiver wants to be woken: it sets it before it waits, and the sender clears it.
     wanted: AtomicBool,
 }
 
-/// Makes two queue pairs, each with packet memory of its own, joined to each other. Of `config`, the filter, the ring's entries, the
-/// chunks and the longest frame count; what only a device can have is refused in [`Granted`].
+///
+/// Makes two queue pairs, each with its own packet memory, joined to each other. `config` decides filter, ring entries,
+/// chunks and longest frame; features that only a device has are refused in [`Granted`].
 ///
 /// # Errors
-/// Sizes that do not go, and what the kernel said when it gave no memory or no eventfd.
+/// The sizes are invalid, or the kernel provides no memory or eventfd.
 pub fn pair(config: &Config) -> Result<(MemoryIo, MemoryIo), OpenError> {
     let longest = config.longest_frame.unwrap_or(LONGEST);
     if longest > MAX_CHUNK || config.ring_entries == 0 || config.rings != 1 {
@@ -89,7 +91,7 @@ fn direction(entries: usize, longest: usize) -> Result<(Sending, Receiving), Ope
     let bytes = entries.saturating_mul(longest).min(ON_THE_WAY.max(longest));
     let (mut to_bytes, mut from_bytes) = RingBuffer::new(bytes);
     let (to_lengths, from_lengths) = RingBuffer::new(entries);
-    // Written once from end to end, so that no page fault comes later.
+    // All of it is written once, so that no page fault comes later.
     if let Ok(chunk) = to_bytes.write_chunk(bytes) {
         chunk.commit_all();
     }
@@ -145,7 +147,7 @@ fn end(interface: &str, config: &Config, longest: usize, to: Sending, from: Rece
 }
 
 impl Bell {
-    /// After frames were pushed: wakes the receiver if it waits.
+    /// Wakes the receiver if it waits. Call it after pushing frames.
     ///
     /// Both sides swap `wanted`, so one comes first: if it is this one, the receiver sees the frames when it looks; else this one sees
     /// `wanted`. On x86 a swap is half the price of a load behind a fence.
@@ -162,10 +164,10 @@ impl Bell {
         let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
     }
 
-    /// Before the receiver waits; `arrived` tells whether something is there already.
+    /// Prepares for a wait; `arrived` says whether a frame is there already.
     fn want(&self, arrived: impl Fn() -> bool) {
         if !self.wanted.load(Ordering::Relaxed) {
-            // Empty it; EAGAIN: nobody has rung.
+            // Empties it; EAGAIN means that it was empty.
             let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
         }
         self.wanted.swap(true, Ordering::AcqRel);
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptor_is_readable_when_a_frame_has_arrived_and_not_else() {
+    fn the_descriptor_is_readable_only_when_a_frame_has_arrived() {
         let (mut one, mut other) = pair(&small()).unwrap();
         let (mut frames, mut arrivals) = (Vec::new(), Vec::new());
         for _ in 0..3 {
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wake_up_is_missed() {
+    fn misses_no_wake_up() {
         let (mut one, mut other) = pair(&small()).unwrap();
         let echo = std::thread::spawn(move || {
             let (mut frames, mut arrivals) = (Vec::new(), Vec::new());
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_gone_is_a_network_that_is_down() {
+    fn a_dropped_end_is_enetdown() {
         let (mut one, other) = pair(&small()).unwrap();
         drop(other);
         let mut frames = Vec::new();
@@ -407,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_holds_here_too() {
+    fn applies_the_filter() {
         let config = Config { filter: Filter::Ethertype(0x88b5), ..small() };
         let (mut one, mut other) = pair(&config).unwrap();
         let (mut frames, mut arrivals) = (Vec::new(), Vec::new());
@@ -423,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_do_not_go_and_features_of_a_device() {
+    fn rejects_invalid_sizes_and_refuses_features_of_a_device() {
         assert!(matches!(pair(&Config { ring_entries: 0, ..small() }), Err(OpenError::Config(_))));
         assert!(matches!(pair(&Config { rings: 2, ..small() }), Err(OpenError::Config(_))));
         assert!(matches!(pair(&Config { longest_frame: Some(65_537), ..small() }), Err(OpenError::Config(_))));

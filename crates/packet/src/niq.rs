@@ -34,10 +34,11 @@ pub use driver::{INLINE, Pcie};
 use timing::Link;
 pub use timing::{Delay, Timing, TimingError};
 
-/// What is asked of a port. Queues, ring and longest frame are those of the side that creates; the other side's are not looked at.
+/// The configuration of a port. Queues, ring entries and longest frame are those of the creating side; the other side's
+/// are ignored.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Queue pairs, each for a thread of its own.
+    /// Queue pairs, one per thread.
     pub queues: u32,
     /// Lines each way; a power of two from 4 to 16,384.
     pub ring_entries: u32,
@@ -45,9 +46,9 @@ pub struct Config {
     pub longest_frame: usize,
     /// Chunks of each queue pair's packet memory.
     pub chunks: u32,
-    /// Which frames are received.
+    /// The frames to receive.
     pub filter: Filter,
-    /// What is emulated; `None`: shared memory as it is. Both sides need the same.
+    /// The emulated NIC and link; `None` is plain shared memory. Both sides need the same.
     pub timing: Option<Timing>,
 }
 
@@ -57,16 +58,16 @@ impl Default for Config {
     }
 }
 
-/// Why there is no port.
+/// Why a port cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// Sizes that do not go, or what the other side handed over is not what it should be.
+    /// The sizes are invalid, or the other side's descriptors are.
     #[error(transparent)]
     Shared(#[from] MemoryError),
-    /// No packet memory.
+    /// The packet memory could not be allocated.
     #[error(transparent)]
     Memory(#[from] UmemError),
-    /// One side emulates times and the other does not.
+    /// Only one side emulates times.
     #[error("one side of the emulated NIC declares a latency and the other declares none: give both the same --nic")]
     TimedOnOneSide,
     /// The times do not cover the longest frame.
@@ -84,10 +85,10 @@ pub enum PortError {
     Descriptors {
         /// Queue pairs.
         queues: u32,
-        /// Descriptors that came.
+        /// Descriptors received.
         got: usize,
     },
-    /// The kernel gave no socket, or what came is none.
+    /// The kernel provides no socket, or a descriptor is not one.
     #[error("cannot wake the other port: {0}")]
     Bell(#[source] io::Error),
 }
@@ -119,20 +120,21 @@ struct Emulation {
     furthest: u64,
 }
 
-/// What became of a frame's deadline.
+/// The state of a frame's deadline.
 enum Due {
-    /// It has passed, or is so near that it is waited for: this tick.
+    /// It has passed, or is near enough to wait for: this tick.
     At(u64),
     /// Later.
     NotYet,
-    /// No sender could have set it.
+    /// No correct sender could have set it.
     Never,
 }
 
-/// Two ports of one queue pair in this process, joined.
+///
+/// Two joined ports of one queue pair in this process.
 ///
 /// # Errors
-/// Sizes that do not go; what the kernel said.
+/// The sizes are invalid, or the kernel refuses.
 pub fn pair(config: &Config) -> Result<(Port, Port), PortError> {
     let config = Config { queues: 1, ..config.clone() };
     let (mut ports, descriptors) = Port::create(&config)?;
@@ -144,11 +146,13 @@ pub fn pair(config: &Config) -> Result<(Port, Port), PortError> {
 }
 
 impl Port {
-    /// Makes the shared memory and this side's port of each queue pair. The descriptors are for the other side: the memory first, then one for each
-    /// queue pair. Send them over a UNIX socket and drop them here, so that the other side's end is seen.
+    ///
+    /// Makes the shared memory and this side's port of each queue pair. The descriptors are for the other side: the
+    /// memory first, then one per queue pair. Send them over a UNIX socket and drop them here, so that the end of the
+    /// other side is noticed.
     ///
     /// # Errors
-    /// Sizes that do not go; what the kernel said.
+    /// The sizes are invalid, or the kernel refuses.
     pub fn create(config: &Config) -> Result<(Vec<Port>, Vec<OwnedFd>), PortError> {
         let layout = Layout {
             queues: config.queues,
@@ -167,10 +171,13 @@ impl Port {
         Ok((ports, descriptors))
     }
 
-    /// The other side's ports, from the descriptors that [`Port::create`] made there. Nothing in what they stand for is trusted.
+    ///
+    /// Opens the ports of this side, from the descriptors that [`Port::create`] made on the other. Their content is not
+    /// trusted.
     ///
     /// # Errors
-    /// Memory that is not sealed, is foreign, or of another version or layout; times declared on one side only; too few descriptors; what the kernel said.
+    /// The memory is not sealed, not Hairpin's, or of another version or layout; only one side emulates times; too few
+    /// descriptors; or the kernel refuses.
     pub fn open(descriptors: Vec<OwnedFd>, config: &Config) -> Result<Vec<Port>, PortError> {
         let got = descriptors.len();
         let mut descriptors = descriptors.into_iter();
@@ -233,17 +240,17 @@ impl Port {
         })
     }
 
-    /// Transactions on PCI Express that the frames of this port would have been.
+    /// The PCI Express transactions that this port's frames would have taken.
     pub fn pcie(&self) -> Pcie {
         self.driver.pcie()
     }
 
-    /// How often a kick entered the kernel, because the other side slept.
+    /// Kicks that entered the kernel because the other side slept.
     pub fn wake_ups(&self) -> u64 {
         self.bell.rung()
     }
 
-    /// How often `tx_batch` left frames because the other side had returned no credit for them.
+    /// Calls of `tx_batch` that left frames for lack of credit from the other side.
     pub fn no_credit(&self) -> u64 {
         self.no_credit
     }

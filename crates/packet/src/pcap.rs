@@ -1,4 +1,4 @@
-//! Devices round a device: one writes what arrives to a pcap file, one plays a pcap file as if it arrived.
+//! Devices around a device: one writes received frames to a pcap file, one plays a pcap file as received frames.
 //!
 //! ```text
 //!   file:  |header 24|record 16|frame …|record 16|frame …|          record: seconds 4, ns 4, length 4, length on the wire 4
@@ -30,7 +30,7 @@ const PCAPNG: u32 = 0x0a0d_0d0a;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
 
-/// Why a pcap file cannot be played.
+/// Why a pcap file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PcapError {
     /// The file cannot be read.
@@ -38,19 +38,19 @@ pub enum PcapError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another format, or none.
+    /// The file has another format.
     #[error("this is not a pcap file: it begins with {0:02x?}")]
     NotPcap(Vec<u8>),
     /// The newer format.
     #[error("this is a pcapng file; only pcap is read: editcap -F nsecpcap IN OUT")]
     Pcapng,
-    /// Not Ethernet.
+    /// The frames are not Ethernet.
     #[error("the frames in this file have link type {0}, not Ethernet (1)")]
     LinkType(u32),
-    /// It ends in the middle.
+    /// The file is truncated.
     #[error("the file ends in the middle of record {record}, after {bytes} bytes: it was cut, or is still being written")]
     Truncated {
         /// The record, from 1; 0 is the header.
@@ -68,12 +68,12 @@ pub enum PcapError {
         /// Bytes on the wire.
         len: u32,
     },
-    /// No frame is so long.
+    /// A record claims an impossible length.
     #[error("record {record} claims a frame of {len} bytes; the longest there can be has {MAX_CHUNK}")]
     TooLong {
         /// The record, from 1.
         record: usize,
-        /// What it claims.
+        /// The claimed length.
         len: u32,
     },
 }
@@ -96,7 +96,7 @@ impl PcapFile {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// If it cannot be read, is of another format, or is cut.
+    /// The file cannot be read, has another format, or is truncated.
     pub fn read(path: &Path) -> Result<PcapFile, PcapError> {
         let bytes = fs::read(path).map_err(|source| PcapError::Read { path: path.display().to_string(), source })?;
         PcapFile::parse(bytes)
@@ -105,7 +105,7 @@ impl PcapFile {
     /// Checks the bytes of a file.
     ///
     /// # Errors
-    /// If it is of another format, or cut.
+    /// The file has another format, or is truncated.
     pub fn parse(bytes: Vec<u8>) -> Result<PcapFile, PcapError> {
         let Some(magic) = bytes.first_chunk::<4>() else { return Err(PcapError::NotPcap(bytes)) };
         let little = u32::from_le_bytes(*magic);
@@ -122,7 +122,7 @@ impl PcapFile {
             Some(if swapped { word.swap_bytes() } else { word })
         };
         let truncated = |record| PcapError::Truncated { record, bytes: bytes.len() };
-        // The upper bits of the link type tell of an FCS (draft, section 4).
+        // The upper bits of the link type describe an FCS (draft, section 4).
         let link = word(20).ok_or_else(|| truncated(0))? & 0x0fff_ffff;
         if link != ETHERNET {
             return Err(PcapError::LinkType(link));
@@ -149,13 +149,14 @@ impl PcapFile {
         Ok(PcapFile { bytes, records })
     }
 
-    /// Each frame and its stamp in nanoseconds since 1970.
+    /// Each frame with its timestamp in nanoseconds since 1970.
     pub fn frames(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.records.iter().map(|record| (record.time_ns, &self.bytes[record.at..record.at + record.len as usize]))
     }
 }
 
-/// A device that plays a file as received frames, as fast as they are asked for, and then receives from the device below.
+/// A device that plays a file as received frames, as fast as they are requested, and then receives from the device
+/// below.
 #[derive(Debug)]
 pub struct PcapIn<P> {
     io: P,
@@ -165,7 +166,7 @@ pub struct PcapIn<P> {
 }
 
 impl<P: PacketIo> PcapIn<P> {
-    /// Plays `file` before what `io` receives.
+    /// Plays `file`, then receives from `io`.
     pub fn new(io: P, file: PcapFile) -> PcapIn<P> {
         PcapIn { io, file, next: 0, counters: Counters::default() }
     }
@@ -238,7 +239,7 @@ impl<P: PacketIo> PacketIo for PcapIn<P> {
     }
 }
 
-/// A device that writes every frame that arrives, with its stamp; without one, with CLOCK_REALTIME when it was received.
+/// A device that writes every received frame with its timestamp, or with CLOCK_REALTIME at the receive if it has none.
 #[derive(Debug)]
 pub struct PcapOut<P, W: Write> {
     io: P,
@@ -248,10 +249,11 @@ pub struct PcapOut<P, W: Write> {
 }
 
 impl<P: PacketIo, W: Write> PcapOut<P, W> {
-    /// Writes what `io` receives to `file`, through a buffer.
+    ///
+    /// Writes the frames that `io` receives to `file`, through a buffer.
     ///
     /// # Errors
-    /// If the header cannot be written.
+    /// The header cannot be written.
     pub fn new(io: P, file: W) -> io::Result<PcapOut<P, W>> {
         let mut file = BufWriter::with_capacity(64 << 10, file);
         let mut header = [0; HEADER];
@@ -265,10 +267,11 @@ impl<P: PacketIo, W: Write> PcapOut<P, W> {
         Ok(PcapOut { io, file, written: 0, failed: None })
     }
 
-    /// Writes what is in the buffer and returns the device below, and how many frames the file has.
+    ///
+    /// Flushes the buffer; returns the device below and the number of frames in the file.
     ///
     /// # Errors
-    /// The first write that failed; what came after it is not in the file.
+    /// The first write that failed; later frames are not in the file.
     pub fn finish(mut self) -> io::Result<(P, u64)> {
         match self.failed {
             Some(error) => Err(error),
@@ -314,7 +317,7 @@ impl<P: PacketIo, W: Write + Send> PacketIo for PcapOut<P, W> {
         self.io.umem()
     }
 
-    /// May write to the file, and so takes as long as that takes.
+    /// May write to the file, and then takes as long as the write.
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
         let received = self.io.rx_batch(into, most);
         for arrival in &into[into.len() - received..] {

@@ -1,4 +1,4 @@
-//! A queue pair as applications use it: receive into leases, send through a separate handle.
+//! A queue pair for applications: receive into leases, send through a separate handle.
 //!
 //! ```text
 //!                      ┌─────────────────── Ring ───────────────────┐
@@ -8,9 +8,9 @@
 //!   Sender: inject, reserve … commit ─────────┴▶ batch ─ kick ─▶ TX ring ─▶ device
 //!                      └────────────────────────────────────────────┘
 //! ```
-//! One thread drives a ring: it is `Send` and not `Sync`. Leases and senders borrow it shared, so that both can be held at once. Every call
-//! of `recv`, `recv_batch`, `reserve`, `inject`, `inject_at`, `commit`, `send_back` and `flush` kicks what is due; `recv` and `recv_batch`
-//! kick everything before they wait.
+//! One thread drives a ring: it is `Send` and not `Sync`. Leases and senders borrow it shared, so both can be held at
+//! once. Every call of `recv`, `recv_batch`, `reserve`, `inject`, `inject_at`, `commit`, `send_back` and `flush` kicks
+//! the frames that are due; `recv` and `recv_batch` kick all of them before they wait.
 
 mod coalesce;
 mod receive;
@@ -32,22 +32,25 @@ pub use coalesce::{Coalesce, MAX_DELAY, MOST, STALL};
 pub use receive::{Lease, Received};
 pub use send::{Injected, SendError, Sender, Slot};
 
-/// The shortest frame that leaves, in bytes without FCS; shorter ones are padded with zeros.
+/// The shortest frame on the wire, in bytes without FCS. Shorter frames are padded with zeros.
 pub const SHORTEST: usize = hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS as usize;
 
-/// What the thread does until a frame is there.
+/// The wait policy: what a receive with a timeout does until a frame arrives.
+///
+/// `Spin` and `BusyPoll` take a whole core and give the lowest latency; `Block` takes none and adds a wake-up of some
+/// microseconds to each wait; `Adaptive` spins first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Looks at the ring again and again.
+    /// Polls the ring in user space.
     #[default]
     Spin,
-    /// Looks at the ring, and lets the kernel poll the device while it is empty.
+    /// Polls the ring, and lets the kernel poll the device while the ring is empty (one system call per poll).
     BusyPoll,
     /// Sleeps in poll(2).
     Block,
-    /// Spins for so long, then sleeps in poll(2).
+    /// Spins for `spin`, then sleeps in poll(2).
     Adaptive {
-        /// How long.
+        /// Time to spin.
         spin: Duration,
     },
 }
@@ -55,34 +58,41 @@ pub enum Wait {
 /// How a ring is driven.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingConfig {
-    /// What a receive does until a frame is there.
+    /// The wait policy.
     pub wait: Wait,
-    /// When sent frames are kicked.
+    /// When committed frames are kicked.
     pub coalesce: Coalesce,
-    /// The most leases and reserved slots held at once; `None`: a quarter of the chunks, so that the device always has chunks to fill.
+    /// Limit of leases and reserved slots held at once. `None` is a quarter of the chunks, so that the device always
+    /// has chunks to receive into.
     pub hold: Option<u32>,
 }
 
-/// What a ring has counted beyond its queue pair.
+/// The counters of a ring and its queue pair, since the ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingCounters {
-    /// What the queue pair counted.
+    /// The queue pair's counters.
     pub io: Counters,
-    /// Kicks for sending.
+    /// Kicks to send.
     pub kicks: u64,
     /// Receives and reserves refused because the hold limit was reached.
     pub hold_limit: u64,
     /// Batches whose first frame waited longer than the bound of [`Coalesce::Adaptive`] although the thread kept calling.
     pub over_bound: u64,
-    /// Batches that waited longer because for more than [`STALL`] the thread did not call, or its core stood still.
+    /// Batches over the bound because the thread did not call for more than [`STALL`], or its core stood still.
     pub over_bound_stalled: u64,
     /// Batches with such a stall, over the bound or not.
     pub stalled: u64,
-    /// The longest that a first frame waited for its kick, under [`Coalesce::Adaptive`].
+    /// The longest wait of a batch's first frame for its kick, under [`Coalesce::Adaptive`].
     pub longest_wait: Nanos,
 }
 
 /// One queue pair, driven by one thread.
+///
+/// A ring wraps any [`PacketIo`] with wait policy, hold limit and coalescing. [`recv`](Ring::recv) and
+/// [`recv_batch`](Ring::recv_batch) lend frames in place; a dropped [`Lease`] returns its chunk, [`Lease::send_back`]
+/// sends it out again without a copy. [`sender`](Ring::sender) returns a handle to send with. No call allocates.
+///
+/// The crate's first page has an example.
 #[derive(Debug)]
 pub struct Ring<P, C> {
     core: RefCell<Core<P>>,
@@ -98,15 +108,15 @@ pub struct Ring<P, C> {
 #[derive(Debug)]
 struct Core<P> {
     io: P,
-    /// What one look at the RX ring brought; empty between calls.
+    /// Frames of one look at the RX ring; empty between calls.
     inbox: Vec<Arrival>,
     /// Committed and not yet in the TX ring.
     batch: Vec<Frame>,
     /// The most frames in `batch`.
     most: usize,
-    /// How many frames make a batch, or what decides it.
+    /// The size of a batch, or the estimate that decides it.
     when: When,
-    /// Something stayed in the TX ring: kick again.
+    /// Frames stayed in the TX ring: kick again.
     busy: bool,
     empty_looks: u32,
     kicks: u64,
@@ -124,7 +134,7 @@ enum When {
 }
 
 impl<P: PacketIo, C: Clock> Ring<P, C> {
-    /// Drives `io`. `clock` is read for time limits, pacing and adaptive coalescing, else never.
+    /// A ring over `io`. `clock` is read only for timeouts, pacing and adaptive coalescing.
     pub fn new(mut io: P, clock: C, config: RingConfig) -> Ring<P, C> {
         let umem = io.umem().clone();
         let (longest, queue) = (io.granted().longest_frame.min(umem.chunk_bytes()), io.granted().queue);
@@ -141,7 +151,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         let core = Core {
             io,
             inbox: Vec::with_capacity(MOST as usize),
-            // A slot that was reserved is committed whether the batch is full or not.
+            // A reserved slot is committed even if the batch is full.
             batch: Vec::with_capacity(most + hold as usize),
             most,
             when,
@@ -157,25 +167,26 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         Ring { core: RefCell::new(core), clock, umem, wait: config.wait, held: Cell::new(0), hold, longest, queue }
     }
 
-    /// A handle to send with. Each has a pace of its own.
+    /// A handle to send with. Each handle keeps its own pace for [`Sender::inject_at`].
     pub fn sender(&self) -> Sender<'_, P, C> {
         Sender::new(self)
     }
 
-    /// Kicks everything that was committed.
+    ///
+    /// Kicks every committed frame.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN where the interface went down, ENXIO or ENODEV where it is gone.
+    /// The kernel's error: ENETDOWN if the interface went down, ENXIO or ENODEV if it was removed.
     pub fn flush(&self) -> io::Result<()> {
         self.core.borrow_mut().flush(&self.clock)
     }
 
-    /// What the queue pair was granted.
+    /// The features that the queue pair was granted.
     pub fn granted(&self) -> Granted {
         self.core.borrow().io.granted().clone()
     }
 
-    /// Everything counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> RingCounters {
         let core = &mut *self.core.borrow_mut();
         RingCounters {
@@ -189,17 +200,17 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         }
     }
 
-    /// Leases and reserved slots held now.
+    /// The number of leases and reserved slots held now.
     pub fn held(&self) -> u32 {
         self.held.get()
     }
 
-    /// Asks the device itself, such as a [`Tracer`](crate::tracer::Tracer) for its stamps.
+    /// Calls `ask` with the device below, for example to read a [`Tracer`](crate::tracer::Tracer)'s stamps.
     pub fn with_io<T>(&self, ask: impl FnOnce(&mut P) -> T) -> T {
         ask(&mut self.core.borrow_mut().io)
     }
 
-    /// Ends driving and returns the queue pair; what was committed and not kicked goes back to its pool.
+    /// Returns the queue pair. Frames that were committed but not kicked go back to its pool.
     pub fn into_io(self) -> P {
         let mut core = self.core.into_inner();
         for frame in core.batch.drain(..) {
@@ -217,7 +228,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
 }
 
 impl<P: PacketIo> Core<P> {
-    /// Kicks what is due: what stayed in the TX ring, and a batch whose time has come.
+    /// Kicks the frames that are due: those that stayed in the TX ring, and a batch whose time has come.
     #[inline(always)]
     fn flush_due<C: Clock>(&mut self, clock: &C) -> io::Result<()> {
         let due = match &mut self.when {
@@ -265,7 +276,7 @@ impl<P: PacketIo> Core<P> {
         Ok(())
     }
 
-    /// The time, for adaptive coalescing; no clock is read where nobody asks.
+    /// The time, for adaptive coalescing only: other modes read no clock.
     #[inline(always)]
     fn seen<C: Clock>(&self, clock: &C) -> Ticks {
         match self.when {
@@ -274,7 +285,7 @@ impl<P: PacketIo> Core<P> {
         }
     }
 
-    /// True if the batch takes one more frame.
+    /// True if the batch has room for one more frame.
     #[inline(always)]
     fn has_room<C: Clock>(&mut self, clock: &C) -> io::Result<bool> {
         if self.batch.len() >= self.most {
@@ -283,7 +294,7 @@ impl<P: PacketIo> Core<P> {
         Ok(self.batch.len() < self.most)
     }
 
-    /// A free chunk, if the batch takes one more frame.
+    /// A free chunk, if the batch has room for one more frame.
     #[inline(always)]
     fn room<C: Clock>(&mut self, clock: &C) -> io::Result<Option<Frame>> {
         if !self.has_room(clock)? {
@@ -292,13 +303,13 @@ impl<P: PacketIo> Core<P> {
         if let Some(frame) = self.io.pool().take() {
             return Ok(Some(frame));
         }
-        // What was sent comes back when the TX ring is looked at.
+        // Looking at the TX ring returns the chunks of sent frames.
         self.flush(clock)?;
         self.io.tx_batch(&mut self.batch);
         Ok(self.io.pool().take())
     }
 
-    /// Puts a frame into the batch and kicks if it is time.
+    /// Adds a frame to the batch, and kicks if it is time.
     #[inline(always)]
     fn commit<C: Clock>(&mut self, frame: Frame, clock: &C) -> io::Result<()> {
         self.batch.push(frame);

@@ -1,12 +1,13 @@
-//! Numbered frames: sent at a rate, counted where they arrive, so that every loss, repetition and overtaking shows.
+//! Numbered frames, sent at a rate and counted on arrival, so that every loss, repetition and reordering shows.
 //!
 //! ```text
 //!   frame   | Ethernet 14 | raw 16: flow, cookie | probe 16: sequence, cookie | zeros … |     at least 60 bytes
 //!   flow    one per sending ring, numbered from 0; the numbers of each wrap at 2^32
 //! ```
-//! [`run`] drives several rings from one thread: it sends what is due, looks at every ring for what has come, and begins again. A schedule
-//! that the thread falls behind of (another process ran, the ring was full) is moved on and not caught up with in a burst, which would
-//! itself cost frames; so the rate that was asked for is an upper bound, and what was offered is counted.
+//! [`run`] drives several rings from one thread: it sends the frames that are due, polls every ring, and begins again.
+//! If the thread falls behind the schedule (another process ran, the ring was full), it skips ahead and does not catch
+//! up in a burst, which would itself cost frames. The requested rate is therefore an upper bound, and the offered
+//! frames are counted.
 
 mod sequence;
 
@@ -24,30 +25,30 @@ use sequence::Tracker;
 
 /// The shortest frame in bytes, FCS not included.
 pub const SHORTEST: usize = framing::MIN_FRAME_WITHOUT_FCS as usize;
-/// The most flows that are told apart.
+/// Most flows that are distinguished.
 pub const MOST_FLOWS: u16 = 256;
 
-/// Frames that are sent before the thread looks whether any have come.
+/// Frames sent before the thread polls for received ones.
 const BATCH: u64 = 32;
-/// A schedule is never further behind than this many frames.
+/// Most frames that a schedule may be behind.
 const ARREARS: u64 = 128;
-/// After the last frame was sent, or the end was asked for, frames may still come; it is over when none has come for so long.
+/// After the last frame was sent, or the end was requested, the run is over when no frame has arrived for this long.
 const QUIET: Nanos = Nanos::from_millis(20);
-/// Sleeps of a receiver end after so many milliseconds, so that it looks whether it is to stop.
+/// Longest sleep of a receiver in milliseconds, so that it notices a stop.
 const LOOK_MS: i32 = 10;
-/// A sender who has been silent for so long is followed by the next one.
+/// After this silence of a sender, the next one is counted.
 const SILENT: Nanos = Nanos::from_millis(100);
-/// Watchers hear so often.
+/// Interval of the watcher's calls.
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// What is sent.
+/// The frames to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outgoing {
-    /// To whom.
+    /// The destination address.
     pub destination: Mac,
-    /// From whom.
+    /// The source address.
     pub source: Mac,
-    /// Whose frames they are.
+    /// The sender's cookie.
     pub cookie: u64,
     /// The flow of the first ring; the others follow.
     pub first_flow: u16,
@@ -57,73 +58,73 @@ pub struct Outgoing {
     pub bytes: usize,
     /// Frames per second over all rings; `None` for as fast as it goes.
     pub per_s: Option<f64>,
-    /// For how long.
+    /// The duration.
     pub duration: Nanos,
 }
 
-/// What is counted.
+/// The frames to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// Whose frames; `None`: those of the first sender seen, and when it falls silent of the next.
+    /// The sender's cookie. `None` counts the first sender seen, and the next one when it falls silent.
     pub cookie: Option<u64>,
-    /// Flows from 0 up that the sender has; at most [`MOST_FLOWS`].
+    /// The sender's flows, from 0 up; at most [`MOST_FLOWS`].
     pub flows: u16,
 }
 
-/// What was sent.
+/// Counters of sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Frames handed to a ring.
+    /// Frames passed to a ring.
     pub frames: u64,
-    /// From the start to the last of them.
+    /// Time from the start to the last of them.
     pub duration: Nanos,
 }
 
-/// What came.
+/// Counters of received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Came {
-    /// Frames, each once.
+    /// Frames, each counted once.
     pub frames: u64,
     /// Their bytes, FCS not included.
     pub bytes: u64,
-    /// Numbers from the lowest to the highest of every flow: what must have been sent at least.
+    /// Numbers from the lowest to the highest of every flow: the least that was sent.
     pub span: u64,
-    /// Frames that came a second time.
+    /// Duplicates.
     pub duplicates: u64,
     /// Frames overtaken by a later one of their flow.
     pub reordered: u64,
-    /// Frames of other senders, of no sender's form, or later than can be told from repeated.
+    /// Frames of other senders, of another format, or too late to be told from duplicates.
     pub foreign: u64,
-    /// From the first of them to the last.
+    /// Time from the first to the last of them.
     pub duration: Nanos,
 }
 
-/// Both.
+/// Counters of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What was sent.
+    /// Sent frames.
     pub sent: Sent,
-    /// What came.
+    /// Received frames.
     pub came: Came,
 }
 
-/// Who says when it is over.
+/// Decides when a run ends, and follows its progress.
 pub trait Watch {
-    /// Asked at every turn: true to stop. Frames on the way are still counted.
+    /// Called in every iteration: true stops the run. Frames under way are still counted.
     fn stop(&mut self) -> bool;
-    /// About once a second.
+    /// Called about once a second.
     fn second(&mut self, _totals: &Totals) {}
 }
 
-/// Why it ended.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The frame's size does not go.
+    /// The frame size is invalid.
     #[error("a numbered frame has {SHORTEST} to {most} bytes here, not {bytes}")]
     Size {
-        /// What was asked for.
+        /// The requested size.
         bytes: usize,
-        /// What the rings take.
+        /// The longest frame of the rings.
         most: usize,
     },
     /// A ring failed.
@@ -134,8 +135,8 @@ pub enum StreamError {
     Receive(io::Error),
 }
 
-/// Sends, counts, or both, over all of `rings` from this thread. Sending ends after its duration, counting when all that was sent has come
-/// back or nothing more comes; where nothing is sent, only `watch` ends it.
+/// Sends, counts, or both, over all of `rings` from this thread. Sending ends after its duration; counting ends when
+/// every sent frame has come back, or no more frames arrive. If nothing is sent, only `watch` ends the run.
 ///
 /// # Errors
 /// [`StreamError`].
@@ -165,7 +166,7 @@ pub fn run<P: PacketIo, C: Clock>(
         }
         let mut came = false;
         if let Some(counting) = &mut counting {
-            // Several rings, or frames to be sent: nothing may sleep.
+            // With several rings, or frames to send, no receive may sleep.
             let wait = if rings.len() == 1 && outgoing.is_none() { LOOK_MS } else { 0 };
             for ring in rings {
                 let received = ring.recv_batch(&mut leases, BATCH as usize, wait).map_err(StreamError::Receive)?;
@@ -179,7 +180,8 @@ pub fn run<P: PacketIo, C: Clock>(
         if let Some(ended) = ended {
             let last = counting.as_ref().and_then(|counting| counting.last).map_or(ended, |last| last.max(ended));
             let all = sending.as_ref().zip(counting.as_ref()).is_some_and(|(sent, came)| came.came.frames >= sent.sent.frames);
-            // The time is that of before the look at the rings: a thread that was held up after it has not looked for so long.
+            // The time is read before the rings are polled: a thread delayed after the poll has not polled for that
+            // long.
             if all || (!came && now.since(last) >= quiet) {
                 break;
             }
@@ -203,7 +205,7 @@ struct Sending<'a, P, C> {
     rings: &'a [Ring<P, C>],
     clock: &'a C,
     bytes: usize,
-    /// What every frame begins with, one per ring.
+    /// The headers of every frame, one per ring.
     heads: Vec<[u8; ETHERNET + raw::LEN]>,
     cookie: u64,
     next: Vec<u32>,
@@ -212,7 +214,7 @@ struct Sending<'a, P, C> {
     rate: Option<f64>,
     start: Ticks,
     end: Ticks,
-    /// Frames of the schedule that were sent or passed over.
+    /// Frames of the schedule that were sent or skipped.
     done: u64,
     sent: Sent,
 }
@@ -228,7 +230,7 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
             let header = Header { hops: 0, flow: plan.first_flow + ring, cookie: plan.cookie };
             let mut head = [0; ETHERNET + raw::LEN];
             head[..ETHERNET].copy_from_slice(&ethernet);
-            // The length fits: `most` is what it holds.
+            // The length fits, because `most` is the limit.
             head[ETHERNET..].copy_from_slice(&header.encode(plan.bytes - ETHERNET - raw::LEN).unwrap_or_default());
             head
         });
@@ -248,7 +250,7 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
         })
     }
 
-    /// Sends what is due, at most a batch, on the ring whose turn it is.
+    /// Sends the frames that are due, at most a batch, on the ring whose turn it is.
     #[inline]
     fn turn(&mut self, now: Ticks) -> Result<(), StreamError> {
         let due = match self.rate {
@@ -293,7 +295,7 @@ struct Counting<'a, C> {
     cookie: Option<u64>,
     follow: bool,
     flows: Vec<Tracker>,
-    /// Numbers of senders that are gone.
+    /// Counters of senders that fell silent.
     before: u64,
     came: Came,
     first: Option<Ticks>,
@@ -316,7 +318,7 @@ impl<'a, C: Clock> Counting<'a, C> {
         }
     }
 
-    /// Counts a batch that came at `now`.
+    /// Counts a batch received at `now`.
     #[inline]
     fn take<P: PacketIo>(&mut self, leases: &[Lease<'_, P, C>], now: Ticks) {
         for lease in leases {

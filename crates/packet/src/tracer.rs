@@ -1,4 +1,4 @@
-//! A device round a device that notes when each frame was filled in, kicked and received, in a buffer of fixed size.
+//! A device around a device that records when each frame was filled in, kicked and received, in a buffer of fixed size.
 //!
 //! ```text
 //!   application ── tx_batch: fill ──▶ TX ring ── kick ──▶ …        … ──▶ RX ring ── rx_batch: arrival ──▶ application
@@ -15,10 +15,10 @@ use hairpin_sys::umem::{Frame, Pool, Umem};
 use crate::granted::Granted;
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 
-/// Frames that go into a TX ring at once without memory being allocated for it.
+/// Frames that can go into a TX ring at once without an allocation.
 const BATCH: usize = 4096;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A frame went into the TX ring.
@@ -29,27 +29,28 @@ pub enum What {
     Arrival,
 }
 
-/// One stamp.
+/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The kind.
     pub what: What,
-    /// Which frame of its direction, from 0; of a kick, the frames filled in so far. Wraps.
+    /// The number of the frame in its direction, from 0; for a kick, the number of frames filled in so far. Wraps.
     pub frame: u64,
-    /// Bytes of the frame; of a kick 0.
+    /// Bytes of the frame; 0 for a kick.
     pub len: u32,
-    /// When, by the tracer's clock.
+    /// The time by the tracer's clock.
     pub at: Ticks,
 }
 
-/// A device that stamps what passes through another.
+/// A device that timestamps the frames passing through another.
 #[derive(Debug)]
 pub struct Tracer<P, C> {
     io: P,
     clock: C,
-    /// A power of two of them, so that the position may wrap.
+    /// A power of two, so that the position may wrap.
     events: Box<[Event]>,
-    /// Lengths of the frames that go into the TX ring, which are gone when it is known how many fitted.
+    /// Lengths of the frames offered to the TX ring: the frames themselves are gone when the number that fitted is
+    /// known.
     lens: Vec<usize>,
     noted: u64,
     filled: u64,
@@ -57,20 +58,20 @@ pub struct Tracer<P, C> {
 }
 
 impl<P: PacketIo, C: Clock> Tracer<P, C> {
-    /// Stamps what passes through `io` and keeps at least the last `events` stamps.
+    /// A tracer around `io` that keeps at least the last `events` events.
     pub fn new(io: P, clock: C, events: usize) -> Tracer<P, C> {
         let none = Event { what: What::Fill, frame: 0, len: 0, at: Ticks::default() };
         let events = vec![none; events.next_power_of_two()].into_boxed_slice();
         Tracer { io, clock, events, lens: Vec::with_capacity(BATCH), noted: 0, filled: 0, arrived: 0 }
     }
 
-    /// What was noted and not yet overwritten, the oldest first.
+    /// The events that are not yet overwritten, oldest first.
     pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
         let kept = self.noted.min(self.events.len() as u64);
         (self.noted - kept..self.noted).map(|at| self.events[self.place(at)])
     }
 
-    /// Stamps that newer ones have overwritten.
+    /// The number of overwritten events.
     pub fn overwritten(&self) -> u64 {
         self.noted.saturating_sub(self.events.len() as u64)
     }

@@ -34,7 +34,7 @@ impl fmt::Display for BitRate {
     }
 }
 
-/// Why a text is no bit rate.
+/// Why a text is not a bit rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a bit rate: write a number and k, M or G, such as 10G")]
 pub struct ParseBitRateError(pub String);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bit_rates_read_back_what_they_show() {
+    fn bit_rates_survive_writing_and_reading() {
         for (text, bits) in [("10G", 10_000_000_000), ("2.5G", 2_500_000_000), ("100M", 100_000_000), ("9600", 9600)] {
             let rate: BitRate = text.parse().unwrap();
             assert_eq!(rate.0, bits);

@@ -1,4 +1,4 @@
-//! The units that Hairpin measures in, and the one parser of number lists.
+//! The units that Hairpin measures in, and the only parser of number lists.
 //!
 //! Measured times are integer nanoseconds ([`Nanos`]), model times integer picoseconds ([`Picos`]), lengths [`Bytes`],
 //! rates [`BitRate`], quantiles [`Quantile`] (0..1 in code, p99 in text). A list of numbers such as `1..2048x2` is parsed in one

@@ -4,12 +4,12 @@
 //!     A..BxF    A, A·F, A·F², …   while ≤ B       B is included only if it is hit
 //!     A..B+S    A, A+S, A+2S, …   while ≤ B
 //! ```
-//! One parser for sizes, rates and flows, so that every flag reads the same grammar.
+//! One parser for sizes, rates and flows, so that every flag has the same grammar.
 
-/// No list is longer: a slip such as `1..1000000000+1` is refused at once.
+/// The longest list: a mistake such as `1..1000000000+1` is rejected at once.
 pub const MAX_LEN: usize = 4096;
 
-/// Why a text is no list of numbers.
+/// Why a text is not a list of numbers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseListError {
     /// A part that is neither a number nor a range.
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_named() {
+    fn errors_name_the_mistake() {
         for text in ["", "1,", "x", "1..", "1..5", "1..5x", "+1", "-1"] {
             assert!(matches!(parse(text), Err(ParseListError::NotANumber(_))), "{text}");
         }

@@ -12,11 +12,11 @@ pub struct Quantile {
 impl Quantile {
     /// The median.
     pub const P50: Quantile = Quantile { millionths: 500_000 };
-    /// Nine in ten are at or below.
+    /// p90: nine in ten samples are at or below it.
     pub const P90: Quantile = Quantile { millionths: 900_000 };
-    /// One in a hundred is above.
+    /// p99: one in a hundred samples is above it.
     pub const P99: Quantile = Quantile { millionths: 990_000 };
-    /// One in a thousand is above.
+    /// p99.9: one in a thousand samples is above it.
     pub const P999: Quantile = Quantile { millionths: 999_000 };
 
     /// `None` outside 0..1 (both excluded) after rounding to a millionth.
@@ -37,7 +37,7 @@ impl Quantile {
 }
 
 impl fmt::Display for Quantile {
-    /// As `p50`, `p99.9`.
+    /// Writes `p50`, `p99.9`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.millionths / 10_000, self.millionths % 10_000);
         let text = match rest {
@@ -48,7 +48,7 @@ impl fmt::Display for Quantile {
     }
 }
 
-/// Why a text is no quantile.
+/// Why a text is not a quantile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a percentile: write p50, 99 or 99.9, above 0 and below 100")]
 pub struct ParseQuantileError(pub String);

@@ -1,4 +1,4 @@
-//! Times: measured ones in nanoseconds, modelled ones in picoseconds.
+//! Times: measured times in nanoseconds, model times in picoseconds.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Nanos = Nanos(0);
 
     /// Whole milliseconds.
@@ -67,14 +67,16 @@ fn four_digits(x: f64) -> String {
     }
 }
 
-/// A modelled time or difference of times in integer picoseconds, so that 67.2 ns stays exact. In JSON it is decimal nanoseconds.
+/// A model time or difference of times in integer picoseconds, so that 67.2 ns stays exact. In JSON it is decimal
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub i64);
 
 impl Picos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Picos = Picos(0);
-    /// No modelled time is longer, about 17 minutes: sums of a few thousand of them cannot overflow, and each is exact as decimal ns.
+    /// The longest model time, about 17 minutes: sums of a few thousand cannot overflow, and each is exact as decimal
+    /// ns.
     pub const MAX: Picos = Picos(1_000_000_000_000_000);
 
     /// Whole nanoseconds.
@@ -82,13 +84,13 @@ impl Picos {
         Picos(ns * 1000)
     }
 
-    /// Rounded to the nearest picosecond; `None` beyond [`Picos::MAX`] either way, and for what is no number.
+    /// From nanoseconds, rounded to the nearest picosecond; `None` for NaN and beyond ±[`Picos::MAX`].
     pub fn from_ns_f64(ns: f64) -> Option<Picos> {
         let ps = (ns * 1e3).round();
         (ps.abs() <= Picos::MAX.0 as f64).then_some(Picos(ps as i64))
     }
 
-    /// The same time in nanoseconds, the nearest number that a float holds.
+    /// The same time in nanoseconds, as the nearest float.
     pub fn as_ns_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
@@ -152,11 +154,11 @@ impl fmt::Display for Picos {
     }
 }
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not a duration: write a number and ns, us, ms, s, m or h, such as 500ms")]
 pub struct ParseDurationError {
-    /// What was given.
+    /// The text.
     pub text: String,
 }
 

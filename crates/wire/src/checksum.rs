@@ -1,25 +1,26 @@
 //! The internet checksum (RFC 1071): the one's complement of the one's complement sum of 16-bit words.
 //!
-//! The sum does not depend on the byte order in which it is taken, so bytes are read as the machine reads them, eight at a time: nothing can
-//! overflow within 16 GiB, and the compiler makes vector code of it. Folding comes last.
+//! The sum does not depend on byte order, so bytes are read in the machine's order, eight at a time: nothing overflows
+//! within 16 GiB, and the compiler vectorizes it. Folding comes last.
 
 use std::ops::Add;
 
-/// Words of eight bytes that one turn of the loop takes.
+/// Words of eight bytes per iteration of the loop.
 const LANES: usize = 4;
-/// Their bytes.
+/// Bytes per iteration.
 const BLOCK: usize = 8 * LANES;
 
-/// A sum that is not folded yet. Sums of parts that begin at even offsets add up to the sum of the whole.
+/// An unfolded sum. Sums of parts that begin at even offsets add up to the sum of the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum of these bytes; an odd last one is padded with zero.
+    /// The sum of these bytes; an odd last byte is padded with zero.
     #[inline]
     pub fn of(bytes: &[u8]) -> Sum {
         let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-        // Sums of whole eight bytes, modulo 2^64, and of their upper halves: the sum of the lower halves is what is left.
+        // Sums of eight-byte words, modulo 2^64, and of their upper halves: the difference is the sum of the lower
+        // halves.
         let (mut wholes, mut uppers) = ([0u64; LANES], [0u64; LANES]);
         for block in blocks {
             let (words, _) = block.as_chunks::<8>();
@@ -51,10 +52,10 @@ impl Sum {
         Sum(u16::from_ne_bytes(value.to_be_bytes()) as u64)
     }
 
-    /// Folded to 16 bits, as it would lie in a packet.
+    /// The sum folded to 16 bits, as stored in a packet.
     #[inline(always)]
     pub const fn fold(self) -> [u8; 2] {
-        // Each addition's carry comes in at the other end; three of them bring 64 bits to 16.
+        // Each addition's carry is added at the low end; three additions reduce 64 bits to 16.
         let sum = (self.0 & 0xffff_ffff) + (self.0 >> 32);
         let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
         let sum = (sum & 0xffff) + (sum >> 16);
@@ -62,14 +63,14 @@ impl Sum {
         (sum as u16).to_ne_bytes()
     }
 
-    /// The checksum, as it lies in a packet.
+    /// The checksum, as stored in a packet.
     #[inline(always)]
     pub const fn checksum(self) -> [u8; 2] {
         let [high, low] = self.fold();
         [!high, !low]
     }
 
-    /// True if the sum of bytes that hold their own checksum is right.
+    /// True for the sum of bytes that include their own, correct checksum.
     #[inline(always)]
     pub const fn is_right(self) -> bool {
         matches!(self.fold(), [0xff, 0xff])

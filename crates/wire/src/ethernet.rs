@@ -15,13 +15,13 @@ pub const TAGGED_LEN: usize = 18;
 pub const IPV4: u16 = 0x0800;
 /// Ethertype of IPv6.
 pub const IPV6: u16 = 0x86dd;
-/// Ethertype that announces a VLAN tag.
+/// Ethertype of a VLAN tag.
 pub const VLAN: u16 = 0x8100;
 
 /// A hardware address.
 pub type Mac = [u8; 6];
 
-/// A frame, looked at.
+/// A view of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Ethernet<'a> {
     frame: &'a [u8],
@@ -40,13 +40,13 @@ impl<'a> Ethernet<'a> {
         })
     }
 
-    /// Whom it is for.
+    /// The destination address.
     #[inline]
     pub fn destination(&self) -> Mac {
         std::array::from_fn(|i| self.frame[i])
     }
 
-    /// Who sent it.
+    /// The source address.
     #[inline]
     pub fn source(&self) -> Mac {
         std::array::from_fn(|i| self.frame[6 + i])
@@ -58,7 +58,7 @@ impl<'a> Ethernet<'a> {
         self.tag
     }
 
-    /// What the payload is; of a tagged frame the type behind the tag.
+    /// The ethertype; of a tagged frame, the one after the tag.
     #[inline]
     pub fn ethertype(&self) -> u16 {
         self.ethertype
@@ -70,32 +70,32 @@ impl<'a> Ethernet<'a> {
         if self.tag.is_some() { TAGGED_LEN } else { LEN }
     }
 
-    /// What follows the header, padding included.
+    /// The bytes after the header, padding included.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.frame.get(self.header_len()..).unwrap_or_default()
     }
 }
 
-/// True if the address is a group's (broadcast or multicast).
+/// True for a group address (broadcast or multicast).
 #[inline]
 pub fn is_group(mac: Mac) -> bool {
     mac[0] & 1 == 1
 }
 
-/// A plain header, to write.
+/// A plain header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whom it is for.
+    /// The destination address.
     pub destination: Mac,
-    /// Who sends it.
+    /// The source address.
     pub source: Mac,
-    /// What the payload is.
+    /// The ethertype.
     pub ethertype: u16,
 }
 
 impl Header {
-    /// As on the wire.
+    /// The header's bytes.
     pub fn encode(&self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         bytes[..6].copy_from_slice(&self.destination);
@@ -105,7 +105,7 @@ impl Header {
     }
 }
 
-/// Exchanges destination and source; `false` if the frame is too short, and nothing was done.
+/// Exchanges destination and source. Returns `false` if the frame is too short, and leaves it unchanged.
 #[inline]
 pub fn swap_macs(frame: &mut [u8]) -> bool {
     let Some(addresses) = frame.first_chunk_mut::<12>() else { return false };
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_told_by_their_first_bit() {
+    fn the_first_bit_marks_a_group_address() {
         assert!(is_group([0xff; 6]) && is_group([0x01, 0, 0x5e, 0, 0, 1]) && !is_group([0x02, 0, 0, 0, 0, 1]));
     }
 

@@ -16,7 +16,7 @@ pub const DONT_FRAGMENT: u16 = 0x4000;
 /// More fragments, and the offset: zero in a whole datagram.
 const FRAGMENTED: u16 = 0x3fff;
 
-/// A packet, looked at.
+/// A view of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<'a> {
     header: &'a [u8; LEN],
@@ -25,7 +25,8 @@ pub struct Ipv4<'a> {
 }
 
 impl<'a> Ipv4<'a> {
-    /// `None` if it is no IPv4, or its lengths do not fit in `packet`; what follows its own length is padding and left out.
+    /// `None` if it is not IPv4, or its lengths do not fit in `packet`. Bytes beyond its own length are padding and
+    /// ignored.
     #[inline]
     pub fn parse(packet: &'a [u8]) -> Option<Ipv4<'a>> {
         let header = packet.first_chunk::<LEN>()?;
@@ -37,31 +38,31 @@ impl<'a> Ipv4<'a> {
         Some(Ipv4 { header, options: packet.get(LEN..header_len)?, payload: packet.get(header_len..total)? })
     }
 
-    /// Who sent it.
+    /// The source address.
     #[inline]
     pub fn source(&self) -> Ipv4Addr {
         Ipv4Addr::from(std::array::from_fn(|i| self.header[12 + i]))
     }
 
-    /// Whom it is for.
+    /// The destination address.
     #[inline]
     pub fn destination(&self) -> Ipv4Addr {
         Ipv4Addr::from(std::array::from_fn(|i| self.header[16 + i]))
     }
 
-    /// What the payload is (IANA, protocol numbers).
+    /// The protocol of the payload (IANA, protocol numbers).
     #[inline]
     pub fn protocol(&self) -> u8 {
         self.header[9]
     }
 
-    /// True if this is one of several parts of a datagram.
+    /// True for a fragment of a datagram.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         u16::from_be_bytes([self.header[6], self.header[7]]) & FRAGMENTED != 0
     }
 
-    /// True if the header's checksum is right.
+    /// True if the header's checksum is correct.
     #[inline]
     pub fn is_sound(&self) -> bool {
         (Sum::of(self.header) + Sum::of(self.options)).is_right()
@@ -79,30 +80,31 @@ impl<'a> Ipv4<'a> {
         LEN + self.options.len()
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// A header without options, to write.
+/// A header without options to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sends it.
+    /// The source address.
     pub source: Ipv4Addr,
-    /// Whom it is for.
+    /// The destination address.
     pub destination: Ipv4Addr,
-    /// What the payload is (IANA, protocol numbers).
+    /// The protocol of the payload (IANA, protocol numbers).
     pub protocol: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// Routers it may pass.
+    /// The time to live: the number of routers it may pass.
     pub ttl: u8,
 }
 
 impl Header {
-    /// As on the wire, round a payload of so many bytes, never to be fragmented; `None` if that is more than a packet holds.
+    /// The header's bytes for a payload of this length, with fragmentation forbidden; `None` if the payload is too long
+    /// for a packet.
     pub fn encode(&self, payload: usize) -> Option<[u8; LEN]> {
         let total = u16::try_from(payload.checked_add(LEN)?).ok()?;
         let mut bytes = [0; LEN];
@@ -120,7 +122,8 @@ impl Header {
     }
 }
 
-/// Exchanges source and destination, which leaves every checksum right; `false` if the packet is too short, and nothing was done.
+/// Exchanges source and destination, which keeps every checksum valid. Returns `false` if the packet is too short, and
+/// leaves it unchanged.
 #[inline]
 pub fn swap_addresses(packet: &mut [u8]) -> bool {
     let Some(addresses) = packet.get_mut(12..20) else { return false };
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_published_header() {
-        // The usual example of the header's checksum: 192.168.0.1 to 192.168.0.199, 115 bytes, UDP.
+        // A well-known example of the header's checksum: 192.168.0.1 to 192.168.0.199, 115 bytes, UDP.
         let bytes = [
             0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00,
             0xc7,

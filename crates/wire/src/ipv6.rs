@@ -12,7 +12,7 @@ use crate::checksum::Sum;
 /// Bytes of the header.
 pub const LEN: usize = 40;
 
-/// A packet, looked at.
+/// A view of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<'a> {
     header: &'a [u8; LEN],
@@ -20,7 +20,8 @@ pub struct Ipv6<'a> {
 }
 
 impl<'a> Ipv6<'a> {
-    /// `None` if it is no IPv6, or its length does not fit in `packet`; what follows its own length is padding and left out.
+    /// `None` if it is not IPv6, or its length does not fit in `packet`. Bytes beyond its own length are padding and
+    /// ignored.
     #[inline]
     pub fn parse(packet: &'a [u8]) -> Option<Ipv6<'a>> {
         let (header, rest) = packet.split_first_chunk::<LEN>()?;
@@ -31,19 +32,19 @@ impl<'a> Ipv6<'a> {
         Some(Ipv6 { header, payload: rest.get(..len)? })
     }
 
-    /// Who sent it.
+    /// The source address.
     #[inline]
     pub fn source(&self) -> Ipv6Addr {
         Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| self.header[8 + i]))
     }
 
-    /// Whom it is for.
+    /// The destination address.
     #[inline]
     pub fn destination(&self) -> Ipv6Addr {
         Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| self.header[24 + i]))
     }
 
-    /// What the payload is (IANA, protocol numbers), which may be an extension header.
+    /// The protocol of the payload (IANA, protocol numbers), which may be an extension header.
     #[inline]
     pub fn next_header(&self) -> u8 {
         self.header[6]
@@ -55,30 +56,30 @@ impl<'a> Ipv6<'a> {
         Sum::of(&self.header[8..])
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// A header, to write.
+/// A header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sends it.
+    /// The source address.
     pub source: Ipv6Addr,
-    /// Whom it is for.
+    /// The destination address.
     pub destination: Ipv6Addr,
-    /// What the payload is (IANA, protocol numbers).
+    /// The protocol of the payload (IANA, protocol numbers).
     pub next_header: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// Routers it may pass.
+    /// The hop limit: the number of routers it may pass.
     pub hop_limit: u8,
 }
 
 impl Header {
-    /// As on the wire, round a payload of so many bytes; `None` if that is more than a packet holds.
+    /// The header's bytes for a payload of this length; `None` if the payload is too long for a packet.
     pub fn encode(&self, payload: usize) -> Option<[u8; LEN]> {
         let len = u16::try_from(payload).ok()?;
         let mut bytes = [0; LEN];
@@ -92,7 +93,8 @@ impl Header {
     }
 }
 
-/// Exchanges source and destination, which leaves every checksum right; `false` if the packet is too short, and nothing was done.
+/// Exchanges source and destination, which keeps every checksum valid. Returns `false` if the packet is too short, and
+/// leaves it unchanged.
 #[inline]
 pub fn swap_addresses(packet: &mut [u8]) -> bool {
     let Some(addresses) = packet.get_mut(8..LEN) else { return false };
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_packet_holds_is_refused() {
+    fn rejects_payloads_too_long_for_a_packet() {
         let any = Ipv6Addr::UNSPECIFIED;
         let header = Header { source: any, destination: any, next_header: 17, traffic_class: 0, hop_limit: 64 };
         assert!(header.encode(65_535).is_some() && header.encode(65_536).is_none());

@@ -1,11 +1,12 @@
-//! What Hairpin puts on the wire: the probe header at the start of every payload, the headers round it, and Ethernet's framing constants.
+//! Wire formats: the probe header at the start of every payload, the headers around it, and Ethernet's framing
+//! constants.
 //!
 //! ```text
 //!   ethernet ─┬─ ipv4 ─┬─ udp ─── probe │ rest of the payload
 //!             ├─ ipv6 ─┘
 //!             └─ raw ──────────── probe │ rest of the payload          below IP: l3=off, reflectors
 //! ```
-//! Each header has a view, safe for any bytes (`None`, never a panic), and a builder. Nothing allocates.
+//! Each header has a view, safe for any bytes (`None`, never a panic), and a builder. No function allocates.
 
 #![forbid(unsafe_code)]
 

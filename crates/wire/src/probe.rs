@@ -4,22 +4,23 @@
 //!  byte  0        4        8                16        N
 //!        |sequence|  zero  |     cookie     |  rest …  |     all little endian
 //! ```
-//! A payload below 4 bytes carries the sequence modulo 256^N; below 16 the proven address pair stands for the cookie.
+//! A payload below 4 bytes carries the sequence modulo 256^N. Below 16 bytes, the verified address pair replaces the
+//! cookie.
 
-/// Bytes of a whole probe header.
+/// Bytes of a full probe header.
 pub const LEN: usize = 16;
 
 /// Writes sequence and cookie over the first min(N, 16) bytes of `payload`.
 #[inline(always)]
 pub fn write(payload: &mut [u8], sequence: u32, cookie: u64) {
     match payload.first_chunk_mut::<LEN>() {
-        // Two stores, and no call: this lies inside every round trip.
+        // Two stores and no call: this is part of every round trip.
         Some(head) => *head = (u128::from(cookie) << 64 | u128::from(sequence)).to_le_bytes(),
         None => write_short(payload, sequence, cookie),
     }
 }
 
-/// The sequence that a payload carries; below 4 bytes modulo 256^N (see [`sequence_mask`]).
+/// The sequence in a payload; below 4 bytes modulo 256^N (see [`sequence_mask`]).
 #[inline]
 pub fn sequence(payload: &[u8]) -> u32 {
     match payload.first_chunk::<4>() {
@@ -28,7 +29,7 @@ pub fn sequence(payload: &[u8]) -> u32 {
     }
 }
 
-/// The cookie, if the payload is long enough to carry one.
+/// The cookie, if the payload is long enough for one.
 #[inline]
 pub fn cookie(payload: &[u8]) -> Option<u64> {
     let bytes = payload.get(8..LEN)?.try_into().ok()?;
@@ -46,8 +47,8 @@ pub const fn sequence_mask(len: usize) -> u32 {
     }
 }
 
-/// The most requests in flight that a payload of `len` bytes can tell apart: half of 256^N, so that a late reply is never taken for
-/// a new one.
+/// The most requests in flight that a payload of `len` bytes can distinguish: half of 256^N, so that a late reply is
+/// never mistaken for a new one.
 pub const fn max_outstanding(len: usize) -> u32 {
     sequence_mask(len) / 2 + 1
 }
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn small_payloads_limit_what_may_be_in_flight() {
+    fn small_payloads_limit_requests_in_flight() {
         assert_eq!([1, 2, 3, 4].map(max_outstanding), [128, 32_768, 1 << 23, 1 << 31]);
     }
 

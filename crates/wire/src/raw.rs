@@ -1,13 +1,14 @@
-//! Hairpin's own framing below IP: what `l3=off` and a reflector's frames carry behind the Ethernet header.
+//! Hairpin's own framing below IP: the header after the Ethernet header with `l3=off` and in a reflector's frames.
 //!
 //! ```text
 //!  byte  0    2       3    4      6        8        16
 //!        |"HP"|version|hops|flow 2|length 2|cookie 8|payload, length bytes|padding …      all little endian
 //! ```
-//! The length is there because Ethernet pads short frames. `hops` tells a request (0) from its reply (1): a server answers requests only, so
-//! that two of them facing each other do not send a frame to and fro for ever. A bouncer knows nothing of this header and changes nothing in it.
+//! The length is needed because Ethernet pads short frames. `hops` distinguishes a request (0) from its reply (1): a
+//! server answers requests only, so that two servers facing each other do not send a frame back and forth forever. A
+//! bouncer ignores this header and leaves it unchanged.
 
-/// The ethertype: IEEE 802, Local Experimental Ethertype 1, which no router forwards.
+/// The ethertype: IEEE 802, Local Experimental Ethertype 1, which routers do not forward.
 pub const ETHERTYPE: u16 = 0x88b5;
 /// Bytes of the header.
 pub const LEN: usize = 16;
@@ -20,14 +21,14 @@ const VERSION: u8 = 1;
 pub struct Header {
     /// 0 in a request, 1 in its reply.
     pub hops: u8,
-    /// Which flow of the session it belongs to.
+    /// The flow within the session.
     pub flow: u16,
-    /// Whose frame it is.
+    /// The session's cookie.
     pub cookie: u64,
 }
 
 impl Header {
-    /// As on the wire, before a payload of so many bytes; `None` if that is more than the length holds.
+    /// The header's bytes for a payload of this length; `None` if it does not fit in the length field.
     #[inline]
     pub fn encode(&self, payload: usize) -> Option<[u8; LEN]> {
         let length = u16::try_from(payload).ok()?.to_le_bytes();
@@ -41,7 +42,7 @@ impl Header {
         Some(bytes)
     }
 
-    /// Reads the header and the payload behind it from an Ethernet payload; `None` if it is none of this framing, or cut short.
+    /// Reads the header and its payload from an Ethernet payload; `None` if it has another framing or is truncated.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<(Header, &[u8])> {
         let (head, rest) = bytes.split_first_chunk::<LEN>()?;

@@ -4,8 +4,9 @@
 //!  byte  0       2            4        6          8
 //!        |source 2|destination 2|length 2|checksum 2|payload …          checksum: addresses + 17 + length + all this
 //! ```
-//! A sender on a virtual link may leave the checksum to the device: the field then holds the sum of the pseudo-header only, and the bytes never
-//! left the memory of this machine (kernel: CHECKSUM_PARTIAL, Documentation/networking/checksum-offloads.rst).
+//! A sender on a virtual link may leave the checksum to the device. The field then holds only the sum of the
+//! pseudo-header, and the bytes never left this machine's memory (kernel: CHECKSUM_PARTIAL,
+//! Documentation/networking/checksum-offloads.rst).
 
 use crate::checksum::Sum;
 
@@ -14,28 +15,28 @@ pub const LEN: usize = 8;
 /// UDP's number in an IP header.
 pub const PROTOCOL: u8 = 17;
 
-/// A datagram, looked at.
+/// A view of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Udp<'a> {
     datagram: &'a [u8],
     header: &'a [u8; LEN],
 }
 
-/// What a datagram's checksum says.
+/// The state of a datagram's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// It is right.
+    /// Correct.
     Right,
-    /// It was left to a device that is none: the sum of the pseudo-header only.
+    /// Left to a virtual device: the sum of the pseudo-header only.
     Left,
-    /// There is none; allowed over IPv4 only.
+    /// Absent, which only IPv4 allows.
     None,
-    /// It is wrong.
+    /// Wrong.
     Wrong,
 }
 
 impl<'a> Udp<'a> {
-    /// `None` if its length does not fit in `segment`; what follows its own length is left out.
+    /// `None` if its length does not fit in `segment`. Bytes beyond its own length are ignored.
     #[inline]
     pub fn parse(segment: &'a [u8]) -> Option<Udp<'a>> {
         let header = segment.first_chunk::<LEN>()?;
@@ -56,13 +57,13 @@ impl<'a> Udp<'a> {
         u16::from_be_bytes([self.header[2], self.header[3]])
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.datagram[LEN..]
     }
 
-    /// Holds the checksum against the datagram; `addresses` is the sum of both IP addresses.
+    /// Verifies the checksum; `addresses` is the sum of both IP addresses.
     #[inline]
     pub fn check(&self, addresses: Sum) -> Check {
         let pseudo = pseudo_header(addresses, self.datagram.len());
@@ -75,14 +76,14 @@ impl<'a> Udp<'a> {
     }
 }
 
-/// The sum of the pseudo-header of a datagram of so many bytes, its own header included.
+/// The sum of the pseudo-header for a datagram of this length, header included.
 #[inline(always)]
 pub fn pseudo_header(addresses: Sum, len: usize) -> Sum {
     addresses + Sum::word(PROTOCOL as u16) + Sum::word(len as u16)
 }
 
-/// The checksum's bytes for such a sum over pseudo-header, header (with zero for its checksum) and payload. Zero would mean that there is none,
-/// so its other form stands for it.
+/// The checksum's bytes for a sum over pseudo-header, header (with zero for its checksum) and payload. A zero would
+/// mean no checksum, so it is written as 0xffff, which is also zero in one's complement.
 #[inline(always)]
 pub fn checksum(sum: Sum) -> [u8; 2] {
     match sum.checksum() {
@@ -91,7 +92,7 @@ pub fn checksum(sum: Sum) -> [u8; 2] {
     }
 }
 
-/// A header, to write.
+/// A header to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The sender's port.
@@ -101,7 +102,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// As on the wire, before this payload between these addresses; `None` if that is more than a datagram holds.
+    /// The header's bytes for this payload between these addresses; `None` if the payload is too long for a datagram.
     pub fn encode(&self, addresses: Sum, payload: &[u8]) -> Option<[u8; LEN]> {
         let len = u16::try_from(payload.len().checked_add(LEN)?).ok()?;
         let mut bytes = [0; LEN];
@@ -114,7 +115,8 @@ impl Header {
     }
 }
 
-/// Exchanges the ports, which leaves the checksum right; `false` if the segment is too short, and nothing was done.
+/// Exchanges the ports, which keeps the checksum valid. Returns `false` if the segment is too short, and leaves it
+/// unchanged.
 #[inline]
 pub fn swap_ports(segment: &mut [u8]) -> bool {
     let Some(ports) = segment.first_chunk_mut::<4>() else { return false };
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_is_written_in_its_other_form() {
+    fn writes_a_zero_checksum_as_0xffff() {
         let header = Header { source: 0, destination: 0 };
         // Pseudo-header 17 + 10, length 10, and a payload that makes the whole sum 0xffff.
         let payload = (0xffff - 17 - 10 - 10u16).to_be_bytes();
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_datagram_holds_is_refused() {
+    fn rejects_payloads_too_long_for_a_datagram() {
         let header = Header { source: 1, destination: 2 };
         assert!(header.encode(Sum::default(), &vec![0; 65_527]).is_some());
         assert!(header.encode(Sum::default(), &vec![0; 65_528]).is_none());

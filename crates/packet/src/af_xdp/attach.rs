@@ -1,10 +1,10 @@
-//! The XDP program on an interface: where it runs, and with what of all that was asked.
+//! Attaches the XDP program to an interface: in which mode, and with which of the requested features.
 //!
 //! ```text
 //!   mode asked, or the faster ─▶ load, attach ─ refused ─▶ without metadata ─ refused ─▶ without several pages ─ refused ─▶ the other mode
 //!                                     └─────────────────────────────┴──────────────────────────────┴─▶ on the interface
 //! ```
-//! Each step back leaves its reason.
+//! Each step back records its reason.
 
 use std::io;
 
@@ -27,13 +27,13 @@ pub(super) struct Attached {
     pub(super) program: Program,
     pub(super) link: XdpLink,
     pub(super) mode: Mode,
-    /// Why it runs there, if that was not asked.
+    /// The reason for the mode, if it was not requested.
     pub(super) mode_why: Option<String>,
-    /// What it was loaded as.
+    /// The features it was loaded with.
     pub(super) xdp: Xdp,
 }
 
-/// Why a program is not on an interface.
+/// Why a program could not be attached.
 enum Failure {
     Load(BpfError),
     Attach(BpfError),
@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// Attaches the program where it was asked to run, or where it runs faster. `pages`: frames have several.
+/// Attaches the program in the requested mode, or in the faster one. `pages`: frames have several pages.
 pub(super) fn attach(
     link: &LinkFacts,
     queues: u32,
@@ -80,7 +80,7 @@ pub(super) fn attach(
     Ok(attached)
 }
 
-/// Attaches it in that mode, with what the kernel and the driver let through.
+/// Attaches it in that mode, with the features that the kernel and the driver accept.
 fn place(
     link: &LinkFacts,
     queues: u32,
@@ -90,7 +90,7 @@ fn place(
     refused: &mut Vec<Refused>,
 ) -> Result<Attached, Failure> {
     let native = mode == Mode::Native;
-    // In generic mode a program for several pages costs each frame about 0.2 us, so it is one only where it has to be.
+    // In generic mode a program for several pages costs each frame about 0.2 us, so it is used only if needed.
     let mut xdp = Xdp {
         pages: pages || (native && link.mtu > NATIVE_IN_A_PAGE),
         device: (native && config.metadata).then_some(link.index),
@@ -127,10 +127,11 @@ fn place(
     }
 }
 
-/// What the program asks the device for.
+/// The metadata that the program asks the device for.
 pub(super) const METADATA: [Feature; 2] = [Feature::HardwareTime, Feature::Hash];
 
-/// What the driver offers. Nobody else's program may be there: ours would not be let in, and theirs would not see our frames.
+/// The features of the driver. No other program may be attached: the kernel would refuse ours, and theirs would not see
+/// our frames.
 pub(super) fn foreign(link: &LinkFacts) -> Result<XdpState, OpenError> {
     let state = XdpState::of(link.index);
     let state = state.map_err(|error| step("read the XDP programs", link.name.clone(), io::Error::other(error)))?;
@@ -159,7 +160,7 @@ fn refusal_of_native(link: &LinkFacts, source: &io::Error) -> String {
     }
 }
 
-/// The failure in the words of an open.
+/// The failure as an open's error.
 fn named(link: &LinkFacts, mode: Mode, failure: Failure) -> OpenError {
     let interface = link.name.clone();
     let errno = Errno::from_io_error(&failure.error().source);

@@ -1,4 +1,4 @@
-//! Native or generic: which is faster, found by trying.
+//! Native or generic mode: finds the faster one by a trial.
 //!
 //! ```text
 //!   a thread of its own, in a network namespace of its own, gone afterwards
@@ -6,8 +6,8 @@
 //!   │  ring ◀──▶ veth ◀═══════▶ veth ◀──▶ ring │   one frame to and fro for a millisecond in each mode
 //!   └─────────────────────────────────────────┘
 //! ```
-//! A veth made for this cannot stand for another driver: a physical device is not to be driven with trial frames, so there the rule is
-//! native where the driver has it.
+//! A veth made for this says nothing about another driver, and a physical device must not send trial frames: there the
+//! rule is native mode if the driver supports it.
 
 use std::io;
 use std::sync::OnceLock;
@@ -24,22 +24,22 @@ use crate::filter::Filter;
 use crate::granted::Mode;
 use crate::io::{Arrival, Kick, PacketIo};
 
-/// A mode, and why it was taken.
+/// A mode, and the reason for it.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) mode: Mode,
     pub(super) why: String,
 }
 
-/// For how long frames go to and fro in each mode.
+/// Duration of the trial in each mode.
 const TRIAL: Duration = Duration::from_millis(1);
-/// Round trips that warm up the caches, the rings and the drivers.
+/// Round trips to warm up caches, rings and drivers.
 const WARM_UP: usize = 16;
 /// Most round trips that are kept.
 const MOST: usize = 4096;
-/// Fewer make no median.
+/// Fewest round trips for a median.
 const FEWEST: usize = 16;
-/// After so long without its frame a trial has failed.
+/// A trial fails after this long without its frame.
 const PATIENCE: Duration = Duration::from_millis(100);
 const ENDS: [&str; 2] = ["hp-trial-a", "hp-trial-b"];
 
@@ -78,7 +78,7 @@ fn try_veth() -> Choice {
     }
 }
 
-/// Generic is the faster one over veth wherever it was measured: there native copies each frame once more.
+/// Over veth generic mode was faster wherever it was measured: native mode copies each frame once more there.
 fn untried(failed: &str) -> Choice {
     Choice { mode: Mode::Generic, why: format!("generic is the faster one over veth as a rule; a trial here failed: {failed}") }
 }
@@ -138,7 +138,7 @@ fn trial(mode: Mode) -> Result<Duration, TrialError> {
     Ok(times[times.len() / 2])
 }
 
-/// The frame that goes to and fro.
+/// The frame of the trial.
 struct Ball {
     frames: Vec<Frame>,
     arrivals: Vec<Arrival>,
@@ -160,7 +160,7 @@ impl Ball {
     }
 }
 
-/// Why there was no trial.
+/// Why no trial was made.
 #[derive(Debug, thiserror::Error)]
 enum TrialError {
     #[error(transparent)]

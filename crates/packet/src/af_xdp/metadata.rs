@@ -1,9 +1,9 @@
-//! What the XDP program says of a frame, right in front of it.
+//! The metadata that the XDP program writes right in front of a frame.
 //!
 //! ```text
 //!   chunk  │ … headroom … │ time, ns: u64 │ hash: u32 │ valid: u32 │ frame …
 //! ```
-//! The place is zeroed before the chunk goes to the kernel, so that a frame of which the program says nothing has nothing.
+//! The bytes are zeroed before the chunk goes to the kernel, so that a frame without metadata has none.
 
 use crate::io::Arrived;
 
@@ -12,7 +12,7 @@ pub(super) const BYTES: usize = 16;
 const TIME: u32 = 1;
 const HASH: u32 = 2;
 
-/// The stamp and the hash at the end of what lies in front of a frame.
+/// Timestamp and hash from the end of the bytes in front of a frame.
 #[inline(always)]
 pub(super) fn read(in_front: &[u8]) -> (Option<Arrived>, Option<u32>) {
     let Some(&[t0, t1, t2, t3, t4, t5, t6, t7, h0, h1, h2, h3, v0, v1, v2, v3]) = in_front.last_chunk::<BYTES>() else {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_valid_is_there() {
+    fn returns_only_valid_metadata() {
         let said = |valid: u32| {
             let mut front = vec![0xff; 240];
             front.extend(7_u64.to_ne_bytes());

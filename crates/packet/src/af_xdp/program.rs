@@ -1,4 +1,4 @@
-//! The XDP program that takes the wanted frames to the rings: `bpf/xsk.bpf.c`, compiled beforehand.
+//! The XDP program that takes matching frames to the rings: `bpf/xsk.bpf.c`, compiled beforehand.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,9 +7,9 @@ use hairpin_sys::bpf::{BpfError, Object, Xdp, XdpLink, XdpMode};
 use crate::filter::Filter;
 use crate::granted::Mode;
 
-/// What `scripts/bpf.sh` made of `bpf/xsk.bpf.c`.
+/// `bpf/xsk.bpf.c`, compiled by `scripts/bpf.sh`.
 static OBJECT: &[u8] = include_bytes!("../../bpf/xsk.bpf.o");
-/// What it made of `bpf/xsk_metadata.bpf.c`: the same with what the device knows in front of each frame.
+/// `bpf/xsk_metadata.bpf.c`: the same program, which also puts the device's metadata in front of each frame.
 static WITH_METADATA: &[u8] = include_bytes!("../../bpf/xsk_metadata.bpf.o");
 /// The program's name.
 const PROGRAM: &str = "hairpin_xsk";
@@ -38,12 +38,12 @@ impl Program {
         self.0.set_socket(SOCKETS, queue, socket)
     }
 
-    /// Whether frames go to the rings.
+    /// Switches receiving on or off.
     pub(super) fn run(&self, running: bool) -> Result<(), BpfError> {
         self.0.set_variables(&u32::from(running).to_ne_bytes())
     }
 
-    /// Whether the program would take this frame, were a socket there.
+    /// True if the program would take this frame with a socket attached.
     #[cfg(test)]
     fn takes(&self, frame: &[u8]) -> Result<bool, BpfError> {
         self.0.try_xdp(PROGRAM, frame).map(|verdict| verdict != 2)
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_takes_what_the_filter_takes_whatever_the_bytes() {
+    fn the_program_agrees_with_the_filter_on_any_bytes() {
         let done = netns::apart(|| -> Result<(), Box<dyn Error + Send + Sync>> {
             Netlink::open()?.set_up("lo")?;
             // Nothing is attached: the kernel runs the program over one frame after the other, as if they came on queue 0 of loopback.

@@ -16,18 +16,18 @@ pub struct Queue {
     socket: Socket,
     granted: Granted,
     counters: Counters,
-    /// The program says what the device knows of a frame.
+    /// True if the program writes the device's metadata.
     knows: bool,
-    /// Looks at the RX ring since the last kick for receiving.
+    /// Polls of the RX ring since the last receive kick.
     looks: u32,
     /// Such kicks since the kernel was last asked.
     unasked: u32,
 }
 
-/// Whoever looks so often between two kicks spins.
+/// This many polls between two kicks mean that the receiver spins.
 const SPINNING: u32 = 16;
-/// In copy mode the kernel has nothing to do when it is told to receive, and only says whether the interface still is there. For a receiver
-/// that spins one kick of so many asks it, so that it is not blind for a system call every few hundred nanoseconds.
+/// In copy mode a receive kick has no work to do, and only tells whether the interface still exists. For a spinning
+/// receiver only one kick in this many enters the kernel, because it does not poll during the system call.
 const ASK_EVERY: u32 = 256;
 
 impl Queue {
@@ -124,9 +124,10 @@ impl PacketIo for Queue {
     }
 
     fn counters(&mut self) -> Counters {
-        // It fails only for a socket that is none.
+        // It fails only for an invalid socket.
         let kernel = self.socket.statistics().unwrap_or_default();
-        // In copy mode each miss of the fill ring is a frame, counted among the dropped ones too; with zero-copy it is only a look.
+        // In copy mode each miss of the fill ring is a lost frame, also counted as dropped; with zero-copy it is only a
+        // poll.
         let no_chunk = if self.granted.zero_copy { 0 } else { kernel.fill_empty.min(kernel.rx_dropped) };
         Counters {
             rx_ring_full: kernel.rx_ring_full,

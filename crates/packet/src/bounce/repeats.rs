@@ -1,25 +1,27 @@
-//! Tells a frame that goes to and fro between two bouncers from one that is new.
+//! Distinguishes a frame that circulates between two bouncers from a new one.
 //!
 //! ```text
 //!   frame ─▶ keyed fingerprint ─▶ one of 4,096 places ┬ the same: +1, and dropped beyond the limit
 //!                                                     └ another: every eighth -1; at 0 it takes the place
 //!   once a second: every place less
 //! ```
-//! A frame that circulates comes again and again unchanged (whatever is swapped on one hop is swapped back on the next), so that after
-//! [`REPEATS`] passes it is dropped and the circle is broken. A place belongs to the frame that is seen there most: neither new frames at a
-//! high rate nor several circulating ones in one place make it forget. What cannot be told from a storm is a source that sends one and the same frame: it gets [`REPEATS`] of them back at
-//! once and as many a second, the rest counted. Frames with a sequence number or an IP identification differ.
+//! A circulating frame comes back unchanged (fields swapped on one hop are swapped back on the next), so after
+//! [`REPEATS`] passes it is dropped and the circle is broken. A place belongs to the frame seen there most often:
+//! neither new frames at a high rate nor several circulating ones in one place make it forget. A source that sends
+//! identical frames cannot be told from a storm: it gets [`REPEATS`] of them back at once and as many per second, and
+//! the rest is counted. Frames with a sequence number or an IP identification differ.
 
 use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// How often an identical frame is sent back in quick succession, and how many of them are forgotten each second.
+/// How often an identical frame is sent back in quick succession, and how many repeats are forgotten each second.
 pub const REPEATS: u32 = 64;
 
 /// Places; a power of two.
 const PLACES: usize = 4096;
-/// Other frames that take one off a place's count. More than one, so that two that come by turns do not keep each other from counting.
+/// Number of other frames that reduce a place's count by one. More than one, so that two alternating frames do not keep
+/// each other from counting.
 const OTHERS: u8 = 8;
 /// Bytes of a frame's begin that count.
 const HEAD: usize = 128;
@@ -33,7 +35,7 @@ struct Place {
     others: u8,
 }
 
-/// Frames seen lately.
+/// Recently seen frames.
 #[derive(Debug)]
 pub(super) struct Repeats {
     limit: u32,
@@ -52,7 +54,7 @@ impl Repeats {
         Ok(Repeats { limit, key, places: Box::new([Place::default(); PLACES]) })
     }
 
-    /// Notes the frame; true if it has come too often.
+    /// Counts the frame; true if it has come too often.
     #[inline]
     pub(super) fn too_often(&mut self, frame: &[u8]) -> bool {
         let fingerprint = self.fingerprint(frame);
@@ -74,7 +76,7 @@ impl Repeats {
         self.limit == 0
     }
 
-    /// Forgets as much as a source of identical frames may send in a second.
+    /// Forgets the repeats that a source of identical frames may send per second.
     pub(super) fn second(&mut self) {
         for place in self.places.iter_mut() {
             place.seen = place.seen.saturating_sub(REPEATS);
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identical_frame_passes_so_often_and_again_after_a_while() {
+    fn an_identical_frame_passes_up_to_the_limit_and_again_later() {
         let mut repeats = Repeats::new(REPEATS).unwrap();
         let passed = |repeats: &mut Repeats| (0..1_000).filter(|_| !repeats.too_often(&[7; 60])).count();
         assert_eq!(passed(&mut repeats), 64);
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_differ_in_one_bit_of_what_counts_are_different() {
+    fn one_different_bit_makes_a_different_frame() {
         let mut repeats = Repeats::new(1).unwrap();
         for len in [14, 60, 64, 127, 128, 129, 1514] {
             let mut frame = vec![0; len];
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_share_a_place_and_come_by_turns_are_told_one_after_the_other() {
+    fn alternating_frames_in_one_place_are_noticed_one_after_the_other() {
         let mut repeats = Repeats::new(REPEATS).unwrap();
         let frame = |n: u32| [n.to_be_bytes().as_slice(), &[0; 56]].concat();
         let place = |repeats: &Repeats, n: u32| repeats.fingerprint(&frame(n)) as usize % PLACES;
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn many_new_frames_pass_and_do_not_make_a_circulating_one_forgotten() {
+    fn new_frames_do_not_make_it_forget_a_circulating_one() {
         let mut repeats = Repeats::new(REPEATS).unwrap();
         let (mut passes, mut dropped) = (0, 0);
         for n in 0..2_000_000u32 {

@@ -1,4 +1,4 @@
-//! What is changed in a frame before it goes back. Swapping two fields leaves every checksum over both right.
+//! The changes to a frame before it goes back. Swapping two fields keeps every checksum over both valid.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use hairpin_wire::udp::{self, Check, Udp};
 /// Number of TCP in an IP header.
 const TCP: u8 = 6;
 
-/// What is changed in a frame before it goes back.
+/// The changes to a frame before it goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rewrite {
     /// Nothing.
@@ -23,7 +23,7 @@ pub enum Rewrite {
     All,
 }
 
-/// A word that is no rewrite.
+/// A word that is not a rewrite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a rewrite; choose from none, macs, all")]
 pub struct NotARewrite(String);
@@ -48,7 +48,7 @@ impl fmt::Display for Rewrite {
 }
 
 impl Rewrite {
-    /// Rewrites the frame, whatever its bytes.
+    /// Rewrites the frame, which may hold any bytes.
     #[inline]
     pub fn apply(self, frame: &mut [u8]) {
         if self == Rewrite::None {
@@ -61,15 +61,15 @@ impl Rewrite {
     }
 }
 
-/// Exchanges addresses and ports of an IP packet; what does not hold together is left as it is.
+/// Exchanges addresses and ports of an IP packet; a malformed packet is left as it is.
 fn swap_packet(frame: &mut [u8]) {
     let Some(ethernet) = Ethernet::parse(frame) else { return };
     let at = ethernet.header_len();
-    // Where the ports lie in the packet, if it has some.
+    // The offset of the ports in the packet, if it has ports.
     let ports = match ethernet.ethertype() {
         ethernet::IPV4 => {
             let Some(ip) = Ipv4::parse(ethernet.payload()) else { return };
-            // Of a fragment only the first has ports; the others would be damaged.
+            // Only the first fragment has ports; the others would be damaged.
             let has = has_ports(ip.protocol(), ip.payload()) && !ip.is_fragment();
             let ports = has.then_some(ip.header_len());
             ipv4::swap_addresses(&mut frame[at..]);

@@ -76,7 +76,7 @@ fn every_frame_comes_back_and_is_counted() {
 }
 
 #[test]
-fn what_must_not_go_back_does_not_and_each_cause_is_counted() {
+fn drops_forbidden_frames_and_counts_each_cause() {
     let (client, server) = rings(64);
     let mut bounce = bounce(BounceConfig { filter: Filter::Udp { first: 7, last: 7 }, verify: true, ..Default::default() });
     let with = |at: usize, byte: u8| {
@@ -119,7 +119,7 @@ fn storm(one: Rewrite, other: Rewrite, frames: u32, repeats: Option<u32>) -> u64
 }
 
 #[test]
-fn two_bouncers_that_face_each_other_do_not_storm() {
+fn two_bouncers_facing_each_other_do_not_storm() {
     for one in [Rewrite::None, Rewrite::Macs, Rewrite::All] {
         for other in [Rewrite::None, Rewrite::Macs, Rewrite::All] {
             // A frame has one form at each end, or two where they rewrite differently; more where forms share a place by chance.

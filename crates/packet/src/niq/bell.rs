@@ -1,11 +1,11 @@
-//! How a port wakes the other one that sleeps, and learns that it is gone: a pair of connected UNIX sockets.
+//! How a port wakes the other one from sleep, and learns that its process has ended: a pair of connected UNIX sockets.
 //!
 //! ```text
 //!   receiver: arms the lane ─▶ looks once more ─▶ sleeps on its socket ◀─ one byte ── sender: found the lane armed
 //!                                                        ◀─ end of file ── the other process has ended, however
 //! ```
-//! Not an eventfd: the two sides of one share its flags, so a hostile one could make the other's write block. A socket is asked
-//! not to wait call by call (`MSG_DONTWAIT`), and each side has an end of its own.
+//! Not an eventfd: its two sides share its flags, so a hostile side could make the other's write block. A socket can be
+//! told not to block for each call (`MSG_DONTWAIT`), and each side has its own end.
 
 use std::cell::Cell;
 use std::io;
@@ -19,14 +19,14 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 #[derive(Debug)]
 pub(super) struct Bell {
     socket: OwnedFd,
-    /// Always readable: for who would sleep although something is there.
+    /// Always readable: for a wait although a frame is there.
     awake: OwnedFd,
-    /// True if somebody asked for the descriptor since it was last looked at.
+    /// True if the descriptor was requested since the last check.
     asked: Cell<bool>,
     rung: u64,
 }
 
-/// Two ends that are joined.
+/// Two joined ends.
 pub(super) fn ends() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
@@ -49,27 +49,27 @@ impl Bell {
     #[cold]
     pub(super) fn ring(&mut self) {
         self.rung = self.rung.wrapping_add(1);
-        // It fails if the other side is gone, or does not read: then it is awake.
+        // It fails if the other side has ended, or has not read earlier bytes: then it is awake.
         let _ = send(&self.socket, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// How often the other side was woken.
+    /// Number of wake-ups of the other side.
     pub(super) fn rung(&self) -> u64 {
         self.rung
     }
 
-    /// Forgets that this side was woken.
+    /// Clears the wake-up of this side.
     pub(super) fn empty(&self) {
         let _ = recv(&self.socket, &mut [0; 64][..], RecvFlags::DONTWAIT);
     }
 
-    /// What to sleep on; `arrived`: not to sleep.
+    /// The descriptor to sleep on; with `arrived`, one that is readable.
     pub(super) fn descriptor(&self, arrived: bool) -> BorrowedFd<'_> {
         self.asked.set(true);
         if arrived { self.awake.as_fd() } else { self.socket.as_fd() }
     }
 
-    /// True if the other process is gone. Asks the kernel only if somebody wanted to sleep since the last time.
+    /// True if the other process has ended. Asks the kernel only if the descriptor was requested since the last call.
     #[inline(always)]
     pub(super) fn is_cut(&self) -> bool {
         self.asked.get() && self.look()

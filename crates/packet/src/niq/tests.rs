@@ -95,7 +95,7 @@ fn frames_of_every_length_arrive_after_a_kick_and_pcie_is_counted() {
 }
 
 #[test]
-fn longer_than_the_device_is_refused_and_counted() {
+fn refuses_and_counts_frames_longer_than_the_device_allows() {
     let config = Config { longest_frame: 100, ..small() };
     let (mut one, mut other) = pair(&config).unwrap();
     let mut frames = Vec::new();
@@ -113,7 +113,7 @@ fn longer_than_the_device_is_refused_and_counted() {
 }
 
 #[test]
-fn without_credits_frames_stay_and_go_on_when_they_return() {
+fn frames_wait_for_credits() {
     for len in [60, 61] {
         let (mut one, mut other) = pair(&small()).unwrap();
         let mut frames = Vec::new();
@@ -134,7 +134,7 @@ fn without_credits_frames_stay_and_go_on_when_they_return() {
 }
 
 #[test]
-fn a_peer_that_is_gone_is_a_network_that_is_down_after_its_last_frame() {
+fn a_dropped_peer_is_enetdown_after_its_last_frame() {
     let (mut one, mut other) = pair(&small()).unwrap();
     send(&mut other, &[1; 60]);
     drop(other);
@@ -149,7 +149,7 @@ fn a_peer_that_is_gone_is_a_network_that_is_down_after_its_last_frame() {
 
 /// A process that was killed closes nothing in the shared memory; the kernel closes its socket.
 #[test]
-fn a_peer_that_was_killed_ends_a_sleep() {
+fn a_killed_peer_ends_a_sleep() {
     let (mut ports, descriptors) = Port::create(&small()).unwrap();
     drop(descriptors);
     let one = ports.pop().unwrap();
@@ -161,7 +161,7 @@ fn a_peer_that_was_killed_ends_a_sleep() {
 }
 
 #[test]
-fn a_peer_that_died_holding_credits_leaves_a_full_ring_and_no_hang() {
+fn a_peer_that_died_holding_credits_leaves_a_full_ring() {
     let (mut ports, descriptors) = Port::create(&small()).unwrap();
     let mut one = ports.pop().unwrap();
     let mut frames = Vec::new();
@@ -178,7 +178,7 @@ fn a_peer_that_died_holding_credits_leaves_a_full_ring_and_no_hang() {
 }
 
 #[test]
-fn the_descriptor_is_readable_when_a_frame_has_arrived_and_not_else() {
+fn the_descriptor_is_readable_only_when_a_frame_has_arrived() {
     let (mut one, mut other) = pair(&small()).unwrap();
     for wake_ups in 1..4 {
         assert!(!readable(&other) && !readable(&other));
@@ -197,7 +197,7 @@ fn the_descriptor_is_readable_when_a_frame_has_arrived_and_not_else() {
 }
 
 #[test]
-fn no_wake_up_is_missed() {
+fn misses_no_wake_up() {
     fn sleep_and_take(io: &mut Port) {
         while receive(io).is_empty() {
             let descriptor = io.waitable();
@@ -225,7 +225,7 @@ fn no_wake_up_is_missed() {
 }
 
 #[test]
-fn queues_are_apart() {
+fn queues_are_separate() {
     let config = Config { queues: 3, ..small() };
     let (mut ones, descriptors) = Port::create(&config).unwrap();
     assert_eq!(descriptors.len(), 4);
@@ -240,7 +240,7 @@ fn queues_are_apart() {
 }
 
 #[test]
-fn the_filter_holds_here_too() {
+fn applies_the_filter() {
     let (mut one, mut other) = pair(&Config { filter: Filter::Ethertype(0x88b5), ..small() }).unwrap();
     for ethertype in [[8, 0], [0x88, 0xb5]] {
         let mut bytes = [0; 60];
@@ -251,7 +251,7 @@ fn the_filter_holds_here_too() {
 }
 
 #[test]
-fn what_the_other_side_hands_over_is_checked() {
+fn checks_the_other_sides_descriptors() {
     let Some((timed, _)) = timed(0, 0, 0) else { return };
     let refusal = |descriptors, config: &Config| Port::open(descriptors, config).unwrap_err().to_string();
     let made = |config: &Config| Port::create(config).unwrap().1;
@@ -274,7 +274,7 @@ fn what_the_other_side_hands_over_is_checked() {
 }
 
 #[test]
-fn a_frame_is_returned_when_it_is_due_and_in_its_order() {
+fn returns_frames_when_due_and_in_order() {
     let Some((config, clock)) = timed(1_000, 300, 500) else { return };
     let (mut one, mut other) = pair(&config).unwrap();
     // Stalls only make it later; the least of many shows the deadline itself.
@@ -302,7 +302,7 @@ fn a_frame_is_returned_when_it_is_due_and_in_its_order() {
 }
 
 #[test]
-fn a_frame_that_is_far_away_is_not_waited_for() {
+fn does_not_wait_for_a_frame_far_in_the_future() {
     let Some((config, clock)) = timed(0, 0, 3_000_000) else { return };
     let (mut one, mut other) = pair(&config).unwrap();
     let start = clock.now();
@@ -324,7 +324,7 @@ fn hostile(config: &Config) -> (Port, File, Vec<OwnedFd>) {
 }
 
 #[test]
-fn a_deadline_that_nobody_can_set_hangs_nobody() {
+fn an_impossible_deadline_does_not_hang() {
     let Some((config, _)) = timed(1_000, 100, 1_000) else { return };
     let (mut ports, descriptors) = Port::create(&config).unwrap();
     let memory = File::from(descriptors[0].try_clone().unwrap());
@@ -418,7 +418,7 @@ fn survives(config: &Config, acts: &[Act]) {
 
 /// So that the forger of the tests below is one that can be believed.
 #[test]
-fn a_line_with_the_right_header_is_a_frame_and_with_a_wrong_length_an_invalid_one() {
+fn accepts_a_right_header_and_counts_a_wrong_length_as_invalid() {
     let (mut io, memory, _sockets) = hostile(&small());
     let lane = 4096 + (memory.metadata().unwrap().len() - 4096) / 2;
     for (number, (length, sound)) in
@@ -435,7 +435,7 @@ fn a_line_with_the_right_header_is_a_frame_and_with_a_wrong_length_an_invalid_on
 
 /// The other side's thread writes over the lines while this one reads them.
 #[test]
-fn a_peer_that_writes_while_it_is_read_breaks_nothing() {
+fn a_peer_that_writes_during_reads_breaks_nothing() {
     let (mut io, memory, _sockets) = hostile(&small());
     let length = memory.metadata().unwrap().len();
     let lane = 4096 + (length - 4096) / 2;

@@ -36,7 +36,7 @@ fn the_format_is_fixed() {
 }
 
 #[test]
-fn what_is_written_is_read_in_either_byte_order_and_unit() {
+fn reads_what_it_writes_in_either_byte_order_and_unit() {
     let bytes = file(SAMPLE);
     let read = PcapFile::parse(bytes.clone()).unwrap();
     assert_eq!(read.frames().collect::<Vec<_>>(), SAMPLE);
@@ -60,7 +60,7 @@ fn what_is_written_is_read_in_either_byte_order_and_unit() {
 }
 
 #[test]
-fn wrong_and_truncated_files_are_clear_errors() {
+fn rejects_wrong_and_truncated_files() {
     let error = |bytes: &[u8]| PcapFile::parse(bytes.to_vec()).unwrap_err().to_string();
     let good = file(SAMPLE);
     assert_eq!(error(b"GIF89a"), "this is not a pcap file: it begins with [47, 49, 46, 38]");
@@ -84,7 +84,7 @@ fn wrong_and_truncated_files_are_clear_errors() {
 }
 
 #[test]
-fn a_file_is_played_as_received_frames_and_then_the_device_below() {
+fn plays_a_file_and_then_receives_from_the_device_below() {
     let (one, other) = memory();
     let mut long = file(&[(9, &[3; 60])]);
     // Longer than a chunk of this ring: counted and left out.
@@ -105,7 +105,7 @@ fn a_file_is_played_as_received_frames_and_then_the_device_below() {
 }
 
 #[test]
-fn what_arrives_is_written_with_the_time_of_receiving_where_there_is_no_stamp() {
+fn writes_the_receive_time_where_there_is_no_timestamp() {
     let (one, other) = memory();
     let one = Ring::new(one, FakeClock::default(), RingConfig::default());
     let path = tempfile::NamedTempFile::new().unwrap();
@@ -125,7 +125,7 @@ fn what_arrives_is_written_with_the_time_of_receiving_where_there_is_no_stamp() 
 }
 
 #[test]
-fn a_write_that_fails_is_the_error_of_the_end() {
+fn finish_returns_the_first_failed_write() {
     struct Full(usize);
     impl Write for Full {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

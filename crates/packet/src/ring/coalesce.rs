@@ -6,8 +6,9 @@
 //!            one each          a few      full batches, each    one each again: the caller waits,
 //!                                         within max_delay      and recv flushes before it does
 //! ```
-//! The gap between frames is what passes outside kicks from one commit to the next. While it is longer than a kick takes, a batch would
-//! save nothing that is needed, and each frame is kicked alone. Else a batch is as many frames as come within the bound, at most [`MOST`].
+//! The gap between frames is the time from one commit to the next, outside kicks. While it is longer than a kick takes,
+//! a batch would save nothing, and each frame is kicked alone. Otherwise a batch holds the frames that come within the
+//! bound, at most [`MOST`].
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -17,22 +18,24 @@ use hairpin_sys::clock::{Clock, Ticks};
 /// The most frames that wait for one kick of [`Coalesce::Adaptive`].
 pub const MOST: u32 = 64;
 
-/// The bound where none is named: no frame waits longer for its batch.
+/// The default bound: no frame waits longer for its batch.
 pub const MAX_DELAY: Duration = Duration::from_micros(4);
 
-/// A thread that looks at the clock again only after so long did not call meanwhile, or its core stood still: no call of the library but a
-/// kick takes that long, and a kick ends the waiting when it is entered.
+/// A gap this long between two readings of the clock is a stall: the thread did not call, or its core stood still. No
+/// call of the library except a kick takes this long, and a kick ends the waiting when it is entered.
 pub const STALL: Duration = Duration::from_micros(2);
 
-/// When committed frames are kicked.
+/// When committed frames are kicked. A kick is a system call for most back ends: one for each frame gives the lowest
+/// delay, one for a batch the highest rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coalesce {
-    /// Each at once: the lowest delay.
+    /// Each frame at once: the lowest delay.
     #[default]
     Off,
-    /// After so many frames, on flush, and before a receive waits; no bound in time. For measuring what batches buy.
+    /// After this many frames, on flush, and before a receive waits; without a time limit. For measuring the gain of
+    /// batches.
     Every(NonZeroU32),
-    /// At once at a low rate, in batches as it grows.
+    /// At once at a low rate, in batches as the rate grows.
     Adaptive {
         /// The longest that a frame waits for its batch while the thread keeps calling: from commit to kick.
         max_delay: Duration,
@@ -44,29 +47,29 @@ impl Coalesce {
     pub const ADAPTIVE: Coalesce = Coalesce::Adaptive { max_delay: MAX_DELAY };
 }
 
-/// How a batch fared.
+/// The timing of one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waited {
-    /// Ticks that its first frame waited.
+    /// The wait of its first frame, in ticks.
     pub(super) ticks: u64,
-    /// Two looks at the clock meanwhile were more than [`STALL`] apart.
+    /// True if two readings of the clock in this time were more than [`STALL`] apart.
     pub(super) stalled: bool,
 }
 
-/// Averages keep 1/8 of each new value, in eighths of a tick.
+/// Averages take 1/8 of each new value, in eighths of a tick.
 const SHIFT: u32 = 3;
 
-/// Decides for [`Coalesce::Adaptive`]. It reads no clock: all times are its caller's.
+/// Decides for [`Coalesce::Adaptive`]. It reads no clock: the caller passes all times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
     max_delay: u64,
-    /// Frames that wait, and since when the first of them does.
+    /// The number of waiting frames, and since when the first one waits.
     waiting: u32,
     oldest: Ticks,
     /// The last call, to foresee the next one and to see a stall.
     last_call: Ticks,
     stall: u64,
-    /// There was one while frames waited.
+    /// True if there was a stall while frames waited.
     stalled: bool,
     /// End of the last commit or kick, from where the gap to the next commit counts.
     last: Ticks,
@@ -79,13 +82,13 @@ impl Estimate {
     pub(super) fn new<C: Clock>(max_delay: Duration, clock: &C) -> Estimate {
         let max_delay = clock.to_ticks(u64::try_from(max_delay.as_nanos()).unwrap_or(u64::MAX)).min(u64::MAX >> (SHIFT + 2));
         let now = clock.now();
-        // As if frames came rarely: the first ones are kicked at once.
+        // Starts as if frames were rare: the first ones are kicked at once.
         let stall = clock.to_ticks(STALL.as_nanos() as u64);
         let gap = max_delay << SHIFT;
         Estimate { max_delay, waiting: 0, oldest: now, last_call: now, stall, stalled: false, last: now, gap, kick: 0 }
     }
 
-    /// A frame that the library has had since `now` waits from here on. True if it is time to kick.
+    /// Adds a frame that was committed at `now`. True if it is time to kick.
     #[inline]
     pub(super) fn committed(&mut self, now: Ticks) -> bool {
         // A pause counts as twice the bound at most, so that the rate is found again within some ten frames.
@@ -113,7 +116,7 @@ impl Estimate {
         now.since(self.oldest).saturating_add(pause) > self.max_delay
     }
 
-    /// What has passed since the last call.
+    /// The time since the last call.
     #[inline]
     fn look(&mut self, now: Ticks) -> u64 {
         let pause = now.since(self.last_call);
@@ -130,7 +133,7 @@ impl Estimate {
         let waited = Waited { ticks, stalled: std::mem::take(&mut self.stalled) };
         self.kick = self.kick - (self.kick >> SHIFT) + after.since(before).min(u64::MAX >> (SHIFT + 2));
         self.waiting = 0;
-        // What passed in the kernel says nothing about how fast frames come, nor about how often the library is called.
+        // Time in the kernel says nothing about the rate of frames or calls.
         (self.last, self.last_call) = (after, after);
         waited
     }

@@ -1,4 +1,4 @@
-//! Receiving: a frame is lent to the application until the lease is dropped, sent back or copied out.
+//! Receiving: a frame is lent to the application until its lease is dropped, sent back or copied out.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -12,28 +12,29 @@ use rustix::io::Errno;
 use super::{Core, Ring, SHORTEST, Wait};
 use crate::io::{Arrival, Arrived, Kick, PacketIo};
 
-/// Looks at an empty ring between two looks at the clock or, where the kernel does not poll, two offers to wake it: some 100 ns apart.
+/// Polls of an empty ring between two readings of the clock or, unless the kernel polls, two kicks: some 100 ns apart.
 const LOOKS: u32 = 64;
-/// How long a receive sleeps while frames wait for the device to take them.
+/// Longest sleep of a receive while frames wait for a busy device.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What came of a receive. Only [`Received::Got`] has frames; none of the others is an error.
+/// The outcome of a receive. Only [`Received::Got`] has frames; the others are not errors.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Received<T> {
-    /// A frame, or how many of them.
+    /// A frame, or the number of frames.
     Got(T),
-    /// Nothing is there, and the call was not to wait.
+    /// No frame is there, and the timeout was 0.
     WouldBlock,
-    /// Nothing came within the time limit.
+    /// No frame arrived within the timeout.
     Expired,
-    /// The application holds as many leases as it may: drop, send back or copy out some. Frames stay in the ring.
+    /// The hold limit is reached: drop, send back or copy out some leases. Frames stay in the ring.
     HoldLimit,
-    /// A signal came while the thread slept.
+    /// A signal ended the sleep.
     Interrupted,
 }
 
-/// A received frame in its ring's memory. Dropping it gives the chunk back.
+/// A received frame, in its ring's memory. It derefs to the frame's bytes, Ethernet header first, without FCS. Dropping
+/// it returns the chunk to the ring.
 #[derive(Debug)]
 pub struct Lease<'r, P: PacketIo, C: Clock> {
     ring: &'r Ring<P, C>,
@@ -42,10 +43,12 @@ pub struct Lease<'r, P: PacketIo, C: Clock> {
 }
 
 impl<P: PacketIo, C: Clock> Ring<P, C> {
-    /// Receives a frame. `timeout` below 0 waits for ever, 0 does not wait, above 0 waits so many milliseconds.
+    ///
+    /// Receives one frame. `timeout` is in milliseconds: below 0 waits forever, 0 does not wait. A wait first kicks
+    /// every committed frame, then follows the ring's wait policy.
     ///
     /// # Errors
-    /// What the kernel said to a kick or in poll(2).
+    /// The kernel's error of a kick or of poll(2).
     #[inline]
     pub fn recv(&self, timeout: i32) -> io::Result<Received<Lease<'_, P, C>>> {
         let core = &mut *self.core.borrow_mut();
@@ -61,12 +64,13 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         })
     }
 
-    /// Receives what is there, at least one frame and at most `most` (and 64, and the hold limit), into `into`, after what is in it. The
-    /// batch is whatever has gathered since the last call: as the rate grows it grows, and no frame waits for others. `timeout` as in
-    /// [`recv`](Ring::recv). Reserve `into` beforehand so that nothing is allocated.
+    ///
+    /// Receives the frames that have arrived, and appends them to `into`: at least one, at most `most`, 64 and the hold
+    /// limit. The batch is whatever has gathered since the last call: it grows with the rate, and no frame waits for
+    /// others. `timeout` as in [`recv`](Ring::recv). Reserve capacity in `into` beforehand to avoid an allocation.
     ///
     /// # Errors
-    /// What the kernel said to a kick or in poll(2).
+    /// The kernel's error of a kick or of poll(2).
     #[inline]
     pub fn recv_batch<'r>(&'r self, into: &mut Vec<Lease<'r, P, C>>, most: usize, timeout: i32) -> io::Result<Received<usize>> {
         let core = &mut *self.core.borrow_mut();
@@ -75,7 +79,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         Ok(received)
     }
 
-    /// Up to `most` frames into the inbox.
+    /// Takes up to `most` frames into the inbox.
     #[inline]
     fn arrive(&self, core: &mut Core<P>, most: usize, timeout: i32) -> io::Result<Received<usize>> {
         core.flush_due(&self.clock)?;
@@ -100,7 +104,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
         Ok(Received::WouldBlock)
     }
 
-    /// The ring was empty: lets the kernel poll the device, or wakes it if it asked for that. True if it was kicked.
+    /// After an empty ring: lets the kernel poll the device, or wakes it if it asked for that. True if it was kicked.
     #[inline]
     fn nothing(&self, core: &mut Core<P>) -> io::Result<bool> {
         core.empty_looks = core.empty_looks.wrapping_add(1);
@@ -133,7 +137,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
             if !looks.is_multiple_of(LOOKS) && self.wait != Wait::Block {
                 continue;
             }
-            // Frames that the device did not take leave before those that it does not have yet.
+            // Frames that a busy device left behind go first.
             if core.busy {
                 core.flush(&self.clock)?;
             }
@@ -146,8 +150,8 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
                 let longest = if core.busy { RETRY } else { PATIENCE };
                 match sleep(&core.io, left.map_or(longest, |left| left.min(longest)))? {
                     None => return Ok(Received::Interrupted),
-                    // The kick says what it is; a descriptor that goes on saying so without a reason is looked at again and again. That of an
-                    // AF_XDP socket whose interface is gone says nothing at all, so a sleep that ends without a word asks too.
+                    // The kick returns the error. The descriptor of an AF_XDP socket whose interface was removed
+                    // reports no event at all, so a sleep without an event kicks too.
                     Some(said) if said.is_empty() || said.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) => {
                         core.io.kick(Kick::Receive)?;
                     }
@@ -164,7 +168,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
     }
 }
 
-/// Sleeps until something is to be said of the descriptor or the limit has passed, and returns what. `None` if a signal came.
+/// Sleeps until the descriptor has an event or the limit has passed, and returns the events. `None` if a signal came.
 fn sleep<P: PacketIo>(io: &P, limit: Duration) -> io::Result<Option<PollFlags>> {
     let descriptor = io.waitable();
     let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
@@ -177,36 +181,37 @@ fn sleep<P: PacketIo>(io: &P, limit: Duration) -> io::Result<Option<PollFlags>> 
 }
 
 impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
-    /// When the frame arrived, if somebody took a stamp.
+    /// The receive timestamp, if the device or the kernel took one.
     #[inline]
     pub fn time(&self) -> Option<Arrived> {
         self.arrival.as_ref().and_then(|arrival| arrival.time)
     }
 
-    /// The device's hash over the frame's flow, if it has one.
+    /// The device's hash over the frame's flow, if it provides one.
     #[inline]
     pub fn hash(&self) -> Option<u32> {
         self.arrival.as_ref().and_then(|arrival| arrival.hash)
     }
 
-    /// The queue that it came from.
+    /// The queue on which it arrived.
     #[inline]
     pub fn queue(&self) -> u32 {
         self.ring.queue
     }
 
-    /// Copies the frame over what is in `into` and gives the chunk back.
+    /// Copies the frame into `into`, replacing its content, and returns the chunk.
     #[inline]
     pub fn copy_out(self, into: &mut Vec<u8>) {
         into.clear();
         into.extend_from_slice(&self);
     }
 
-    /// Sends the frame out of the ring that it came from, in place, and returns `None`; or the lease, if the ring takes no more now.
+    ///
+    /// Sends the frame out of the ring on which it arrived, in place. Returns `None`, or the lease if the ring is full.
     /// Frames below 60 bytes are padded with zeros.
     ///
     /// # Errors
-    /// What the kernel said to a kick; the frame stays in the ring and leaves when a later kick succeeds.
+    /// The kernel's error of a kick. The frame stays in the ring and leaves with the next kick that succeeds.
     #[inline]
     pub fn send_back(mut self) -> io::Result<Option<Self>> {
         let ring = self.ring;
@@ -218,7 +223,7 @@ impl<'r, P: PacketIo, C: Clock> Lease<'r, P, C> {
         ring.held.set(ring.held.get() - 1);
         let len = frame.len();
         if len < SHORTEST {
-            // A short frame at the very end of a chunk stays as it is: the device pads it.
+            // A short frame at the very end of a chunk cannot be extended: the device pads it.
             frame.set_len(SHORTEST);
             ring.umem.bytes_mut(&mut frame)[len..].fill(0);
         }

@@ -11,7 +11,10 @@ use hairpin_units::Nanos;
 use super::{Ring, SHORTEST};
 use crate::io::PacketIo;
 
-/// Sends out of a ring. Any number of them may be there, all on the ring's thread.
+/// A handle that sends out of a ring. There may be any number of them, all on the ring's thread.
+///
+/// [`inject`](Sender::inject) copies a frame in; [`reserve`](Sender::reserve) returns memory to write a frame in place;
+/// [`inject_at`](Sender::inject_at) keeps a pace. When a frame leaves is decided by [`Coalesce`](super::Coalesce).
 #[derive(Debug)]
 pub struct Sender<'r, P, C> {
     ring: &'r Ring<P, C>,
@@ -19,33 +22,34 @@ pub struct Sender<'r, P, C> {
     started: Option<Ticks>,
 }
 
-/// What became of an injected frame.
+/// The outcome of an inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a full ring has not taken the frame"]
 pub enum Injected {
-    /// It is on its way, or in a batch that leaves in time.
+    /// The frame is on its way, or in a batch that leaves in time.
     Sent,
-    /// The ring takes no more now: receive or flush, and inject it again.
+    /// The ring is full and the frame was not taken: receive or flush, then inject it again.
     Full,
 }
 
 /// Why a frame cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// Longer than the interface takes.
+    /// The frame is longer than the interface allows.
     #[error("a frame of {len} bytes is too long: this ring sends up to {limit} bytes, Ethernet header included, FCS not")]
     TooLong {
         /// Bytes of the frame.
         len: usize,
-        /// The most there can be.
+        /// The longest frame of this ring.
         limit: usize,
     },
-    /// What the kernel said to a kick; the frame stays in the ring and leaves when a later kick succeeds.
+    /// The kernel's error of a kick. The frame stays in the ring and leaves with the next kick that succeeds.
     #[error("cannot send: {0}")]
     Kick(#[from] io::Error),
 }
 
-/// A frame to be written in place. Dropping it gives the chunk back.
+/// A frame to write in place. It derefs to the frame's bytes. [`commit`](Slot::commit) sends it; dropping it returns
+/// the chunk unsent.
 #[derive(Debug)]
 pub struct Slot<'r, P: PacketIo, C: Clock> {
     ring: &'r Ring<P, C>,
@@ -58,16 +62,17 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         Sender { ring, started: None }
     }
 
-    /// The longest frame in bytes, Ethernet header included, FCS not.
+    /// The longest frame that can be sent, in bytes: Ethernet header included, FCS not.
     pub fn longest(&self) -> usize {
         self.ring.longest
     }
 
-    /// A frame of `len` bytes to be written in place and committed; `None` if the ring takes no more now, or too many are held. What the
-    /// chunk held before is still in it: write every byte.
+    ///
+    /// Memory for a frame of `len` bytes, to write in place and commit. `None` if the ring is full or the hold limit is
+    /// reached. The memory still holds old bytes: write all of it.
     ///
     /// # Errors
-    /// If it is too long, and what the kernel said to a kick of what was due.
+    /// `len` exceeds [`longest`](Sender::longest), or a kick of frames that were due failed.
     #[inline]
     pub fn reserve(&self, len: usize) -> Result<Option<Slot<'r, P, C>>, SendError> {
         self.fits(len)?;
@@ -84,19 +89,21 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         Ok(Some(Slot { ring, frame: Some(frame) }))
     }
 
-    /// Sends a copy of `frame`. Below 60 bytes it is padded with zeros.
+    ///
+    /// Sends a copy of `frame`: an Ethernet frame without FCS. Frames below 60 bytes are padded with zeros.
     ///
     /// # Errors
-    /// If it is too long, and what the kernel said to a kick.
+    /// The frame is too long, or a kick failed.
     #[inline]
     pub fn inject(&self, frame: &[u8]) -> Result<Injected, SendError> {
         self.put(frame.len(), |into| into.copy_from_slice(frame))
     }
 
-    /// Sends a copy of the parts, one behind the other, as one frame.
+    ///
+    /// Sends a copy of `parts`, concatenated, as one frame.
     ///
     /// # Errors
-    /// If it is too long, and what the kernel said to a kick.
+    /// The frame is too long, or a kick failed.
     #[inline]
     pub fn inject_vectored(&self, parts: &[IoSlice<'_>]) -> Result<Injected, SendError> {
         self.put(parts.iter().map(|part| part.len()).sum(), |mut into| {
@@ -108,12 +115,13 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         })
     }
 
-    /// Sends a copy of `frame` no earlier than `delay` after the start of the one before (a sender's first at once), and returns how late
-    /// it started; `None` if the ring takes no more now. Busy-waits on the clock; each frame is kicked alone. Late frames are not made up
-    /// for: to hold a rate, shorten the next delay by what was late.
+    ///
+    /// Sends a copy of `frame` at least `delay` after the start of this handle's previous frame, and returns how late
+    /// it started; `None` if the ring is full. The first frame starts at once. It busy-waits on the clock, and kicks
+    /// each frame alone. Lateness is not made up: to hold a rate, shorten the next delay by it.
     ///
     /// # Errors
-    /// If it is too long, and what the kernel said to a kick.
+    /// The frame is too long, or a kick failed.
     pub fn inject_at(&mut self, frame: &[u8], delay: Duration) -> Result<Option<Nanos>, SendError> {
         self.fits(frame.len())?;
         let clock = &self.ring.clock;
@@ -135,10 +143,11 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
         Ok(Some(Nanos(clock.to_ns(due.map_or(0, |due| start.since(due))))))
     }
 
-    /// Kicks everything that was committed.
+    ///
+    /// Kicks every committed frame.
     ///
     /// # Errors
-    /// What the kernel said: ENETDOWN where the interface went down, ENXIO or ENODEV where it is gone.
+    /// The kernel's error: ENETDOWN if the interface went down, ENXIO or ENODEV if it was removed.
     pub fn flush(&self) -> io::Result<()> {
         self.ring.flush()
     }
@@ -170,10 +179,11 @@ impl<'r, P: PacketIo, C: Clock> Sender<'r, P, C> {
 }
 
 impl<P: PacketIo, C: Clock> Slot<'_, P, C> {
-    /// Sends the frame. Below 60 bytes it is padded with zeros.
+    ///
+    /// Sends the frame. Frames below 60 bytes are padded with zeros.
     ///
     /// # Errors
-    /// What the kernel said to a kick; the frame stays in the ring and leaves when a later kick succeeds.
+    /// The kernel's error of a kick. The frame stays in the ring and leaves with the next kick that succeeds.
     #[inline]
     pub fn commit(mut self) -> io::Result<()> {
         let ring = self.ring;

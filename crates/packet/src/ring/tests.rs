@@ -34,7 +34,7 @@ fn available(ring: &Ring<MemoryIo, impl Clock>) -> usize {
 }
 
 #[test]
-fn a_frame_goes_there_and_comes_back_in_place() {
+fn a_frame_goes_out_and_comes_back_in_place() {
     let (one, other) = rings(8, 4, FakeClock::default(), RingConfig::default());
     sent(one.sender().inject(&[7; 100]));
     let mut lease = got(other.recv(0));
@@ -50,7 +50,7 @@ fn a_frame_goes_there_and_comes_back_in_place() {
 }
 
 #[test]
-fn short_frames_are_padded_with_zeros_and_long_ones_refused_with_the_limit() {
+fn pads_short_frames_and_rejects_long_ones_with_the_limit() {
     let (one, other) = rings(8, 4, FakeClock::default(), RingConfig::default());
     let sender = one.sender();
     // What chunks held before must not leave.
@@ -75,7 +75,7 @@ fn short_frames_are_padded_with_zeros_and_long_ones_refused_with_the_limit() {
 }
 
 #[test]
-fn nothing_to_receive_and_a_time_limit_are_values() {
+fn an_empty_ring_and_a_timeout_are_values() {
     for wait in [Wait::Spin, Wait::BusyPoll, Wait::Block, Wait::Adaptive { spin: Duration::from_micros(100) }] {
         let (one, other) = rings(8, 4, MonotonicRaw, RingConfig { wait, ..RingConfig::default() });
         assert!(matches!(one.recv(0), Ok(Received::WouldBlock)));
@@ -101,7 +101,7 @@ fn nothing_to_receive_and_a_time_limit_are_values() {
 }
 
 #[test]
-fn the_hold_limit_is_a_value_and_loses_nothing() {
+fn the_hold_limit_is_a_value_and_loses_no_frame() {
     let (one, other) = rings(16, 16, FakeClock::default(), RingConfig { hold: Some(3), ..RingConfig::default() });
     for n in 0..5 {
         sent(one.sender().inject(&[n; 60]));
@@ -123,7 +123,7 @@ fn the_hold_limit_is_a_value_and_loses_nothing() {
 }
 
 #[test]
-fn a_full_ring_is_a_value_and_what_stayed_leaves_later() {
+fn a_full_ring_is_a_value_and_its_frames_leave_later() {
     let (one, other) = rings(128, 4, FakeClock::default(), RingConfig::default());
     let mut taken = 0;
     while one.sender().inject(&[taken; 60]).unwrap() == Injected::Sent {
@@ -161,7 +161,7 @@ fn a_full_ring_returns_the_lease() {
 }
 
 #[test]
-fn without_a_chunk_to_send_from_the_ring_is_full() {
+fn a_ring_without_free_chunks_is_full() {
     let (one, other) = rings(4, 64, FakeClock::default(), RingConfig { hold: Some(8), ..RingConfig::default() });
     let slots: Vec<_> = (0..4).map(|_| one.sender().reserve(60).unwrap().unwrap()).collect();
     assert_eq!(one.sender().inject(&[1; 60]).unwrap(), Injected::Full);
@@ -171,7 +171,7 @@ fn without_a_chunk_to_send_from_the_ring_is_full() {
 }
 
 #[test]
-fn fixed_batches_leave_when_full_when_flushed_and_before_a_wait() {
+fn fixed_batches_leave_when_full_flushed_or_before_a_wait() {
     let every = Coalesce::Every(NonZeroU32::new(4).unwrap());
     let (one, other) = rings(64, 32, FakeClock::stepping(100), RingConfig { coalesce: every, ..RingConfig::default() });
     let arrived = || {
@@ -197,7 +197,7 @@ fn fixed_batches_leave_when_full_when_flushed_and_before_a_wait() {
 }
 
 #[test]
-fn a_dropped_ring_gives_its_chunks_back_with_its_queue_pair() {
+fn a_dropped_ring_returns_its_chunks_with_its_queue_pair() {
     let every = Coalesce::Every(NonZeroU32::new(9).unwrap());
     let (one, _other) = rings(8, 4, FakeClock::default(), RingConfig { coalesce: every, ..RingConfig::default() });
     sent(one.sender().inject(&[1; 60]));
@@ -205,7 +205,7 @@ fn a_dropped_ring_gives_its_chunks_back_with_its_queue_pair() {
 }
 
 #[test]
-fn an_end_that_is_gone_is_an_error_of_the_kick() {
+fn a_dropped_end_is_an_error_of_the_kick() {
     let (one, other) = rings(8, 4, FakeClock::default(), RingConfig::default());
     drop(other);
     assert!(matches!(one.sender().inject(&[1; 60]), Err(SendError::Kick(_))));
@@ -213,7 +213,7 @@ fn an_end_that_is_gone_is_an_error_of_the_kick() {
 }
 
 #[test]
-fn paced_frames_start_a_delay_apart_and_say_how_late_they_are() {
+fn paced_frames_start_a_delay_apart_and_report_lateness() {
     let clock = FakeClock::stepping(10);
     let (one, other) = rings(64, 32, clock.clone(), RingConfig::default());
     let mut sender = one.sender();
@@ -230,7 +230,7 @@ fn paced_frames_start_a_delay_apart_and_say_how_late_they_are() {
 }
 
 #[test]
-fn adaptive_kicks_each_rare_frame_at_once_and_counts_what_was_late() {
+fn adaptive_kicks_rare_frames_at_once_and_counts_late_ones() {
     let clock = FakeClock::default();
     let config = RingConfig { coalesce: Coalesce::ADAPTIVE, ..RingConfig::default() };
     let (one, other) = rings(64, 32, clock.clone(), config);
@@ -243,7 +243,7 @@ fn adaptive_kicks_each_rare_frame_at_once_and_counts_what_was_late() {
 }
 
 #[test]
-fn a_ring_goes_to_another_thread_and_is_never_shared() {
+fn a_ring_is_send_and_not_sync() {
     fn send<T: Send>(_: &T) {}
     let (one, _) = rings(8, 4, FakeClock::default(), RingConfig::default());
     send(&one);

@@ -1,4 +1,4 @@
-//! The numbers of one flow: which came, which came twice, which came late.
+//! Tracks the sequence numbers of one flow: received, duplicate, late.
 //!
 //! ```text
 //!            lowest               highest - WINDOW            highest
@@ -6,21 +6,21 @@
 //!                  too late to tell      a bit per number: seen?    new
 //! ```
 
-/// Numbers behind the highest of which it is known whether they came.
+/// The window behind the highest number in which every number is tracked.
 const WINDOW: u64 = 65_536;
 const WORDS: usize = WINDOW as usize / 64;
 
-/// What a number was.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It came for the first time; `overtaken` if a later one came before.
+    /// Received for the first time; `overtaken` if a later one was received before.
     New {
-        /// A later one came before.
+        /// True if a later one was received before.
         overtaken: bool,
     },
-    /// It came before.
+    /// A duplicate.
     Again,
-    /// Too far behind to be told.
+    /// Too far behind to tell.
     TooLate,
 }
 
@@ -44,11 +44,11 @@ impl Tracker {
         self.ends.map_or(0, |(lowest, highest)| highest - lowest + 1)
     }
 
-    /// Takes a number in.
+    /// Adds a number.
     #[inline]
     pub(super) fn take(&mut self, sequence: u32) -> Seen {
         let Some((lowest, highest)) = self.ends else {
-            // Room below for what comes late.
+            // Leaves room below for late numbers.
             let first = u64::from(sequence) + (1 << 32);
             self.set(first);
             self.ends = Some((first, first));
@@ -118,7 +118,7 @@ mod tests {
     const LATE: Seen = Seen::New { overtaken: true };
 
     #[test]
-    fn losses_repetitions_and_overtaking_are_told_apart_across_the_wrap() {
+    fn tells_losses_duplicates_and_reordering_apart_across_the_wrap() {
         let mut flow = Tracker::default();
         let near = u32::MAX - 2;
         let seen: Vec<Seen> = [near, near + 1, 1, near + 2, 1, 0, 3, 2, near].map(|sequence| flow.take(sequence)).into();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_behind_is_told_from_neither() {
+    fn a_number_too_far_behind_is_unknown() {
         let mut flow = Tracker::default();
         assert_eq!(flow.take(10), NEW);
         assert_eq!(flow.take(10 + WINDOW as u32), NEW);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_number_that_was_overtaken_widens_the_span() {
+    fn an_overtaken_first_number_widens_the_span() {
         let mut flow = Tracker::default();
         flow.take(0);
         assert_eq!(flow.take(u32::MAX), LATE);

@@ -68,7 +68,7 @@ fn over(count: usize, plan: Outgoing, incoming: Incoming) -> (Totals, Totals) {
 }
 
 #[test]
-fn nothing_is_lost_in_memory_with_one_ring_and_with_several_across_the_wrap() {
+fn loses_nothing_in_memory_across_the_wrap() {
     for count in [1, 3] {
         let plan = outgoing(None, Nanos::from_millis(30));
         let begin = Instant::now();
@@ -93,7 +93,7 @@ fn a_rate_is_never_exceeded() {
 }
 
 #[test]
-fn frames_of_others_are_counted_apart() {
+fn counts_frames_of_others_separately() {
     let plan = outgoing(Some(10_000.0), Nanos::from_millis(20));
     let (sent, came) = over(1, plan, Incoming { cookie: Some(8), flows: 1 });
     assert_eq!((came.came.frames, came.came.foreign), (0, sent.sent.frames));
@@ -103,7 +103,7 @@ fn frames_of_others_are_counted_apart() {
 }
 
 #[test]
-fn what_comes_back_is_counted_by_the_one_that_sends() {
+fn a_sender_counts_returning_frames() {
     let (near, far) = pairs(1);
     let stop = std::sync::atomic::AtomicBool::new(false);
     let totals = thread::scope(|scope| {
@@ -126,7 +126,7 @@ fn what_comes_back_is_counted_by_the_one_that_sends() {
 }
 
 #[test]
-fn a_sender_that_is_told_to_stop_stops_and_sizes_have_limits() {
+fn a_sender_stops_on_request_and_rejects_invalid_sizes() {
     let (near, _far) = pairs(1);
     let near = rings(near);
     let endless = outgoing(Some(10.0), Nanos::from_secs(3600));
@@ -140,7 +140,7 @@ fn a_sender_that_is_told_to_stop_stops_and_sizes_have_limits() {
 }
 
 #[test]
-fn the_next_sender_is_followed_when_the_first_has_fallen_silent() {
+fn follows_the_next_sender_after_the_first_falls_silent() {
     let plan = Incoming { cookie: None, flows: 1 };
     let mut counting = Counting::new(&plan, &MonotonicRaw);
     let frame = |cookie, sequence| {
