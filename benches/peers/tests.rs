@@ -1,6 +1,5 @@
 //! The tests of the parts of the benchmarks for peers, packets and looking on. A benchmark with a main of its own runs none, so they are compiled once more here.
 
-#![forbid(unsafe_code)]
 // Only the benchmark uses all of it.
 #![allow(dead_code)]
 

@@ -1,6 +1,6 @@
 //! What a report shows, from the records that this repository keeps and from hostile ones.
 //!
-//! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test view` and review the difference.
+//! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test main view` and review the difference.
 
 use std::fs;
 

@@ -1,9 +1,7 @@
 //! The rules of the house, checked against what cargo says of the workspace and against the files in it.
 //!
-//! Which crate may use which, names, `forbid(unsafe_code)`, licences of all dependencies, the crate table in docs/architecture.md, and that
+//! Which crate may use which, test programs and names, `forbid(unsafe_code)`, licences of all dependencies, the crate table in docs/architecture.md, and that
 //! every link in the documentation leads somewhere.
-
-#![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -157,6 +155,63 @@ fn unsafe_code_is_forbidden_everywhere_but_in_sys() {
             assert!(forbidden, "{source} lacks #![forbid(unsafe_code)]: unsafe code lives in hairpin-{UNSAFE_ALLOWED} alone");
         }
     }
+}
+
+/// The files of tests below `folder` that no file declares as a module; `roots` are the programs.
+fn forgotten(folder: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
+    let declares = |parent: &Path, stem: &str| {
+        fs::read_to_string(parent)
+            .is_ok_and(|text| text.lines().any(|line| line.trim_start_matches("pub ") == format!("mod {stem};")))
+    };
+    let is_forgotten = |file: &PathBuf| {
+        let (inside, stem) = (file.parent().unwrap(), file.file_stem().unwrap().to_str().unwrap());
+        let (of, name) = if stem == "mod" {
+            (inside.parent().unwrap(), inside.file_name().unwrap().to_str().unwrap())
+        } else {
+            (inside, stem)
+        };
+        let parents = if of == folder { roots.to_vec() } else { vec![of.with_extension("rs"), of.join("mod.rs")] };
+        !roots.contains(file) && !parents.iter().any(|parent| declares(parent, name))
+    };
+    files(folder).into_iter().filter(|file| file.extension().is_some_and(|e| e == "rs") && is_forgotten(file)).collect()
+}
+
+#[test]
+fn a_crate_has_two_test_programs_at_most_and_no_file_is_forgotten() {
+    let mut folders: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    for package in packages(&["--no-deps"]) {
+        for target in package["targets"].as_array().unwrap().iter().filter(|target| target["kind"][0] == "test") {
+            let source = Path::new(target["src_path"].as_str().unwrap()).canonicalize().unwrap();
+            assert!(
+                ["main.rs", "alone.rs"].contains(&source.file_name().unwrap().to_str().unwrap()),
+                "{}: make it a module of main.rs, or of alone.rs if its tests run one at a time",
+                source.display()
+            );
+            folders.entry(source.parent().unwrap().to_owned()).or_default().push(source);
+        }
+    }
+    assert!(folders.contains_key(&root().join("tests")), "{folders:?}");
+    let forgotten: Vec<PathBuf> = folders.iter().flat_map(|(folder, roots)| forgotten(folder, roots)).collect();
+    assert_eq!(forgotten, Vec::<PathBuf>::new(), "modules of no test program");
+}
+
+#[test]
+fn a_forgotten_file_of_tests_is_noticed() {
+    let place = tempfile::tempdir().expect("a folder");
+    for (name, text) in [
+        ("main.rs", "mod a;\n"),
+        ("a.rs", "pub mod b;\n"),
+        ("a/b.rs", ""),
+        ("a/c.rs", ""),
+        ("d.rs", "mod a;\n"),
+        ("e/mod.rs", ""),
+    ] {
+        let file = place.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).and_then(|()| fs::write(&file, text)).expect("a file");
+    }
+    let mut found = forgotten(place.path(), &[place.path().join("main.rs")]);
+    found.sort();
+    assert_eq!(found, ["a/c.rs", "d.rs", "e/mod.rs"].map(|name| place.path().join(name)));
 }
 
 #[test]

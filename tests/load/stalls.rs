@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use hairpin_record::histogram::Decoded;
 use serde_json::Value;
 
+use super::{number, signal, worker_on};
 use crate::support::{Home, Running, rows};
-use crate::{number, signal, worker_on};
 
 /// The share of requests that took more than this from due is compared, in ns.
 const SLOW_NS: u64 = 10_000_000;
@@ -34,7 +34,7 @@ fn random() -> impl FnMut(u64) -> u64 {
 }
 
 fn compiled(home: &Home) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/stalls/open_loop.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/load/open_loop.c");
     let program = home.file("open_loop");
     let done = Command::new("cc")
         .args(["-O1", "-pthread", "-o"])
@@ -104,7 +104,7 @@ fn stop(running: &Running, began: Instant, stops: &Stops) {
 
 /// Every kind of connection, waiting and loop.
 pub(crate) fn as_seen_by_another_client() {
-    if !crate::support::can("load: stalls as seen by another client", crate::two_cpus(), "it takes CPUs 0 and 1") {
+    if !crate::support::can("load: stalls as seen by another client", super::two_cpus(), "it takes CPUs 0 and 1") {
         return;
     }
     let home = Home::new();

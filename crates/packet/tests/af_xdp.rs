@@ -2,11 +2,9 @@
 //! away under an open ring.
 //!
 //! ```text
-//!   this program ──spawns──▶ itself, once for each test ──spawns──▶ "peer": kernel sockets at the other end, in a namespace of its own
-//!                             in a namespace of its own             "hold": an open device that is killed
+//!   each test, in a namespace of its own ──spawns──▶ "peer": kernel sockets at the other end, in a namespace of its own
+//!                                                   "hold": an open device that is killed
 //! ```
-//! It has no test harness, because a harness runs tests in threads, and namespaces are entered by processes with one thread. Where the host
-//! forbids namespaces or BPF it says so and skips; with HAIRPIN_MUST_RUN=1 that is a failure.
 
 mod end;
 mod metadata;
@@ -31,16 +29,19 @@ use hairpin_sys::clock::MonotonicRaw;
 use hairpin_sys::netlink::Netlink;
 use hairpin_sys::netns;
 
+use crate::alone::{self, Ended, Part, Test};
 use end::{A, B, ETHERTYPE, End, Outcome, PATIENCE, config, contains, equal, errno, frame, ip, numbered, open, pair, pair_with};
 use other::{Peer, hold, open_and_tell, peer};
-
-type Test = (&'static str, fn() -> Outcome);
 
 const MODES: [Mode; 2] = [Mode::Generic, Mode::Native];
 /// The user "nobody" of all common distributions.
 const NOBODY: u32 = 65534;
 
-const TESTS: &[Test] = &[
+type Case = (&'static str, fn() -> Outcome);
+
+pub const PART: Part = Part::new("af_xdp", tests).playing(play);
+
+const TESTS: &[Case] = &[
     ("frames of every size cross in both modes", frames_of_every_size_cross),
     ("many frames leave with one kick and none is lost", many_frames_leave_with_one_kick),
     ("each of two queues has its own ring", each_of_two_queues_has_its_own_ring),
@@ -74,71 +75,47 @@ const TESTS: &[Test] = &[
     ("a killed process leaves no program, even with a child of its own alive", a_killed_process_leaves_nothing),
 ];
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["case", name] => return case(name),
-        ["peer"] => return worker(peer()),
-        ["hold"] => return worker(hold()),
-        ["open"] => return worker(open_and_tell()),
-        _ => {}
-    }
-    let filter = arguments.iter().find(|a| !a.starts_with('-')).map_or("", String::as_str);
-    let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|v| v == "1");
-    if let Err(reason) = possible() {
-        println!("af_xdp: SKIPPED: {reason}");
-        println!("af_xdp: 0 passed, 0 failed, {} skipped", TESTS.len());
-        return if must_run { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    }
-    let (mut passed, mut failed) = (0, 0);
-    for (name, _) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-        let status = env::current_exe().and_then(|this| Command::new(this).args(["case", name]).status());
-        if status.is_ok_and(|status| status.success()) { passed += 1 } else { failed += 1 }
-    }
-    println!("af_xdp: {passed} passed, {failed} failed, 0 skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+fn tests() -> Vec<Test> {
+    TESTS.iter().map(|(name, test)| Test::new(*name, |_| run(*test))).collect()
 }
 
-/// Whether this host lets a test have namespaces and XDP at all: asked in a process of its own.
-fn possible() -> Outcome {
-    match netns::can_make() {
-        netns::Support::Privileged => {}
+fn run(test: fn() -> Outcome) -> Ended {
+    let reason = match netns::can_make() {
+        netns::Support::Privileged => None,
         netns::Support::UserNamespace => {
-            return Err("AF_XDP needs CAP_BPF, which no user namespace gives: run the tests as root".into());
+            Some("AF_XDP needs CAP_BPF, which no user namespace gives: run the tests as root".to_owned())
         }
-        netns::Support::No(reason) => return Err(reason.into()),
+        netns::Support::No(reason) => Some(reason.to_string()),
+    };
+    match reason.or_else(|| possible().err().map(|error| error.to_string())) {
+        None => netns::enter_new(false).map_err(Box::from).and_then(|_| test()).into(),
+        reason => Ended::Skipped(reason),
     }
-    let output = Command::new(env::current_exe()?).args(["case", "possible"]).output()?;
+}
+
+/// Whether this host lets a test have XDP at all: asked in a process of its own.
+fn possible() -> Outcome {
+    let output = alone::play().arg("try").output()?;
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.success() { Ok(()) } else { Err(said.into()) }
 }
 
-fn case(name: &str) -> ExitCode {
-    let test = TESTS.iter().find(|(known, _)| *known == name).map_or(can_open as fn() -> Outcome, |(_, test)| *test);
-    let entered = netns::enter_new(false).map_err(Box::from);
-    match entered.and_then(|_| test()) {
-        Ok(()) => {
-            println!("af_xdp: {name}: ok");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            println!("af_xdp: {name}: FAILED: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn worker(done: Outcome) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+fn play(arguments: &[&str]) -> Option<ExitCode> {
+    let done = match arguments {
+        ["try"] => netns::enter_new(false).map_err(Box::from).and_then(|_| can_open()),
+        ["peer"] => peer(),
+        ["hold"] => hold(),
+        ["open"] => open_and_tell(),
+        _ => return None,
+    };
+    Some(done.map_or_else(
+        |error| {
             println!("error {error}");
             ExitCode::FAILURE
-        }
-    }
+        },
+        |()| ExitCode::SUCCESS,
+    ))
 }
-
-// ---- the tests ---------------------------------------------------------------------------------------------------------
 
 fn can_open() -> Outcome {
     pair(1, None)?;
@@ -454,12 +431,12 @@ fn a_foreign_program_is_refused() -> Outcome {
 
 fn missing_capabilities_are_named() -> Outcome {
     pair(1, None)?;
-    let output = Command::new(env::current_exe()?).arg("open").uid(NOBODY).gid(NOBODY).current_dir("/").output()?;
+    let output = alone::play().arg("open").uid(NOBODY).gid(NOBODY).current_dir("/").output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     contains(&said, "on hp-a needs CAP_BPF and CAP_NET_ADMIN: run as root")?;
     // Root with these three and no other: it may make no namespace to try the modes in.
     let three = ["--bounding-set=-all,+bpf,+net_admin,+net_raw", "--inh-caps=-all"];
-    let output = Command::new("setpriv").args(three).arg(env::current_exe()?).arg("open").output()?;
+    let output = Command::new("setpriv").args(three).arg(env::current_exe()?).args(["play", "open"]).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     contains(&said, "generic is the faster one over veth as a rule; a trial here failed: cannot make a network namespace")
 }
@@ -544,7 +521,7 @@ fn a_killed_process_leaves_nothing() -> Outcome {
     pair(1, None)?;
     let index = Netlink::open()?.link(A)?.index;
     for _ in 0..3 {
-        let mut held = Command::new(env::current_exe()?).arg("hold").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut held = alone::play().arg("hold").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(held.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
         let child: i32 = line.trim().strip_prefix("holding ").ok_or(line.clone())?.parse()?;
