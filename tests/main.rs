@@ -18,6 +18,6 @@ mod stream;
 mod support;
 mod unprivileged;
 
-// The parts of the benchmarks, which have a main of their own and so run no test.
-#[path = "../benches/peers/tests.rs"]
+// The benchmarks have a main of their own and so run no test.
+#[path = "../benches/main.rs"]
 mod bench;

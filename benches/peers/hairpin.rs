@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use hairpin_record::run::Run;
 use serde_json::Value;
 
+use super::super::children::{field, run, start};
 use super::cells::Cell;
-use super::children::{field, run, start};
 use super::pairs::{self, Hairpin};
 
 /// Round trips of the memory bound.

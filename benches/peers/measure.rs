@@ -13,8 +13,8 @@ use std::time::SystemTime;
 use hairpin_lab::store::rfc3339;
 use hairpin_sys::signal::Signals;
 
+use super::super::record::Stop;
 use super::pairs::{Attempt, Hairpin};
-use super::record::Stop;
 
 /// Runs of the other tool that are made ready together.
 const TOGETHER: usize = 4;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::super::children::{run, start};
 use super::cells::{Cell, Transport, Wait};
-use super::children::{run, start};
 use super::output;
 use super::sockperf::Place;
 

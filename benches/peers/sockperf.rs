@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::super::children::{Guarded, pinned, start};
 use super::cells::{Cell, Link, Transport, Wait};
-use super::children::{Guarded, pinned, start};
 use super::output::{self, Sockperf};
 use super::veth::{self, Veth};
 

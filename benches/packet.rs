@@ -10,50 +10,28 @@
 //!
 //! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
 
-#![forbid(unsafe_code)]
-// The parts shared with the peer benchmark have more than this one needs.
-#![allow(dead_code, unused_imports)]
-
 use std::process::{Command, ExitCode};
 use std::time::{Duration, SystemTime};
 
-use clap::Parser;
+use clap::Args;
 use hairpin_lab::store::rfc3339;
 use hairpin_record::statistics::Ratio;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use serde_json::json;
 
+use super::children::{self, words};
+use super::peers::cells::{Cell as SockperfCell, Link, Transport, Wait};
+use super::peers::hairpin::Tool;
+use super::peers::measure::{self, Journal, Wanted, check};
+use super::peers::pairs::{self, Hairpin, findings};
+use super::peers::sockperf::{Place, Ready};
+use super::peers::veth::Veth;
+use super::record::{Flags, Stop, write};
 use bouncers::{Bouncer, Yard};
-use cells::Cell as SockperfCell;
-use children::words;
-use hairpin::Tool;
-use measure::{Journal, Wanted, check};
-use pairs::{Hairpin, findings};
-use record::{Flags, Stop, write};
-use sockperf::{Place, Ready};
-use veth::Veth;
 
 mod bouncers;
-#[path = "../peers/cells.rs"]
-mod cells;
-#[path = "../peers/children.rs"]
-mod children;
 mod generate;
-#[path = "../peers/hairpin.rs"]
-mod hairpin;
-#[path = "../peers/measure.rs"]
-mod measure;
-#[path = "../peers/output.rs"]
-mod output;
-#[path = "../peers/pairs.rs"]
-mod pairs;
-#[path = "../peers/record.rs"]
-mod record;
-#[path = "../peers/sockperf.rs"]
-mod sockperf;
 mod table;
-#[path = "../peers/veth.rs"]
-mod veth;
 
 /// Payload in bytes of a 64-byte frame (without FCS) over Ethernet, IPv4 and UDP.
 const SMALL: u32 = 64 - 42;
@@ -68,9 +46,9 @@ const WINDOW: usize = 128;
 /// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench packet --profile dev --`.
-#[derive(Parser)]
-struct Options {
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- packet`.
+#[derive(Args)]
+pub(crate) struct Options {
     /// Cells to measure; all without it
     #[arg(long, value_delimiter = ',')]
     cells: Vec<String>,
@@ -126,25 +104,23 @@ fn cells() -> Vec<Cell> {
     ]
 }
 
-fn main() -> ExitCode {
-    let options = Options::parse();
-    if let Some(load) = &options.generate {
-        return match serde_json::from_str(load).map_err(|e| e.to_string()).and_then(generate::generate) {
-            Ok(came) => {
-                println!("{}", json!(came));
-                ExitCode::SUCCESS
-            }
-            Err(why) => {
-                println!("{why}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    options.flags.run("packet", "a quarter of an hour", || bench(&options))
+/// The generator of a bounce cell, if this process is to be one.
+pub(crate) fn play(options: &Options) -> Option<ExitCode> {
+    let load = options.generate.as_ref()?;
+    Some(match serde_json::from_str(load).map_err(|e| e.to_string()).and_then(generate::generate) {
+        Ok(came) => {
+            println!("{}", json!(came));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            println!("{why}");
+            ExitCode::FAILURE
+        }
+    })
 }
 
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, Stop> {
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
     let full = options.cells.is_empty() && options.pairs.is_none();
     let cells: Vec<Cell> = cells()
@@ -176,12 +152,7 @@ fn bench(options: &Options) -> Result<bool, Stop> {
                     host.get_or_insert(run.hosts.client);
                     Ok(found)
                 };
-                let sockperf = SockperfCell {
-                    transport: cells::Transport::Udp,
-                    wait: cells::Wait::Spin,
-                    link: cells::Link::Veth,
-                    size: SMALL,
-                };
+                let sockperf = SockperfCell { transport: Transport::Udp, wait: Wait::Spin, link: Link::Veth, size: SMALL };
                 let measured = |ready: Ready| Ok(ready.measure()?.p50_ns);
                 measure::pairs(&enough, &mut journal, &signals, once, |many| place.ready(sockperf, many), measured)?;
             }

@@ -11,26 +11,19 @@
 //!
 //! Exit codes: 0 every bound is met, 1 failed, 3 a bound is missed, 4 two CPUs are not here.
 
-#![forbid(unsafe_code)]
-// The parts shared with the peer benchmark have more than this one needs.
-#![allow(dead_code)]
-
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Args;
 use hairpin_record::load::Load;
 use hairpin_sys::thread::allowed_cpus;
 
-#[path = "../peers/children.rs"]
-mod children;
 mod null;
-#[path = "../peers/record.rs"]
-mod record;
 mod stall;
 mod table;
 
-use record::{Flags, Stop, publish, write};
+use super::children;
+use super::record::{Flags, Stop, publish, write};
 use table::Cell;
 
 /// Offered where lateness is bounded, per second.
@@ -42,9 +35,9 @@ const UDP_BOUND_NS: u64 = 2_000;
 /// Offered to clients that sleep, per second.
 const ASLEEP: u32 = 1_000;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench load --profile dev --`.
-#[derive(Parser)]
-struct Options {
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- load`.
+#[derive(Args)]
+pub(crate) struct Options {
     /// Measured time of each round, in s
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
@@ -58,13 +51,8 @@ struct Options {
     flags: Flags,
 }
 
-fn main() -> ExitCode {
-    let options = Options::parse();
-    options.flags.run("load", "two minutes", || bench(&options))
-}
-
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, Stop> {
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let allowed = allowed_cpus().map_err(|e| e.to_string())?;
     if let Some(cpu) = options.cpu.iter().find(|cpu| !allowed.contains(cpu)) {
         return Err(Stop::Missing(format!("CPU {cpu} is not allowed to this process: choose others with --cpu CLIENT,SERVER")));

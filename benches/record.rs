@@ -19,9 +19,6 @@ pub(crate) struct Flags {
     /// The hairpin to measure instead of the one just built
     #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
     pub(crate) hairpin: PathBuf,
-    /// Given by cargo bench, and not by cargo test
-    #[arg(long, hide = true)]
-    bench: bool,
 }
 
 /// Why a benchmark ends before its end.
@@ -39,31 +36,27 @@ impl From<String> for Stop {
     }
 }
 
-impl Flags {
-    /// Runs a benchmark of that length, and says how it ended: `bench` says whether a bound is missed. Under `cargo test` nothing is measured.
-    pub(crate) fn run(&self, name: &str, length: &str, bench: impl FnOnce() -> Result<bool, Stop>) -> ExitCode {
-        if !self.bench {
-            println!("{name}: a benchmark of {length}; run it with `make bench-{name}`");
-            return ExitCode::SUCCESS;
+/// How a benchmark ends, which says whether a bound is missed.
+pub(crate) fn end(measured: Result<bool, Stop>) -> ExitCode {
+    match measured {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(3),
+        Err(Stop::Interrupted) => {
+            eprintln!("interrupted; go on with --resume where there is one");
+            ExitCode::from(130)
         }
-        match bench() {
-            Ok(false) => ExitCode::SUCCESS,
-            Ok(true) => ExitCode::from(3),
-            Err(Stop::Interrupted) => {
-                eprintln!("interrupted; go on with --resume");
-                ExitCode::from(130)
-            }
-            Err(Stop::Missing(why)) => {
-                eprintln!("{why}");
-                ExitCode::from(4)
-            }
-            Err(Stop::Failed(why)) => {
-                eprintln!("{why}");
-                ExitCode::FAILURE
-            }
+        Err(Stop::Missing(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(4)
+        }
+        Err(Stop::Failed(why)) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
         }
     }
+}
 
+impl Flags {
     /// The directory of the record, made if need be: --out, else `runs/DATE-HOST/NAME` in the repository; for what is not `whole` the build's scratch
     /// directory.
     pub(crate) fn directory(&self, name: &str, whole: bool) -> Result<PathBuf, String> {
@@ -84,7 +77,7 @@ impl Flags {
 
 /// Cargo runs a benchmark in the directory of its package; whoever gives a relative path means the one that cargo was called in, which the shell leaves in
 /// $PWD.
-fn from_caller(path: &Path) -> PathBuf {
+pub(crate) fn from_caller(path: &Path) -> PathBuf {
     env::var_os("PWD").map_or_else(|| path.to_owned(), |caller| Path::new(&caller).join(path))
 }
 

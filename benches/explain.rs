@@ -8,23 +8,15 @@
 //! ```
 //! On the link where it was measured, a cost is right by definition: there it is what the hooks took over their hits. Each cell is run several times in turn with the others; the figure is the middle run's. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed.
 
-#![forbid(unsafe_code)]
-// The parts shared with the peer benchmark have more than this one needs.
-#![allow(dead_code)]
-
 use std::fmt::Write as _;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Args;
 use hairpin_record::explain::{Direction, Explain, Explained};
 
-#[path = "../peers/children.rs"]
-mod children;
-#[path = "../peers/record.rs"]
-mod record;
-
-use record::{Flags, Stop, publish, write};
+use super::children;
+use super::record::{Flags, Stop, publish, write};
 
 /// What is measured.
 struct Cell {
@@ -56,9 +48,9 @@ const NEAR: f64 = 0.05;
 /// Stages of a way with all hooks.
 const STAGES: usize = 7;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench explain --profile dev --`.
-#[derive(Parser)]
-struct Options {
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- explain`.
+#[derive(Args)]
+pub(crate) struct Options {
     /// Time of each run, half of it with hooks, in s
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
@@ -69,13 +61,8 @@ struct Options {
     flags: Flags,
 }
 
-fn main() -> ExitCode {
-    let options = Options::parse();
-    options.flags.run("explain", "two minutes", || bench(&options))
-}
-
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, Stop> {
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let directory = options.flags.directory("explain", true)?;
     let mut runs: Vec<Vec<Explain>> = CELLS.iter().map(|_| Vec::new()).collect();
     for round in 0..options.runs.max(1) {

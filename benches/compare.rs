@@ -10,29 +10,21 @@
 //! How much longer a server waits is measured too, by its own turn-around: `injected`, beside what was asked.
 //! The trials of all cells are taken in turn. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed.
 
-#![forbid(unsafe_code)]
-// The parts shared with the peer benchmark have more than this one needs.
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use hairpin_record::compare::Compare;
 use hairpin_record::experiment::{Figure, Verdict};
 use hairpin_record::run::Run;
 use serde_json::json;
 
-#[path = "../peers/children.rs"]
-mod children;
-#[path = "../peers/record.rs"]
-mod record;
-
-use record::{Flags, Stop, write};
+use super::children;
+use super::record::{Flags, Stop, write};
 
 /// A cell: its part, path and link, and the share of p50 by which the second side is slower.
 struct Cell {
@@ -121,9 +113,9 @@ impl Part {
     }
 }
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench compare --profile dev --`.
-#[derive(Parser)]
-struct Options {
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- compare`.
+#[derive(Args)]
+pub(crate) struct Options {
     /// A part alone; repeatable; all if not given
     #[arg(long)]
     part: Vec<Part>,
@@ -135,11 +127,6 @@ struct Options {
     seconds: Option<f64>,
     #[command(flatten)]
     flags: Flags,
-}
-
-fn main() -> ExitCode {
-    let options = Options::parse();
-    options.flags.run("compare", "an hour and a half", || bench(&options))
 }
 
 /// One comparison.
@@ -155,7 +142,7 @@ struct Trial {
 }
 
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, Stop> {
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let directory = options.flags.directory("compare", true)?;
     let lines = directory.join("trials.jsonl");
     let mut lines = fs::File::create(&lines).map_err(|e| format!("{}: {e}", lines.display()))?;

@@ -7,24 +7,17 @@
 //! ```
 //! Exit codes: 0 the bound is met, 1 failed, 3 it is missed, 4 not root.
 
-#![forbid(unsafe_code)]
-// The parts shared with the peer benchmark have more than this one needs.
-#![allow(dead_code)]
-
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Args;
 use hairpin_record::run::Run;
 use hairpin_sys::host::{Held, Host, RealHost};
 
-#[path = "../peers/children.rs"]
-mod children;
-#[path = "../peers/record.rs"]
-mod record;
 mod table;
 
-use record::{Flags, Stop, publish, write};
+use super::children;
+use super::record::{Flags, Stop, publish, write};
 
 /// The design whose published table is run.
 const NIC: &str = "sniffer10g";
@@ -33,9 +26,9 @@ const TRADED: [&str; 4] = ["niq:spin", "niq:block", "udp:spin", "udp:block"];
 /// Held open with a 0 in it, it keeps cores out of idle states.
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench niq --profile dev --`.
-#[derive(Parser)]
-struct Options {
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- niq`.
+#[derive(Args)]
+pub(crate) struct Options {
     /// Measured time of each row, in s
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
@@ -46,13 +39,8 @@ struct Options {
     flags: Flags,
 }
 
-fn main() -> ExitCode {
-    let options = Options::parse();
-    options.flags.run("niq", "a minute or two", || bench(&options))
-}
-
 /// Measures; true if the bound is missed.
-fn bench(options: &Options) -> Result<bool, Stop> {
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     // Before anything is measured, so that nobody waits for a refusal.
     drop(held_awake()?);
     let directory = options.flags.directory("niq", true)?;

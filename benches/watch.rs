@@ -9,32 +9,25 @@
 //!
 //! Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear, 4 no tmux.
 
-#![forbid(unsafe_code)]
-// The parts shared with the peer benchmark have more than this one needs.
-#![allow(dead_code, unused_imports)]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Args;
 use hairpin_lab::store::{self, Store};
 use hairpin_record::run::{Block, Row};
 use serde_json::json;
 
-#[path = "../peers/children.rs"]
-mod children;
 mod line;
-#[path = "../peers/record.rs"]
-mod record;
 
+use super::children;
+use super::record::{Flags, Stop, write};
 use line::Line;
-use record::{Flags, Stop, write};
 
 /// What is run, and how often.
 const PATHS: [&str; 2] = ["udp:spin", "udp:block"];
@@ -46,9 +39,9 @@ const P99_BOUND: f64 = 1.05;
 /// A state of the cores counts in a pair if both runs have so many blocks of it.
 const LEAST_BLOCKS: usize = 5;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench watch --profile dev --`.
-#[derive(Parser)]
-struct Options {
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- watch`.
+#[derive(Args)]
+pub(crate) struct Options {
     /// Measured time of each run, in s
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
@@ -82,11 +75,6 @@ impl Arm {
     }
 }
 
-fn main() -> ExitCode {
-    let options = Options::parse();
-    options.flags.run("watch", "six minutes", || bench(&options))
-}
-
 /// Medians of the blocks of one state.
 #[derive(Clone, Copy)]
 struct Medians {
@@ -98,7 +86,7 @@ struct Medians {
 type Found = [Option<Medians>; 2];
 
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, Stop> {
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     if Command::new("tmux").arg("-V").output().is_err() {
         return Err(Stop::Missing("no tmux here: the view needs a terminal to draw on".into()));
     }

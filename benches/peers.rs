@@ -8,46 +8,40 @@
 //!
 //! Exit codes: 0 every bound that was measured is met, 1 failed, 3 a bound is missed or a cell lacks pairs, 4 something that it needs is not here.
 
-#![forbid(unsafe_code)]
-// Cargo sets `test` for benchmarks, and without its harness no test is called here: `tests.rs` runs them.
-#![cfg_attr(test, allow(dead_code, unused_imports))]
-
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::{Instant, SystemTime};
 
-use clap::Parser;
+use clap::Args;
 use hairpin_lab::store::rfc3339;
 use hairpin_record::run::Run;
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
 use serde_json::json;
 
+use super::children::words;
+use super::record::{Flags, Stop, write};
 use cells::{Cell, Link};
-use children::words;
 use hairpin::Tool;
 use measure::{Journal, Wanted, check};
-use record::{Flags, Stop, write};
 use sockperf::{Place, Ready};
 use table::{at_most, ratio_bounds};
 use veth::Veth;
 
-mod cells;
-mod children;
-mod hairpin;
-mod measure;
+pub(super) mod cells;
+pub(super) mod hairpin;
+pub(super) mod measure;
 mod others;
-mod output;
-mod pairs;
-mod record;
-mod sockperf;
+pub(super) mod output;
+pub(super) mod pairs;
+pub(super) mod sockperf;
 mod table;
-mod veth;
+pub(super) mod veth;
 
 /// Seconds that an attempt takes, for the estimate.
 const SECONDS_PER_ATTEMPT: f64 = 1.8;
 
-/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench peers --profile dev --`.
-#[derive(Parser)]
-struct Options {
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- peers`.
+#[derive(Args)]
+pub(crate) struct Options {
     /// Cells to measure, such as udp-spin-loopback-64,tcp-block-veth-14; all without it
     #[arg(long, value_delimiter = ',')]
     cells: Vec<Cell>,
@@ -76,13 +70,8 @@ struct Options {
     flags: Flags,
 }
 
-fn main() -> ExitCode {
-    let options = Options::parse();
-    options.flags.run("peers", "half an hour", || bench(&options))
-}
-
 /// Measures; true if a bound is missed.
-fn bench(options: &Options) -> Result<bool, Stop> {
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
     let full = options.cells.is_empty() && options.pairs.is_none() && !options.cells_only;
     let mut cells = if options.cells.is_empty() { cells::all() } else { options.cells.clone() };
