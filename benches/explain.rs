@@ -102,7 +102,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     }
     for (cell, runs) in CELLS.iter().zip(&runs) {
         let file = format!("{}.json", cell.name.replace(", ", "-").replace([':', ' '], "-").replace("--light", "light"));
-        let json = serde_json::to_string_pretty(&runs[runs.len() / 2]).map_err(|e| format!("{file}: {e}"))?;
+        let json = serde_json::to_string(&runs[runs.len() / 2]).map_err(|e| format!("{file}: {e}"))?;
         write(&directory.join(file), &format!("{json}\n"))?;
     }
     write(&directory.join("table.txt"), &text)?;

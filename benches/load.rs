@@ -81,7 +81,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
 
     let text = table::text(&cells, &stalls, options);
     for (name, load) in &records {
-        write(&directory.join(name), &format!("{:#}\n", serde_json::json!(load)))?;
+        write(&directory.join(name), &format!("{}\n", serde_json::json!(load)))?;
     }
     write(&directory.join("table.txt"), &text)?;
     print!("{text}");

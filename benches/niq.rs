@@ -59,7 +59,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let lines = table::what_if(&what_if)?;
     let text = table::text(&lines, &[&as_it_is, &held], options.seconds)?;
     for (name, run) in [("what-if.json", &what_if), ("trade.json", &as_it_is), ("trade-held-awake.json", &held)] {
-        let json = serde_json::to_string_pretty(run).map_err(|e| format!("{name}: {e}"))?;
+        let json = serde_json::to_string(run).map_err(|e| format!("{name}: {e}"))?;
         write(&directory.join(name), &format!("{json}\n"))?;
     }
     write(&directory.join("table.txt"), &text)?;

@@ -204,7 +204,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         "xdp_bench_ns_per_frame": ceiling.as_ref().and_then(|found| found.as_ref().ok()),
     });
     write(&directory.join("table.txt"), &text)?;
-    write(&directory.join("packet.json"), &format!("{record:#}\n"))?;
+    write(&directory.join("packet.json"), &format!("{record}\n"))?;
     print!("{text}");
     eprintln!("record: {}", directory.display());
     Ok(lines.iter().any(table::Line::missed))

@@ -170,7 +170,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         "information": information,
     });
     write(&directory.join("table.txt"), &text)?;
-    write(&directory.join("peers.json"), &format!("{record:#}\n"))?;
+    write(&directory.join("peers.json"), &format!("{record}\n"))?;
     print!("{text}");
     eprintln!("record: {}", directory.display());
     let missed = table::missed(&lines, &bounds);

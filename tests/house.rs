@@ -32,6 +32,9 @@ const UNSAFE_ALLOWED: &str = "sys";
 /// Names that say nothing, and so collect everything.
 const NO_NAMES: &[&str] = &["util", "utils", "common", "helpers", "helper", "manager", "misc"];
 
+/// Bytes of records in the tree.
+const RUNS_AT_MOST: u64 = 1_500_000;
+
 /// Licences under which code may be linked into a program offered under both MIT and Apache-2.0.
 const LICENCES: &[&str] = &[
     "MIT",
@@ -302,6 +305,18 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[test]
+fn records_are_compressed_and_few() {
+    // What a benchmark has left here as text is not checked in.
+    let text = ["json", "jsonl"];
+    let ignored = fs::read_to_string(root().join(".gitignore")).expect(".gitignore");
+    assert!(text.iter().all(|ending| ignored.lines().any(|line| line == format!("/runs/**/*.{ending}"))), "{ignored}");
+    let is_text = |file: &PathBuf| file.extension().is_some_and(|ending| text.iter().any(|text| ending == *text));
+    let kept = files(&root().join("runs")).into_iter().filter(|file| !is_text(file));
+    let bytes: u64 = kept.map(|file| file.metadata().expect("its size").len()).sum();
+    assert!(bytes <= RUNS_AT_MOST, "runs/ has {bytes} bytes, and may have {RUNS_AT_MOST}: take old records out");
 }
 
 /// The lines outside fenced blocks.

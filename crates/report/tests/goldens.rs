@@ -531,7 +531,7 @@ fn check_of_a_sound_instrument() {
 fn check_of_a_clock_that_runs_wrong() {
     let check = Check { elapsed: Some(elapsed(-9_987.0)), delay_tries: 3, ..checked([-5.1, -200.0, -1_000.5]) };
     assert_snapshot!(hairpin_report::check(&check, &Options::default()));
-    let read: Check = serde_json::from_str(&hairpin_report::check_json(&check)).unwrap();
+    let read: Check = serde_json::from_str(&hairpin_report::json(&check)).unwrap();
     assert_eq!(read, check);
 }
 

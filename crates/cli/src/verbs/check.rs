@@ -23,7 +23,7 @@ impl Check {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let check = instrument().map_err(Failure::failed)?;
         let options = Options { colour: colour(), ..Options::default() };
-        print(&if self.json { hairpin_report::check_json(&check) } else { hairpin_report::check(&check, &options) })?;
+        print(&if self.json { hairpin_report::json(&check) } else { hairpin_report::check(&check, &options) })?;
         Ok(match check.verdict {
             Verdict::Passed => ExitCode::SUCCESS,
             Verdict::Failed => ExitCode::from(FAILED),
