@@ -1,7 +1,10 @@
 //! The rules of the house, checked against what cargo says of the workspace and against the files in it.
 //!
-//! Which crate may use which, test programs and names, `forbid(unsafe_code)`, licences of all dependencies, the crate table in docs/architecture.md, and that
-//! every link in the documentation leads somewhere.
+//! Which crate and which module may use which, how often the measuring loop is compiled, test programs, records, names, `forbid(unsafe_code)`,
+//! licences of all dependencies, the crate table in docs/architecture.md, and that every link in the documentation leads somewhere.
+
+mod circles;
+mod instances;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
