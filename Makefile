@@ -1,7 +1,7 @@
 # Hairpin: the commands that a fresh machine needs. Each one installs what is missing first (scripts/setup.sh).
 # The profile `dev` is optimised and serves demo, tests and benchmarks alike, so the tree is compiled once.
 
-.PHONY: help demo test bench-peers bench-packet bench-niq bench-explain bench-compare bench-load bench-watch
+.PHONY: help demo test bench-builds
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo 'make bench-explain  what the hooks of hairpin explain take, and whether the stages add up; the record goes to runs/'
 	@echo 'make bench-compare  hairpin compare: false alarms, and small differences that it must find; an hour; the record goes to runs/'
 	@echo 'make bench-load   how late the open loop of hairpin load sends, and a stall seen from due and from sent; the record goes to runs/'
+	@echo 'make bench-builds OLD=… NEW=…  two builds of the command by turns, path by path: a change of the measuring loop must cost nothing'
 	@echo 'make bench-watch  what looking on takes: RTT with and without --watch and --metrics by turns; the record goes to runs/'
 
 demo:
@@ -21,23 +22,8 @@ demo:
 test:
 	@scripts/test.sh
 
-bench-peers:
-	@HAIRPIN_FOR=bench; . ./scripts/setup.sh && cargo bench --package hairpin-cli --bench peers --profile dev
+bench-builds:
+	@scripts/bench.sh builds --old "$(OLD)" $(if $(NEW),--new "$(NEW)")
 
-bench-packet:
-	@scripts/bench-packet.sh
-
-bench-niq:
-	@scripts/bench-niq.sh
-
-bench-explain:
-	@scripts/bench-explain.sh
-
-bench-compare:
-	@scripts/bench-compare.sh
-
-bench-load:
-	@scripts/bench-load.sh
-
-bench-watch:
-	@scripts/bench-watch.sh
+bench-%:
+	@scripts/bench.sh $*

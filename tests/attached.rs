@@ -3,13 +3,8 @@
 //!
 //! The client is in this process, so that its RTTs are exact. One test at a time: each one's traffic would be the others' noise.
 
-#![forbid(unsafe_code)]
-
-#[path = "attached/found.rs"]
 mod found;
-#[path = "attached/roles.rs"]
 mod roles;
-mod support;
 
 use std::env;
 use std::fs;
@@ -22,13 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::alone::{self, Listed, Part};
+use crate::support::{Done, HAIRPIN, Home, Running, can, free_port, home_of_nobody, root};
 use hairpin_sys::bpf::tracing_links;
 use hairpin_sys::thread::{allowed_cpus, pin};
 use serde_json::Value;
-use support::listed::{self, Test};
-use support::{Done, HAIRPIN, Home, Running, can, free_port, home_of_nobody, root};
 
-const TESTS: &[(&str, Test)] = &[
+pub const PART: Part = Part::new("attached", || alone::listed(TESTS)).playing(play);
+
+const TESTS: &[Listed] = &[
     ("redis_within_10_percent_of_its_client", redis_within_10_percent_of_its_client),
     ("nginx_within_10_percent_of_its_client", nginx_within_10_percent_of_its_client),
     ("datagrams_are_transactions_too", datagrams_are_transactions_too),
@@ -51,16 +48,6 @@ const TESTS: &[(&str, Test)] = &[
     ("without_privilege_it_says_what_it_needs", without_privilege_it_says_what_it_needs),
 ];
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if let Some((role, number)) = arguments.first().zip(arguments.get(1).and_then(|number| number.parse().ok()))
-        && (play(role, number) || roles::play(role, number))
-    {
-        return ExitCode::SUCCESS;
-    }
-    listed::run("attached", TESTS, |name, test| test(name))
-}
-
 // ---- servers of the test's own, and who else is needed: each a process -------------------------------------------------------------------------
 
 /// Bytes of a request and of a short reply.
@@ -68,8 +55,14 @@ const SIZE: usize = 64;
 /// Bytes of a long one.
 const LONG: usize = 400_000;
 
+fn play(arguments: &[&str]) -> Option<ExitCode> {
+    let [role, number] = arguments else { return None };
+    let number = number.parse().ok()?;
+    (serve(role, number) || roles::play(role, number)).then_some(ExitCode::SUCCESS)
+}
+
 /// Goes on until it is killed; false if `role` is none.
-fn play(role: &str, port: u16) -> bool {
+fn serve(role: &str, port: u16) -> bool {
     match role {
         "serve-udp" => {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).expect("its port");
@@ -117,7 +110,7 @@ fn play(role: &str, port: u16) -> bool {
 /// This program in another role, ready.
 fn other(home: &Home, role: &str, number: u16) -> Running {
     let mut command = home.command(env::current_exe().expect("this program").to_str().expect("a plain path"));
-    command.args([role, &number.to_string()]);
+    command.args(["play", role, &number.to_string()]);
     let mut other = home.spawn(command);
     other.until("ready");
     other

@@ -1,15 +1,11 @@
 //! Bad input: what the user reads, and the exit code.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::thread;
 
-use support::{HAIRPIN, Home, can, free_port};
+use crate::support::{HAIRPIN, Home, can, free_port};
 
 const QUICK: &str = "--count 20 --warmup 1ms";
 
@@ -192,7 +188,7 @@ fn a_run_that_cannot_be_stored_is_still_printed() {
 #[test]
 fn a_full_disk_leaves_no_half_run_and_prints_the_result() {
     let name = "a_full_disk_leaves_no_half_run_and_prints_the_result";
-    if !can(name, support::namespaces(), "a file system of its own needs root") {
+    if !can(name, crate::support::namespaces(), "a file system of its own needs root") {
         return;
     }
     let home = Home::new();

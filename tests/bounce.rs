@@ -1,21 +1,15 @@
 //! `hairpin bounce` between namespaces of the tests' own.
 
-#![forbid(unsafe_code)]
-
-#[path = "support/net.rs"]
-mod net;
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::net::{BROADCAST, MAC_A, MAC_B, Net, Wire, apart, frame, ip, veth};
+use crate::support::{Done, HAIRPIN, Home, Running, can, namespaces, namespaces_of_nobody, workers_of};
 use hairpin_wire::raw::ETHERTYPE as OURS;
-use net::{BROADCAST, MAC_A, MAC_B, Net, Wire, apart, frame, ip, veth};
 use serde_json::Value;
-use support::{Done, HAIRPIN, Home, Running, can, namespaces, namespaces_of_nobody, workers_of};
 
 /// Frames that come back are there within this.
 const SOON: Duration = Duration::from_secs(5);
@@ -343,7 +337,7 @@ fn what_is_missing_is_said_with_what_to_do() {
         return;
     }
     apart(|| {
-        let (home, net) = (support::home_of_nobody(), Net::new());
+        let (home, net) = (crate::support::home_of_nobody(), Net::new());
         net.enter();
         veth("a0", "b0");
         home.as_nobody("bounce -i b0 --io packet").fails(4, &["b0", "CAP_NET_RAW"]);

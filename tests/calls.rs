@@ -1,14 +1,22 @@
 //! No system call inside the loop but the path's own, counted from outside by strace(1).
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use support::{Done, HAIRPIN, Home, can, rows};
+use crate::support::alone::{self, Part, Plain};
+use crate::support::{Done, HAIRPIN, Home, can, rows};
+
+pub const PART: Part = Part::new("calls", || alone::plain(TESTS));
+
+const TESTS: &[Plain] = &[
+    ("spinning_sockets_call_nothing_else", spinning_sockets_call_nothing_else),
+    ("shared_memory_calls_nothing_at_all", shared_memory_calls_nothing_at_all),
+    ("waiting_sockets_call_nothing_else", waiting_sockets_call_nothing_else),
+    ("a_call_each_time_round_is_seen", a_call_each_time_round_is_seen),
+    ("what_the_loader_searches_does_not_count", what_the_loader_searches_does_not_count),
+    ("a_request_is_one_send", a_request_is_one_send),
+];
 
 /// What a path itself may call, each time round.
 const OWN: &str = "sendto,recvfrom,ppoll,epoll_wait,epoll_pwait,epoll_pwait2,read,write,sendmsg,recvmsg,sendmmsg,recvmmsg";
@@ -86,14 +94,12 @@ fn beyond(spec: &str, transactions: u32, libraries: &str) -> (u64, u64) {
     (beyond, allowed)
 }
 
-#[test]
 fn spinning_sockets_call_nothing_else() {
     if strace("spinning_sockets_call_nothing_else") {
         ["udp:spin", "tcp:spin"].iter().for_each(|spec| others(spec, 20_000, ""));
     }
 }
 
-#[test]
 fn shared_memory_calls_nothing_at_all() {
     if !strace("shared_memory_calls_nothing_at_all") {
         return;
@@ -112,14 +118,12 @@ fn shared_memory_calls_nothing_at_all() {
     }
 }
 
-#[test]
 fn waiting_sockets_call_nothing_else() {
     if strace("waiting_sockets_call_nothing_else") {
         ["udp:block", "tcp:epoll", "pipe:poll"].iter().for_each(|spec| others(spec, 20_000, ""));
     }
 }
 
-#[test]
 fn a_call_each_time_round_is_seen() {
     if strace("a_call_each_time_round_is_seen") {
         // Sets its option after each receive call.
@@ -128,7 +132,6 @@ fn a_call_each_time_round_is_seen() {
     }
 }
 
-#[test]
 fn what_the_loader_searches_does_not_count() {
     if strace("what_the_loader_searches_does_not_count") {
         // Each is looked through for each library, in a folder for each feature of the CPU.
@@ -139,7 +142,6 @@ fn what_the_loader_searches_does_not_count() {
     }
 }
 
-#[test]
 fn a_request_is_one_send() {
     if !strace("a_request_is_one_send") {
         return;

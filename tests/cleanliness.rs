@@ -1,9 +1,5 @@
 //! Killed at any moment, a run leaves nothing: no process, no device, no namespace, no changed setting.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use support::{Home, Running, can, home_of_nobody, links, namespaces_of_nobody, workers_of};
+use crate::support::{Home, Running, can, home_of_nobody, links, namespaces_of_nobody, workers_of};
 
 const ROUNDS: u32 = 10;
 /// A run has set up its link within this much, and measures after.

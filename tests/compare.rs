@@ -2,21 +2,18 @@
 //!
 //! Small differences, false alarms and power are the benchmark's (`make bench-compare`). One test at a time: each one measures.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
-use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::alone::{self, Listed, Part};
+use crate::support::{Home, LIMIT, can, links};
 use hairpin_sys::thread::allowed_cpus;
 use serde_json::Value;
-use support::listed::{self, Test};
-use support::{Home, LIMIT, can, links};
 
-const TESTS: &[(&str, Test)] = &[
+pub const PART: Part = Part::new("compare", || alone::listed(TESTS));
+
+const TESTS: &[Listed] = &[
     (
         "a_large_difference_is_found_and_the_record_keeps_the_contract",
         a_large_difference_is_found_and_the_record_keeps_the_contract,
@@ -32,10 +29,6 @@ const TESTS: &[(&str, Test)] = &[
     ("a_sweep_fills_the_link_and_counts_frames", a_sweep_fills_the_link_and_counts_frames),
     ("what_cannot_be_compared_is_said", what_cannot_be_compared_is_said),
 ];
-
-fn main() -> ExitCode {
-    listed::run("compare", TESTS, |name, test| test(name))
-}
 
 /// A record of `compare`, measured for longer as long as it has too few pairs for any word: other work on the machine takes pairs away.
 fn compared(home: &Home, args: &str) -> Value {
@@ -154,7 +147,7 @@ fn sides_may_go_over_links_of_their_own(name: &str) -> bool {
 fn a_threshold_that_is_crossed_ends_with_3(_: &str) -> bool {
     let home = Home::new();
     let gate = |limit: &str, seconds: u32| {
-        let mut command = home.command(support::HAIRPIN);
+        let mut command = home.command(crate::support::HAIRPIN);
         command.args(["compare", "--path", "memory", "--duration", &format!("{seconds}s"), "--fail-if", limit]);
         command.args(["--", "--size", "64", "--", "--size", "16384"]);
         home.spawn(command).done()
@@ -217,7 +210,7 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     };
     let gate = |past: &Value, more: &[&str]| {
         fs::write(home.file("past.json"), past.to_string()).unwrap();
-        let mut command = home.command(support::HAIRPIN);
+        let mut command = home.command(crate::support::HAIRPIN);
         command.args(["compare", "--baseline", "./past.json", "--fail-if", "p50 > +5%"]).args(more);
         home.spawn(command).done()
     };

@@ -1,9 +1,5 @@
 //! `hairpin exec` from the command line, with programs of the test's own: one that calls the C library, and one that makes raw system calls.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::env;
 use std::fs;
 use std::io::{Read, Write};
@@ -14,11 +10,13 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::alone::{Part, Test};
+use crate::support::{Done, HAIRPIN, Home, LIMIT, can, namespaces, root};
 use hairpin_sys::socket::{self, SO_BUSY_POLL, TCP_NODELAY, TCP_QUICKACK};
 use hairpin_sys::thread::allowed_cpus;
 use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen};
-use support::listed;
-use support::{Done, HAIRPIN, Home, LIMIT, can, namespaces, root};
+
+pub const PART: Part = Part::new("exec", tests).playing(play);
 
 const TESTS: &[(&str, fn())] = &[
     ("sockets_of_the_c_library_have_what_was_asked_for", sockets_of_the_c_library_have_what_was_asked_for),
@@ -40,25 +38,28 @@ const CODE: i32 = 7;
 /// Long enough for the first look at their sockets, after a second.
 const LIFE: Duration = Duration::from_millis(1_800);
 
-fn main() -> ExitCode {
-    match env::args().nth(1).as_deref() {
-        Some("play-std") => return play(by_the_library()),
-        Some("play-raw") => return play(by_raw_calls()),
-        Some("play-forever") => loop {
+fn tests() -> Vec<Test> {
+    let possible = |name: &str, full: &str| {
+        (!ROOT.contains(&name) || can(full, root(), "the device needs root"))
+            && (!NUMBERS.contains(&name)
+                || can(full, numbers(), "it takes root, namespaces of processes and mounts, and a C compiler"))
+    };
+    let test = |(name, run): &(&'static str, fn())| {
+        let (name, run) = (*name, *run);
+        Test::new(name, move |full| possible(name, full).then(run).is_some())
+    };
+    TESTS.iter().map(test).collect()
+}
+
+fn play(arguments: &[&str]) -> Option<ExitCode> {
+    match *arguments {
+        ["std"] => Some(ask(by_the_library())),
+        ["raw"] => Some(ask(by_raw_calls())),
+        ["forever"] => loop {
             thread::sleep(Duration::from_millis(10));
         },
-        _ => {}
+        _ => None,
     }
-    listed::run("exec", TESTS, |name, test| {
-        let full = format!("exec: {name}");
-        let possible = (!ROOT.contains(&name) || can(&full, root(), "the device needs root"))
-            && (!NUMBERS.contains(&name)
-                || can(&full, numbers(), "it takes root, namespaces of processes and mounts, and a C compiler"));
-        if possible {
-            test();
-        }
-        possible
-    })
 }
 
 // ---- the programs ------------------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ fn by_raw_calls() -> Sockets {
 }
 
 /// Asks and answers for a while, and says at the end what its sockets have.
-fn play(sockets: Sockets) -> ExitCode {
+fn ask(sockets: Sockets) -> ExitCode {
     let Sockets { mut client, mut server, datagrams } = sockets;
     let begun = Instant::now();
     let mut acknowledged = 0;
@@ -125,13 +126,18 @@ fn dma_latency() -> Option<i32> {
 fn exec(flags: &str, role: &str) -> Done {
     let home = Home::new();
     let mut command = home.command(HAIRPIN);
-    command.arg("exec").args(flags.split_whitespace()).arg("--").arg(env::current_exe().expect("this program")).arg(role);
+    command
+        .arg("exec")
+        .args(flags.split_whitespace())
+        .arg("--")
+        .arg(env::current_exe().expect("this program"))
+        .args(["play", role]);
     home.spawn(command).done()
 }
 
 fn sockets_of_the_c_library_have_what_was_asked_for() {
     let cpu = *allowed_cpus().expect("the CPUs").last().expect("a CPU");
-    let done = exec(&format!("--busy-poll 37 --nodelay --quickack --cpu {cpu}"), "play-std");
+    let done = exec(&format!("--busy-poll 37 --nodelay --quickack --cpu {cpu}"), "std");
     assert_eq!(done.code, Some(CODE), "{done:?}");
     for line in ["busy-poll 37 37 37", "nodelay 1 1", "quickack 1", &format!("cpus [{cpu}]")] {
         assert!(done.out.contains(line), "{line}: {done:?}");
@@ -140,7 +146,7 @@ fn sockets_of_the_c_library_have_what_was_asked_for() {
     assert!(done.err.contains("hairpin exec: 3 sockets seen: busy-poll on 3, nodelay on 2 in force"), "{done:?}");
     // On loopback no device has a NAPI id.
     assert!(done.err.contains("busy polling is not in force"), "{done:?}");
-    let plain = exec("", "play-std");
+    let plain = exec("", "std");
     for line in ["busy-poll 0 0 0", "nodelay 0 0", "quickack 0"] {
         assert!(plain.out.contains(line), "{line}: {plain:?}");
     }
@@ -148,7 +154,7 @@ fn sockets_of_the_c_library_have_what_was_asked_for() {
 }
 
 fn raw_system_calls_are_named() {
-    let done = exec("--busy-poll 37 --nodelay", "play-raw");
+    let done = exec("--busy-poll 37 --nodelay", "raw");
     assert!(done.out.contains("busy-poll 0 0 0") && done.out.contains("nodelay 0 0"), "{done:?}");
     // The listening socket went before the first look.
     let named = |what: &str| done.err.lines().filter(|line| line.contains(what) && line.ends_with("lacks it")).count();
@@ -157,7 +163,7 @@ fn raw_system_calls_are_named() {
 }
 
 fn raw_system_calls_are_mended_from_outside() {
-    let done = exec("--busy-poll 37 --nodelay --set-live", "play-raw");
+    let done = exec("--busy-poll 37 --nodelay --set-live", "raw");
     assert!(done.out.contains("busy-poll 37 37 37") && done.out.contains("nodelay 1 1"), "{done:?}");
     assert_eq!(done.err.lines().filter(|line| line.ends_with("lacked it, and has it now")).count(), 5, "{done:?}");
     assert!(!done.err.contains("sockets seen lack"), "{done:?}");
@@ -165,7 +171,7 @@ fn raw_system_calls_are_mended_from_outside() {
 
 fn idle_states_are_held_off_while_it_runs() {
     let before = dma_latency().expect("the device");
-    let done = exec("--hold-idle", "play-std");
+    let done = exec("--hold-idle", "std");
     assert!(done.out.contains("dma latency Some(0)"), "{done:?}");
     assert_eq!(dma_latency(), Some(before));
 }
@@ -174,7 +180,7 @@ fn it_ends_when_told_and_with_its_parent() {
     let home = Home::new();
     let start = || {
         let mut command = home.command(HAIRPIN);
-        command.args(["exec", "--nodelay", "--"]).arg(env::current_exe().expect("this program")).arg("play-forever");
+        command.args(["exec", "--nodelay", "--"]).arg(env::current_exe().expect("this program")).args(["play", "forever"]);
         let running = home.spawn(command);
         let children = format!("/proc/{0}/task/{0}/children", running.pid());
         let begun = Instant::now();

@@ -1,29 +1,36 @@
 //! `hairpin explain` from the command line: stages that add up on every path, what is left without a hook, without privilege, and under a flood.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::alone::{self, Listed, Part};
+use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root};
 use hairpin_sys::bpf::tracing_links;
 use serde_json::Value;
-use support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, root};
+
+pub const PART: Part = Part::new("explain", || alone::listed(TESTS));
+
+const TESTS: &[Listed] = &[
+    ("kernel_sockets_pass_seven_stages_each_way", kernel_sockets_pass_seven_stages_each_way),
+    ("a_receiver_that_sleeps_is_woken_in_stages", a_receiver_that_sleeps_is_woken_in_stages),
+    ("rings_have_the_stages_that_they_pass", rings_have_the_stages_that_they_pass),
+    ("an_emulated_way_takes_what_was_declared", an_emulated_way_takes_what_was_declared),
+    ("a_hook_that_is_left_out_makes_one_stage_of_two", a_hook_that_is_left_out_makes_one_stage_of_two),
+    ("two_hosts_leave_the_time_outside_of_both", two_hosts_leave_the_time_outside_of_both),
+    ("without_privilege_the_programs_stamps_are_left", without_privilege_the_programs_stamps_are_left),
+    ("a_killed_run_leaves_no_program_behind", a_killed_run_leaves_no_program_behind),
+    ("ctrl_c_keeps_what_was_measured", ctrl_c_keeps_what_was_measured),
+    ("a_flood_of_other_traffic_spoils_nothing", a_flood_of_other_traffic_spoils_nothing),
+    ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
+    ("slow_ones_are_written_for_perfetto", slow_ones_are_written_for_perfetto),
+];
 
 const SHORT: &str = "--duration 1200ms --warmup 20ms";
 
 fn hooks(name: &str) -> bool {
     can(name, namespaces(), "BPF programs and namespaces need root")
-}
-
-/// Every test wants both cores, so one runs at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A host that is busy enough leaves no round trip that nothing disturbed; then it is measured again.
@@ -85,11 +92,9 @@ fn p50(result: &Value, direction: &str, name: &str) -> f64 {
 
 const TO_QUEUE: [&str; 5] = ["send call", "qdisc", "driver", "softirq", "stack"];
 
-#[test]
-fn kernel_sockets_pass_seven_stages_each_way() {
-    let _alone = alone();
-    if !hooks("kernel_sockets_pass_seven_stages_each_way") {
-        return;
+fn kernel_sockets_pass_seven_stages_each_way(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let home = Home::new();
     let way = [&TO_QUEUE[..], &["receive", "return"]].concat();
@@ -103,25 +108,23 @@ fn kernel_sockets_pass_seven_stages_each_way() {
             assert!(residual <= rtt / 20.0, "{link} {}: residual {residual} of {rtt}", result["path"]);
         }
     }
+    true
 }
 
-#[test]
-fn a_receiver_that_sleeps_is_woken_in_stages() {
-    let _alone = alone();
-    if !hooks("a_receiver_that_sleeps_is_woken_in_stages") {
-        return;
+fn a_receiver_that_sleeps_is_woken_in_stages(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let record = explained(&Home::new(), "--link veth --path udp:block");
     let way = [&TO_QUEUE[..], &["notify", "wake-up", "run queue", "receive", "return"]].concat();
     assert_eq!(usual(first(&record), "request"), way);
     assert_eq!(usual(first(&record), "reply")[1..], way);
+    true
 }
 
-#[test]
-fn rings_have_the_stages_that_they_pass() {
-    let _alone = alone();
-    if !hooks("rings_have_the_stages_that_they_pass") {
-        return;
+fn rings_have_the_stages_that_they_pass(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let home = Home::new();
     for (path, way) in [
@@ -134,11 +137,10 @@ fn rings_have_the_stages_that_they_pass() {
         assert_eq!(usual(first(&record), "request").join(" + "), way.join(" + "), "{path}");
         assert_eq!(usual(first(&record), "reply")[1..].join(" + "), way.join(" + "), "{path}");
     }
+    true
 }
 
-#[test]
-fn an_emulated_way_takes_what_was_declared() {
-    let _alone = alone();
+fn an_emulated_way_takes_what_was_declared(_: &str) -> bool {
     // Published for 64 and for 1,024 bytes, in us of RTT/2, and emulated one way each.
     let record = explained(&Home::new(), "--path niq --nic sniffer10g --request 64 --reply 1024");
     let result = first(&record);
@@ -147,13 +149,12 @@ fn an_emulated_way_takes_what_was_declared() {
         let found = p50(result, direction, "ring") / 1000.0;
         assert!((found / us - 1.0).abs() <= 0.05, "{direction}: {found} us, declared {us} us");
     }
+    true
 }
 
-#[test]
-fn a_hook_that_is_left_out_makes_one_stage_of_two() {
-    let _alone = alone();
-    if !hooks("a_hook_that_is_left_out_makes_one_stage_of_two") {
-        return;
+fn a_hook_that_is_left_out_makes_one_stage_of_two(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let home = Home::new();
     let record = explained(&home, "--link veth --path udp:spin --without netif_rx --without sock_recv_length");
@@ -161,13 +162,12 @@ fn a_hook_that_is_left_out_makes_one_stage_of_two() {
     assert_eq!(usual(first(&record), "request"), way);
     let record = explained(&home, "--link veth --path udp:spin --light");
     assert_eq!(usual(first(&record), "request"), ["send call + qdisc", "driver + softirq", "stack", "receive + return"]);
+    true
 }
 
-#[test]
-fn two_hosts_leave_the_time_outside_of_both() {
-    let _alone = alone();
-    if !hooks("two_hosts_leave_the_time_outside_of_both") {
-        return;
+fn two_hosts_leave_the_time_outside_of_both(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let home = Home::new();
     let (_serve, address) = home.serve("");
@@ -183,14 +183,12 @@ fn two_hosts_leave_the_time_outside_of_both() {
         assert_eq!(usual(result, "reply"), [&["turn-around", "send call", "qdisc"][..], there].concat(), "{}", result["path"]);
     }
     home.hairpin(&format!("explain {address} --path xdp")).fails(2, &["to another host explain follows tcp and udp"]);
+    true
 }
 
-#[test]
-fn without_privilege_the_programs_stamps_are_left() {
-    let _alone = alone();
-    let name = "without_privilege_the_programs_stamps_are_left";
+fn without_privilege_the_programs_stamps_are_left(name: &str) -> bool {
     if !can(name, root() && namespaces_of_nobody(), "only root can become somebody without privileges") {
-        return;
+        return false;
     }
     let home = home_of_nobody();
     let way = ["send call", "qdisc", "driver + softirq", "stack + receive + return"];
@@ -210,13 +208,12 @@ fn without_privilege_the_programs_stamps_are_left() {
     let done = home.as_nobody(&format!("explain {SHORT} --link loopback --path tcp:spin --json"));
     adds_up(first(&done.json()));
     assert_eq!(usual(first(&done.json()), "reply").len(), 2, "turn-around, and one stage for the whole way");
+    true
 }
 
-#[test]
-fn a_killed_run_leaves_no_program_behind() {
-    let _alone = alone();
-    if !hooks("a_killed_run_leaves_no_program_behind") {
-        return;
+fn a_killed_run_leaves_no_program_behind(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let home = Home::new();
     let before = tracing_links();
@@ -234,13 +231,12 @@ fn a_killed_run_leaves_no_program_behind() {
         assert!(begun.elapsed() < Duration::from_secs(5), "{} hooks are still on", tracing_links() - before);
         thread::sleep(Duration::from_millis(5));
     }
+    true
 }
 
-#[test]
-fn ctrl_c_keeps_what_was_measured() {
-    let _alone = alone();
-    if !can("ctrl_c_keeps_what_was_measured", links(), "this user may not make namespaces here") {
-        return;
+fn ctrl_c_keeps_what_was_measured(name: &str) -> bool {
+    if !can(name, links(), "this user may not make namespaces here") {
+        return false;
     }
     let home = Home::new();
     let run = home.start("explain --link veth --path udp:spin --duration 30s --json");
@@ -251,13 +247,12 @@ fn ctrl_c_keeps_what_was_measured() {
     let record = done.json();
     assert_eq!(record["interrupted"], true);
     adds_up(first(&record));
+    true
 }
 
-#[test]
-fn a_flood_of_other_traffic_spoils_nothing() {
-    let _alone = alone();
-    if !hooks("a_flood_of_other_traffic_spoils_nothing") {
-        return;
+fn a_flood_of_other_traffic_spoils_nothing(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -275,11 +270,10 @@ fn a_flood_of_other_traffic_spoils_nothing() {
         stop.store(true, Ordering::Relaxed);
         assert!(number(&first(&record)["rtt_ns"]["count"]) > 100.0);
     });
+    true
 }
 
-#[test]
-fn wrong_input_is_refused_in_words() {
-    let _alone = alone();
+fn wrong_input_is_refused_in_words(_: &str) -> bool {
     let home = Home::new();
     for (args, parts) in [
         ("--link loopback --path udp --flows 2", &["explain follows one request at a time"][..]),
@@ -293,13 +287,12 @@ fn wrong_input_is_refused_in_words() {
     ] {
         home.hairpin(&format!("explain {args}")).fails(2, parts);
     }
+    true
 }
 
-#[test]
-fn slow_ones_are_written_for_perfetto() {
-    let _alone = alone();
-    if !hooks("slow_ones_are_written_for_perfetto") {
-        return;
+fn slow_ones_are_written_for_perfetto(name: &str) -> bool {
+    if !hooks(name) {
+        return false;
     }
     let home = Home::new();
     let file = home.file("trace.json");
@@ -308,4 +301,5 @@ fn slow_ones_are_written_for_perfetto() {
     assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(&file).expect("the file")).expect("JSON");
     assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 10), "{trace}");
+    true
 }

@@ -3,19 +3,16 @@
 //! It has no test harness, because a harness runs tests side by side, and here each wants both cores. What cannot run here says so and is skipped; with
 //! HAIRPIN_MUST_RUN=1 that is a failure.
 
-#![forbid(unsafe_code)]
-
-#[path = "explain_detectors/known_delays.rs"]
 mod known_delays;
-#[path = "explain_detectors/rate.rs"]
 mod rate;
-mod support;
 
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
+use crate::support::alone::{Part, Test};
+use crate::support::{Home, can, namespaces, workers_of};
 use hairpin_plan::paths::PATHS;
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::wait::Policy;
@@ -23,8 +20,8 @@ use hairpin_trace::advice::Name;
 use hairpin_trace::causes::KINDS;
 use hairpin_trace::detectors::DETECTORS;
 use serde_json::Value;
-use support::listed;
-use support::{Home, can, namespaces, workers_of};
+
+pub const PART: Part = Part::new("explain_detectors", tests).playing(play);
 
 const TESTS: &[(&str, fn())] = &[
     ("every name that an advice mentions exists", names_exist),
@@ -50,24 +47,24 @@ const SHORT: &str = "--link veth --duration 800ms --warmup 20ms";
 /// What this program does for itself: `loop BUSY SLEEP`, in us, for ever.
 const LOOP: &str = "loop";
 
-fn main() -> ExitCode {
-    if env::args().nth(1).is_some_and(|argument| argument == LOOP) {
-        run_loop();
-    }
-    if env::args().nth(1).is_some_and(|argument| argument == known_delays::FIRST) {
-        let number = |at| env::args().nth(at).and_then(|number| number.parse::<u32>().ok()).expect("a number");
-        known_delays::goes_first(number(2) as usize, number(3).into());
-    }
-    listed::run("explain_detectors", TESTS, |name, test| {
+fn tests() -> Vec<Test> {
+    let test = |(at, (name, run)): (usize, &(&'static str, fn()))| {
+        let run = *run;
         // Names exist everywhere, and so do odds.
-        let possible = name == TESTS[0].0
-            || name == TESTS[1].0
-            || can(&format!("explain_detectors: {name}"), namespaces(), "BPF programs and namespaces need root");
-        if possible {
-            test();
-        }
-        possible
-    })
+        Test::new(*name, move |full| {
+            (at < 2 || can(full, namespaces(), "BPF programs and namespaces need root")).then(run).is_some()
+        })
+    };
+    TESTS.iter().enumerate().map(test).collect()
+}
+
+fn play(arguments: &[&str]) -> Option<ExitCode> {
+    let number = |text: &str| text.parse::<u32>().expect("a number");
+    match *arguments {
+        [LOOP, busy, rest] => run_loop(number(busy), number(rest)),
+        [known_delays::FIRST, bytes, us] => known_delays::goes_first(number(bytes) as usize, number(us).into()),
+        _ => None,
+    }
 }
 
 // ---- what is run -------------------------------------------------------------------------------------------------------
@@ -133,12 +130,12 @@ impl Noise {
 
     /// A busy loop on one CPU.
     fn loops_on(cpu: u32) -> Noise {
-        Noise::start("taskset", &["-c", &cpu.to_string(), &program(), LOOP, "1000000", "0"])
+        Noise::start("taskset", &["-c", &cpu.to_string(), &program(), "play", LOOP, "1000000", "0"])
     }
 
     /// One that is busy for 3 ms and sleeps for 5, ahead of `--sched fifo:50` and of all that else runs on this host.
     fn ahead_on(cpu: u32) -> Noise {
-        Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), LOOP, "3000", "5000"])
+        Noise::start("chrt", &["-f", "60", "taskset", "-c", &cpu.to_string(), &program(), "play", LOOP, "3000", "5000"])
     }
 
     /// Its name as the kernel cuts it.
@@ -162,9 +159,8 @@ fn program() -> String {
     env::current_exe().expect("this program").to_str().expect("a plain path").to_owned()
 }
 
-fn run_loop() -> ! {
-    let us = |at: usize| Duration::from_micros(env::args().nth(at).and_then(|us| us.parse().ok()).expect("us"));
-    let (busy, rest) = (us(2), us(3));
+fn run_loop(busy_us: u32, rest_us: u32) -> ! {
+    let (busy, rest) = (Duration::from_micros(busy_us.into()), Duration::from_micros(rest_us.into()));
     loop {
         let began = Instant::now();
         while began.elapsed() < busy {}

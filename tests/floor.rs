@@ -1,13 +1,9 @@
 //! `hairpin floor`: the published tables come out of the command, runs are fitted, and bad input is told.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 
+use crate::support::{Home, can};
 use serde_json::Value;
-use support::{Home, can};
 
 #[test]
 fn the_published_budgets() {

@@ -1,15 +1,11 @@
 //! Completions, man pages, help and the list of paths: made from the same definitions, so each flag of the contract stands in all. And a step of
 //! `make test` that depends on the toolchain.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use support::Home;
+use crate::support::Home;
 
 #[test]
 fn every_verb_has_its_page() {
@@ -163,7 +159,7 @@ fn each_path_is_listed() {
         // Loopback has one queue; packet sockets need CAP_NET_RAW.
         let (support, why) = match path["path"].as_str() {
             Some("xdp") => ("no", "--link veth"),
-            Some("packet") if !support::root() => ("no", "CAP_NET_RAW"),
+            Some("packet") if !crate::support::root() => ("no", "CAP_NET_RAW"),
             _ => ("yes", ""),
         };
         assert_eq!(path["support"], support, "over loopback: {path}");

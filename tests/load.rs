@@ -3,21 +3,20 @@
 //! It has no test harness, because a harness runs tests side by side, and here each wants both cores. What cannot run here says so and is skipped; with
 //! HAIRPIN_MUST_RUN=1 that is a failure.
 
-#![forbid(unsafe_code)]
-
 mod stalls;
-mod support;
 
 use std::fs;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::alone::{self, Part, Plain};
+use crate::support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, rows, workers_of};
 use serde_json::Value;
-use support::listed;
-use support::{Home, can, home_of_nobody, links, namespaces, namespaces_of_nobody, rows, workers_of};
 
-const TESTS: &[(&str, fn())] = &[
+pub const PART: Part = Part::new("load", || alone::plain(TESTS));
+
+const TESTS: &[Plain] = &[
     ("every path has a curve", every_path),
     ("rates are found from what a closed loop does", found_rates),
     ("forms of output", forms),
@@ -37,13 +36,6 @@ const TESTS: &[(&str, fn())] = &[
 
 /// Others of this host may be what a test looks for; one quiet run is enough.
 const TRIES: usize = 6;
-
-fn main() -> ExitCode {
-    listed::run("load", TESTS, |_, test| {
-        test();
-        true
-    })
-}
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))

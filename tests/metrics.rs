@@ -2,24 +2,22 @@
 //!
 //! One test at a time: each measures. What cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::alone::{self, Listed, Part};
+use crate::support::{HAIRPIN, Home, LIMIT, Running, can, free_port, rows};
 use serde_json::Value;
-use support::listed::{self, Test};
-use support::{HAIRPIN, Home, LIMIT, Running, can, free_port, rows};
 
-const TESTS: &[(&str, Test)] = &[
+pub const PART: Part = Part::new("metrics", || alone::listed(TESTS));
+
+const TESTS: &[Listed] = &[
     ("a_scrape_by_hand_agrees_with_the_record", a_scrape_by_hand_agrees_with_the_record),
     ("hostile_scrapers_keep_nobody_waiting", hostile_scrapers_keep_nobody_waiting),
     ("promtool_takes_the_plain_text", promtool_takes_the_plain_text),
@@ -28,10 +26,6 @@ const TESTS: &[(&str, Test)] = &[
     ("what_cannot_be_served_is_said", what_cannot_be_served_is_said),
     ("the_unit_is_sound_and_has_few_privileges", the_unit_is_sound_and_has_few_privileges),
 ];
-
-fn main() -> ExitCode {
-    listed::run("metrics", TESTS, |name, test| test(name))
-}
 
 /// Starts a run that serves metrics; returns where.
 fn serving(home: &Home, args: &str) -> (Running, String) {
@@ -241,8 +235,7 @@ fn prometheus() -> Option<String> {
 
 fn promtool_takes_the_plain_text(name: &str) -> bool {
     let here = Command::new("promtool").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !can(&format!("metrics: {name}"), here.is_ok_and(|it| it.success()), "no promtool here; scripts/setup.sh unpacks Debian's")
-    {
+    if !can(name, here.is_ok_and(|it| it.success()), "no promtool here; scripts/setup.sh unpacks Debian's") {
         return false;
     }
     let home = Home::new();
@@ -266,7 +259,7 @@ fn promtool_takes_the_plain_text(name: &str) -> bool {
 
 fn prometheus_agrees_with_the_record(name: &str) -> bool {
     let here = prometheus().is_some();
-    if !can(&format!("metrics: {name}"), here, "no prometheus here; scripts/setup.sh unpacks Debian's") {
+    if !can(name, here, "no prometheus here; scripts/setup.sh unpacks Debian's") {
         return false;
     }
     let home = Home::new();
@@ -400,7 +393,7 @@ fn what_cannot_be_served_is_said(_name: &str) -> bool {
 
 fn the_unit_is_sound_and_has_few_privileges(name: &str) -> bool {
     let here = Command::new("systemd-analyze").arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success());
-    if !can(&format!("metrics: {name}"), here, "no systemd-analyze here; install systemd to check the unit") {
+    if !can(name, here, "no systemd-analyze here; install systemd to check the unit") {
         return false;
     }
     let home = Home::new();

@@ -1,14 +1,26 @@
 //! The path `niq` end to end: an emulated NIC whose latency is declared, the published table in real time, what the driver would do on PCI Express,
 //! and what is refused.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 
+use crate::support::alone::{self, Part, Plain};
+use crate::support::{Home, can, links, rows};
 use serde_json::Value;
-use support::{Home, can, links, rows};
+
+pub const PART: Part = Part::new("niq", || alone::plain(TESTS));
+
+const TESTS: &[Plain] = &[
+    ("a_small_frame_takes_what_is_declared_and_two_transactions", a_small_frame_takes_what_is_declared_and_two_transactions),
+    ("a_larger_frame_pays_for_its_descriptor", a_larger_frame_pays_for_its_descriptor),
+    ("without_a_latency_it_is_shared_memory_as_it_is", without_a_latency_it_is_shared_memory_as_it_is),
+    ("interrupts_instead_of_polling", interrupts_instead_of_polling),
+    ("several_in_flight_and_every_size", several_in_flight_and_every_size),
+    ("the_published_table_in_real_time", the_published_table_in_real_time),
+    ("what_is_printed_says_what_is_emulated", what_is_printed_says_what_is_emulated),
+    ("what_cannot_be_emulated_is_refused", what_cannot_be_emulated_is_refused),
+    ("two_hosts_share_no_memory", two_hosts_share_no_memory),
+    ("check_holds_the_instrument_against_other_clocks", check_holds_the_instrument_against_other_clocks),
+];
 
 const QUICK: &str = "--count 300 --warmup 5ms";
 /// The link of the published budgets.
@@ -49,7 +61,6 @@ fn per_frame(row: &Value, side: &str, count: &str) -> f64 {
     side[count].as_f64().unwrap() / frames
 }
 
-#[test]
 fn a_small_frame_takes_what_is_declared_and_two_transactions() {
     let row = row(&Home::new(), &format!("--path niq:spin --size 18 {LINK}"));
     assert_eq!((&row["origin"], &row["niq"]["nic"]), (&"emulated".into(), &"niq".into()));
@@ -66,7 +77,6 @@ fn a_small_frame_takes_what_is_declared_and_two_transactions() {
     assert!(row["niq"]["stalled"].is_u64() && row["niq"]["rtt_mean_without_stalled_ns"].is_f64(), "{}", row["niq"]);
 }
 
-#[test]
 fn a_larger_frame_pays_for_its_descriptor() {
     let home = Home::new();
     let larger = row(&home, &format!("--path niq:spin --size 22 {LINK}"));
@@ -82,7 +92,6 @@ fn a_larger_frame_pays_for_its_descriptor() {
     );
 }
 
-#[test]
 fn without_a_latency_it_is_shared_memory_as_it_is() {
     let home = Home::new();
     let plain = row(&home, "--path niq:spin --size 18");
@@ -99,7 +108,6 @@ fn without_a_latency_it_is_shared_memory_as_it_is() {
     assert_eq!((&udp["origin"], &udp["niq"]), (&"measured".into(), &Value::Null));
 }
 
-#[test]
 fn interrupts_instead_of_polling() {
     let home = Home::new();
     let block = row(&home, "--path niq:block --size 18");
@@ -110,7 +118,6 @@ fn interrupts_instead_of_polling() {
     assert_eq!(row(&home, "--path niq:spin/block --size 18")["origin"], "measured");
 }
 
-#[test]
 fn several_in_flight_and_every_size() {
     let home = Home::new();
     row(&home, "--path niq:spin --flows 3 --outstanding 4 --verify");
@@ -121,7 +128,6 @@ fn several_in_flight_and_every_size() {
     home.hairpin("ping --link loopback --path niq --sizes 1,8959").fails(2, &["8958", "8959"]);
 }
 
-#[test]
 fn the_published_table_in_real_time() {
     let home = Home::new();
     let args = "ping --path niq --nic sniffer10g --sizes 1..2048x2 --count 400 --warmup 5ms";
@@ -143,7 +149,6 @@ fn the_published_table_in_real_time() {
     }
 }
 
-#[test]
 fn what_is_printed_says_what_is_emulated() {
     let text = Home::new().hairpin(&format!("ping --link loopback {QUICK} --path niq:spin --size 18 {LINK}"));
     text.fails(0, &[]);
@@ -154,7 +159,6 @@ fn what_is_printed_says_what_is_emulated() {
     assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
 }
 
-#[test]
 fn what_cannot_be_emulated_is_refused() {
     let home = Home::new();
     fs::write(home.file("mine.toml"), "name = \"mine\"\nabuot = \"a card\"\n").unwrap();
@@ -173,7 +177,6 @@ fn what_cannot_be_emulated_is_refused() {
     assert!(!home.runs().exists(), "a run of nothing was stored");
 }
 
-#[test]
 fn two_hosts_share_no_memory() {
     let home = Home::new();
     let (_serve, address) = home.serve("");
@@ -185,7 +188,6 @@ fn two_hosts_share_no_memory() {
 
 /// The instrument, held against clocks and delays that it did not make. What other processes on the host can spoil (30 and 20 ns are soon lost among them) is held
 /// to what the record says of itself; the clock is held to its bound, and no round trip is sooner than declared.
-#[test]
 fn check_holds_the_instrument_against_other_clocks() {
     let name = "check_holds_the_instrument_against_other_clocks";
     let done = Home::new().hairpin("check --json");

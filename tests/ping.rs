@@ -1,19 +1,15 @@
 //! `hairpin ping` from the command line to the record: every path over loopback and veth, every flag of the work, every form of output.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::thread;
 
+use crate::support::{Home, can, links, root, rows, warnings};
 use hairpin_record::histogram::Decoded;
 use hairpin_units::Quantile;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
-use support::{Home, can, links, root, rows, warnings};
 
 const QUICK: &str = "--count 300 --warmup 5ms";
 
@@ -294,7 +290,7 @@ fn verify_compares_whole_payloads() {
 fn local_ports_are_as_asked() {
     let home = Home::new();
     let port = loop {
-        let port = support::free_port();
+        let port = crate::support::free_port();
         if port < 65_000 {
             break port;
         }
@@ -359,7 +355,7 @@ fn a_refused_schedule_is_shown() {
     if !can("a_refused_schedule_is_shown", root(), "becoming the user nobody needs root") {
         return;
     }
-    let home = support::home_of_nobody();
+    let home = crate::support::home_of_nobody();
     let done = home.as_nobody(&format!("ping --link loopback --sched fifo:1 {QUICK} --path udp --json"));
     assert_eq!(done.code, Some(0), "{done:?}");
     let run = done.json();

@@ -1,17 +1,13 @@
 //! `hairpin report` from the command line: the figures in the page are those of the record, and whatever cannot be shown is said.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::{Done, HAIRPIN, Home, LIMIT, can, root, rows};
 use serde_json::Value;
-use support::{Done, HAIRPIN, Home, LIMIT, can, root, rows};
 
 const QUICK: &str = "--link loopback --count 2000 --warmup 5ms";
 

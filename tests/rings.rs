@@ -1,9 +1,5 @@
 //! The paths over packet rings from the command line: every mixture over veth, through a session, through a reflector, and what they leave alone.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -13,6 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{
+    HAIRPIN, Home, Running, can, home_of_nobody, namespaces, namespaces_of_nobody, root, rows, warnings, workers_of,
+};
 use hairpin_packet::af_packet::AfPacket;
 use hairpin_packet::device::{BackEnd, Config};
 use hairpin_packet::filter::Filter;
@@ -22,7 +21,6 @@ use hairpin_wire::{ethernet, raw};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
-use support::{HAIRPIN, Home, Running, can, home_of_nobody, namespaces, namespaces_of_nobody, root, rows, warnings, workers_of};
 
 const QUICK: &str = "--count 300 --warmup 5ms --verify";
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
@@ -219,7 +217,7 @@ impl Stage {
             if let (Some(client), Some(server), true) = (find("hairpin0"), find("hairpin1"), run.out().contains("transactions")) {
                 return Stage { _run: run, client, server };
             }
-            assert!(begun.elapsed() < support::LIMIT, "no pair of namespaces: {}", run.err());
+            assert!(begun.elapsed() < crate::support::LIMIT, "no pair of namespaces: {}", run.err());
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -280,7 +278,7 @@ fn everything_else_on_the_interface_keeps_working() {
             stream.read_to_end(&mut received).unwrap();
             received
         });
-        listening.recv_timeout(support::LIMIT).unwrap();
+        listening.recv_timeout(crate::support::LIMIT).unwrap();
         let sent: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
         let content = sent.clone();
         let asking = thread::spawn(move || {

@@ -1,9 +1,5 @@
 //! `hairpin serve` and `hairpin ping HOST`: a whole session, and every way in which one goes wrong.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::{HAIRPIN, Home, Running, can, namespaces, rows, served, warnings, workers_of};
 use hairpin_plan::job::{Address, Job};
 use hairpin_session::channel::Channel;
 use hairpin_session::handshake;
 use hairpin_session::message::{Answer, Request};
 use hairpin_units::Nanos;
 use rustix::net::{AddressFamily, SocketType, bind, connect};
-use support::{HAIRPIN, Home, Running, can, namespaces, rows, served, warnings, workers_of};
 
 const QUICK: &str = "--count 200 --warmup 5ms";
 
@@ -48,7 +44,7 @@ fn a_session_over_loopback() {
 #[test]
 fn data_ports_are_as_asked() {
     let home = Home::new();
-    let port = support::free_port();
+    let port = crate::support::free_port();
     let (_serve, address) = home.serve(&format!("--data-ports {port}-{port}"));
     let run = home.json(&format!("ping {address} {QUICK} --path tcp --path udp"));
     assert_eq!(rows(&run).len(), 2);
@@ -656,7 +652,7 @@ fn an_end_is_told_by_its_cause() {
     let done = home.hairpin(&format!("ping --echo 127.0.0.1:{port} {QUICK} --path tcp"));
     done.fails(1, &["the peer closed the connection; an echo service"]);
     assert!(!done.err.contains("process has ended"), "{}", done.err);
-    let free = support::free_port();
+    let free = crate::support::free_port();
     for path in ["udp", "tcp"] {
         let done = home.hairpin(&format!("ping --echo 127.0.0.1:{free} {QUICK} --path {path}"));
         done.fails(1, &["nothing listens"]);

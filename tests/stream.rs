@@ -1,17 +1,11 @@
 //! `hairpin stream` over a link of its own, and between two interfaces of the tests'.
 
-#![forbid(unsafe_code)]
-
-#[path = "support/net.rs"]
-mod net;
-mod support;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use net::{MAC_A, MAC_B, Net, apart, text, veth};
+use crate::support::net::{MAC_A, MAC_B, Net, apart, text, veth};
+use crate::support::{Home, can, links, namespaces, namespaces_of_nobody, rows, workers_of};
 use serde_json::Value;
-use support::{Home, can, links, namespaces, namespaces_of_nobody, rows, workers_of};
 
 const LINK: &str = "this user may not make namespaces here";
 
@@ -114,7 +108,7 @@ fn without_privileges_packet_sockets_work_and_af_xdp_says_what_it_lacks() {
     if !can(name, namespaces_of_nobody(), "the user nobody may not make namespaces here") {
         return;
     }
-    let home = support::home_of_nobody();
+    let home = crate::support::home_of_nobody();
     let args = "stream --link veth --sizes 64 --direction receive --duration 50ms --json";
     let done = home.as_nobody(args);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -208,7 +202,7 @@ fn a_frame_that_does_not_fit_is_refused_with_the_limit() {
 
 #[test]
 fn its_page_names_flags_that_exist() {
-    let help = std::process::Command::new(support::HAIRPIN).args(["stream", "--help"]).output().expect("help");
+    let help = std::process::Command::new(crate::support::HAIRPIN).args(["stream", "--help"]).output().expect("help");
     let help = String::from_utf8(help.stdout).expect("text");
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verbs/stream.md")).expect("its page");
     let table: String = page.lines().filter(|line| line.starts_with("| `")).collect();

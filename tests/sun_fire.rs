@@ -1,18 +1,24 @@
 //! The published Sun Fire 6800 finding, run again over the same payloads: with delayed ACKs the reply carries the ACK, so each side sends one
 //! segment per transaction; with an ACK at once, two. Nagle's algorithm cannot matter with one request in flight.
 
-#![forbid(unsafe_code)]
+use crate::support::alone::{self, Part, Plain};
+use crate::support::{Home, can, links, rows};
 
-mod support;
+pub const PART: Part = Part::new("sun_fire", || alone::plain(TESTS));
 
-use support::{Home, can, links, rows};
+const TESTS: &[Plain] = &[
+    (
+        "one_segment_per_side_and_transaction_with_delayed_acks_and_two_without",
+        one_segment_per_side_and_transaction_with_delayed_acks_and_two_without,
+    ),
+    ("the_kernels_own_choice_carries_the_ack_on_the_reply", the_kernels_own_choice_carries_the_ack_on_the_reply),
+];
 
 /// Timestamps would take 12 bytes of each segment; without them the MSS is 1460.
 const LINK: &str = "veth:timestamps=off";
 const SIZES: [u64; 5] = [4, 40, 100, 1024, 1460];
 const TOLERANCE: f64 = 0.02;
 
-#[test]
 fn one_segment_per_side_and_transaction_with_delayed_acks_and_two_without() {
     if !can("sun_fire", links(), "this user may not make namespaces here") {
         return;
@@ -41,7 +47,6 @@ fn one_segment_per_side_and_transaction_with_delayed_acks_and_two_without() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
 fn the_kernels_own_choice_carries_the_ack_on_the_reply() {
     if !can("sun_fire", links(), "this user may not make namespaces here") {
         return;

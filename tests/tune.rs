@@ -2,31 +2,27 @@
 //! while a command runs, an interrupt that nobody needs. Whatever is changed is as before afterwards, byte for byte, and that is looked at.
 //!
 //! ```text
-//!   this program, in the namespaces that it was started in: what every knob says ─────────────────────────────► and says still
-//!      └──► itself as "inside", in a network namespace of its own ── hairpin tune apply, revert, status … ──► the tests
+//!   what every knob says ──► each test, some in a network namespace of its own: hairpin tune apply, revert, status … ──► and says still
 //! ```
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
+use crate::support::alone::{self, Listed, Part, Test};
+use crate::support::{Home, can, home_of_nobody, namespaces, root};
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netns;
 use hairpin_tune::journal::{About, Journal};
 use hairpin_tune::{Address, Change};
 use serde_json::Value;
-use support::listed::{self, Test};
-use support::{Home, can, home_of_nobody, namespaces, root};
+
+pub const PART: Part = Part::new("tune", tests).unchanged(said);
 
 /// In the namespaces that the tests were started in.
-const OUTSIDE: &[(&str, Test)] = &[
+const OUTSIDE: &[Listed] = &[
     ("check_puts_idle_states_first_and_reads_only", check_puts_idle_states_first_and_reads_only),
     ("list_says_all_of_one", list_says_all_of_one),
     ("what_is_wrong_is_said", what_is_wrong_is_said),
@@ -35,8 +31,8 @@ const OUTSIDE: &[(&str, Test)] = &[
     ("an_interrupt_goes_elsewhere_and_back", an_interrupt_goes_elsewhere_and_back),
 ];
 
-/// In a network namespace of their own.
-const INSIDE: &[(&str, Test)] = &[
+/// Each in a network namespace of its own.
+const INSIDE: &[Listed] = &[
     ("sysctls_apply_apply_revert", sysctls_apply_apply_revert),
     ("a_dry_run_and_a_question_without_a_terminal_change_nothing", a_dry_run_and_a_question_without_a_terminal_change_nothing),
     ("a_profile_file_is_applied", a_profile_file_is_applied),
@@ -52,33 +48,18 @@ const INSIDE: &[(&str, Test)] = &[
     ("another_namespace_is_left_alone", another_namespace_is_left_alone),
 ];
 
-fn main() -> ExitCode {
-    let mut arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--list") {
-        OUTSIDE.iter().chain(INSIDE).for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    let inside = arguments.first().is_some_and(|argument| argument == "inside");
-    if inside {
-        arguments.remove(0);
-        netns::enter_new(false).expect("a network namespace");
-    }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
-    let before = said();
-    let ended = listed::run_some("tune", if inside { INSIDE } else { OUTSIDE }, filter, |name, test| test(name));
-    let mut failed = ended != ExitCode::SUCCESS;
-    if !inside {
-        if can("tune in a network namespace", namespaces(), "it takes root and the right to make one") {
-            let program = env::current_exe().expect("this program");
-            failed |= !Command::new(program).args(["inside", filter]).status().expect("it starts").success();
-        }
-        let after = said();
-        if before != after {
-            println!("tune: the host is not as before: FAILED:\n{before}\n{after}");
-            failed = true;
-        }
-    }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+fn tests() -> Vec<Test> {
+    let inside = |(name, run): &Listed| {
+        let run = *run;
+        Test::new(*name, move |full| {
+            let possible = can(full, namespaces(), "it takes root and the right to make a network namespace");
+            if possible {
+                netns::enter_new(false).expect("a network namespace");
+            }
+            possible && run(full)
+        })
+    };
+    alone::listed(OUTSIDE).into_iter().chain(INSIDE.iter().map(inside)).collect()
 }
 
 /// What every knob says of this host and of its first interface with a device.
@@ -354,7 +335,7 @@ fn root_is_not_told_to_be_root(_: &str) -> bool {
 fn one_of_several_at_once_is_applied(_: &str) -> bool {
     let (home, before) = (Home::new(), bytes());
     let at_once: Vec<_> = (2..8).map(|value| home.start(&format!("tune apply tcp_pingpong_thresh={value} --yes"))).collect();
-    let done: Vec<_> = at_once.into_iter().map(support::Running::done).collect();
+    let done: Vec<_> = at_once.into_iter().map(crate::support::Running::done).collect();
     let applied = done.iter().filter(|done| done.code == Some(0)).count();
     // The journal has each change that was made, from what it was then: no two from the same value.
     let from: BTreeSet<String> = home.json("tune status")["entries"]
@@ -467,7 +448,7 @@ fn a_tap_coalesces_frames(name: &str) -> bool {
     // Under a sysfs of elsewhere what is no file can be changed, and no file is.
     let mut outer = home.command("nsenter");
     let mount = format!("--mount=/proc/{}/ns/mnt", std::os::unix::process::parent_id());
-    outer.args([&mount, support::HAIRPIN, "tune", "apply", "gro_flush_timeout_ns=7", "-i", "hp-tap", "--yes"]);
+    outer.args([&mount, crate::support::HAIRPIN, "tune", "apply", "gro_flush_timeout_ns=7", "-i", "hp-tap", "--yes"]);
     home.spawn(outer).done().fails(1, &["another network namespace", "ip netns exec"]);
     // The interface goes while it is changed.
     home.hairpin("tune apply rx_frames=16 -i hp-tap --yes");
@@ -557,7 +538,7 @@ fn another_namespace_is_left_alone(_: &str) -> bool {
     let (home, before) = (Home::new(), bytes());
     home.hairpin("tune apply tcp_autocorking=off --yes");
     let mut elsewhere = home.command("unshare");
-    elsewhere.args(["--net", support::HAIRPIN, "tune", "revert"]);
+    elsewhere.args(["--net", crate::support::HAIRPIN, "tune", "revert"]);
     let done = home.spawn(elsewhere).done();
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.out.contains("revert it there"), "{}", done.out);

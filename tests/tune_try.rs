@@ -1,21 +1,18 @@
 //! `hairpin tune try`, and settings switched by `compare` and `sweep`, on the real kernel: a demand on idle states, sysctls of a network namespace. Whatever is
 //! changed is as before afterwards, and that is looked at.
 //!
-//! Everything runs in a network namespace of this program's own; the demand on idle states is the host's, and ends with its process.
-
-#![forbid(unsafe_code)]
-
-mod support;
+//! Each test runs in a network namespace of its own; the demand on idle states is the host's, and ends with its process.
 
 use std::fs;
-use std::process::ExitCode;
 
+use crate::support::alone::{Listed, Part, Test};
+use crate::support::{Done, Home, can, home_of_nobody, namespaces};
 use hairpin_sys::netns;
 use serde_json::Value;
-use support::listed::{self, Test};
-use support::{Done, Home, can, home_of_nobody, namespaces};
 
-const TESTS: &[(&str, Test)] = &[
+pub const PART: Part = Part::new("tune_try", tests);
+
+const TESTS: &[Listed] = &[
     ("idle_states_are_found_by_experiment", idle_states_are_found_by_experiment),
     ("the_profile_is_one_that_apply_takes", the_profile_is_one_that_apply_takes),
     ("all_that_is_safe_is_tried_and_put_back", all_that_is_safe_is_tried_and_put_back),
@@ -27,18 +24,21 @@ const TESTS: &[(&str, Test)] = &[
 /// The sysctl that is tried: of this network namespace.
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
 
-fn main() -> ExitCode {
-    if !can("tune_try", namespaces(), "it takes root and the right to make a network namespace") {
-        println!("tune_try: 0 passed, 0 failed, {} skipped", TESTS.len());
-        return ExitCode::SUCCESS;
-    }
-    netns::enter_new(false).expect("a network namespace");
-    listed::run("tune_try", TESTS, |name, test| {
-        let before = said();
-        let ran = test(name);
-        assert_eq!(before, said(), "the host is not as before");
-        ran
-    })
+fn tests() -> Vec<Test> {
+    let test = |(name, run): &Listed| {
+        let run = *run;
+        Test::new(*name, move |full| {
+            if !can(full, namespaces(), "it takes root and the right to make a network namespace") {
+                return false;
+            }
+            netns::enter_new(false).expect("a network namespace");
+            let before = said();
+            let ran = run(full);
+            assert_eq!(before, said(), "the host is not as before");
+            ran
+        })
+    };
+    TESTS.iter().map(test).collect()
 }
 
 /// What every setting says.
@@ -54,7 +54,7 @@ impl Host {
         Host(Home::new())
     }
 
-    fn start(&self, args: &str) -> support::Running {
+    fn start(&self, args: &str) -> crate::support::Running {
         self.0.start(args)
     }
 
@@ -131,7 +131,7 @@ fn winner(name: &str, host: &Host) -> Option<Value> {
         rested += usize::from(told && path["deep_idle"][0].as_f64().is_some_and(|before| before > DEEP));
     }
     assert!(rested < TRIES, "{name}: the cores were in deep idle states each time, and holding them off was never found faster");
-    support::cannot_be_shown(
+    crate::support::cannot_be_shown(
         &format!("tune_try: {name}"),
         "the cores of this host do not rest in deep idle states, or have other work",
     );
@@ -173,7 +173,7 @@ fn killed_it_is_put_back_by_revert(_: &str) -> bool {
     let mut running = host.start("tune try --link loopback --path tcp:spin --knob tcp_autocorking=0 --duration 30s --yes");
     let begun = std::time::Instant::now();
     while autocorking() == before {
-        assert!(begun.elapsed() < support::LIMIT, "it is never on");
+        assert!(begun.elapsed() < crate::support::LIMIT, "it is never on");
     }
     running.kill();
     assert_eq!(host.entries(), 1);

@@ -1,10 +1,6 @@
 //! Without privileges: what works all the same, and what the user reads where a namespace is forbidden.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
-use support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, root, rows};
+use crate::support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, root, rows};
 
 const QUICK: &str = "--count 200 --warmup 5ms";
 
@@ -58,8 +54,8 @@ fn a_forbidden_user_namespace_names_the_sysctl() {
 }
 
 /// Runs a script as root of a new user namespace, which is the user nobody outside.
-fn as_user_in_own_namespace(home: &Home, script: &str) -> support::Done {
-    let mut command = support::nobody("unshare");
+fn as_user_in_own_namespace(home: &Home, script: &str) -> crate::support::Done {
+    let mut command = crate::support::nobody("unshare");
     command.env("HAIRPIN_RUNS", home.runs()).current_dir(home.path()).args(["--user", "--map-root-user", "sh", "-c", script]);
     home.spawn(command).done()
 }

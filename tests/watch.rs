@@ -2,22 +2,20 @@
 //!
 //! One test at a time: each measures. What cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
 
-#![forbid(unsafe_code)]
-
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::alone::{self, Listed, Part};
+use crate::support::{HAIRPIN, Home, LIMIT, can, rows};
 use serde_json::Value;
-use support::listed::{self, Test};
-use support::{HAIRPIN, Home, LIMIT, can, rows};
 
-const TESTS: &[(&str, Test)] = &[
+pub const PART: Part = Part::new("watch", || alone::listed(TESTS));
+
+const TESTS: &[Listed] = &[
     ("a_run_is_drawn_and_keys_change_the_picture", a_run_is_drawn_and_keys_change_the_picture),
     ("quitting_keeps_the_run_and_the_terminal", quitting_keeps_the_run_and_the_terminal),
     ("signals_end_it_like_quitting", signals_end_it_like_quitting),
@@ -28,14 +26,10 @@ const TESTS: &[(&str, Test)] = &[
     ("without_a_terminal_there_is_no_view", without_a_terminal_there_is_no_view),
 ];
 
-fn main() -> ExitCode {
-    listed::run("watch", TESTS, |name, test| test(name))
-}
-
 /// True if there is a tmux.
 fn terminals(name: &str) -> bool {
     let here = Command::new("tmux").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
-    can(&format!("watch: {name}"), here, "no tmux here; install it to try the live view on a terminal")
+    can(name, here, "no tmux here; install it to try the live view on a terminal")
 }
 
 /// A terminal of 100 by 30 in which a shell command runs; its server ends with this value.
@@ -254,7 +248,7 @@ fn the_view_keeps_off_the_measured_cores(name: &str) -> bool {
     let view =
         view.into_iter().find(|task| fs::read_to_string(format!("/proc/{task}/comm")).is_ok_and(|comm| comm.trim() == "view"));
     let view = list(&view.expect("a thread that draws")).expect("its CPUs");
-    let workers: Vec<String> = support::workers_of(pid).iter().filter_map(|pid| list(&pid.to_string())).collect();
+    let workers: Vec<String> = crate::support::workers_of(pid).iter().filter_map(|pid| list(&pid.to_string())).collect();
     assert_eq!(workers.len(), 2, "{workers:?}");
     if text.contains("no CPU is left for this view") {
         assert!(std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() <= 2), "{text}");

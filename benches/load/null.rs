@@ -10,8 +10,9 @@ use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::Tsc;
 use hairpin_sys::thread;
 
-use crate::table::{Cell, Round};
-use crate::{NULL_BOUND_NS, Options, RATE, Stop};
+use super::super::record::Stop;
+use super::table::{Cell, Round};
+use super::{NULL_BOUND_NS, Options, RATE};
 
 const SIZE: usize = 64;
 

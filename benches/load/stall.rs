@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use hairpin_record::run::Run;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Options, children, command, published};
+use super::super::children;
+use super::{Options, command, published};
 
 /// Measured time of a round: long enough that one stall is well beyond one request in a thousand, and p99.9 is supported.
 const SECONDS: u64 = 2;

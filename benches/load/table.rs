@@ -6,8 +6,8 @@ use hairpin_record::histogram::{Decoded, Times};
 use hairpin_record::load::Load;
 use hairpin_units::Quantile;
 
-use crate::Options;
-use crate::stall::Stalled;
+use super::Options;
+use super::stall::Stalled;
 
 /// One round of a cell: lateness in ns, where there are enough requests for it.
 #[derive(Clone, Debug, Default)]

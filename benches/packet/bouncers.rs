@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::children::{Guarded, pinned, run, start};
-use crate::generate::{Came, Load};
-use crate::hairpin::Tool;
-use crate::veth::Veth;
+use super::super::children::{Guarded, pinned, run, start};
+use super::super::peers::hairpin::Tool;
+use super::super::peers::veth::Veth;
+use super::generate::{Came, Load};
 
 /// One way to send frames back with both MACs swapped, or all in the kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +74,7 @@ impl Yard<'_> {
         let server = start(&mut self.command(bouncer))?;
         let exe = std::env::current_exe().map_err(|e| format!("this benchmark's own program: {e}"))?;
         let mut client = pinned(Some(&self.veth.client), self.tool.cpus[0], &exe.to_string_lossy());
-        client.args(["--bench", "--generate", &serde_json::to_string(&load).map_err(|e| e.to_string())?]);
+        client.args(["packet", "--generate", &serde_json::to_string(&load).map_err(|e| e.to_string())?]);
         let text = run(&mut client, Duration::from_secs(40));
         let ended = end(server);
         if !matches!(bouncer, Bouncer::Hairpin { .. }) {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use hairpin_record::statistics::Ratio;
 use serde::Serialize;
 
-use crate::interval;
-use crate::pairs::Findings;
+use super::super::peers::pairs::Findings;
+use super::interval;
 
 /// One cell.
 pub(crate) struct Line {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use hairpin_record::run::Run;
 use serde_json::Value;
 
-use crate::cells::Cell;
-use crate::children::{field, run, start};
-use crate::pairs::{self, Hairpin};
+use super::super::children::{field, run, start};
+use super::cells::Cell;
+use super::pairs::{self, Hairpin};
 
 /// Round trips of the memory bound.
 const BILLION: u64 = 1_000_000_000;
@@ -147,8 +147,8 @@ fn peak_kib(pid: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pairs::State;
     use super::*;
-    use crate::pairs::State;
 
     const RECORD: &str = include_str!("../../crates/record/tests/data/run-1.json");
 

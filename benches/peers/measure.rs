@@ -13,8 +13,8 @@ use std::time::SystemTime;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::signal::Signals;
 
-use crate::pairs::{Attempt, Hairpin};
-use crate::record::Stop;
+use super::super::record::Stop;
+use super::pairs::{Attempt, Hairpin};
 
 /// Runs of the other tool that are made ready together.
 const TOGETHER: usize = 4;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cells::{Cell, Transport, Wait};
-use crate::children::{run, start};
-use crate::output;
-use crate::sockperf::Place;
+use super::super::children::{run, start};
+use super::cells::{Cell, Transport, Wait};
+use super::output;
+use super::sockperf::Place;
 
 /// What a tool measured in a cell.
 #[derive(Clone, Debug, Serialize)]

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::cells::{Cell, Link, Transport, Wait};
-use crate::children::{Guarded, pinned, start};
-use crate::output::{self, Sockperf};
-use crate::veth::{self, Veth};
+use super::super::children::{Guarded, pinned, start};
+use super::cells::{Cell, Link, Transport, Wait};
+use super::output::{self, Sockperf};
+use super::veth::{self, Veth};
 
 /// How long a test runs.
 const TEST: Duration = Duration::from_millis(700);

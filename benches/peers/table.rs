@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use hairpin_record::statistics::{LogMean, Ratio};
 use serde::Serialize;
 
-use crate::cells::{Cell, Transport, Wait};
-use crate::others::Information;
-use crate::pairs::{Attempt, CONFIDENCE, Findings, findings};
+use super::cells::{Cell, Transport, Wait};
+use super::others::Information;
+use super::pairs::{Attempt, CONFIDENCE, Findings, findings};
 
 /// The geometric mean over the UDP cells that spin.
 const UDP_SPIN: f64 = 0.97;
@@ -216,9 +216,9 @@ pub(crate) fn text(lines: &[Line], bounds: &[Bound], information: &[Information]
 
 #[cfg(test)]
 mod tests {
+    use super::super::pairs::State::{Far, Near};
+    use super::super::pairs::tests::attempt;
     use super::*;
-    use crate::pairs::State::{Far, Near};
-    use crate::pairs::tests::attempt;
 
     fn spread(cell: &str, ratio: f64, pairs: usize) -> Vec<Attempt> {
         // Two in a thousand up and down, so that there is a spread.

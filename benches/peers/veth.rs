@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, id};
 use std::time::Duration;
 
-use crate::children;
+use super::super::children;
 
 /// The server's address.
 pub(crate) const SERVER: &str = "198.18.0.2";

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::roles::unix_address;
-use super::support::{HAIRPIN, Home, Running, can, free_port};
 use super::{LOAD, SIZE, ask, complete, connect, hooks, number, one, other, seen, watch};
+use crate::support::{HAIRPIN, Home, Running, can, free_port};
 
 fn whole(reply: &[u8]) -> bool {
     reply.len() == SIZE
@@ -47,6 +47,7 @@ fn other_first(home: &Home, role: &str, port: u16, cpu: u32) -> Running {
         "-c",
         &cpu.to_string(),
         itself.to_str().expect("a plain path"),
+        "play",
         role,
         &port.to_string(),
     ]);

@@ -101,8 +101,10 @@ const BYTES: u32 = 777;
 
 pub fn somebody_who_goes_before_the_server() {
     let run = |us: u32| {
-        let first =
-            Noise::start("chrt", &["-f", "60", "taskset", "-c", "1", &program(), FIRST, &BYTES.to_string(), &us.to_string()]);
+        let first = Noise::start(
+            "chrt",
+            &["-f", "60", "taskset", "-c", "1", &program(), "play", FIRST, &BYTES.to_string(), &us.to_string()],
+        );
         std::thread::sleep(Duration::from_millis(200));
         let args = "--link loopback --duration 700ms --warmup 50ms --cpu 0,1 --sched fifo:50 --path udp:block --reply 64";
         let run = typical(&format!("{args} --request {BYTES}"));

@@ -1,7 +1,8 @@
 //! What the end-to-end tests share: the program with a run store of its own, bounded in time, and what it said.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-pub mod listed;
+pub mod alone;
+pub mod net;
 
 use std::fs::{self, File};
 use std::io::{self, Write};

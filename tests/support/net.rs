@@ -1,5 +1,4 @@
 //! Network namespaces of a test's own, and frames put on their interfaces and taken from them.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -3,15 +3,13 @@
 //! ```text
 //!   this program ── creates its ports ── descriptors over the child's standard input ─▶ itself as nobody: opens them, sends back
 //! ```
-//! It has no test harness, because its child is a process of its own that is killed.
 
-use std::env;
 use std::error::Error;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use hairpin_packet::clock::{MonotonicRaw, Tsc};
@@ -20,47 +18,37 @@ use hairpin_packet::ring::{Injected, Received, Ring, RingConfig, Wait};
 use hairpin_sys::fdpass;
 use hairpin_units::Picos;
 
+use crate::alone::{self, Part, Test};
+
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 type NiqRing = Ring<Port, MonotonicRaw>;
-type Test = fn(&Config, Wait) -> Outcome;
+type Waiting = (&'static str, fn(&Config, Wait) -> Outcome);
 
 /// Far longer than anything takes.
 const LONG_MS: i32 = 5_000;
 /// nobody, as most systems number it.
 const NOBODY: u32 = 65_534;
 
-const TESTS: &[(&str, Test)] = &[
+const TESTS: &[Waiting] = &[
     ("frames come back from another process", come_back),
     ("a process that is killed ends a sleep", killed),
     ("another process makes no port of what it should not", refused),
 ];
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if let ["child", wait] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        return match child(wait) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                println!("{error}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-')).map_or("", String::as_str);
-    let (mut passed, mut failed) = (0, 0);
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-        for wait in [Wait::Spin, Wait::Block] {
-            match test(&Config { ring_entries: 64, chunks: 128, ..Config::default() }, wait) {
-                Ok(()) => passed += 1,
-                Err(error) => {
-                    println!("niq: {name} ({wait:?}): FAILED: {error}");
-                    failed += 1;
-                }
-            }
-        }
-    }
-    println!("niq: {passed} passed, {failed} failed");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+pub const PART: Part = Part::new("niq", tests).playing(|arguments| match arguments {
+    ["child", wait] => Some(child(wait).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)),
+    _ => None,
+});
+
+fn tests() -> Vec<Test> {
+    let of = |(name, test): &'static Waiting| {
+        [Wait::Spin, Wait::Block].map(|wait| {
+            Test::new(format!("{name} ({wait:?})"), move |_| {
+                test(&Config { ring_entries: 64, chunks: 128, ..Config::default() }, wait)
+            })
+        })
+    };
+    TESTS.iter().flat_map(of).collect()
 }
 
 /// A child that opens what comes, and sends back what arrives until the other side is gone.
@@ -96,7 +84,7 @@ impl Drop for Other {
 /// A child with these descriptors, another user's if this process may do that and that user may run this program.
 fn spawn(descriptors: Vec<OwnedFd>, timed: bool, wait: Wait) -> Outcome<(Other, UnixStream)> {
     let (here, there) = UnixStream::pair()?;
-    let mut command = Command::new(env::current_exe()?);
+    let mut command = alone::play();
     command
         .args(["child", if wait == Wait::Spin { "spin" } else { "block" }])
         .stdin(Stdio::from(OwnedFd::from(there)))

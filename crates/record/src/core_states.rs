@@ -245,8 +245,7 @@ mod tests {
 
     #[test]
     fn the_record_of_two_states_is_read_as_such() {
-        let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../runs/2026-11-22-vm/report/ping.json"));
-        let run: Run = serde_json::from_str(&text.unwrap()).unwrap();
+        let run: Run = serde_json::from_str(include_str!("../tests/data/two-states.json")).unwrap();
         let (found, apart) = states(&run.results);
         let [xdp @ .., _, _, _, _, _, _] = &found[..] else { panic!("nine rows: {found:?}") };
         assert_eq!(xdp, [State::One(0); 3]);

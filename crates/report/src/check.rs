@@ -165,11 +165,6 @@ fn missed(check: &Check) -> String {
     said.join(", and ")
 }
 
-/// `hairpin.check/1`, a field per line.
-pub fn check_json(check: &Check) -> String {
-    serde_json::to_string_pretty(check).expect("a check has text keys only") + "\n"
-}
-
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Passed => "passed",

@@ -1,13 +1,15 @@
-//! Records as JSON: whole, a field per line, or on one line each.
+//! Records as JSON: on one line, or a field per line where a person reads them on a terminal.
+
+use std::io::{IsTerminal, stdout};
 
 use serde::Serialize;
 
 /// The types are structs and maps with text as keys, and text is what serde_json needs as a key.
 const ALWAYS: &str = "records have text keys only";
 
-/// The record, a field per line.
+/// The record for stdout: a field per line on a terminal, on one line in a file or a pipe.
 pub fn json(record: &impl Serialize) -> String {
-    serde_json::to_string_pretty(record).expect(ALWAYS) + "\n"
+    if stdout().is_terminal() { serde_json::to_string_pretty(record).expect(ALWAYS) + "\n" } else { json_line(record) }
 }
 
 /// The record on one line: the last of a `--json-stream`.

@@ -53,7 +53,7 @@ use hairpin_units::Quantile;
 
 pub use attached::attached;
 pub use bounce::{bounce, bounce_heading, bounce_line};
-pub use check::{check, check_json};
+pub use check::check;
 pub use compare::compare;
 pub use csv::csv;
 pub use demo::demo;

@@ -1,6 +1,6 @@
 //! The report without a browser: goldens of Markdown, SVG and terminal, and what holds of any view.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test drawn` and look at the difference, and at the pictures:
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main drawn` and look at the difference, and at the pictures:
 //! cut a picture out of its golden and look at it with `rsvg-convert`.
 
 mod views;

@@ -1,6 +1,6 @@
 //! What a user reads of `hairpin compare` and `hairpin sweep`: the golden is the text itself. All figures are made.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test experiments` and review the difference.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main experiments` and review the difference.
 
 use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Cpus, Design, Figures, Matched, Method, Threshold};
 use hairpin_record::experiment::{Estimate, Figure, State, Verdict};

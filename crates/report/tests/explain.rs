@@ -1,6 +1,6 @@
 //! What a user reads of `hairpin explain`: the golden is the text itself. All figures are made.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test explain` and review the difference.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main explain` and review the difference.
 
 use hairpin_model::nic::find;
 use hairpin_model::waterfall::{self, Link, Size};

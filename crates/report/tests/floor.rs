@@ -1,6 +1,6 @@
 //! What a user reads of a floor: the golden is the text itself.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test floor` and review the difference.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main floor` and review the difference.
 
 use hairpin_model::compare::compare;
 use hairpin_model::design::NicModel;

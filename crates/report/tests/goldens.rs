@@ -539,7 +539,7 @@ fn check_of_a_clock_that_runs_wrong() {
     let mut check = checked([-5.1, -200.0, -1_000.5]);
     (check.elapsed, check.delay_tries) = (Some(elapsed(-9_987.0)), 3);
     assert_snapshot!(hairpin_report::check(&check, &Options::default()));
-    let read: Check = serde_json::from_str(&hairpin_report::check_json(&check)).unwrap();
+    let read: Check = serde_json::from_str(&hairpin_report::json(&check)).unwrap();
     assert_eq!(read, check);
 }
 

@@ -1,6 +1,6 @@
 //! What a user reads of the host's settings: the golden is the text itself.
 //!
-//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test tune` and review the difference.
+//! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main tune` and review the difference.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! What a report shows, from the records that this repository keeps and from hostile ones.
+//! What a report shows, from records as they were measured and from hostile ones.
 //!
-//! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test view` and review the difference.
+//! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test main view` and review the difference.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ const MADE: &str = "2026-11-22T12:00:00.000000Z";
 const RUN: &str = include_str!("../../record/tests/data/run-1.json");
 
 fn kept(name: &str) -> String {
-    fs::read_to_string(format!("{}/../../runs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    fs::read_to_string(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
 fn given(text: &str) -> Vec<Given> {
@@ -231,7 +231,7 @@ fn sizes_make_a_curve_with_a_fit() {
 /// The record in which `udp:spin` ran with the cores far apart, the other paths with the cores near: one table of two machines.
 #[test]
 fn rows_of_two_core_states_are_not_ranked_together() {
-    let given = given(&kept("2026-11-22-vm/report/ping.json"));
+    let given = given(&kept("../../../record/tests/data/two-states.json"));
     let view = made(&given);
     let apart: Vec<bool> = view.rows.iter().map(|row| row.apart.is_some()).collect();
     assert_eq!(apart, [false, false, false, true, true, true, false, false, false]);
@@ -309,7 +309,7 @@ fn what_was_measured_counts_as_far_as_the_samples_do() {
 
 #[test]
 fn a_billion_samples_reach_the_last_percentile() {
-    let view = made(&given(&kept("2026-11-20-vm/memory-1e9.json")));
+    let view = made(&given(&kept("a-billion.json")));
     let row = &view.rows[0];
     assert_eq!(row.count, 1_000_000_000);
     assert_eq!(row.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), row.count);
@@ -342,7 +342,7 @@ fn facts_that_differ_come_first() {
 
 #[test]
 fn stages_add_up_with_observer_and_residual_last() {
-    let view = made(&given(&kept("2026-11-22-vm/explain/veth-all-hooks.json")));
+    let view = made(&given(&kept("explain-all-hooks.json")));
     let breakdown = &view.breakdowns[0];
     let names: Vec<&str> = breakdown.stages.iter().map(|stage| stage.name.as_str()).collect();
     assert_eq!(names[names.len() - 2..], ["observer", "residual"]);
@@ -377,12 +377,12 @@ fn summary(view: &View) -> String {
 
 #[test]
 fn summary_of_the_demo() {
-    assert_snapshot!(summary(&made(&given(&kept("2026-11-20-vm/demo.jsonl")))));
+    assert_snapshot!(summary(&made(&given(&kept("demo.jsonl")))));
 }
 
 #[test]
 fn summary_of_stages_and_of_sizes() {
-    assert_snapshot!(summary(&made(&given(&kept("2026-11-22-vm/explain/veth-all-hooks.json")))));
+    assert_snapshot!(summary(&made(&given(&kept("explain-all-hooks.json")))));
     let sizes = [64, 128].map(|bytes| row("udp:spin/udp:spin", bytes, 20_000, 5_000 + bytes));
     assert_snapshot!(summary(&of_runs(vec![run(sizes.into())])));
 }
@@ -390,7 +390,7 @@ fn summary_of_stages_and_of_sizes() {
 #[test]
 fn summary_of_a_comparison_and_of_an_emulation() {
     assert_snapshot!(summary(&made(&[compare_record()])));
-    assert_snapshot!(summary(&made(&given(&kept("2026-11-21-vm/niq/what-if.json")))));
+    assert_snapshot!(summary(&made(&given(&kept("what-if.json")))));
 }
 
 #[test]
@@ -550,7 +550,7 @@ proptest! {
 
     #[test]
     fn hostile_stages_are_shown_or_refused(changes in changes()) {
-        survives(&kept("2026-11-22-vm/explain/loopback-light.json"), &changes);
+        survives(&kept("explain-light.json"), &changes);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Frames of the live view as a terminal shows them.
 //!
-//! `INSTA_UPDATE=always cargo test -p hairpin-report --test watch` rewrites them: look at each.
+//! `INSTA_UPDATE=always cargo test -p hairpin-report --test main watch` rewrites them: look at each.
 
 use hairpin_record::head::Body;
 use hairpin_record::histogram::Times;

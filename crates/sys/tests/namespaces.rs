@@ -1,26 +1,25 @@
 //! Two workers, each in an unnamed network namespace, joined by a veth pair: as root, and as a user without privileges.
 //!
 //! ```text
-//!   this program, one thread ──spawns──► itself as worker "first"  ◄──veth──► itself as worker "second"
+//!   each test, one thread ──spawns──► this program as worker "first"  ◄──veth──► itself as worker "second"
 //!         └── one command a line on stdin, one answer a line on stdout ──┘
 //! ```
-//!
-//! It has no test harness, because a harness runs tests in threads, and namespaces are entered by processes with one thread.
-//! Where the host forbids namespaces it says so and skips; with HAIRPIN_MUST_RUN=1 that is a failure.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{env, fs, io};
+use std::{fs, io};
 
 use hairpin_sys::ethtool::Ethtool;
 use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
 use hairpin_sys::netns::{self, Support, Sysfs};
 use hairpin_units::{BitRate, Bytes};
+
+use crate::alone::{self, Ended, Part, Test};
 
 type Outcome<T = ()> = Result<T, String>;
 
@@ -41,10 +40,11 @@ enum As {
     Nobody,
 }
 
-/// A test's name and what it does.
-type Test = (&'static str, fn(As) -> Outcome);
+type Case = (&'static str, fn(As) -> Outcome);
 
-const TESTS: &[Test] = &[
+pub const PART: Part = Part::new("namespaces", tests).playing(|arguments| matches!(arguments, ["worker"]).then(worker));
+
+const TESTS: &[Case] = &[
     ("a pair carries datagrams over IPv4 and IPv6", a_pair_carries_datagrams),
     ("a route names interface and source, a neighbour its MAC", a_route_names_interface_and_source),
     ("mtu and queues are as asked at both ends", mtu_and_queues_are_as_asked),
@@ -56,44 +56,27 @@ const TESTS: &[Test] = &[
     ("killed workers leave nothing, whenever they are killed", killed_workers_leave_nothing),
 ];
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments.first().is_some_and(|a| a == "worker") {
-        return worker();
-    }
-    let filter = arguments.iter().find(|a| !a.starts_with('-')).map_or("", String::as_str);
-    let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|v| v == "1");
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+/// Every test as root and as a user without privileges.
+fn tests() -> Vec<Test> {
     let whose: &[As] = match netns::can_make() {
         Support::Privileged => &[As::Root, As::Nobody],
-        Support::UserNamespace => &[As::Caller],
-        Support::No(reason) => {
-            println!("namespaces: SKIPPED: {reason}");
-            println!("namespaces: 0 passed, 0 failed, {} skipped", TESTS.len());
-            return if must_run { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-        }
+        _ => &[As::Caller],
     };
-    for who in whose {
-        if let Err(reason) = Worker::start(*who).and_then(|mut w| w.enter()) {
-            println!("namespaces as {who:?}: SKIPPED: {reason}");
-            skipped += TESTS.len();
-            continue;
-        }
-        for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-            match test(*who) {
-                Ok(()) => {
-                    println!("namespaces as {who:?}: {name}: ok");
-                    passed += 1;
-                }
-                Err(reason) => {
-                    println!("namespaces as {who:?}: {name}: FAILED: {reason}");
-                    failed += 1;
-                }
-            }
-        }
+    let of = |who: &As| {
+        let who = *who;
+        TESTS.iter().map(move |(name, test)| Test::new(format!("{who:?}: {name}"), move |_| run(who, *test)))
+    };
+    whose.iter().flat_map(of).collect()
+}
+
+fn run(who: As, test: fn(As) -> Outcome) -> Ended {
+    if let Support::No(reason) = netns::can_make() {
+        return Ended::Skipped(Some(reason.to_string()));
     }
-    println!("namespaces: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 || (must_run && skipped > 0) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    match Worker::start(who).and_then(|mut worker| worker.enter()) {
+        Ok(()) => test(who).into(),
+        Err(reason) => Ended::Skipped(Some(reason)),
+    }
 }
 
 // ---- the tests ---------------------------------------------------------------------------------------------------------
@@ -296,8 +279,7 @@ struct Worker {
 
 impl Worker {
     fn start(who: As) -> Outcome<Worker> {
-        let this = env::current_exe().map_err(|e| e.to_string())?;
-        let mut command = Command::new(this);
+        let mut command = alone::play();
         command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped());
         if who == As::Nobody {
             command.uid(NOBODY).gid(NOBODY).current_dir("/");

@@ -2,24 +2,24 @@
 //! sysctls of a network namespace.
 //!
 //! ```text
-//!   this program ──► itself as "change DIRECTORY n" ── at its n-th step SIGKILL ──► the journal is an orphan or there is none
-//!                ──► itself as "revert DIRECTORY n" ── the same ──► what is left is reverted, whole
+//!   each test ──► this program as "change DIRECTORY n" ── at its n-th step SIGKILL ──► the journal is an orphan or there is none
+//!             ──► this program as "revert DIRECTORY n" ── the same ──► what is left is reverted, whole
 //! ```
-//! It has no test harness: namespaces are entered by processes with one thread. Where the host forbids namespaces it says so and skips; with
-//! HAIRPIN_MUST_RUN=1 that is a failure.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs};
 
 use hairpin_sys::device::Attribute;
 use hairpin_sys::host::{FakeHost, Host, RealHost};
 use hairpin_sys::netns::{self, Support};
 use hairpin_tune::journal::{About, Journal};
 use hairpin_tune::{Change, Place, Setting, plan};
+
+use crate::alone::{self, Ended, Part, Test};
 
 const PLACE: Place<'_> = Place { cpus: &[], interface: Some("eth0") };
 const FILES: &[&str] = &["busy_poll_us=10", "transparent_hugepage=never", "rx_usecs=0", "cpuset_partition=1", "rps_cpus=0-1"];
@@ -42,42 +42,32 @@ fn witness(_: &str) {
     }
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    if let [role, directory, step] = &arguments[..]
-        && let Ok(step) = step.parse()
-    {
-        LAST.store(step, Ordering::Relaxed);
-        return play(role, Path::new(directory));
+pub const PART: Part = Part::new("killed", tests).playing(|arguments| {
+    let [role, directory, step] = arguments else { return None };
+    LAST.store(step.parse().ok()?, Ordering::Relaxed);
+    Some(change(role, Path::new(directory)))
+});
+
+fn tests() -> Vec<Test> {
+    let of = |(kind, verb, name): (&'static str, &'static str, &'static str)| Test::new(name, move |_| run(kind, verb));
+    [
+        ("files", "change", "while files are changed"),
+        ("files", "revert", "while files are put back"),
+        ("files", "switch", "while settings go on and off"),
+        ("sysctls", "change", "while sysctls are changed"),
+        ("sysctls", "revert", "while sysctls are put back"),
+        ("sysctls", "switch", "while sysctls go on and off"),
+    ]
+    .map(of)
+    .into()
+}
+
+fn run(kind: &str, verb: &str) -> Ended {
+    let entered = || matches!(netns::can_make(), Support::Privileged) && netns::enter_new(false).is_ok();
+    if kind == "sysctls" && !entered() {
+        return Ended::Skipped(Some("it takes root and the right to make a network namespace".to_owned()));
     }
-    let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|value| value == "1");
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    let mut told = |name: &str, outcome: Result<u32, String>| match outcome {
-        Ok(steps) => {
-            println!("killed: {name}: ok, at each of {steps} steps");
-            passed += 1;
-        }
-        Err(why) => {
-            println!("killed: {name}: FAILED: {why}");
-            failed += 1;
-        }
-    };
-    told("while files are changed", at_every_step("files", "change"));
-    told("while files are put back", at_every_step("files", "revert"));
-    told("while settings go on and off", at_every_step("files", "switch"));
-    match netns::can_make() {
-        Support::Privileged if netns::enter_new(false).is_ok() => {
-            told("while sysctls are changed", at_every_step("sysctls", "change"));
-            told("while sysctls are put back", at_every_step("sysctls", "revert"));
-            told("while sysctls go on and off", at_every_step("sysctls", "switch"));
-        }
-        _ => {
-            println!("killed: sysctls of a network namespace: SKIPPED: it takes root and the right to make one");
-            skipped += 1;
-        }
-    }
-    println!("killed: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 || (must_run && skipped > 0) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    at_every_step(kind, verb).map(|steps| println!("killed at each of {steps} steps")).into()
 }
 
 /// The host that is in this directory, or this one.
@@ -105,7 +95,7 @@ fn changes(kind: &str, host: &dyn Host) -> Vec<Change> {
 }
 
 /// What the process does that will be killed. The role is `kind-verb`.
-fn play(role: &str, directory: &Path) -> ExitCode {
+fn change(role: &str, directory: &Path) -> ExitCode {
     let (kind, verb) = role.split_once('-').expect("a role");
     let host = host(kind, directory);
     let journal = Journal::at(directory.join("journal"));
@@ -138,10 +128,9 @@ fn at_every_step(kind: &str, verb: &str) -> Result<u32, String> {
     let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).map_err(|why| why.to_string())?;
     make(place.path());
     let before = state(kind, place.path());
-    let program = env::current_exe().map_err(|why| why.to_string())?;
     for step in 0..ENOUGH {
         let role = format!("{kind}-{verb}");
-        let status = Command::new(&program).args([&role, place.path().to_str().unwrap_or_default(), &step.to_string()]).status();
+        let status = alone::play().args([&role, place.path().to_str().unwrap_or_default(), &step.to_string()]).status();
         let status = status.map_err(|why| why.to_string())?;
         let whole = status.success();
         if !whole && status.signal() != Some(9) {

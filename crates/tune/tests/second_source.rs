@@ -1,16 +1,17 @@
 //! Every fact of this host that a standard tool also knows, held against that tool: uname, lscpu, sysctl, ip, ethtool.
 //!
-//! It has no test harness, because a harness hides what passing tests print, and a missing tool must be said. With HAIRPIN_MUST_RUN=1 that
-//! is a failure. Interfaces are only asked about: loopback, and the first interface with a device behind it.
+//! Interfaces are only asked about: loopback, and the first interface with a device behind it.
 
 use std::collections::BTreeMap;
 use std::env;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use hairpin_record::run::HostFacts;
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_tune::{Place, facts};
 use serde_json::Value;
+
+use crate::alone::{Ended, Part, Test};
 
 /// What kept a test from passing.
 enum Trouble {
@@ -22,10 +23,7 @@ enum Trouble {
 
 type Outcome<T = ()> = Result<T, Trouble>;
 
-/// A test's name and what it does.
-type Test = (&'static str, fn() -> Outcome);
-
-const TESTS: &[Test] = &[
+const TESTS: &[Source] = &[
     ("uname", uname),
     ("lscpu", lscpu),
     ("lscpu_extended", lscpu_extended),
@@ -37,30 +35,18 @@ const TESTS: &[Test] = &[
     ("ethtool_coalesce", ethtool_coalesce),
 ];
 
-fn main() -> ExitCode {
-    let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|value| value == "1");
-    let filters: Vec<String> = env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in
-        TESTS.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|part| name.contains(part.as_str())))
-    {
-        match test() {
-            Ok(()) => {
-                println!("{name}: ok");
-                passed += 1;
-            }
-            Err(Trouble::Skip(why)) if !must_run => {
-                println!("{name}: SKIPPED: {why}");
-                skipped += 1;
-            }
-            Err(Trouble::Skip(why) | Trouble::Fail(why)) => {
-                println!("{name}: FAILED: {why}");
-                failed += 1;
-            }
+type Source = (&'static str, fn() -> Outcome);
+
+pub const PART: Part = Part::new("second_source", || TESTS.iter().map(|(name, test)| Test::new(*name, |_| test())).collect());
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Ended {
+        match outcome {
+            Ok(()) => Ended::Passed,
+            Err(Trouble::Skip(why)) => Ended::Skipped(Some(why)),
+            Err(Trouble::Fail(why)) => Ended::Failed(why),
         }
     }
-    println!("second_source: {passed} passed, {failed} failed, {skipped} skipped");
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// What a tool prints; `None` if it ran and refused.

@@ -25,8 +25,7 @@ impl Check {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let check = instrument(&std::env::args().collect::<Vec<_>>()).map_err(Failure::failed)?;
         let options = Options { colour: colour(), ..Options::default() };
-        let printed =
-            print(&if self.json { hairpin_report::check_json(&check) } else { hairpin_report::check(&check, &options) });
+        let printed = print(&if self.json { hairpin_report::json(&check) } else { hairpin_report::check(&check, &options) });
         self.keep.after(printed, &check)?;
         Ok(match check.verdict {
             Verdict::Passed => ExitCode::SUCCESS,

@@ -68,5 +68,5 @@ fn as_json(rows: &[PathRow]) -> String {
             })
         })
         .collect();
-    format!("{:#}\n", json!({"schema": "hairpin.paths/1", "paths": paths}))
+    hairpin_report::json(&json!({"schema": "hairpin.paths/1", "paths": paths}))
 }

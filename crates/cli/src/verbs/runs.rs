@@ -98,7 +98,7 @@ fn as_json(rows: &[RunRow]) -> String {
             RunRow::Corrupt { id, reason } => json!({"id": id, "error": reason}),
         })
         .collect();
-    format!("{:#}\n", json!({"schema": "hairpin.runs/1", "runs": runs}))
+    hairpin_report::json(&json!({"schema": "hairpin.runs/1", "runs": runs}))
 }
 
 fn export(runs: &[String], output: &Output) -> Result<(), Failure> {

@@ -10,8 +10,8 @@ use hairpin_record::warning::Warning;
 use hairpin_sys::shared::Shared;
 use hairpin_units::{Nanos, Quantile};
 
-use crate::pair::{Pair, job, listening, start_server};
-use crate::{V4, V6};
+use super::pair::{Pair, job, listening, start_server};
+use super::{V4, V6};
 
 #[test]
 fn parts_are_timed_apart_and_add_up() {

@@ -9,8 +9,8 @@ use hairpin_plan::job::Address;
 use hairpin_sys::shared::Shared;
 use hairpin_wire::probe;
 
-use crate::V4;
-use crate::pair::{job, listening, start_server};
+use super::V4;
+use super::pair::{job, listening, start_server};
 
 /// As docs and `inet` have it: a word of eight letters, cookie, nonce, zeroes to 32 bytes.
 fn proof(word: &[u8; 8], cookie: u64, nonce: u64) -> [u8; 32] {

@@ -8,6 +8,7 @@
 //! Rounds, states, figures and verdict touch no clock and no socket: the tests run them over simulated blocks.
 
 pub(crate) mod figures;
+pub mod outside;
 pub(crate) mod random;
 pub(crate) mod rounds;
 pub(crate) mod stands;

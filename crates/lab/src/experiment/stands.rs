@@ -212,7 +212,7 @@ pub(crate) fn cpus(row: &Row) -> Option<Cpus> {
 }
 
 /// What of a row is a block's.
-fn taken(row: &Row, at_ns: u64, bulk: Option<BulkFacts>) -> Result<Taken, hairpin_record::histogram::DecodeError> {
+pub(crate) fn taken(row: &Row, at_ns: u64, bulk: Option<BulkFacts>) -> Result<Taken, hairpin_record::histogram::DecodeError> {
     let times: Vec<(u64, u64)> = Decoded::decode(&row.histogram)?.counts().collect();
     let of = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));
     let cores: Vec<u64> = row.blocks.iter().filter_map(|block| block.core_rtt_ns).collect();

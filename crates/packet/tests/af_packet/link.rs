@@ -1,10 +1,10 @@
 //! The veth pair of a test, the rings on it, and the processes beside it.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use hairpin_packet::af_packet::{AfPacket, Io};
 use hairpin_packet::device::{BackEnd, Config};
@@ -13,7 +13,8 @@ use hairpin_packet::io::{Arrival, Kick, PacketIo};
 use hairpin_sys::netlink::{Netlink, VethConfig};
 use hairpin_sys::netns;
 
-use crate::Outcome;
+use super::Outcome;
+use crate::alone;
 
 pub const A: &str = "hp-a";
 pub const B: &str = "hp-b";
@@ -142,8 +143,7 @@ pub struct Helper {
 impl Helper {
     /// Starts it and waits until it has done its thing.
     pub fn start(name: &str) -> Outcome<Helper> {
-        let mut child =
-            Command::new(env::current_exe()?).args(["helper", name]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = alone::play().args(["helper", name]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
         let mut helper = Helper { child, started: None };
@@ -177,11 +177,7 @@ pub fn help(name: &str) -> Outcome {
         // In the test's namespaces: a promiscuous interface, and a process that outlives this one.
         "hold" => {
             held = Some(open(B, &small(Filter::All))?);
-            let child = Command::new(env::current_exe()?)
-                .args(["helper", "linger"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()?;
+            let child = alone::play().args(["helper", "linger"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
             started = child.id().to_string();
         }
         "linger" => {

@@ -13,9 +13,9 @@ use hairpin_packet::io::{Arrived, Kick, PacketIo};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::Outcome;
-use crate::frames::{OURS, UDP, ethernet, ipv4, ipv6, tagged, with};
-use crate::link::{A, B, Helper, arrivals, eventually, is_promiscuous, open, pair, queue, receive, send, set, set_up, small};
+use super::Outcome;
+use super::frames::{OURS, UDP, ethernet, ipv4, ipv6, tagged, with};
+use super::link::{A, B, Helper, arrivals, eventually, is_promiscuous, open, pair, queue, receive, send, set, set_up, small};
 
 /// A test's name and what it does.
 type Test = (&'static str, fn() -> Outcome);

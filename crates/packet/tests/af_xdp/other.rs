@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::{env, thread};
+use std::thread;
 
 use hairpin_packet::af_xdp::AfXdp;
 use hairpin_packet::device::{BackEnd, Config};
@@ -12,7 +12,8 @@ use hairpin_packet::io::PacketIo;
 use hairpin_sys::netlink::{Netlink, VethConfig};
 use hairpin_sys::netns;
 
-use crate::end::{A, B, Outcome, PATIENCE, config, open};
+use super::end::{A, B, Outcome, PATIENCE, config, open};
+use crate::alone;
 
 /// Kernel sockets at the other end of a pair, in a namespace of their own.
 pub struct Peer {
@@ -24,7 +25,7 @@ pub struct Peer {
 impl Peer {
     /// Starts it before any device is open, and links it to this process.
     pub fn linked() -> Outcome<Peer> {
-        let mut child = Command::new(env::current_exe()?).arg("peer").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = alone::play().arg("peer").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let commands = child.stdin.take().ok_or("no stdin")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no stdout")?);
         let mut peer = Peer { child, commands, answers };

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use hairpin_packet::io::{Arrival, Arrived, Counters, Kick, Kicked, PacketIo};
 use hairpin_sys::umem::Frame;
 
-use crate::Outcome;
-use crate::pairs::ETHERTYPE;
+use super::Outcome;
+use super::pairs::ETHERTYPE;
 
 /// Far longer than a frame takes on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(5);

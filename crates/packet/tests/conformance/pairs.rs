@@ -41,9 +41,9 @@ pub enum NoPair {
     Broken(String),
 }
 
-type Made = Result<Pair, NoPair>;
+pub type Made = Result<Pair, NoPair>;
 /// Its name, and how it is made.
-type Maker = (&'static str, fn() -> Made);
+pub type Maker = (&'static str, fn() -> Made);
 
 /// Every pair.
 pub const PAIRS: &[Maker] = &[

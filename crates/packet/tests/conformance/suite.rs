@@ -7,9 +7,9 @@ use hairpin_packet::ring::{Coalesce, Injected, Lease, Received, Ring, RingConfig
 use hairpin_sys::clock::MonotonicRaw;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::Outcome;
-use crate::end::End;
-use crate::pairs::ENTRIES;
+use super::Outcome;
+use super::end::End;
+use super::pairs::ENTRIES;
 
 type Test = fn(End, End) -> Outcome;
 

@@ -1,0 +1,365 @@
+//! `make bench-compare`: how often `hairpin compare` tells apart what is the same, and how often it finds a small difference that is there.
+//!
+//! ```text
+//!   null     A against the same A, short: a verdict of faster or slower is a false alarm       ≤ 5 % of the trials
+//!   same     A against the same A on spinning paths for 60 s                                     ≥ 80 % say `same`
+//!   power    A against A whose server waits 1 % of p50 longer (spin) or 5 % (block), for 30 s    ≥ 90 % say `slower`
+//!   gate     --baseline with ten runs, each row measured anew five times, nothing changed        ≤ 2 % of the gates close
+//!   change   the same, and the server has come to wait 5 % of p50 longer                         ≥ 95 % of the gates close
+//! ```
+//! How much longer a server waits is measured too, by its own turn-around: `injected`, beside what was asked.
+//! The trials of all cells are taken in turn. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::process::Command;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use hairpin_record::compare::Compare;
+use hairpin_record::experiment::{Figure, Verdict};
+use hairpin_record::run::Run;
+use serde_json::json;
+
+use super::children;
+use super::record::{Flags, Stop, write};
+
+/// A cell: its part, path and link, and the share of p50 by which the second side is slower.
+struct Cell {
+    part: Part,
+    path: &'static str,
+    link: &'static str,
+    slower: f64,
+}
+
+const CELLS: [Cell; 12] = [
+    Cell { part: Part::Null, path: "udp:spin", link: "loopback", slower: 0.0 },
+    Cell { part: Part::Null, path: "tcp:spin", link: "veth", slower: 0.0 },
+    Cell { part: Part::Null, path: "udp:block", link: "loopback", slower: 0.0 },
+    Cell { part: Part::Null, path: "memory", link: "loopback", slower: 0.0 },
+    Cell { part: Part::Same, path: "udp:spin", link: "loopback", slower: 0.0 },
+    Cell { part: Part::Same, path: "tcp:spin", link: "veth", slower: 0.0 },
+    Cell { part: Part::Power, path: "udp:spin", link: "loopback", slower: 0.01 },
+    Cell { part: Part::Power, path: "udp:block", link: "loopback", slower: 0.05 },
+    Cell { part: Part::Gate, path: "udp:spin", link: "loopback", slower: 0.0 },
+    Cell { part: Part::Gate, path: "tcp:spin", link: "veth", slower: 0.0 },
+    Cell { part: Part::Change, path: "udp:spin", link: "loopback", slower: 0.05 },
+    Cell { part: Part::Change, path: "tcp:spin", link: "veth", slower: 0.05 },
+];
+
+/// Runs of a gate's baseline.
+const BASELINE: usize = 10;
+/// Gates that share a baseline.
+const GATES: usize = 10;
+
+/// What is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Part {
+    /// False alarms of short comparisons
+    Null,
+    /// How many say `same` after a minute
+    Same,
+    /// Small differences that are there
+    Power,
+    /// False alarms of a gate against several runs of a baseline
+    Gate,
+    /// A change of 5 % that such a gate must find
+    Change,
+}
+
+impl Part {
+    const ALL: [Part; 5] = [Part::Null, Part::Same, Part::Power, Part::Gate, Part::Change];
+
+    /// Length of a comparison, or of each run of a gate.
+    fn seconds(self) -> f64 {
+        match self {
+            Part::Gate | Part::Change => 1.0,
+            Part::Null => 6.0,
+            Part::Same => 60.0,
+            Part::Power => 30.0,
+        }
+    }
+
+    /// Trials of a cell: of `null` and of `gate` 200 in all.
+    fn trials(self) -> usize {
+        match self {
+            Part::Gate => 100,
+            Part::Change => 20,
+            Part::Null => 50,
+            Part::Same => 10,
+            Part::Power => 20,
+        }
+    }
+
+    /// The share of verdicts that count, and whether it must be at most or at least so.
+    fn bound(self) -> (&'static str, f64, bool) {
+        match self {
+            Part::Null => ("faster or slower", 0.05, true),
+            Part::Same => ("same", 0.80, false),
+            Part::Power => ("slower", 0.90, false),
+            Part::Gate => ("slower: the gate closes", 0.02, true),
+            Part::Change => ("slower: the gate closes", 0.95, false),
+        }
+    }
+
+    fn counts(self, verdict: Verdict) -> bool {
+        match self {
+            Part::Null => matches!(verdict, Verdict::Faster | Verdict::Slower),
+            Part::Same => verdict == Verdict::Same,
+            Part::Power | Part::Gate | Part::Change => verdict == Verdict::Slower,
+        }
+    }
+}
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- compare`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A part alone; repeatable; all if not given
+    #[arg(long)]
+    part: Vec<Part>,
+    /// Trials of each cell instead of 50 (null), 10 (same), 20 (power), 100 (gate) and 20 (change)
+    #[arg(long)]
+    trials: Option<usize>,
+    /// Length of each comparison in s instead of 6, 60 and 30, and of each run of a gate instead of 1
+    #[arg(long)]
+    seconds: Option<f64>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// One comparison.
+struct Trial {
+    verdict: Verdict,
+    /// By how much the second side's server waited longer, as a share of p50; `None` where it did not.
+    injected: Option<f64>,
+    ratio: Option<f64>,
+    /// Half the interval's width as a share.
+    half: Option<f64>,
+    pairs: u64,
+    dropped: u64,
+}
+
+/// Measures; true if a bound is missed.
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
+    let directory = options.flags.directory("compare", true)?;
+    let lines = directory.join("trials.jsonl");
+    let mut lines = fs::File::create(&lines).map_err(|e| format!("{}: {e}", lines.display()))?;
+    let mut text = format!(
+        "{:6} {:10} {:9} {:>7} {:>8} {:>6} {:>6} {:>6} {:>6} {:>7} {:>8} {:>9} {:>6} {:>8}\n",
+        "part",
+        "path",
+        "link",
+        "slower",
+        "injected",
+        "trials",
+        "faster",
+        "slower",
+        "same",
+        "unclear",
+        "ratio",
+        "interval",
+        "pairs",
+        "dropped"
+    );
+    let mut missed = false;
+    for part in Part::ALL.into_iter().filter(|part| options.part.is_empty() || options.part.contains(part)) {
+        let cells: Vec<&Cell> = CELLS.iter().filter(|cell| cell.part == part).collect();
+        let mut found: BTreeMap<usize, Vec<Trial>> = BTreeMap::new();
+        let mut baselines: BTreeMap<usize, Baseline> = BTreeMap::new();
+        for round in 0..options.trials.unwrap_or(part.trials()) {
+            for (at, cell) in cells.iter().enumerate() {
+                let trial = match part {
+                    Part::Gate | Part::Change => {
+                        if round.is_multiple_of(GATES) {
+                            baselines.insert(at, Baseline::measure(options, cell)?);
+                        }
+                        baselines[&at].gate(options, cell)?
+                    }
+                    _ => trial(options, cell, round)?,
+                };
+                eprintln!("{} {}/{}: {}", name(part), cell.path, round + 1, trial.verdict);
+                let line = json!({"part": name(part), "path": cell.path, "link": cell.link, "slower": cell.slower,
+                    "injected": trial.injected, "verdict": trial.verdict,
+                    "ratio": trial.ratio, "half_interval": trial.half, "pairs": trial.pairs, "dropped": trial.dropped});
+                writeln!(lines, "{line}").map_err(|e| e.to_string())?;
+                found.entry(at).or_default().push(trial);
+            }
+        }
+        let (words, bound, at_most) = part.bound();
+        let (mut all, mut counted) = (0, 0);
+        for (at, trials) in &found {
+            let count = trials.iter().filter(|trial| part.counts(trial.verdict)).count();
+            (all, counted) = (all + trials.len(), counted + count);
+            let _ = writeln!(text, "{}", line(cells[*at], trials));
+            // False alarms are counted over all cells, the rest cell by cell.
+            if !at_most {
+                missed |= (count as f64) < bound * trials.len() as f64;
+            }
+        }
+        if at_most {
+            missed |= counted as f64 > bound * all as f64;
+        }
+        let sign = if at_most { "at most" } else { "at least" };
+        let _ = writeln!(text, "{}: {counted} of {all} say {words}; {sign} {} % may or must\n", name(part), bound * 100.0);
+    }
+    text.push_str(if missed { "a bound is MISSED\n" } else { "all bounds are met\n" });
+    write(&directory.join("table.txt"), &text)?;
+    print!("{text}");
+    eprintln!("record: {}", directory.display());
+    Ok(missed)
+}
+
+fn name(part: Part) -> &'static str {
+    match part {
+        Part::Null => "null",
+        Part::Same => "same",
+        Part::Power => "power",
+        Part::Gate => "gate",
+        Part::Change => "change",
+    }
+}
+
+fn line(cell: &Cell, trials: &[Trial]) -> String {
+    let of = |verdict| trials.iter().filter(|trial| trial.verdict == verdict).count();
+    let middle = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    format!(
+        "{:6} {:10} {:9} {:>6}% {:>8} {:6} {:6} {:6} {:6} {:7} {:8.4} ±{:7.2}% {:6.0} {:8.0}",
+        name(cell.part),
+        cell.path,
+        cell.link,
+        cell.slower * 100.0,
+        match middle(trials.iter().filter_map(|trial| trial.injected).collect()) {
+            share if share.is_finite() => format!("{:.2}%", share * 100.0),
+            _ => "-".into(),
+        },
+        trials.len(),
+        of(Verdict::Faster),
+        of(Verdict::Slower),
+        of(Verdict::Same),
+        of(Verdict::Unclear),
+        middle(trials.iter().filter_map(|trial| trial.ratio).collect()),
+        100.0 * middle(trials.iter().filter_map(|trial| trial.half).collect()),
+        middle(trials.iter().map(|trial| trial.pairs as f64).collect()),
+        middle(trials.iter().map(|trial| trial.dropped as f64).collect()),
+    )
+}
+
+/// A delay in ns, and the share of p50 that it was measured to be.
+struct Delay {
+    ns: f64,
+    share: f64,
+}
+
+fn trial(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> {
+    let seconds = options.seconds.unwrap_or(cell.part.seconds());
+    let delay = delay(options, cell)?;
+    let second = slower(cell, delay.as_ref());
+    let mut command = Command::new(&options.flags.hairpin);
+    command.args(["compare", "--link", cell.link, "--json", "--seed", &round.to_string(), "--duration", &format!("{seconds}s")]);
+    command.args(["--", cell.path, "--", &second]);
+    let record = compared(&mut command, 60.0 + 2.0 * seconds)?;
+    let verdict = record.comparisons.first().ok_or("no comparison")?.verdict;
+    told(&record, verdict, delay)
+}
+
+fn compared(command: &mut Command, limit_s: f64) -> Result<Compare, String> {
+    let text = children::run(command, Duration::from_secs_f64(limit_s))?;
+    let record: Compare = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
+    record.head.error.as_ref().map_or(Ok(()), |error| Err(format!("hairpin: {error}")))?;
+    Ok(record)
+}
+
+fn told(record: &Compare, verdict: Verdict, delay: Option<Delay>) -> Result<Trial, String> {
+    let comparison = record.comparisons.first().ok_or("no comparison")?;
+    let found = comparison.figures.iter().find(|found| found.figure == Figure::P50);
+    Ok(Trial {
+        verdict,
+        injected: delay.map(|delay| delay.share),
+        ratio: found.and_then(|found| found.ratio),
+        half: found.and_then(|found| Some((found.high? / found.low?).sqrt() - 1.0)),
+        pairs: comparison.pairs,
+        dropped: comparison.dropped,
+    })
+}
+
+/// The path with the delay.
+fn slower(cell: &Cell, delay: Option<&Delay>) -> String {
+    delay.map_or_else(|| cell.path.to_owned(), |delay| format!("{},delay={:.0}", cell.path, delay.ns))
+}
+
+/// How long the second side's server is to wait for its share of p50, and how long it does: the middle of five differences of the servers' mean turn-arounds, each
+/// of two runs of 0.3 s. That clock is the server's, and no part of what is compared.
+fn delay(options: &Options, cell: &Cell) -> Result<Option<Delay>, String> {
+    if cell.slower <= 0.0 {
+        return Ok(None);
+    }
+    let p50 = ping(options, cell.link, cell.path, 1.0)?.results.first().and_then(|row| row.rtt_ns.p50).ok_or("no p50")? as f64;
+    let mut delay = Delay { ns: (cell.slower * p50).round(), share: 0.0 };
+    let turnaround = |path: &str| {
+        let run = ping(options, cell.link, path, 0.3)?;
+        run.results.first().and_then(|row| row.turnaround_ns.as_ref()?.mean).ok_or_else(|| "no turn-around".to_owned())
+    };
+    let with = slower(cell, Some(&delay));
+    let mut longer = (0..5).map(|_| Ok(-turnaround(cell.path)? + turnaround(&with)?)).collect::<Result<Vec<f64>, String>>()?;
+    longer.sort_by(f64::total_cmp);
+    delay.share = longer[2] / p50;
+    Ok(Some(delay))
+}
+
+fn ping(options: &Options, link: &str, path: &str, seconds: f64) -> Result<Run, String> {
+    serde_json::from_str(&pinged(options, link, path, seconds)?).map_err(|e| format!("hairpin's JSON: {e}"))
+}
+
+fn pinged(options: &Options, link: &str, path: &str, seconds: f64) -> Result<String, String> {
+    let mut command = Command::new(&options.flags.hairpin);
+    let duration = format!("{seconds}s");
+    command.args(["ping", "--link", link, "--path", path, "--duration", &duration, "--warmup", "0.1s", "--json", "--no-store"]);
+    children::run(&mut command, Duration::from_secs_f64(60.0 + 2.0 * seconds))
+}
+
+/// The runs that gates are held against, as files.
+struct Baseline {
+    home: tempfile::TempDir,
+    delay: Option<Delay>,
+}
+
+impl Baseline {
+    /// Measures them. Where the work is to become slower, the records say that the slower path is what was measured: so that is what is measured anew.
+    fn measure(options: &Options, cell: &Cell) -> Result<Baseline, String> {
+        let home = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let delay = delay(options, cell)?;
+        for at in 0..BASELINE {
+            let text = pinged(options, cell.link, cell.path, options.seconds.unwrap_or(cell.part.seconds()))?;
+            let mut run: serde_json::Value = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
+            run["results"][0]["path"] = slower(cell, delay.as_ref()).into();
+            let file = home.path().join(format!("{at}.json"));
+            fs::write(&file, run.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;
+        }
+        Ok(Baseline { home, delay })
+    }
+
+    /// One gate: `slower` if it closes, `unclear` if it cannot tell.
+    fn gate(&self, options: &Options, cell: &Cell) -> Result<Trial, String> {
+        // A gate that closes ends with 3, which is no failure here.
+        let mut command = Command::new("sh");
+        command.args(["-c", "\"$0\" \"$@\"; exit 0"]).arg(&options.flags.hairpin).args(["compare", "--json"]);
+        for at in 0..BASELINE {
+            command.arg("--baseline").arg(self.home.path().join(format!("{at}.json")));
+        }
+        command.args(["--fail-if", "p50 > +0%"]);
+        let seconds = options.seconds.unwrap_or(cell.part.seconds());
+        let record = compared(&mut command, 60.0 + 40.0 * seconds)?;
+        let threshold = record.thresholds.first().ok_or("no threshold")?;
+        let verdict = match (threshold.crossed, &threshold.unknown) {
+            (true, _) => Verdict::Slower,
+            (_, Some(_)) => Verdict::Unclear,
+            _ => Verdict::Same,
+        };
+        told(&record, verdict, self.delay.as_ref().map(|delay| Delay { ns: delay.ns, share: delay.share }))
+    }
+}

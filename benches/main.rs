@@ -1,0 +1,61 @@
+//! The benchmarks: `make bench-NAME`, or `cargo bench --package hairpin-cli --bench bench --profile dev -- NAME`.
+//!
+//! Exit codes of each: 0 every bound is met, 1 failed, 3 a bound is missed or unclear, 4 something that it needs is not here.
+
+#![forbid(unsafe_code)]
+// Cargo sets `test` for benchmarks, and without its harness no test is called here: the end-to-end tests have all of this as a module.
+#![cfg_attr(test, allow(dead_code, unused_imports))]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod builds;
+mod children;
+mod compare;
+mod explain;
+mod load;
+mod niq;
+mod packet;
+mod peers;
+mod record;
+mod watch;
+
+/// The benchmarks of hairpin.
+#[derive(Parser)]
+struct Given {
+    #[command(subcommand)]
+    part: Option<Part>,
+    /// Given by cargo bench
+    #[arg(long, hide = true, global = true)]
+    bench: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Part {
+    Builds(builds::Options),
+    Compare(compare::Options),
+    Explain(explain::Options),
+    Load(load::Options),
+    Niq(niq::Options),
+    Packet(packet::Options),
+    Peers(peers::Options),
+    Watch(watch::Options),
+}
+
+fn main() -> ExitCode {
+    match Given::parse().part {
+        None => {
+            println!("benchmarks: name one: builds, compare, explain, load, niq, packet, peers, watch; or run `make bench-NAME`");
+            ExitCode::SUCCESS
+        }
+        Some(Part::Builds(options)) => record::end(builds::bench(&options)),
+        Some(Part::Compare(options)) => record::end(compare::bench(&options)),
+        Some(Part::Explain(options)) => record::end(explain::bench(&options)),
+        Some(Part::Load(options)) => record::end(load::bench(&options)),
+        Some(Part::Niq(options)) => record::end(niq::bench(&options)),
+        Some(Part::Packet(options)) => packet::play(&options).unwrap_or_else(|| record::end(packet::bench(&options))),
+        Some(Part::Peers(options)) => record::end(peers::bench(&options)),
+        Some(Part::Watch(options)) => record::end(watch::bench(&options)),
+    }
+}

@@ -1,0 +1,96 @@
+//! What every benchmark has: where its record goes, what of a host is not published with it, and how it ends.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::Args;
+use hairpin_record::run::Hosts;
+use hairpin_session::time::rfc3339;
+
+/// Flags of every benchmark.
+#[derive(Args)]
+pub(crate) struct Flags {
+    /// Where the record goes; runs/DATE-HOST/NAME without it
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The hairpin to measure instead of the one just built
+    #[arg(long, default_value = env!("CARGO_BIN_EXE_hairpin"))]
+    pub(crate) hairpin: PathBuf,
+}
+
+/// Why a benchmark ends before its end.
+pub(crate) enum Stop {
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+    /// Something is not here.
+    Missing(String),
+    Failed(String),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Stop {
+        Stop::Failed(why)
+    }
+}
+
+/// How a benchmark ends, which says whether a bound is missed.
+pub(crate) fn end(measured: Result<bool, Stop>) -> ExitCode {
+    match measured {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(3),
+        Err(Stop::Interrupted) => {
+            eprintln!("interrupted; go on with --resume where there is one");
+            ExitCode::from(130)
+        }
+        Err(Stop::Missing(why)) => {
+            eprintln!("{why}");
+            ExitCode::from(4)
+        }
+        Err(Stop::Failed(why)) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Flags {
+    /// The directory of the record, made if need be: --out, else `runs/DATE-HOST/NAME` in the repository; for what is not `whole` the build's scratch
+    /// directory.
+    pub(crate) fn directory(&self, name: &str, whole: bool) -> Result<PathBuf, String> {
+        let directory = match &self.out {
+            Some(out) => from_caller(out),
+            None if whole => {
+                let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+                let now = rfc3339(SystemTime::now());
+                let date = now.split('T').next().unwrap_or(&now);
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(format!("{date}-{}", host.trim())).join(name)
+            }
+            None => Path::new(env!("CARGO_TARGET_TMPDIR")).join(name),
+        };
+        fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+        Ok(directory)
+    }
+}
+
+/// Cargo runs a benchmark in the directory of its package; whoever gives a relative path means the one that cargo was called in, which the shell leaves in
+/// $PWD.
+pub(crate) fn from_caller(path: &Path) -> PathBuf {
+    env::var_os("PWD").map_or_else(|| path.to_owned(), |caller| Path::new(&caller).join(path))
+}
+
+/// Takes out what is not published of a host, and where on it the program lay.
+pub(crate) fn publish(hosts: &mut Hosts, command: &mut [String]) {
+    for host in std::iter::once(&mut hosts.client).chain(&mut hosts.server) {
+        host.facts.remove("kernel_command_line");
+    }
+    if let Some(program) = command.first_mut() {
+        "hairpin".clone_into(program);
+    }
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,216 @@
+//! `make bench-watch`: what looking on takes of a round trip.
+//!
+//! ```text
+//!   round    plain ─ --watch on a terminal ─ --metrics, scraped every second      each a run of its own, the order changes from round to round
+//!   pair     ln(looked on / plain) of the medians of the blocks' p50 and p99, in each state of the cores that both saw
+//! ```
+//! Each arm runs in a terminal of tmux, so that what tmux itself takes is in all of them. A bound is met if the
+//! whole interval lies within it, so what is unclear is no pass.
+//!
+//! Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear, 4 no tmux.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use hairpin_lab::records;
+use hairpin_lab::store::Store;
+use hairpin_record::run::{Block, Row};
+use serde_json::json;
+
+mod line;
+
+use super::children;
+use super::record::{Flags, Stop, write};
+use line::Line;
+
+/// What is run, and how often.
+const PATHS: [&str; 2] = ["udp:spin", "udp:block"];
+const ARMS: [Arm; 3] = [Arm::Plain, Arm::Watch, Arm::Metrics];
+/// The upper bound of the ratio of p50 …
+const P50_BOUND: f64 = 1.02;
+/// … and of p99, which the machine itself moves more.
+const P99_BOUND: f64 = 1.05;
+/// A state of the cores counts in a pair if both runs have so many blocks of it.
+const LEAST_BLOCKS: usize = 5;
+
+/// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- watch`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Measured time of each run, in s
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Rounds
+    #[arg(long, default_value_t = 16)]
+    rounds: usize,
+    /// A cache-line round trip above this is the far state of the cores, in ns
+    #[arg(long, default_value_t = 250)]
+    split_ns: u64,
+    /// The port for the metrics
+    #[arg(long, default_value_t = 24_449)]
+    port: u16,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arm {
+    Plain,
+    Watch,
+    Metrics,
+}
+
+impl Arm {
+    fn name(self) -> &'static str {
+        match self {
+            Arm::Plain => "plain",
+            Arm::Watch => "--watch",
+            Arm::Metrics => "--metrics",
+        }
+    }
+}
+
+/// Medians of the blocks of one state.
+#[derive(Clone, Copy)]
+struct Medians {
+    p50: f64,
+    p99: Option<f64>,
+}
+
+/// Near and far.
+type Found = [Option<Medians>; 2];
+
+/// Measures; true if a bound is missed.
+pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return Err(Stop::Missing("no tmux here: the view needs a terminal to draw on".into()));
+    }
+    let directory = options.flags.directory("watch", true)?;
+    let lines = directory.join("runs.jsonl");
+    let mut lines = fs::File::create(&lines).map_err(|e| format!("{}: {e}", lines.display()))?;
+    let mut text = format!(
+        "RTT looked on / RTT plain, {} rounds of {} s a run\n\n{:10} {:10} {:>5} {:>6} {:>7} {:>15} {:>7}\n",
+        options.rounds, options.seconds, "path", "arm", "RTT", "pairs", "ratio", "interval", "bound"
+    );
+    let mut missed = false;
+    for path in PATHS {
+        let mut rounds: Vec<[Found; 3]> = Vec::new();
+        for round in 0..options.rounds {
+            let mut found = [[None; 2]; 3];
+            for turn in 0..ARMS.len() {
+                let at = (round + turn) % ARMS.len();
+                let row = measure(options, path, ARMS[at])?;
+                found[at] = medians(&row, options.split_ns);
+                let line = json!({"path": path, "arm": ARMS[at].name(), "round": round, "rtt_ns": row.rtt_ns, "transactions": row.transactions,
+                    "gap_ns": row.gap_ns, "warnings": row.warnings.iter().map(|note| &note.code).collect::<Vec<_>>()});
+                writeln!(lines, "{line}").map_err(|e| e.to_string())?;
+            }
+            rounds.push(found);
+            eprintln!("{path}: round {} of {}", round + 1, options.rounds);
+        }
+        for arm in 1..ARMS.len() {
+            for (name, bound, of) in [
+                ("p50", P50_BOUND, (|found: &Medians| Some(found.p50)) as fn(&Medians) -> Option<f64>),
+                ("p99", P99_BOUND, |found: &Medians| found.p99),
+            ] {
+                let logs: Vec<f64> = rounds.iter().flat_map(|round| pairs(&round[arm], &round[0], of)).collect();
+                let line = Line { path, arm: ARMS[arm].name(), name, bound, logs };
+                missed |= !line.met();
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    write(&directory.join("table.txt"), &text)?;
+    print!("{text}");
+    eprintln!("record: {}", directory.display());
+    Ok(missed)
+}
+
+/// ln(one / other) in each state that both saw.
+fn pairs(one: &Found, other: &Found, of: fn(&Medians) -> Option<f64>) -> Vec<f64> {
+    one.iter().zip(other).filter_map(|(one, other)| Some((of(one.as_ref()?)? / of(other.as_ref()?)?).ln())).collect()
+}
+
+/// Of the blocks of each state.
+fn medians(row: &Row, split_ns: u64) -> Found {
+    [false, true].map(|far| {
+        let blocks: Vec<&Block> =
+            row.blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| (ns > split_ns) == far)).collect();
+        if blocks.len() < LEAST_BLOCKS {
+            return None;
+        }
+        let median = |of: fn(&Block) -> Option<u64>| {
+            let mut all: Vec<u64> = blocks.iter().filter_map(|block| of(block)).collect();
+            all.sort_unstable();
+            all.get(all.len() / 2).map(|ns| *ns as f64)
+        };
+        Some(Medians { p50: median(|block| block.p50)?, p99: median(|block| block.p99) })
+    })
+}
+
+/// One run in a terminal: its row.
+fn measure(options: &Options, path: &str, arm: Arm) -> Result<Row, String> {
+    let home = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let socket = home.path().join("tmux");
+    let tmux = |arguments: &[&str]| {
+        let mut command = Command::new("tmux");
+        command.arg("-S").arg(&socket).args(["-f", "/dev/null", "-u"]).args(arguments);
+        command.env("HAIRPIN_RUNS", home.path()).env("TERM", "xterm-256color").env_remove("TMUX");
+        command
+    };
+    let more = match arm {
+        Arm::Plain => String::new(),
+        Arm::Watch => "--watch".into(),
+        Arm::Metrics => format!("--metrics 127.0.0.1:{}", options.port),
+    };
+    let command = format!(
+        "{} ping --link loopback --path {path} --duration {}s --warmup 200ms {more}; tmux -S {} wait-for -S over",
+        options.flags.hairpin.display(),
+        options.seconds,
+        socket.display()
+    );
+    let limit = Duration::from_secs_f64(30.0 + 2.0 * options.seconds);
+    let over = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        if arm == Arm::Metrics {
+            scope.spawn(|| scrape(options.port, &over));
+        }
+        let ran = children::run(&mut tmux(&["new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", &command]), limit)
+            .and_then(|_| children::run(&mut tmux(&["wait-for", "over"]), limit));
+        over.store(true, Ordering::Relaxed);
+        ran
+    });
+    // The terminal has ended with its command; a server that is gone already is as good.
+    let _ = tmux(&["kill-server"]).output();
+    ended?;
+    let (_, run) =
+        records::run(&Store::open(home.path()), "latest", "read").map_err(|e| format!("{path} {}: {e}", arm.name()))?;
+    if let Some(error) = run.head.error {
+        return Err(format!("hairpin: {error}"));
+    }
+    run.body.results.into_iter().next().ok_or_else(|| "the run has no row".into())
+}
+
+/// Reads the metrics every second, as Prometheus would.
+fn scrape(port: u16, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        // Before the run listens and after its end there is nobody.
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+            let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+            let asked = stream.write_all(format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").as_bytes());
+            let _ = asked.and_then(|()| stream.read_to_end(&mut Vec::new()));
+        }
+        for _ in 0..20 {
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What every path must do.
+
+mod conformance;

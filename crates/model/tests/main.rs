@@ -1,0 +1,3 @@
+//! The model against published figures.
+
+mod published;

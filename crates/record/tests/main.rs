@@ -1,0 +1,3 @@
+//! Published schemas and records against the types.
+
+mod schema;

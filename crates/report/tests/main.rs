@@ -1,0 +1,13 @@
+//! Texts, tables, pictures and pages as users read them, and what holds of all of them.
+
+mod attached;
+mod drawn;
+mod experiments;
+mod explain;
+mod floor;
+mod goldens;
+mod load;
+mod tune;
+mod view;
+mod watch;
+mod width;

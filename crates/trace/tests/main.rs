@@ -1,0 +1,3 @@
+//! Stages of round trips whose delays are known.
+
+mod known_delays;

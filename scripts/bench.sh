@@ -1,0 +1,65 @@
+#!/bin/sh
+# What `make bench-NAME` measures:
+#
+#     scripts/bench.sh NAME [OPTIONS of the benchmark, such as --seconds 1 --out DIRECTORY; --help shows them]
+#
+# The record goes to runs/DATE-HOST/NAME. Ends with 3 if a bound is missed, with 1 if a part failed, with 4 if something that it needs is not here.
+cd "$(dirname "$0")/.." || exit 1
+name=${1:-}
+shift
+case $name in
+packet) HAIRPIN_FOR=bench-packet ;;
+peers) HAIRPIN_FOR=bench ;;
+esac
+. scripts/setup.sh
+# A view needs a terminal to draw on.
+[ "$name" != watch ] || setup_has tmux || setup_apt tmux || setup_fail "please install tmux (as root: apt-get install tmux), then run make again"
+
+record="$PWD/runs/$(date -u +%Y-%m-%d)-$(cat /proc/sys/kernel/hostname)/$name"
+worst=0
+
+# note STATUS: remembers how a part ended.
+note() {
+    case $1 in
+    0) ;;
+    3) [ "$worst" = 0 ] && worst=3 ;;
+    *) worst=$1 ;;
+    esac
+}
+
+# part FILE COMMAND…: runs a part with a text of its own, keeps what it prints, and goes on after one that misses.
+part() {
+    file=$1
+    shift
+    mkdir -p "$record" || exit 1
+    printf '\n== %s\n' "$*" >&2
+    { "$@"; echo "ended with status $?"; } >"$record/$file"
+    status=$(sed -n 's/^ended with status //p' "$record/$file" | tail -1)
+    sed -i '/^ended with status [0-9]*$/d' "$record/$file"
+    cat "$record/$file"
+    note "$status"
+}
+device() {
+    file=$1
+    shift
+    part "$file" cargo bench --quiet --package hairpin-packet --profile dev --bench "$@"
+}
+
+case $name in
+niq) device device.txt niq ;;
+packet)
+    device memory.txt memory
+    device coalesce-xdp.txt coalesce -- xdp
+    device coalesce-packet.txt coalesce -- packet
+    device af_xdp.txt af_xdp
+    ;;
+esac
+# This one keeps its own record, and builds the hairpin of the parts after it.
+cargo bench --quiet --package hairpin-cli --bench bench --profile dev -- "$name" "$@"
+note $?
+if [ "$name" = niq ]; then
+    hairpin="${CARGO_TARGET_DIR:-target}/debug/hairpin"
+    part check.json "$hairpin" check --json
+    part pcie.json "$hairpin" floor pcie --json
+fi
+exit "$worst"

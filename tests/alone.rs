@@ -1,0 +1,42 @@
+//! The end-to-end tests that run one at a time, because they measure or because each wants both cores.
+
+#![forbid(unsafe_code)]
+
+mod attached;
+mod calls;
+mod compare;
+mod exec;
+mod explain;
+mod explain_detectors;
+mod load;
+mod metrics;
+mod niq;
+mod sun_fire;
+mod support;
+mod tune;
+mod tune_try;
+mod watch;
+
+use std::process::ExitCode;
+
+use support::alone::{self, Part};
+
+const PARTS: &[Part] = &[
+    attached::PART,
+    calls::PART,
+    compare::PART,
+    exec::PART,
+    explain::PART,
+    explain_detectors::PART,
+    load::PART,
+    metrics::PART,
+    niq::PART,
+    sun_fire::PART,
+    tune::PART,
+    tune_try::PART,
+    watch::PART,
+];
+
+fn main() -> ExitCode {
+    alone::main(PARTS)
+}

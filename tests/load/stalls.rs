@@ -1,0 +1,159 @@
+//! A server that stands still, seen by Hairpin and by a client in C that shares no code with it (`open_loop.c`).
+//!
+//! Both send at the same rate over the same kind of connection, and both servers are stopped for 50, 300 and 1,000 ms at the same moments, which differ from run to run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use hairpin_record::histogram::Decoded;
+use serde_json::Value;
+
+use super::{number, signal, worker_on};
+use crate::support::{Home, Running, rows};
+
+/// The share of requests that took more than this from due is compared, in ns.
+const SLOW_NS: u64 = 10_000_000;
+const SECONDS: u64 = 5;
+/// A busy host stalls either side by itself; one quiet round of a kind is enough.
+const TRIES: usize = 4;
+
+/// When the servers are stopped, and for how long, in ms since the first request.
+type Stops = [(u64, u64); 3];
+
+/// Differs from run to run, and is printed with whatever fails.
+fn random() -> impl FnMut(u64) -> u64 {
+    let mut state = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_nanos() as u64) | 1;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    }
+}
+
+fn compiled(home: &Home) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/load/open_loop.c");
+    let program = home.file("open_loop");
+    let done = Command::new("cc")
+        .args(["-O1", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status()
+        .expect("cc, which the build needs as well");
+    assert!(done.success());
+    program
+}
+
+/// What one client saw: requests due, those slower than 10 ms or never answered, the longest in ms.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    due: f64,
+    slow: f64,
+    longest_ms: f64,
+}
+
+impl Seen {
+    /// Like what the other client saw, at its own number of requests.
+    fn is_like(&self, other: &Seen) -> bool {
+        let expected = other.slow / other.due * self.due;
+        // One request more or less per stop is chance.
+        (self.slow - expected).abs() <= (0.1 * expected).max(4.0) && (self.longest_ms - other.longest_ms).abs() <= 20.0
+    }
+}
+
+fn start_c(program: &Path, kind: &str, rate: u64, stops: &Stops) -> Child {
+    let mut command = Command::new(program);
+    command.args([kind, &rate.to_string(), &SECONDS.to_string()]);
+    command.args(stops.iter().map(|(at, long)| format!("{at}:{long}")));
+    command.stdout(Stdio::piped()).spawn().expect("the client in C")
+}
+
+fn seen_by_c(child: Child) -> Seen {
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let fields: Vec<f64> = text.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+    let [due, _, slow, longest_us] = fields[..] else { panic!("{text}") };
+    Seen { due, slow, longest_ms: longest_us / 1e3 }
+}
+
+fn seen(record: &Value) -> Seen {
+    let row = &rows(record)[0];
+    let (row, histogram) = match row.get("rates") {
+        Some(rates) => (&rates[0], &rates[0]["histograms"]["rtt_from_due"]),
+        None => (row, &row["histogram_from_due"]),
+    };
+    let times = Decoded::decode(histogram.as_str().expect("a histogram")).expect("it decodes");
+    let due = times.count() as f64;
+    let longest_ms = number(&row["rtt_from_due_ns"]["max"]) / 1e6;
+    Seen { due, slow: due * (1.0 - times.share_up_to(SLOW_NS)), longest_ms }
+}
+
+/// Stops the server's worker at these moments.
+fn stop(running: &Running, began: Instant, stops: &Stops) {
+    let server = worker_on(running.pid(), "1");
+    for (at, long) in stops {
+        let until = |ms: u64| Duration::from_millis(ms).saturating_sub(began.elapsed());
+        sleep(until(*at));
+        signal(server, "STOP");
+        sleep(Duration::from_millis(*long));
+        signal(server, "CONT");
+    }
+}
+
+/// Every kind of connection, waiting and loop.
+pub(crate) fn as_seen_by_another_client() {
+    if !crate::support::can("load: stalls as seen by another client", super::two_cpus(), "it takes CPUs 0 and 1") {
+        return;
+    }
+    let home = Home::new();
+    let program = compiled(&home);
+    let mut random = random();
+    for kind in ["udp", "tcp", "unix", "pipe"] {
+        let mut left = ["load block", "load epoll", "load spin", "ping block", "ping spin"].to_vec();
+        let mut said = Vec::new();
+        for _ in 0..TRIES {
+            // A socket's buffer holds the datagrams of a second at this rate.
+            let rate = 100 + random(if kind == "udp" { 100 } else { 900 });
+            let mut at = 800;
+            let stops = [50, 300, 1_000].map(|long| {
+                at += 200 + random(200);
+                let stop = (at, long);
+                at += long;
+                stop
+            });
+            let other = start_c(&program, kind, rate, &stops);
+            // Those that sleep run side by side; those that spin have the cores to themselves.
+            let (spins, sleeps): (Vec<&str>, Vec<&str>) = left.iter().partition(|how| how.ends_with("spin"));
+            let begin = |how: &str| {
+                let (verb, policy) = how.split_once(' ').expect("two words");
+                let flag = if verb == "load" { "--rate" } else { "--no-store --pace" };
+                home.start(&format!(
+                    "{verb} --link loopback --path {kind}:{policy} --cpu 0,1 --duration {SECONDS}s --warmup 100ms {flag} {rate} --json"
+                ))
+            };
+            let together = |hows: &[&str]| -> Vec<Seen> {
+                let all: Vec<Running> = hows.iter().map(|how| begin(how)).collect();
+                std::thread::scope(|scope| {
+                    let began = Instant::now();
+                    all.iter().for_each(|running| _ = scope.spawn(move || stop(running, began, &stops)));
+                });
+                all.into_iter().map(|running| seen(&running.done().json())).collect()
+            };
+            let mut found: Vec<(&str, Seen)> = sleeps.iter().copied().zip(together(&sleeps)).collect();
+            found.extend(spins.iter().flat_map(|how| together(&[how]).into_iter().map(|seen| (*how, seen))));
+            let other = seen_by_c(other);
+            for (how, seen) in found {
+                said.push(format!("{how} at {rate}/s, {stops:?} ms: {seen:.1?}; the client in C: {other:.1?}"));
+                if seen.is_like(&other) {
+                    left.retain(|left| *left != how);
+                }
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        assert!(left.is_empty(), "{kind}: not as another client sees it: {left:?}\n{}", said.join("\n"));
+    }
+}

@@ -1,0 +1,23 @@
+//! The end-to-end tests that run side by side: the whole command, over loopback and in namespaces of a thread's or a child's own.
+//!
+//! What measures, needs both cores or plays parts of its own is in `alone.rs`.
+
+#![forbid(unsafe_code)]
+
+mod bad_input;
+mod bounce;
+mod cleanliness;
+mod floor;
+mod house;
+mod housekeeping;
+mod ping;
+mod report;
+mod rings;
+mod session;
+mod stream;
+mod support;
+mod unprivileged;
+
+// The benchmarks have a main of their own and so run no test.
+#[path = "../benches/main.rs"]
+mod bench;

@@ -1,0 +1,239 @@
+//! The test programs `alone.rs`: one test at a time, each in a process of its own.
+//!
+//! ```text
+//!   alone ──▶ itself as "only NAME": enters namespaces, changes limits, is killed ──▶ ends with 0, with SKIPPED, or otherwise: failed
+//!                └──▶ itself as "play …": a server, a worker, a program under test
+//! ```
+//! Such a process has one thread, as entering a user namespace needs, and nothing else of the program runs beside it.
+
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::env;
+use std::fmt::Display;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A process that runs one test ends with this if the test cannot run here.
+const SKIPPED: u8 = 77;
+/// Longer than any test takes, on a busy machine too.
+const LIMIT: Timespec = Timespec { tv_sec: 600, tv_nsec: 0 };
+
+/// How a test ended.
+pub enum Ended {
+    Passed,
+    /// It cannot run here; the reason, unless it has been printed.
+    Skipped(Option<String>),
+    Failed(String),
+}
+
+impl From<()> for Ended {
+    fn from((): ()) -> Ended {
+        Ended::Passed
+    }
+}
+
+/// False: skipped, and the reason has been printed.
+impl From<bool> for Ended {
+    fn from(ran: bool) -> Ended {
+        if ran { Ended::Passed } else { Ended::Skipped(None) }
+    }
+}
+
+impl<E: Display> From<Result<(), E>> for Ended {
+    fn from(outcome: Result<(), E>) -> Ended {
+        outcome.map_or_else(|error| Ended::Failed(error.to_string()), Ended::from)
+    }
+}
+
+/// One test.
+pub struct Test {
+    name: String,
+    user: Option<u32>,
+    run: Box<dyn Fn(&str) -> Ended>,
+}
+
+impl Test {
+    /// `run` is called with the test's full name, and fails by its result or by a panic.
+    pub fn new<T: Into<Ended>>(name: impl Into<String>, run: impl Fn(&str) -> T + 'static) -> Test {
+        Test { name: name.into(), user: None, run: Box::new(move |name| run(name).into()) }
+    }
+
+    /// The test's process belongs to this user.
+    pub fn of_user(self, user: u32) -> Test {
+        Test { user: Some(user), ..self }
+    }
+}
+
+/// The tests of one file.
+pub struct Part {
+    pub name: &'static str,
+    pub tests: fn() -> Vec<Test>,
+    /// Other parts that the program plays; `None` if these arguments name none.
+    pub play: fn(&[&str]) -> Option<ExitCode>,
+    /// A description of the host that must be the same after the tests as before.
+    pub unchanged: Option<fn() -> String>,
+}
+
+impl Part {
+    pub const fn new(name: &'static str, tests: fn() -> Vec<Test>) -> Part {
+        Part { name, tests, play: |_| None, unchanged: None }
+    }
+
+    pub const fn playing(self, play: fn(&[&str]) -> Option<ExitCode>) -> Part {
+        Part { play, ..self }
+    }
+
+    pub const fn unchanged(self, said: fn() -> String) -> Part {
+        Part { unchanged: Some(said), ..self }
+    }
+
+    fn full(&self, test: &Test) -> String {
+        format!("{}::{}", self.name, test.name)
+    }
+}
+
+/// A test of a list, which takes its full name; false if it has said that it was skipped.
+pub type Listed = (&'static str, fn(&str) -> bool);
+
+/// The tests of a list.
+pub fn listed(list: &[Listed]) -> Vec<Test> {
+    list.iter().map(|(name, run)| Test::new(*name, *run)).collect()
+}
+
+/// A test of a list that says by itself what of it cannot run here.
+pub type Plain = (&'static str, fn());
+
+/// The tests of such a list.
+pub fn plain(list: &[Plain]) -> Vec<Test> {
+    list.iter().map(|&(name, run)| Test::new(name, move |_| run())).collect()
+}
+
+/// The command that makes this program play a part.
+pub fn play() -> Command {
+    let mut command = Command::new(env::current_exe().expect("the path of this program"));
+    command.arg("play");
+    command
+}
+
+/// The `main` of such a program: takes parts of names to choose tests by, `--skip NAME` and `--list`, as the standard harness does.
+pub fn main(parts: &[Part]) -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["play", ref role @ ..] => parts.iter().find_map(|part| (part.play)(role)).expect("a part that this program plays"),
+        ["only", name] => only(parts, name),
+        _ => all(parts, &words),
+    }
+}
+
+fn only(parts: &[Part], full: &str) -> ExitCode {
+    let part = parts.iter().find(|part| full.starts_with(&format!("{}::", part.name))).expect("a file of tests");
+    let test = (part.tests)().into_iter().find(|test| part.full(test) == full).expect("a test of that file");
+    match (test.run)(full) {
+        Ended::Passed => ExitCode::SUCCESS,
+        Ended::Failed(reason) => {
+            println!("{full}: {reason}");
+            ExitCode::FAILURE
+        }
+        Ended::Skipped(reason) => {
+            reason.inspect(|reason| println!("{full}: SKIPPED: {reason}"));
+            ExitCode::from(SKIPPED)
+        }
+    }
+}
+
+fn all(parts: &[Part], words: &[&str]) -> ExitCode {
+    let (mut wanted, mut unwanted, mut list) = (Vec::<&str>::new(), Vec::<&str>::new(), false);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--list" => list = true,
+            "--skip" => unwanted.extend(words.next()),
+            _ if word.starts_with('-') => {}
+            _ => wanted.push(word),
+        }
+    }
+    let chosen = |full: &str| {
+        (wanted.is_empty() || wanted.iter().any(|word| full.contains(word))) && !unwanted.iter().any(|word| full.contains(word))
+    };
+    let mut failed = false;
+    for part in parts {
+        let tests: Vec<Test> = (part.tests)().into_iter().filter(|test| chosen(&part.full(test))).collect();
+        if list {
+            tests.iter().for_each(|test| println!("{}: test", part.full(test)));
+        } else if !tests.is_empty() {
+            failed |= !each(part, &tests);
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Runs these tests of a file, and prints the sum; false if one has failed.
+fn each(part: &Part, tests: &[Test]) -> bool {
+    let must_run = env::var("HAIRPIN_MUST_RUN").is_ok_and(|value| value == "1");
+    let before = part.unchanged.map(|said| said());
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for test in tests {
+        let (full, begun) = (part.full(test), Instant::now());
+        let ended = spawn(&full, test.user).and_then(end);
+        let took = begun.elapsed().as_secs_f64();
+        match ended {
+            Ok(status) if status.success() => {
+                println!("{full}: ok, {took:.1} s");
+                passed += 1;
+            }
+            Ok(status) if status.code() == Some(SKIPPED.into()) && !must_run => skipped += 1,
+            Ok(status) if status.code() == Some(SKIPPED.into()) => {
+                println!("{full}: FAILED: it must run here");
+                failed += 1;
+            }
+            Err(error) if test.user.is_some() && error.kind() == io::ErrorKind::PermissionDenied && !must_run => {
+                println!("{full}: SKIPPED: another user may not run this program: {error}");
+                skipped += 1;
+            }
+            other => {
+                println!(
+                    "{full}: FAILED after {took:.1} s: {}",
+                    other.map_or_else(|e| e.to_string(), |status| status.to_string())
+                );
+                failed += 1;
+            }
+        }
+    }
+    let after = part.unchanged.map(|said| said());
+    if before != after {
+        println!(
+            "{}: FAILED: the host is not as before:\n{}\n{}",
+            part.name,
+            before.unwrap_or_default(),
+            after.unwrap_or_default()
+        );
+        failed += 1;
+    }
+    println!("{}: {passed} passed, {failed} failed, {skipped} skipped", part.name);
+    failed == 0
+}
+
+fn spawn(full: &str, user: Option<u32>) -> io::Result<Child> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["only", full]);
+    if let Some(id) = user {
+        command.uid(id).gid(id).current_dir("/");
+    }
+    command.spawn()
+}
+
+/// Waits for the end of a process, asleep, and ends it at the limit.
+fn end(mut child: Child) -> io::Result<ExitStatus> {
+    let descriptor = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    if poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&LIMIT))? == 0 {
+        println!("it does not end, and is killed");
+        child.kill()?;
+    }
+    child.wait()
+}
