@@ -16,6 +16,7 @@
 
 pub mod cable;
 pub mod compare;
+pub mod design;
 pub mod fit;
 pub mod hop;
 pub mod line;

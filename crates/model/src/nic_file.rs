@@ -33,8 +33,8 @@ use serde::de::{self, Deserializer};
 
 use self::value::{Header, Length, Ns, PerSecond, Rate, Text};
 use crate::cable::Cable;
+use crate::design::{NicModel, Reference, Stages, Transfer};
 use crate::line::Frame;
-use crate::nic::{NicModel, Reference, Stages, Transfer};
 
 /// Largest file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
