@@ -94,7 +94,7 @@ fn hops_and_a_design_of_the_users_own() {
     fs::write(home.file("mine.toml"), sound).unwrap();
     assert_eq!(home.json("floor --nic mine.toml")["total_ns"], 700.5);
     for (from, to, parts) in [
-        ("ns = 700.5", "ns = -1", &["mine.toml:8:6: -1 ns is no time"][..]),
+        ("ns = 700.5", "ns = -1", &["mine.toml:8:6: -1 ns is not a valid stage time"][..]),
         ("ns = 700.5\n", "", &["mine.toml:6:1: the stage has no figure"]),
         ("source = \"a guess\"\n", "", &["mine.toml:6:1: missing field `source`"]),
         ("about", "abuot", &["mine.toml:2:1: unknown field `abuot`"]),

@@ -178,7 +178,7 @@ fn killed_it_is_put_back_by_revert(_: &str) -> bool {
     running.kill();
     assert_eq!(host.entries(), 1);
     let told = host.hairpin("paths");
-    assert!(told.err.contains("still changed by a hairpin that was killed"), "{told:?}");
+    assert!(told.err.contains("a hairpin that was killed left settings of this host changed"), "{told:?}");
     let reverted = host.hairpin("tune revert");
     assert_eq!((reverted.code, autocorking(), host.entries()), (Some(0), before, 0), "{reverted:?}");
     true

@@ -1,4 +1,4 @@
-//! What a NIC design has to say of a frame.
+//! What a NIC design is: the stages of a frame on its way out and in, and the conditions under which they hold.
 
 use hairpin_record::floor::{Counts, PublishedRow, Stage};
 use hairpin_units::BitRate;
@@ -60,4 +60,34 @@ pub enum Transfer {
     Inline,
     /// By DMA from and to the host's memory: a longer frame takes longer on PCIe.
     Dma,
+}
+
+impl<N: NicModel + ?Sized> NicModel for &N {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn about(&self) -> &str {
+        (**self).about()
+    }
+
+    fn counts(&self) -> Counts {
+        (**self).counts()
+    }
+
+    fn frame_bytes(&self, size: u64) -> u64 {
+        (**self).frame_bytes(size)
+    }
+
+    fn published_size(&self) -> Option<u64> {
+        (**self).published_size()
+    }
+
+    fn stages(&self, size: u64) -> Stages {
+        (**self).stages(size)
+    }
+
+    fn notes(&self) -> &[String] {
+        (**self).notes()
+    }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 
 use hairpin_record::floor::Counts;
 
-use crate::design::{NicModel, Stages};
+pub use crate::design::{NicModel, Reference, Stages, Transfer};
 use crate::nic_file::{LoadError, NicFile, load, parse};
 
 /// A design by name or from a file, as given on a command line.
@@ -60,36 +60,6 @@ impl FromStr for Nic {
             return Ok(Nic(Arc::new(load(Path::new(text))?)));
         }
         find(text).map(|nic| Nic(Arc::new(nic))).ok_or_else(|| OpenError::Unknown { name: text.into() })
-    }
-}
-
-impl<N: NicModel + ?Sized> NicModel for &N {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-
-    fn about(&self) -> &str {
-        (**self).about()
-    }
-
-    fn counts(&self) -> Counts {
-        (**self).counts()
-    }
-
-    fn frame_bytes(&self, size: u64) -> u64 {
-        (**self).frame_bytes(size)
-    }
-
-    fn published_size(&self) -> Option<u64> {
-        (**self).published_size()
-    }
-
-    fn stages(&self, size: u64) -> Stages {
-        (**self).stages(size)
-    }
-
-    fn notes(&self) -> &[String] {
-        (**self).notes()
     }
 }
 

@@ -6,7 +6,7 @@
 //!   rings    kicks, descriptors seen ───┤ by time
 //!   server   sequence, received, sent ──┘ by sequence and time
 //! ```
-//! Between two hosts each host joins its own stamps into halves ([`halves`](crate::halves)).
+//! Between two hosts each host joins its own stamps into halves (`halves.rs`).
 //! All stamps are first converted to the client's time-stamp counter, with readings of both clocks before and after the
 //! block.
 

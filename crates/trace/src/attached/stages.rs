@@ -12,12 +12,14 @@
 //! two stages are one with both names. The names are those of `hairpin.explain/1` where the hooks are the same.
 
 use std::cmp::Ordering;
+use std::sync::LazyLock;
 
 use hairpin_record::attached::View;
 use hairpin_record::explain::Direction;
 use hairpin_record::run::Side;
 
 use super::transaction::Transaction;
+use crate::moment::{self, Moment, Route};
 
 /// The attached hooks that decide a stage's name or a transaction's begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,56 +68,58 @@ pub enum Unmatched {
     OutOfOrder,
 }
 
-/// Each stamp: its hook and its side. The last one is for a reply to a client on another host.
-const STAMPS: [(&str, Side); 19] = {
-    use Side::{Client, Server};
-    [
-        ("tcp_sendmsg_locked", Client),
-        ("net_dev_queue", Client),
-        ("net_dev_start_xmit", Client),
-        ("netif_receive_skb", Server),
-        ("sk_data_ready", Server),
-        ("sched_waking", Server),
-        ("sched_switch", Server),
-        ("sock_recv_length", Server),
-        ("sock_recv_length", Server),
-        ("tcp_sendmsg_locked", Server),
-        ("net_dev_queue", Server),
-        ("net_dev_start_xmit", Server),
-        ("netif_receive_skb", Client),
-        ("sk_data_ready", Client),
-        ("sched_waking", Client),
-        ("sched_switch", Client),
-        ("sock_recv_length", Client),
-        ("sock_recv_length", Client),
-        ("net_dev_queue", Server),
-    ]
-};
+/// The moments that the programs stamp on one way. `Send` is the sender's `tcp_sendmsg_locked`, because the application does not
+/// stamp its own call.
+const WAY: [Moment; 8] = [
+    Moment::Send,
+    Moment::Queued,
+    Moment::Started,
+    Moment::Received,
+    Moment::Ready,
+    Moment::Waking,
+    Moment::Switched,
+    Moment::Copied,
+];
+/// Stamps of one way: those of [`WAY`], and the last receive call.
+const PER_WAY: u8 = 9;
 
-/// The stage from each stamp to the next.
-const NAMES: [(&str, Option<Side>, Direction); 17] = {
-    use Direction::{Reply, Request};
-    use Side::{Client, Server};
-    [
-        ("stack out", Some(Client), Request),
-        ("qdisc", Some(Client), Request),
-        ("driver + softirq", None, Request),
-        ("stack", Some(Server), Request),
-        ("notify", Some(Server), Request),
-        ("wake-up + run queue", Some(Server), Request),
-        ("receive", Some(Server), Request),
-        ("request rest", Some(Server), Request),
-        ("application", Some(Server), Reply),
-        ("stack out", Some(Server), Reply),
-        ("qdisc", Some(Server), Reply),
-        ("driver + softirq", None, Reply),
-        ("stack", Some(Client), Reply),
-        ("notify", Some(Client), Reply),
-        ("wake-up + run queue", Some(Client), Reply),
-        ("receive", Some(Client), Reply),
-        ("reply rest", Some(Client), Reply),
-    ]
-};
+/// The hook of a stamp.
+fn hook(stamp: u8) -> &'static str {
+    match WAY.get(usize::from(stamp % PER_WAY)) {
+        _ if stamp == QUEUED_LAST => Moment::Queued.name(),
+        Some(Moment::Send) => "tcp_sendmsg_locked",
+        Some(moment) => moment.name(),
+        None => Moment::Copied.name(),
+    }
+}
+
+/// The stage from each stamp to the next, named as in [`moment::stage`] where the moments are the same.
+static STAGES: LazyLock<Vec<(String, Option<Side>, Direction)>> = LazyLock::new(|| {
+    let way = |direction: Direction, sender: Side, receiver: Side, rest: &str| {
+        let mut stages = Vec::new();
+        for (from, to) in WAY.into_iter().zip(WAY.into_iter().skip(1)) {
+            let name = match from {
+                Moment::Send => "stack out".to_owned(),
+                _ => {
+                    let missing = [Moment::Passed, Moment::Woken];
+                    moment::stage(Route::Sockets, from, to, true, &missing).unwrap_or_default()
+                }
+            };
+            let side = match from {
+                Moment::Send | Moment::Queued => Some(sender),
+                Moment::Started => None,
+                _ => Some(receiver),
+            };
+            stages.push((name, side, direction));
+        }
+        stages.push((rest.to_owned(), Some(receiver), direction));
+        stages
+    };
+    let mut stages = way(Direction::Request, Side::Client, Side::Server, "request rest");
+    stages.push(("application".to_owned(), Some(Side::Server), Direction::Reply));
+    stages.extend(way(Direction::Reply, Side::Server, Side::Client, "reply rest"));
+    stages
+});
 
 /// Numbers of stamps.
 const CLIENT_QUEUED: u8 = 1;
@@ -150,12 +154,12 @@ impl Stage {
 
     /// The hook at its start.
     pub fn from(self) -> &'static str {
-        STAMPS[usize::from(self.from)].0
+        hook(self.from)
     }
 
     /// The hook at its end.
     pub fn to(self) -> &'static str {
-        STAMPS[usize::from(self.to)].0
+        hook(self.to)
     }
 
     /// True for a stage in which a sleeping thread is notified, gets a CPU or reads.
@@ -184,20 +188,24 @@ impl Stage {
     }
 
     fn parts(self, hooks: Hooks) -> Vec<(&'static str, Option<Side>, Direction)> {
+        let part = |at: usize| {
+            let (name, side, direction) = &STAGES[at];
+            (name.as_str(), *side, *direction)
+        };
         let elsewhere = [("network and server", None, Direction::Request)];
         let rest = [("reply rest", Some(Side::Server), Direction::Reply)];
         // The client's side alone sees nothing between its driver and its own stack.
         if self.from <= CLIENT_STARTED && self.to >= CLIENT_RECEIVED {
             let (before, after) =
                 (usize::from(self.from)..usize::from(CLIENT_STARTED), usize::from(CLIENT_RECEIVED)..usize::from(self.to));
-            return NAMES[before].iter().copied().chain(elsewhere).chain(NAMES[after].iter().copied()).collect();
+            return before.map(part).chain(elsewhere).chain(after.map(part)).collect();
         }
         let to = if self.to == QUEUED_LAST { SERVER_QUEUED + 1 } else { self.to };
         let mut parts = Vec::new();
         for at in self.from..to {
             let way = usize::from(at > REQUEST_READ_LAST);
             let asleep = (READY[way]..READ[way]).contains(&at) && self.from <= READY[way] && to >= READ[way];
-            let (name, side, direction) = NAMES[usize::from(at)];
+            let (name, side, direction) = part(usize::from(at));
             if asleep && hooks.scheduler {
                 // The thread was awake.
                 if at == READY[way] {
@@ -230,7 +238,7 @@ pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unma
         (true, false) => View::Client,
         (false, false) => return Err(Unmatched::Partial),
     };
-    let mut stamps: Vec<(u8, u64)> = Vec::with_capacity(STAMPS.len());
+    let mut stamps: Vec<(u8, u64)> = Vec::with_capacity(usize::from(QUEUED_LAST) + 1);
     let mut put = |number: u8, at: u64| {
         if at != 0 {
             stamps.push((number, at));
