@@ -520,7 +520,7 @@ fn a_competitor_is_named(name: &str) -> bool {
     let lost = |cause: &Value| number(&cause["lost_ns"]);
     let named = |cause: &&Value| cause["who"].as_str().is_some_and(|who| who.starts_with("competitor ("));
     let (all, its): (u64, u64) = (causes.iter().map(lost).sum(), causes.iter().filter(named).map(lost).sum());
-    println!("attached: {name}: {its} ns of {all} ns above {} are put down to the competitor", record["slow_above"]);
+    println!("{name}: {its} ns of {all} ns above {} are put down to the competitor", record["slow_above"]);
     // Whatever else runs on this machine takes its part, and is named too.
     assert!(causes.first().is_some_and(|first| named(&first)), "{causes:?}");
     assert!(all > 0 && its * 2 >= all, "{causes:?}");

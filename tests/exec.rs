@@ -158,7 +158,7 @@ fn raw_system_calls_are_named() {
     assert!(done.out.contains("busy-poll 0 0 0") && done.out.contains("nodelay 0 0"), "{done:?}");
     // The listening socket went before the first look.
     let named = |what: &str| done.err.lines().filter(|line| line.contains(what) && line.ends_with("lacks it")).count();
-    assert_eq!((named("busy-poll: exec"), named("nodelay: exec"), named("UDP 127.0.0.1:")), (3, 2, 1), "{done:?}");
+    assert_eq!((named("busy-poll: alone"), named("nodelay: alone"), named("UDP 127.0.0.1:")), (3, 2, 1), "{done:?}");
     assert!(done.err.contains("3 of 3 sockets seen lack an option; --set-live"), "{done:?}");
 }
 

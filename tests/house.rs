@@ -328,6 +328,24 @@ fn records_are_compressed_and_few() {
     assert!(bytes <= RUNS_AT_MOST, "runs/ has {bytes} bytes, and may have {RUNS_AT_MOST}: take old records out");
 }
 
+/// What is compiled for a selection of packages and edges: each package with its features, but for those of the build.
+fn compiled(selection: &[&str]) -> BTreeSet<String> {
+    let form = ["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"];
+    let text = cargo(&[&form, selection].concat());
+    text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+#[test]
+fn the_command_and_its_tests_share_what_is_compiled() {
+    let command = compiled(&["--package", "hairpin-cli", "--edges", "normal,no-proc-macro"]);
+    let tests = compiled(&["--workspace", "--edges", "normal,dev,no-proc-macro"]);
+    let twice: Vec<&String> = command.difference(&tests).collect();
+    assert!(
+        twice.is_empty(),
+        "compiled once for `make demo` and, with other features, for `make test`: name them in crates/cli/Cargo.toml: {twice:?}"
+    );
+}
+
 /// The lines outside fenced blocks.
 fn unfenced(text: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;

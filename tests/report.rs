@@ -11,9 +11,9 @@ use serde_json::Value;
 
 const QUICK: &str = "--link loopback --count 2000 --warmup 5ms";
 
-/// A record that this repository keeps.
+/// A record as it was measured.
 fn kept(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs").join(name).canonicalize().expect(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/tests/data").join(name).canonicalize().expect(name)
 }
 
 /// The data inside a page.
@@ -87,13 +87,13 @@ fn records_of_several_schemas_stand_in_one_page() {
     let compare = [3, 8, 16, 32].iter().find_map(compared).expect("a comparison");
     fs::write(home.file("compare.json"), &compare.out).unwrap();
     // The result of one run after the other, as `hairpin demo --json` prints them.
-    let files = [kept("2026-11-20-vm/demo.jsonl"), kept("2026-11-22-vm/explain/veth-all-hooks.json"), "compare.json".into()];
+    let files = [kept("demo.jsonl"), kept("explain-all-hooks.json"), "compare.json".into()];
     let runs = files.map(|file| file.display().to_string()).join(" ");
     let done = home.hairpin(&format!("report {runs} -o all.html"));
     assert_eq!(done.code, Some(0), "{done:?}");
     let view = view_in(&home.file("all.html"));
     let names: Vec<&str> = view["records"].as_array().unwrap().iter().map(|record| record["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["demo.jsonl, record 1", "demo.jsonl, record 2", "veth-all-hooks.json", "compare.json"]);
+    assert_eq!(names, ["demo.jsonl, record 1", "demo.jsonl, record 2", "explain-all-hooks.json", "compare.json"]);
     assert_eq!(view["rows"].as_array().unwrap().len(), 65);
     assert_eq!((&view["breakdowns"][0]["record"], &view["comparisons"][0]["record"]), (&3.into(), &4.into()));
     assert_eq!(view["comparisons"][0]["verdict"], compare.json()["comparisons"][0]["verdict"]);
@@ -193,7 +193,7 @@ fn a_full_file_system_keeps_the_earlier_report() {
         return;
     }
     let home = Home::new();
-    let file = kept("2026-11-20-vm/demo.jsonl");
+    let file = kept("demo.jsonl");
     // Room for one page in a tmpfs of its own, and not for a second beside it.
     let script = format!(
         "mount -t tmpfs -o size=32k none /mnt && echo old > /mnt/report.html && ! {HAIRPIN} report {} -o /mnt/report.html && cat /mnt/report.html && ls -A /mnt",

@@ -131,10 +131,7 @@ fn winner(name: &str, host: &Host) -> Option<Value> {
         rested += usize::from(told && path["deep_idle"][0].as_f64().is_some_and(|before| before > DEEP));
     }
     assert!(rested < TRIES, "{name}: the cores were in deep idle states each time, and holding them off was never found faster");
-    crate::support::cannot_be_shown(
-        &format!("tune_try: {name}"),
-        "the cores of this host do not rest in deep idle states, or have other work",
-    );
+    crate::support::cannot_be_shown(name, "the cores of this host do not rest in deep idle states, or have other work");
     None
 }
 

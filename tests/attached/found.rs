@@ -84,7 +84,7 @@ pub fn who_watches_is_no_cause(name: &str) -> bool {
         let (slow, observer) = (number(&record["slow"]), number(&record["slow_observer"]));
         let rest: u64 = list(&record, "causes").iter().map(|cause| number(&cause["count"])).sum();
         assert_eq!(rest + observer, slow, "each slow one is in a cause, or the observer's");
-        println!("attached: {name}: {observer} of {slow} slow ones are the observer's");
+        println!("{name}: {observer} of {slow} slow ones are the observer's");
         if observer > 0 {
             return true;
         }
@@ -123,7 +123,7 @@ pub fn a_stopped_server_is_named(name: &str) -> bool {
     let long = STOPPED.as_nanos() as u64 * 9 / 10;
     let stopped = slowest.iter().filter(|slow| text(slow, "cause") == "stopped" && slow["cause_ns"].as_u64() >= Some(long));
     let stopped = stopped.count();
-    println!("attached: {name}: {stopped} of {STOPS} stops are named");
+    println!("{name}: {stopped} of {STOPS} stops are named");
     // A stop that begins while no request is under way and hits one later is as long for that one, less the client's pause.
     assert!(stopped >= STOPS - 2, "{stopped} of {STOPS} stops are named: {slowest:#?}");
     let caused = list(&record, "causes").iter().filter(|cause| text(cause, "cause") == "stopped");
@@ -144,7 +144,7 @@ pub fn a_reply_in_two_writes_is_recognised(name: &str) -> bool {
         let record = seen(explain);
         complete(&record, rtts.0.len());
         let findings = list(&record, "findings");
-        println!("attached: {name}: {role}: {findings:?}");
+        println!("{name}: {role}: {findings:?}");
         if !found {
             assert!(findings.is_empty(), "{role}: {findings:?}");
             continue;
@@ -221,7 +221,7 @@ pub fn every_datagram_that_overlaps_is_counted_once(name: &str) -> bool {
     }
     let record = seen(explain);
     let counts = ["transactions", "unmatched", "lost", "open"].map(|of| number(&record[of]));
-    println!("attached: {name}: {counts:?} of {answered}: {}", record["unmatched_by"]);
+    println!("{name}: {counts:?} of {answered}: {}", record["unmatched_by"]);
     assert_eq!(counts.iter().sum::<u64>(), answered, "{counts:?}: {}", record["unmatched_by"]);
     // 600 of those rounds had one request, and nothing beside it.
     assert!(counts[0] >= 500 && number(&record["unmatched_by"]["pipelined"]) >= 1_500, "{counts:?}: {}", record["unmatched_by"]);
