@@ -5,25 +5,22 @@ use std::process::ExitCode;
 use clap::Args;
 use hairpin_lab::check::instrument;
 use hairpin_record::check::Verdict;
-use hairpin_report::Options;
 
 use crate::exit::{FAILED, Failure};
-use crate::output::{colour, print};
+use crate::output::Output;
 
 /// Prove the instrument
 #[derive(Debug, Args)]
 pub struct Check {
-    /// As JSON (hairpin.check/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Check {
     /// Measures the instrument; a known delay that it does not report is a failure.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let check = instrument().map_err(Failure::failed)?;
-        let options = Options { colour: colour(), ..Options::default() };
-        print(&if self.json { hairpin_report::check_json(&check) } else { hairpin_report::check(&check, &options) })?;
+        self.output.print(&check)?;
         Ok(match check.verdict {
             Verdict::Passed => ExitCode::SUCCESS,
             Verdict::Failed => ExitCode::from(FAILED),

@@ -16,14 +16,13 @@ use hairpin_lab::{floor, store};
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;
-use hairpin_report::Options;
 use hairpin_tune::Setting;
 use hairpin_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{self, Failure, say};
 use crate::flags::{HostPort, Mirror, Where, Work, cookie};
-use crate::output::{colour, open_store, print};
+use crate::output::{Output, open_store};
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
 use crate::verbs::ping::{Teller, signals};
@@ -71,9 +70,8 @@ struct How {
     /// Change settings (--knob) without asking
     #[arg(long)]
     yes: bool,
-    /// The whole record as JSON (hairpin.compare/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What a side may say: where to, and the work.
@@ -123,7 +121,7 @@ impl Compare {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let sides = split(&self.sides);
         let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
-        let json = self.how.json;
+        let output = self.how.output;
         let record = match (stored, anew) {
             (true, _) => self.of_runs()?,
             (_, true) if !sides.is_empty() => {
@@ -132,8 +130,7 @@ impl Compare {
             (_, true) => self.against_baseline()?,
             _ => self.live(&sides)?,
         };
-        let options = Options { colour: colour(), ..Options::default() };
-        print(&if json { hairpin_report::json(&record) } else { hairpin_report::compare(&record, &options) })?;
+        output.print(&record)?;
         Ok(end(&record))
     }
 

@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use hairpin_lab::pcie::{Ask, READS, blame, open, primitives, probe, published_table};
-use hairpin_report::{Options, floor_pcie, floor_pcie_primitives, floor_pcie_published, json};
 use hairpin_sys::host::RealHost;
 use hairpin_sys::pci::Address;
 
 use crate::exit::{Failure, say};
-use crate::output::{colour, print};
+use crate::output::Output;
 
 /// At 1 us a read these take 10 seconds.
 const MOST_READS: u64 = 10_000_000;
@@ -33,9 +32,8 @@ pub struct FloorPcie {
     /// The published reads of 4 bytes, with mean, deviation, minimum and maximum; nothing is measured
     #[arg(long, conflicts_with = "device")]
     published: bool,
-    /// As JSON (hairpin.floor-pcie/1; without a device hairpin.floor-pcie-primitives/1; with --published hairpin.floor-pcie-published/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Decimal, or hexadecimal after 0x.
@@ -48,13 +46,11 @@ fn offset(text: &str) -> Result<u64, String> {
 impl FloorPcie {
     /// Measures, and prints it.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let options = Options { colour: colour(), ..Options::default() };
         if self.published {
-            let table = published_table();
-            print(&if self.json { json(&table) } else { floor_pcie_published(&table, &options) })?;
+            self.output.print(&published_table())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let text = match (self.device, self.bar, self.offset) {
+        match (self.device, self.bar, self.offset) {
             (Some(device), Some(bar), Some(offset)) => {
                 let ask = Ask { device, bar, offset, count: self.count };
                 let word = open(&RealHost, ask).map_err(|why| Failure::blamed(&why, blame(&why)))?;
@@ -62,15 +58,10 @@ impl FloorPcie {
                     "hairpin: reads {device}, BAR {bar}, offset {offset:#x}, {} times; reading a register may have an effect on its device",
                     self.count
                 ));
-                let found = probe(&RealHost, ask, &word);
-                if self.json { json(&found) } else { floor_pcie(&found, &options) }
+                self.output.print(&probe(&RealHost, ask, &word))?;
             }
-            _ => {
-                let found = primitives().map_err(Failure::failed)?;
-                if self.json { json(&found) } else { floor_pcie_primitives(&found, &options) }
-            }
-        };
-        print(&text)?;
+            _ => self.output.print(&primitives().map_err(Failure::failed)?)?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

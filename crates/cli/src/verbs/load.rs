@@ -16,7 +16,7 @@ use hairpin_units::list;
 
 use crate::exit::{Failure, say};
 use crate::flags::{Mirror, Where, Work, cookie};
-use crate::output::{Table, TableFormat, colour, print};
+use crate::output::Output;
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
@@ -58,7 +58,7 @@ pub struct Load {
     #[command(flatten)]
     work: Work,
     #[command(flatten)]
-    output: Table,
+    output: Output,
 }
 
 /// When requests are due.
@@ -81,13 +81,7 @@ impl Load {
         let output = self.output;
         let (plan, how) = self.plan()?;
         let load = load::run(plan, &how, &signals, &mut Teller)?;
-        let options = hairpin_report::Options { colour: colour(), ..Default::default() };
-        print(&match output.form() {
-            TableFormat::Table => hairpin_report::load(&load, &options),
-            TableFormat::Json => hairpin_report::json(&load),
-            TableFormat::Csv => hairpin_report::load_csv(&load),
-            TableFormat::Markdown => hairpin_report::load_markdown(&load),
-        })?;
+        output.print(&load)?;
         Ok(load.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 

@@ -18,7 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{Failure, say};
 use crate::flags::{Mirror, Where, Work};
-use crate::output::{Format, Output, keep, print};
+use crate::output::{Format, RunOutput, keep, print};
 use crate::screen::{self, Screen};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
@@ -56,7 +56,7 @@ pub struct Ping {
     #[command(flatten)]
     declared: Declared,
     #[command(flatten)]
-    output: Output,
+    output: RunOutput,
 }
 
 impl Ping {
@@ -82,7 +82,7 @@ impl Ping {
         // What is printed now is printed where the view was.
         watcher.clear();
         let run = measured?;
-        let printed = self.output.print("", &run);
+        let printed = print(&self.output.text("", &run));
         // A terminal that was hung up takes nothing; what was measured is kept all the same.
         if !self.no_store {
             keep(&run)?;
@@ -209,7 +209,7 @@ impl Watcher for Teller {
     fn progress(&mut self, progress: &Progress) {
         if self.stream {
             // A reader that is gone is noticed when the record is printed.
-            let _ = print(&hairpin_report::progress_line(progress));
+            let _ = print(&hairpin_report::json_line(progress));
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.progress(progress);

@@ -5,12 +5,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hairpin_lab::store;
 use hairpin_record::run::Run;
-use hairpin_report::{Options, RunRow};
-use hairpin_units::Nanos;
-use serde_json::json;
+use hairpin_report::{RunList, RunRow};
 
 use crate::exit::{Failure, say};
-use crate::output::{Format, Output, colour, open_store, print};
+use crate::output::{Format, Output, RunOutput, open_store, print};
 
 /// Stored runs. RUN is an id, a unique prefix of one, `latest`, a run's directory or a JSON file
 #[derive(Debug, Args)]
@@ -23,9 +21,8 @@ pub struct Runs {
 enum Action {
     /// List them, oldest first (the default)
     List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Show one as it was printed
     Show {
@@ -33,7 +30,7 @@ enum Action {
         #[arg(value_name = "RUN")]
         run: String,
         #[command(flatten)]
-        output: Box<Output>,
+        output: Box<RunOutput>,
     },
     /// Write runs to stdout for other programs: CSV unless another form is asked for
     Export {
@@ -41,7 +38,7 @@ enum Action {
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
         #[command(flatten)]
-        output: Box<Output>,
+        output: Box<RunOutput>,
     },
     /// Remove runs from the store
     Rm {
@@ -54,17 +51,13 @@ enum Action {
 impl Runs {
     /// Does it.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        match self.action.unwrap_or(Action::List { json: false }) {
-            Action::List { json } => list(json)?,
+        match self.action.unwrap_or(Action::List { output: Output::default() }) {
+            Action::List { output } => list(output)?,
             Action::Show { run, output } => {
                 let (id, run) = load(&run)?;
-                output.print(&id, &run)?;
+                print(&output.text(&id, &run))?;
             }
-            Action::Export { runs, mut output } => {
-                let asked = output.json || output.json_stream || output.markdown || output.format.is_some();
-                output.csv |= !asked;
-                export(&runs, &output)?;
-            }
+            Action::Export { runs, output } => export(&runs, &output.or_csv())?,
             Action::Rm { runs } => remove(&runs)?,
         }
         Ok(ExitCode::SUCCESS)
@@ -77,7 +70,7 @@ fn load(text: &str) -> Result<(String, Run), Failure> {
     Ok((found.id.map(|id| id.to_string()).unwrap_or_default(), run))
 }
 
-fn list(json: bool) -> Result<(), Failure> {
+fn list(output: Output) -> Result<(), Failure> {
     let store = open_store()?;
     let mut rows = Vec::new();
     for entry in store.list().map_err(Failure::failed)? {
@@ -87,39 +80,22 @@ fn list(json: bool) -> Result<(), Failure> {
                 started: run.started.clone(),
                 command: run.command.clone(),
                 rows: run.results.len(),
-                first: run.results.first().map(|row| (row.path.clone(), row.rtt_ns.p50.map(Nanos))),
+                first_path: run.results.first().map(|row| row.path.clone()),
+                first_p50_ns: run.results.first().and_then(|row| row.rtt_ns.p50),
             },
-            Err(reason) => RunRow::Corrupt { id: entry.id.to_string(), reason: reason.to_string() },
+            Err(reason) => RunRow::Corrupt { id: entry.id.to_string(), error: reason.to_string() },
         });
     }
-    print(&if json { as_json(&rows) } else { hairpin_report::runs(&rows, 80, colour()) })
+    output.print(&RunList::new(rows))
 }
 
-fn as_json(rows: &[RunRow]) -> String {
-    let runs: Vec<_> = rows
-        .iter()
-        .map(|row| match row {
-            RunRow::Run { id, started, command, rows, first } => json!({
-                "id": id, "started": started, "command": command, "rows": rows,
-                "first_path": first.as_ref().map(|(path, _)| path),
-                "first_p50_ns": first.as_ref().and_then(|(_, p50)| p50.map(|p50| p50.0)),
-            }),
-            RunRow::Corrupt { id, reason } => json!({"id": id, "error": reason}),
-        })
-        .collect();
-    format!("{:#}\n", json!({"schema": "hairpin.runs/1", "runs": runs}))
-}
-
-fn export(runs: &[String], output: &Output) -> Result<(), Failure> {
+fn export(runs: &[String], output: &RunOutput) -> Result<(), Failure> {
     for (index, text) in runs.iter().enumerate() {
         let (id, run) = load(text)?;
-        if output.form() == Format::Csv && index > 0 {
-            // One table: the header stands once.
-            let table = hairpin_report::csv(&run, &Options { run: id, ..output.options() });
-            print(table.split_once('\n').map_or("", |(_, rows)| rows))?;
-        } else {
-            output.print(&id, &run)?;
-        }
+        let text = output.text(&id, &run);
+        // One table: the header stands once.
+        let later = output.form() == Format::Csv && index > 0;
+        print(if later { text.split_once('\n').map_or("", |(_, rows)| rows) } else { &text })?;
     }
     Ok(())
 }

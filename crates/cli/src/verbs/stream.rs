@@ -14,7 +14,7 @@ use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::flags::{Sizes, cookie, cpus, interface_exists, mac, sizes};
-use crate::output::{Table, TableFormat, colour, print};
+use crate::output::Output;
 use crate::verbs::ping::signals;
 
 /// An Ethernet frame of a 1,500-byte packet, FCS not included.
@@ -51,7 +51,7 @@ pub struct Stream {
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
     cpu: Option<Sides<Option<u32>>>,
     #[command(flatten)]
-    output: Table,
+    output: Output,
 }
 
 /// Where to: exactly one.
@@ -90,17 +90,10 @@ impl Stream {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let output = self.output;
-        let format = output.form();
         let plan = self.plan()?;
         let mut teller = Teller { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
         let stream = stream::run(&plan, &signals, &mut teller)?;
-        let options = hairpin_report::Options { colour: colour(), ..Default::default() };
-        print(&match format {
-            TableFormat::Table => hairpin_report::stream(&stream, &options),
-            TableFormat::Json => hairpin_report::json(&stream),
-            TableFormat::Csv => hairpin_report::stream_csv(&stream),
-            TableFormat::Markdown => hairpin_report::stream_markdown(&stream),
-        })?;
+        output.print(&stream)?;
         Ok(stream.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 

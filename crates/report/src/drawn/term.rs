@@ -9,12 +9,14 @@ use anstyle::{Ansi256Color, Style};
 
 use super::plot::Chart;
 use super::words;
+use crate::cell::Cell;
 use crate::columns::RTT;
-use crate::figure::us_signed;
-use crate::grid::{Column, Grid};
-use crate::notes::{self, Kind, Section};
+use crate::doc::{Column, Table};
+use crate::figure::{fine_ratio, us_signed};
+use crate::grid::{self, Lines};
 use crate::prose::{WIDTH, clean, fold, width, wrap};
-use crate::style::{ERROR, HEADING, WARNING, paint};
+use crate::style::Tone;
+use crate::term::{heading, list};
 use crate::view::{Comparison, Row, View};
 
 /// Colours of Okabe and Ito as near as a terminal's 256 have them, light enough for a dark screen.
@@ -47,22 +49,23 @@ pub fn report_term(view: &View, columns: usize, colour: bool) -> String {
     text.extend(hosts(view, colour));
     text.extend(published(view, columns, colour));
     text.extend(records(view, columns, colour));
-    text.extend(notes::lines(&words::sections(view), colour));
+    text.extend(words::lists(view).iter().flat_map(|items| list(items, colour)));
     text.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A blank line and a title, which may be longer than a line.
-fn heading(title: &str, colour: bool) -> Vec<String> {
-    let lines = wrap("", title, WIDTH);
-    std::iter::once(String::new()).chain(lines.iter().map(|line| paint(line, HEADING, colour))).collect()
-}
-
-/// A grid that no figure makes wider than the screen.
-fn grid(grid: &Grid, columns: usize, colour: bool) -> (Vec<String>, Vec<Vec<String>>) {
+/// A table that no figure makes wider than the screen: its heading, and the lines of each row.
+fn grid(
+    titles: Vec<Column>,
+    labels: usize,
+    rows: Vec<Vec<String>>,
+    columns: usize,
+    colour: bool,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let rows = rows.into_iter().map(|row| row.into_iter().map(Cell::Text).collect::<Vec<_>>());
     // Painted only when they have been cut, since escapes are no columns.
-    let (heads, rows) = grid.blocks(columns, false);
+    let Lines { heads, rows } = grid::lines(&Table::new(titles, labels, rows), columns, false);
     let fit = |line: String| if width(&line) > columns { fold(&line, columns) } else { vec![line] };
-    let heads = heads.into_iter().flat_map(fit).map(|line| paint(line.trim_end(), HEADING, colour)).collect();
+    let heads = heads.into_iter().flat_map(fit).map(|line| Tone::Heading.paint(line.trim_end(), colour)).collect();
     (heads, rows.into_iter().map(|row| row.into_iter().flat_map(fit).collect()).collect())
 }
 
@@ -107,7 +110,7 @@ fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
     titles.push(Column::figures("trans/s"));
     titles.extend(["min", "p50", "p99", "p99.9", "max"].map(|title| Column::figures(title).under("RTT us")));
     let labels = titles.len() - 5;
-    let (heads, rows) = grid(&Grid { columns: titles, labels, rows: view.rows.iter().map(cells).collect() }, columns, colour);
+    let (heads, rows) = grid(titles, labels, view.rows.iter().map(cells).collect(), columns, colour);
     let mut text = vec![String::new()];
     text.extend(heads.into_iter().chain(rows.into_iter().flatten()));
     text.extend(words::marked(view).iter().flat_map(|words| wrap("", words, WIDTH)));
@@ -116,13 +119,13 @@ fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
 
 /// One verdict: what was compared, the figures, and each ratio on a scale round 1.
 fn comparison(found: &Comparison, columns: usize, colour: bool) -> Vec<String> {
-    let style = match found.verdict.as_str() {
-        "slower" => ERROR,
-        "unclear" => WARNING,
-        _ => HEADING,
+    let tone = match found.verdict.as_str() {
+        "slower" => Tone::Error,
+        "unclear" => Tone::Warning,
+        _ => Tone::Heading,
     };
     let mut text = vec![String::new()];
-    text.extend(wrap("", &words::verdict(found), WIDTH).iter().map(|line| paint(line, style, colour)));
+    text.extend(wrap("", &words::verdict(found), WIDTH).iter().map(|line| tone.paint(line, colour)));
     text.extend(wrap("", &found.sentence, WIDTH).into_iter().filter(|line| !line.is_empty()));
     let ratios = strip::ratios(&found.ratios);
     let cells = found.ratios.iter().zip(&ratios).map(|(one, strip)| {
@@ -130,7 +133,7 @@ fn comparison(found: &Comparison, columns: usize, colour: bool) -> Vec<String> {
             words::figure_title(&one.figure),
             words::compared(one, one.against),
             words::compared(one, one.value),
-            one.ratio.map_or(String::new(), words::ratio),
+            one.ratio.map_or(String::new(), fine_ratio),
             words::ratio_interval(one),
             strip.clone(),
         ]
@@ -140,7 +143,7 @@ fn comparison(found: &Comparison, columns: usize, colour: bool) -> Vec<String> {
     let mut titles = vec![Column::words("")];
     titles.extend([arm(&found.against), arm(&found.arm), "ratio".into(), "interval".into()].map(Column::figures));
     titles.push(Column::words(strip::RATIO_TITLE));
-    let (heads, rows) = grid(&Grid { columns: titles, labels: 1, rows: cells.collect() }, columns, colour);
+    let (heads, rows) = grid(titles, 1, cells.collect(), columns, colour);
     text.extend(heads.into_iter().chain(rows.into_iter().flatten()));
     text.extend(wrap("", &words::meaning(found), WIDTH));
     text
@@ -183,9 +186,4 @@ fn records(view: &View, columns: usize, colour: bool) -> Vec<String> {
         })
         .collect();
     if items.is_empty() { Vec::new() } else { [heading("How to reproduce", colour), items.concat()].concat() }
-}
-
-/// A list under a heading, as below every table.
-fn list(heading: &'static str, items: Vec<String>, colour: bool) -> Vec<String> {
-    if items.is_empty() { Vec::new() } else { notes::lines(&[Section { heading, kind: Kind::Plain, items }], colour) }
 }

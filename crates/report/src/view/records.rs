@@ -10,9 +10,9 @@ use hairpin_record::warning::Note;
 
 use super::{Given, Record, Warning};
 use crate::compare::pairs;
+use crate::link::link_words;
 use crate::notes::{ended, refused};
 use crate::prose::clean;
-use crate::table::link_words;
 
 /// What a record says of itself.
 pub(super) fn record(number: usize, given: &Given) -> Record {
@@ -88,7 +88,7 @@ fn clock(clock: &ClockFacts) -> String {
 }
 
 fn why(error: Option<&str>, interrupted: bool) -> Option<String> {
-    ended(error, interrupted).map(|section| clean(&section.items.join("; ")))
+    Some(ended(error, interrupted).items).filter(|items| !items.is_empty()).map(|items| clean(&items.join("; ")))
 }
 
 /// The hooks that the host lacks.

@@ -2,15 +2,16 @@
 
 use hairpin_record::run::Origin;
 
-use super::{grid, heading, style};
+use super::{grid, style};
+use crate::doc::Column;
 use crate::drawn::axis::{Axis, Tick, thinned};
 use crate::drawn::braille::Canvas;
 use crate::drawn::plot::{Chart, Line, Plot, title};
 use crate::drawn::words;
 use crate::figure::us_signed;
-use crate::grid::{Column, Grid};
 use crate::prose::{WIDTH, width, wrap};
 use crate::style::paint;
+use crate::term::heading;
 use crate::view::View;
 
 /// Rows of a plot.
@@ -136,7 +137,7 @@ fn legend(plot: &Plot, columns: usize, colour: bool) -> Vec<String> {
         Chart::Sizes => sizes(plot),
         Chart::Percentiles => percentiles(plot),
     };
-    let (heads, rows) = grid(&Grid { columns: titles, labels: 1, rows: cells }, columns, colour);
+    let (heads, rows) = grid(titles, 1, cells, columns, colour);
     let mut text = heads;
     for (i, (row, line)) in rows.into_iter().zip(&plot.lines).enumerate() {
         let mark = paint(&letter(i).to_string(), style(line.look.0), colour);
