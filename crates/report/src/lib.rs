@@ -16,6 +16,7 @@ mod accounts;
 mod attached;
 mod bounce;
 mod cell;
+mod chart;
 mod check;
 mod columns;
 mod compare;

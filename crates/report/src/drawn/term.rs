@@ -4,31 +4,21 @@ mod bars;
 mod command;
 mod plots;
 mod strip;
+mod table;
 
-use anstyle::{Ansi256Color, Style};
-
+use self::table::{grid, numbered};
 use super::plot::Chart;
 use super::words;
-use crate::cell::Cell;
 use crate::columns::RTT;
-use crate::doc::{Column, Table};
+use crate::doc::Column;
 use crate::figure::{fine_ratio, us_signed};
-use crate::grid::{self, Lines};
-use crate::prose::{WIDTH, clean, fold, width, wrap};
+use crate::prose::{WIDTH, clean, wrap};
 use crate::style::Tone;
 use crate::term::{heading, list};
 use crate::view::{Comparison, Row, View};
 
-/// Colours of Okabe and Ito as near as a terminal's 256 have them, light enough for a dark screen.
-const PALETTE: [u8; 7] = [32, 166, 36, 175, 214, 74, 244];
-
 /// The name of a compared arm as a title; the verdict above has it whole.
 const LONGEST_ARM: usize = 10;
-
-/// The style of a line of a plot.
-fn style(line: usize) -> Style {
-    Ansi256Color(PALETTE[line % PALETTE.len()]).on_default()
-}
 
 /// The whole report as lines of at most `columns`; less than 80 counts as 80.
 ///
@@ -40,7 +30,7 @@ pub fn report_term(view: &View, columns: usize, colour: bool) -> String {
     let columns = columns.max(80);
     let mut text = head(view);
     text.extend(strip::rows(view, columns, colour));
-    text.extend(table(view, columns, colour));
+    text.extend(rows(view, columns, colour));
     for chart in [Chart::Sizes, Chart::Percentiles] {
         text.extend(plots::plot(view, chart, columns, colour));
     }
@@ -51,22 +41,6 @@ pub fn report_term(view: &View, columns: usize, colour: bool) -> String {
     text.extend(records(view, columns, colour));
     text.extend(words::lists(view).iter().flat_map(|items| list(items, colour)));
     text.iter().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
-/// A table that no figure makes wider than the screen: its heading, and the lines of each row.
-fn grid(
-    titles: Vec<Column>,
-    labels: usize,
-    rows: Vec<Vec<String>>,
-    columns: usize,
-    colour: bool,
-) -> (Vec<String>, Vec<Vec<String>>) {
-    let rows = rows.into_iter().map(|row| row.into_iter().map(Cell::Text).collect::<Vec<_>>());
-    // Painted only when they have been cut, since escapes are no columns.
-    let Lines { heads, rows } = grid::lines(&Table::new(titles, labels, rows), columns, false);
-    let fit = |line: String| if width(&line) > columns { fold(&line, columns) } else { vec![line] };
-    let heads = heads.into_iter().flat_map(fit).map(|line| Tone::Heading.paint(line.trim_end(), colour)).collect();
-    (heads, rows.into_iter().map(|row| row.into_iter().flat_map(fit).collect()).collect())
 }
 
 fn head(view: &View) -> Vec<String> {
@@ -80,14 +54,8 @@ fn head(view: &View) -> Vec<String> {
     text
 }
 
-/// A row's number and name, the numbers one below the other.
-fn numbered(view: &View, row: &Row) -> String {
-    let digits = view.rows.iter().map(|row| row.number).max().unwrap_or(0).to_string().len();
-    format!("{:>digits$} {}{}", row.number, words::row(row), words::mark(row))
-}
-
 /// The rows in figures.
-fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
+fn rows(view: &View, columns: usize, colour: bool) -> Vec<String> {
     if view.rows.is_empty() {
         return vec![String::new(), "(no row was measured)".into()];
     }

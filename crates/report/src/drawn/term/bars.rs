@@ -2,7 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::grid;
+use super::strip::cut;
+use super::table::grid;
 use crate::doc::{Column, List};
 use crate::drawn::words;
 use crate::figure::us_signed;
@@ -110,7 +111,7 @@ fn lines(breakdown: &Breakdown) -> Vec<Line<'_>> {
         if !place.is_empty() {
             lines.push(Line { name: place, stage: None, whole: false });
         }
-        let name = |stage: &Stage| super::strip::cut(&format!("{indent}{}", clean(&stage.name)), LONGEST_NAME);
+        let name = |stage: &Stage| cut(&format!("{indent}{}", clean(&stage.name)), LONGEST_NAME);
         lines.extend(group.iter().map(|stage| Line { name: name(stage), stage: Some(stage), whole: false }));
     }
     lines.push(Line { name: "RTT".into(), stage: None, whole: true });
