@@ -1,15 +1,10 @@
 //! The report without a browser: Markdown for issues and pull requests, SVG for pages, plots for a terminal.
 //!
 //! ```text
-//!   View ──▶ words ──▶ markdown                   names, figures and sentences are the same in all
-//!     │        └─────▶ term ◀── braille
-//!     └────▶ plot ◀── axis
-//!              ├─────▶ term
-//!              └─────▶ svg                        a plot knows its lines and scales, not how it is drawn
+//!   View ──▶ words ──▶ markdown, term             names, figures and sentences are the same in all
+//!     └────▶ plot ───▶ term, svg                  a plot knows its lines and scales, not how it is drawn
 //! ```
 
-mod axis;
-mod braille;
 mod markdown;
 mod plot;
 mod svg;

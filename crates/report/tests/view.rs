@@ -256,7 +256,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
 
     let AnyRecord::Run(run) = &given[0].record else { panic!("a run") };
     let options = hairpin_report::Options::default();
-    for text in [hairpin_report::table(run, &options), hairpin_report::markdown(run, &options).replace('\\', "")] {
+    for text in [hairpin_report::term(&**run, &options), hairpin_report::markdown(&**run, &options).replace('\\', "")] {
         assert!(text.contains("udp:spin *") && !text.contains("tcp:spin *") && !text.contains("xdp:spin *"), "{text}");
         assert!(text.contains("* Not to be ranked with the other rows"), "{text}");
         assert!(
@@ -266,7 +266,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
                 .contains("udp:spin (256 B, 1024 B): cores far apart: 393 to 462 ns")
         );
     }
-    let text = hairpin_report::demo(std::slice::from_ref(&**run), &options);
+    let text = hairpin_report::term(std::slice::from_ref(&**run), &options);
     assert!(text.contains("udp:spin *") && text.contains("cores-apart in 3 of 9 rows"), "{text}");
 
     let page = hairpin_report::report_markdown(&view);

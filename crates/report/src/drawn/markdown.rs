@@ -3,8 +3,9 @@
 use super::plot::told_fit;
 use super::words;
 use crate::columns::RTT;
-use crate::figure::us_signed;
-use crate::markdown::{escape, lines, list};
+use crate::doc::{Column, Table};
+use crate::figure::{fine_ratio, us_signed};
+use crate::markdown::{escape, list, table, verbatim};
 use crate::prose::clean;
 use crate::view::{Breakdown, Comparison, Curve, Row, View};
 
@@ -27,8 +28,15 @@ pub fn report_markdown(view: &View) -> String {
     text.extend(hosts(view));
     text.extend(published(view));
     text.extend(records(view));
-    text.extend(words::sections(view).iter().flat_map(list));
+    text.extend(words::lists(view).iter().flat_map(|items| [vec![String::new()], list(items)].concat()));
     text.join("\n") + "\n"
+}
+
+/// Head, rule and rows; the first `left` columns are words.
+fn lines(heads: &[String], left: usize, rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
+    let column = |(at, head): (usize, &String)| if at < left { Column::words(head) } else { Column::figures(head) };
+    let rows = rows.map(|row| row.into_iter().map(Into::into).collect::<Vec<_>>());
+    table(&Table::new(heads.iter().enumerate().map(column).collect(), left, rows))
 }
 
 fn heading(title: &str) -> Vec<String> {
@@ -41,7 +49,7 @@ fn bullets(items: &[String]) -> Vec<String> {
 }
 
 /// Title, whether any row has something to say in it, and what a row says.
-type Column = (&'static str, bool, fn(&Row) -> String);
+type Shown = (&'static str, bool, fn(&Row) -> String);
 
 fn rows(view: &View) -> Vec<String> {
     let mut text = heading("RTT by path");
@@ -54,7 +62,7 @@ fn rows(view: &View) -> Vec<String> {
         String::new(),
     ]);
     let any = |has: fn(&Row) -> bool| view.rows.iter().any(has);
-    let columns: [Column; 13] = [
+    let columns: [Shown; 13] = [
         ("row", true, |row| row.number.to_string()),
         ("path", true, |row| words::plain(row) + words::mark(row)),
         ("origin", true, |row| words::origin(row.origin).into()),
@@ -103,7 +111,7 @@ fn comparison(comparison: &Comparison) -> Vec<String> {
             words::figure_title(&found.figure),
             words::compared(found, found.against),
             words::compared(found, found.value),
-            found.ratio.map_or(String::new(), words::ratio),
+            found.ratio.map_or(String::new(), fine_ratio),
             words::ratio_interval(found),
         ]
     });
@@ -178,27 +186,8 @@ fn records(view: &View) -> Vec<String> {
     let commands = view.records.iter().filter(|record| !record.command.is_empty());
     let commands: Vec<String> = commands.flat_map(|record| [format!("# {}", record.number), clean(&record.command)]).collect();
     if !commands.is_empty() {
-        let fence = fence(&commands);
-        text.extend([String::new(), format!("{fence}sh")]);
-        text.extend(commands);
-        text.push(fence);
+        text.push(String::new());
+        text.extend(verbatim("sh", &commands));
     }
     text
-}
-
-/// Backticks, more than stand together anywhere within.
-fn fence(within: &[String]) -> String {
-    let runs = within.iter().flat_map(|line| line.split(|c| c != '`')).map(str::len);
-    "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_command_ends_its_own_block() {
-        assert_eq!(fence(&["hairpin ping".into()]), "```");
-        assert_eq!(fence(&["``` ````x".into(), "```".into()]), "`````");
-    }
 }

@@ -3,8 +3,8 @@
 use hairpin_record::fit;
 use hairpin_record::run::Origin;
 
-use super::axis::Axis;
 use super::words;
+use crate::chart::axis::Axis;
 use crate::figure::{us, us_signed};
 use crate::prose::clean;
 use crate::view::{Curve, Percentile, Row, View};

@@ -4,29 +4,21 @@ mod bars;
 mod command;
 mod plots;
 mod strip;
+mod table;
 
-use anstyle::{Ansi256Color, Style};
-
+use self::table::{grid, numbered};
 use super::plot::Chart;
 use super::words;
 use crate::columns::RTT;
-use crate::figure::us_signed;
-use crate::grid::{Column, Grid};
-use crate::notes::{self, Kind, Section};
-use crate::prose::{WIDTH, clean, fold, width, wrap};
-use crate::style::{ERROR, HEADING, WARNING, paint};
+use crate::doc::Column;
+use crate::figure::{fine_ratio, us_signed};
+use crate::prose::{WIDTH, clean, wrap};
+use crate::style::Tone;
+use crate::term::{heading, list};
 use crate::view::{Comparison, Row, View};
-
-/// Colours of Okabe and Ito as near as a terminal's 256 have them, light enough for a dark screen.
-const PALETTE: [u8; 7] = [32, 166, 36, 175, 214, 74, 244];
 
 /// The name of a compared arm as a title; the verdict above has it whole.
 const LONGEST_ARM: usize = 10;
-
-/// The style of a line of a plot.
-fn style(line: usize) -> Style {
-    Ansi256Color(PALETTE[line % PALETTE.len()]).on_default()
-}
 
 /// The whole report as lines of at most `columns`; less than 80 counts as 80.
 ///
@@ -38,7 +30,7 @@ pub fn report_term(view: &View, columns: usize, colour: bool) -> String {
     let columns = columns.max(80);
     let mut text = head(view);
     text.extend(strip::rows(view, columns, colour));
-    text.extend(table(view, columns, colour));
+    text.extend(rows(view, columns, colour));
     for chart in [Chart::Sizes, Chart::Percentiles] {
         text.extend(plots::plot(view, chart, columns, colour));
     }
@@ -47,23 +39,8 @@ pub fn report_term(view: &View, columns: usize, colour: bool) -> String {
     text.extend(hosts(view, colour));
     text.extend(published(view, columns, colour));
     text.extend(records(view, columns, colour));
-    text.extend(notes::lines(&words::sections(view), colour));
+    text.extend(words::lists(view).iter().flat_map(|items| list(items, colour)));
     text.iter().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
-/// A blank line and a title, which may be longer than a line.
-fn heading(title: &str, colour: bool) -> Vec<String> {
-    let lines = wrap("", title, WIDTH);
-    std::iter::once(String::new()).chain(lines.iter().map(|line| paint(line, HEADING, colour))).collect()
-}
-
-/// A grid that no figure makes wider than the screen.
-fn grid(grid: &Grid, columns: usize, colour: bool) -> (Vec<String>, Vec<Vec<String>>) {
-    // Painted only when they have been cut, since escapes are no columns.
-    let (heads, rows) = grid.blocks(columns, false);
-    let fit = |line: String| if width(&line) > columns { fold(&line, columns) } else { vec![line] };
-    let heads = heads.into_iter().flat_map(fit).map(|line| paint(line.trim_end(), HEADING, colour)).collect();
-    (heads, rows.into_iter().map(|row| row.into_iter().flat_map(fit).collect()).collect())
 }
 
 fn head(view: &View) -> Vec<String> {
@@ -77,14 +54,8 @@ fn head(view: &View) -> Vec<String> {
     text
 }
 
-/// A row's number and name, the numbers one below the other.
-fn numbered(view: &View, row: &Row) -> String {
-    let digits = view.rows.iter().map(|row| row.number).max().unwrap_or(0).to_string().len();
-    format!("{:>digits$} {}{}", row.number, words::row(row), words::mark(row))
-}
-
 /// The rows in figures.
-fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
+fn rows(view: &View, columns: usize, colour: bool) -> Vec<String> {
     if view.rows.is_empty() {
         return vec![String::new(), "(no row was measured)".into()];
     }
@@ -107,7 +78,7 @@ fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
     titles.push(Column::figures("trans/s"));
     titles.extend(["min", "p50", "p99", "p99.9", "max"].map(|title| Column::figures(title).under("RTT us")));
     let labels = titles.len() - 5;
-    let (heads, rows) = grid(&Grid { columns: titles, labels, rows: view.rows.iter().map(cells).collect() }, columns, colour);
+    let (heads, rows) = grid(titles, labels, view.rows.iter().map(cells).collect(), columns, colour);
     let mut text = vec![String::new()];
     text.extend(heads.into_iter().chain(rows.into_iter().flatten()));
     text.extend(words::marked(view).iter().flat_map(|words| wrap("", words, WIDTH)));
@@ -116,13 +87,13 @@ fn table(view: &View, columns: usize, colour: bool) -> Vec<String> {
 
 /// One verdict: what was compared, the figures, and each ratio on a scale round 1.
 fn comparison(found: &Comparison, columns: usize, colour: bool) -> Vec<String> {
-    let style = match found.verdict.as_str() {
-        "slower" => ERROR,
-        "unclear" => WARNING,
-        _ => HEADING,
+    let tone = match found.verdict.as_str() {
+        "slower" => Tone::Error,
+        "unclear" => Tone::Warning,
+        _ => Tone::Heading,
     };
     let mut text = vec![String::new()];
-    text.extend(wrap("", &words::verdict(found), WIDTH).iter().map(|line| paint(line, style, colour)));
+    text.extend(wrap("", &words::verdict(found), WIDTH).iter().map(|line| tone.paint(line, colour)));
     text.extend(wrap("", &found.sentence, WIDTH).into_iter().filter(|line| !line.is_empty()));
     let ratios = strip::ratios(&found.ratios);
     let cells = found.ratios.iter().zip(&ratios).map(|(one, strip)| {
@@ -130,7 +101,7 @@ fn comparison(found: &Comparison, columns: usize, colour: bool) -> Vec<String> {
             words::figure_title(&one.figure),
             words::compared(one, one.against),
             words::compared(one, one.value),
-            one.ratio.map_or(String::new(), words::ratio),
+            one.ratio.map_or(String::new(), fine_ratio),
             words::ratio_interval(one),
             strip.clone(),
         ]
@@ -140,7 +111,7 @@ fn comparison(found: &Comparison, columns: usize, colour: bool) -> Vec<String> {
     let mut titles = vec![Column::words("")];
     titles.extend([arm(&found.against), arm(&found.arm), "ratio".into(), "interval".into()].map(Column::figures));
     titles.push(Column::words(strip::RATIO_TITLE));
-    let (heads, rows) = grid(&Grid { columns: titles, labels: 1, rows: cells.collect() }, columns, colour);
+    let (heads, rows) = grid(titles, 1, cells.collect(), columns, colour);
     text.extend(heads.into_iter().chain(rows.into_iter().flatten()));
     text.extend(wrap("", &words::meaning(found), WIDTH));
     text
@@ -183,9 +154,4 @@ fn records(view: &View, columns: usize, colour: bool) -> Vec<String> {
         })
         .collect();
     if items.is_empty() { Vec::new() } else { [heading("How to reproduce", colour), items.concat()].concat() }
-}
-
-/// A list under a heading, as below every table.
-fn list(heading: &'static str, items: Vec<String>, colour: bool) -> Vec<String> {
-    if items.is_empty() { Vec::new() } else { notes::lines(&[Section { heading, kind: Kind::Plain, items }], colour) }
 }

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::Compare;
 use hairpin_record::explain::Explain;
+use hairpin_record::head::Head;
 use hairpin_record::run::{ClockFacts, Link};
 use hairpin_record::warning::Note;
 
 use super::{Given, Record, Warning};
 use crate::compare::pairs;
+use crate::link::link_words;
 use crate::notes::{ended, refused};
 use crate::prose::clean;
-use crate::table::link_words;
 
 /// What a record says of itself.
 pub(super) fn record(number: usize, given: &Given) -> Record {
@@ -35,7 +36,7 @@ pub(super) fn record(number: usize, given: &Given) -> Record {
         started: clean(&head.started),
         link,
         clock: place.map(|place| clock(&place.clock)).unwrap_or_default(),
-        ended: why(head.error.as_deref(), head.interrupted),
+        ended: why(head),
         warnings,
     }
 }
@@ -87,8 +88,8 @@ fn clock(clock: &ClockFacts) -> String {
     clean(&format!("{}: {figures}; {drift}", clock.source))
 }
 
-fn why(error: Option<&str>, interrupted: bool) -> Option<String> {
-    ended(error, interrupted).map(|section| clean(&section.items.join("; ")))
+fn why(head: &Head) -> Option<String> {
+    Some(ended(head).items).filter(|items| !items.is_empty()).map(|items| clean(&items.join("; ")))
 }
 
 /// The hooks that the host lacks.

@@ -15,7 +15,7 @@ use super::{Given, runs};
 use crate::compare::{because, described};
 use crate::explain::{lost, name, typical};
 use crate::figure::{payload, rate};
-use crate::floor::gap;
+use crate::gap::gap;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest, not_ranked};
 

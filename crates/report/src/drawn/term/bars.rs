@@ -2,12 +2,14 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::{grid, heading, list};
+use super::strip::cut;
+use super::table::grid;
+use crate::doc::{Column, List};
 use crate::drawn::words;
 use crate::figure::us_signed;
-use crate::grid::{Column, Grid};
 use crate::prose::{WIDTH, clean, width, wrap};
 use crate::style::paint;
+use crate::term::{heading, list};
 use crate::view::{Breakdown, Stage};
 
 /// A bar is as long as is left, within these.
@@ -34,7 +36,7 @@ pub(super) fn breakdown(breakdown: &Breakdown, columns: usize, colour: bool) -> 
     let mut titles = vec![Column::words("stage"), Column::figures("typical"), Column::figures("share")];
     let titled: &[&str] = if slow { &["slow", "grew", "p50", "p99"] } else { &["p50", "p99"] };
     titles.extend(titled.iter().map(|title| Column::figures(*title)));
-    let widest = |i: usize| cells.iter().map(|row| width(&row[i])).max().unwrap_or(0).max(width(titles[i].title()));
+    let widest = |i: usize| cells.iter().map(|row| width(&row[i])).max().unwrap_or(0).max(width(&titles[i].title));
     let taken: usize = (0..titles.len()).map(widest).sum();
     let room = columns.saturating_sub(taken + titles.len()).clamp(LEAST_BAR, LONGEST_BAR);
     // The longest stage, not the whole, fills the room: a bar is to be read against the others.
@@ -45,8 +47,8 @@ pub(super) fn breakdown(breakdown: &Breakdown, columns: usize, colour: bool) -> 
         cells.insert(BAR_COLUMN, bar.clone());
         cells
     });
-    titles.insert(BAR_COLUMN, Column::words(&" ".repeat(room)));
-    let (heads, rows) = grid(&Grid { columns: titles, labels: 1, rows: rows.collect() }, columns, colour);
+    titles.insert(BAR_COLUMN, Column::words(" ".repeat(room)));
+    let (heads, rows) = grid(titles, 1, rows.collect(), columns, colour);
     text.extend(heads);
     for ((line, bar), row) in lines.iter().zip(&bars).zip(rows) {
         let painted = |row: String| if bar.is_empty() { row } else { row.replacen(bar, &paint(bar, line.style(), colour), 1) };
@@ -57,7 +59,8 @@ pub(super) fn breakdown(breakdown: &Breakdown, columns: usize, colour: bool) -> 
         let advice = if cause.advice.is_empty() { String::new() } else { format!("; {}", cause.advice) };
         format!("{}{who}: {} us lost in {} round trips{advice}", cause.cause, us_signed(cause.lost_ns as f64), cause.count)
     });
-    text.extend(list("What the slow ones met", causes.collect(), colour));
+    let met = List::plain("What the slow ones met", causes.collect());
+    text.extend((!met.items.is_empty()).then(|| list(&met, colour)).into_iter().flatten());
     text
 }
 
@@ -108,7 +111,7 @@ fn lines(breakdown: &Breakdown) -> Vec<Line<'_>> {
         if !place.is_empty() {
             lines.push(Line { name: place, stage: None, whole: false });
         }
-        let name = |stage: &Stage| super::strip::cut(&format!("{indent}{}", clean(&stage.name)), LONGEST_NAME);
+        let name = |stage: &Stage| cut(&format!("{indent}{}", clean(&stage.name)), LONGEST_NAME);
         lines.extend(group.iter().map(|stage| Line { name: name(stage), stage: Some(stage), whole: false }));
     }
     lines.push(Line { name: "RTT".into(), stage: None, whole: true });

@@ -2,15 +2,16 @@
 
 use hairpin_record::run::Origin;
 
-use super::{grid, heading, style};
-use crate::drawn::axis::{Axis, Tick, thinned};
-use crate::drawn::braille::Canvas;
+use super::table::{grid, style};
+use crate::chart::axis::{Axis, Tick, thinned};
+use crate::chart::canvas::{Canvas, Run};
+use crate::doc::Column;
 use crate::drawn::plot::{Chart, Line, Plot, title};
 use crate::drawn::words;
 use crate::figure::us_signed;
-use crate::grid::{Column, Grid};
 use crate::prose::{WIDTH, width, wrap};
 use crate::style::paint;
+use crate::term::heading;
 use crate::view::View;
 
 /// Rows of a plot.
@@ -34,7 +35,6 @@ pub(super) fn plot(view: &View, chart: Chart, columns: usize, colour: bool) -> V
     let mut text = heading(&format!("{} (us, log scale)", title(chart)), colour);
     let room = columns.min(LONGEST) - TIMES - 2 - ENDS;
     text.extend(drawn(&plot, room, colour));
-    text.extend(axis(&plot, room));
     text.push(String::new());
     text.extend(legend(&plot, columns, colour));
     text.extend(plot.left_out.iter().flat_map(|note| wrap("  ", &format!("{note}."), WIDTH)));
@@ -81,43 +81,24 @@ fn drawn(plot: &Plot, room: usize, colour: bool) -> Vec<String> {
             ends[canvas.row(last.1)].push((FLOOR, other));
         }
     }
-    let mut times = vec![String::new(); ROWS];
-    for Tick { value, label } in plot.y.time_ticks(TIME_TICKS) {
-        times[canvas.row(plot.y.at(value))] = label;
-    }
     let styled = |line: usize| if line == other { anstyle::Style::new() } else { style(plot.lines[line].look.0) };
-    canvas
-        .lines(styled, colour)
-        .into_iter()
-        .zip(times.iter().zip(&ends))
-        .map(|(row, (time, ends))| {
-            let tick = if time.is_empty() { '│' } else { '┤' };
-            let shown = ends.iter().take(ENDS - 1).map(|(mark, line)| paint(&mark.to_string(), styled(*line), colour));
-            let rest = if ends.len() > ENDS - 1 { "+" } else { "" };
-            format!("{time:>TIMES$}{tick}{row} {}{rest}", shown.collect::<String>())
-        })
-        .collect()
-}
-
-/// The line below a plot, its ticks and its title.
-fn axis(plot: &Plot, room: usize) -> Vec<String> {
+    let painted = |text: &str, line: Option<usize>| line.map_or(text.into(), |line| paint(text, styled(line), colour));
+    let row = |(runs, ends): (Vec<Run>, &Vec<(char, usize)>)| {
+        let row: String = runs.iter().map(|(text, line)| painted(text, *line)).collect();
+        let shown: String = ends.iter().take(ENDS - 1).map(|(mark, line)| painted(&mark.to_string(), Some(*line))).collect();
+        format!("{row} {shown}{}", if ends.len() > ENDS - 1 { "+" } else { "" })
+    };
+    let rows = canvas.beside(&plot.y, plot.y.time_ticks(TIME_TICKS), TIMES).into_iter().zip(&ends);
+    let mut text: Vec<String> = rows.map(row).collect();
     let share = |characters: usize| (characters + 1) as f64 / room as f64;
     let ticks = match plot.chart {
         Chart::Sizes => thinned(&plot.x, &plot.sizes, share),
         Chart::Percentiles => named(&plot.x, share),
     };
-    let mut rule: Vec<char> = vec!['─'; room];
-    let mut labels = String::new();
-    for Tick { value, label } in &ticks {
-        let at = (plot.x.at(*value) * (room - 1) as f64).round() as usize;
-        rule[at] = '┬';
-        let from = (at + TIMES + 1).saturating_sub(width(label) / 2).min(room + TIMES + ENDS - width(label));
-        labels.push_str(&" ".repeat(from.saturating_sub(width(&labels))));
-        labels.push_str(label);
-    }
-    let rule = format!("{}└{}", " ".repeat(TIMES), rule.into_iter().collect::<String>());
+    text.extend(canvas.below(&plot.x, &ticks, TIMES, ENDS));
     let title = plot.x_title();
-    vec![rule, labels, format!("{}{title}", " ".repeat(TIMES + 1 + room.saturating_sub(width(title)) / 2))]
+    text.push(format!("{}{title}", " ".repeat(TIMES + 1 + room.saturating_sub(width(title)) / 2)));
+    text
 }
 
 /// The quantiles' ticks that have room.
@@ -136,7 +117,7 @@ fn legend(plot: &Plot, columns: usize, colour: bool) -> Vec<String> {
         Chart::Sizes => sizes(plot),
         Chart::Percentiles => percentiles(plot),
     };
-    let (heads, rows) = grid(&Grid { columns: titles, labels: 1, rows: cells }, columns, colour);
+    let (heads, rows) = grid(titles, 1, cells, columns, colour);
     let mut text = heads;
     for (i, (row, line)) in rows.into_iter().zip(&plot.lines).enumerate() {
         let mark = paint(&letter(i).to_string(), style(line.look.0), colour);

@@ -2,11 +2,12 @@
 
 use hairpin_record::run::Origin;
 
-use super::{heading, numbered, style};
-use crate::drawn::axis::{Axis, Tick};
+use super::table::{numbered, style};
+use crate::chart::axis::{Axis, Tick};
 use crate::drawn::words;
 use crate::prose::{WIDTH, fold, width, wrap};
 use crate::style::paint;
+use crate::term::heading;
 use crate::view::{Ratio, Row, View};
 
 /// A label takes no more; the table below has it whole.

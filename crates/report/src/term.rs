@@ -1,0 +1,52 @@
+//! A document for a terminal: aligned tables, wrapped prose, colours if they are asked for.
+
+use crate::doc::{Block, Doc, List, Text};
+use crate::grid::{self, Lines};
+use crate::options::Options;
+use crate::prose::{WIDTH, clean, wrap};
+use crate::style::Tone;
+
+/// The document in 80 columns, or in [`Options::width`] if that is more; only a table of more figures than fit gets wider.
+pub(crate) fn term(doc: &Doc, options: &Options) -> String {
+    doc.blocks.iter().flat_map(|block| lines(block, options)).map(|line| line + "\n").collect()
+}
+
+fn lines(block: &Block, options: &Options) -> Vec<String> {
+    match block {
+        Block::Gap => vec![String::new()],
+        Block::Text(text) => paragraph(text, options.colour),
+        Block::Table(table) if table.rows.is_empty() => vec![table.empty.to_owned()],
+        Block::Table(table) => {
+            let Lines { mut heads, rows } = grid::lines(table, options.columns(), options.colour);
+            heads.extend(rows.into_iter().flatten());
+            heads
+        }
+        Block::List(items) => list(items, options.colour),
+        Block::Verbatim(lines) => lines.iter().map(|line| clean(line).trim_end().to_owned()).collect(),
+    }
+}
+
+fn paragraph(text: &Text, colour: bool) -> Vec<String> {
+    let mut lines = wrap(&text.lead, &text.text, WIDTH);
+    if let (Some((word, tone)), Some(first)) = (&text.word, lines.first_mut()) {
+        *first = first.replacen(word, &tone.paint(word, colour), 1);
+    }
+    lines.iter().map(|line| text.tone.paint(line, colour)).collect()
+}
+
+/// A list under its heading, a blank line before it.
+pub(crate) fn list(list: &List, colour: bool) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    lines.extend(wrap("", &list.heading, WIDTH).iter().map(|line| list.tone.paint(line, colour)));
+    for (i, item) in list.items.iter().enumerate() {
+        let mark = if list.numbered { format!("{:>3}. ", i + 1) } else { "  - ".into() };
+        lines.extend(wrap(&mark, item, WIDTH));
+    }
+    lines
+}
+
+/// A blank line and a heading.
+pub(crate) fn heading(title: &str, colour: bool) -> Vec<String> {
+    let lines = wrap("", title, WIDTH);
+    std::iter::once(String::new()).chain(lines.iter().map(|line| Tone::Heading.paint(line, colour))).collect()
+}
