@@ -260,9 +260,9 @@ pub(crate) struct Data {
 pub(crate) type Fields = Vec<(String, Cell)>;
 
 impl Data {
-    /// Few names, and as many cells in each row.
-    pub(crate) fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Data {
-        Data { names: names.map(str::to_owned).into(), rows: rows.into_iter().map(Vec::from).collect() }
+    /// Names with spaces between them, and as many cells in each row.
+    pub(crate) fn table<const N: usize>(names: &str, rows: impl IntoIterator<Item = [Cell; N]>) -> Data {
+        Data { names: names.split(' ').map(str::to_owned).collect(), rows: rows.into_iter().map(Vec::from).collect() }
     }
 
     /// `none` has the names, and each row the same ones.
