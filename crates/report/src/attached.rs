@@ -56,7 +56,7 @@ fn data(record: &Attached) -> Data {
         let stages = total.stages.iter().map(|stage| line(&stage.name, stage.side, &stage.ns, stage.share));
         stages.chain([line("sum", None, &total.sum_ns, 1.0)]).collect::<Vec<_>>()
     };
-    let names = ["view", "stage", "side", "count", "p50_ns", "p99_ns", "max_ns", "share"];
+    let names = "view stage side count p50_ns p99_ns max_ns share";
     Data::table(names, record.totals.iter().flat_map(of))
 }
 

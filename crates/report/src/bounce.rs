@@ -59,22 +59,7 @@ impl Show for Bounce {
 fn data(bounce: &Bounce) -> Data {
     let frames = &bounce.frames;
     let sum = |causes: &mut dyn Iterator<Item = (&'static str, u64)>| causes.map(|(_, count)| count).sum::<u64>();
-    let names = [
-        "started",
-        "io",
-        "filter",
-        "duration_ns",
-        "received",
-        "received_bytes",
-        "sent",
-        "sent_bytes",
-        "frames_per_s",
-        "wire_bits_per_s",
-        "kept",
-        "lost",
-        "wrong_checksum",
-        "cpu_per_frame_ns",
-    ];
+    let names = "started io filter duration_ns received received_bytes sent sent_bytes frames_per_s wire_bits_per_s kept lost wrong_checksum cpu_per_frame_ns";
     let row = [
         (&bounce.head.started).into(),
         (&bounce.io).into(),

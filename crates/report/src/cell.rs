@@ -5,6 +5,7 @@
 //!   Cell::Share(0.0123)                               1.23 %                         0.0123
 //! ```
 
+use crate::chart::strip::Strip;
 use crate::figure::{decimals, fine_ratio, percent, rate, us_signed};
 use crate::prose::clean;
 use crate::style::Tone;
@@ -37,6 +38,10 @@ pub enum Cell {
     Number(f64),
     /// A number with this many decimals.
     Fixed(f64, usize),
+    /// A share of the longest in a line's colour, in eighths of a column; for terminals only.
+    Block(f64, usize),
+    /// Ranges on the scale that stands over the column; for terminals only.
+    Strip(Strip, usize),
     /// Part of a whole, drawn to scale in what room the other columns leave; for terminals only.
     Bar(Bar),
 }
@@ -101,6 +106,8 @@ impl Cell {
             Cell::Number(number) => decimals(*number),
             Cell::Fixed(number, places) => format!("{number:.places$}"),
             Cell::Bar(bar) => bar.drawn(room),
+            Cell::Block(share, _) => block(*share, room),
+            Cell::Strip(strip, _) => strip.drawn(room),
         }
     }
 
@@ -108,7 +115,7 @@ impl Cell {
     /// column's type can be told from any of its lines.
     pub(crate) fn raw(&self) -> String {
         match self {
-            Cell::Blank | Cell::Bar(_) => String::new(),
+            Cell::Blank | Cell::Bar(_) | Cell::Block(..) | Cell::Strip(..) => String::new(),
             Cell::Text(text) | Cell::Word(text, _) => text.clone(),
             Cell::Count(count) => count.to_string(),
             Cell::Ns(number) | Cell::Growth(number) | Cell::Rate(number) | Cell::Share(number) | Cell::Percent(number) => {
@@ -129,8 +136,25 @@ impl Cell {
     }
 
     pub(crate) fn tone(&self) -> Tone {
-        if let Cell::Word(_, tone) = self { *tone } else { Tone::Plain }
+        match self {
+            Cell::Word(_, tone) => *tone,
+            Cell::Block(_, line) | Cell::Strip(_, line) => Tone::Line(*line),
+            _ => Tone::Plain,
+        }
     }
+}
+
+/// Eighths of a column, the thinnest first.
+const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/// Full columns and an eighth of what is left; anything above nothing is seen.
+fn block(share: f64, room: usize) -> String {
+    if share.is_nan() || share <= 0.0 {
+        return String::new();
+    }
+    let eighths = (share.min(1.0) * (room * 8) as f64).round().max(1.0) as usize;
+    let rest = (!eighths.is_multiple_of(8)).then(|| EIGHTHS[eighths % 8 - 1]);
+    "█".repeat(eighths / 8).chars().chain(rest).collect()
 }
 
 fn float(value: f64) -> String {
@@ -210,6 +234,13 @@ mod tests {
         ] {
             assert_eq!((cell.shown(0).as_str(), cell.raw().as_str()), (shown, raw), "{cell:?}");
         }
+    }
+
+    #[test]
+    fn blocks_have_eighths() {
+        let drawn = [0.0, 1e-9, 0.5, 6.25 / 8.0, 1.0, f64::NAN].map(|share| block(share, 4));
+        assert_eq!(drawn, ["", "▏", "██", "███▏", "████", ""]);
+        assert_eq!(block(f64::INFINITY, 2), "██");
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! The plot engine: scales with their ticks, and a canvas of characters in a frame of two axes.
+//! The plot engine: scales with their ticks, and what draws on them in characters.
 //!
 //! ```text
-//!   values ──▶ axis ──▶ drawn::svg             the report's pictures
-//!                └────▶ canvas ──▶ drawn::term    its plots for a terminal
-//!                           └────▶ watch          the live view
+//!   values ──▶ axis ──▶ canvas ──▶ picture      a document's plots for a terminal
+//!                │         └─────▶ watch        the live view
+//!                ├────▶ strip                   a range beside a row
+//!                └────▶ drawn::svg              the report's pictures
 //! ```
 
 pub(crate) mod axis;
 pub(crate) mod canvas;
+pub(crate) mod picture;
+pub(crate) mod strip;

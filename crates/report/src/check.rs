@@ -54,7 +54,7 @@ fn data(check: &Check) -> Data {
         |delay: &Delay| line("delay", delay.injected_ns, delay.reported_ns, delay.error_ns, check.bound_ns, delay.verdict);
     let latency =
         |found: &Latency| line("latency", found.sum_ns, found.measured_ns, found.error_ns, check.latency_bound_ns, found.verdict);
-    let names = ["test", "known_ns", "reported_ns", "error_ns", "bound_ns", "verdict"];
+    let names = "test known_ns reported_ns error_ns bound_ns verdict";
     Data::table(names, check.delays.iter().map(delay).chain(check.latencies.iter().map(latency)))
 }
 

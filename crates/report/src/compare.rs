@@ -40,8 +40,7 @@ impl Show for Compare {
 
 /// One line per comparison and figure.
 fn data(record: &Compare) -> Data {
-    let names =
-        ["arm", "against", "verdict", "figure", "unit", "value", "value_against", "ratio", "low", "high", "difference", "pairs"];
+    let names = "arm against verdict figure unit value value_against ratio low high difference pairs";
     let line = |(comparison, estimate): (&Comparison, &Estimate)| {
         let [base, value] = values(estimate, find(record, &comparison.against), find(record, &comparison.arm));
         [

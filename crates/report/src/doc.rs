@@ -9,6 +9,8 @@
 use hairpin_record::head::Head;
 
 use crate::cell::Cell;
+use crate::chart::axis::Axis;
+use crate::chart::picture::Picture;
 use crate::options::Options;
 use crate::style::Tone;
 
@@ -34,6 +36,12 @@ pub(crate) enum Block {
     Text(Text),
     Table(Table),
     List(List),
+    /// A plot; for terminals only, since the tables have its figures.
+    Chart(Picture),
+    /// What else is of use on a terminal only.
+    Screen(Vec<Block>),
+    /// A command that can be given again.
+    Command(String),
     /// Lines as they are.
     Verbatim(Vec<String>),
 }
@@ -91,20 +99,28 @@ pub(crate) struct Table {
     pub(crate) empty: &'static str,
     /// Columns of space before each line.
     pub(crate) indent: usize,
+    /// True if even figures that are too long stay within the terminal: their lines are folded.
+    pub(crate) folds: bool,
 }
 
 impl Table {
     pub(crate) fn new<R: Into<Row>>(columns: Vec<Column>, labels: usize, rows: impl IntoIterator<Item = R>) -> Table {
-        Table { columns, labels, rows: rows.into_iter().map(Into::into).collect(), empty: "(no results)", indent: 0 }
+        Table {
+            columns,
+            labels,
+            rows: rows.into_iter().map(Into::into).collect(),
+            empty: "(no results)",
+            indent: 0,
+            folds: false,
+        }
     }
 
     /// The raw numbers as a script reads them.
     pub(crate) fn data(&self) -> Data {
-        let drawn = |column: &&(usize, &Column)| column.1.place != Place::Bar;
-        let all: Vec<(usize, &Column)> = self.columns.iter().enumerate().collect();
+        let all: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].place.is_written()).collect();
         let unit = |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty());
-        let names = all.iter().filter(drawn).map(|(at, column)| column.name(unit(*at).unwrap_or_default())).collect();
-        let cells = |row: &Row| all.iter().filter(drawn).map(|(at, _)| row.cells[*at].clone()).collect();
+        let names = all.iter().map(|at| self.columns[*at].name(unit(*at).unwrap_or_default())).collect();
+        let cells = |row: &Row| all.iter().map(|at| row.cells[*at].clone()).collect();
         Data { names, rows: self.rows.iter().map(cells).collect() }
     }
 }
@@ -123,18 +139,31 @@ impl From<Vec<Cell>> for Row {
 }
 
 /// Where a column's cells stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Place {
     /// Words, aligned left.
     Left,
     /// Figures, aligned right.
     Right,
-    /// A bar in what room is left.
+    /// A bar in what room is left; for terminals only.
     Bar,
+    /// Strips on this scale, in all room that is left; for terminals only.
+    Scale(Axis),
+    /// Words for terminals only.
+    Screen,
+    /// Figures that a terminal has no room for.
+    Page,
     /// The last column, set in as many lines as it takes.
     Prose,
     /// On a terminal below the row, after this lead.
     Below(&'static str),
+}
+
+impl Place {
+    /// True if it is more than a drawing: then every format has it.
+    pub(crate) fn is_written(self) -> bool {
+        !matches!(self, Place::Bar | Place::Scale(_) | Place::Screen)
+    }
 }
 
 /// One column.
@@ -168,6 +197,18 @@ impl Column {
 
     pub(crate) fn bar() -> Column {
         Column::new("", Place::Bar)
+    }
+
+    pub(crate) fn scale(axis: Axis) -> Column {
+        Column::new("", Place::Scale(axis))
+    }
+
+    pub(crate) fn screen(title: impl Into<String>) -> Column {
+        Column::new(title, Place::Screen)
+    }
+
+    pub(crate) fn page(title: impl Into<String>) -> Column {
+        Column::new(title, Place::Page)
     }
 
     pub(crate) fn prose(title: impl Into<String>) -> Column {
@@ -221,9 +262,9 @@ pub(crate) struct Data {
 pub(crate) type Fields = Vec<(String, Cell)>;
 
 impl Data {
-    /// Few names, and as many cells in each row.
-    pub(crate) fn table<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Data {
-        Data { names: names.map(str::to_owned).into(), rows: rows.into_iter().map(Vec::from).collect() }
+    /// Names with spaces between them, and as many cells in each row.
+    pub(crate) fn table<const N: usize>(names: &str, rows: impl IntoIterator<Item = [Cell; N]>) -> Data {
+        Data { names: names.split(' ').map(str::to_owned).collect(), rows: rows.into_iter().map(Vec::from).collect() }
     }
 
     /// `none` has the names, and each row the same ones.
@@ -286,6 +327,18 @@ impl Doc {
 
     pub(crate) fn lists(&mut self, lists: impl IntoIterator<Item = List>) {
         lists.into_iter().for_each(|list| self.list(list));
+    }
+
+    pub(crate) fn chart(&mut self, picture: Picture) {
+        self.blocks.push(Block::Chart(picture));
+    }
+
+    pub(crate) fn screen(&mut self, part: Doc) {
+        self.blocks.push(Block::Screen(part.blocks));
+    }
+
+    pub(crate) fn command(&mut self, command: String) {
+        self.blocks.push(Block::Command(command));
     }
 
     pub(crate) fn verbatim(&mut self, lines: Vec<String>) {

@@ -60,19 +60,7 @@ impl Show for Explain {
 
 /// One line per path and stage, then what the hooks took, what no stage explains, and the whole.
 fn data(record: &Explain) -> Data {
-    let names = [
-        "path",
-        "request_bytes",
-        "reply_bytes",
-        "stage",
-        "side",
-        "direction",
-        "count",
-        "p50_ns",
-        "p99_ns",
-        "typical_mean_ns",
-        "slow_mean_ns",
-    ];
+    let names = "path request_bytes reply_bytes stage side direction count p50_ns p99_ns typical_mean_ns slow_mean_ns";
     let of = |result: &Explained| {
         let line = |stage: &str, [side, direction]: [String; 2], ns: &Quantiles, [typical, slow]: [f64; 2]| -> [Cell; 11] {
             [

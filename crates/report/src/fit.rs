@@ -40,17 +40,7 @@ fn lines(fit: &Fit) -> impl Iterator<Item = &Line> {
 
 /// One line per path and fitted line.
 fn data(report: &FitReport) -> Data {
-    let names = [
-        "path",
-        "from_bytes",
-        "to_bytes",
-        "base_ns",
-        "base_low_ns",
-        "base_high_ns",
-        "ns_per_byte",
-        "ns_per_byte_low",
-        "ns_per_byte_high",
-    ];
+    let names = "path from_bytes to_bytes base_ns base_low_ns base_high_ns ns_per_byte ns_per_byte_low ns_per_byte_high";
     let all = report.paths.iter().flat_map(|path| path.fit.iter().flat_map(lines).map(move |line| (path, line)));
     let line = |(path, line): (&PathFit, &Line)| {
         let ends = |estimate: Estimate| [estimate.value, estimate.low, estimate.high].map(Cell::Number);

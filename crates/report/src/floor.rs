@@ -30,7 +30,7 @@ impl Show for Floor {
             self.stages.iter().for_each(|stage| doc.lead("- ", sentence(stage)));
         }
         notes(&mut doc, &self.notes);
-        let names = ["nic", "size_bytes", "stage", "ns", "low_ns", "high_ns", "class", "source"];
+        let names = "nic size_bytes stage ns low_ns high_ns class source";
         let line = |stage: &Stage| -> [Cell; 8] {
             let [ns, low, high] = span(stage.time);
             let (class, source) = (stage.class.to_string().into(), (&stage.source).into());
@@ -195,20 +195,7 @@ impl Show for Sizes {
 
 /// What scripts read of several floors.
 fn data(sizes: &Sizes) -> Data {
-    let names = [
-        "nic",
-        "size_bytes",
-        "frame_bytes",
-        "wire_bytes",
-        "one_way_ns",
-        "one_way_low_ns",
-        "one_way_high_ns",
-        "rtt_ns",
-        "rtt_low_ns",
-        "rtt_high_ns",
-        "line_rate_frames_per_s",
-        "class",
-    ];
+    let names = "nic size_bytes frame_bytes wire_bytes one_way_ns one_way_low_ns one_way_high_ns rtt_ns rtt_low_ns rtt_high_ns line_rate_frames_per_s class";
     let line = |floor: &Floor| -> [Cell; 12] {
         let ([one_way, low, high], [rtt, rtt_low, rtt_high]) = (span(floor.one_way()), span(floor.rtt));
         let bytes = [floor.size_bytes, floor.frame_bytes, floor.wire_bytes].map(Cell::Count);
@@ -249,15 +236,7 @@ impl Show for Comparison {
         doc.gap();
         doc.text(explained(self));
         notes(&mut doc, first.notes.iter().chain(&second.notes));
-        let names = [
-            "stage",
-            "first_low_ns",
-            "first_high_ns",
-            "second_low_ns",
-            "second_high_ns",
-            "difference_low_ns",
-            "difference_high_ns",
-        ];
+        let names = "stage first_low_ns first_high_ns second_low_ns second_high_ns difference_low_ns difference_high_ns";
         let line = |row: &Difference| -> [Cell; 7] {
             let ends = |time: Option<Span>| {
                 let [_, low, high] = time.map(span).unwrap_or_default();

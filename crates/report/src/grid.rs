@@ -14,6 +14,7 @@
 
 use std::borrow::Cow;
 
+use crate::chart::strip::scale;
 use crate::doc::{Column, Place, Row, Table};
 use crate::prose::{WIDTH, fold, width, wrap};
 use crate::style::Tone;
@@ -70,6 +71,11 @@ fn hung(line: &str, taken: usize, base: usize, text: &str) -> Vec<String> {
     lines
 }
 
+/// A column that takes what room is left.
+fn drawn(column: &Column) -> bool {
+    matches!(column.place, Place::Bar | Place::Scale(_))
+}
+
 /// The last column where that is prose.
 struct Prose {
     title: String,
@@ -79,6 +85,7 @@ struct Prose {
 /// The columns that stand side by side, as text.
 struct Grid<'a> {
     columns: Vec<&'a Column>,
+    titles: Vec<String>,
     labels: usize,
     cells: Vec<Vec<(String, Tone)>>,
     widths: Vec<usize>,
@@ -89,7 +96,7 @@ struct Grid<'a> {
 
 impl<'a> Grid<'a> {
     fn of(table: &'a Table, columns: usize) -> Grid<'a> {
-        let beside = |column: &Column| matches!(column.place, Place::Left | Place::Right | Place::Bar);
+        let beside = |column: &Column| matches!(column.place, Place::Left | Place::Right | Place::Screen) || drawn(column);
         let shown: Vec<usize> = (0..table.columns.len()).filter(|at| beside(&table.columns[*at])).collect();
         let text = |row: &Row, room: usize| -> Vec<(String, Tone)> {
             shown.iter().map(|at| (row.cells[*at].shown(room), row.cells[*at].tone())).collect()
@@ -99,12 +106,17 @@ impl<'a> Grid<'a> {
         let mut widths: Vec<usize> = (0..of.len())
             .map(|at| cells.iter().map(|row| width(&row[at].0)).max().unwrap_or(0).max(width(&of[at].title)))
             .collect();
-        if let Some(bar) = of.iter().position(|column| column.place == Place::Bar) {
+        let mut titles: Vec<String> = of.iter().map(|column| column.title.clone()).collect();
+        if let Some(bar) = of.iter().position(|column| drawn(column)) {
             widths[bar] = 0;
             let taken: usize = widths.iter().sum();
             let left = |gap: usize| columns.saturating_sub(taken + gap * (of.len() - 1));
             // Two columns of space between figures are easier to read than a longer bar.
-            widths[bar] = if left(2) >= LEAST_BAR { left(2) } else { left(1) }.clamp(LEAST_BAR, LONGEST_BAR);
+            widths[bar] = if left(2) >= LEAST_BAR { left(2) } else { left(1) }.max(LEAST_BAR);
+            match of[bar].place {
+                Place::Scale(axis) => titles[bar] = scale(&axis, widths[bar]),
+                _ => widths[bar] = widths[bar].min(LONGEST_BAR),
+            }
             cells = table.rows.iter().map(|row| text(row, widths[bar])).collect();
         }
         let prose = table.columns.iter().position(|column| column.place == Place::Prose).map(|at| Prose {
@@ -112,7 +124,7 @@ impl<'a> Grid<'a> {
             cells: table.rows.iter().map(|row| row.cells[at].shown(0)).collect(),
         });
         let base = widths.iter().map(|width| width + 2).sum();
-        Grid { columns: of, labels: table.labels, cells, widths, prose, base }
+        Grid { columns: of, titles, labels: table.labels, cells, widths, prose, base }
     }
 
     fn total(&self, gap: usize) -> usize {
@@ -159,7 +171,7 @@ impl<'a> Grid<'a> {
     /// Labels on one line, figures on the next.
     fn stacked(&self, columns: usize, colour: bool) -> Lines {
         let labels = |texts: Vec<&str>| texts[..self.labels.min(texts.len())].join("  ");
-        let titles = self.columns.iter().map(|column| column.title.as_str()).collect();
+        let titles = self.titles.iter().map(String::as_str).collect();
         let mut heads = vec![Tone::Heading.paint(&labels(titles), colour)];
         heads.extend(self.heading(self.labels, &self.widths, 1, "  ", colour));
         let row = |row: &Vec<(String, Tone)>| {
@@ -171,7 +183,7 @@ impl<'a> Grid<'a> {
     }
 
     fn heading(&self, from: usize, widths: &[usize], gap: usize, indent: &str, colour: bool) -> Vec<String> {
-        let titles: Vec<(String, Tone)> = self.columns.iter().map(|column| (column.title.clone(), Tone::Plain)).collect();
+        let titles: Vec<(String, Tone)> = self.titles.iter().map(|title| (title.clone(), Tone::Plain)).collect();
         let titles = self.line(from, &titles, widths, gap, false);
         [self.groups(from, widths, gap), titles]
             .iter()
@@ -203,6 +215,8 @@ impl<'a> Grid<'a> {
             if i > from {
                 line.push_str(&" ".repeat(gap));
             }
+            // Spaces are not painted, so that those at the end of a line can go.
+            let text = text.trim_end();
             let pad = " ".repeat(widths[i].saturating_sub(width(text)));
             let painted = tone.paint(text, colour);
             match self.columns[i].place {

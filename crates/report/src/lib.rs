@@ -20,6 +20,7 @@ mod cell;
 mod chart;
 mod check;
 mod columns;
+mod command;
 mod compare;
 mod csv;
 mod demo;
@@ -58,7 +59,7 @@ pub mod watch;
 
 pub use bounce::{bounce_heading, bounce_line};
 pub use doc::{Doc, Show};
-pub use drawn::{Chart, report_markdown, report_svg, report_term};
+pub use drawn::{Chart, report_svg};
 pub use explain::explain_perfetto;
 pub use floor::floor_pingpong;
 pub use html::html;

@@ -10,7 +10,8 @@ pub(crate) fn markdown(doc: &Doc) -> String {
     let mut before = None;
     for block in &doc.blocks {
         let (lines, item) = match block {
-            Block::Gap => continue,
+            Block::Gap | Block::Chart(_) | Block::Screen(_) => continue,
+            Block::Command(command) => (verbatim("sh", std::slice::from_ref(command)), false),
             Block::Text(text) => (vec![paragraph(text)], !text.lead.is_empty() && text.tone == Tone::Plain),
             Block::Table(all) => (table(all), false),
             Block::List(items) => (list(items), false),
@@ -55,10 +56,12 @@ pub(crate) fn table(table: &Table) -> Vec<String> {
     if table.rows.is_empty() {
         return vec![escape(table.empty)];
     }
-    let shown: Vec<usize> = (0..table.columns.len()).filter(|at| table.columns[*at].place != Place::Bar).collect();
+    let shown: Vec<usize> = (0..table.columns.len()).filter(|at| table.columns[*at].place.is_written()).collect();
     let columns = || shown.iter().map(|at| &table.columns[*at]);
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
-    let rule = columns().map(|column| if column.place == Place::Right { "---:" } else { ":---" }.to_owned()).collect();
+    let rule = columns()
+        .map(|column| if matches!(column.place, Place::Right | Place::Page) { "---:" } else { ":---" }.to_owned())
+        .collect();
     let mut lines = vec![line(columns().map(|column| escape(&column.full_title())).collect()), line(rule)];
     lines.extend(table.rows.iter().map(|row| line(shown.iter().map(|at| escape(row.cells[*at].shown(0).trim())).collect())));
     lines

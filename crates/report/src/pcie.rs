@@ -190,7 +190,7 @@ impl Show for Primitives {
         doc.lead("alone     ", "until the CPU goes on; a store may still be on its way");
         doc.lead("in a row  ", "one of 64, a line each; a flush then waits for the store before it");
         doc.lead("stamps    ", "what two of them cost is taken off");
-        let names = ["step", "implementation", "alone_ns", "in_a_row_ns"];
+        let names = "step implementation alone_ns in_a_row_ns";
         let lines = ways.iter().flat_map(|way| {
             way.steps.iter().map(|step| [(&step.name).into(), (&way.name).into(), step.alone_ns.into(), step.in_a_row_ns.into()])
         });

@@ -156,7 +156,7 @@ impl Show for RunList {
                 [id.into(), a, b, c, d, e, f, error.into()]
             }
         };
-        let names = ["id", "schema", "started", "command", "rows", "first_path", "first_p50_ns", "error"];
+        let names = "id schema started command rows first_path first_p50_ns error";
         doc.data = Some(Data::table(names, self.runs.iter().map(line)));
         doc
     }

@@ -22,7 +22,7 @@ impl Show for List {
         } else {
             overview(&mut doc, self);
         }
-        let names = ["setting", "now", "unread", "can_be_changed", "safe", "values", "summary"];
+        let names = "setting now unread can_be_changed safe values summary";
         let line = |row: &KnobRow| {
             let yes = |yes: bool| Cell::from(if yes { "yes" } else { "no" });
             let change = row.change.as_ref();
@@ -167,7 +167,7 @@ impl Show for TuneCheck {
         } else {
             "What to expect is from the references; nothing was measured here, and nothing was changed."
         });
-        let names = ["setting", "stake_ns", "now", "better", "effect", "cost", "at_boot", "fix"];
+        let names = "setting stake_ns now better effect cost at_boot fix";
         let line = |found: &Finding| {
             let at_boot = if found.at_boot { "yes" } else { "no" };
             let words = [&found.now, &found.better, &found.effect, &found.cost].map(Cell::from);
@@ -258,7 +258,7 @@ impl Show for Status {
             doc.gap();
             entry(&mut doc, one);
         }
-        let names = ["id", "state", "started", "command", "setting", "was", "is_to_be", "outcome", "where"];
+        let names = "id state started command setting was is_to_be outcome where";
         let line = |(entry, row): (&StatusEntry, &ChangeRow)| {
             let words = [&row.knob, &row.from, &row.to, &row.outcome, &row.place].map(Cell::from);
             let [knob, from, to, outcome, place] = words;

@@ -51,7 +51,7 @@ impl Show for TuneTry {
 
 /// One line per path, setting and figure.
 fn data(record: &TuneTry) -> Data {
-    let names = ["path", "setting", "verdict", "figure", "ratio", "low", "high", "pairs"];
+    let names = "path setting verdict figure ratio low high pairs";
     let of_path = |path: &'_ TriedPath| {
         let spec = path.alone.arms.first().map(|arm| arm.path.clone()).unwrap_or_default();
         let alone = path.alone.comparisons.iter().enumerate().map(|(at, found)| (setting(record, at).to_owned(), found));

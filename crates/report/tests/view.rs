@@ -269,13 +269,14 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     let text = hairpin_report::term(std::slice::from_ref(&**run), &options);
     assert!(text.contains("udp:spin *") && text.contains("cores-apart in 3 of 9 rows"), "{text}");
 
-    let page = hairpin_report::report_markdown(&view);
-    assert!(page.contains(r"| udp:spin, 256 B \* |") && page.contains(r"\* the two cores were in another state"), "{page}");
+    let page = hairpin_report::markdown(&view, &options);
+    assert!(page.contains(r"udp:spin, 256 B \* |") && page.contains(r"\* the two cores were in another state"), "{page}");
     assert!(page.contains("| none: 1 of 3 rows"), "{page}");
     // A slope has its interval.
     let line = page.lines().find(|line| line.starts_with("| tcp:spin |") && line.contains("ns/B")).unwrap();
-    assert_eq!(line.matches(" to ").count(), 2, "{line}");
-    let plain = hairpin_report::report_term(&view, 100, false);
+    let fit = line.split('|').find(|cell| cell.contains("ns/B")).unwrap();
+    assert_eq!(fit.matches(" to ").count(), 2, "{line}");
+    let plain = hairpin_report::term(&view, &hairpin_report::Options { width: 100, ..options.clone() });
     assert!(plain.contains("udp:spin, 256 B *") && plain.contains("* the two cores were"), "{plain}");
     let svg = hairpin_report::report_svg(&view, hairpin_report::Chart::Sizes);
     assert_eq!(svg.matches(" apart\" d=").count(), 3);

@@ -38,7 +38,7 @@ enum Scale {
 }
 
 /// A scale with its ends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Axis {
     scale: Scale,
     low: f64,

@@ -211,11 +211,6 @@ pub(super) fn place(stage: &Stage) -> String {
     parts.join(", ")
 }
 
-/// With a sign where it is more.
-pub(super) fn growth(ns: f64) -> String {
-    if ns > 0.0 { format!("+{}", us_signed(ns)) } else { us_signed(ns) }
-}
-
 /// Facts that differ between hosts, each value with the hosts that have it; and how many do not differ.
 pub(super) fn hosts(view: &View) -> Option<(Vec<(String, String)>, String)> {
     if view.facts.is_empty() {
