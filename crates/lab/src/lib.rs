@@ -19,7 +19,7 @@
 //!   knobs     settings of the host, on for the blocks of an arm      tune_try  which of them buys what
 //!   live      what is added to a snapshot of a run that goes on    metrics  the same for Prometheus
 //!   store     one directory per run, with its record     raw    every sample of a run, as Parquet
-//!   records   what RUN stands for, of whatever schema a report takes     whole_file   a file written whole or not at all
+//!   records   what RUN stands for, of every kind of record     whole_file   a file written whole or not at all
 //! ```
 
 #![forbid(unsafe_code)]

@@ -145,7 +145,7 @@ fn table(load: &Load, curve: &LoadCurve) -> Table {
 }
 
 /// Where the curve bends, in a sentence.
-fn knee(curve: &LoadCurve) -> String {
+pub(crate) fn knee(curve: &LoadCurve) -> String {
     let saturation = curve
         .saturation_per_s
         .map(|per_s| format!(" A closed loop with as many requests in flight does {}/s.", rate(per_s)))

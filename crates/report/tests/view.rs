@@ -573,3 +573,32 @@ proptest! {
         }
     }
 }
+
+/// One record of each kind, as earlier versions wrote them.
+fn every_kind() -> Vec<Given> {
+    let records = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
+    records.into_iter().map(|record| Given { name: record.verb().into(), record }).collect()
+}
+
+#[test]
+fn every_kind_of_record_is_shown() {
+    let given = every_kind();
+    let all = view(&given, "2026-11-22T12:00:00Z", Vec::new());
+    assert_eq!((all.records.len(), all.rows.len(), all.breakdowns.len()), (12, 1, 1));
+    assert_eq!((all.loads.len(), all.loads[0].rates.len()), (1, 1));
+    let frames: Vec<_> = all.frames.iter().map(|frames| frames.direction.as_str()).collect();
+    assert_eq!(frames, ["inject", "bounce"]);
+    assert!(all.checks.iter().all(|check| check.passed == (check.error_ns.abs() <= check.bound_ns as f64)), "{:?}", all.checks);
+    let of = |verb: &str| 1 + given.iter().position(|given| given.name == verb).unwrap();
+    for verb in ["compare", "tune try", "sweep"] {
+        assert!(all.comparisons.iter().any(|found| found.record == of(verb)), "{verb}");
+    }
+    assert!(html(&all).contains("from_due"));
+}
+
+#[test]
+fn each_kind_alone_leads_with_what_it_found() {
+    let leads: Vec<String> =
+        every_kind().chunks(1).map(|given| format!("{}: {}", given[0].name, view(given, "now", Vec::new()).summary[0])).collect();
+    assert_snapshot!(leads.join("\n"));
+}

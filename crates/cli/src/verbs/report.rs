@@ -20,7 +20,7 @@ use crate::output::{colour, open_store, print};
 /// Records as one file to look at
 #[derive(Debug, Args)]
 pub struct Report {
-    /// What to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of ping, demo, explain or compare
+    /// What to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of any verb that measures
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
     /// Where to; stdout if not given

@@ -31,7 +31,8 @@ const LEAST_RATIO: f64 = 1.05;
 
 impl Show for View {
     fn doc(&self, _: &Options) -> Doc {
-        let mut doc = Doc::of(&self.tool, &self.made, []);
+        let mut doc = Doc::default();
+        doc.text(format!("{}, {}", self.tool, self.made));
         doc.text(format!("RTT: {RTT}"));
         if !self.summary.is_empty() {
             doc.gap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hairpin_record::any::AnyRecord;
-use hairpin_record::compare::Compare;
+use hairpin_record::compare::{Arm, Compare};
 use hairpin_record::explain::Explain;
 use hairpin_record::head::Head;
 use hairpin_record::run::{ClockFacts, Link};
@@ -21,10 +21,14 @@ pub(super) fn record(number: usize, given: &Given) -> Record {
     let warnings = match &given.record {
         AnyRecord::Explain(explain) => missing(explain),
         AnyRecord::Compare(compare) => of_arms(compare),
+        AnyRecord::Sweep(sweep) => sweep.warnings.iter().map(warning).collect(),
+        AnyRecord::Attached(attached) => attached.warnings.iter().map(warning).collect(),
         _ => Vec::new(),
     };
     let link = match &given.record {
-        AnyRecord::Compare(compare) => links(compare),
+        AnyRecord::Compare(compare) => links(compare.arms.iter()),
+        AnyRecord::Sweep(sweep) => links(sweep.cells.iter().map(|cell| &cell.arm)),
+        AnyRecord::TuneTry(tried) => links(tried.paths.iter().flat_map(|path| &path.alone.arms)),
         _ => place.map(|place| words(&place.link)).unwrap_or_default(),
     };
     Record {
@@ -75,8 +79,8 @@ fn words(link: &Link) -> String {
 }
 
 /// Those of all arms, each once.
-fn links(compare: &Compare) -> String {
-    let links: BTreeSet<String> = compare.arms.iter().filter_map(|arm| arm.link.as_ref()).map(words).collect();
+fn links<'a>(arms: impl Iterator<Item = &'a Arm>) -> String {
+    let links: BTreeSet<String> = arms.filter_map(|arm| arm.link.as_ref()).map(words).collect();
     links.into_iter().collect::<Vec<_>>().join("; ")
 }
 
