@@ -260,7 +260,17 @@ fn trial(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> 
     let delay = delay(options, cell)?;
     let second = slower(cell, delay.as_ref());
     let mut command = Command::new(&options.flags.hairpin);
-    command.args(["compare", "--link", cell.link, "--json", "--seed", &round.to_string(), "--duration", &format!("{seconds}s")]);
+    command.args([
+        "compare",
+        "--link",
+        cell.link,
+        "--json",
+        "--no-store",
+        "--seed",
+        &round.to_string(),
+        "--duration",
+        &format!("{seconds}s"),
+    ]);
     command.args(["--", cell.path, "--", &second]);
     let record = compared(&mut command, 60.0 + 2.0 * seconds)?;
     let verdict = record.comparisons.first().ok_or("no comparison")?.verdict;
@@ -347,7 +357,7 @@ impl Baseline {
     fn gate(&self, options: &Options, cell: &Cell) -> Result<Trial, String> {
         // A gate that closes ends with 3, which is no failure here.
         let mut command = Command::new("sh");
-        command.args(["-c", "\"$0\" \"$@\"; exit 0"]).arg(&options.flags.hairpin).args(["compare", "--json"]);
+        command.args(["-c", "\"$0\" \"$@\"; exit 0"]).arg(&options.flags.hairpin).args(["compare", "--json", "--no-store"]);
         for at in 0..BASELINE {
             command.arg("--baseline").arg(self.home.path().join(format!("{at}.json")));
         }

@@ -194,7 +194,7 @@ impl std::fmt::Display for Line {
 /// Runs `hairpin explain`: its record, without what is not published of a host.
 fn measure(options: &Options, cell: &Cell) -> Result<Explain, String> {
     let mut command = Command::new(&options.flags.hairpin);
-    command.args(["explain", "--path", cell.path, "--json", "--warmup", "0.1s"]).args(cell.flags);
+    command.args(["explain", "--path", cell.path, "--json", "--no-store", "--warmup", "0.1s"]).args(cell.flags);
     command.args(["--duration", &format!("{}s", options.seconds)]);
     let text = children::run(&mut command, Duration::from_secs_f64(60.0 + 3.0 * options.seconds))?;
     let mut run: Explain = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;

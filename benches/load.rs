@@ -99,7 +99,19 @@ fn offer(options: &Options, path: &str, rate: u32, more: &[&str]) -> Result<Load
 
 fn command(options: &Options, path: &str, rate: u32, more: &[&str]) -> Command {
     let mut command = Command::new(&options.flags.hairpin);
-    command.args(["load", "--link", "loopback", "--json", "--path", path, "--rate", &rate.to_string(), "--warmup", "0.2s"]);
+    command.args([
+        "load",
+        "--link",
+        "loopback",
+        "--json",
+        "--no-store",
+        "--path",
+        path,
+        "--rate",
+        &rate.to_string(),
+        "--warmup",
+        "0.2s",
+    ]);
     command.args(["--cpu", &format!("{},{}", options.cpu[0], options.cpu[1])]).args(more);
     command
 }

@@ -118,6 +118,59 @@ fn help_mentions_each_flag_of_the_contract() {
     assert!(home.hairpin("--version").out.starts_with("hairpin "));
 }
 
+/// Every verb that prints a record; a short command of it, where one is over at once on any host; and the first name of its CSV. `latest` is the run of `ping`.
+const RECORDS: &[(&str, &str, &str)] = &[
+    ("ping", "--link loopback --path udp --count 50 --warmup 0s", "started"),
+    ("load", "--link loopback --path udp --rate 1000 --duration 100ms --warmup 0s --no-store", "started"),
+    ("compare", "latest latest --no-store", "arm"),
+    ("sweep", "", ""),
+    ("stream", "", ""),
+    ("bounce", "", ""),
+    ("explain", "", ""),
+    ("demo", "", ""),
+    ("check", "", ""),
+    ("paths", "--link veth", "path"),
+    ("runs list", "", "id"),
+    ("runs show", "latest", "started"),
+    ("runs export", "latest", "started"),
+    ("floor", "--nic niq --explain", "nic"),
+    ("floor", "--nic niq --sizes 64,128", "nic"),
+    ("floor", "--nic niq --compare dma", "stage"),
+    ("floor", "--fit latest", "path"),
+    ("floor pcie", "--published", "the_cpu_meanwhile"),
+    ("tune list", "", "setting"),
+    ("tune list", "cpu_dma_latency_us", "setting"),
+    ("tune check", "", "setting"),
+    ("tune status", "", "id"),
+    ("tune apply", "--profile power --dry-run", "setting"),
+    ("tune revert", "", "setting"),
+    ("tune try", "", ""),
+];
+
+#[test]
+fn every_verb_prints_every_format() {
+    let home = Home::new();
+    for (verb, flags, first) in RECORDS {
+        let help = home.hairpin(&format!("{verb} -h")).out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("[possible values: table, md, csv, json"), "hairpin {verb} -h: {help}");
+        if first.is_empty() {
+            continue;
+        }
+        for format in ["table", "md", "csv", "json"] {
+            let done = home.hairpin(&format!("{verb} {flags} --format {format}"));
+            assert_eq!(done.code, Some(0), "{verb} {flags} --format {format}: {done:?}");
+            assert!(!done.out.is_empty() && done.out.ends_with('\n'), "{done:?}");
+            match format {
+                "json" => {
+                    assert!(done.json()["schema"].as_str().is_some_and(|schema| schema.starts_with("hairpin.")), "{done:?}")
+                }
+                "csv" => assert_eq!(done.out.split([',', '\n']).next(), Some(*first), "{done:?}"),
+                _ => assert!(!done.out.contains('\u{1b}'), "{done:?}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn completions_are_made_for_each_shell() {
     let home = Home::new();

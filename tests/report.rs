@@ -142,6 +142,46 @@ fn lines_of_progress_are_passed_over() {
 }
 
 #[test]
+fn every_verb_that_measures_keeps_its_record() {
+    let home = Home::new();
+    let quick = "--link loopback --path udp --warmup 1ms";
+    for (args, schema) in [
+        (format!("load {quick} --rate 500,1000 --duration 100ms"), "hairpin.load/1"),
+        (format!("compare {quick} --duration 6s -- udp:spin -- udp:block"), "hairpin.compare/1"),
+        (format!("explain {quick} --duration 600ms --light"), "hairpin.explain/1"),
+        ("floor pcie".to_owned(), "hairpin.floor-pcie-primitives/1"),
+    ] {
+        // On a busy host a comparison may end before its first round, and an explanation without a block.
+        let done = (0..4).map(|_| home.hairpin(&args)).find(|done| done.code == Some(0)).expect("a measurement");
+        done.fails(0, &["stored as", "hairpin runs show"]);
+        let list = home.json("runs list");
+        let last = list["runs"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["schema"], schema, "{list:#}");
+        let record = home.json("runs show latest");
+        assert_eq!((&record["schema"], &record["started"]), (&schema.into(), &last["started"]));
+        let shown = home.hairpin("runs show latest");
+        assert!(shown.code == Some(0) && shown.out.lines().count() > 3, "{shown:?}");
+        home.hairpin("report latest -o page.html").fails(0, &["report: "]);
+    }
+    let steps = home.hairpin("runs export latest");
+    assert!(steps.code == Some(0) && steps.out.lines().count() > 2, "a line for each step under one head: {steps:?}");
+    home.hairpin("runs show latest --format pingpong")
+        .fails(2, &["a record of `hairpin floor pcie` has no lines as snf_pingpong"]);
+    home.hairpin("compare latest latest")
+        .fails(2, &["is a record of `hairpin floor pcie`: there is nothing to compare in it", "ping, demo and load"]);
+    home.hairpin("floor --fit latest").fails(1, &["nothing to fit in it"]);
+    home.hairpin(&format!("load {quick} --rate 500,1000 --duration 100ms --no-store")).fails(0, &[]);
+    assert_eq!(home.json("runs list")["runs"].as_array().unwrap().len(), 4);
+    let load = home.json("runs list")["runs"][0]["id"].as_str().unwrap().to_owned();
+    let compared = home.json(&format!("compare {load} {load}"));
+    assert_eq!(compared["comparisons"].as_array().unwrap().len(), 2, "a comparison for each rate: {compared:#}");
+    // A rate that fails is measured again, and has a line each time.
+    let table = home.hairpin(&format!("runs export {load}"));
+    assert!(table.out.lines().count() >= 3, "a line for each rate under one head: {table:?}");
+    home.hairpin(&format!("runs remove {load}")).fails(0, &["removed"]);
+}
+
+#[test]
 fn what_is_no_record_is_named_with_what_is() {
     let home = Home::new();
     home.hairpin("report").fails(2, &["<RUN>"]);
@@ -154,13 +194,13 @@ fn what_is_no_record_is_named_with_what_is() {
         ("", &["it is empty"][..]),
         ("hello", &["it is not JSON"]),
         ("{\"rows\": []}", &["no field \"schema\""]),
-        ("{\"schema\": \"hairpin.run/2\"}", &["schema \"hairpin.run/2\"", "hairpin.run/1, hairpin.explain/1, hairpin.compare/1"]),
-        ("{\"schema\": \"hairpin.load/1\"}", &["schema \"hairpin.load/1\""]),
+        ("{\"schema\": \"hairpin.run/2\"}", &["schema \"hairpin.run/2\"", "hairpin.run/1, hairpin.explain/1"]),
+        ("{\"schema\": \"hairpin.load/1\"}", &["hairpin.load/1, and is not"]),
         ("{\"schema\": \"hairpin.run/1\", \"tool\": 3}", &["hairpin.run/1, and is not", "line 1"]),
     ] {
         fs::write(home.file("record.json"), text).unwrap();
         home.hairpin("report latest ./record.json -o report.html")
-            .fails(1, &[&["./record.json cannot be shown"], parts].concat());
+            .fails(1, &[&["./record.json is not the record of a run"], parts].concat());
         assert!(!home.file("report.html").exists(), "a report of half of what was asked");
     }
 }

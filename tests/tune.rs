@@ -401,7 +401,8 @@ fn killed_it_leaves_an_orphan_that_every_verb_tells_of(_: &str) -> bool {
         let done = home.hairpin(verb);
         assert_eq!(done.code, Some(0), "{done:?}");
         assert!(
-            done.err.contains("a hairpin that was killed left settings of this host changed") && done.err.contains("hairpin tune revert"),
+            done.err.contains("a hairpin that was killed left settings of this host changed")
+                && done.err.contains("hairpin tune revert"),
             "{verb}: {}",
             done.err
         );

@@ -47,7 +47,7 @@ impl Yard<'_> {
         match bouncer {
             Bouncer::Hairpin { io, flush } => {
                 let mut command = pinned(namespace, cpu, &self.tool.program.to_string_lossy());
-                command.args(["bounce", "-i", "peer1", "--io", io, "--flush", flush, "--rewrite", "macs"]);
+                command.args(["bounce", "--no-store", "-i", "peer1", "--io", io, "--flush", flush, "--rewrite", "macs"]);
                 command.args(["--filter", "ethertype:0x88b5", "--cpu", &cpu.to_string(), "--json-stream"]);
                 command
             }

@@ -73,7 +73,7 @@ impl Tool {
 
     /// The instrument's own cost per transaction over a null endpoint, in ns, as `hairpin check` finds it.
     pub(crate) fn own_cost(&self) -> Result<f64, String> {
-        let text = run(Command::new(&self.program).args(["check", "--json"]), Duration::from_secs(60))?;
+        let text = run(Command::new(&self.program).args(["check", "--json", "--no-store"]), Duration::from_secs(60))?;
         let check: Value = serde_json::from_str(&text).map_err(|e| format!("hairpin check --json: {e}"))?;
         check["own_cost_ns"].as_f64().ok_or_else(|| "hairpin check --json has no own_cost_ns".to_owned())
     }

@@ -3,116 +3,141 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hairpin_lab::store::{self, RunId, Store};
 use hairpin_record::any::AnyRecord;
 use hairpin_record::head::{Body, Record};
 use hairpin_record::run::Run;
-use hairpin_report::{Options, PERCENTILES};
+use hairpin_report::{Options, PERCENTILES, Show, csv, json, json_line, markdown, pingpong, term};
 use hairpin_units::Quantile;
 use serde::Serialize;
 
 use crate::exit::{Failure, say};
 use crate::flags::{Percentiles, percentiles};
 
-/// How a record is shown.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Output")]
-pub struct Output {
-    /// The whole record as JSON (hairpin.run/1); the same as --format json
-    #[arg(long, group = "form")]
-    pub json: bool,
-    /// A line of JSON per second and a final one, the whole record
-    #[arg(long, group = "form")]
-    pub json_stream: bool,
-    /// A line per row, units in the header
-    #[arg(long, group = "form")]
-    pub csv: bool,
-    /// A table for issues and pull requests
-    #[arg(long, group = "form")]
-    pub markdown: bool,
-    /// pingpong: a line per size, as snf_pingpong prints it, in half round trips
-    #[arg(long, group = "form", value_enum)]
-    pub format: Option<Format>,
-    /// Percentiles to show
-    #[arg(long, value_name = "LIST", value_parser = percentiles)]
-    pub percentiles: Option<Percentiles>,
-    /// Show half round trips: RTT/2, not one-way
-    #[arg(long)]
-    pub hrt: bool,
-}
-
 /// A form of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For a terminal of 80 columns.
     Table,
-    /// hairpin.run/1, indented.
-    Json,
-    /// Progress and record, a line each.
-    JsonStream,
-    /// A line per row.
-    Csv,
-    /// For issues and pull requests.
     Markdown,
-    /// As snf_pingpong.
+    Csv,
+    Json,
+    /// A line of JSON per second, and the record on the last.
+    JsonStream,
     Pingpong,
 }
 
-/// How a record is shown that is no run.
-#[derive(Clone, Copy, Debug, Args)]
+/// Every form with its name and what it is; the first four are those of every record.
+const FORMATS: [(Format, &str, &str); 6] = [
+    (Format::Table, "table", "For a terminal"),
+    (Format::Markdown, "md", "For issues, pull requests and pages"),
+    (Format::Csv, "csv", "A line per row, the unit in each column's name"),
+    (Format::Json, "json", "The whole record"),
+    (Format::JsonStream, "json-stream", "A line of JSON per second, and the record on the last"),
+    (Format::Pingpong, "pingpong", "A line per size, as snf_pingpong prints it, in half round trips"),
+];
+
+/// The forms that every record has, and `more`.
+pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
+    let value = |(format, name, help): &(Format, &'static str, &'static str)| {
+        let value = PossibleValue::new(*name).help(*help);
+        if *format == Format::Markdown { value.alias("markdown") } else { value }
+    };
+    let taken = FORMATS.iter().enumerate().filter(|(at, (format, ..))| *at < 4 || more.contains(format));
+    let named =
+        |name: String| FORMATS.iter().find(|(_, known, _)| *known == name).map_or(Format::Markdown, |(format, ..)| *format);
+    PossibleValuesParser::new(taken.map(|(_, format)| value(format)).collect::<Vec<_>>()).map(named)
+}
+
+/// How a record is printed.
+#[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
-pub struct Table {
+pub struct Output {
     /// The whole record as JSON; the same as --format json
-    #[arg(long, group = "table_form")]
-    pub json: bool,
-    /// A line per row, units in the header
-    #[arg(long, group = "table_form")]
-    pub csv: bool,
-    /// A table for issues and pull requests
-    #[arg(long, group = "table_form")]
-    pub markdown: bool,
+    #[arg(long, group = "form")]
+    json: bool,
+    /// A line per row, the unit in each column's name; the same as --format csv
+    #[arg(long, group = "form")]
+    csv: bool,
+    /// A table for issues and pull requests; the same as --format md
+    #[arg(long, group = "form")]
+    markdown: bool,
     /// The form of the output
-    #[arg(long, group = "table_form", value_enum)]
-    pub format: Option<TableFormat>,
-}
-
-/// A form of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableFormat {
-    /// For a terminal of 80 columns.
-    Table,
-    /// The whole record, indented.
-    Json,
-    /// A line per row.
-    Csv,
-    /// For issues and pull requests.
-    #[value(alias = "md")]
-    Markdown,
-}
-
-impl Table {
-    /// The form that was asked for.
-    pub fn form(&self) -> TableFormat {
-        match self {
-            Table { json: true, .. } => TableFormat::Json,
-            Table { csv: true, .. } => TableFormat::Csv,
-            Table { markdown: true, .. } => TableFormat::Markdown,
-            Table { format, .. } => format.unwrap_or(TableFormat::Table),
-        }
-    }
+    #[arg(long, group = "form", value_parser = formats(&[]))]
+    format: Option<Format>,
 }
 
 impl Output {
+    /// The form that was asked for, if any was.
+    fn asked(self) -> Option<Format> {
+        match self {
+            Output { json: true, .. } => Some(Format::Json),
+            Output { csv: true, .. } => Some(Format::Csv),
+            Output { markdown: true, .. } => Some(Format::Markdown),
+            Output { format, .. } => format,
+        }
+    }
+
+    /// The form that was asked for.
+    pub fn form(self) -> Format {
+        self.asked().unwrap_or(Format::Table)
+    }
+
+    /// Prints a record.
+    pub fn print(self, record: &(impl Show + Serialize + ?Sized)) -> Result<(), Failure> {
+        self.print_with(record, &options())
+    }
+
+    /// Prints a record with other options than the usual ones.
+    pub fn print_with(self, record: &(impl Show + Serialize + ?Sized), options: &Options) -> Result<(), Failure> {
+        print(&self.text(record, options))
+    }
+
+    /// The text of a record.
+    pub fn text(self, record: &(impl Show + Serialize + ?Sized), options: &Options) -> String {
+        shown(self.form(), record, options)
+    }
+}
+
+/// A record in a form; pingpong is one of runs alone.
+fn shown(form: Format, record: &(impl Show + Serialize + ?Sized), options: &Options) -> String {
+    match form {
+        Format::Table | Format::Pingpong => term(record, options),
+        Format::Markdown => markdown(record, options),
+        Format::Csv => csv(record, options),
+        Format::Json => json(record),
+        Format::JsonStream => json_line(record),
+    }
+}
+
+/// How a run is printed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output", mut_arg("format", |arg| arg.value_parser(formats(&[Format::JsonStream, Format::Pingpong]))))]
+pub struct RunOutput {
+    #[command(flatten)]
+    output: Output,
+    /// A line of JSON per second and a final one, the whole record
+    #[arg(long, group = "form")]
+    json_stream: bool,
+    /// Percentiles to show
+    #[arg(long, value_name = "LIST", value_parser = percentiles)]
+    percentiles: Option<Percentiles>,
+    /// Show half round trips: RTT/2, not one-way
+    #[arg(long)]
+    hrt: bool,
+}
+
+impl RunOutput {
     /// The form that was asked for.
     pub fn form(&self) -> Format {
-        match self {
-            Output { json: true, .. } => Format::Json,
-            Output { json_stream: true, .. } => Format::JsonStream,
-            Output { csv: true, .. } => Format::Csv,
-            Output { markdown: true, .. } => Format::Markdown,
-            Output { format, .. } => format.unwrap_or(Format::Table),
-        }
+        if self.json_stream { Format::JsonStream } else { self.output.form() }
+    }
+
+    /// The same where CSV is what is asked for by saying nothing.
+    pub fn or_csv(mut self) -> RunOutput {
+        self.output.csv |= !self.json_stream && self.output.asked().is_none();
+        self
     }
 
     /// The percentiles that will be shown.
@@ -120,61 +145,35 @@ impl Output {
         self.percentiles.as_ref().map_or_else(|| PERCENTILES.to_vec(), |Percentiles(all)| all.clone())
     }
 
-    /// Options of the tables.
-    pub fn options(&self) -> Options {
-        Options { hrt: self.hrt, percentiles: self.shown(), colour: colour(), ..Options::default() }
-    }
-
-    /// Prints the record of a run that has just ended.
-    pub fn print(&self, run: &Run) -> Result<(), Failure> {
-        print(&self.text_of_run("", run))
-    }
-
-    /// A record of any kind in the form that was asked for; `id` is the run's in the store, empty if it has none.
+    /// The text of a record of any kind; `id` is the record's in the store, empty if it has none.
     pub fn text(&self, id: &str, record: &AnyRecord) -> Result<String, Failure> {
-        let options = &self.options();
-        Ok(match (record, self.form()) {
-            (AnyRecord::Run(run), _) => self.text_of_run(id, run),
-            (_, Format::Json) => hairpin_report::json(record),
-            (_, Format::JsonStream) => hairpin_report::json_line(record),
-            (AnyRecord::Load(load), Format::Table) => hairpin_report::load(load, options),
-            (AnyRecord::Load(load), Format::Csv) => hairpin_report::load_csv(load),
-            (AnyRecord::Load(load), Format::Markdown) => hairpin_report::load_markdown(load),
-            (AnyRecord::Stream(stream), Format::Table) => hairpin_report::stream(stream, options),
-            (AnyRecord::Stream(stream), Format::Csv) => hairpin_report::stream_csv(stream),
-            (AnyRecord::Stream(stream), Format::Markdown) => hairpin_report::stream_markdown(stream),
-            (AnyRecord::Explain(explain), Format::Table) => hairpin_report::explain(explain, 0, options),
-            (AnyRecord::Attached(attached), Format::Table) => hairpin_report::attached(attached, options),
-            (AnyRecord::Compare(compare), Format::Table) => hairpin_report::compare(compare, options),
-            (AnyRecord::Sweep(sweep), Format::Table) => hairpin_report::sweep(sweep, options),
-            (AnyRecord::TuneTry(tried), Format::Table) => hairpin_report::tune_try(tried, options),
-            (AnyRecord::Bounce(bounce), Format::Table) => hairpin_report::bounce(bounce, options),
-            (AnyRecord::Check(check), Format::Table) => hairpin_report::check(check, options),
-            (AnyRecord::Probe(probe), Format::Table) => hairpin_report::floor_pcie(probe, options),
-            (AnyRecord::Primitives(found), Format::Table) => hairpin_report::floor_pcie_primitives(found, options),
-            (_, Format::Csv | Format::Markdown | Format::Pingpong) => {
-                return Err(Failure::usage(format_args!(
-                    "a record of `hairpin {}` has no such form: take --json, or --format table",
-                    record.verb()
-                )));
-            }
-        })
-    }
-
-    fn text_of_run(&self, id: &str, run: &Run) -> String {
-        let options = &Options { run: id.to_owned(), ..self.options() };
-        match self.form() {
-            Format::Table => hairpin_report::table(run, options),
-            Format::Json => hairpin_report::json(run),
-            Format::JsonStream => hairpin_report::json_line(run),
-            Format::Csv => hairpin_report::csv(run, options),
-            Format::Markdown => hairpin_report::markdown(run, options),
-            Format::Pingpong => {
-                say(hairpin_report::PINGPONG_LABEL);
-                hairpin_report::pingpong(run)
-            }
+        match (record, self.form()) {
+            (AnyRecord::Run(run), _) => Ok(self.text_of_run(id, run)),
+            (_, Format::Pingpong) => Err(Failure::usage(format_args!(
+                "a record of `hairpin {}` has no lines as snf_pingpong prints them: take --format table, md, csv or json",
+                record.verb()
+            ))),
+            (_, form) => Ok(shown(form, record, &self.options(id))),
         }
     }
+
+    /// The text of a run, which also has pingpong.
+    pub fn text_of_run(&self, id: &str, run: &Run) -> String {
+        if self.form() == Format::Pingpong {
+            say(hairpin_report::PINGPONG_LABEL);
+            return pingpong(run);
+        }
+        shown(self.form(), run, &self.options(id))
+    }
+
+    fn options(&self, id: &str) -> Options {
+        Options { hrt: self.hrt, percentiles: self.shown(), run: id.to_owned(), ..options() }
+    }
+}
+
+/// The usual options of a document.
+pub fn options() -> Options {
+    Options { colour: colour(), ..Options::default() }
 }
 
 /// True if stdout takes colour: a terminal, and neither NO_COLOR nor a dumb one.

@@ -1,57 +1,66 @@
-//! The text of `hairpin explain --port` and `--pid`: an application's transactions stage by stage, its connections, the slow ones and their causes.
+//! What `hairpin explain` found of an application that already runs: its transactions stage by stage, its connections, the slow ones and their causes.
 
 mod causes;
 
 use hairpin_record::attached::{Attached, Connection, Process, Slow, Stage, Total, View};
 use hairpin_record::run::Side;
 
-use crate::Options;
 use crate::bounce::words;
-use crate::figure::{percent, us, us_or_blank};
-use crate::grid::{Column, Grid};
-use crate::notes::{Kind, Section, lines};
-use crate::prose::{WIDTH, clean, width, wrap};
-use crate::style::{HEADING, paint};
+use crate::cell::{Bar, Cell};
+use crate::doc::{Column, Data, Doc, List, Show, Table};
+use crate::figure::us;
+use crate::options::Options;
+use crate::prose::clean;
 
 /// Connections and slow transactions that are shown; the record has more.
 const SHOWN: usize = 5;
-/// A bar is not set narrower than this.
-const LEAST_BAR: usize = 8;
 
-/// The whole.
-pub fn attached(record: &Attached, options: &Options) -> String {
-    let mut text = wrap("", &context(record), WIDTH);
-    text.extend(wrap("", &counts(record), WIDTH));
-    for total in &record.totals {
-        text.push(String::new());
-        text.extend(heading(total, record, options));
-        text.extend(stages(total, options));
+impl Show for Attached {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::of(&self.head, context(self));
+        doc.text(counts(self));
+        for total in &self.totals {
+            doc.gap();
+            doc.heading(heading(total, self));
+            doc.table(stages(total));
+        }
+        connections(&mut doc, self);
+        slowest(&mut doc, self);
+        causes::show(&mut doc, self, SHOWN);
+        let missing = self.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
+        let mut incomplete: Vec<String> = self.head.error.iter().cloned().collect();
+        if self.head.interrupted {
+            incomplete.push("ended early by the user; the figures are what was seen until then".into());
+        }
+        doc.list(causes::findings(self));
+        doc.list(List::plain("Not to be seen on this host", missing.collect()));
+        doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
+        doc.list(List::errors("Incomplete", incomplete));
+        doc.data = Some(data(self));
+        doc
     }
-    text.extend(connections(record, options));
-    text.extend(slowest(record, options));
-    text.extend(causes::table(record, options));
-    let missing =
-        record.missing.iter().map(|missing| format!("{}: {}; it would add {}", missing.hook, missing.why, missing.adds));
-    let mut incomplete: Vec<String> = record.head.error.iter().cloned().collect();
-    if record.head.interrupted {
-        incomplete.push("ended early by the user; the figures are what was seen until then".into());
-    }
-    let sections = [
-        causes::findings(record),
-        Section { heading: "Not to be seen on this host", kind: Kind::Plain, items: missing.collect() },
-        Section {
-            heading: "Warnings",
-            kind: Kind::Warning,
-            items: record.warnings.iter().map(|note| note.message.clone()).collect(),
-        },
-        Section { heading: "Incomplete", kind: Kind::Error, items: incomplete },
-    ];
-    let sections: Vec<Section> = sections.into_iter().filter(|section| !section.items.is_empty()).collect();
-    text.extend(lines(&sections, options.colour));
-    text.join("\n") + "\n"
 }
 
-fn context(record: &Attached) -> String {
+/// One line per view and stage, and the sum of each view.
+fn data(record: &Attached) -> Data {
+    let of = |total: &Total| {
+        let view = match total.view {
+            View::Both => "both",
+            View::Server => "server",
+            View::Client => "client",
+        };
+        let line = |stage: &str, side: Option<Side>, ns: &hairpin_record::run::Quantiles, share: f64| -> [Cell; 8] {
+            let side = side.map(|side| side.to_string());
+            [view.into(), stage.into(), side.into(), ns.count.into(), ns.p50.into(), ns.p99.into(), ns.max.into(), share.into()]
+        };
+        let stages = total.stages.iter().map(|stage| line(&stage.name, stage.side, &stage.ns, stage.share));
+        stages.chain([line("sum", None, &total.sum_ns, 1.0)]).collect::<Vec<_>>()
+    };
+    let names = "view stage side count p50_ns p99_ns max_ns share";
+    Data::table(names, record.totals.iter().flat_map(of))
+}
+
+fn context(record: &Attached) -> Vec<String> {
     let watched = &record.watched;
     let what = match (watched.port, watched.pid) {
         (Some(port), _) => format!("port {port}"),
@@ -62,13 +71,7 @@ fn context(record: &Attached) -> String {
         }
     };
     let seconds = record.duration_ns as f64 / 1e9;
-    [
-        record.head.tool.clone(),
-        record.head.started.clone(),
-        record.host.hostname.clone(),
-        format!("{what}, watched for {seconds:.2} s"),
-    ]
-    .join(", ")
+    vec![record.host.hostname.clone(), format!("{what}, watched for {seconds:.2} s")]
 }
 
 /// Transactions, and what is none. Losses are said here, before any figure, where there are enough to matter.
@@ -89,7 +92,7 @@ fn counts(record: &Attached) -> String {
     parts.join(", ")
 }
 
-fn heading(total: &Total, record: &Attached, options: &Options) -> Vec<String> {
+fn heading(total: &Total, record: &Attached) -> String {
     let (who, sum) = match total.view {
         View::Both => ("Client and server are on this host", "the client's send -> its read of the reply"),
         View::Server => {
@@ -104,64 +107,45 @@ fn heading(total: &Total, record: &Attached, options: &Options) -> Vec<String> {
         }
         _ => String::new(),
     };
-    let what = format!("{role}{who}. Times in us, measured in the kernel; sum: {sum}; share: of the time of all transactions.");
-    wrap("", &what, WIDTH).iter().map(|line| paint(line, HEADING, options.colour)).collect()
+    format!("{role}{who}. Times in us, measured in the kernel; sum: {sum}; share: of the time of all transactions.")
 }
 
 /// A line for each stage, and the sum; bars from where a stage begins to where it ends, by share.
-fn stages(total: &Total, options: &Options) -> Vec<String> {
-    let side = |side: Option<Side>| side.map_or("-".into(), |side| side.to_string());
+fn stages(total: &Total) -> Table {
+    let mut begins = 0.0;
     let row = |stage: &Stage| {
         let ns = &stage.ns;
-        let time = |ns: Option<u64>| us_or_blank(ns.map(|ns| ns as f64));
-        vec![clean(&stage.name), side(stage.side), ns.count.to_string(), time(ns.p50), time(ns.p99), percent(stage.share)]
+        let bar = Bar::new(begins, begins + stage.share);
+        begins = bar.to;
+        let side = stage.side.map_or("-".into(), |side| side.to_string());
+        let figures = [Cell::Count(ns.count), Cell::ns(ns.p50), Cell::ns(ns.p99), Cell::Percent(stage.share), Cell::Bar(bar)];
+        [(&stage.name).into(), side.into()].into_iter().chain(figures).collect::<Vec<_>>()
     };
-    let mut rows: Vec<Vec<String>> = total.stages.iter().map(row).collect();
+    let mut rows: Vec<Vec<Cell>> = total.stages.iter().map(row).collect();
     let sum = &total.sum_ns;
-    let time = |ns: Option<u64>| us_or_blank(ns.map(|ns| ns as f64));
-    rows.push(vec!["sum".into(), String::new(), sum.count.to_string(), time(sum.p50), time(sum.p99), "100".into()]);
-    let titles = ["stage", "side", "count", "p50", "p99", "share %"];
-    let widest = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0).max(width(titles[at]));
-    let taken: usize = (0..titles.len()).map(|at| widest(at) + 2).sum();
-    let room = WIDTH.saturating_sub(taken).max(LEAST_BAR);
-    let mut begins = 0.0;
-    for (row, stage) in rows.iter_mut().zip(&total.stages) {
-        row.push(bar(begins, stage.share, room));
-        begins += stage.share;
-    }
-    if let Some(row) = rows.last_mut() {
-        row.push("#".repeat(room));
-    }
-    let mut columns: Vec<Column> = titles[..2].iter().map(|title| Column::words(title)).collect();
-    columns.extend(titles[2..].iter().map(|title| Column::figures(*title)));
-    columns.push(Column::words(&" ".repeat(room)));
-    Grid { columns, labels: 1, rows }.lines(options.columns(), options.colour)
-}
-
-/// What is there shows, however little it is.
-fn bar(begins: f64, share: f64, room: usize) -> String {
-    let column = |at: f64| ((at.clamp(0.0, 1.0) * room as f64).round() as usize).min(room);
-    let from = column(begins).min(room - 1);
-    " ".repeat(from) + &"#".repeat(column(begins + share).saturating_sub(from).max(1))
+    let figures = [Cell::Count(sum.count), Cell::ns(sum.p50), Cell::ns(sum.p99), "100".into(), Cell::Bar(Bar::new(0.0, 1.0))];
+    rows.push(["sum".into(), Cell::Blank].into_iter().chain(figures).collect());
+    let mut columns = ["stage", "side"].map(Column::words).to_vec();
+    columns.extend([Column::figures("count"), Column::us("p50"), Column::us("p99"), Column::figures("share %"), Column::bar()]);
+    Table::new(columns, 1, rows)
 }
 
 fn ends(protocol: &str, client: &str, server: &str) -> String {
     format!("{} {} -> {}", clean(protocol), clean(client), clean(server))
 }
 
-fn connections(record: &Attached, options: &Options) -> Vec<String> {
+fn connections(doc: &mut Doc, record: &Attached) {
     if record.connections.len() + record.other_connections as usize <= 1 {
-        return record.connections.iter().flat_map(|connection| wrap("", &only(connection), WIDTH)).collect();
+        return record.connections.iter().for_each(|connection| doc.text(only(connection)));
     }
     let shown = &record.connections[..record.connections.len().min(SHOWN)];
     let others = record.connections.len() - shown.len() + record.other_connections as usize;
     let more = if others > 0 { format!("; {others} others are not shown") } else { String::new() };
-    let what = format!("Connections with most transactions, times in us{more}");
-    let mut lines = vec![String::new()];
-    lines.extend(wrap("", &what, WIDTH).iter().map(|line| paint(line, HEADING, options.colour)));
+    doc.gap();
+    doc.heading(format!("Connections with most transactions, times in us{more}"));
     let p50 = |total: &Total, name: &str, side: Side| {
         let of = total.stages.iter().find(|stage| stage.name == name && stage.side == Some(side));
-        us_or_blank(of.and_then(|stage| stage.ns.p50).map(|ns| ns as f64))
+        Cell::ns(of.and_then(|stage| stage.ns.p50))
     };
     let named = [
         ("stack", "stack"),
@@ -172,17 +156,15 @@ fn connections(record: &Attached, options: &Options) -> Vec<String> {
     ];
     let row = |connection: &Connection| {
         let Connection { protocol, server, client, total, .. } = connection;
-        let time = |ns: Option<u64>| us_or_blank(ns.map(|ns| ns as f64));
-        let mut cells =
-            vec![ends(protocol, client, server), total.sum_ns.count.to_string(), time(total.sum_ns.p50), time(total.sum_ns.p99)];
+        let sum = &total.sum_ns;
+        let mut cells = vec![ends(protocol, client, server).into(), sum.count.into(), Cell::ns(sum.p50), Cell::ns(sum.p99)];
         cells.extend(named.map(|(name, _)| p50(total, name, Side::Server)));
         cells
     };
     let mut columns = vec![Column::words("connection"), Column::figures("count")];
-    columns.extend(["p50", "p99"].map(|title| Column::figures(title).under("sum")));
-    columns.extend(named.map(|(_, title)| Column::figures(title).under("p50 on the server's side")));
-    lines.extend(Grid { columns, labels: 1, rows: shown.iter().map(row).collect() }.lines(options.columns(), options.colour));
-    lines
+    columns.extend(["p50", "p99"].map(|title| Column::us(title).under("sum")));
+    columns.extend(named.map(|(_, title)| Column::us(title).under("p50 on the server's side")));
+    doc.table(Table::new(columns, 1, shown.iter().map(row)));
 }
 
 /// The only connection, in a sentence.
@@ -194,17 +176,17 @@ fn only(connection: &Connection) -> String {
     format!("all on {}{}{}", ends(protocol, client, server), who("server", server_process), who("client", client_process))
 }
 
-fn slowest(record: &Attached, options: &Options) -> Vec<String> {
+fn slowest(doc: &mut Doc, record: &Attached) {
     if record.slowest.is_empty() {
-        return Vec::new();
+        return;
     }
-    let mut lines = vec![String::new(), paint("Slowest transactions, times in us", HEADING, options.colour)];
+    doc.gap();
+    doc.heading("Slowest transactions, times in us");
     for (at, slow) in record.slowest.iter().take(SHOWN).enumerate() {
-        lines.extend(wrap(&format!("{:>3}. ", at + 1), &story(slow), WIDTH));
+        doc.lead(format!("{:>3}. ", at + 1), story(slow));
         let stages: Vec<String> = slow.stages.iter().map(|stage| format!("{} {}", stage.name, us(stage.ns as f64))).collect();
-        lines.extend(wrap("     ", &stages.join(", "), WIDTH));
+        doc.lead("     ", stages.join(", "));
     }
-    lines
 }
 
 fn story(slow: &Slow) -> String {

@@ -2,17 +2,17 @@
 
 use hairpin_record::bounce::{Bounce, BounceSecond, Bounced};
 
-use crate::Options;
+use crate::doc::{Data, Doc, List, Show};
 use crate::figure::{decimals, rate};
-use crate::notes::{Kind, Section, lines};
+use crate::options::Options;
 use crate::prose::{WIDTH, wrap};
 use crate::rings;
-use crate::style::{HEADING, paint};
+use crate::style::Tone;
 
 /// Titles over the lines that follow once a second.
 pub fn bounce_heading(options: &Options) -> String {
-    paint(&format!("{:>7}{:>11}{:>13}{:>11}  {}", "s", "frames/s", "bytes", "Mbit/s", "not sent back"), HEADING, options.colour)
-        + "\n"
+    let titles = format!("{:>7}{:>11}{:>13}{:>11}  {}", "s", "frames/s", "bytes", "Mbit/s", "not sent back");
+    Tone::Heading.paint(&titles, options.colour) + "\n"
 }
 
 /// One second: frames sent back per second, their bytes, bit rate on the wire, and every frame that was not sent back with its cause.
@@ -31,65 +31,87 @@ pub fn bounce_line(second: &BounceSecond) -> String {
     lines.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// The whole: what came, what was sent back, what was not and why, and what to know about the figures.
-pub fn bounce(bounce: &Bounce, options: &Options) -> String {
-    let mut text = wrap("", &context(bounce), WIDTH);
-    text.push(String::new());
-    text.extend(totals(bounce));
-    let sides = [("in", Some(&bounce.input)), ("out", bounce.output.as_ref())];
-    let refused: Vec<String> = sides
-        .into_iter()
-        .filter_map(|(side, rings)| rings.map(|rings| (if bounce.output.is_some() { side } else { "" }, rings)))
-        .flat_map(|(side, rings)| rings::refused(side, rings))
-        .collect();
-    let warnings = bounce.warnings.iter().map(|note| note.message.clone()).collect();
-    let error =
-        bounce.head.error.iter().map(|error| format!("it ended by itself: {error}; the figures are what was counted until then"));
-    let sections = [
-        Section { heading: "Asked for, not granted", kind: Kind::Plain, items: refused },
-        Section { heading: "Warnings", kind: Kind::Warning, items: warnings },
-        Section { heading: "Incomplete", kind: Kind::Error, items: error.collect() },
+/// What came, what was sent back, what was not and why, and what to know about the figures.
+impl Show for Bounce {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::of(&self.head, context(self));
+        doc.gap();
+        totals(&mut doc, self);
+        let sides = [("in", Some(&self.input)), ("out", self.output.as_ref())];
+        let refused = sides
+            .into_iter()
+            .filter_map(|(side, rings)| rings.map(|rings| (if self.output.is_some() { side } else { "" }, rings)))
+            .flat_map(|(side, rings)| rings::refused(side, rings));
+        let error = self
+            .head
+            .error
+            .iter()
+            .map(|error| format!("it ended by itself: {error}; the figures are what was counted until then"));
+        doc.list(List::plain("Asked for, not granted", refused.collect()));
+        doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
+        doc.list(List::errors("Incomplete", error.collect()));
+        doc.data = Some(data(self));
+        doc
+    }
+}
+
+/// One line.
+fn data(bounce: &Bounce) -> Data {
+    let frames = &bounce.frames;
+    let sum = |causes: &mut dyn Iterator<Item = (&'static str, u64)>| causes.map(|(_, count)| count).sum::<u64>();
+    let names = "started io filter duration_ns received received_bytes sent sent_bytes frames_per_s wire_bits_per_s kept lost wrong_checksum cpu_per_frame_ns";
+    let row = [
+        (&bounce.head.started).into(),
+        (&bounce.io).into(),
+        (&bounce.filter).into(),
+        bounce.duration_ns.into(),
+        frames.received.into(),
+        frames.received_bytes.into(),
+        frames.sent.into(),
+        frames.sent_bytes.into(),
+        bounce.frames_per_s.into(),
+        bounce.wire_bits_per_s.into(),
+        frames.kept.total().into(),
+        sum(&mut frames.losses()).into(),
+        frames.wrong_checksum.into(),
+        bounce.cpu.per_transaction_ns.into(),
     ];
-    let sections: Vec<Section> = sections.into_iter().filter(|section| !section.items.is_empty()).collect();
-    text.extend(lines(&sections, options.colour));
-    text.join("\n") + "\n"
+    Data::table(names, [row])
 }
 
-fn context(bounce: &Bounce) -> String {
-    let mut parts = vec![bounce.head.tool.clone(), bounce.head.started.clone(), bounce.host.hostname.clone()];
+fn context(bounce: &Bounce) -> Vec<String> {
     let out = bounce.output.as_ref().map_or(String::new(), |rings| format!(", out of {}", rings::words(rings)));
-    parts.push(format!("{} on {}{out}", bounce.io, rings::words(&bounce.input)));
-    parts.push(format!("frames {}", bounce.filter));
-    parts.push(format!("rewrite {}", bounce.rewrite));
-    parts.push(format!("flush {}", bounce.flush));
+    let mut parts = vec![
+        bounce.host.hostname.clone(),
+        format!("{} on {}{out}", bounce.io, rings::words(&bounce.input)),
+        format!("frames {}", bounce.filter),
+        format!("rewrite {}", bounce.rewrite),
+        format!("flush {}", bounce.flush),
+    ];
     parts.extend(bounce.repeats.is_none().then(|| "no limit to repeats".to_owned()));
-    parts.join(", ")
+    parts
 }
 
-fn totals(bounce: &Bounce) -> Vec<String> {
+fn totals(doc: &mut Doc, bounce: &Bounce) {
     let frames = &bounce.frames;
     let Bounced { received, received_bytes, sent, sent_bytes, kept, .. } = frames;
-    let mut text = wrap(
-        "in          ",
-        &format!("{received} frames, {received_bytes} bytes, in {:.3} s", bounce.duration_ns as f64 / 1e9),
-        WIDTH,
-    );
+    let took = bounce.duration_ns as f64 / 1e9;
+    doc.lead("in          ", format!("{received} frames, {received_bytes} bytes, in {took:.3} s"));
     let figures = format!(
         "{sent} frames, {sent_bytes} bytes: {} frames/s, {} Mbit/s on the wire with 24 bytes of preamble, FCS and gap per frame",
         rate(bounce.frames_per_s),
         decimals(bounce.wire_bits_per_s / 1e6)
     );
-    text.extend(wrap("sent back   ", &figures, WIDTH));
-    for (first, causes) in [("kept        ", words(kept.causes(), "")), ("lost        ", words(frames.losses(), ""))] {
-        text.extend(wrap(first, causes.as_deref().unwrap_or("none"), WIDTH));
+    doc.lead("sent back   ", figures);
+    for (lead, causes) in [("kept        ", words(kept.causes(), "")), ("lost        ", words(frames.losses(), ""))] {
+        doc.lead(lead, causes.as_deref().unwrap_or("none"));
     }
     if bounce.verify {
-        text.extend(wrap("verified    ", checksums(frames).as_deref().unwrap_or("every checksum was right"), WIDTH));
+        doc.lead("verified    ", checksums(frames).as_deref().unwrap_or("every checksum was right"));
     }
     if let Some(ns) = bounce.cpu.per_transaction_ns {
-        text.extend(wrap("CPU         ", &format!("{ns:.0} ns per frame received, user and kernel"), WIDTH));
+        doc.lead("CPU         ", format!("{ns:.0} ns per frame received, user and kernel"));
     }
-    text
 }
 
 fn checksums(frames: &Bounced) -> Option<String> {

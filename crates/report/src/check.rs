@@ -1,61 +1,76 @@
-//! The text of `hairpin check`: what the instrument costs, its clock beside another, a row per injected delay, and a row per latency of the emulated NIC.
+//! What `hairpin check` found: the instrument's cost, its clock beside another, a row per injected delay, and a row per latency of the emulated NIC.
 
-use hairpin_record::check::{Check, Elapsed, Verdict};
+use hairpin_record::check::{Check, Delay, Elapsed, Latency, Verdict};
 use hairpin_units::Nanos;
 
-use crate::Options;
-use crate::grid::{Column, Grid};
-use crate::prose::{clean, wrap};
-use crate::style::{ERROR, HEADING, paint};
+use crate::cell::Cell;
+use crate::doc::{Column, Data, Doc, Show, Table};
+use crate::options::Options;
+use crate::prose::clean;
+use crate::style::Tone;
 
-/// The text, at most as wide as the options say.
-pub fn check(check: &Check, options: &Options) -> String {
-    let clock = &check.clock;
-    let mut lines = wrap(
-        "own cost    ",
-        &format!(
-            "{:.1} ns per transaction over a path that does nothing, both stamps included ({:.1} ns in the quickest block)",
-            check.own_cost_ns, check.own_cost_least_ns
-        ),
-        80,
-    );
-    lines.extend(wrap(
-        "clock       ",
-        &format!(
-            "{}: a pair of stamps costs {:.1} ns; it moves in steps of {:.1} ns, and no error below is known better than to one step",
-            clock.source, clock.cost_ns, clock.step_ns
-        ),
-        80,
-    ));
-    lines.extend(check.elapsed.iter().flat_map(|elapsed| wrap("elapsed     ", &kept_time(elapsed), 80)));
-    lines.push(String::new());
-    let titles = ["injected ns", "reported ns", "error ns"];
-    let columns: Vec<Column> =
-        std::iter::once(Column::words("delay")).chain(titles.map(Column::figures)).chain([Column::words("verdict")]).collect();
-    let rows = check.delays.iter().map(|delay| {
+impl Show for Check {
+    fn doc(&self, _: &Options) -> Doc {
+        let clock = &self.clock;
+        let mut doc = Doc::default();
+        doc.lead(
+            "own cost    ",
+            format!(
+                "{:.1} ns per transaction over a path that does nothing, both stamps included ({:.1} ns in the quickest block)",
+                self.own_cost_ns, self.own_cost_least_ns
+            ),
+        );
+        doc.lead(
+            "clock       ",
+            format!(
+                "{}: a pair of stamps costs {:.1} ns; it moves in steps of {:.1} ns, and no error below is known better than to one step",
+                clock.source, clock.cost_ns, clock.step_ns
+            ),
+        );
+        self.elapsed.iter().for_each(|elapsed| doc.lead("elapsed     ", kept_time(elapsed)));
+        doc.gap();
+        doc.table(delays(self));
+        doc.gap();
+        latencies(&mut doc, self);
+        let (tone, sentence) = match self.verdict {
+            Verdict::Passed => (Tone::Heading, passed(self)),
+            Verdict::Failed => {
+                let missed = missed(self);
+                (Tone::Error, format!("{missed}; trust no figure from this host while it does so, and look at its clock"))
+            }
+        };
+        doc.verdict(format!("{}: ", word(self.verdict)), sentence, word(self.verdict), tone);
+        doc.data = Some(data(self));
+        doc
+    }
+}
+
+/// One line per known delay or latency.
+fn data(check: &Check) -> Data {
+    let line = |test: &str, known: f64, reported: f64, error: f64, bound: u64, verdict: Verdict| {
+        [test.into(), known.into(), reported.into(), error.into(), bound.into(), word(verdict).into()]
+    };
+    let delay =
+        |delay: &Delay| line("delay", delay.injected_ns, delay.reported_ns, delay.error_ns, check.bound_ns, delay.verdict);
+    let latency =
+        |found: &Latency| line("latency", found.sum_ns, found.measured_ns, found.error_ns, check.latency_bound_ns, found.verdict);
+    let names = "test known_ns reported_ns error_ns bound_ns verdict";
+    Data::table(names, check.delays.iter().map(delay).chain(check.latencies.iter().map(latency)))
+}
+
+fn delays(check: &Check) -> Table {
+    let titles = ["injected ns", "reported ns", "error ns"].map(Column::figures);
+    let columns = [Column::words("delay")].into_iter().chain(titles).chain([Column::words("verdict")]).collect();
+    let row = |delay: &Delay| {
         vec![
-            Nanos(delay.asked_ns).to_string(),
-            format!("{:.1}", delay.injected_ns),
-            format!("{:.1}", delay.reported_ns),
-            format!("{:+.1}", delay.error_ns),
+            Nanos(delay.asked_ns).to_string().into(),
+            Cell::Fixed(delay.injected_ns, 1),
+            Cell::Fixed(delay.reported_ns, 1),
+            format!("{:+.1}", delay.error_ns).into(),
             word(delay.verdict).into(),
         ]
-    });
-    let grid = Grid { columns, labels: 1, rows: rows.collect() };
-    lines.extend(grid.lines(options.columns(), options.colour));
-    lines.push(String::new());
-    lines.extend(latencies(check, options));
-    let style = if check.verdict == Verdict::Passed { HEADING } else { ERROR };
-    let sentence = match check.verdict {
-        Verdict::Passed => passed(check),
-        Verdict::Failed => {
-            format!("{}; trust no figure from this host while it does so, and look at its clock", missed(check))
-        }
     };
-    let mut verdict = wrap(&format!("{}: ", word(check.verdict)), &sentence, 80);
-    verdict[0] = verdict[0].replacen(word(check.verdict), &paint(word(check.verdict), style, options.colour), 1);
-    lines.extend(verdict);
-    lines.join("\n") + "\n"
+    Table::new(columns, 1, check.delays.iter().map(row))
 }
 
 /// Both clocks over the whole check.
@@ -98,38 +113,32 @@ fn passed(check: &Check) -> String {
 }
 
 /// The emulated NIC, or why it was left out.
-fn latencies(check: &Check, options: &Options) -> Vec<String> {
+fn latencies(doc: &mut Doc, check: &Check) {
     if let Some(why) = &check.no_latencies {
-        let mut lines = wrap("emulated    ", &format!("no NIC of a known latency was measured: {}", clean(why)), 80);
-        lines.push(String::new());
-        return lines;
+        doc.lead("emulated    ", format!("no NIC of a known latency was measured: {}", clean(why)));
+    } else if check.latencies.is_empty() {
+        return;
+    } else {
+        doc.text(
+            "RTT p50 in ns over the emulated NIC, 60-byte frames: 2 x declared one way + turn-around + what the program itself takes",
+        );
+        doc.gap();
+        let titles = ["turn-around", "own", "sum", "measured", "error"].map(Column::figures);
+        let columns = [Column::words("one way")].into_iter().chain(titles).chain([Column::words("verdict")]).collect();
+        let row = |latency: &Latency| {
+            vec![
+                format!("{} ns", latency.declared_ns).into(),
+                Cell::Fixed(latency.turnaround_ns, 1),
+                Cell::Fixed(latency.own_ns, 1),
+                Cell::Fixed(latency.sum_ns, 1),
+                Cell::Fixed(latency.measured_ns, 1),
+                format!("{:+.1}", latency.error_ns).into(),
+                word(latency.verdict).into(),
+            ]
+        };
+        doc.table(Table::new(columns, 1, check.latencies.iter().map(row)));
     }
-    if check.latencies.is_empty() {
-        return Vec::new();
-    }
-    let text =
-        "RTT p50 in ns over the emulated NIC, 60-byte frames: 2 x declared one way + turn-around + what the program itself takes";
-    let mut lines = wrap("", text, 80);
-    lines.push(String::new());
-    let titles = ["turn-around", "own", "sum", "measured", "error"];
-    let columns: Vec<Column> =
-        std::iter::once(Column::words("one way")).chain(titles.map(Column::figures)).chain([Column::words("verdict")]).collect();
-    let rows = check.latencies.iter().map(|latency| {
-        let ns = |ns: f64| format!("{ns:.1}");
-        vec![
-            format!("{} ns", latency.declared_ns),
-            ns(latency.turnaround_ns),
-            ns(latency.own_ns),
-            ns(latency.sum_ns),
-            ns(latency.measured_ns),
-            format!("{:+.1}", latency.error_ns),
-            word(latency.verdict).into(),
-        ]
-    });
-    let grid = Grid { columns, labels: 1, rows: rows.collect() };
-    lines.extend(grid.lines(options.columns(), options.colour));
-    lines.push(String::new());
-    lines
+    doc.gap();
 }
 
 /// What was not reported as it should.

@@ -4,7 +4,8 @@ use hairpin_record::histogram::{DecodeError, Decoded};
 use hairpin_record::run::{Quantiles, Row};
 use hairpin_units::Quantile;
 
-use crate::Options;
+use crate::cell::{Cell, IntoCell};
+use crate::options::Options;
 
 /// The definition that goes with every table of RTTs.
 pub(crate) const RTT: &str = "client's send call entered -> reply in the caller's buffer";
@@ -31,6 +32,11 @@ pub(crate) fn times(row: &Row, options: &Options) -> (Vec<Option<f64>>, Option<D
     let ends = [row.rtt_ns.min, row.rtt_ns.max];
     let all = ends[..1].iter().copied().chain(options.percentiles.iter().map(|q| quantile(*q))).chain(ends[1..].iter().copied());
     (all.map(|ns| ns.map(|ns| ns as f64 * scale)).collect(), error)
+}
+
+/// The cells of [`times`].
+pub(crate) fn cells(row: &Row, options: &Options) -> impl Iterator<Item = Cell> {
+    times(row, options).0.into_iter().map(|ns| ns.into_cell(Cell::Ns))
 }
 
 /// A quantile that the record holds as a field; `None` if it is not one of those.

@@ -1,48 +1,75 @@
-//! The text of `hairpin compare`: what was held against what, a table of ratios with intervals, and one word for each comparison.
+//! What `hairpin compare` found: what was held against what, a table of ratios with intervals, and one word for each comparison.
 
-use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Matched};
+use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_units::Nanos;
 
-use crate::Options;
+use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::figure::{payloads, rate, us, us_signed};
-use crate::grid::{Column, Grid};
+use crate::doc::{Column, Data, Doc, List, Show, Table};
+use crate::figure::{fine_ratio as ratio, payloads, seconds};
 use crate::label::{Name, short};
-use crate::notes::{Kind, Section, ended, lines, merged, refused, warnings};
-use crate::prose::{WIDTH, clean, wrap};
-use crate::style::{ERROR, HEADING, WARNING, paint};
-use crate::table::link_words;
+use crate::link::link_words;
+use crate::notes::{ended, not_granted, warnings};
+use crate::options::Options;
+use crate::prose::clean;
+use crate::style::Tone;
 
-/// The record as a screen of 80 columns.
-pub fn compare(record: &Compare, options: &Options) -> String {
-    let mut text = wrap("", &context(record), WIDTH);
-    text.extend(wrap("", &format!("RTT: {RTT}"), WIDTH));
-    text.push(String::new());
-    text.extend(record.arms.iter().flat_map(|arm| wrap(&format!("{}  ", clean(&arm.name)), &described(arm, record), WIDTH)));
-    for comparison in &record.comparisons {
-        text.push(String::new());
-        text.extend(one(record, comparison, options));
+impl Show for Compare {
+    fn doc(&self, _: &Options) -> Doc {
+        let how = match &self.design {
+            Some(design) => format!("{}, order from seed {}", rounds(design), design.seed),
+            None => "stored runs, not measured in turn".into(),
+        };
+        let mut doc = Doc::of(&self.head, [how]);
+        doc.text(format!("RTT: {RTT}"));
+        doc.gap();
+        self.arms.iter().for_each(|arm| doc.lead(format!("{}  ", clean(&arm.name)), described(arm, self)));
+        for comparison in &self.comparisons {
+            doc.gap();
+            one(&mut doc, self, comparison);
+        }
+        doc.gap();
+        doc.text(meaning(self));
+        doc.lists(lists(self));
+        doc.list(ended(&self.head));
+        doc.data = Some(data(self));
+        doc
     }
-    text.push(String::new());
-    text.extend(wrap("", &meaning(record), WIDTH));
-    text.extend(lines(&sections(record), options.colour));
-    text.join("\n") + "\n"
 }
 
-fn context(record: &Compare) -> String {
-    let mut parts = vec![record.head.tool.clone(), record.head.started.clone()];
-    match &record.design {
-        Some(design) => parts.push(format!(
-            "{} rounds in {}, blocks of {}, order from seed {}",
-            design.rounds,
-            seconds(design.elapsed_ns as f64 / 1e9),
-            Nanos(design.block_ns / 1_000_000 * 1_000_000),
-            design.seed
-        )),
-        None => parts.push("stored runs, not measured in turn".into()),
-    }
-    parts.join(", ")
+/// One line per comparison and figure.
+fn data(record: &Compare) -> Data {
+    let names = "arm against verdict figure unit value value_against ratio low high difference pairs";
+    let line = |(comparison, estimate): (&Comparison, &Estimate)| {
+        let [base, value] = values(estimate, find(record, &comparison.against), find(record, &comparison.arm));
+        [
+            (&comparison.arm).into(),
+            (&comparison.against).into(),
+            comparison.verdict.to_string().into(),
+            estimate.figure.to_string().into(),
+            if estimate.figure == Figure::Rate { "1/s" } else { "ns" }.into(),
+            value.into(),
+            base.into(),
+            estimate.ratio.into(),
+            estimate.low.into(),
+            estimate.high.into(),
+            estimate.difference.into(),
+            estimate.pairs.into(),
+        ]
+    };
+    let all = record.comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |found| (comparison, found)));
+    Data::table(names, all.map(line))
+}
+
+fn find<'r>(record: &'r Compare, name: &str) -> Option<&'r Arm> {
+    record.arms.iter().find(|arm| arm.name == name)
+}
+
+/// How long an experiment took, and in which pieces.
+pub(crate) fn rounds(design: &Design) -> String {
+    let block = Nanos(design.block_ns / 1_000_000 * 1_000_000);
+    format!("{} rounds in {}, blocks of {block}", design.rounds, seconds(design.elapsed_ns as f64 / 1e9))
 }
 
 /// An arm as a reader wants it: path, payload, and what else it does not share with the others.
@@ -90,47 +117,45 @@ fn placed(cpus: &Cpus) -> String {
     format!("{},{}", first(&cpus.client), first(&cpus.server))
 }
 
-fn one(record: &Compare, comparison: &Comparison, options: &Options) -> Vec<String> {
-    let find = |name: &str| record.arms.iter().find(|arm| arm.name == name);
-    let (arm, against) = (find(&comparison.arm), find(&comparison.against));
-    let style = match comparison.verdict {
-        Verdict::Slower => ERROR,
-        Verdict::Unclear => WARNING,
-        Verdict::Faster | Verdict::Same => HEADING,
+fn one(doc: &mut Doc, record: &Compare, comparison: &Comparison) {
+    let (arm, against) = (find(record, &comparison.arm), find(record, &comparison.against));
+    let tone = match comparison.verdict {
+        Verdict::Slower => Tone::Error,
+        Verdict::Unclear => Tone::Warning,
+        Verdict::Faster | Verdict::Same => Tone::Heading,
     };
-    let word = comparison.verdict.to_string();
-    let head = sentence(record, comparison);
-    let mut text = wrap("", &head, WIDTH);
-    text[0] = text[0].replacen(&format!(": {word}"), &format!(": {}", paint(&word, style, options.colour)), 1);
+    doc.verdict("", sentence(record, comparison), &comparison.verdict.to_string(), tone);
     let columns = vec![
         Column::words(""),
-        Column::figures(comparison.against.clone()),
-        Column::figures(comparison.arm.clone()),
+        Column::figures(&comparison.against),
+        Column::figures(&comparison.arm),
         Column::figures("ratio"),
         Column::figures("interval"),
         Column::figures("difference"),
         Column::figures("pairs"),
     ];
     let row = |estimate: &Estimate| {
-        let of = |value: Option<f64>| value.map_or_else(String::new, |x| shown(estimate.figure, x));
+        let rate = estimate.figure == Figure::Rate;
+        let of = |value: Option<f64>| value.into_cell(if rate { Cell::Rate } else { Cell::Ns });
         let [base, value] = values(estimate, against, arm);
+        let difference = |x: f64| if rate { format!("{}{x:.0}", if x > 0.0 { "+" } else { "" }).into() } else { Cell::Growth(x) };
         vec![
             title(estimate.figure).into(),
             of(base),
             of(value),
-            estimate.ratio.map_or_else(String::new, ratio),
-            match (estimate.low, estimate.high) {
-                (Some(low), Some(high)) => format!("{} .. {}", ratio(low), ratio(high)),
-                _ => "not known".into(),
-            },
-            estimate.difference.map_or_else(String::new, |x| signed(estimate.figure, x)),
-            estimate.pairs.to_string(),
+            estimate.ratio.into_cell(Cell::Ratio),
+            interval(estimate.low, estimate.high, " .. ").into(),
+            estimate.difference.into_cell(difference),
+            estimate.pairs.into(),
         ]
     };
-    let grid = Grid { columns, labels: 1, rows: comparison.figures.iter().map(row).collect() };
-    text.extend(grid.lines(options.columns(), options.colour));
-    text.extend(pairs(record, comparison).iter().flat_map(|line| wrap("", line, WIDTH)));
-    text
+    doc.table(Table::new(columns, 1, comparison.figures.iter().map(row)));
+    pairs(record, comparison).into_iter().for_each(|line| doc.text(line));
+}
+
+/// Both ends of a ratio's interval.
+pub(crate) fn interval(low: Option<f64>, high: Option<f64>, between: &str) -> String {
+    low.zip(high).map_or_else(|| "not known".into(), |(low, high)| format!("{}{between}{}", ratio(low), ratio(high)))
 }
 
 /// The figures of both arms that the ratio is of; in records of earlier versions those of all transactions.
@@ -195,33 +220,6 @@ fn title(figure: Figure) -> &'static str {
         Figure::P999 => "RTT p99.9 us",
         Figure::Rate => "rate 1/s",
         Figure::Cpu => "CPU us/trans",
-    }
-}
-
-fn shown(figure: Figure, value: f64) -> String {
-    if figure == Figure::Rate { rate(value) } else { us(value) }
-}
-
-fn signed(figure: Figure, value: f64) -> String {
-    let plus = if value > 0.0 { "+" } else { "" };
-    if figure == Figure::Rate { format!("{plus}{value:.0}") } else { format!("{plus}{}", us_signed(value)) }
-}
-
-pub(crate) fn ratio(x: f64) -> String {
-    match x {
-        x if x < 9.9995 => format!("{x:.3}"),
-        x if x < 99.95 => format!("{x:.1}"),
-        x => format!("{x:.0}"),
-    }
-}
-
-/// A time of an experiment.
-pub(crate) fn seconds(s: f64) -> String {
-    match s {
-        s if s < 100.0 => format!("{s:.1} s"),
-        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
-        s if s < 360_000.0 => format!("{:.0} h", s / 3_600.0),
-        _ => "days".into(),
     }
 }
 
@@ -301,20 +299,14 @@ pub(crate) fn thresholds(record: &Compare) -> Vec<String> {
     told.collect()
 }
 
-fn sections(record: &Compare) -> Vec<Section> {
+fn lists(record: &Compare) -> Vec<List> {
     let names: Vec<Name> = record.arms.iter().map(|arm| Name { base: arm.name.clone(), size: String::new() }).collect();
     let arms: Vec<&Arm> = record.arms.iter().collect();
     let mut general: Vec<String> = record.warnings.iter().map(|note| note.message.clone()).collect();
     general.extend(warnings(&names, &arms, |arm| &arm.warnings));
-    let sections = [
-        Section { heading: "Thresholds", kind: Kind::Plain, items: thresholds(record) },
-        Section {
-            heading: "Asked for, not granted",
-            kind: Kind::Plain,
-            items: merged(&names, &arms, |arm| refused(&arm.granted)),
-        },
-        Section { heading: "Warnings", kind: Kind::Warning, items: general },
-    ];
-    let sections = sections.into_iter().filter(|section| !section.items.is_empty());
-    sections.chain(ended(record.head.error.as_deref(), record.head.interrupted)).collect()
+    vec![
+        List::plain("Thresholds", thresholds(record)),
+        not_granted(&names, &arms, |arm| &arm.granted),
+        List::warnings("Warnings", general),
+    ]
 }

@@ -1,56 +1,57 @@
-//! The demo's table, ordered by RTT p50 over every link, what it shows in three sentences, and what may be wrong with it.
+//! Several runs as one: ordered by RTT p50 over every link, what they show in three sentences, and what may be wrong with them.
 
 use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Row, Run};
 
-use crate::Options;
+use crate::doc::{Data, Doc, List, Show};
 use crate::figure::payload;
 use crate::label::{self, Name};
-use crate::notes::{APART, Kind, Section, ending, hosts, lines};
-use crate::prose::{WIDTH, clean, wrap};
+use crate::notes::{APART, ended, hosts};
+use crate::options::Options;
+use crate::prose::clean;
+use crate::run::{head, line, results};
 use crate::sentences::{Entry, sentences};
-use crate::style::{HEADING, paint};
-use crate::table::{context, results};
 
 /// One table over all runs, each row with its run's link, then three sentences made from the rows, then each kind of warning once.
 ///
 /// Rows without an RTT p50 come last.
-pub fn demo(runs: &[Run], options: &Options) -> String {
-    let mut rows: Vec<(&Run, &Row)> = runs.iter().flat_map(|run| run.results.iter().map(move |row| (run, row))).collect();
-    rows.sort_by_key(|(_, row)| row.rtt_ns.p50.unwrap_or(u64::MAX));
-    let links: Vec<&str> = rows.iter().map(|(run, _)| run.place.link.kind.as_str()).collect();
-    let named: Vec<(Name, &Row)> = rows.iter().map(|(run, row)| (label::name(row, Some(&run.place.link.kind)), *row)).collect();
-    let states = CoreStates::of(rows.iter().map(|(run, row)| (hosts(run), *row)));
-    let entries: Vec<Entry<'_>> = rows
-        .iter()
-        .enumerate()
-        .map(|(at, (run, row))| Entry {
-            row,
-            link: &run.place.link.kind,
-            client: &run.place.hosts.client,
-            apart: states.apart(at),
-        })
-        .collect();
+impl Show for [Run] {
+    fn doc(&self, options: &Options) -> Doc {
+        let mut rows: Vec<(&Run, &Row)> = self.iter().flat_map(|run| run.results.iter().map(move |row| (run, row))).collect();
+        rows.sort_by_key(|(_, row)| row.rtt_ns.p50.unwrap_or(u64::MAX));
+        let links: Vec<&str> = rows.iter().map(|(run, _)| run.place.link.kind.as_str()).collect();
+        let named: Vec<(Name, &Row)> =
+            rows.iter().map(|(run, row)| (label::name(row, Some(&run.place.link.kind)), *row)).collect();
+        let states = CoreStates::of(rows.iter().map(|(run, row)| (hosts(run), *row)));
+        let entries: Vec<Entry<'_>> = rows
+            .iter()
+            .enumerate()
+            .map(|(at, (run, row))| Entry {
+                row,
+                link: &run.place.link.kind,
+                client: &run.place.hosts.client,
+                apart: states.apart(at),
+            })
+            .collect();
 
-    let mut text: Vec<String> = runs.iter().flat_map(|run| wrap("", &context(run), WIDTH)).collect();
-    if !named.is_empty() {
-        text.push(String::new());
-        text.extend(wrap("", &sizes(&named), WIDTH));
+        let mut doc = Doc::default();
+        self.iter().for_each(|run| doc.blocks.extend(head(run).blocks));
+        if !named.is_empty() {
+            doc.gap();
+            doc.text(sizes(&named));
+        }
+        results(&mut doc, &named, Some(&links), &states, options);
+        doc.list(List::numbered("What this shows", sentences(&entries).into()));
+        doc.list(warned(&named, &states));
+        doc.lists(self.iter().map(|run| ended(&run.head)));
+        let lines = self.iter().flat_map(|run| run.results.iter().map(|row| line(run, row, options)));
+        doc.data = self.first().map(|run| Data::new(line(run, &Row::default(), options), lines));
+        doc
     }
-    text.extend(results(&named, Some(&links), &states, options));
-    text.extend([String::new(), paint("What this shows", HEADING, options.colour)]);
-    for (i, sentence) in sentences(&entries).iter().enumerate() {
-        text.extend(wrap(&format!("{:>3}. ", i + 1), sentence, WIDTH));
-    }
-    text.extend(lines(&warned(&named, &states).into_iter().collect::<Vec<_>>(), options.colour));
-    for run in runs {
-        text.extend(lines(&ending(run).into_iter().collect::<Vec<_>>(), options.colour));
-    }
-    text.join("\n") + "\n"
 }
 
 /// Each kind of warning once: how many rows have it, and how the first of them puts it. The records hold them all.
-fn warned(rows: &[(Name, &Row)], states: &CoreStates) -> Option<Section> {
+fn warned(rows: &[(Name, &Row)], states: &CoreStates) -> List {
     let mut kinds: Vec<(&str, usize, String)> = Vec::new();
     for (name, row) in rows {
         let mut seen: Vec<&str> = Vec::new();
@@ -70,12 +71,9 @@ fn warned(rows: &[(Name, &Row)], states: &CoreStates) -> Option<Section> {
     if let Some((name, words)) = apart.first() {
         kinds.insert(0, (APART, apart.len(), format!("{name}: {words}")));
     }
-    let items: Vec<String> = kinds
-        .into_iter()
-        .map(|(code, count, first)| format!("{} in {count} of {} rows; {first}", clean(code), rows.len()))
-        .collect();
-    let heading = "Warnings, each kind once; `hairpin runs show` has them all";
-    (!items.is_empty()).then_some(Section { heading, kind: Kind::Warning, items })
+    let items =
+        kinds.into_iter().map(|(code, count, first)| format!("{} in {count} of {} rows; {first}", clean(code), rows.len()));
+    List::warnings("Warnings, each kind once; `hairpin runs show` has them all", items.collect())
 }
 
 /// Every payload that occurs, in the order of the rows.

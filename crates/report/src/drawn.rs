@@ -1,22 +1,14 @@
-//! The report without a browser: Markdown for issues and pull requests, SVG for pages, plots for a terminal.
+//! The report without a browser: a document for terminals and Markdown, and SVG for pages.
 //!
 //! ```text
-//!   View ──▶ words ──▶ markdown                   names, figures and sentences are the same in all
-//!     │        └─────▶ term ◀── braille
-//!     └────▶ plot ◀── axis
-//!              ├─────▶ term
-//!              └─────▶ svg                        a plot knows its lines and scales, not how it is drawn
+//!   View ──▶ words ──▶ report                     names, figures and sentences are the same in all
+//!     └────▶ plot ───▶ report, svg                a plot knows its lines and scales, not how it is drawn
 //! ```
 
-mod axis;
-mod braille;
-mod markdown;
 mod plot;
+mod report;
 mod svg;
-mod term;
 mod words;
 
-pub use markdown::report_markdown;
 pub use plot::Chart;
 pub use svg::report_svg;
-pub use term::report_term;

@@ -1,8 +1,8 @@
-//! The text of `hairpin explain`: what cannot be seen here, the RTT, where a round trip goes, what the slow ones met.
+//! What `hairpin explain` found: what cannot be seen here, the RTT, where a round trip goes, what the slow ones met.
 //!
 //! ```text
-//!   Explain ──▶ head, waterfall ──▶ conclusion ──▶ causes ──▶ timeline      (terminal)
-//!          └──▶ explain_json, explain_perfetto                              (scripts, a trace viewer)
+//!   Explain ──▶ head, waterfall ──▶ conclusion ──▶ causes ──▶ timeline
+//!          └──▶ explain_perfetto                                          (a trace viewer)
 //! ```
 
 mod causes;
@@ -14,14 +14,15 @@ mod waterfall;
 use hairpin_record::explain::{Explain, Explained};
 use hairpin_record::run::Quantiles;
 
-use crate::Options;
+use crate::cell::Cell;
 use crate::columns::RTT;
-use crate::figure::{payloads, percent, us};
+use crate::doc::{Data, Doc, List, Show};
+use crate::figure::{payloads, percent, us, us_signed};
 use crate::label::{Name, labelled, short};
-use crate::notes::{Kind, Section, beside_floor, ended, lines, merged, refused, warnings};
-use crate::prose::{WIDTH, wrap};
-use crate::style::{HEADING, WARNING, paint};
-use crate::table::between;
+use crate::link::between;
+use crate::notes::{beside_floor, ended, merged, not_granted, warned};
+use crate::options::Options;
+use crate::style::Tone;
 
 pub(crate) use conclusion::{lost, typical};
 pub use perfetto::explain_perfetto;
@@ -30,44 +31,66 @@ pub(crate) use waterfall::gap as not_adding_up;
 /// One in so many transactions may lose an event before the head says so.
 const LOST_EVENTS_PER: u128 = 1000;
 
-/// The record as a screen of 80 columns, or of [`Options::width`] if that is more, with the `timelines` slowest transactions of each
-/// path event by event.
-pub fn explain(record: &Explain, timelines: usize, options: &Options) -> String {
-    let mut text = wrap("", &context(record), WIDTH);
-    text.extend(wrap("", &format!("RTT: {RTT}"), WIDTH));
-    text.extend(lines(&missing(record).into_iter().collect::<Vec<_>>(), options.colour));
-    if record.results.is_empty() {
-        text.extend([String::new(), "(no results)".into()]);
+/// With [`Options::detail`] that many of each path's slowest transactions event by event.
+impl Show for Explain {
+    fn doc(&self, options: &Options) -> Doc {
+        let mut doc = Doc::of(&self.head, between(&self.place));
+        doc.text(format!("RTT: {RTT}"));
+        let missing = self.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
+        doc.list(List { tone: Tone::Warning, numbered: true, ..List::plain("Not to be seen on this host", missing.collect()) });
+        if self.results.is_empty() {
+            doc.gap();
+            doc.text("(no results)");
+        }
+        for result in &self.results {
+            doc.gap();
+            head(&mut doc, result);
+            doc.gap();
+            waterfall::show(&mut doc, result);
+            conclusion::show(&mut doc, result, &self.place.hosts);
+            causes::show(&mut doc, result);
+            timeline::show(&mut doc, result, options.detail);
+        }
+        doc.lists(lists(self));
+        doc.list(ended(&self.head));
+        doc.data = Some(data(self));
+        doc
     }
-    for result in &record.results {
-        text.push(String::new());
-        text.extend(head(result, options));
-        text.push(String::new());
-        text.extend(waterfall::lines(result, options));
-        text.extend(conclusion::lines(result, &record.place.hosts, options));
-        text.extend(causes::lines(result, options));
-        text.extend(timeline::lines(result, timelines, options));
-    }
-    text.extend(lines(&sections(record), options.colour));
-    text.join("\n") + "\n"
 }
 
-/// `hairpin.explain/1`, a field per line.
-pub fn explain_json(record: &Explain) -> String {
-    crate::json(record)
-}
-
-fn context(record: &Explain) -> String {
-    let mut parts = vec![record.head.tool.clone(), record.head.started.clone()];
-    parts.extend(between(&record.place.link, &record.place.hosts, &record.place.clock));
-    parts.join(", ")
-}
-
-/// The hooks that this host lacks, before any figure.
-fn missing(record: &Explain) -> Option<Section> {
-    let items = record.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
-    let items: Vec<String> = items.collect();
-    (!items.is_empty()).then_some(Section { heading: "Not to be seen on this host", kind: Kind::Warning, items })
+/// One line per path and stage, then what the hooks took, what no stage explains, and the whole.
+fn data(record: &Explain) -> Data {
+    let names = "path request_bytes reply_bytes stage side direction count p50_ns p99_ns typical_mean_ns slow_mean_ns";
+    let of = |result: &Explained| {
+        let line = |stage: &str, [side, direction]: [String; 2], ns: &Quantiles, [typical, slow]: [f64; 2]| -> [Cell; 11] {
+            [
+                (&result.path).into(),
+                result.request_bytes.into(),
+                result.reply_bytes.into(),
+                stage.into(),
+                side.into(),
+                direction.into(),
+                ns.count.into(),
+                ns.p50.into(),
+                ns.p99.into(),
+                (result.typical.count > 0).then_some(typical).into(),
+                (result.slow.count > 0).then_some(slow).into(),
+            ]
+        };
+        let (typical, slow) = (&result.typical, &result.slow);
+        let stages = result.stages.iter().map(|stage| {
+            let place = [stage.side.to_string(), waterfall::direction(stage.direction).to_owned()];
+            line(&stage.name, place, &stage.ns, [stage.typical_ns, stage.slow_ns])
+        });
+        let rest = [
+            ("observer", &result.observer_ns, [typical.observer_ns, slow.observer_ns]),
+            ("residual", &result.residual_ns, [typical.residual_ns, slow.residual_ns]),
+            ("RTT", &result.rtt_ns, [typical.rtt_ns, slow.rtt_ns]),
+        ];
+        let rest = rest.map(|(name, ns, means)| line(name, Default::default(), ns, means));
+        stages.chain(rest).collect::<Vec<_>>()
+    };
+    Data::table(names, record.results.iter().flat_map(of))
 }
 
 /// Path and payload.
@@ -77,8 +100,7 @@ pub(crate) fn name(result: &Explained) -> Name {
 }
 
 /// Lost events if there are many, then the headline, the traced transactions beside it, and what could not be matched.
-fn head(result: &Explained, options: &Options) -> Vec<String> {
-    let mut text = Vec::new();
+fn head(doc: &mut Doc, result: &Explained) {
     let (traced, lost) = (&result.rtt_ns, result.lost_events);
     if u128::from(lost) * LOST_EVENTS_PER > u128::from(traced.count) {
         let share = share_of(lost, traced.count).map_or(String::new(), |share| format!(", {share} %"));
@@ -86,19 +108,15 @@ fn head(result: &Explained, options: &Options) -> Vec<String> {
             "LOST EVENTS: {lost} found no room beside {} traced round trips{share}; the stages below lack what they belong to",
             traced.count
         );
-        text.extend(wrap("", &alarm, WIDTH).iter().map(|line| paint(line, WARNING, options.colour)));
+        doc.toned("", alarm, Tone::Warning);
     }
     let Name { base, size } = name(result);
-    text.extend(wrap("", &format!("{base}, {size}"), WIDTH).iter().map(|line| paint(line, HEADING, options.colour)));
+    doc.heading(format!("{base}, {size}"));
     let untraced = &result.untraced_rtt_ns;
-    let headline = format!("{}, {}: {} round trips without any hook", p50(untraced), p99(untraced), untraced.count);
-    text.extend(wrap("RTT       ", &headline, WIDTH));
-    text.extend(wrap("traced    ", &format!("{}, {}: {}", p50(traced), p99(traced), hooked(result)), WIDTH));
-    if let Some(agreement) = agreement(result) {
-        text.extend(wrap("          ", &agreement, WIDTH));
-    }
-    text.extend(wrap("events    ", &matched(result), WIDTH));
-    text
+    doc.lead("RTT       ", format!("{}, {}: {} round trips without any hook", p50(untraced), p99(untraced), untraced.count));
+    doc.lead("traced    ", format!("{}, {}: {}", p50(traced), p99(traced), hooked(result)));
+    agreement(result).into_iter().for_each(|agreement| doc.lead("          ", agreement));
+    doc.lead("events    ", matched(result));
 }
 
 fn p50(times: &Quantiles) -> String {
@@ -125,7 +143,7 @@ fn agreement(result: &Explained) -> Option<String> {
     let (traced, observer, untraced) = (result.rtt_ns.p50?, result.observer_ns.p50?, result.untraced_rtt_ns.p50?);
     let without = traced as f64 - observer as f64;
     let beyond = without / untraced.max(1) as f64 - 1.0;
-    let figures = format!("less {} us for the hooks: {} us", us(observer as f64), crate::figure::us_signed(without));
+    let figures = format!("less {} us for the hooks: {} us", us(observer as f64), us_signed(without));
     let than = if beyond < 0.0 { "shorter" } else { "longer" };
     // A ratio of two times of 64 bits may have twenty digits.
     (beyond.abs() < 1e4).then(|| format!("{figures}, {} % {than} than without any hook (derived)", percent(beyond.abs())))
@@ -162,23 +180,17 @@ fn share_of(part: u64, whole: u64) -> Option<String> {
 }
 
 /// What stands below all paths.
-fn sections(record: &Explain) -> Vec<Section> {
+fn lists(record: &Explain) -> Vec<List> {
     let names: Vec<Name> = record.results.iter().map(name).collect();
     let results: Vec<&Explained> = record.results.iter().collect();
     let floor = |result: &Explained| match &result.floor {
         Some(floor) => beside_floor(result.untraced_rtt_ns.p50, result.origin, floor),
         None => Vec::new(),
     };
-    let mut sections = vec![
-        Section { heading: "Floor", kind: Kind::Plain, items: merged(&names, &results, floor) },
-        Section {
-            heading: "Asked for, not granted",
-            kind: Kind::Plain,
-            items: merged(&names, &results, |result| refused(&result.granted)),
-        },
-        Section { heading: "Does not add up", kind: Kind::Error, items: merged(&names, &results, waterfall::gap) },
-        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &results, |result| &result.warnings) },
-    ];
-    sections.extend(ended(record.head.error.as_deref(), record.head.interrupted));
-    sections.into_iter().filter(|section| !section.items.is_empty()).collect()
+    vec![
+        List::plain("Floor", merged(&names, &results, floor)),
+        not_granted(&names, &results, |result| &result.granted),
+        List::errors("Does not add up", merged(&names, &results, waterfall::gap)),
+        warned(&names, &results, |result| &result.warnings),
+    ]
 }

@@ -12,17 +12,12 @@ pub(crate) fn us(ns: f64) -> String {
     }
 }
 
-/// Like [`us`], nothing where there is no figure.
-pub(crate) fn us_or_blank(ns: Option<f64>) -> String {
-    ns.map(us).unwrap_or_default()
-}
-
 /// A mean of a record in us as [`us`]; it may have any sign and size, and takes no more than 8 columns.
 pub(crate) fn us_signed(ns: f64) -> String {
     let (sign, size) = (if ns < 0.0 { "-" } else { "" }, ns.abs());
     match size {
         ns if ns.is_nan() => "?".into(),
-        ns if ns < 1e10 => format!("{sign}{}", us(ns)),
+        size if size < 1e10 || (size < 1e11 && ns > 0.0) => format!("{sign}{}", us(size)),
         ns => format!("{sign}{:.1e}", ns / 1e3),
     }
 }
@@ -77,6 +72,26 @@ pub(crate) fn ratio(x: f64) -> String {
         x if x < 9.995 => format!("{x:.2}"),
         x if x < 99.95 => format!("{x:.1}"),
         x => format!("{x:.0}"),
+    }
+}
+
+/// A ratio near 1, to a tenth of a percent; one of another record may have any size.
+pub(crate) fn fine_ratio(x: f64) -> String {
+    match x {
+        x if x.abs() >= 1e9 => format!("{x:.1e}"),
+        x if x < 9.9995 => format!("{x:.3}"),
+        x if x < 99.95 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    }
+}
+
+/// A time of an experiment.
+pub(crate) fn seconds(s: f64) -> String {
+    match s {
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
+        s if s < 360_000.0 => format!("{:.0} h", s / 3_600.0),
+        _ => "days".into(),
     }
 }
 

@@ -1,59 +1,67 @@
-//! The text of `hairpin floor --fit`: base, time per byte and step of each path, and what they mean.
+//! What `hairpin floor --fit` says: base, time per byte and step of each path, and what they mean.
 
 use hairpin_record::fit::{Estimate, Fit, Line};
 use hairpin_record::floor::{FitReport, PathFit};
 use hairpin_units::BitRate;
 
-use crate::Options;
-use crate::figure::{ratio, us};
-use crate::grid::{Column, Grid};
+use crate::cell::Cell;
+use crate::doc::{Column, Data, Doc, Show, Table};
+use crate::figure::{ratio, us_signed};
 use crate::label::short;
-use crate::prose::{WIDTH, wrap};
+use crate::options::Options;
 
 /// A copy in memory at 10 GB/s, in ns per byte: an assumed figure, to give ns per byte a size.
 const COPY_NS_PER_BYTE: f64 = 0.1;
 
 /// Each path's lines, step and points.
-pub fn floor_fit(report: &FitReport, options: &Options) -> String {
-    let mut lines =
-        wrap("", &format!("fit of run {}: RTT p50 over the mean of request and reply; intervals are of 95 %", report.run), WIDTH);
-    if report.paths.is_empty() {
-        lines.push("(no results)".into());
-    }
-    for path in &report.paths {
-        lines.push(String::new());
-        lines.extend(wrap("", &short(&path.path), WIDTH));
-        match &path.fit {
-            Some(fit) => lines.extend(fitted(path, fit, report.rate_bit_per_s, options)),
-            None => lines.extend(wrap("  no fit: ", path.why.as_deref().unwrap_or("no reason is recorded"), WIDTH)),
+impl Show for FitReport {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::default();
+        doc.text(format!("fit of run {}: RTT p50 over the mean of request and reply; intervals are of 95 %", self.run));
+        if self.paths.is_empty() {
+            doc.text("(no results)");
         }
+        for path in &self.paths {
+            doc.gap();
+            doc.text(short(&path.path));
+            match &path.fit {
+                Some(fit) => fitted(&mut doc, path, fit, self.rate_bit_per_s),
+                None => doc.lead("  no fit: ", path.why.as_deref().unwrap_or("no reason is recorded")),
+            }
+        }
+        doc.data = Some(data(self));
+        doc
     }
-    lines.join("\n") + "\n"
 }
 
-fn fitted(path: &PathFit, fit: &Fit, rate: Option<u64>, options: &Options) -> Vec<String> {
+fn lines(fit: &Fit) -> impl Iterator<Item = &Line> {
+    std::iter::once(&fit.line).chain(&fit.above)
+}
+
+/// One line per path and fitted line.
+fn data(report: &FitReport) -> Data {
+    let names = "path from_bytes to_bytes base_ns base_low_ns base_high_ns ns_per_byte ns_per_byte_low ns_per_byte_high";
+    let all = report.paths.iter().flat_map(|path| path.fit.iter().flat_map(lines).map(move |line| (path, line)));
+    let line = |(path, line): (&PathFit, &Line)| {
+        let ends = |estimate: Estimate| [estimate.value, estimate.low, estimate.high].map(Cell::Number);
+        let ([base, low, high], [slope, least, most]) = (ends(line.base_ns), ends(line.ns_per_byte));
+        [(&path.path).into(), line.from_bytes.into(), line.to_bytes.into(), base, low, high, slope, least, most]
+    };
+    Data::table(names, all.map(line))
+}
+
+fn fitted(doc: &mut Doc, path: &PathFit, fit: &Fit, rate: Option<u64>) {
     let columns = ["from B", "to B", "base us", "interval", "ns/B", "interval"].map(Column::figures).into();
-    let rows = std::iter::once(&fit.line).chain(&fit.above).map(row).collect();
-    let mut lines: Vec<String> = Grid { columns, labels: 1, rows }
-        .lines(options.columns(), options.colour)
-        .into_iter()
-        .map(|line| format!("  {line}"))
-        .collect();
-    let mut say = |text: String| lines.extend(wrap("  ", &text, WIDTH));
+    doc.table(Table { indent: 2, ..Table::new(columns, 1, lines(fit).map(row)) });
+    let mut say = |text: String| doc.lead("  ", text);
     match &fit.step {
         Some(step) => say(format!(
-            "A new mechanism starts above {} bytes and is there at {} bytes; the step is {} ns ({} to {}).",
-            step.after_bytes,
-            step.by_bytes,
-            whole(step.jump_ns.value),
-            whole(step.jump_ns.low),
-            whole(step.jump_ns.high)
+            "A new mechanism starts above {} bytes and is there at {} bytes; the step is {:.0} ns ({:.0} to {:.0}).",
+            step.after_bytes, step.by_bytes, step.jump_ns.value, step.jump_ns.low, step.jump_ns.high
         )),
         None => say("One line does: no step is seen between these sizes.".into()),
     }
-    for line in std::iter::once(&fit.line).chain(&fit.above) {
-        say(meaning(line, fit.step.is_some(), rate));
-    }
+    lines(fit).for_each(|line| say(meaning(line, fit.step.is_some(), rate)));
     say(format!(
         "Points lie within {:.2} % of their line (one standard deviation, {} points).",
         100.0 * fit.residual,
@@ -63,20 +71,17 @@ fn fitted(path: &PathFit, fit: &Fit, rate: Option<u64>, options: &Options) -> Ve
         let rows = if path.apart == 1 { "1 more row was".into() } else { format!("{} more rows were", path.apart) };
         say(format!("{rows} measured with the cores in another state (core_rtt_ns), and left out."));
     }
-    lines
 }
 
-fn row(line: &Line) -> Vec<String> {
+fn row(line: &Line) -> Vec<Cell> {
     let both = |estimate: Estimate, form: &dyn Fn(f64) -> String| format!("{} to {}", form(estimate.low), form(estimate.high));
-    let slope = |ns: f64| format!("{ns:.3}");
-    let base = |ns: f64| if ns < 0.0 { format!("-{}", us(-ns)) } else { us(ns) };
     vec![
-        line.from_bytes.to_string(),
-        line.to_bytes.to_string(),
-        base(line.base_ns.value),
-        both(line.base_ns, &base),
-        slope(line.ns_per_byte.value),
-        both(line.ns_per_byte, &slope),
+        line.from_bytes.to_string().into(),
+        line.to_bytes.to_string().into(),
+        Cell::Ns(line.base_ns.value),
+        both(line.base_ns, &us_signed).into(),
+        Cell::Fixed(line.ns_per_byte.value, 3),
+        both(line.ns_per_byte, &|ns| format!("{ns:.3}")).into(),
     ]
 }
 
@@ -111,8 +116,4 @@ fn meaning(line: &Line, several: bool, rate: Option<u64>) -> String {
 fn capital(text: String) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
-}
-
-fn whole(ns: f64) -> String {
-    format!("{ns:.0}")
 }

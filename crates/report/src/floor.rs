@@ -1,71 +1,58 @@
-//! The texts of `hairpin floor`: the waterfall of one frame, a table of sizes, two designs side by side.
+//! What `hairpin floor` says: the waterfall of one frame, a table of sizes, two designs side by side.
 
 use std::collections::BTreeSet;
 
-use hairpin_record::floor::{Class, Comparison, Counts, Floor, Sizes, Span, Stage, Window};
-use hairpin_record::run::Origin;
+use hairpin_record::floor::{Class, Comparison, Counts, Difference, Floor, Sizes, Span, Stage, Window};
 use hairpin_units::{BitRate, Picos};
 
-use crate::Options;
-use crate::figure::{ratio, us_signed};
-use crate::grid::{Column, Grid};
+use crate::cell::{Bar, Cell, IntoCell};
+use crate::doc::{Column, Data, Doc, Show, Table};
+use crate::figure::ratio;
+use crate::gap::{decimal, figure};
+use crate::options::Options;
 use crate::pingpong::{Line, line};
-use crate::prose::{WIDTH, clean, width, wrap};
+use crate::prose::clean;
 
 /// Round trips of one size in a published ping-pong.
 const PINGPONG_ROUND_TRIPS: f64 = 100_000.0;
-/// A bar says nothing in less.
-const LEAST_BAR: usize = 8;
 
-/// One floor: what was declared, the waterfall of its stages, and what follows from their sum. With `explain`, a sentence for each stage.
-pub fn floor(floor: &Floor, explain: bool, options: &Options) -> String {
-    let mut lines = heading(floor);
-    lines.push(String::new());
-    lines.extend(waterfall(floor, options));
-    lines.push(String::new());
-    lines.extend(sums(floor));
-    if explain {
-        lines.push(String::new());
-        lines.extend(floor.stages.iter().flat_map(sentence));
+/// What was declared, the waterfall of the stages, and what follows from their sum. With [`Options::detail`], a sentence for each stage.
+impl Show for Floor {
+    fn doc(&self, options: &Options) -> Doc {
+        let mut doc = Doc::default();
+        heading(&mut doc, self);
+        doc.gap();
+        doc.table(waterfall(self));
+        doc.gap();
+        sums(&mut doc, self);
+        if options.detail > 0 {
+            doc.gap();
+            self.stages.iter().for_each(|stage| doc.lead("- ", sentence(stage)));
+        }
+        notes(&mut doc, &self.notes);
+        let names = "nic size_bytes stage ns low_ns high_ns class source";
+        let line = |stage: &Stage| -> [Cell; 8] {
+            let [ns, low, high] = span(stage.time);
+            let (class, source) = (stage.class.to_string().into(), (&stage.source).into());
+            [(&self.nic).into(), self.size_bytes.into(), (&stage.name).into(), ns, low, high, class, source]
+        };
+        let [ns, low, high] = span(self.one_way());
+        let whole =
+            [(&self.nic).into(), self.size_bytes.into(), "one way".into(), ns, low, high, class(self).into(), Cell::Blank];
+        doc.data = Some(Data::table(names, self.stages.iter().map(line).chain([whole])));
+        doc
     }
-    lines.extend(notes(&floor.notes));
-    lines.join("\n") + "\n"
 }
 
-/// An RTT p50 beside its floor: RTT, floor, gap.
-pub(crate) fn gap(p50: Option<u64>, origin: Origin, floor: &Floor) -> String {
-    let link = [Some(BitRate(floor.rate_bit_per_s).to_string()), floor.cable.as_deref().map(clean)];
-    let declared = format!("{}, {}", clean(&floor.nic), link.into_iter().flatten().collect::<Vec<_>>().join(", "));
-    let Some(p50) = p50 else {
-        return format!("floor {} ({declared}); there is no RTT p50 to hold against it", scaled(floor.rtt));
-    };
-    // A record from elsewhere may claim any time.
-    let rtt = Span::point(Picos::from_ns(p50.min(Picos::MAX.0 as u64 / 1000) as i64));
-    let beyond = rtt.less(floor.rtt);
-    // An emulated link is the declared one: below it lies what was taken off for the program's own part and did not take so long.
-    let words = if beyond.high_ns < Picos::ZERO && origin != Origin::Emulated {
-        "the RTT is below the floor: this link is not the declared one".into()
-    } else {
-        let times = floor.rtt.ns.map_or(String::new(), |ns| format!(", {} times the floor", ratio(p50 as f64 / ns.as_ns_f64())));
-        format!("gap {}{times}", scaled(beyond))
-    };
-    format!("RTT p50 {}, floor {} ({declared}), {words}", scaled(rtt), scaled(floor.rtt))
-}
-
-/// A time with its unit, as sentences have it: exact in ns below 1 us, in us above.
-fn scaled(span: Span) -> String {
-    if span.low_ns.0.abs().max(span.high_ns.0.abs()) < 1_000_000 {
-        return format!("{} ns", figure(span));
-    }
-    match span.ns {
-        Some(ns) => format!("{} us", us_signed(ns.as_ns_f64())),
-        None => format!("{}..{} us", us_signed(span.low_ns.as_ns_f64()), us_signed(span.high_ns.as_ns_f64())),
-    }
+/// The value and both ends, for scripts.
+fn span(span: Span) -> [Cell; 3] {
+    let ns = |time: Picos| Cell::Number(time.as_ns_f64());
+    [span.ns.into_cell(ns), ns(span.low_ns), ns(span.high_ns)]
 }
 
 /// What was declared.
-fn heading(floor: &Floor) -> Vec<String> {
-    let mut lines = wrap(&format!("{}: ", clean(&floor.nic)), &floor.about, WIDTH);
+fn heading(doc: &mut Doc, floor: &Floor) {
+    doc.lead(format!("{}: ", clean(&floor.nic)), &floor.about);
     let cable = floor.cable.as_deref().map_or("no cable known".into(), clean);
     let size = match floor.counts {
         Counts::Frame => format!("a frame of {} bytes without FCS, {} on the wire", floor.frame_bytes, floor.wire_bytes),
@@ -73,48 +60,31 @@ fn heading(floor: &Floor) -> Vec<String> {
             format!("{} bytes of payload, a frame of {}, {} on the wire", floor.size_bytes, floor.frame_bytes, floor.wire_bytes)
         }
     };
-    lines.extend(wrap("", &format!("{}, {cable}, {size}", BitRate(floor.rate_bit_per_s)), WIDTH));
-    lines
+    doc.text(format!("{}, {cable}, {size}", BitRate(floor.rate_bit_per_s)));
 }
 
 /// A line for each stage: name, time, share, a bar from where it begins to where it ends, and how the figure came to be.
-fn waterfall(floor: &Floor, options: &Options) -> Vec<String> {
-    let total = floor.total_high_ns;
-    let mut cells: Vec<[String; 4]> = floor
-        .stages
-        .iter()
-        .map(|stage| {
-            let share =
-                floor.total_ns.zip(stage.time.ns).map(|(total, ns)| format!("{:.1} %", 100.0 * ns.0 as f64 / total.0 as f64));
-            [clean(&stage.name), figure(stage.time), share.unwrap_or_default(), stage.class.to_string()]
-        })
-        .collect();
-    let whole = floor.total_ns.map_or(String::new(), |_| "100 %".into());
-    cells.push(["one way".into(), figure(floor.one_way()), whole, class(floor).into()]);
-    let widest = |i: usize, title: &str| cells.iter().map(|row| width(&row[i])).max().unwrap_or(0).max(width(title));
-    let taken = widest(0, "stage") + widest(1, "ns") + widest(2, "share") + widest(3, "class") + 4 * 2;
-    let room = WIDTH.saturating_sub(taken).max(LEAST_BAR);
+fn waterfall(floor: &Floor) -> Table {
+    let total = floor.total_high_ns.0.max(1) as f64;
+    let bar = |begins: Span, ends: Span| {
+        let at = |time: Picos| time.0.max(0) as f64 / total;
+        Cell::Bar(Bar { from: at(begins.low_ns), to: at(ends.low_ns), most: at(ends.high_ns) })
+    };
     let mut begins = Span::point(Picos::ZERO);
-    let mut bars: Vec<String> = floor
-        .stages
-        .iter()
-        .map(|stage| {
-            let ends = begins + stage.time;
-            let text = bar(begins, ends, total, room);
-            begins = ends;
-            text
-        })
-        .collect();
-    bars.push(bar(Span::point(Picos::ZERO), floor.one_way(), total, room));
-    let rows = cells.into_iter().zip(bars).map(|([name, ns, share, class], bar)| vec![name, ns, share, bar, class]).collect();
-    let columns = vec![
-        Column::words("stage"),
-        Column::figures("ns"),
-        Column::figures("share"),
-        Column::words(&format!("{:room$}", "")),
-        Column::words("class"),
-    ];
-    Grid { columns, labels: 1, rows }.lines(options.columns(), options.colour)
+    let row = |stage: &Stage| {
+        let ends = begins + stage.time;
+        let bar = bar(std::mem::replace(&mut begins, ends), ends);
+        let share = floor.total_ns.zip(stage.time.ns);
+        let share = share.into_cell(|(total, ns)| format!("{:.1} %", 100.0 * ns.0 as f64 / total.0 as f64).into());
+        vec![(&stage.name).into(), figure(stage.time).into(), share, bar, stage.class.to_string().into()]
+    };
+    let mut rows: Vec<Vec<Cell>> = floor.stages.iter().map(row).collect();
+    let whole = floor.total_ns.into_cell(|_| "100 %".into());
+    let from_start = bar(Span::point(Picos::ZERO), floor.one_way());
+    rows.push(vec!["one way".into(), figure(floor.one_way()).into(), whole, from_start, class(floor).into()]);
+    let columns =
+        vec![Column::words("stage"), Column::figures("ns"), Column::figures("share"), Column::bar(), Column::words("class")];
+    Table::new(columns, 1, rows)
 }
 
 /// The weakest of the stages' classes: a sum is as good as its worst part, and arithmetic in any case.
@@ -129,31 +99,21 @@ fn class(floor: &Floor) -> &'static str {
     }
 }
 
-/// `#` from where a stage begins to where it surely is over, `-` on to where it may be, `<` where it takes time back.
-fn bar(begins: Span, ends: Span, total: Picos, room: usize) -> String {
-    let column = |at: Picos| ((at.0.max(0) as f64 / total.0.max(1) as f64 * room as f64).round() as usize).min(room);
-    let (from, sure, last) = (column(begins.low_ns), column(ends.low_ns), column(ends.high_ns));
-    if ends.high_ns < begins.low_ns {
-        return format!("{}{}", " ".repeat(last), "<".repeat((from - last).max(1)));
-    }
-    let solid = sure.saturating_sub(from);
-    let open = last.saturating_sub(sure.max(from));
-    // Too short to be seen, but there.
-    let (indent, solid) = if solid + open == 0 && ends != begins { (from.min(room - 1), 1) } else { (from, solid) };
-    format!("{}{}{}", " ".repeat(indent), "#".repeat(solid), "-".repeat(open))
+/// Transactions or frames per second, both ends where they differ.
+fn rates([low, high]: [f64; 2]) -> String {
+    let [low, high] = [low, high].map(|rate| format!("{rate:.0}"));
+    if low == high { low } else { format!("{low}..{high}") }
 }
 
 /// What follows from the sum.
-fn sums(floor: &Floor) -> Vec<String> {
-    let [low, high] = floor.transactions_per_s.map(|rate| format!("{rate:.0}"));
-    let rate = if low == high { low } else { format!("{low}..{high}") };
+fn sums(doc: &mut Doc, floor: &Floor) {
     let lines = [
         ("RTT", format!("{} ns: there and back, without the server's turn-around", figure(floor.rtt))),
-        ("transactions", format!("{rate} per second, one after the other")),
+        ("transactions", format!("{} per second, one after the other", rates(floor.transactions_per_s))),
         ("line rate", format!("{} frames per second, one behind the other", floor.line_rate_frames_per_s.floor())),
     ];
     let window = floor.window.as_ref().map(|found| ("TCP window", window(floor, found)));
-    lines.into_iter().chain(window).flat_map(|(name, text)| wrap(&format!("{name:14}"), &text, WIDTH)).collect()
+    lines.into_iter().chain(window).for_each(|(name, text)| doc.lead(format!("{name:14}"), text));
 }
 
 /// The least that fills the link.
@@ -172,29 +132,19 @@ fn window(floor: &Floor, window: &Window) -> String {
 }
 
 /// `pcie write, 484 ns, published: what happens. Source: who says so.`
-fn sentence(stage: &Stage) -> Vec<String> {
+fn sentence(stage: &Stage) -> String {
     let what = if stage.what.is_empty() { String::new() } else { format!("{} ", stage.what) };
-    let text = format!("{}, {} ns, {}: {what}Source: {}.", stage.name, figure(stage.time), stage.class, stage.source);
-    wrap("- ", &text, WIDTH)
+    format!("{}, {} ns, {}: {what}Source: {}.", stage.name, figure(stage.time), stage.class, stage.source)
 }
 
-fn notes(notes: &[String]) -> Vec<String> {
-    let lines: Vec<String> = notes.iter().flat_map(|note| wrap("note: ", note, WIDTH)).collect();
-    if lines.is_empty() { lines } else { [vec![String::new()], lines].concat() }
-}
-
-/// A time in decimal ns without its unit, or both ends.
-fn figure(span: Span) -> String {
-    match span.ns {
-        Some(ns) => decimal(ns),
-        None => format!("{}..{}", decimal(span.low_ns), decimal(span.high_ns)),
+/// Each note once.
+fn notes<'n>(doc: &mut Doc, notes: impl IntoIterator<Item = &'n String>) {
+    let mut seen = BTreeSet::new();
+    let notes: Vec<&String> = notes.into_iter().filter(|note| seen.insert(*note)).collect();
+    if !notes.is_empty() {
+        doc.gap();
     }
-}
-
-/// Exact below 10 us, to a tenth of a ns above.
-fn decimal(time: Picos) -> String {
-    let shown = if time.0.abs() < 10_000_000 { time } else { Picos((time.as_ns_f64() * 10.0).round() as i64 * 100) };
-    shown.to_string().trim_end_matches(" ns").into()
+    notes.into_iter().for_each(|note| doc.lead("note: ", note));
 }
 
 /// With its sign.
@@ -207,72 +157,97 @@ fn signed(span: Span) -> String {
 }
 
 /// A line for each size. All floors are of one design over one link.
-pub fn floor_sizes(sizes: &Sizes, options: &Options) -> String {
-    let Some(first) = sizes.floors.first() else { return "(no sizes)\n".into() };
-    let mut lines = wrap(&format!("{}: ", clean(&first.nic)), &first.about, WIDTH);
-    let cable = first.cable.as_deref().map_or("no cable known".into(), clean);
-    let counts = match first.counts {
-        Counts::Frame => "frame without FCS",
-        Counts::Payload => "payload",
+impl Show for Sizes {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::default();
+        let Some(first) = self.floors.first() else {
+            doc.text("(no sizes)");
+            return doc;
+        };
+        doc.lead(format!("{}: ", clean(&first.nic)), &first.about);
+        let cable = first.cable.as_deref().map_or("no cable known".into(), clean);
+        let counts = match first.counts {
+            Counts::Frame => "frame without FCS",
+            Counts::Payload => "payload",
+        };
+        doc.text(format!("{}, {cable}; sizes are bytes of {counts}", BitRate(first.rate_bit_per_s)));
+        doc.gap();
+        let titles = ["wire", "one way ns", "RTT ns", "trans/s", "frames/s"].map(Column::figures);
+        let size = Column::figures(first.counts.to_string());
+        let columns = [size].into_iter().chain(titles).chain([Column::words("class")]).collect();
+        let row = |floor: &Floor| {
+            vec![
+                floor.size_bytes.into(),
+                floor.wire_bytes.into(),
+                figure(floor.one_way()).into(),
+                figure(floor.rtt).into(),
+                rates(floor.transactions_per_s).into(),
+                floor.line_rate_frames_per_s.floor().to_string().into(),
+                class(floor).into(),
+            ]
+        };
+        doc.table(Table::new(columns, 1, self.floors.iter().map(row)));
+        notes(&mut doc, self.floors.iter().flat_map(|floor| &floor.notes));
+        doc.data = Some(data(self));
+        doc
+    }
+}
+
+/// What scripts read of several floors.
+fn data(sizes: &Sizes) -> Data {
+    let names = "nic size_bytes frame_bytes wire_bytes one_way_ns one_way_low_ns one_way_high_ns rtt_ns rtt_low_ns rtt_high_ns line_rate_frames_per_s class";
+    let line = |floor: &Floor| -> [Cell; 12] {
+        let ([one_way, low, high], [rtt, rtt_low, rtt_high]) = (span(floor.one_way()), span(floor.rtt));
+        let bytes = [floor.size_bytes, floor.frame_bytes, floor.wire_bytes].map(Cell::Count);
+        let [size, frame, wire] = bytes;
+        let frames = floor.line_rate_frames_per_s.into();
+        [(&floor.nic).into(), size, frame, wire, one_way, low, high, rtt, rtt_low, rtt_high, frames, class(floor).into()]
     };
-    lines.extend(wrap("", &format!("{}, {cable}; sizes are bytes of {counts}", BitRate(first.rate_bit_per_s)), WIDTH));
-    lines.push(String::new());
-    let titles = ["wire", "one way ns", "RTT ns", "trans/s", "frames/s"];
-    let columns: Vec<Column> = std::iter::once(Column::figures(first.counts.to_string()))
-        .chain(titles.map(Column::figures))
-        .chain([Column::words("class")])
-        .collect();
-    let rows = sizes.floors.iter().map(|floor| {
-        let [low, high] = floor.transactions_per_s.map(|rate| format!("{rate:.0}"));
-        vec![
-            floor.size_bytes.to_string(),
-            floor.wire_bytes.to_string(),
-            figure(floor.one_way()),
-            figure(floor.rtt),
-            if low == high { low } else { format!("{low}..{high}") },
-            floor.line_rate_frames_per_s.floor().to_string(),
-            class(floor).into(),
-        ]
-    });
-    lines.extend(Grid { columns, labels: 1, rows: rows.collect() }.lines(options.columns(), options.colour));
-    let mut seen = BTreeSet::new();
-    let told: Vec<String> =
-        sizes.floors.iter().flat_map(|floor| &floor.notes).filter(|note| seen.insert(*note)).cloned().collect();
-    lines.extend(notes(&told));
-    lines.join("\n") + "\n"
+    Data::table(names, sizes.floors.iter().map(line))
 }
 
 /// Two designs, their stages side by side, and what makes the difference.
-pub fn floor_comparison(comparison: &Comparison, options: &Options) -> String {
-    let (first, second) = (&comparison.first, &comparison.second);
-    let mut lines = heading(first);
-    lines.extend(heading(second));
-    lines.push(String::new());
-    let columns = vec![
-        Column::words("stage"),
-        Column::figures(format!("{} ns", clean(&first.nic))),
-        Column::figures(format!("{} ns", clean(&second.nic))),
-        Column::figures("difference"),
-    ];
-    let cell = |span: Option<Span>| span.map(figure).unwrap_or_default();
-    let mut rows: Vec<Vec<String>> = comparison
-        .differences
-        .iter()
-        .map(|row| vec![clean(&row.stage), cell(row.first), cell(row.second), signed(row.difference)])
-        .collect();
-    for (name, times) in
-        [("one way", |floor: &Floor| floor.one_way()), ("RTT", |floor: &Floor| floor.rtt)] as [(&str, fn(&Floor) -> Span); 2]
-    {
-        let (one, two) = (times(first), times(second));
-        rows.push(vec![name.into(), figure(one), figure(two), signed(two.less(one))]);
+impl Show for Comparison {
+    fn doc(&self, _: &Options) -> Doc {
+        let (first, second) = (&self.first, &self.second);
+        let mut doc = Doc::default();
+        heading(&mut doc, first);
+        heading(&mut doc, second);
+        doc.gap();
+        let columns = vec![
+            Column::words("stage"),
+            Column::figures(format!("{} ns", clean(&first.nic))),
+            Column::figures(format!("{} ns", clean(&second.nic))),
+            Column::figures("difference"),
+        ];
+        let wholes = [("one way", first.one_way(), second.one_way()), ("RTT", first.rtt, second.rtt)];
+        let wholes = wholes.map(|(name, one, two)| Difference {
+            stage: name.into(),
+            first: Some(one),
+            second: Some(two),
+            difference: two.less(one),
+        });
+        let all = || self.differences.iter().chain(&wholes);
+        let row = |row: &Difference| {
+            let [one, two] = [row.first, row.second].map(|time| time.into_cell(|time| figure(time).into()));
+            vec![(&row.stage).into(), one, two, signed(row.difference).into()]
+        };
+        doc.table(Table::new(columns, 1, all().map(row)));
+        doc.gap();
+        doc.text(explained(self));
+        notes(&mut doc, first.notes.iter().chain(&second.notes));
+        let names = "stage first_low_ns first_high_ns second_low_ns second_high_ns difference_low_ns difference_high_ns";
+        let line = |row: &Difference| -> [Cell; 7] {
+            let ends = |time: Option<Span>| {
+                let [_, low, high] = time.map(span).unwrap_or_default();
+                [low, high]
+            };
+            let [[a, b], [c, d], [e, f]] = [row.first, row.second, Some(row.difference)].map(ends);
+            [(&row.stage).into(), a, b, c, d, e, f]
+        };
+        doc.data = Some(Data::table(names, all().map(line)));
+        doc
     }
-    lines.extend(Grid { columns, labels: 1, rows }.lines(options.columns(), options.colour));
-    lines.push(String::new());
-    lines.extend(wrap("", &explained(comparison), WIDTH));
-    let mut told = first.notes.clone();
-    told.extend(second.notes.iter().filter(|note| !first.notes.contains(note)).cloned());
-    lines.extend(notes(&told));
-    lines.join("\n") + "\n"
 }
 
 /// The difference in a sentence, the largest part first.

@@ -1,4 +1,4 @@
-//! Rows of cells as aligned lines that keep within a width.
+//! A table as aligned lines that keep within a width.
 //!
 //! ```text
 //!   fits with two columns of space     path      payload  trans/s    min
@@ -7,125 +7,188 @@
 //!                                            64  199660 4.700
 //!   even short labels do not fit       udp 65536/65536
 //!                                        199660 4.700
+//!   a bar takes what is left           send call  4.700  ##
+//!   prose hangs in the last column     wake-up    9.100  the core was asleep, and
+//!                                                         had to be called
 //! ```
 
-use crate::prose::{fold, width};
-use crate::style::{HEADING, paint};
+use std::borrow::Cow;
 
-/// One column.
-pub(crate) struct Column {
-    title: String,
-    /// Shown over all neighbouring columns of this group.
-    group: &'static str,
-    left: bool,
-}
+use crate::chart::strip::scale;
+use crate::doc::{Column, Place, Row, Table};
+use crate::prose::{WIDTH, fold, width, wrap};
+use crate::style::Tone;
 
-impl Column {
-    /// Words, aligned left.
-    pub(crate) fn words(title: &str) -> Column {
-        Column { title: title.into(), group: "", left: true }
-    }
+/// A bar says nothing in less.
+const LEAST_BAR: usize = 8;
+/// And no more in this.
+const LONGEST_BAR: usize = 60;
 
-    /// Figures, aligned right.
-    pub(crate) fn figures(title: impl Into<String>) -> Column {
-        Column { title: title.into(), group: "", left: false }
-    }
-
-    /// The title alone.
-    pub(crate) fn title(&self) -> &str {
-        &self.title
-    }
-
-    /// The title with its group, for formats that have no line above the titles.
-    pub(crate) fn full_title(&self) -> String {
-        if self.group.is_empty() { self.title.clone() } else { format!("{} {}", self.group, self.title) }
-    }
-
-    /// The column as part of a group.
-    pub(crate) fn under(mut self, group: &'static str) -> Column {
-        self.group = group;
-        self
-    }
-}
-
-/// A table: the first `labels` columns name a row and may stand on a line of their own.
-pub(crate) struct Grid {
-    pub(crate) columns: Vec<Column>,
-    pub(crate) labels: usize,
+/// The lines of the heading, and those of each row.
+pub(crate) struct Lines {
+    pub(crate) heads: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-impl Grid {
-    /// The lines, none wider than `columns` unless the figures alone are.
-    pub(crate) fn lines(&self, columns: usize, colour: bool) -> Vec<String> {
-        let (mut lines, rows) = self.blocks(columns, colour);
-        lines.extend(rows.into_iter().flatten());
-        lines
+/// The lines of a table, none wider than `columns` unless the figures alone are.
+pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
+    let columns = columns.saturating_sub(table.indent);
+    let grid = Grid::of(table, columns);
+    let Lines { mut heads, mut rows } = grid.fitted(columns, colour);
+    for (at, (row, lines)) in table.rows.iter().zip(&mut rows).enumerate() {
+        if row.tone != Tone::Plain {
+            lines.iter_mut().for_each(|line| *line = row.tone.paint(line, colour));
+        }
+        if let Some(text) = &grid.prose {
+            let last = lines.pop().unwrap_or_default();
+            let plain = grid.last_line(at, columns);
+            lines.extend(hung(&last, width(&plain), grid.base, &text.cells[at]));
+        }
+        for (column, cell) in table.columns.iter().zip(&row.cells) {
+            if let Place::Below(lead) = column.place {
+                let text = cell.shown(0);
+                lines.extend((!text.is_empty()).then(|| wrap(lead, &text, WIDTH)).into_iter().flatten());
+            }
+        }
+    }
+    if let (Some(prose), Some(last)) = (&grid.prose, heads.last_mut()) {
+        let pad = " ".repeat(grid.base.saturating_sub(grid.heading_width(columns)));
+        *last = format!("{last}{pad}{}", Tone::Heading.paint(&prose.title, colour));
+    }
+    let indent = " ".repeat(table.indent);
+    let indented = |line: String| format!("{indent}{line}");
+    Lines {
+        heads: heads.into_iter().map(indented).collect(),
+        rows: rows.into_iter().map(|lines| lines.into_iter().map(indented).collect()).collect(),
+    }
+}
+
+/// The text behind a line, which is `taken` columns wide, from column `base` on.
+fn hung(line: &str, taken: usize, base: usize, text: &str) -> Vec<String> {
+    let mut lines = wrap(&" ".repeat(base), text, WIDTH);
+    let pad = " ".repeat(base.saturating_sub(taken));
+    lines[0] = format!("{line}{pad}{}", &lines[0][base..]).trim_end().to_owned();
+    lines
+}
+
+/// A column that takes what room is left.
+fn drawn(column: &Column) -> bool {
+    matches!(column.place, Place::Bar | Place::Scale(_))
+}
+
+/// The last column where that is prose.
+struct Prose {
+    title: String,
+    cells: Vec<String>,
+}
+
+/// The columns that stand side by side, as text.
+struct Grid<'a> {
+    columns: Vec<&'a Column>,
+    titles: Vec<String>,
+    labels: usize,
+    cells: Vec<Vec<(String, Tone)>>,
+    widths: Vec<usize>,
+    prose: Option<Prose>,
+    /// Where prose begins.
+    base: usize,
+}
+
+impl<'a> Grid<'a> {
+    fn of(table: &'a Table, columns: usize) -> Grid<'a> {
+        let beside = |column: &Column| matches!(column.place, Place::Left | Place::Right | Place::Screen) || drawn(column);
+        let shown: Vec<usize> = (0..table.columns.len()).filter(|at| beside(&table.columns[*at])).collect();
+        let text = |row: &Row, room: usize| -> Vec<(String, Tone)> {
+            shown.iter().map(|at| (row.cells[*at].shown(room), row.cells[*at].tone())).collect()
+        };
+        let of: Vec<&Column> = shown.iter().map(|at| &table.columns[*at]).collect();
+        let mut cells: Vec<Vec<(String, Tone)>> = table.rows.iter().map(|row| text(row, 1)).collect();
+        let mut widths: Vec<usize> = (0..of.len())
+            .map(|at| cells.iter().map(|row| width(&row[at].0)).max().unwrap_or(0).max(width(&of[at].title)))
+            .collect();
+        let mut titles: Vec<String> = of.iter().map(|column| column.title.clone()).collect();
+        if let Some(bar) = of.iter().position(|column| drawn(column)) {
+            widths[bar] = 0;
+            let taken: usize = widths.iter().sum();
+            let left = |gap: usize| columns.saturating_sub(taken + gap * (of.len() - 1));
+            // Two columns of space between figures are easier to read than a longer bar.
+            widths[bar] = if left(2) >= LEAST_BAR { left(2) } else { left(1) }.max(LEAST_BAR);
+            match of[bar].place {
+                Place::Scale(axis) => titles[bar] = scale(&axis, widths[bar]),
+                _ => widths[bar] = widths[bar].min(LONGEST_BAR),
+            }
+            cells = table.rows.iter().map(|row| text(row, widths[bar])).collect();
+        }
+        let prose = table.columns.iter().position(|column| column.place == Place::Prose).map(|at| Prose {
+            title: table.columns[at].title.clone(),
+            cells: table.rows.iter().map(|row| row.cells[at].shown(0)).collect(),
+        });
+        let base = widths.iter().map(|width| width + 2).sum();
+        Grid { columns: of, titles, labels: table.labels, cells, widths, prose, base }
     }
 
-    /// The lines of the heading and those of each row.
-    pub(crate) fn blocks(&self, columns: usize, colour: bool) -> (Vec<String>, Vec<Vec<String>>) {
-        let widths = self.widths();
-        let total = |gap: usize| widths.iter().sum::<usize>() + gap * (widths.len() - 1);
-        let gap = if total(2) <= columns { 2 } else { 1 };
-        let room = columns.saturating_sub(total(1) - widths[0]);
-        if total(gap) <= columns {
-            self.inline(&widths, gap, columns, colour)
-        } else if room >= width(&self.columns[0].title) {
-            let fitting = self.cells(0).map(width).filter(|w| *w <= room).max().unwrap_or(0);
-            let mut widths = widths;
-            widths[0] = fitting.max(width(&self.columns[0].title));
-            let spare = columns >= widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
-            self.inline(&widths, if spare { 2 } else { 1 }, columns, colour)
-        } else {
-            self.stacked(&widths, columns, colour)
+    fn total(&self, gap: usize) -> usize {
+        self.widths.iter().sum::<usize>() + gap * self.widths.len().saturating_sub(1)
+    }
+
+    /// The width of the first column and the space between columns, if labels stand beside figures.
+    fn side_by_side(&self, columns: usize) -> Option<(usize, usize)> {
+        let gap = if self.total(2) <= columns { 2 } else { 1 };
+        let first = *self.widths.first()?;
+        if self.total(gap) <= columns {
+            return Some((first, gap));
+        }
+        let title = width(&self.columns[0].title);
+        let room = columns.saturating_sub(self.total(1) - first);
+        (room >= title).then(|| {
+            let fitting = self.cells.iter().map(|row| width(&row[0].0)).filter(|w| *w <= room).max().unwrap_or(0).max(title);
+            let spare = columns >= self.total(2) - first + fitting;
+            (fitting, if spare { 2 } else { 1 })
+        })
+    }
+
+    fn fitted(&self, columns: usize, colour: bool) -> Lines {
+        match self.side_by_side(columns) {
+            Some((first, gap)) => self.inline(first, gap, columns, colour),
+            None => self.stacked(columns, colour),
         }
     }
 
-    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
-        self.rows.iter().map(move |row| row[column].as_str())
-    }
-
-    fn widths(&self) -> Vec<usize> {
-        let title = |i: usize| width(&self.columns[i].title);
-        (0..self.columns.len()).map(|i| self.cells(i).map(width).max().unwrap_or(0).max(title(i))).collect()
-    }
-
     /// Labels and figures on one line; a label wider than its column goes before, on a line of its own.
-    fn inline(&self, widths: &[usize], gap: usize, columns: usize, colour: bool) -> (Vec<String>, Vec<Vec<String>>) {
-        let row = |row: &Vec<String>| {
-            let mut row = row.clone();
-            let mut lines = Vec::new();
-            if width(&row[0]) > widths[0] {
-                lines = fold(&std::mem::take(&mut row[0]), columns);
+    fn inline(&self, first: usize, gap: usize, columns: usize, colour: bool) -> Lines {
+        let widths = [&[first], self.widths.get(1..).unwrap_or_default()].concat();
+        let row = |row: &Vec<(String, Tone)>| {
+            let (mut row, mut lines) = (Cow::Borrowed(row), Vec::new());
+            if width(&row[0].0) > first {
+                lines = fold(&std::mem::take(&mut row.to_mut()[0].0), columns);
             }
-            lines.push(self.line(0, &row, widths, gap));
+            lines.push(self.line(0, &row, &widths, gap, colour));
             lines
         };
-        (self.heading(0, widths, gap, "", colour), self.rows.iter().map(row).collect())
+        Lines { heads: self.heading(0, &widths, gap, "", colour), rows: self.cells.iter().map(row).collect() }
     }
 
     /// Labels on one line, figures on the next.
-    fn stacked(&self, widths: &[usize], columns: usize, colour: bool) -> (Vec<String>, Vec<Vec<String>>) {
-        let titles: Vec<&str> = self.columns[..self.labels].iter().map(|c| c.title.as_str()).collect();
-        let mut heads = vec![paint(&titles.join("  "), HEADING, colour)];
-        heads.extend(self.heading(self.labels, widths, 1, "  ", colour));
-        let row = |row: &Vec<String>| {
-            let mut lines = fold(&row[..self.labels].join("  "), columns);
-            lines.push(format!("  {}", self.line(self.labels, row, widths, 1)));
+    fn stacked(&self, columns: usize, colour: bool) -> Lines {
+        let labels = |texts: Vec<&str>| texts[..self.labels.min(texts.len())].join("  ");
+        let titles = self.titles.iter().map(String::as_str).collect();
+        let mut heads = vec![Tone::Heading.paint(&labels(titles), colour)];
+        heads.extend(self.heading(self.labels, &self.widths, 1, "  ", colour));
+        let row = |row: &Vec<(String, Tone)>| {
+            let mut lines = fold(&labels(row.iter().map(|(text, _)| text.as_str()).collect()), columns);
+            lines.push(format!("  {}", self.line(self.labels, row, &self.widths, 1, colour)));
             lines
         };
-        (heads, self.rows.iter().map(row).collect())
+        Lines { heads, rows: self.cells.iter().map(row).collect() }
     }
 
     fn heading(&self, from: usize, widths: &[usize], gap: usize, indent: &str, colour: bool) -> Vec<String> {
-        let titles: Vec<String> = self.columns.iter().map(|column| column.title.clone()).collect();
-        let groups = self.groups(from, widths, gap);
-        let titles = self.line(from, &titles, widths, gap);
-        [groups, titles]
+        let titles: Vec<(String, Tone)> = self.titles.iter().map(|title| (title.clone(), Tone::Plain)).collect();
+        let titles = self.line(from, &titles, widths, gap, false);
+        [self.groups(from, widths, gap), titles]
             .iter()
             .filter(|line| !line.is_empty())
-            .map(|line| paint(&format!("{indent}{line}"), HEADING, colour))
+            .map(|line| Tone::Heading.paint(&format!("{indent}{line}"), colour))
             .collect()
     }
 
@@ -138,57 +201,97 @@ impl Grid {
             let end = (i + 1..self.columns.len()).find(|j| group.is_empty() || self.columns[*j].group != group);
             let end = end.unwrap_or(self.columns.len());
             let span = widths[i..end].iter().sum::<usize>() + gap * (end - i - 1);
-            let fill = if group.is_empty() { String::new() } else { format!(" {group} ") };
-            let padded = if group.is_empty() { " ".repeat(span) } else { format!("{fill:-^span$}") };
-            line.push_str(&padded);
+            let fill = format!(" {group} ");
+            line.push_str(&if group.is_empty() { " ".repeat(span) } else { format!("{fill:-^span$}") });
             line.push_str(&" ".repeat(gap));
             i = end;
         }
         line.trim_end().into()
     }
 
-    fn line(&self, from: usize, row: &[String], widths: &[usize], gap: usize) -> String {
+    fn line(&self, from: usize, row: &[(String, Tone)], widths: &[usize], gap: usize, colour: bool) -> String {
         let mut line = String::new();
-        for (i, cell) in row.iter().enumerate().skip(from) {
+        for (i, (text, tone)) in row.iter().enumerate().skip(from) {
             if i > from {
                 line.push_str(&" ".repeat(gap));
             }
-            let pad = " ".repeat(widths[i].saturating_sub(width(cell)));
-            if self.columns[i].left { line.extend([cell.as_str(), &pad]) } else { line.extend([pad.as_str(), cell]) }
+            // Spaces are not painted, so that those at the end of a line can go.
+            let text = text.trim_end();
+            let pad = " ".repeat(widths[i].saturating_sub(width(text)));
+            let painted = tone.paint(text, colour);
+            match self.columns[i].place {
+                Place::Right => line.extend([pad.as_str(), &painted]),
+                _ => line.extend([painted.as_str(), &pad]),
+            }
         }
         line.trim_end().into()
+    }
+
+    /// The last line of a row without colour.
+    fn last_line(&self, row: usize, columns: usize) -> String {
+        self.fitted(columns, false).rows.swap_remove(row).pop().unwrap_or_default()
+    }
+
+    fn heading_width(&self, columns: usize) -> usize {
+        self.fitted(columns, false).heads.last().map_or(0, |line| width(line))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::{Bar, Cell};
 
-    fn grid(labels: [&str; 2], payload: &str) -> Grid {
+    fn table(labels: [&str; 2], payload: &str) -> Table {
         let columns = vec![
             Column::words("path"),
             Column::figures("payload"),
-            Column::figures("min").under("RTT"),
-            Column::figures("max").under("RTT"),
+            Column::us("min").under("RTT"),
+            Column::us("max").under("RTT"),
         ];
-        let row = |label: &str| vec![label.into(), payload.into(), "4.700".into(), "19.60".into()];
-        Grid { columns, labels: 2, rows: labels.map(row).into() }
+        let row = |label: &str| vec![label.into(), payload.into(), Cell::Ns(4700.0), Cell::Ns(19_600.0)];
+        Table::new(columns, 2, labels.map(row))
+    }
+
+    fn all(table: &Table, columns: usize) -> Vec<String> {
+        let Lines { mut heads, rows } = lines(table, columns, false);
+        heads.extend(rows.concat());
+        heads
     }
 
     #[test]
     fn gaps_shrink_before_labels_move() {
-        let lines = grid(["udp", "tcp"], "64").lines(29, false);
+        let lines = all(&table(["udp", "tcp"], "64"), 29);
         assert_eq!(lines[..3], ["               --- RTT ----", "path  payload    min    max", "udp        64  4.700  19.60"]);
-        assert_eq!(grid(["udp", "tcp"], "64").lines(24, false)[2], "udp       64 4.700 19.60");
+        assert_eq!(all(&table(["udp", "tcp"], "64"), 24)[2], "udp       64 4.700 19.60");
     }
 
     #[test]
     fn long_labels_get_a_line_of_their_own() {
-        let lines = grid(["udp", "udp:busy-poll,usecs=50"], "64").lines(26, false);
+        let lines = all(&table(["udp", "udp:busy-poll,usecs=50"], "64"), 26);
         assert_eq!(lines[3..], ["udp:busy-poll,usecs=50", "          64 4.700 19.60"].map(String::from));
-        let lines = grid(["udp:spin", "tcp"], "65536/65536").lines(20, false);
+        let lines = all(&table(["udp:spin", "tcp"], "65536/65536"), 20);
         assert_eq!(lines[0], "path  payload");
         assert_eq!(lines[3..5], ["udp:spin  65536/6553", "6"].map(String::from));
         assert!(lines.iter().all(|line| width(line) <= 20), "{lines:?}");
+    }
+
+    #[test]
+    fn a_bar_takes_what_room_is_left() {
+        let columns = vec![Column::words("stage"), Column::bar(), Column::words("class")];
+        let row = |name: &str, from, to| vec![name.into(), Cell::Bar(Bar::new(from, to)), "derived".into()];
+        let table = Table::new(columns, 1, [row("one", 0.0, 0.5), row("two", 0.5, 1.0)]);
+        assert_eq!(all(&table, 26), ["stage              class", "one    #####       derived", "two         #####  derived"]);
+    }
+
+    #[test]
+    fn prose_hangs_behind_its_row() {
+        let columns = vec![Column::words("path"), Column::prose("about"), Column::below("options", "    options: ")];
+        let text = "word ".repeat(20);
+        let table = Table::new(columns, 1, [vec!["udp".into(), text.as_str().into(), "a b".into()]]);
+        let lines = all(&table, 80);
+        assert_eq!(lines[0], "path  about");
+        assert!(lines[1].starts_with("udp   word word") && lines[2].starts_with("      word"), "{lines:?}");
+        assert_eq!(lines[3], "    options: a b");
     }
 }

@@ -8,16 +8,11 @@ use serde::Serialize;
 const ALWAYS: &str = "records have text keys only";
 
 /// The record for stdout: a field per line on a terminal, on one line in a file or a pipe.
-pub fn json(record: &impl Serialize) -> String {
+pub fn json(record: &(impl Serialize + ?Sized)) -> String {
     if stdout().is_terminal() { serde_json::to_string_pretty(record).expect(ALWAYS) + "\n" } else { json_line(record) }
 }
 
-/// The record on one line: the last of a `--json-stream`.
-pub fn json_line(record: &impl Serialize) -> String {
+/// The record on one line, as `--json-stream` has them.
+pub fn json_line(record: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(record).expect(ALWAYS) + "\n"
-}
-
-/// One line per second of a `--json-stream`.
-pub fn progress_line(line: &impl Serialize) -> String {
-    serde_json::to_string(line).expect(ALWAYS) + "\n"
 }

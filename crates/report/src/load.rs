@@ -1,148 +1,83 @@
-//! The text of `hairpin load`: a curve per path, with its knee in a sentence.
+//! The curve of `hairpin load`: a table per path, with its knee in a sentence.
 
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
 
-use crate::Options;
-use crate::csv::{float, float_or_empty, line, or_empty};
-use crate::figure::{decimals, payloads, percent, rate, us_or_blank};
-use crate::grid::{Column, Grid};
+use crate::cell::{Cell, IntoCell};
+use crate::doc::{Column, Data, Doc, Fields, List, Show, Table, fields};
+use crate::figure::{payloads, percent, rate};
 use crate::label::{Name, labelled, short};
-use crate::notes::{Kind, Section, ended, lines, merged, refused, strayed, warnings};
-use crate::prose::{WIDTH, clean, wrap};
-use crate::table::link_words;
-use crate::{markdown, style};
+use crate::link::over;
+use crate::notes::{ended, merged, not_granted, strayed, warned};
+use crate::options::Options;
+use crate::prose::clean;
 
-/// The record as a table of 80 columns per path.
-pub fn load(load: &Load, options: &Options) -> String {
-    let mut text = wrap("", &context(load), WIDTH);
-    text.push(String::new());
-    text.extend(wrap("", &heading(load), WIDTH));
-    if load.results.is_empty() {
-        text.extend([String::new(), "(no results)".into()]);
+impl Show for Load {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::of(&self.head, over(&self.place));
+        doc.gap();
+        doc.text(heading(self));
+        if self.results.is_empty() {
+            doc.gap();
+            doc.text("(no results)");
+        }
+        for curve in &self.results {
+            doc.gap();
+            doc.heading(title(curve));
+            doc.table(table(self, curve));
+            doc.gap();
+            doc.text(knee(curve));
+        }
+        doc.lists(lists(self));
+        doc.list(ended(&self.head));
+        let rows = self.results.iter().flat_map(|curve| curve.rates.iter().map(|row| line(self, curve, row)));
+        doc.data = Some(Data::new(line(self, &LoadCurve::default(), &LoadRow::default()), rows));
+        doc
     }
-    for curve in &load.results {
-        text.push(String::new());
-        text.push(style::paint(&title(curve), style::HEADING, options.colour));
-        text.extend(grid(load, curve).lines(options.columns(), options.colour));
-        text.push(String::new());
-        text.extend(wrap("", &knee(curve), WIDTH));
-    }
-    text.extend(lines(&sections(load), options.colour));
-    text.join("\n") + "\n"
 }
 
-/// The same for a page: GitHub-flavoured Markdown with the unit in every heading.
-pub fn load_markdown(load: &Load) -> String {
-    let mut text = vec![markdown::escape(&context(load)), String::new(), markdown::escape(&heading(load))];
-    for curve in &load.results {
-        text.extend([String::new(), markdown::escape(&title(curve)), String::new()]);
-        let Grid { columns, rows, .. } = grid(load, curve);
-        let heads: Vec<String> = columns.iter().map(Column::full_title).collect();
-        text.extend(markdown::lines(&heads, 0, rows.into_iter()));
-        text.extend([String::new(), markdown::escape(&knee(curve))]);
-    }
-    text.extend(sections(load).iter().flat_map(markdown::list));
-    text.join("\n") + "\n"
-}
-
-/// One line per path and rate, units in the header; what is not known is empty.
-pub fn load_csv(load: &Load) -> String {
-    let names = [
-        "started",
-        "link",
-        "path",
-        "request_bytes",
-        "reply_bytes",
-        "flows",
-        "outstanding",
-        "schedule",
-        "offered_per_s",
-        "achieved_per_s",
-        "due",
-        "sent",
-        "unsent",
-        "found_no_room",
-        "transactions",
-        "lost",
-        "rtt_from_due_p50_ns",
-        "rtt_from_due_p99_ns",
-        "rtt_from_due_p99.9_ns",
-        "rtt_from_due_max_ns",
-        "rtt_from_sent_p50_ns",
-        "rtt_from_sent_p99_ns",
-        "rtt_from_sent_p99.9_ns",
-        "rtt_from_sent_max_ns",
-        "lateness_p50_ns",
-        "lateness_p99_ns",
-        "lateness_p99.9_ns",
-        "lateness_max_ns",
-        "stalls",
-        "stalled_ns",
-        "bulk_bits_per_s",
-        "warnings",
-        "late_replies",
-        "unanswered",
-        "left_out",
-        "wall_ns",
-        "repeat",
-    ];
-    let mut text = vec![line(&names.map(String::from))];
-    for curve in &load.results {
-        text.extend(curve.rates.iter().map(|row| line(&fields(load, curve, row))));
-    }
-    text.join("\n") + "\n"
-}
-
-fn fields(load: &Load, curve: &LoadCurve, row: &LoadRow) -> [String; 37] {
+/// One line per path and rate.
+fn line(load: &Load, curve: &LoadCurve, row: &LoadRow) -> Fields {
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
     let [due, sent, late] = [&row.rtt_from_due_ns, &row.rtt_from_sent_ns, &row.lateness_ns];
-    [
-        load.head.started.clone(),
-        load.place.link.kind.clone(),
-        curve.path.clone(),
-        curve.request_bytes.to_string(),
-        curve.reply_bytes.to_string(),
-        curve.flows.to_string(),
-        curve.outstanding.to_string(),
-        load.schedule.kind.clone(),
-        float(row.offered_per_s),
-        float(row.achieved_per_s),
-        row.due.to_string(),
-        row.sent.to_string(),
-        row.unsent.to_string(),
-        row.found_no_room.to_string(),
-        row.transactions.to_string(),
-        row.lost.to_string(),
-        or_empty(due.p50),
-        or_empty(due.p99),
-        or_empty(due.p999),
-        or_empty(due.max),
-        or_empty(sent.p50),
-        or_empty(sent.p99),
-        or_empty(sent.p999),
-        or_empty(sent.max),
-        or_empty(late.p50),
-        or_empty(late.p99),
-        or_empty(late.p999),
-        or_empty(late.max),
-        or_empty(row.stalls.map(|stalls| stalls.count)),
-        or_empty(row.stalls.map(|stalls| stalls.total_ns)),
-        float_or_empty(row.bulk.map(|bulk| bulk.bits_per_s)),
-        codes.join(" "),
-        row.late.to_string(),
-        row.unanswered.to_string(),
-        row.left_out.to_string(),
-        row.wall_ns.to_string(),
-        row.repeat.to_string(),
-    ]
-}
-
-fn context(load: &Load) -> String {
-    let mut parts = vec![load.head.tool.clone(), load.head.started.clone()];
-    parts.extend(link_words(&load.place.link));
-    let server = load.place.hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
-    parts.push(format!("{}{}", load.place.hosts.client.hostname, server.unwrap_or_default()));
-    parts.join(", ")
+    fields([
+        ("started", (&load.head.started).into()),
+        ("link", (&load.place.link.kind).into()),
+        ("path", (&curve.path).into()),
+        ("request_bytes", curve.request_bytes.into()),
+        ("reply_bytes", curve.reply_bytes.into()),
+        ("flows", curve.flows.into()),
+        ("outstanding", curve.outstanding.into()),
+        ("schedule", (&load.schedule.kind).into()),
+        ("offered_per_s", row.offered_per_s.into()),
+        ("achieved_per_s", row.achieved_per_s.into()),
+        ("due", row.due.into()),
+        ("sent", row.sent.into()),
+        ("unsent", row.unsent.into()),
+        ("found_no_room", row.found_no_room.into()),
+        ("transactions", row.transactions.into()),
+        ("lost", row.lost.into()),
+        ("rtt_from_due_p50_ns", due.p50.into()),
+        ("rtt_from_due_p99_ns", due.p99.into()),
+        ("rtt_from_due_p99.9_ns", due.p999.into()),
+        ("rtt_from_due_max_ns", due.max.into()),
+        ("rtt_from_sent_p50_ns", sent.p50.into()),
+        ("rtt_from_sent_p99_ns", sent.p99.into()),
+        ("rtt_from_sent_p99.9_ns", sent.p999.into()),
+        ("rtt_from_sent_max_ns", sent.max.into()),
+        ("lateness_p50_ns", late.p50.into()),
+        ("lateness_p99_ns", late.p99.into()),
+        ("lateness_p99.9_ns", late.p999.into()),
+        ("lateness_max_ns", late.max.into()),
+        ("stalls", row.stalls.map(|stalls| stalls.count).into()),
+        ("stalled_ns", row.stalls.map(|stalls| stalls.total_ns).into()),
+        ("bulk_bits_per_s", row.bulk.map(|bulk| bulk.bits_per_s).into()),
+        ("warnings", codes.join(" ").into()),
+        ("late_replies", row.late.into()),
+        ("unanswered", row.unanswered.into()),
+        ("left_out", row.left_out.into()),
+        ("wall_ns", row.wall_ns.into()),
+        ("repeat", row.repeat.into()),
+    ])
 }
 
 fn heading(load: &Load) -> String {
@@ -176,7 +111,7 @@ fn title(curve: &LoadCurve) -> String {
     let room = u64::from(curve.outstanding) * u64::from(curve.flows);
     let flows = if curve.flows == 1 { String::new() } else { format!("{} flows, ", curve.flows) };
     format!(
-        "{}  {} B, {flows}room for {room} in flight",
+        "{}, {} B, {flows}room for {room} in flight",
         labelled(short(&curve.path), curve.origin),
         payloads(curve.request_bytes, curve.reply_bytes)
     )
@@ -186,35 +121,31 @@ fn watched(curve: &LoadCurve) -> bool {
     curve.rates.iter().any(|row| row.stalls.is_some())
 }
 
-fn grid(load: &Load, curve: &LoadCurve) -> Grid {
-    let mut columns = vec![Column::figures("offered"), Column::figures("achieved")];
+fn table(load: &Load, curve: &LoadCurve) -> Table {
+    let mut columns = vec![Column::figures("offered").in_unit("1/s"), Column::figures("achieved").in_unit("1/s")];
     for group in ["RTT from due", "RTT from sent"] {
-        columns.extend(["p50", "p99", "p99.9"].map(|title| Column::figures(title).under(group)));
+        columns.extend(["p50", "p99", "p99.9"].map(|title| Column::us(title).under(group)));
     }
-    columns.extend([Column::figures("late"), Column::figures("lost")]);
+    columns.extend([Column::us("late"), Column::figures("lost").in_unit("%")]);
     let (stalls, bulk) = (watched(curve), load.bulk_streams > 0);
-    columns.extend(stalls.then(|| Column::figures("stalls")));
+    columns.extend(stalls.then(|| Column::figures("stalls").in_unit("%")));
     columns.extend(bulk.then(|| Column::figures("Gbit/s").under("bulk")));
     let cells = |row: &LoadRow| {
-        let mut cells = vec![rate(row.offered_per_s), rate(row.achieved_per_s)];
+        let mut cells = vec![Cell::Rate(row.offered_per_s), Cell::Rate(row.achieved_per_s)];
         for of in [&row.rtt_from_due_ns, &row.rtt_from_sent_ns] {
-            cells.extend([of.p50, of.p99, of.p999].map(|ns| us_or_blank(ns.map(|ns| ns as f64))));
+            cells.extend([of.p50, of.p99, of.p999].map(Cell::ns));
         }
-        cells.push(us_or_blank(row.lateness_ns.p99.map(|ns| ns as f64)));
-        cells.push(percent(if row.sent == 0 { 0.0 } else { row.lost as f64 / row.sent as f64 }));
-        if stalls {
-            cells.push(row.stalls.map_or(String::new(), |stalls| percent(stalls.share)));
-        }
-        if bulk {
-            cells.push(row.bulk.map_or(String::new(), |bulk| decimals(bulk.bits_per_s / 1e9)));
-        }
+        cells.push(Cell::ns(row.lateness_ns.p99));
+        cells.push(Cell::Percent(if row.sent == 0 { 0.0 } else { row.lost as f64 / row.sent as f64 }));
+        cells.extend(stalls.then(|| row.stalls.into_cell(|stalls| Cell::Percent(stalls.share))));
+        cells.extend(bulk.then(|| row.bulk.into_cell(|bulk| Cell::Number(bulk.bits_per_s / 1e9))));
         cells
     };
-    Grid { columns, labels: 1, rows: curve.rates.iter().map(cells).collect() }
+    Table::new(columns, 1, curve.rates.iter().map(cells))
 }
 
 /// Where the curve bends, in a sentence.
-fn knee(curve: &LoadCurve) -> String {
+pub(crate) fn knee(curve: &LoadCurve) -> String {
     let saturation = curve
         .saturation_per_s
         .map(|per_s| format!(" A closed loop with as many requests in flight does {}/s.", rate(per_s)))
@@ -269,7 +200,7 @@ fn unclear(curve: &LoadCurve, knee: &Knee, quantile: &str, why: &str) -> String 
     )
 }
 
-fn sections(load: &Load) -> Vec<Section> {
+fn lists(load: &Load) -> Vec<List> {
     let pairs: Vec<(&LoadCurve, &LoadRow)> =
         load.results.iter().flat_map(|curve| curve.rates.iter().map(move |row| (curve, row))).collect();
     let names: Vec<Name> = pairs.iter().map(|(curve, row)| Name { base: short(&curve.path), size: per_s(row) }).collect();
@@ -280,24 +211,13 @@ fn sections(load: &Load) -> Vec<Section> {
         size: format!("{} B", payloads(curve.request_bytes, curve.reply_bytes)),
     };
     let curve_names: Vec<Name> = curves.iter().map(of_curve).collect();
-    let sections = [
-        Section { heading: "Not sent or not answered in time", kind: Kind::Plain, items: merged(&curve_names, &curves, waited) },
-        Section {
-            heading: "Lost and stray replies",
-            kind: Kind::Plain,
-            items: merged(&names, &rows, |row| {
-                strayed([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions)
-            }),
-        },
-        Section {
-            heading: "Asked for, not granted",
-            kind: Kind::Plain,
-            items: merged(&curve_names, &curves, |curve| refused(&curve.granted)),
-        },
-        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row: &LoadRow| &row.warnings) },
-    ];
-    let filled = sections.into_iter().filter(|section| !section.items.is_empty());
-    filled.chain(ended(load.head.error.as_deref(), load.head.interrupted)).collect()
+    let strays = |row: &LoadRow| strayed([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions);
+    vec![
+        List::plain("Not sent or not answered in time", merged(&curve_names, &curves, waited)),
+        List::plain("Lost and stray replies", merged(&names, &rows, strays)),
+        not_granted(&curve_names, &curves, |curve| &curve.granted),
+        warned(&names, &rows, |row| &row.warnings),
+    ]
 }
 
 /// Requests that could not leave on time, where they are this share of those due; fewer are in the record.

@@ -1,70 +1,78 @@
-//! The same table for a page: GitHub-flavoured Markdown with the unit in every heading.
+//! A document as GitHub-flavoured Markdown, with the unit in every heading; width and colour do not apply.
 
-use hairpin_record::core_states::CoreStates;
-use hairpin_record::run::{Row, Run};
-
-use crate::Options;
-use crate::accounts::accounts;
-use crate::columns::{CpuOf, RTT, times, titles, turnaround};
-use crate::figure::{payload, rate, us_or_blank};
-use crate::grid::Grid;
-use crate::label::{self, Name};
-use crate::notes::{Kind, Section, ending, mark, sections};
+use crate::doc::{Block, Doc, List, Place, Table, Text};
 use crate::prose::clean;
-use crate::table::{context, unreadable};
+use crate::style::Tone;
 
-/// The run as a Markdown table with its notes; width and colour do not apply.
-pub fn markdown(run: &Run, options: &Options) -> String {
-    let rows: Vec<(Name, &Row)> = run.results.iter().map(|row| (label::name(row, None), row)).collect();
-    let cpu = CpuOf::rows(run.results.iter());
-    let what = if options.hrt { "RTT/2, not one-way, of RTT" } else { "RTT" };
-    let mut text = vec![escape(&context(run)), String::new()];
-    text.push(format!("{}: {}. CPU: {}.", what, escape(RTT), cpu.words()));
-    text.push(String::new());
-
-    let unit = if options.hrt { "RTT/2" } else { "RTT" };
-    let mut heads = vec!["path".into(), "payload, B".into(), "transactions/s".into()];
-    heads.extend(titles(options).iter().map(|title| format!("{unit} {title}, us")));
-    heads.extend(["turn-around p50, us".into(), "CPU per transaction, us".into()]);
-    let states = CoreStates::of(run.results.iter().map(|row| ((), row)));
-    let cells = |(at, (_, row)): (usize, &(Name, &Row))| {
-        let mut cells = vec![label::path(row) + mark(states.apart(at)), payload(row), rate(row.transactions_per_s)];
-        cells.extend(times(row, options).0.into_iter().map(us_or_blank));
-        cells.extend([turnaround(row), cpu.per_transaction(row)].map(us_or_blank));
-        cells
-    };
-    text.extend(lines(&heads, 1, rows.iter().enumerate().map(cells)));
-
-    let plain: Vec<&Row> = run.results.iter().collect();
-    for account in accounts(&plain) {
-        let Grid { columns, rows, .. } = account.grid;
-        let heads: Vec<String> = columns.iter().map(|column| column.full_title()).collect();
-        text.extend([String::new(), format!("{}:", escape(account.heading)), String::new()]);
-        text.extend(lines(&heads, 1, rows.into_iter()));
+/// The document for issues, pull requests and pages.
+pub(crate) fn markdown(doc: &Doc) -> String {
+    let mut text = String::new();
+    let mut before = None;
+    for block in &doc.blocks {
+        let (lines, item) = match block {
+            Block::Gap | Block::Chart(_) | Block::Screen(_) => continue,
+            Block::Command(command) => (verbatim("sh", std::slice::from_ref(command)), false),
+            Block::Text(text) => (vec![paragraph(text)], !text.lead.is_empty() && text.tone == Tone::Plain),
+            Block::Table(all) => (table(all), false),
+            Block::List(items) => (list(items), false),
+            Block::Verbatim(lines) => (verbatim("", lines), false),
+        };
+        // Items of a list stand together.
+        if before.is_some_and(|before| !(before && item)) {
+            text.push('\n');
+        }
+        before = Some(item);
+        lines.iter().for_each(|line| text.extend([line, "\n"]));
     }
-    for section in sections(&rows).into_iter().chain(unreadable(&rows, options)).chain(ending(run)) {
-        text.extend(list(&section));
+    text
+}
+
+/// A paragraph; with a lead, the item of a list.
+fn paragraph(text: &Text) -> String {
+    let body = escape(&text.text);
+    let lead = text.lead.trim().trim_end_matches(':');
+    match lead {
+        _ if text.tone != Tone::Plain => format!("**{}**", escape(format!("{}{}", text.lead, text.text).trim())),
+        _ if text.lead.is_empty() => body,
+        "" => format!("  {body}"),
+        "-" => format!("- {body}"),
+        number if number.strip_suffix('.').is_some_and(|n| n.parse::<u32>().is_ok()) => format!("{number} {body}"),
+        lead => format!("- {}: {body}", escape(lead)),
     }
-    text.join("\n") + "\n"
 }
 
 /// A headed list.
-pub(crate) fn list(section: &Section) -> Vec<String> {
-    let mut text = vec![String::new(), format!("**{}**", section.heading), String::new()];
-    for (i, item) in section.items.iter().enumerate() {
-        let mark = if section.kind == Kind::Warning { format!("{}.", i + 1) } else { "-".into() };
+pub(crate) fn list(list: &List) -> Vec<String> {
+    let mut text = vec![format!("**{}**", escape(&list.heading)), String::new()];
+    for (i, item) in list.items.iter().enumerate() {
+        let mark = if list.numbered { format!("{}.", i + 1) } else { "-".into() };
         text.push(format!("{mark} {}", escape(item)));
     }
     text
 }
 
-/// Head, rule and rows; the first `left` columns are aligned left.
-pub(crate) fn lines(heads: &[String], left: usize, rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
-    let line = |cells: &[String]| format!("| {} |", cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(" | "));
-    let rule: Vec<&str> = (0..heads.len()).map(|i| if i < left { ":---" } else { "---:" }).collect();
-    let mut lines = vec![line(heads), format!("| {} |", rule.join(" | "))];
-    lines.extend(rows.map(|row| line(&row)));
+/// Head, rule and rows; bars are left out, since the figures beside them say the same.
+pub(crate) fn table(table: &Table) -> Vec<String> {
+    if table.rows.is_empty() {
+        return vec![escape(table.empty)];
+    }
+    let shown: Vec<usize> = (0..table.columns.len()).filter(|at| table.columns[*at].place.is_written()).collect();
+    let columns = || shown.iter().map(|at| &table.columns[*at]);
+    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    let rule = columns()
+        .map(|column| if matches!(column.place, Place::Right | Place::Page) { "---:" } else { ":---" }.to_owned())
+        .collect();
+    let mut lines = vec![line(columns().map(|column| escape(&column.full_title())).collect()), line(rule)];
+    lines.extend(table.rows.iter().map(|row| line(shown.iter().map(|at| escape(row.cells[*at].shown(0).trim())).collect())));
     lines
+}
+
+/// Lines as they are, between more backticks than stand together anywhere within.
+pub(crate) fn verbatim(language: &str, lines: &[String]) -> Vec<String> {
+    let runs = lines.iter().flat_map(|line| line.split(|c| c != '`')).map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
+    let lines = lines.iter().map(|line| clean(line).trim_end().to_owned());
+    std::iter::once(format!("{fence}{language}")).chain(lines).chain([fence]).collect()
 }
 
 /// Keeps a text from being read as markup, and by a forge as a mention of somebody, a reference to an issue or an address to link to: forges look for these
@@ -114,6 +122,13 @@ mod tests {
         assert_eq!(escape("a|b `c` <d> *e* [f](g) ~~h~~ $i$ &amp;"), r"a\|b \`c\` \<d> \*e\* \[f\](g) \~\~h\~\~ \$i\$ \&amp;");
         assert_eq!(["> - +", "- a", "---", "-0.052", "-"].map(escape), [r"\> - +", r"\- a", r"\---", "-0.052", "-"]);
         assert_eq!(escape("client -> server, lo:0, a.b"), "client -> server, lo:0, a.b");
+    }
+
+    #[test]
+    fn nothing_ends_its_own_block() {
+        let fence = |lines: &[&str]| verbatim("", &lines.iter().map(|line| line.to_string()).collect::<Vec<_>>())[0].clone();
+        assert_eq!(fence(&["hairpin ping"]), "```");
+        assert_eq!(fence(&["``` ````x", "```"]), "`````");
     }
 
     #[test]

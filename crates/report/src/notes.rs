@@ -2,13 +2,13 @@
 
 use hairpin_record::core_states::{Apart, CoreStates};
 use hairpin_record::floor::Floor;
+use hairpin_record::head::Head;
 use hairpin_record::run::{Granted, Origin, Row, Run};
 use hairpin_record::warning::Note;
 
-use crate::floor::gap;
+use crate::doc::List;
+use crate::gap::gap;
 use crate::label::{Name, join};
-use crate::prose::{WIDTH, wrap};
-use crate::style::{ERROR, HEADING, WARNING, paint};
 
 /// Of warnings with one code and different figures, so many are shown; the others are counted.
 const SHOWN_PER_CODE: usize = 3;
@@ -21,44 +21,18 @@ pub(crate) fn hosts(run: &Run) -> (&str, Option<&str>) {
     (&run.place.hosts.client.hostname, run.place.hosts.server.as_ref().map(|host| host.hostname.as_str()))
 }
 
-/// A headed list.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Section {
-    pub(crate) heading: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) items: Vec<String>,
-}
-
-/// How a section is marked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Facts.
-    Plain,
-    /// Ways in which figures may mislead, numbered.
-    Warning,
-    /// The run did not end as asked.
-    Error,
-}
-
-/// All sections that have something to say.
-pub(crate) fn sections(rows: &[(Name, &Row)]) -> Vec<Section> {
+/// Every list that the rows of a run have.
+pub(crate) fn lists(rows: &[(Name, &Row)]) -> Vec<List> {
     let names: Vec<Name> = rows.iter().map(|(name, _)| name.clone()).collect();
     let rows: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
-    [
-        Section { heading: MARKED, kind: Kind::Plain, items: marked(&names, &rows) },
-        Section { heading: "Work", kind: Kind::Plain, items: merged(&names, &rows, work) },
-        Section { heading: "Floor", kind: Kind::Plain, items: merged(&names, &rows, against_floor) },
-        Section { heading: "Lost and stray replies", kind: Kind::Plain, items: merged(&names, &rows, strays) },
-        Section {
-            heading: "Asked for, not granted",
-            kind: Kind::Plain,
-            items: merged(&names, &rows, |row| refused(&row.granted)),
-        },
-        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row| &row.warnings) },
+    vec![
+        List::plain(MARKED, marked(&names, &rows)),
+        List::plain("Work", merged(&names, &rows, work)),
+        List::plain("Floor", merged(&names, &rows, against_floor)),
+        List::plain("Lost and stray replies", merged(&names, &rows, strays)),
+        not_granted(&names, &rows, |row| &row.granted),
+        warned(&names, &rows, |row| &row.warnings),
     ]
-    .into_iter()
-    .filter(|section| !section.items.is_empty())
-    .collect()
 }
 
 /// What the mark behind a path means.
@@ -86,39 +60,25 @@ fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
     found.into_iter().map(|(apart, of)| format!("{}: {}", join(names, &of), apart.words())).collect()
 }
 
-/// How the run ended, if not as asked.
-pub(crate) fn ending(run: &Run) -> Option<Section> {
-    ended(run.head.error.as_deref(), run.head.interrupted)
+/// How a run ended, if not as asked.
+pub(crate) fn ended(head: &Head) -> List {
+    let error = head
+        .error
+        .as_ref()
+        .map(|error| format!("the run failed part way: {error}; the figures are what was measured until then"));
+    let early =
+        head.interrupted.then(|| "the run was ended early by the user; the figures are what was measured until then".into());
+    List::errors("Incomplete", error.into_iter().chain(early).collect())
 }
 
-/// As [`ending`], for any record.
-pub(crate) fn ended(error: Option<&str>, interrupted: bool) -> Option<Section> {
-    let mut items = Vec::new();
-    if let Some(error) = error {
-        items.push(format!("the run failed part way: {error}; the figures are what was measured until then"));
-    }
-    if interrupted {
-        items.push("the run was ended early by the user; the figures are what was measured until then".into());
-    }
-    (!items.is_empty()).then_some(Section { heading: "Incomplete", kind: Kind::Error, items })
+/// What was asked of the kernel and is not in force.
+pub(crate) fn not_granted<R>(names: &[Name], rows: &[&R], granted: impl Fn(&R) -> &[Granted]) -> List {
+    List::plain("Asked for, not granted", merged(names, rows, |row| refused(granted(row))))
 }
 
-/// The sections as lines for a terminal, a blank line before each.
-pub(crate) fn lines(sections: &[Section], colour: bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    for section in sections {
-        let style = match section.kind {
-            Kind::Plain => HEADING,
-            Kind::Warning => WARNING,
-            Kind::Error => ERROR,
-        };
-        lines.extend([String::new(), paint(section.heading, style, colour)]);
-        for (i, item) in section.items.iter().enumerate() {
-            let mark = if section.kind == Kind::Warning { format!("{:>3}. ", i + 1) } else { "  - ".into() };
-            lines.extend(wrap(&mark, item, WIDTH));
-        }
-    }
-    lines
+/// The warnings of all rows.
+pub(crate) fn warned<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note]) -> List {
+    List::warnings("Warnings", warnings(names, rows, notes))
 }
 
 /// Asks every row for its messages and lists each once, after the names of its rows.

@@ -1,65 +1,95 @@
 //! The listing of `hairpin paths`: every way to do a round trip, and what this host supports.
 
-use crate::prose::{WIDTH, clean, width, wrap};
-use crate::style::{ERROR, HEADING, WARNING, paint};
+use serde::Serialize;
+
+use crate::cell::Cell;
+use crate::doc::{Column, Doc, Show, Table};
+use crate::options::Options;
+use crate::style::Tone;
+
+/// Every path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Paths {
+    schema: &'static str,
+    paths: Vec<PathRow>,
+}
+
+impl Paths {
+    /// In the order given.
+    pub fn new(paths: Vec<PathRow>) -> Paths {
+        Paths { schema: "hairpin.paths/1", paths }
+    }
+}
 
 /// Whether this host can do it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Support {
     /// It can.
     Yes,
     /// It can, but something is missing.
-    Degraded(String),
+    Degraded,
     /// It cannot.
-    No(String),
+    No,
 }
 
 /// One path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PathRow {
     /// The path's name.
     pub path: String,
+    /// A sentence about it.
+    pub summary: String,
     /// What both ends must have in common: tcp, udp, raw or local.
     pub speaks: String,
     /// The wait policies it knows.
     pub policies: Vec<String>,
     /// The options it knows.
-    pub options: Vec<String>,
+    pub options: Vec<PathOption>,
     /// What this host supports.
     pub support: Support,
-    /// A sentence about it.
-    pub summary: String,
+    /// What is missing, if anything is.
+    pub why: Option<String>,
 }
 
-/// The listing, at most 80 columns wide whatever `columns` says beyond that.
-pub fn paths(rows: &[PathRow], columns: usize, colour: bool) -> String {
-    let columns = columns.clamp(40, WIDTH);
-    let widest = |title: &str, cell: fn(&PathRow) -> &str| {
-        rows.iter().map(|row| width(cell(row))).chain([width(title)]).max().unwrap_or(0)
-    };
-    let (path, speaks) = (widest("path", |row| &row.path), widest("speaks", |row| &row.speaks));
-    let head = format!("{:path$}  {:speaks$}  {:8}  what it is", "path", "speaks", "here");
-    let mut lines = vec![paint(&head, HEADING, colour)];
-    for row in rows {
-        let (word, why, style) = match &row.support {
-            Support::Yes => ("yes", None, None),
-            Support::Degraded(why) => ("degraded", Some(why), Some(WARNING)),
-            Support::No(why) => ("no", Some(why), Some(ERROR)),
+/// An option of a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PathOption {
+    /// As a path spec has it.
+    pub name: String,
+    /// The values it takes.
+    pub values: String,
+    /// What holds where it is not given.
+    pub default: String,
+    /// What it does.
+    pub doc: String,
+}
+
+impl Show for Paths {
+    fn doc(&self, _: &Options) -> Doc {
+        let row = |row: &PathRow| {
+            let here = match row.support {
+                Support::Yes => "yes".into(),
+                Support::Degraded => Cell::Word("degraded".into(), Tone::Warning),
+                Support::No => Cell::Word("no".into(), Tone::Error),
+            };
+            let options: Vec<&str> = row.options.iter().map(|option| option.name.as_str()).collect();
+            vec![
+                (&row.path).into(),
+                (&row.speaks).into(),
+                here,
+                (&row.summary).into(),
+                row.why.as_ref().into(),
+                row.policies.join(" ").into(),
+                options.join(" ").into(),
+            ]
         };
-        let first = format!("{:path$}  {:speaks$}  {word:8}  ", clean(&row.path), clean(&row.speaks));
-        let mut about = wrap(&first, &row.summary, columns);
-        if let Some(style) = style.filter(|_| colour) {
-            about[0] = about[0].replacen(word, &paint(word, style, true), 1);
-        }
-        lines.append(&mut about);
-        let indent = " ".repeat(path + 2);
-        for (name, text) in
-            [("why", why.cloned().unwrap_or_default()), ("policies", row.policies.join(" ")), ("options", row.options.join(" "))]
-        {
-            if !text.is_empty() {
-                lines.extend(wrap(&format!("{indent}{name}: "), &text, columns));
-            }
-        }
+        let mut columns = ["path", "speaks", "here"].map(Column::words).to_vec();
+        columns.push(Column::prose("what it is"));
+        let below = [("why", "      why: "), ("policies", "      policies: "), ("options", "      options: ")];
+        columns.extend(below.map(|(title, lead)| Column::below(title, lead)));
+        let mut doc = Doc::default();
+        doc.table(Table { empty: "no paths", ..Table::new(columns, 1, self.paths.iter().map(row)) });
+        doc
     }
-    lines.join("\n") + "\n"
 }

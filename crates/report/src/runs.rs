@@ -2,14 +2,31 @@
 
 use hairpin_record::any::AnyRecord;
 use hairpin_units::Nanos;
+use serde::Serialize;
 
-use crate::grid::{Column, Grid};
+use crate::cell::Cell;
+use crate::doc::{Column, Data, Doc, Show, Table};
 use crate::label::short;
-use crate::prose::{WIDTH, clean, wrap};
-use crate::style::{ERROR, paint};
+use crate::options::Options;
+use crate::style::Tone;
+
+/// What the run store holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunList {
+    schema: &'static str,
+    runs: Vec<RunRow>,
+}
+
+impl RunList {
+    /// In the order given.
+    pub fn new(runs: Vec<RunRow>) -> RunList {
+        RunList { schema: "hairpin.runs/1", runs }
+    }
+}
 
 /// One directory of the run store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum RunRow {
     /// A run that can be read.
     Run {
@@ -23,15 +40,17 @@ pub enum RunRow {
         command: Vec<String>,
         /// How many results it has.
         rows: usize,
-        /// Path and RTT p50 of its first result, if it has one.
-        first: Option<(String, Option<Nanos>)>,
+        /// Path of its first result, if it has one.
+        first_path: Option<String>,
+        /// RTT p50 of its first result.
+        first_p50_ns: Option<u64>,
     },
     /// A run that cannot be read.
     Corrupt {
         /// Its id.
         id: String,
         /// Why not.
-        reason: String,
+        error: String,
     },
 }
 
@@ -40,8 +59,15 @@ impl RunRow {
     pub fn of(id: String, record: &AnyRecord) -> RunRow {
         let head = record.head();
         let (rows, first) = results(record);
-        let first = first.map(|(path, ns)| (path.to_owned(), ns.map(Nanos)));
-        RunRow::Run { id, schema: head.schema.clone(), started: head.started.clone(), command: head.command.clone(), rows, first }
+        RunRow::Run {
+            id,
+            schema: head.schema.clone(),
+            started: head.started.clone(),
+            command: head.command.clone(),
+            rows,
+            first_path: first.map(|(path, _)| path.to_owned()),
+            first_p50_ns: first.and_then(|(_, p50)| p50),
+        }
     }
 }
 
@@ -82,49 +108,56 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
     }
 }
 
-/// The listing: a line of figures and one of the command for each run, in the order given, then the corrupt ones.
-pub fn runs(rows: &[RunRow], columns: usize, colour: bool) -> String {
-    let mut cells = Vec::new();
-    let mut commands = Vec::new();
-    let mut corrupt = Vec::new();
-    for row in rows {
-        match row {
-            RunRow::Run { id, started, command, rows, first, .. } => {
-                let (path, p50) = match first {
-                    Some((path, p50)) => (short(path), p50.map(|ns| ns.to_string()).unwrap_or_default()),
-                    None => Default::default(),
-                };
-                cells.push(vec![clean(id), clean(started), rows.to_string(), p50, path]);
-                commands.push(command.join(" "));
-            }
-            RunRow::Corrupt { id, reason } => corrupt.push(format!("{id} is skipped: {reason}")),
-        }
-    }
-    let mut lines = Vec::new();
-    if cells.is_empty() {
-        lines.push("no runs stored".into());
-    } else {
-        let columns_of = vec![
+/// A line of figures and one of the command for each run, then the corrupt ones.
+impl Show for RunList {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::default();
+        let row = |row: &RunRow| match row {
+            RunRow::Run { id, started, command, rows, first_path, first_p50_ns, .. } => Some(vec![
+                id.into(),
+                started.into(),
+                (*rows as u64).into(),
+                first_p50_ns.map(|ns| Nanos(ns).to_string()).into(),
+                first_path.as_deref().map(short).into(),
+                command.join(" ").into(),
+            ]),
+            RunRow::Corrupt { .. } => None,
+        };
+        let columns = vec![
             Column::words("id"),
             Column::words("started"),
             Column::figures("rows"),
             Column::figures("RTT p50"),
             Column::words("of the first row"),
+            Column::below("command", "    "),
         ];
-        let grid = Grid { columns: columns_of, labels: 2, rows: cells };
-        let (heads, blocks) = grid.blocks(columns.max(WIDTH), colour);
-        lines.extend(heads);
-        for (block, command) in blocks.into_iter().zip(&commands) {
-            lines.extend(block);
-            lines.extend(wrap("    ", command, WIDTH));
+        doc.table(Table { empty: "no runs stored", ..Table::new(columns, 2, self.runs.iter().filter_map(row)) });
+        for row in &self.runs {
+            if let RunRow::Corrupt { id, error } = row {
+                doc.toned("", format!("{id} is skipped: {error}"), Tone::Error);
+            }
         }
+        let line = |row: &RunRow| match row {
+            RunRow::Run { id, schema, started, command, rows, first_path, first_p50_ns } => {
+                let (command, rows) = (command.join(" ").into(), (*rows as u64).into());
+                [
+                    id.into(),
+                    schema.into(),
+                    started.into(),
+                    command,
+                    rows,
+                    first_path.as_ref().into(),
+                    (*first_p50_ns).into(),
+                    Cell::Blank,
+                ]
+            }
+            RunRow::Corrupt { id, error } => {
+                let [a, b, c, d, e, f] = Default::default();
+                [id.into(), a, b, c, d, e, f, error.into()]
+            }
+        };
+        let names = "id schema started command rows first_path first_p50_ns error";
+        doc.data = Some(Data::table(names, self.runs.iter().map(line)));
+        doc
     }
-    for text in corrupt {
-        let mut text = wrap("", &text, WIDTH);
-        if let Some(first) = text.first_mut() {
-            *first = paint(first, ERROR, colour);
-        }
-        lines.append(&mut text);
-    }
-    lines.join("\n") + "\n"
 }

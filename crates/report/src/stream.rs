@@ -1,123 +1,89 @@
-//! The text of `hairpin stream`: frames per second without loss and flat out, as a table, for a page and for scripts.
+//! Frames per second of `hairpin stream`: without loss, and flat out.
 
 use hairpin_record::stream::{Direction, Step, Stream, StreamRow, Trial};
 
-use crate::Options;
 use crate::bounce::words;
-use crate::csv::{float, float_or_empty, line, or_empty};
-use crate::figure::{decimals, percent, rate};
-use crate::grid::{Column, Grid};
+use crate::cell::{Cell, IntoCell};
+use crate::doc::{Column, Data, Doc, Fields, List, Show, Table, fields};
+use crate::figure::rate;
 use crate::label::{Name, short};
-use crate::notes::{Kind, Section, ended, lines, merged, warnings};
-use crate::prose::{WIDTH, wrap};
-use crate::table::link_words;
-use crate::{markdown, rings};
+use crate::link::over;
+use crate::notes::{ended, merged, warned};
+use crate::options::Options;
+use crate::rings;
 
-/// The record as a table of 80 columns.
-pub fn stream(stream: &Stream, options: &Options) -> String {
-    let mut text = wrap("", &context(stream), WIDTH);
-    text.push(String::new());
-    text.extend(heading(stream).iter().flat_map(|line| wrap("", line, WIDTH)));
-    if stream.results.is_empty() {
-        text.push("(no results)".into());
-    } else {
-        text.push(String::new());
-        text.extend(grid(stream).lines(options.columns(), options.colour));
+impl Show for Stream {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::of(&self.head, over(&self.place));
+        doc.gap();
+        heading(self).into_iter().for_each(|line| doc.text(line));
+        if !self.results.is_empty() {
+            doc.gap();
+        }
+        doc.table(table(self));
+        doc.lists(lists(self));
+        doc.list(ended(&self.head));
+        doc.data = Some(Data::new(line(self, &blank()), self.results.iter().map(|row| line(self, row))));
+        doc
     }
-    text.extend(lines(&sections(stream), options.colour));
-    text.join("\n") + "\n"
 }
 
-/// The same table for a page: GitHub-flavoured Markdown with the unit in every heading.
-pub fn stream_markdown(stream: &Stream) -> String {
-    let mut text = vec![markdown::escape(&context(stream)), String::new()];
-    text.extend(heading(stream).iter().map(|line| markdown::escape(line)));
-    text.push(String::new());
-    let Grid { columns, rows, .. } = grid(stream);
-    let heads: Vec<String> = columns.iter().map(Column::full_title).collect();
-    text.extend(markdown::lines(&heads, 2, rows.into_iter()));
-    text.extend(sections(stream).iter().flat_map(markdown::list));
-    text.join("\n") + "\n"
+/// A row that has nothing.
+fn blank() -> StreamRow {
+    StreamRow {
+        io: String::new(),
+        direction: Direction::Inject,
+        frame_bytes: None,
+        queues: 0,
+        lossless: None,
+        loses_per_s: None,
+        offered: Trial::default(),
+        search: Vec::new(),
+        client: None,
+        server: None,
+        warnings: Vec::new(),
+    }
 }
 
-/// One line per row, units in the header; what is not known is empty.
-pub fn stream_csv(stream: &Stream) -> String {
-    let names = [
-        "started",
-        "link",
-        "io",
-        "direction",
-        "frame_bytes",
-        "queues",
-        "lossless_offered_per_s",
-        "lossless_wire_bits_per_s",
-        "asked_per_s",
-        "offered_per_s",
-        "delivered_per_s",
-        "wire_bits_per_s",
-        "duration_ns",
-        "offered",
-        "delivered",
-        "lost",
-        "rx_ring_full",
-        "rx_no_chunk",
-        "rx_dropped",
-        "rx_too_long",
-        "rx_invalid",
-        "tx_invalid",
-        "tx_dropped",
-        "lost_elsewhere",
-        "duplicates",
-        "reordered",
-        "foreign",
-        "cpu_client_per_frame_ns",
-        "cpu_server_per_frame_ns",
-        "warnings",
-        "loses_per_s",
-    ];
-    let mut text = vec![line(&names.map(String::from))];
-    text.extend(stream.results.iter().map(|row| line(&fields(stream, row))));
-    text.join("\n") + "\n"
-}
-
-fn fields(stream: &Stream, row: &StreamRow) -> [String; 31] {
+/// One line per row.
+fn line(stream: &Stream, row: &StreamRow) -> Fields {
     let trial = &row.offered;
     let best = row.lossless.as_ref();
-    let [full, chunk, dropped, long, invalid, refused, sent] = trial.lost_by_cause.causes().map(|(_, count)| count.to_string());
+    let [full, chunk, dropped, long, invalid, refused, sent] = trial.lost_by_cause.causes().map(|(_, count)| Cell::Count(count));
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
-    [
-        stream.head.started.clone(),
-        stream.place.link.kind.clone(),
-        row.io.clone(),
-        row.direction.to_string(),
-        or_empty(row.frame_bytes),
-        row.queues.to_string(),
-        float_or_empty(best.map(|trial| trial.offered_per_s)),
-        float_or_empty(best.map(|trial| trial.wire_bits_per_s)),
-        float_or_empty(trial.asked_per_s),
-        float(trial.offered_per_s),
-        float_or_empty(trial.delivered_per_s),
-        float(trial.wire_bits_per_s),
-        trial.duration_ns.to_string(),
-        trial.offered.to_string(),
-        or_empty(trial.delivered),
-        trial.lost.to_string(),
-        full,
-        chunk,
-        dropped,
-        long,
-        invalid,
-        refused,
-        sent,
-        trial.lost_elsewhere.to_string(),
-        trial.duplicates.to_string(),
-        trial.reordered.to_string(),
-        trial.foreign.to_string(),
-        float_or_empty(trial.cpu.client.per_transaction_ns),
-        float_or_empty(trial.cpu.server.as_ref().and_then(|cpu| cpu.per_transaction_ns)),
-        codes.join(" "),
-        or_empty(row.loses_per_s),
-    ]
+    fields([
+        ("started", (&stream.head.started).into()),
+        ("link", (&stream.place.link.kind).into()),
+        ("io", (&row.io).into()),
+        ("direction", row.direction.to_string().into()),
+        ("frame_bytes", row.frame_bytes.into()),
+        ("queues", row.queues.into()),
+        ("lossless_offered_per_s", best.map(|trial| trial.offered_per_s).into()),
+        ("lossless_wire_bits_per_s", best.map(|trial| trial.wire_bits_per_s).into()),
+        ("asked_per_s", trial.asked_per_s.into()),
+        ("offered_per_s", trial.offered_per_s.into()),
+        ("delivered_per_s", trial.delivered_per_s.into()),
+        ("wire_bits_per_s", trial.wire_bits_per_s.into()),
+        ("duration_ns", trial.duration_ns.into()),
+        ("offered", trial.offered.into()),
+        ("delivered", trial.delivered.into()),
+        ("lost", trial.lost.into()),
+        ("rx_ring_full", full),
+        ("rx_no_chunk", chunk),
+        ("rx_dropped", dropped),
+        ("rx_too_long", long),
+        ("rx_invalid", invalid),
+        ("tx_invalid", refused),
+        ("tx_dropped", sent),
+        ("lost_elsewhere", trial.lost_elsewhere.into()),
+        ("duplicates", trial.duplicates.into()),
+        ("reordered", trial.reordered.into()),
+        ("foreign", trial.foreign.into()),
+        ("cpu_client_per_frame_ns", trial.cpu.client.per_transaction_ns.into()),
+        ("cpu_server_per_frame_ns", trial.cpu.server.as_ref().and_then(|cpu| cpu.per_transaction_ns).into()),
+        ("warnings", codes.join(" ").into()),
+        ("loses_per_s", row.loses_per_s.into()),
+    ])
 }
 
 /// A trial in a line of talk.
@@ -125,14 +91,6 @@ pub fn stream_trial(io: &str, direction: Direction, frame_bytes: Option<u64>, st
     let asked = step.asked_per_s.map_or("flat out".into(), |asked| format!("asked {}/s", rate(asked)));
     let size = frame_bytes.map_or(String::new(), |bytes| format!(" {bytes} B"));
     format!("{} {direction}{size}, {asked}: offered {}/s, {} lost", short(io), rate(step.offered_per_s), step.lost)
-}
-
-fn context(stream: &Stream) -> String {
-    let mut parts = vec![stream.head.tool.clone(), stream.head.started.clone()];
-    parts.extend(link_words(&stream.place.link));
-    let server = stream.place.hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
-    parts.push(format!("{}{}", stream.place.hosts.client.hostname, server.unwrap_or_default()));
-    parts.join(", ")
 }
 
 fn heading(stream: &Stream) -> Vec<String> {
@@ -147,44 +105,41 @@ fn heading(stream: &Stream) -> Vec<String> {
     search.into_iter().chain([columns.to_owned()]).collect()
 }
 
-fn grid(stream: &Stream) -> Grid {
+fn table(stream: &Stream) -> Table {
     let searched = stream.resolution.is_some();
     // Another host's rate may be anything.
     let flat_out = |row: &StreamRow| row.offered.asked_per_s.is_none() && row.frame_bytes.is_some();
     let flat = if stream.results.iter().all(flat_out) { "flat out" } else { "offered" };
-    let mut columns = vec![Column::words("io"), Column::words("direction"), Column::figures("frame"), Column::figures("queues")];
+    let mut columns =
+        vec![Column::words("io"), Column::words("direction"), Column::figures("frame").in_unit("B"), Column::figures("queues")];
     if searched {
         columns.extend(["frames/s", "Mbit/s"].map(|title| Column::figures(title).under("without loss")));
     }
-    columns.extend(["offered/s", "lost"].map(|title| Column::figures(title).under(flat)));
+    columns.extend([Column::figures("offered/s"), Column::figures("lost").in_unit("%")].map(|column| column.under(flat)));
     if !searched {
         columns.push(Column::figures("Mbit/s").under(flat));
     }
-    columns.push(Column::figures("CPU"));
+    columns.push(Column::figures("CPU").in_unit("ns"));
     let cells = |row: &StreamRow| {
         let trial = &row.offered;
-        let size = row.frame_bytes.map_or(String::new(), |bytes| bytes.to_string());
-        let mut cells = vec![short(&row.io), row.direction.to_string(), size, row.queues.to_string()];
+        let mut cells = vec![short(&row.io).into(), row.direction.to_string().into(), row.frame_bytes.into(), row.queues.into()];
         if searched {
-            let best = row.lossless.as_ref();
-            cells.push(best.map_or("-".into(), |best| rate(best.offered_per_s)));
-            cells.push(best.map_or("-".into(), |best| decimals(best.wire_bits_per_s / 1e6)));
+            let best = |of: fn(&Trial) -> Cell| row.lossless.as_ref().map_or("-".into(), of);
+            cells.extend([best(|best| Cell::Rate(best.offered_per_s)), best(|best| Cell::Number(best.wire_bits_per_s / 1e6))]);
         }
-        cells.extend([rate(trial.offered_per_s), percent(trial.lost_share())]);
-        if !searched {
-            cells.push(decimals(trial.wire_bits_per_s / 1e6));
-        }
+        cells.extend([Cell::Rate(trial.offered_per_s), Cell::Percent(trial.lost_share())]);
+        cells.extend((!searched).then(|| Cell::Number(trial.wire_bits_per_s / 1e6)));
         cells.push(cpu(row.lossless.as_ref().unwrap_or(trial)));
         cells
     };
-    Grid { columns, labels: 3, rows: stream.results.iter().map(cells).collect() }
+    Table::new(columns, 3, stream.results.iter().map(cells))
 }
 
 /// Both sides' time per frame; nothing where it is not known.
-fn cpu(trial: &Trial) -> String {
+fn cpu(trial: &Trial) -> Cell {
     let sides = [Some(&trial.cpu.client), trial.cpu.server.as_ref()];
     let known: Vec<f64> = sides.into_iter().flatten().filter_map(|side| side.per_transaction_ns).collect();
-    if known.is_empty() { String::new() } else { format!("{:.0}", known.iter().sum::<f64>()) }
+    (!known.is_empty()).then(|| known.iter().sum::<f64>()).into_cell(|ns| Cell::Fixed(ns, 0))
 }
 
 /// Between which rates the one without loss lies.
@@ -197,18 +152,16 @@ fn bounds(row: &StreamRow) -> Vec<String> {
     }
 }
 
-fn sections(stream: &Stream) -> Vec<Section> {
+fn lists(stream: &Stream) -> Vec<List> {
     let names: Vec<Name> = stream.results.iter().map(name).collect();
     let rows: Vec<&StreamRow> = stream.results.iter().collect();
-    let sections = [
-        Section { heading: "Lost and stray frames", kind: Kind::Plain, items: merged(&names, &rows, strays) },
-        Section { heading: "Without loss, from below and from above", kind: Kind::Plain, items: merged(&names, &rows, bounds) },
-        Section { heading: "Rings", kind: Kind::Plain, items: merged(&names, &rows, granted) },
-        Section { heading: "Asked for, not granted", kind: Kind::Plain, items: merged(&names, &rows, refused) },
-        Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &rows, |row: &StreamRow| &row.warnings) },
-    ];
-    let filled = sections.into_iter().filter(|section| !section.items.is_empty());
-    filled.chain(ended(stream.head.error.as_deref(), stream.head.interrupted)).collect()
+    vec![
+        List::plain("Lost and stray frames", merged(&names, &rows, strays)),
+        List::plain("Without loss, from below and from above", merged(&names, &rows, bounds)),
+        List::plain("Rings", merged(&names, &rows, granted)),
+        List::plain("Asked for, not granted", merged(&names, &rows, refused)),
+        warned(&names, &rows, |row| &row.warnings),
+    ]
 }
 
 fn name(row: &StreamRow) -> Name {

@@ -1,69 +1,91 @@
-//! The screens of `hairpin tune`: every setting, one setting, the doctor's findings, a diff, what became of it, and the journal.
+//! What `hairpin tune` says: every setting, one setting, the doctor's findings, a diff, what became of it, and the journal.
 
-use hairpin_record::tune::{ChangeRow, Changes, KnobRow, List, Settable, Status, StatusEntry, TuneCheck};
+use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, Settable, Status, StatusEntry, TuneCheck};
 use hairpin_units::Nanos;
 use serde_json::Value;
 
-use crate::Options;
-use crate::grid::{Column, Grid};
-use crate::prose::{WIDTH, clean, width, wrap};
-use crate::style::{ERROR, HEADING, WARNING, paint};
+use crate::cell::Cell;
+use crate::doc::{Column, Data, Doc, Show, Table};
+use crate::options::Options;
+use crate::prose::{clean, width};
+use crate::style::Tone;
 
 /// The longest value that stands in a table.
 const CELL: usize = 24;
 
-/// Every setting, a line each: the ones that can be changed first.
-pub fn tune_list(list: &List, options: &Options) -> String {
-    let mut lines = Vec::new();
+/// A line for each setting, the ones that can be changed first; with [`Options::detail`] all about each.
+impl Show for List {
+    fn doc(&self, options: &Options) -> Doc {
+        let mut doc = Doc::default();
+        if options.detail > 0 {
+            self.knobs.iter().enumerate().for_each(|(at, row)| about(&mut doc, at, row));
+        } else {
+            overview(&mut doc, self);
+        }
+        let names = "setting now unread can_be_changed safe values summary";
+        let line = |row: &KnobRow| {
+            let yes = |yes: bool| Cell::from(if yes { "yes" } else { "no" });
+            let change = row.change.as_ref();
+            [
+                (&row.name).into(),
+                row.now.as_ref().map(words).into(),
+                row.unread.as_ref().into(),
+                yes(change.is_some()),
+                change.map(|change| yes(change.safe)).unwrap_or_default(),
+                change.map(|change| &change.values).into(),
+                (&row.summary).into(),
+            ]
+        };
+        doc.data = Some(Data::table(names, self.knobs.iter().map(line)));
+        doc
+    }
+}
+
+fn overview(doc: &mut Doc, list: &List) {
     let (settable, facts): (Vec<&KnobRow>, Vec<&KnobRow>) = list.knobs.iter().partition(|knob| knob.change.is_some());
     for (heading, rows) in [("can be changed", settable), ("only reported: a fact, or made at boot", facts)] {
         if rows.is_empty() {
             continue;
         }
-        if !lines.is_empty() {
-            lines.push(String::new());
+        if !doc.blocks.is_empty() {
+            doc.gap();
         }
-        lines.push(paint(heading, HEADING, options.colour));
-        let names = rows.iter().map(|row| width(&row.name)).max().unwrap_or(0);
-        for row in rows {
+        doc.heading(heading);
+        let row = |row: &&KnobRow| {
             let mark = row.change.as_ref().map_or("", |change| if change.safe { "safe" } else { "-" });
-            let first = format!("{:names$}  {mark:4}  {}", row.name, cut(&now(row)));
-            // What it is takes a second line: the table would be wider than a terminal.
-            lines.push(first.trim_end().to_owned());
-            lines.extend(wrap("    ", &row.summary, WIDTH));
-        }
+            vec![(&row.name).into(), mark.into(), cut(&now(row)).into(), (&row.summary).into()]
+        };
+        let mut columns = ["setting", "", "now"].map(Column::words).to_vec();
+        // What it is takes a second line: the table would be wider than a terminal.
+        columns.push(Column::below("what it is", "    "));
+        doc.table(Table::new(columns, 1, rows.iter().map(row)));
     }
-    lines.push(String::new());
-    lines.extend(wrap(
-        "",
+    doc.gap();
+    doc.text(
         "A setting of an interface shows a value with -i IF. safe: it is put back at once and can neither cut the network nor stop a service. \
          `hairpin tune list NAME` says all about one.",
-        WIDTH,
-    ));
-    lines.join("\n") + "\n"
+    );
 }
 
-/// All about some settings.
-pub fn tune_knobs(list: &List, options: &Options) -> String {
-    let about = |row: &KnobRow| {
-        let mut lines = vec![paint(&row.name, HEADING, options.colour)];
-        lines.extend(wrap("  ", &format!("{}.", row.summary), WIDTH));
-        let said = now(row);
-        let of_interface = row.change.as_ref().is_some_and(|change| change.of_interface);
-        let nothing =
-            if of_interface { "this host has none; a setting of an interface is shown with -i IF" } else { "this host has none" };
-        lines.extend(wrap("  now        ", if said.is_empty() { nothing } else { &said }, WIDTH));
-        if let Some(change) = &row.change {
-            lines.extend(change_lines(&row.name, change));
-        } else {
-            lines.extend(wrap("  change     ", "only reported: a fact of this host, or made at boot", WIDTH));
-        }
-        lines.join("\n") + "\n"
-    };
-    list.knobs.iter().map(about).collect::<Vec<_>>().join("\n")
+/// All about a setting.
+fn about(doc: &mut Doc, at: usize, row: &KnobRow) {
+    if at > 0 {
+        doc.gap();
+    }
+    doc.heading(&row.name);
+    doc.lead("  ", format!("{}.", row.summary));
+    let said = now(row);
+    let of_interface = row.change.as_ref().is_some_and(|change| change.of_interface);
+    let nothing =
+        if of_interface { "this host has none; a setting of an interface is shown with -i IF" } else { "this host has none" };
+    doc.lead("  now        ", if said.is_empty() { nothing } else { &said });
+    match &row.change {
+        Some(settable) => change(doc, &row.name, settable),
+        None => doc.lead("  change     ", "only reported: a fact of this host, or made at boot"),
+    }
 }
 
-fn change_lines(name: &str, change: &Settable) -> Vec<String> {
+fn change(doc: &mut Doc, name: &str, change: &Settable) {
     let safe = if change.safe { "yes" } else { "no" };
     let lasts =
         if change.lasts == "process" { "as long as a process holds it" } else { "until it is reverted, or the host boots" };
@@ -71,7 +93,6 @@ fn change_lines(name: &str, change: &Settable) -> Vec<String> {
     let profiles = if profiles.is_empty() { "in none".to_owned() } else { profiles.join(", ") };
     let interface = if change.of_interface { " -i IF" } else { "" };
     let tail = if change.lasts == "process" { " --while -- COMMAND" } else { "" };
-    let mut lines = Vec::new();
     for (title, text) in [
         ("values", change.values.as_str()),
         ("mechanism", &change.mechanism),
@@ -85,9 +106,8 @@ fn change_lines(name: &str, change: &Settable) -> Vec<String> {
         ("reference", &change.reference),
         ("set it", &format!("sudo hairpin tune apply {name}=VALUE{interface}{tail}")),
     ] {
-        lines.extend(wrap(&format!("  {title:9}  "), text, WIDTH));
+        doc.lead(format!("  {title:9}  "), text);
     }
-    lines
 }
 
 fn now(row: &KnobRow) -> String {
@@ -118,148 +138,158 @@ fn cut(text: &str) -> String {
 }
 
 /// What stands in the way, the largest expected effect first.
-pub fn tune_check(check: &TuneCheck, options: &Options) -> String {
-    let interface = check
-        .interface
-        .as_ref()
-        .map_or_else(|| "no interface (-i IF looks at one)".to_owned(), |name| format!("interface {}", clean(name)));
-    let mut lines = wrap("", &format!("{}, profile {}, {interface}", clean(&check.hostname), check.profile), WIDTH);
-    let latency = check.profile == "latency";
-    if check.findings.is_empty() {
-        lines.extend(["".into(), "nothing stands in the way that hairpin knows of".into()]);
-    }
-    for (number, finding) in check.findings.iter().enumerate() {
-        lines.push(String::new());
-        // What is at stake is latency: no other profile is after that.
-        let stake = match finding.stake_ns {
-            _ if !latency => String::new(),
-            0 => "the tail, or what happens under load".to_owned(),
-            ns => format!("about {} of a blocking round trip", Nanos(ns)),
-        };
-        lines.push(paint(
-            &format!("{:2}. {}", number + 1, finding.name),
-            if number == 0 { WARNING } else { HEADING },
-            options.colour,
-        ));
-        for (title, text) in [
-            ("at stake", stake.as_str()),
-            ("now", &finding.now),
-            ("better", &finding.better),
-            ("effect", &finding.effect),
-            ("cost", &finding.cost),
-        ] {
-            if !text.is_empty() {
-                lines.extend(wrap(&format!("    {title:8}  "), text, WIDTH));
-            }
+impl Show for TuneCheck {
+    fn doc(&self, _: &Options) -> Doc {
+        let interface = self
+            .interface
+            .as_ref()
+            .map_or_else(|| "no interface (-i IF looks at one)".to_owned(), |name| format!("interface {}", clean(name)));
+        let mut doc = Doc::default();
+        doc.text(format!("{}, profile {}, {interface}", clean(&self.hostname), self.profile));
+        let latency = self.profile == "latency";
+        if self.findings.is_empty() {
+            doc.gap();
+            doc.text("nothing stands in the way that hairpin knows of");
         }
-        lines.extend(wrap(if finding.at_boot { "    at boot   " } else { "    fix       " }, &finding.fix, WIDTH));
-        lines.extend(finding.or.iter().flat_map(|or| wrap("    or        ", or, WIDTH)));
-    }
-    if !check.fine.is_empty() {
-        lines.push(String::new());
-        lines.extend(wrap("as the profile wants it: ", &check.fine.join(", "), WIDTH));
-    }
-    if !check.unread.is_empty() {
-        lines.push(String::new());
-        lines.push(paint("could not be read", WARNING, options.colour));
-        lines.extend(check.unread.iter().flat_map(|(name, why)| wrap(&format!("  {name}: "), why, WIDTH)));
-    }
-    lines.push(String::new());
-    lines.extend(wrap(
-        "",
-        if latency {
+        self.findings.iter().enumerate().for_each(|(at, found)| finding(&mut doc, at, found, latency));
+        if !self.fine.is_empty() {
+            doc.gap();
+            doc.lead("as the profile wants it: ", self.fine.join(", "));
+        }
+        if !self.unread.is_empty() {
+            doc.gap();
+            doc.toned("", "could not be read", Tone::Warning);
+            self.unread.iter().for_each(|(name, why)| doc.lead(format!("  {name}: "), why));
+        }
+        doc.gap();
+        doc.text(if latency {
             "At stake is an order of magnitude from the references; nothing was measured here, and nothing was changed."
         } else {
             "What to expect is from the references; nothing was measured here, and nothing was changed."
-        },
-        WIDTH,
-    ));
-    lines.join("\n") + "\n"
+        });
+        let names = "setting stake_ns now better effect cost at_boot fix";
+        let line = |found: &Finding| {
+            let at_boot = if found.at_boot { "yes" } else { "no" };
+            let words = [&found.now, &found.better, &found.effect, &found.cost].map(Cell::from);
+            let [now, better, effect, cost] = words;
+            [(&found.name).into(), found.stake_ns.into(), now, better, effect, cost, at_boot.into(), (&found.fix).into()]
+        };
+        doc.data = Some(Data::table(names, self.findings.iter().map(line)));
+        doc
+    }
+}
+
+fn finding(doc: &mut Doc, at: usize, found: &Finding, latency: bool) {
+    // What is at stake is latency: no other profile is after that.
+    let stake = match found.stake_ns {
+        _ if !latency => String::new(),
+        0 => "the tail, or what happens under load".to_owned(),
+        ns => format!("about {} of a blocking round trip", Nanos(ns)),
+    };
+    doc.gap();
+    doc.toned(format!("{:2}. ", at + 1), &found.name, if at == 0 { Tone::Warning } else { Tone::Heading });
+    let fix = if found.at_boot { "at boot" } else { "fix" };
+    for (title, text) in [
+        ("at stake", stake.as_str()),
+        ("now", &found.now),
+        ("better", &found.better),
+        ("effect", &found.effect),
+        ("cost", &found.cost),
+        (fix, &found.fix),
+        ("or", found.or.as_deref().unwrap_or_default()),
+    ] {
+        if !text.is_empty() {
+            doc.lead(format!("    {title:8}  "), text);
+        }
+    }
 }
 
 /// A diff, or what became of it.
-pub fn tune_changes(changes: &Changes, options: &Options) -> String {
-    let planned = changes.action == "plan";
-    let mut lines = Vec::new();
-    if changes.changes.is_empty() {
-        lines.push(
-            if changes.action == "revert" { "nothing to revert" } else { "nothing to change: it is all so already" }.to_owned(),
-        );
-    } else {
-        let backwards = changes.action == "revert";
-        lines.extend(grid(&changes.changes, !planned, backwards).lines(options.columns(), options.colour));
+impl Show for Changes {
+    fn doc(&self, _: &Options) -> Doc {
+        let planned = self.action == "plan";
+        let backwards = self.action == "revert";
+        let empty = if backwards { "nothing to revert" } else { "nothing to change: it is all so already" };
+        let mut doc = Doc::default();
+        doc.table(Table { empty, ..table(&self.changes, !planned, backwards) });
+        for row in self.changes.iter().filter(|row| !planned && row.why.is_some()) {
+            let said = format!("{}: {}", row.knob, row.why.as_deref().unwrap_or_default());
+            match is_trouble(&row.outcome) {
+                true => doc.verdict("not done: ", said, "not done: ", Tone::Error),
+                false => doc.lead("note: ", said),
+            }
+        }
+        self.notes.iter().for_each(|note| doc.lead("note: ", note));
+        doc
     }
-    for row in changes.changes.iter().filter(|row| !planned && row.why.is_some()) {
-        let said = format!("{}: {}", row.knob, row.why.as_deref().unwrap_or_default());
-        let first = if is_trouble(&row.outcome) { paint("not done: ", ERROR, options.colour) } else { "note: ".to_owned() };
-        lines.extend(wrap(&first, &said, WIDTH));
-    }
-    lines.extend(changes.notes.iter().flat_map(|note| wrap("note: ", note, WIDTH)));
-    lines.join("\n") + "\n"
 }
 
 fn is_trouble(outcome: &str) -> bool {
     matches!(outcome, "refused" | "changed" | "elsewhere" | "failed")
 }
 
-/// Knob, change and place; what becomes of it if that is known.
-fn grid(rows: &[ChangeRow], outcome: bool, backwards: bool) -> Grid {
-    let mut columns = vec![Column::words("setting"), Column::words("was"), Column::words("is to be")];
-    if outcome {
-        columns.push(Column::words("outcome"));
-    }
+/// Setting, change and place; what becomes of it if that is known.
+fn table(rows: &[ChangeRow], outcome: bool, backwards: bool) -> Table {
+    let mut columns = ["setting", "was", "is to be"].map(Column::words).to_vec();
+    columns.extend(outcome.then(|| Column::words("outcome")));
     columns.push(Column::words("where"));
-    let cells = |row: &ChangeRow| {
+    let row = |row: &ChangeRow| {
         let (from, to) = (row.from_cpus.as_ref().unwrap_or(&row.from), row.to_cpus.as_ref().unwrap_or(&row.to));
         let (was, to) = if backwards { (to, from) } else { (from, to) };
-        let mut cells = vec![clean(&row.knob), cut(&clean(was)), cut(&clean(to))];
-        cells.extend(outcome.then(|| row.outcome.clone()));
-        cells.push(clean(&row.place).replace("/sys/devices/system/cpu/", ".../").replace("/sys/class/net/", ".../"));
+        let mut cells = vec![(&row.knob).into(), cut(&clean(was)).into(), cut(&clean(to)).into()];
+        cells.extend(outcome.then(|| (&row.outcome).into()));
+        let place = row.place.replace("/sys/devices/system/cpu/", ".../").replace("/sys/class/net/", ".../");
+        cells.push(place.into());
         cells
     };
-    Grid { columns, labels: 1, rows: rows.iter().map(cells).collect() }
+    Table::new(columns, 1, rows.iter().map(row))
 }
 
 /// The journal: who changed what, and how it stands.
-pub fn tune_status(status: &Status, options: &Options) -> String {
-    let mut lines = wrap("journal  ", &status.journal, WIDTH);
-    if let Some(holder) = &status.holder {
-        lines.extend(wrap("at work  ", holder, WIDTH));
+impl Show for Status {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::default();
+        doc.lead("journal  ", &self.journal);
+        self.holder.iter().for_each(|holder| doc.lead("at work  ", holder));
+        if self.entries.is_empty() {
+            doc.text("nothing is changed");
+        }
+        for one in &self.entries {
+            doc.gap();
+            entry(&mut doc, one);
+        }
+        let names = "id state started command setting was is_to_be outcome where";
+        let line = |(entry, row): (&StatusEntry, &ChangeRow)| {
+            let words = [&row.knob, &row.from, &row.to, &row.outcome, &row.place].map(Cell::from);
+            let [knob, from, to, outcome, place] = words;
+            let command = entry.command.join(" ").into();
+            [entry.id.into(), (&entry.state).into(), (&entry.started).into(), command, knob, from, to, outcome, place]
+        };
+        let all = self.entries.iter().flat_map(|entry| entry.changes.iter().map(move |row| (entry, row)));
+        doc.data = Some(Data::table(names, all.map(line)));
+        doc
     }
-    if status.entries.is_empty() {
-        lines.push("nothing is changed".to_owned());
-    }
-    for entry in &status.entries {
-        lines.push(String::new());
-        lines.extend(entry_lines(entry, options));
-    }
-    lines.join("\n") + "\n"
 }
 
-fn entry_lines(entry: &StatusEntry, options: &Options) -> Vec<String> {
-    let (says, style) = match entry.state.as_str() {
-        "kept" => ("applied, and to stay until `hairpin tune revert`", HEADING),
-        "running" => ("its process is at work and will put it back", HEADING),
-        "orphaned" => ("its process was killed before it could put it back: sudo hairpin tune revert", ERROR),
-        "booted" => ("the host has booted since: nothing of it is left; `hairpin tune revert` forgets it", WARNING),
-        _ => ("cannot be read whole", ERROR),
+fn entry(doc: &mut Doc, entry: &StatusEntry) {
+    let (says, tone) = match entry.state.as_str() {
+        "kept" => ("applied, and to stay until `hairpin tune revert`", Tone::Heading),
+        "running" => ("its process is at work and will put it back", Tone::Heading),
+        "orphaned" => ("its process was killed before it could put it back: sudo hairpin tune revert", Tone::Error),
+        "booted" => ("the host has booted since: nothing of it is left; `hairpin tune revert` forgets it", Tone::Warning),
+        _ => ("cannot be read whole", Tone::Error),
     };
-    let mut lines = vec![paint(&format!("{:04}  {}", entry.id, entry.state), style, options.colour)];
-    lines.extend(wrap("      ", says, WIDTH));
+    doc.toned(format!("{:04}  ", entry.id), &entry.state, tone);
+    let mut say = |text: String| doc.lead("      ", text);
+    say(says.into());
     if !entry.started.is_empty() {
-        lines.extend(wrap("      ", &format!("{}  {}", entry.started, entry.command.join(" ")), WIDTH));
+        say(format!("{}  {}", entry.started, entry.command.join(" ")));
     }
-    lines.extend(entry.why.iter().flat_map(|why| wrap("      ", why, WIDTH)));
+    entry.why.iter().for_each(|why| say(why.clone()));
     if !entry.changes.is_empty() {
-        lines.extend(
-            grid(&entry.changes, true, false)
-                .lines(options.columns() - 6, options.colour)
-                .into_iter()
-                .map(|line| format!("      {line}")),
-        );
+        doc.table(Table { indent: 6, ..table(&entry.changes, true, false) });
     }
     for row in entry.changes.iter().filter(|row| row.why.is_some()) {
-        lines.extend(wrap("      ", &format!("{}: {}", row.knob, row.why.as_deref().unwrap_or_default()), WIDTH));
+        doc.lead("      ", format!("{}: {}", row.knob, row.why.as_deref().unwrap_or_default()));
     }
-    lines
 }

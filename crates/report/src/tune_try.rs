@@ -1,90 +1,109 @@
-//! The text of `hairpin tune try`: what each setting is worth on each path, what it costs, and what to do with it.
+//! What `hairpin tune try` found: what each setting is worth on each path, what it costs, and what to do with it.
 
 use hairpin_record::compare::{Arm, Compare, Comparison};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_record::tune_try::{TriedPath, TuneTry};
-use hairpin_units::Nanos;
 
-use crate::Options;
+use crate::cell::{Cell, IntoCell};
 use crate::columns::RTT;
-use crate::compare::{ratio, seconds};
-use crate::figure::{payloads, us};
-use crate::grid::{Column, Grid};
+use crate::compare::{interval, rounds};
+use crate::doc::{Column, Data, Doc, List, Show, Table};
+use crate::figure::{fine_ratio as ratio, payloads, us};
 use crate::label::{Name, short};
-use crate::notes::{Kind, Section, ended, lines, warnings};
-use crate::prose::{WIDTH, clean, wrap};
-use crate::style::{HEADING, paint};
-use crate::table::link_words;
+use crate::link::link_words;
+use crate::notes::{ended, warned};
+use crate::options::Options;
+use crate::prose::clean;
 
-/// The record as a screen of 80 columns.
-pub fn tune_try(record: &TuneTry, options: &Options) -> String {
-    let mut text = wrap("", &context(record), WIDTH);
-    let meaning = format!(
-        "RTT: {RTT}. Ratios are of pairs of blocks in turn, with a setting over as it is; p50, p99, CPU (user + system time per transaction of both \
-         sides): below 1 is better; rate (transactions/s): above 1. As it is: the median of its blocks, which weigh alike, as they do in the ratios. Idle: \
-         share of the cores' time in idle states that take time to leave"
-    );
-    text.extend(wrap("", &meaning, WIDTH));
-    for path in &record.paths {
-        text.push(String::new());
-        text.extend(one(record, path, options));
-    }
-    text.push(String::new());
-    text.extend(wrap("", &conclusion(record), WIDTH));
-    if let Some(profile) = &record.profile {
-        text.push(String::new());
-        text.push(paint("The profile", HEADING, options.colour));
-        // What it was made from stands above.
-        let knobs = profile.lines().skip_while(|line| *line != "[knobs]").take_while(|line| !line.starts_with("[evidence"));
-        text.extend(knobs.map(|line| clean(line).trim_end().to_owned()));
-        while text.last().is_some_and(String::is_empty) {
-            text.pop();
+impl Show for TuneTry {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::of(&self.head, context(self));
+        doc.text(format!(
+            "RTT: {RTT}. Ratios are of pairs of blocks in turn, with a setting over as it is; p50, p99, CPU (user + system time per transaction of both \
+             sides): below 1 is better; rate (transactions/s): above 1. As it is: the median of its blocks, which weigh alike, as they do in the ratios. Idle: \
+             share of the cores' time in idle states that take time to leave"
+        ));
+        for path in &self.paths {
+            doc.gap();
+            doc.heading(head(&path.alone));
+            doc.table(table(self, path));
         }
+        doc.gap();
+        doc.text(conclusion(self));
+        if let Some(profile) = &self.profile {
+            doc.gap();
+            doc.heading("The profile");
+            // What it was made from stands above.
+            let knobs = profile.lines().skip_while(|line| *line != "[knobs]").take_while(|line| !line.starts_with("[evidence"));
+            let mut knobs: Vec<String> = knobs.map(str::to_owned).collect();
+            while knobs.last().is_some_and(|line| line.trim().is_empty()) {
+                knobs.pop();
+            }
+            doc.verbatim(knobs);
+        }
+        left_out(&mut doc, self);
+        doc.list(warnings(self));
+        doc.list(ended(&self.head));
+        doc.data = Some(data(self));
+        doc
     }
-    text.extend(left_out(record));
-    text.extend(lines(&sections(record), options.colour));
-    text.join("\n") + "\n"
 }
 
-fn context(record: &TuneTry) -> String {
-    let mut parts = vec![record.head.tool.clone(), record.head.started.clone()];
-    parts.extend(record.host.as_ref().map(|host| clean(&host.hostname)));
-    parts.extend(record.interface.as_ref().map(|interface| format!("interface {}", clean(interface))));
+/// One line per path, setting and figure.
+fn data(record: &TuneTry) -> Data {
+    let names = "path setting verdict figure ratio low high pairs";
+    let of_path = |path: &'_ TriedPath| {
+        let spec = path.alone.arms.first().map(|arm| arm.path.clone()).unwrap_or_default();
+        let alone = path.alone.comparisons.iter().enumerate().map(|(at, found)| (setting(record, at).to_owned(), found));
+        let together = path.together.iter().flat_map(|together| together.comparisons.first());
+        let all = alone.chain(together.map(|found| (record.winners.join(" "), found)));
+        let lines = all.flat_map(|(name, comparison)| {
+            let line = |found: &Estimate| -> [Cell; 8] {
+                [
+                    (&spec).into(),
+                    (&name).into(),
+                    comparison.verdict.to_string().into(),
+                    found.figure.to_string().into(),
+                    found.ratio.into(),
+                    found.low.into(),
+                    found.high.into(),
+                    found.pairs.into(),
+                ]
+            };
+            comparison.figures.iter().map(line).collect::<Vec<_>>()
+        });
+        lines.collect::<Vec<_>>()
+    };
+    Data::table(names, record.paths.iter().flat_map(of_path))
+}
+
+fn setting(record: &TuneTry, at: usize) -> &str {
+    record.settings.get(at).map_or("?", |tried| &tried.setting)
+}
+
+fn context(record: &TuneTry) -> Vec<String> {
     let count = record.settings.len();
-    parts.push(format!("{count} setting{} on and off in turn", if count == 1 { "" } else { "s" }));
-    parts.join(", ")
+    let host = record.host.as_ref().map(|host| clean(&host.hostname));
+    let interface = record.interface.as_ref().map(|interface| format!("interface {}", clean(interface)));
+    let settings = format!("{count} setting{} on and off in turn", if count == 1 { "" } else { "s" });
+    host.into_iter().chain(interface).chain([settings]).collect()
 }
 
-fn one(record: &TuneTry, path: &TriedPath, options: &Options) -> Vec<String> {
-    let mut text = wrap("", &head(&path.alone), WIDTH);
-    text[0] = paint(&text[0], HEADING, options.colour);
+fn table(record: &TuneTry, path: &TriedPath) -> Table {
     let mut rows = vec![as_it_is(path)];
     let mut order: Vec<usize> = (0..path.alone.comparisons.len()).collect();
     let of =
         |at: &usize| estimate(&path.alone.comparisons[*at], Figure::P50).and_then(|found| found.ratio).unwrap_or(f64::INFINITY);
     order.sort_by(|a, b| of(a).total_cmp(&of(b)));
-    for at in order {
-        let name = record.settings.get(at).map_or("?", |tried| &tried.setting);
-        rows.push(row(name, &path.alone.comparisons[at], path.deep_idle.get(at + 1).copied().flatten()));
+    let idle = |at: usize| path.deep_idle.get(at + 1).copied().flatten();
+    rows.extend(order.into_iter().map(|at| row(setting(record, at), &path.alone.comparisons[at], idle(at))));
+    if let Some(comparison) = path.together.as_ref().and_then(|together| together.comparisons.first()) {
+        rows.push(row("all winners together, anew", comparison, path.together_deep_idle.get(1).copied().flatten()));
     }
-    if let Some(together) = &path.together
-        && let Some(comparison) = together.comparisons.first()
-    {
-        let idle = path.together_deep_idle.get(1).copied().flatten();
-        rows.push(row("all winners together, anew", comparison, idle));
-    }
-    let columns = vec![
-        Column::words("setting"),
-        Column::words(""),
-        Column::figures("p50").under("RTT"),
-        Column::figures("interval").under("RTT"),
-        Column::figures("p99").under("RTT"),
-        Column::figures("rate"),
-        Column::figures("CPU"),
-        Column::figures("idle"),
-    ];
-    text.extend(Grid { columns, labels: 1, rows }.lines(options.columns(), options.colour));
-    text
+    let mut columns = vec![Column::words("setting"), Column::words("")];
+    columns.extend(["p50", "interval", "p99"].map(|title| Column::figures(title).under("RTT")));
+    columns.extend(["rate", "CPU", "idle"].map(Column::figures));
+    Table::new(columns, 1, rows)
 }
 
 fn head(compare: &Compare) -> String {
@@ -96,43 +115,32 @@ fn head(compare: &Compare) -> String {
             [Some(short(&arm.path)), Some(size), link].into_iter().flatten().collect()
         })
         .unwrap_or_default();
-    if let Some(design) = &compare.design {
-        parts.push(format!(
-            "{} rounds in {}, blocks of {}",
-            design.rounds,
-            seconds(design.elapsed_ns as f64 / 1e9),
-            Nanos(design.block_ns / 1_000_000 * 1_000_000)
-        ));
-    }
+    parts.extend(compare.design.as_ref().map(rounds));
     parts.join(", ")
 }
 
-fn as_it_is(path: &TriedPath) -> Vec<String> {
+fn as_it_is(path: &TriedPath) -> Vec<Cell> {
     let figures = path.alone.arms.first().map(|arm| arm.typical.unwrap_or(arm.figures)).unwrap_or_default();
-    let idle = path.deep_idle.first().copied().flatten();
     let p50 = figures.p50_ns.map_or_else(String::new, |ns| format!(": {} us", us(ns)));
-    let mut row = vec![format!("as it is{p50}"), String::new(), ratio(1.0)];
-    row.extend(std::iter::repeat_n(String::new(), 4));
-    row.push(percent(idle));
+    let mut row = vec![format!("as it is{p50}").into(), Cell::Blank, Cell::Ratio(1.0)];
+    row.extend([const { Cell::Blank }; 4]);
+    row.push(whole_percent(path.deep_idle.first().copied().flatten()));
     row
 }
 
-fn row(name: &str, comparison: &Comparison, idle: Option<f64>) -> Vec<String> {
+fn row(name: &str, comparison: &Comparison, idle: Option<f64>) -> Vec<Cell> {
     let found = |figure| estimate(comparison, figure);
-    let ratio_of = |figure| found(figure).and_then(|found| found.ratio).map_or_else(String::new, ratio);
-    let interval = match found(Figure::P50).and_then(|found| found.low.zip(found.high)) {
-        Some((low, high)) => format!("{}..{}", ratio(low), ratio(high)),
-        None => "not known".into(),
-    };
+    let ratio_of = |figure| found(figure).and_then(|found| found.ratio).into_cell(Cell::Ratio);
+    let p50 = found(Figure::P50);
     vec![
-        clean(name),
-        comparison.verdict.to_string(),
+        name.into(),
+        comparison.verdict.to_string().into(),
         ratio_of(Figure::P50),
-        interval,
+        interval(p50.and_then(|found| found.low), p50.and_then(|found| found.high), "..").into(),
         ratio_of(Figure::P99),
         ratio_of(Figure::Rate),
         ratio_of(Figure::Cpu),
-        percent(idle),
+        whole_percent(idle),
     ]
 }
 
@@ -140,8 +148,8 @@ fn estimate(comparison: &Comparison, figure: Figure) -> Option<&Estimate> {
     comparison.figures.iter().find(|estimate| estimate.figure == figure)
 }
 
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0))
+fn whole_percent(share: Option<f64>) -> Cell {
+    share.into_cell(|share| format!("{:.0} %", share * 100.0).into())
 }
 
 /// What came of it, and what to do.
@@ -182,11 +190,7 @@ fn conclusion(record: &TuneTry) -> String {
     format!("Worth having: {}. {after}", record.winners.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", "))
 }
 
-fn left_out(record: &TuneTry) -> Vec<String> {
-    if record.left_out.is_empty() {
-        return Vec::new();
-    }
-    let mut text = vec![String::new(), "Not tried:".into()];
+fn left_out(doc: &mut Doc, record: &TuneTry) {
     let mut by_why: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in &record.left_out {
         match by_why.iter_mut().find(|(why, _)| *why == left.why) {
@@ -194,11 +198,11 @@ fn left_out(record: &TuneTry) -> Vec<String> {
             None => by_why.push((&left.why, vec![&left.setting])),
         }
     }
-    text.extend(by_why.iter().flat_map(|(why, settings)| wrap("  ", &clean(&format!("{}: {why}", settings.join(", "))), WIDTH)));
-    text
+    let items = by_why.iter().map(|(why, settings)| format!("{}: {why}", settings.join(", ")));
+    doc.list(List::plain("Not tried", items.collect()));
 }
 
-fn sections(record: &TuneTry) -> Vec<Section> {
+fn warnings(record: &TuneTry) -> List {
     let mut arms: Vec<&Arm> = Vec::new();
     let mut names: Vec<Name> = Vec::new();
     for path in &record.paths {
@@ -207,7 +211,5 @@ fn sections(record: &TuneTry) -> Vec<Section> {
             arms.push(arm);
         }
     }
-    let warnings = Section { heading: "Warnings", kind: Kind::Warning, items: warnings(&names, &arms, |arm| &arm.warnings) };
-    let ended = ended(record.head.error.as_deref(), record.head.interrupted);
-    std::iter::once(warnings).filter(|section| !section.items.is_empty()).chain(ended).collect()
+    warned(&names, &arms, |arm| &arm.warnings)
 }

@@ -1,7 +1,7 @@
 //! What a report shows, worked out once from the records: the page, Markdown, SVG and the terminal's plots only draw it.
 //!
 //! ```text
-//!   records (run, explain, compare) ──▶ View ──▶ html   (JSON inside the page, drawn by web/)
+//!   records of every kind            ──▶ View ──▶ html   (JSON inside the page, drawn by web/)
 //!                                           ├──▶ markdown
 //!                                           ├──▶ svg
 //!                                           └──▶ term
@@ -10,11 +10,14 @@
 //! [`prose::clean`](crate::prose::clean)), but not escaped for any format.
 
 mod breakdowns;
+mod checks;
 mod comparisons;
 mod curves;
 mod distribution;
 mod facts;
+mod frames;
 mod labels;
+mod loads;
 mod records;
 mod rows;
 mod series;
@@ -56,6 +59,9 @@ pub fn view(given: &[Given], made: &str, published: Vec<Published>) -> View {
         rows,
         breakdowns: breakdowns::breakdowns(given),
         comparisons: comparisons::comparisons(given),
+        loads: loads::loads(given),
+        frames: frames::frames(given),
+        checks: checks::checks(given),
         facts,
         hosts,
         published,
@@ -92,8 +98,14 @@ pub struct View {
     pub curves: Vec<Curve>,
     /// Where the time went: one for each path of each explain record.
     pub breakdowns: Vec<Breakdown>,
-    /// One for each pair of arms of each compare record.
+    /// One for each pair of arms of each compare record, each setting of each `tune try` record, and each level of each sweep.
     pub comparisons: Vec<Comparison>,
+    /// Round trips against the rate at which they are due: one for each path and size of each load record.
+    pub loads: Vec<LoadCurve>,
+    /// Frames a second: one for each row of each stream record, and each bounce record.
+    pub frames: Vec<Frames>,
+    /// The known times of each check record.
+    pub checks: Vec<Checked>,
     /// Facts of all hosts, those that differ first.
     pub facts: Vec<Fact>,
     /// The hosts whose facts they are: `client of 1`, `server of 1` …, in the order of [`Fact::values`].
@@ -381,6 +393,92 @@ pub struct Ratio {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+}
+
+/// What one path did at each rate that was offered to it.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadCurve {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    /// The path with its payload.
+    pub label: String,
+    /// Measured or emulated.
+    pub origin: Origin,
+    /// Up to which rate it keeps up, in words.
+    pub knee: String,
+    /// The highest rate at which it keeps up.
+    pub keeps_up_per_s: Option<f64>,
+    /// The first rate at which it does not.
+    pub beyond_per_s: Option<f64>,
+    /// In the order measured.
+    pub rates: Vec<LoadRate>,
+    /// Each kind of warning of its rates once.
+    pub warnings: Vec<Warning>,
+}
+
+/// One rate, offered for a while.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadRate {
+    /// The rate at which requests were due.
+    pub offered_per_s: f64,
+    /// Answers per second.
+    pub achieved_per_s: f64,
+    /// Requests that were due.
+    pub due: u64,
+    /// Requests given up.
+    pub lost: u64,
+    /// How many times the rate had been measured before.
+    pub repeat: u32,
+    /// RTT from the time each request was due.
+    pub from_due: Summary,
+    /// RTT from the time each request was sent.
+    pub from_sent: Summary,
+}
+
+/// Frames a second in one direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Frames {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    /// How frames are sent and received.
+    pub label: String,
+    /// `inject`, `receive` or `bounce`.
+    pub direction: String,
+    /// Bytes of every frame without FCS; `null` where they are the sender's choice.
+    pub frame_bytes: Option<u64>,
+    /// The highest rate at which nothing was lost.
+    pub lossless_per_s: Option<f64>,
+    /// The least rate at which most trials lost frames.
+    pub loses_per_s: Option<f64>,
+    /// As fast as the sender can, or as it was paced.
+    pub offered_per_s: Option<f64>,
+    /// What arrived of that.
+    pub delivered_per_s: Option<f64>,
+    /// Frames lost of that.
+    pub lost: u64,
+    /// What may be wrong with it.
+    pub warnings: Vec<Warning>,
+}
+
+/// A time that is known, and what the instrument reported.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checked {
+    /// [`Record::number`] of its record.
+    pub record: usize,
+    /// `injected delay` or `emulated NIC`.
+    pub what: String,
+    /// The time that was asked for or declared.
+    pub asked_ns: u64,
+    /// The time that the round trip took by what is known of it.
+    pub known_ns: f64,
+    /// The time that was reported.
+    pub reported_ns: f64,
+    /// Reported less known.
+    pub error_ns: f64,
+    /// The error may be no larger.
+    pub bound_ns: u64,
+    /// True if it is not.
+    pub passed: bool,
 }
 
 /// One fact of every host.

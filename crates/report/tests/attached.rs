@@ -10,7 +10,7 @@ use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{HostFacts, Side};
 use hairpin_record::warning::Note;
-use hairpin_report::{Options, attached};
+use hairpin_report::{Options, term};
 use insta::assert_snapshot;
 
 fn fits(text: String) -> String {
@@ -195,7 +195,7 @@ fn one_connection_of_client_and_server() {
         ],
         ..record()
     });
-    assert_snapshot!(fits(attached(&record, &Options::default())));
+    assert_snapshot!(fits(term(&record, &Options::default())));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn many_connections_seen_from_the_server_of_a_process() {
         ..record()
     });
     record.head.interrupted = true;
-    assert_snapshot!(fits(attached(&record, &Options::default())));
+    assert_snapshot!(fits(term(&record, &Options::default())));
 }
 
 #[test]
@@ -270,14 +270,14 @@ fn a_stopped_process_parts_held_back_and_a_crowd_of_short_ones() {
         }],
         ..record()
     });
-    assert_snapshot!(fits(attached(&record, &Options::default())));
+    assert_snapshot!(fits(term(&record, &Options::default())));
 }
 
 #[test]
 fn nothing_at_all() {
     let mut record = whole(record());
     record.head.error = Some("no message of port 6379 was seen within 10.00 s: nobody serves there".into());
-    assert_snapshot!(fits(attached(&record, &Options::default())));
+    assert_snapshot!(fits(term(&record, &Options::default())));
 }
 
 #[test]
@@ -293,5 +293,6 @@ fn names_of_others_steer_no_terminal() {
         causes: vec![cause("preempted", "\u{1b}[5m (7)", "application", 1, 1, "do\u{7}")],
         ..record()
     });
-    fits(attached(&record, &Options::default()));
+    fits(term(&record, &Options::default()));
+    crate::formats::formats(&record);
 }

@@ -6,7 +6,7 @@
 mod views;
 
 use hairpin_report::view::{Curve, View};
-use hairpin_report::{Chart, report_markdown, report_svg, report_term};
+use hairpin_report::{Chart, Options, report_svg};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -24,8 +24,8 @@ fn without_colours(text: &str) -> String {
 
 /// Nothing steers the terminal, nothing is wider than it is, and colours change nothing.
 fn term(view: &View, columns: usize) -> String {
-    let plain = report_term(view, columns, false);
-    let coloured = without_colours(&report_term(view, columns, true));
+    let plain = hairpin_report::term(view, &Options { width: columns, ..Options::default() });
+    let coloured = without_colours(&hairpin_report::term(view, &Options { width: columns, colour: true, ..Options::default() }));
     assert_eq!(coloured.lines().count(), plain.lines().count());
     coloured.lines().zip(plain.lines()).for_each(|(coloured, plain)| assert_eq!(coloured, plain));
     for line in plain.lines() {
@@ -64,7 +64,7 @@ fn lines_with(svg: &str, class: &str) -> usize {
 
 /// A line of the Markdown table has as many cells as its head, whatever stands in them.
 fn markdown(view: &View) -> String {
-    let text = report_markdown(view);
+    let text = hairpin_report::markdown(view, &Options::default());
     let cells = |line: &str| line.replace("\\\\", "").replace("\\|", "").matches('|').count();
     let tables: Vec<&str> = text.lines().collect();
     for table in tables.chunk_by(|a, b| a.starts_with('|') == b.starts_with('|')).filter(|table| table[0].starts_with('|')) {

@@ -117,7 +117,13 @@ fn record() -> Compare {
 
 #[test]
 fn one_is_slower() {
-    assert_snapshot!(narrow(hairpin_report::compare(&record(), &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record(), &Options::default())));
+}
+
+#[test]
+fn for_pages_and_scripts() {
+    assert_snapshot!(crate::formats::formats(&record()));
+    assert_snapshot!(crate::formats::formats(&tried()));
 }
 
 #[test]
@@ -132,7 +138,7 @@ fn three_arms_with_a_word_each() {
     ];
     record.states.truncate(1);
     record.method.looks = 4;
-    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
 }
 
 #[test]
@@ -143,14 +149,14 @@ fn two_placements_of_one_path() {
     (record.arms[0].cpus, record.arms[1].cpus) = (on(1), on(0));
     let found = comparison("B", Verdict::Faster, 0.08, 0.1);
     record.comparisons = vec![Comparison { matched: Matched::All, states_used: Vec::new(), dropped: 0, ..found }];
-    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
 }
 
 #[test]
 fn arms_that_differ_in_a_setting_are_told_apart_by_what_was_written() {
     let mut record = record();
     record.arms[1] = Arm { given: "--knob cpu_dma_latency_us=0".into(), name: "B".into(), ..record.arms[0].clone() };
-    let text = hairpin_report::compare(&record, &Options::default());
+    let text = hairpin_report::term(&record, &Options::default());
     assert!(text.contains("B  udp:spin, 64 B (--knob cpu_dma_latency_us=0)"), "{text}");
 }
 
@@ -164,11 +170,11 @@ fn runs_of_different_times() {
     record.arms[1].runs = (1..=5).map(|time| format!("measured anew, {time} of 5")).collect();
     record.comparisons[0].runs = Some([3, 5]);
     record.comparisons[0].figures[0].between_runs = Some(0.017);
-    let several = narrow(hairpin_report::compare(&record, &Options::default()));
+    let several = narrow(hairpin_report::term(&record, &Options::default()));
     record.arms.iter_mut().for_each(|arm| arm.runs.clear());
     (record.comparisons[0].runs, record.comparisons[0].verdict) = (Some([1, 1]), Verdict::Unclear);
     record.comparisons[0].needs_s = None;
-    assert_snapshot!(several + "-----\n" + &narrow(hairpin_report::compare(&record, &Options::default())));
+    assert_snapshot!(several + "-----\n" + &narrow(hairpin_report::term(&record, &Options::default())));
 }
 
 #[test]
@@ -197,7 +203,7 @@ fn too_few_pairs_warnings_and_thresholds() {
         threshold("p99.9 > +5%", false, Some("p99.9 has no interval: measure longer"), None),
         threshold("rate < -50%", false, None, None),
     ];
-    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
 }
 
 #[test]
@@ -208,7 +214,7 @@ fn stored_runs() {
     record.arms[1].given = "20261121-115007-4c1f".into();
     record.warnings =
         vec![Note { code: "not-interleaved".into(), message: "the two runs were measured one after the other".into() }];
-    assert_snapshot!(narrow(hairpin_report::compare(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
 }
 
 fn ratio(figure: Figure, ratio: f64, half: f64) -> Ratio {
@@ -277,7 +283,7 @@ fn a_sweep_over_two_factors() {
             warnings: Vec::new(),
         },
     };
-    assert_snapshot!(narrow(hairpin_report::sweep(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
     let mut filled = record.clone();
     filled.cells[1].arm.bulk_streams = 1;
     filled.cells[1].arm.bulk_bits_per_s = Some(7.9e9);
@@ -291,10 +297,11 @@ fn a_sweep_over_two_factors() {
         warnings: Vec::new(),
     };
     filled.loss_free = vec![free("on", Some(512_345.0)), free("off", None)];
-    assert_snapshot!("beside_bulk_and_frames", narrow(hairpin_report::sweep(&filled, &Options::default())));
+    crate::formats::formats(&filled);
+    assert_snapshot!("beside_bulk_and_frames", narrow(hairpin_report::term(&filled, &Options::default())));
     let mut silent = record;
     silent.interactions[0].figures.clear();
-    assert!(hairpin_report::sweep(&silent, &Options::default()).contains("none of 1 pairs of levels"));
+    assert!(hairpin_report::term(&silent, &Options::default()).contains("none of 1 pairs of levels"));
 }
 
 fn tried() -> TuneTry {
@@ -333,7 +340,7 @@ fn tried() -> TuneTry {
 
 #[test]
 fn settings_on_and_off_in_turn() {
-    assert_snapshot!(narrow(hairpin_report::tune_try(&tried(), &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&tried(), &Options::default())));
 }
 
 #[test]
@@ -342,7 +349,7 @@ fn no_setting_is_worth_having() {
     (record.winners, record.profile, record.paths[0].together) = (Vec::new(), None, None);
     record.paths[0].alone.comparisons[0].verdict = Verdict::Same;
     record.head.interrupted = true;
-    assert_snapshot!(narrow(hairpin_report::tune_try(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
 }
 
 #[test]
@@ -352,5 +359,5 @@ fn winners_that_contradict_themselves_are_unclear() {
     record.profile = None;
     record.contradictions =
         vec![Contradiction { path: "udp:block/udp:block".into(), settings, alone: [0.147, 0.383], anew: [0.404, 0.964] }];
-    assert_snapshot!(narrow(hairpin_report::tune_try(&record, &Options::default())));
+    assert_snapshot!(narrow(hairpin_report::term(&record, &Options::default())));
 }

@@ -11,7 +11,7 @@ use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{Granted, Origin, Quantiles, Run, Side};
 use hairpin_record::warning::Warning;
-use hairpin_report::{Options, explain, explain_json, explain_perfetto};
+use hairpin_report::{Options, explain_perfetto, json, term};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -168,7 +168,7 @@ fn fits(text: String) -> String {
 }
 
 fn screen(record: &Explain) -> String {
-    fits(explain(record, 0, &Options::default()))
+    fits(term(record, &Options::default()))
 }
 
 #[test]
@@ -315,21 +315,21 @@ fn losses_causes_and_findings() {
 
 #[test]
 fn timelines_event_by_event() {
-    let text = fits(explain(&troubled(), 1, &Options::default()));
+    let text = fits(term(&troubled(), &Options { detail: 1, ..Options::default() }));
     let start = text.find("Slowest 1").unwrap();
     assert!(!text.contains("Slowest 2"));
     assert_snapshot!(text[start..text.find("\nudp:spin, 64 B").unwrap()].to_owned());
-    assert!(fits(explain(&troubled(), 9, &Options::default())).contains("Slowest 2"));
+    assert!(fits(term(&troubled(), &Options { detail: 9, ..Options::default() })).contains("Slowest 2"));
 }
 
 #[test]
 fn wider_terminals_get_longer_bars_and_colour_only_if_asked() {
     let record = record(vec![explained("udp/udp", BLOCK, 20_000)]);
     let longest = |text: &str| text.lines().map(|line| line.matches('#').count()).max().unwrap();
-    let wide = explain(&record, 0, &Options { width: 120, ..Options::default() });
+    let wide = term(&record, &Options { width: 120, ..Options::default() });
     assert!(longest(&wide) > longest(&screen(&record)), "{wide}");
     assert!(wide.lines().all(|line| line.width() <= 120), "{wide}");
-    let colour = explain(&record, 0, &Options { colour: true, ..Options::default() });
+    let colour = term(&record, &Options { colour: true, ..Options::default() });
     assert!(colour.contains("\u{1b}[1m") && !screen(&record).contains('\u{1b}'));
 }
 
@@ -356,11 +356,16 @@ fn a_record_without_results_and_one_that_ended_early() {
 }
 
 #[test]
+fn for_pages_and_scripts() {
+    assert_snapshot!(crate::formats::formats(&troubled()));
+}
+
+#[test]
 fn json_is_the_record() {
     let record = troubled();
-    let json = explain_json(&record);
-    assert_eq!(serde_json::from_str::<Explain>(&json).unwrap(), record);
-    assert!(json.starts_with("{\n  \"schema\": \"hairpin.explain/1\",\n"));
+    let text = json(&record);
+    assert_eq!(serde_json::from_str::<Explain>(&text).unwrap(), record);
+    assert!(text.starts_with("{\n  \"schema\": \"hairpin.explain/1\",\n"));
 }
 
 #[test]
@@ -485,7 +490,7 @@ proptest! {
         let mut record = record(results);
         record.place.hosts.client.hostname = said.clone();
         record.missing = vec![Missing { hook: said.clone(), why: said.clone(), adds: said }];
-        for line in explain(&record, 9, &Options::default()).lines() {
+        for line in term(&record, &Options { detail: 9, ..Options::default() }).lines() {
             prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
             prop_assert!(!line.chars().any(char::is_control), "{line:?}");
         }
@@ -493,6 +498,6 @@ proptest! {
         prop_assert!(trace.chars().all(|c| c == '\n' || !c.is_control()), "{trace:?}");
         serde_json::from_str::<serde_json::Value>(&trace).unwrap();
         // What JSON lets pass unescaped is data; nothing that ends a line or begins an escape is.
-        prop_assert!(explain_json(&record).bytes().all(|byte| byte == b'\n' || byte >= b' '));
+        prop_assert!(json(&record).bytes().all(|byte| byte == b'\n' || byte >= b' '));
     }
 }

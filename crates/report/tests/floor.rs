@@ -15,9 +15,7 @@ use hairpin_record::pcie::{
     Device, Implementation, Primitives, PrimitivesBody, Probe, ProbeBody, Published, PublishedRead, Reads, Stalls, Step,
 };
 use hairpin_record::run::{ClockFacts, Origin, Quantiles, Row, Run};
-use hairpin_report::{
-    Options, floor, floor_comparison, floor_fit, floor_pcie, floor_pcie_primitives, floor_pingpong, floor_sizes, json,
-};
+use hairpin_report::{Options, floor_pingpong, json, term};
 use insta::assert_snapshot;
 
 fn link(rate: &str, cable: &str, hops: &[&str]) -> Link {
@@ -56,17 +54,16 @@ fn fits(text: String) -> String {
 #[test]
 fn waterfall_of_the_published_frame() {
     let niq = at("niq", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
-    assert_snapshot!(fits(floor(&niq, false, &Options::default())));
-    assert_snapshot!(fits(floor(&niq, true, &Options::default())));
+    assert_snapshot!(fits(term(&niq, &Options::default())));
+    assert_snapshot!(fits(term(&niq, &Options { detail: 1, ..Options::default() })));
 }
 
 #[test]
 fn the_page_shows_what_the_command_prints() {
     let page = include_str!("../../../docs/verbs/floor.md");
     let niq = at("niq", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
-    assert!(page.contains(&floor(&niq, false, &Options::default())));
-    let both =
-        floor_comparison(&compare(at("niq", None, &Link::default()), at("dma", None, &Link::default())), &Options::default());
+    assert!(page.contains(&term(&niq, &Options::default())));
+    let both = term(&compare(at("niq", None, &Link::default()), at("dma", None, &Link::default())), &Options::default());
     let table = &both[both.find("stage ").unwrap()..both.find("\nnote: ").unwrap()];
     assert!(page.contains(table), "{table}");
 }
@@ -74,14 +71,17 @@ fn the_page_shows_what_the_command_prints() {
 #[test]
 fn waterfall_elsewhere_with_hops() {
     let far = link("40G", "optical:30m", &["cut-through:300ns,twinax:2m", "store-and-forward:1us"]);
-    assert_snapshot!(fits(floor(&at("niq", Some(Size::Frame(1514)), &far), false, &Options::default())));
+    assert_snapshot!(fits(term(&at("niq", Some(Size::Frame(1514)), &far), &Options::default())));
 }
 
 #[test]
 fn waterfall_of_the_wire_and_of_an_interval() {
-    assert_snapshot!(fits(floor(&at("none", None, &link("100G", "", &[])), false, &Options::default())));
-    assert_snapshot!(fits(floor(&at("dna-82599", None, &Link::default()), false, &Options::default())));
-    assert_snapshot!(fits(floor(&at("sun-fire-6800", Some(Size::Payload(1000)), &Link::default()), true, &Options::default())));
+    assert_snapshot!(fits(term(&at("none", None, &link("100G", "", &[])), &Options::default())));
+    assert_snapshot!(fits(term(&at("dna-82599", None, &Link::default()), &Options::default())));
+    assert_snapshot!(fits(term(
+        &at("sun-fire-6800", Some(Size::Payload(1000)), &Link::default()),
+        &Options { detail: 1, ..Options::default() }
+    )));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_hostile_file_neither_steers_the_terminal_nor_breaks_the_width() {
         "name = \"\\u001b[31mred\"\nabout = \"a\\nb {long}\"\n[[design]]\nframe = 60\nrate = \"10G\"\n[[design.out]]\nname = \"\\u0007 {long}\"\ninterval = [1, 1e9]\nclass = \"assumed\"\nsource = \"{long}\"\n"
     );
     let record = waterfall::floor(&parse(&text).unwrap(), None, &Link::default()).unwrap();
-    let text = floor(&record, true, &Options::default());
+    let text = term(&record, &Options { detail: 1, ..Options::default() });
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
     fits(text);
 }
@@ -99,21 +99,18 @@ fn a_hostile_file_neither_steers_the_terminal_nor_breaks_the_width() {
 #[test]
 fn table_of_sizes() {
     let ten = link("10G", "twinax:3m", &[]);
-    assert_snapshot!(fits(floor_sizes(&sizes("niq", &[60, 61, 64, 256, 1514].map(Size::Frame), &ten), &Options::default())));
-    assert_snapshot!(fits(floor_sizes(
-        &sizes("sun-fire-6800", &[4, 1460].map(Size::Payload), &Link::default()),
-        &Options::default()
-    )));
+    assert_snapshot!(fits(term(&sizes("niq", &[60, 61, 64, 256, 1514].map(Size::Frame), &ten), &Options::default())));
+    assert_snapshot!(fits(term(&sizes("sun-fire-6800", &[4, 1460].map(Size::Payload), &Link::default()), &Options::default())));
 }
 
 #[test]
 fn two_designs_side_by_side() {
     let published = compare(at("niq", None, &Link::default()), at("dma", None, &Link::default()));
-    assert_snapshot!(fits(floor_comparison(&published, &Options::default())));
+    assert_snapshot!(fits(term(&published, &Options::default())));
     let alike = compare(at("niq", Some(Size::Frame(64)), &Link::default()), at("dma", Some(Size::Frame(64)), &Link::default()));
-    assert!(floor_comparison(&alike, &Options::default()).contains("dma takes as long as niq one way"));
+    assert!(term(&alike, &Options::default()).contains("dma takes as long as niq one way"));
     let interval = compare(at("niq", None, &Link::default()), at("dna-82599", None, &Link::default()));
-    assert_snapshot!(fits(floor_comparison(&interval, &Options::default())));
+    assert_snapshot!(fits(term(&interval, &Options::default())));
 }
 
 #[test]
@@ -138,6 +135,14 @@ elapsed = 1880280 us, 9.40 per HRT (min:7.07, max:20.99), size 2048
     );
     let derived = floor_pingpong(&sizes("niq", &[Size::Payload(18)], &Link::default()));
     assert_eq!(derived, "elapsed = 397800 us, 1.99 per HRT (min:nan, max:nan), size 60\n");
+}
+
+#[test]
+fn for_pages_and_scripts() {
+    assert_snapshot!(crate::formats::formats(&at("niq", None, &Link::default())));
+    assert_snapshot!(crate::formats::formats(&compare(at("niq", None, &Link::default()), at("dma", None, &Link::default()))));
+    crate::formats::formats(&sizes("niq", &[60, 1514].map(Size::Frame), &link("10G", "", &[])));
+    crate::formats::formats(&probed(20_000));
 }
 
 #[test]
@@ -169,9 +174,9 @@ fn fits_of_known_runs() {
     const SIZES: [u64; 10] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1400];
     let stepped =
         measured(&[("udp:spin/spin", &SIZES), ("tcp:spin/spin", &[64, 128])], |n| if n < 64 { 3978 } else { 6118 } + 16 * n / 10);
-    assert_snapshot!(fits(floor_fit(&of_run(&stepped, "latest", "10G".parse().ok()), &Options::default())));
+    assert_snapshot!(fits(term(&of_run(&stepped, "latest", "10G".parse().ok()), &Options::default())));
     let flat = measured(&[("memory", &SIZES)], |n| 200 + n % 3);
-    assert_snapshot!(fits(floor_fit(&of_run(&flat, "20261120-115007-4c1f", None), &Options::default())));
+    assert_snapshot!(fits(term(&of_run(&flat, "20261120-115007-4c1f", None), &Options::default())));
 }
 
 #[test]
@@ -180,9 +185,9 @@ fn a_measured_row_beside_its_floor() {
     let ten = link("10G", "twinax:3m", &[]);
     run.results[0].floor = Some(Box::new(at("niq", Some(Size::Payload(18)), &ten)));
     run.results[1].floor = Some(Box::new(at("niq", Some(Size::Payload(64)), &ten)));
-    let text = fits(hairpin_report::table(&run, &Options::default()));
+    let text = fits(hairpin_report::term(&run, &Options::default()));
     assert_snapshot!(text[text.find("Floor").unwrap()..].to_owned());
-    let words = |run: &Run| hairpin_report::table(run, &Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = |run: &Run| hairpin_report::term(run, &Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
     // An emulated link is the declared one, whatever came out.
     run.results[1].origin = Origin::Emulated;
     assert!(words(&run).contains("gap -") && !words(&run).contains("not the declared one"), "{}", words(&run));
@@ -248,9 +253,9 @@ fn probed(count: u64) -> Probe {
 #[test]
 fn a_probed_device() {
     let probe = probed(20_000);
-    assert_snapshot!(fits(floor_pcie(&probe, &Options::default())));
+    assert_snapshot!(fits(term(&probe, &Options::default())));
     let page = include_str!("../../../docs/verbs/floor.md");
-    assert!(page.contains(&floor_pcie(&probe, &Options::default())));
+    assert!(page.contains(&term(&probe, &Options::default())));
     assert_eq!(serde_json::from_str::<Probe>(&json(&probe)).unwrap(), probe);
 }
 
@@ -264,9 +269,9 @@ fn a_device_that_says_nothing_and_few_reads_of_it() {
         ..Device::default()
     };
     (probe.reads.first_value, probe.reads.all_ones) = (u32::MAX, true);
-    assert_snapshot!(fits(floor_pcie(&probe, &Options::default())));
+    assert_snapshot!(fits(term(&probe, &Options::default())));
     probe.reads.histogram = "what".into();
-    assert!(fits(floor_pcie(&probe, &Options::default())).contains("no histogram: "));
+    assert!(fits(term(&probe, &Options::default())).contains("no histogram: "));
 }
 
 /// 50 ms is what many hosts wait for a device that does not answer.
@@ -276,7 +281,7 @@ fn a_probe_with_times_far_apart_fits_too() {
     let mut times = Times::new();
     (0..20_000).for_each(|n| times.record(if n % 2 == 0 { 1 } else { 50_000_000 }));
     (probe.reads.read_ns, probe.reads.histogram) = (times.quantiles(), times.encode());
-    let text = fits(floor_pcie(&probe, &Options::default()));
+    let text = fits(term(&probe, &Options::default()));
     assert_eq!(text.lines().filter(|line| line.ends_with(&"#".repeat(40))).count(), 2, "{text}");
 }
 
@@ -306,5 +311,5 @@ fn the_steps_of_a_driver() {
             ],
         },
     };
-    assert_snapshot!(fits(floor_pcie_primitives(&primitives, &Options::default())));
+    assert_snapshot!(fits(term(&primitives, &Options::default())));
 }

@@ -2,6 +2,7 @@
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
 
+use crate::formats::formats;
 use hairpin_record::bounce::{Bounce, BounceBody, BounceSecond, Bounced, Kept};
 use hairpin_record::check::{Check, CheckBody, Delay, Elapsed, Latency, Verdict};
 use hairpin_record::frames::{self, Lost, Refused, Rings};
@@ -11,8 +12,8 @@ use hairpin_record::progress::Progress;
 use hairpin_record::run::{Cpu, CpuSide, Niq, Origin, Pcie, Quantiles, Row, Run, Tcp, TcpSide};
 use hairpin_record::stream::{Direction, Step, Stream, StreamBody, StreamRow, Trial};
 use hairpin_record::warning::Warning;
-use hairpin_report::{Options, PathRow, RunRow, Support};
-use hairpin_units::{Nanos, Picos, Quantile};
+use hairpin_report::{Options, PathOption, PathRow, Paths, RunList, RunRow, Support};
+use hairpin_units::{Picos, Quantile};
 use insta::assert_snapshot;
 
 /// The hand-written example of the record's schema.
@@ -84,19 +85,19 @@ fn quantiles(list: &[f64]) -> Vec<Quantile> {
 
 #[test]
 fn table_of_the_example() {
-    assert_snapshot!(fits(&hairpin_report::table(&example(), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&example(), &Options::default())));
 }
 
 #[test]
 fn table_as_most_users_see_it() {
     let rows = vec![row("tcp:block/tcp:block", 200_000, 53_812), row("udp:block/udp:block", 200_000, 48_404)];
-    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&run(rows), &Options::default())));
 }
 
 #[test]
 fn table_of_half_round_trips() {
     let options = Options { hrt: true, ..Options::default() };
-    let text = hairpin_report::table(&example(), &options);
+    let text = hairpin_report::term(&example(), &options);
     assert!(text.contains("RTT/2, not one-way"));
     assert_snapshot!(fits(&text));
 }
@@ -104,9 +105,9 @@ fn table_of_half_round_trips() {
 #[test]
 fn table_of_other_percentiles() {
     let few = Options { percentiles: quantiles(&[0.25, 0.5, 0.9999]), ..Options::default() };
-    assert_snapshot!(fits(&hairpin_report::table(&example(), &few)));
+    assert_snapshot!(fits(&hairpin_report::term(&example(), &few)));
     let many = quantiles(&[0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999]);
-    assert_snapshot!(hairpin_report::table(&example(), &Options { percentiles: many, width: 120, ..Options::default() }));
+    assert_snapshot!(hairpin_report::term(&example(), &Options { percentiles: many, width: 120, ..Options::default() }));
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn table_of_many_sizes() {
     (rows[0].lost, rows[0].late, rows[0].duplicates) = (3, 1, 2);
     rows[1].warnings.push(Warning::SharedCore { cpu: 1 }.note());
     rows[3].warnings.push(Warning::SharedCore { cpu: 1 }.note());
-    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&run(rows), &Options::default())));
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn table_of_tcp_accounts() {
         row
     };
     let rows = [4, 40, 100, 1024, 1460].iter().flat_map(|bytes| [accounts(*bytes, "off", 1.0), accounts(*bytes, "on", 2.0)]);
-    assert_snapshot!(fits(&hairpin_report::table(&run(rows.collect()), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&run(rows.collect()), &Options::default())));
 }
 
 /// A row of the emulated NIC; a latency of 0 emulates none.
@@ -189,14 +190,14 @@ fn table_of_an_emulated_nic() {
         emulated("niq:spin", 22, "niq", 3_059),
         emulated("niq:block", 18, "niq", 1_989),
     ];
-    assert_snapshot!(fits(&hairpin_report::table(&run(with), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&run(with), &Options::default())));
     let mut large = emulated("niq:spin", 8_958, "a-card-of-their-own", 12_345_678);
     large.reply_bytes = 18;
     large.niq.as_mut().unwrap().reply_ns = Some(Picos::from_ns(1_989));
-    let text = hairpin_report::table(&run(vec![paced(large, 1000.0)]), &Options::default());
+    let text = hairpin_report::term(&run(vec![paced(large, 1000.0)]), &Options::default());
     assert_snapshot!(fits(&text));
     // Nothing declared: nothing emulated but the counts.
-    let text = hairpin_report::table(&run(vec![emulated("niq:spin", 64, "", 0)]), &Options::default());
+    let text = hairpin_report::term(&run(vec![emulated("niq:spin", 64, "", 0)]), &Options::default());
     assert!(text.contains("(counted, emulated)") && !text.contains("[emulated]") && !text.contains("declared"), "{text}");
 }
 
@@ -214,7 +215,7 @@ fn pingpong_lines_say_what_is_emulated() {
 fn table_without_results() {
     let mut failed = run(Vec::new());
     failed.head.error = Some("no reply from 2001:db8::7 for 5.000 s; is hairpin serve running there?".into());
-    assert_snapshot!(fits(&hairpin_report::table(&failed, &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&failed, &Options::default())));
 }
 
 #[test]
@@ -228,7 +229,7 @@ fn table_of_an_interrupted_run_of_hostile_words() {
     run.place.link.peer = Some("[2001:db8:1111:2222:3333:4444:5555:6666%eth0]:65535".into());
     run.results[0].cpu.server = None;
     run.results[0].turnaround_ns = None;
-    let text = hairpin_report::table(&run, &Options::default());
+    let text = hairpin_report::term(&run, &Options::default());
     assert!(!text.contains('\x1b'));
     assert_snapshot!(fits(&text));
 }
@@ -240,7 +241,7 @@ fn table_of_huge_and_tiny_figures() {
     huge.reply_bytes = 1;
     huge.rtt_ns.max = Some(123_456_789_012);
     let rows = vec![row("memory:spin/memory:spin", 5_000_000, 152), huge, row("udp/udp", 0, 1)];
-    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&run(rows), &Options::default())));
 }
 
 #[test]
@@ -253,13 +254,13 @@ fn table_of_work_beyond_one_request() {
     unreadable.histogram = "***".into();
     let rows = vec![many, published, unreadable];
     let options = Options { percentiles: quantiles(&[0.5, 0.95]), ..Options::default() };
-    assert_snapshot!(fits(&hairpin_report::table(&run(rows), &options)));
+    assert_snapshot!(fits(&hairpin_report::term(&run(rows), &options)));
 }
 
 #[test]
 fn colour_is_only_added() {
-    let plain = hairpin_report::table(&example(), &Options::default());
-    let coloured = hairpin_report::table(&example(), &Options { colour: true, ..Options::default() });
+    let plain = hairpin_report::term(&example(), &Options::default());
+    let coloured = hairpin_report::term(&example(), &Options { colour: true, ..Options::default() });
     assert!(!plain.contains('\x1b') && coloured.contains("\x1b[1m"));
     let mut stripped = coloured.clone();
     while let Some(start) = stripped.find("\x1b[") {
@@ -272,6 +273,19 @@ fn colour_is_only_added() {
 #[test]
 fn markdown_of_the_example() {
     assert_snapshot!(hairpin_report::markdown(&example(), &Options::default()));
+}
+
+#[test]
+fn every_format_of_every_record() {
+    formats(&example());
+    formats(&run(Vec::new()));
+    formats(&demo_runs()[..]);
+    formats(&checked([0.6, -1.25, 12.0]));
+    formats(&bounce_of(bounced()));
+    formats(&streams());
+    formats(&stream_of(Vec::new()));
+    formats(&RunList::new(Vec::new()));
+    formats(&Paths::new(Vec::new()));
 }
 
 #[test]
@@ -348,36 +362,41 @@ fn json_reads_back_as_the_run() {
         rtt_ns: row("udp", 15, 5000).rtt_ns,
         ..Progress::default()
     };
-    assert_snapshot!(hairpin_report::progress_line(&progress));
+    assert_snapshot!(hairpin_report::json_line(&progress));
 }
 
 #[test]
 fn listing_of_paths() {
     let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
-    let row = |path: &str, speaks: &str, support: Support, summary: &str| PathRow {
+    let option = |name| PathOption { name, values: "on|off".into(), default: "off".into(), doc: String::new() };
+    let row = |path: &str, speaks: &str, support: (Support, Option<&str>), summary: &str| PathRow {
         path: path.into(),
         speaks: speaks.into(),
         policies: words("block poll epoll spin busy-poll adaptive"),
-        options: words("nodelay quickack cork congestion mss sndbuf rcvbuf dscp priority usecs"),
-        support,
+        options: words("nodelay quickack cork congestion mss sndbuf rcvbuf dscp priority usecs")
+            .into_iter()
+            .map(option)
+            .collect(),
+        support: support.0,
+        why: support.1.map(String::from),
         summary: summary.into(),
     };
-    let mut memory = row("memory", "local", Support::Yes, "One cache line between two cores: the floor of floors.");
+    let mut memory = row("memory", "local", (Support::Yes, None), "One cache line between two cores: the floor of floors.");
     memory.policies = words("spin");
     memory.options.clear();
     let rows = [
-        row("tcp", "tcp", Support::Yes, "One connection per flow, a request and its reply in turn."),
+        row("tcp", "tcp", (Support::Yes, None), "One connection per flow, a request and its reply in turn."),
         row(
             "udp",
             "udp",
-            Support::Degraded("busy polling is not in force on loopback: no NAPI id; use veth with gro=on,tso=off".into()),
+            (Support::Degraded, Some("busy polling is not in force on loopback: no NAPI id; use veth with gro=on,tso=off")),
             "Datagrams over one connected socket per flow, with losses, late replies and duplicates counted apart.",
         ),
-        row("packet", "raw", Support::No("needs CAP_NET_RAW: run as root or use --path udp".into()), "Frames over AF_PACKET."),
+        row("packet", "raw", (Support::No, Some("needs CAP_NET_RAW: run as root or use --path udp")), "Frames over AF_PACKET."),
         memory,
     ];
-    assert_snapshot!(fits(&hairpin_report::paths(&rows, 80, false)));
-    assert_snapshot!(fits(&hairpin_report::paths(&[], 80, false)));
+    assert_snapshot!(fits(&hairpin_report::term(&Paths::new(rows.into()), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&Paths::new(Vec::new()), &Options::default())));
 }
 
 #[test]
@@ -388,16 +407,17 @@ fn listing_of_runs() {
         started: "2026-03-02T09:41:07Z".into(),
         command: example().head.command,
         rows: usize::from(first.is_some()),
-        first: first.map(|(path, ns)| (path.into(), ns.map(Nanos))),
+        first_path: first.map(|(path, _)| path.into()),
+        first_p50_ns: first.and_then(|(_, ns)| ns),
     };
     let rows = [
         stored("20260302T094107Z-5f2a", Some(("udp:spin/udp:spin", Some(4_883)))),
         stored("20260302T094207Z-01bc", Some(("udp:busy-poll,usecs=50/udp:busy-poll,usecs=50", None))),
         stored("20260302T094307Z-77e0", None),
-        RunRow::Corrupt { id: "20260302T094407Z-9d1c".into(), reason: "run.json ends at byte 4096 of a string".into() },
+        RunRow::Corrupt { id: "20260302T094407Z-9d1c".into(), error: "run.json ends at byte 4096 of a string".into() },
     ];
-    assert_snapshot!(fits(&hairpin_report::runs(&rows, 80, false)));
-    assert_snapshot!(fits(&hairpin_report::runs(&[], 80, false)));
+    assert_snapshot!(fits(&hairpin_report::term(&RunList::new(rows.into()), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&RunList::new(Vec::new()), &Options::default())));
 }
 
 /// Loopback and veth as the demo measures them.
@@ -420,7 +440,7 @@ fn demo_runs() -> Vec<Run> {
 
 /// The numbered sentences of a demo, each on one line.
 fn sentences(runs: &[Run]) -> Vec<String> {
-    let text = hairpin_report::demo(runs, &Options::default());
+    let text = hairpin_report::term(runs, &Options::default());
     let (_, shown) = text.split_once("What this shows\n").unwrap();
     let joined = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let cut = |from: &str, to: &str| joined.split_once(from).unwrap().1.split(to).next().unwrap().trim().to_string();
@@ -429,7 +449,7 @@ fn sentences(runs: &[Run]) -> Vec<String> {
 
 #[test]
 fn demo_in_one_table_and_three_sentences() {
-    let text = hairpin_report::demo(&demo_runs(), &Options::default());
+    let text = hairpin_report::term(&demo_runs()[..], &Options::default());
     assert_snapshot!(fits(&text));
     for word in ["faster", "slower", "same", "unclear"] {
         assert!(!text.contains(word), "{word} is a verdict of compare");
@@ -459,7 +479,7 @@ fn swapped_figures_change_the_sentences() {
 
 #[test]
 fn sentences_say_what_they_lack() {
-    assert_snapshot!(fits(&hairpin_report::demo(&[], &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&[] as &[Run], &Options::default())));
     let mut runs = demo_runs();
     runs.truncate(1);
     runs[0].results = vec![row("pipe/pipe", 4_000, 9_000), paced(row("udp/udp", 4, 80_000), 10.0)];
@@ -525,20 +545,20 @@ fn check_of_known_latencies() {
     (passed.latencies, passed.latency_tries, passed.no_latencies) = (latencies([6.2, -3.1]), 2, None);
     let mut failed = passed.clone();
     (failed.latencies, failed.latency_tries, failed.verdict) = (latencies([6.2, 20.1]), 3, Verdict::Failed);
-    let both = [&passed, &failed].map(|check| hairpin_report::check(check, &Options::default()));
+    let both = [&passed, &failed].map(|check| hairpin_report::term(check, &Options::default()));
     assert_snapshot!(both.join("\n"));
 }
 
 #[test]
 fn check_of_a_sound_instrument() {
-    assert_snapshot!(hairpin_report::check(&checked([0.6, -1.25, 12.0]), &Options::default()));
+    assert_snapshot!(hairpin_report::term(&checked([0.6, -1.25, 12.0]), &Options::default()));
 }
 
 #[test]
 fn check_of_a_clock_that_runs_wrong() {
     let mut check = checked([-5.1, -200.0, -1_000.5]);
     (check.elapsed, check.delay_tries) = (Some(elapsed(-9_987.0)), 3);
-    assert_snapshot!(hairpin_report::check(&check, &Options::default()));
+    assert_snapshot!(hairpin_report::term(&check, &Options::default()));
     let read: Check = serde_json::from_str(&hairpin_report::json(&check)).unwrap();
     assert_eq!(read, check);
 }
@@ -623,9 +643,9 @@ fn bounce_second_by_second_and_in_all() {
         text += &hairpin_report::bounce_line(&second(at, frames));
     }
     text += "\n";
-    text += &hairpin_report::bounce(&bounce_of(bounced()), &Options::default());
+    text += &hairpin_report::term(&bounce_of(bounced()), &Options::default());
     assert_snapshot!(fits(&text));
-    assert_snapshot!(hairpin_report::progress_line(&second(3, bounced())));
+    assert_snapshot!(hairpin_report::json_line(&second(3, bounced())));
 }
 
 #[test]
@@ -636,7 +656,7 @@ fn bounce_between_two_interfaces_that_ends_by_itself() {
     bounce.frames.wrong_checksum = 5;
     bounce.head.error = Some("veth0 went down".into());
     bounce.warnings.push(Warning::NoTsc { why: "the hypervisor hides it".into() }.note());
-    let text = hairpin_report::bounce(&bounce, &Options::default());
+    let text = hairpin_report::term(&bounce, &Options::default());
     assert_snapshot!(fits(&text));
     assert_eq!(serde_json::from_str::<Bounce>(&hairpin_report::json(&bounce)).unwrap(), bounce);
 }
@@ -699,8 +719,8 @@ fn streams() -> Stream {
 
 #[test]
 fn stream_in_a_table() {
-    assert_snapshot!(fits(&hairpin_report::stream(&streams(), &Options::default())));
-    assert_snapshot!(fits(&hairpin_report::stream(&stream_of(Vec::new()), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&streams(), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&stream_of(Vec::new()), &Options::default())));
 }
 
 #[test]
@@ -713,14 +733,14 @@ fn stream_towards_another_host_knows_one_side() {
     stream.results[0].loses_per_s = None;
     stream.head.interrupted = true;
     stream.place.hosts.server = None;
-    assert_snapshot!(fits(&hairpin_report::stream(&stream, &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&stream, &Options::default())));
 }
 
 #[test]
 fn stream_for_pages_and_scripts() {
     let stream = streams();
-    assert_snapshot!(hairpin_report::stream_markdown(&stream));
-    assert_snapshot!(hairpin_report::stream_csv(&stream));
+    assert_snapshot!(hairpin_report::markdown(&stream, &Options::default()));
+    assert_snapshot!(hairpin_report::csv(&stream, &Options::default()));
     assert_eq!(serde_json::from_str::<Stream>(&hairpin_report::json(&stream)).unwrap(), stream);
     let row = &stream.results[1];
     assert_snapshot!(hairpin_report::stream_trial(&row.io, row.direction, row.frame_bytes, &row.search[0]));

@@ -85,7 +85,7 @@ fn a_curve_up_to_saturation() {
     rates.push(beyond);
     let mut one = curve("udp:spin/udp:spin", rates, knee(Some(100_000.0), Some(110_000.0), "achieved"));
     one.saturation_per_s = Some(100_213.4);
-    let text = hairpin_report::load(&record(vec![one]), &Options::default());
+    let text = hairpin_report::term(&record(vec![one]), &Options::default());
     assert_snapshot!(fits(&text));
 }
 
@@ -110,9 +110,10 @@ fn a_sleeping_client_beside_bulk_traffic_with_losses() {
     let schedule = ScheduleFacts { kind: "poisson".into(), seed: Some(7), file: None };
     let mut load = record(vec![one]);
     (load.bulk_streams, load.schedule) = (4, schedule);
-    assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
-    assert_snapshot!(hairpin_report::load_markdown(&load));
-    assert_snapshot!(hairpin_report::load_csv(&load));
+    assert_snapshot!(fits(&hairpin_report::term(&load, &Options::default())));
+    crate::formats::formats(&load);
+    assert_snapshot!(hairpin_report::markdown(&load, &Options::default()));
+    assert_snapshot!(hairpin_report::csv(&load, &Options::default()));
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn two_paths_none_of_which_keeps_up_and_an_early_end() {
     let bends = curve("udp:spin/tcp:block", vec![row(10.0, 1.0, 9_000, 20)], knee(Some(10.0), Some(20.0), "latency"));
     let mut load = record(vec![slow("achieved"), bends]);
     (load.head.interrupted, load.head.error) = (true, Some("no reply for 5 s".into()));
-    assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&load, &Options::default())));
 }
 
 #[test]
@@ -144,8 +145,8 @@ fn a_knee_that_stalls_hide_and_a_rate_measured_again() {
     };
     let load =
         record(vec![unclear(Some(20_000.0), Some(60_000.0)), unclear(Some(20_000.0), None), unclear(None, Some(60_000.0))]);
-    assert_snapshot!(fits(&hairpin_report::load(&load, &Options::default())));
-    assert_snapshot!(hairpin_report::load_csv(&record(vec![unclear(Some(20_000.0), Some(60_000.0))])));
+    assert_snapshot!(fits(&hairpin_report::term(&load, &Options::default())));
+    assert_snapshot!(hairpin_report::csv(&record(vec![unclear(Some(20_000.0), Some(60_000.0))]), &Options::default()));
 }
 
 #[test]
@@ -154,8 +155,8 @@ fn a_recording_of_hostile_name_and_nothing_at_all() {
     let schedule = ScheduleFacts { kind: "replay".into(), seed: None, file: Some("/tmp/\u{1b}[2J a b.csv".into()) };
     let mut load = record(vec![one]);
     load.schedule = schedule;
-    let text = hairpin_report::load(&load, &Options::default());
+    let text = hairpin_report::term(&load, &Options::default());
     assert!(!text.contains('\u{1b}'));
     assert_snapshot!(fits(&text));
-    assert_snapshot!(fits(&hairpin_report::load(&record(Vec::new()), &Options::default())));
+    assert_snapshot!(fits(&hairpin_report::term(&record(Vec::new()), &Options::default())));
 }

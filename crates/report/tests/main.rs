@@ -5,6 +5,7 @@ mod drawn;
 mod experiments;
 mod explain;
 mod floor;
+mod formats;
 mod goldens;
 mod load;
 mod tune;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use hairpin_record::head::{Body, Label};
 use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, Settable, Status, StatusEntry, TuneCheck};
-use hairpin_report::{Options, tune_changes, tune_check, tune_knobs, tune_list, tune_status};
+use hairpin_report::{Options, term};
 use insta::assert_snapshot;
 use serde_json::json;
 
@@ -77,10 +77,11 @@ fn list() -> List {
 
 #[test]
 fn every_setting_and_all_of_one() {
-    assert_snapshot!(fits(tune_list(&list(), &Options::default())));
+    assert_snapshot!(fits(term(&list(), &Options::default())));
+    crate::formats::formats(&list());
     let mut one = list();
     one.knobs.truncate(2);
-    assert_snapshot!(fits(tune_knobs(&one, &Options::default())));
+    assert_snapshot!(fits(term(&one, &Options { detail: 1, ..Options::default() })));
 }
 
 fn finding(name: &str, stake_ns: u64, at_boot: bool) -> Finding {
@@ -116,12 +117,13 @@ fn what_stands_in_the_way() {
             "/dev/cpu_dma_latency: Permission denied (os error 13); run as root".into(),
         )]),
     };
-    assert_snapshot!(fits(tune_check(&check, &Options::default())));
+    assert_snapshot!(fits(term(&check, &Options::default())));
+    crate::formats::formats(&check);
     check.profile = "power".into();
-    assert_snapshot!(fits(tune_check(&check, &Options::default())));
+    assert_snapshot!(fits(term(&check, &Options::default())));
     (check.findings, check.interface) = (Vec::new(), None);
     check.unread.clear();
-    assert_snapshot!(fits(tune_check(&check, &Options::default())));
+    assert_snapshot!(fits(term(&check, &Options::default())));
 }
 
 fn change(knob: &str, place: &str, outcome: &str, why: Option<&str>) -> ChangeRow {
@@ -152,11 +154,12 @@ fn a_diff_and_what_became_of_it() {
     let places =
         [("rx_usecs", "rx-usecs of eth0"), ("scaling_governor", "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor")];
     let plan = changes("plan", places.map(|(knob, place)| change(knob, place, "planned", None)).into());
-    assert_snapshot!(fits(tune_changes(&plan, &Options::default())));
+    assert_snapshot!(fits(term(&plan, &Options::default())));
     let refused = change("rx_usecs", "rx-usecs of eth0", "refused", Some("rx-usecs of eth0: wanted 0, but it is 8"));
     let applied =
         changes("apply", vec![refused, change("tcp_autocorking", "/proc/sys/net/ipv4/tcp_autocorking", "applied", None)]);
-    assert_snapshot!(fits(tune_changes(&applied, &Options::default())));
+    assert_snapshot!(fits(term(&applied, &Options::default())));
+    crate::formats::formats(&applied);
     let theirs = change(
         "rx_usecs",
         "rx-usecs of eth0",
@@ -166,8 +169,8 @@ fn a_diff_and_what_became_of_it() {
     let mut reverted =
         changes("revert", vec![theirs, change("tcp_autocorking", "/proc/sys/net/ipv4/tcp_autocorking", "reverted", None)]);
     reverted.notes.push("entry 0001 of 2026-11-20T11:50:10.000000Z: the host has booted since, nothing of it is left".into());
-    assert_snapshot!(fits(tune_changes(&reverted, &Options::default())));
-    assert_snapshot!(tune_changes(&changes("plan", vec![]), &Options::default()));
+    assert_snapshot!(fits(term(&reverted, &Options::default())));
+    assert_snapshot!(term(&changes("plan", vec![]), &Options::default()));
 }
 
 #[test]
@@ -193,7 +196,8 @@ fn what_the_journal_says() {
         holder: None,
         entries: vec![entry(1, "kept"), entry(2, "orphaned"), damaged],
     };
-    assert_snapshot!(fits(tune_status(&status, &Options::default())));
+    assert_snapshot!(fits(term(&status, &Options::default())));
+    crate::formats::formats(&status);
     (status.entries, status.holder) = (Vec::new(), Some("process 7: hairpin tune apply".into()));
-    assert_snapshot!(fits(tune_status(&status, &Options::default())));
+    assert_snapshot!(fits(term(&status, &Options::default())));
 }

@@ -256,7 +256,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
 
     let AnyRecord::Run(run) = &given[0].record else { panic!("a run") };
     let options = hairpin_report::Options::default();
-    for text in [hairpin_report::table(run, &options), hairpin_report::markdown(run, &options).replace('\\', "")] {
+    for text in [hairpin_report::term(&**run, &options), hairpin_report::markdown(&**run, &options).replace('\\', "")] {
         assert!(text.contains("udp:spin *") && !text.contains("tcp:spin *") && !text.contains("xdp:spin *"), "{text}");
         assert!(text.contains("* Not to be ranked with the other rows"), "{text}");
         assert!(
@@ -266,16 +266,17 @@ fn rows_of_two_core_states_are_not_ranked_together() {
                 .contains("udp:spin (256 B, 1024 B): cores far apart: 393 to 462 ns")
         );
     }
-    let text = hairpin_report::demo(std::slice::from_ref(&**run), &options);
+    let text = hairpin_report::term(std::slice::from_ref(&**run), &options);
     assert!(text.contains("udp:spin *") && text.contains("cores-apart in 3 of 9 rows"), "{text}");
 
-    let page = hairpin_report::report_markdown(&view);
-    assert!(page.contains(r"| udp:spin, 256 B \* |") && page.contains(r"\* the two cores were in another state"), "{page}");
+    let page = hairpin_report::markdown(&view, &options);
+    assert!(page.contains(r"udp:spin, 256 B \* |") && page.contains(r"\* the two cores were in another state"), "{page}");
     assert!(page.contains("| none: 1 of 3 rows"), "{page}");
     // A slope has its interval.
     let line = page.lines().find(|line| line.starts_with("| tcp:spin |") && line.contains("ns/B")).unwrap();
-    assert_eq!(line.matches(" to ").count(), 2, "{line}");
-    let plain = hairpin_report::report_term(&view, 100, false);
+    let fit = line.split('|').find(|cell| cell.contains("ns/B")).unwrap();
+    assert_eq!(fit.matches(" to ").count(), 2, "{line}");
+    let plain = hairpin_report::term(&view, &hairpin_report::Options { width: 100, ..options.clone() });
     assert!(plain.contains("udp:spin, 256 B *") && plain.contains("* the two cores were"), "{plain}");
     let svg = hairpin_report::report_svg(&view, hairpin_report::Chart::Sizes);
     assert_eq!(svg.matches(" apart\" d=").count(), 3);
@@ -571,4 +572,33 @@ proptest! {
             prop_assert!(low as f64 <= ns as f64 && ns as f64 <= high as f64, "{p50:?}");
         }
     }
+}
+
+/// One record of each kind, as earlier versions wrote them.
+fn every_kind() -> Vec<Given> {
+    let records = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
+    records.into_iter().map(|record| Given { name: record.verb().into(), record }).collect()
+}
+
+#[test]
+fn every_kind_of_record_is_shown() {
+    let given = every_kind();
+    let all = view(&given, "2026-11-22T12:00:00Z", Vec::new());
+    assert_eq!((all.records.len(), all.rows.len(), all.breakdowns.len()), (12, 1, 1));
+    assert_eq!((all.loads.len(), all.loads[0].rates.len()), (1, 1));
+    let frames: Vec<_> = all.frames.iter().map(|frames| frames.direction.as_str()).collect();
+    assert_eq!(frames, ["inject", "bounce"]);
+    assert!(all.checks.iter().all(|check| check.passed == (check.error_ns.abs() <= check.bound_ns as f64)), "{:?}", all.checks);
+    let of = |verb: &str| 1 + given.iter().position(|given| given.name == verb).unwrap();
+    for verb in ["compare", "tune try", "sweep"] {
+        assert!(all.comparisons.iter().any(|found| found.record == of(verb)), "{verb}");
+    }
+    assert!(html(&all).contains("from_due"));
+}
+
+#[test]
+fn each_kind_alone_leads_with_what_it_found() {
+    let leads: Vec<String> =
+        every_kind().chunks(1).map(|given| format!("{}: {}", given[0].name, view(given, "now", Vec::new()).summary[0])).collect();
+    assert_snapshot!(leads.join("\n"));
 }

@@ -53,7 +53,7 @@ proptest! {
         run.place.hosts.client.hostname = said.clone();
         run.head.error = Some(said);
         let options = Options { hrt, ..Options::default() };
-        for text in [hairpin_report::table(&run, &options), hairpin_report::demo(&[run], &options)] {
+        for text in [hairpin_report::term(&run, &options), hairpin_report::term(&[run][..], &options)] {
             for line in text.lines() {
                 prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
                 prop_assert!(!line.chars().any(char::is_control), "{line:?}");

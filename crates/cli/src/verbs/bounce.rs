@@ -16,7 +16,7 @@ use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::flags::interface_exists;
-use crate::output::{Keep, colour, print};
+use crate::output::{Format, Keep, Output, options, print};
 use crate::verbs::ping::signals;
 
 /// Send every frame back as soon as it arrives
@@ -26,8 +26,8 @@ pub struct Bounce {
     #[arg(short = 'i', long, value_name = "IF")]
     interface: String,
     /// Send out of this interface instead, on its queue 0
-    #[arg(short = 'o', long, value_name = "IF2")]
-    output: Option<String>,
+    #[arg(short = 'o', long = "output", value_name = "IF2")]
+    out_of: Option<String>,
     /// How to receive and send.
     #[arg(
         long = "path",
@@ -63,31 +63,31 @@ pub struct Bounce {
     /// Bounce even what this host lives on
     #[arg(long)]
     yes: bool,
-    /// Only the whole at the end, as JSON (hairpin.bounce/1)
-    #[arg(long, conflicts_with = "json_stream")]
-    json: bool,
     /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1)
-    #[arg(long)]
+    #[arg(long, group = "form")]
     json_stream: bool,
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Bounce {
     /// Bounces until it is ended, and prints the whole.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
-        for interface in [Some(&self.interface), self.output.as_ref()].into_iter().flatten() {
+        for interface in [Some(&self.interface), self.out_of.as_ref()].into_iter().flatten() {
             interface_exists(interface)?;
         }
         if !self.yes {
             self.refuse_to_cut_off()?;
         }
-        let mut teller = Teller { json: self.json, json_stream: self.json_stream };
+        let (json_stream, output) = (self.json_stream, self.output);
+        let mut teller = Teller { json_stream, table: !json_stream && output.form() == Format::Table };
         let plan = Plan {
             io: self.io.map_or_else(|| BackEndName::ALL.map(IoSpec::from).into(), |io| vec![io]),
             interface: self.interface,
-            output: self.output,
+            output: self.out_of,
             queue: self.queue,
             cpu: self.cpu,
             filter: self.filter,
@@ -99,11 +99,11 @@ impl Bounce {
             command: std::env::args().collect(),
         };
         let bounce = bounce::run(&plan, &signals, &mut teller)?;
-        let printed = print(&match (self.json, self.json_stream) {
-            (true, _) => hairpin_report::json(&bounce),
-            (_, true) => hairpin_report::json_line(&bounce),
-            _ => format!("\n{}", hairpin_report::bounce(&bounce, &options())),
-        });
+        let printed = match (json_stream, teller.table) {
+            (true, _) => print(&hairpin_report::json_line(&bounce)),
+            (_, true) => print("\n").and_then(|()| output.print(&bounce)),
+            _ => output.print(&bounce),
+        };
         self.keep.after(printed, &bounce)?;
         Ok(bounce.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
@@ -119,10 +119,6 @@ impl Bounce {
             None => Ok(()),
         }
     }
-}
-
-fn options() -> hairpin_report::Options {
-    hairpin_report::Options { colour: colour(), ..Default::default() }
 }
 
 impl From<BounceError> for Failure {
@@ -154,8 +150,8 @@ fn repeats(text: &str) -> Result<Repeats, String> {
 
 /// Prints a line a second.
 struct Teller {
-    json: bool,
     json_stream: bool,
+    table: bool,
 }
 
 impl Watcher for Teller {
@@ -164,7 +160,7 @@ impl Watcher for Teller {
             say(format_args!("hairpin: not {why}"));
         }
         say(format_args!("hairpin bounces {io} on {}; Ctrl-C ends it", hairpin_report::rings_words(rings)));
-        if !self.json && !self.json_stream {
+        if self.table {
             // A reader that is gone is noticed when the whole is printed.
             let _ = print(&hairpin_report::bounce_heading(&options()));
         }
@@ -172,10 +168,10 @@ impl Watcher for Teller {
 
     fn second(&mut self, second: &BounceSecond) {
         // As above.
-        let _ = match (self.json, self.json_stream) {
-            (true, _) => Ok(()),
-            (_, true) => print(&hairpin_report::progress_line(second)),
-            _ => print(&hairpin_report::bounce_line(second)),
+        let _ = match (self.json_stream, self.table) {
+            (true, _) => print(&hairpin_report::json_line(second)),
+            (_, true) => print(&hairpin_report::bounce_line(second)),
+            _ => Ok(()),
         };
     }
 }

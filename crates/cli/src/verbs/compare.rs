@@ -14,7 +14,6 @@ use hairpin_plan::job::Job;
 use hairpin_record::compare::Compare as Record;
 use hairpin_record::experiment::Figure;
 use hairpin_record::run::Run;
-use hairpin_report::Options;
 use hairpin_session::floor;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
@@ -24,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{self, Failure, say};
 use crate::flags::{HostPort, Mirror, Where, Work, cookie};
-use crate::output::{Keep, colour, open_store, print};
+use crate::output::{Keep, Output, open_store};
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
 use crate::verbs::ping::{Teller, signals};
@@ -72,11 +71,10 @@ struct How {
     /// Change settings (--knob) without asking
     #[arg(long)]
     yes: bool,
-    /// The whole record as JSON (hairpin.compare/1)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What a side may say: where to, and the work.
@@ -126,7 +124,7 @@ impl Compare {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let sides = split(&self.sides);
         let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
-        let (json, keep) = (self.how.json, self.how.keep);
+        let (output, keep) = (self.how.output, self.how.keep);
         let record = match (stored, anew) {
             (true, _) => self.of_runs()?,
             (_, true) if !sides.is_empty() => {
@@ -135,9 +133,7 @@ impl Compare {
             (_, true) => self.against_baseline()?,
             _ => self.live(&sides)?,
         };
-        let options = Options { colour: colour(), ..Options::default() };
-        let printed = print(&if json { hairpin_report::json(&record) } else { hairpin_report::compare(&record, &options) });
-        keep.after(printed, &record)?;
+        keep.after(output.print(&record), &record)?;
         Ok(end(&record))
     }
 

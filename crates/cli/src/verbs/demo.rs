@@ -14,8 +14,7 @@ use hairpin_session::plan::{Plan, Target};
 use hairpin_units::{Nanos, Quantile};
 
 use crate::exit::{Failure, say};
-use crate::output::colour;
-use crate::output::{keep, print};
+use crate::output::{Format, Output, keep, options, print};
 use crate::verbs::ping::{Teller, end, signals};
 use crate::verbs::report;
 
@@ -25,12 +24,11 @@ const REPORT: &str = "hairpin-demo.html";
 /// Measure every path and wait policy that this host supports
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// The records as JSON, one line per link
-    #[arg(long)]
-    json: bool,
     /// Neither keep the runs in the store nor write their report
     #[arg(long)]
     no_store: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Demo {
@@ -55,10 +53,10 @@ impl Demo {
                 break;
             }
         }
-        let options = hairpin_report::Options { colour: colour(), percentiles: percentiles.clone(), ..Default::default() };
-        match self.json {
-            true => runs.iter().try_for_each(|run| print(&hairpin_report::json_line(run)))?,
-            false => print(&hairpin_report::demo(&runs, &options))?,
+        match self.output.form() {
+            // One line per link.
+            Format::Json => runs.iter().try_for_each(|run| print(&hairpin_report::json_line(run)))?,
+            _ => self.output.print_with(&runs[..], &hairpin_report::Options { percentiles, ..options() })?,
         }
         demo.skipped.iter().for_each(|skipped| say(format_args!("skipped: {skipped}")));
         if !self.no_store {

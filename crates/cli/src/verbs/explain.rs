@@ -13,7 +13,7 @@ use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;
 use crate::flags::{Mirror, Where, Work};
-use crate::output::{Keep, colour, print};
+use crate::output::{Keep, Output, options};
 use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::{Teller, signals};
@@ -42,9 +42,6 @@ pub struct Explain {
     /// Leave this hook out, such as sock_recv_length; repeatable. The stages that it parts become one
     #[arg(long, value_name = "HOOK", value_parser = hook)]
     without: Vec<&'static Hook>,
-    /// The whole record as JSON (hairpin.explain/1; with --port or --pid hairpin.explain-attached/1)
-    #[arg(long)]
-    json: bool,
     /// Write the transactions of --timeline to this file as Chrome trace events, which Perfetto opens
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
@@ -52,13 +49,15 @@ pub struct Explain {
     keep: Keep,
     #[command(flatten)]
     declared: Declared,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Explain {
     /// Measures with and without hooks in turn, and prints.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(target) = self.attach.target() {
-            return explain_attached::run(target, self.work.duration, self.json, self.keep);
+            return explain_attached::run(target, self.work.duration, self.output, self.keep);
         }
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
@@ -82,13 +81,8 @@ impl Explain {
             fs::write(file, hairpin_report::explain_perfetto(&found))
                 .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))?;
         }
-        let options = Options { colour: colour(), ..Options::default() };
-        let text = if self.json {
-            hairpin_report::explain_json(&found)
-        } else {
-            hairpin_report::explain(&found, self.timeline, &options)
-        };
-        self.keep.after(print(&text), &found)?;
+        let printed = self.output.print_with(&found, &Options { detail: self.timeline, ..options() });
+        self.keep.after(printed, &found)?;
         Ok(match &found.head.error {
             Some(error) => Failure::failed(error).report(),
             None => ExitCode::SUCCESS,

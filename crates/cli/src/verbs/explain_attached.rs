@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use clap::Args;
 use hairpin_lab::attached::{self, AttachedError, Plan, Target};
 use hairpin_record::attached::Watched;
-use hairpin_report::Options;
 use hairpin_units::Nanos;
 
 use crate::exit::{Failure, say};
-use crate::output::{Keep, colour, print};
+use crate::output::{Keep, Output};
 use crate::verbs::ping::signals;
 
 /// An application that already runs, in place of a path
@@ -32,16 +31,14 @@ impl Attach {
 }
 
 /// Watches, and prints what was seen.
-pub fn run(target: Target, duration: Nanos, json: bool, keep: Keep) -> Result<ExitCode, Failure> {
+pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Result<ExitCode, Failure> {
     if duration == Nanos::ZERO {
         return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
     }
     let signals = signals()?;
     let plan = Plan { target, duration, command: std::env::args().collect() };
     let record = attached::run(&plan, &signals, &mut |watched| say(begun(watched, duration)))?;
-    let options = Options { colour: colour(), ..Options::default() };
-    let printed = print(&if json { hairpin_report::json(&record) } else { hairpin_report::attached(&record, &options) });
-    keep.after(printed, &record)?;
+    keep.after(output.print(&record), &record)?;
     // A process that was watched and has ended is no failure, if something was seen.
     match record.head.error {
         Some(error) if record.transactions == 0 => Err(Failure::failed(error)),

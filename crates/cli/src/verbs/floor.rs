@@ -14,11 +14,11 @@ use hairpin_model::phy::Fec;
 use hairpin_model::waterfall::{self, Link, Size};
 use hairpin_record::floor::{self, Floor as Record};
 use hairpin_record::head::Label;
-use hairpin_report::{Options, floor_comparison, floor_fit, floor_pingpong, floor_sizes};
+use hairpin_report::{Options, floor_pingpong};
 use hairpin_units::{BitRate, Nanos, Picos, list, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::output::{colour, open_store, print};
+use crate::output::{Format, Output, formats, open_store, options, print};
 use crate::verbs::floor_pcie::FloorPcie;
 
 /// What lies between two NICs, as it is declared.
@@ -87,6 +87,7 @@ impl Declared {
 /// What physics and the declared hardware allow
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(mut_arg("format", |arg| arg.value_parser(formats(&[Format::Pingpong]))))]
 pub struct Floor {
     #[command(subcommand)]
     probe: Option<Probe>,
@@ -113,24 +114,13 @@ pub struct Floor {
         require_equals = true,
         value_parser = parse_duration,
         default_missing_value = "0s",
-        conflicts_with_all = ["compare", "fit", "format"]
+        conflicts_with_all = ["compare", "fit"]
     )]
     window: Option<Nanos>,
-    /// As JSON (hairpin.floor/1; several sizes, --compare and --fit have schemas of their own)
-    #[arg(long, group = "form")]
-    json: bool,
-    /// pingpong: a line per size, as snf_pingpong prints it, in half round trips
-    #[arg(long, group = "form", value_enum, conflicts_with_all = ["compare", "explain", "fit"])]
-    format: Option<Format>,
     #[command(flatten)]
     declared: Declared,
-}
-
-/// A form of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// As snf_pingpong.
-    Pingpong,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Lengths in bytes.
@@ -157,13 +147,17 @@ impl Floor {
         if let Some(Probe::Pcie(probe)) = self.probe {
             return probe.run();
         }
-        let options = Options { colour: colour(), ..Options::default() };
-        let text = match (&self.fit, &self.compare) {
-            (Some(run), _) => self.fitted(run, &options)?,
-            (None, Some(other)) => self.compared(other, &options)?,
-            (None, None) => self.plain(&options)?,
-        };
-        print(&text)?;
+        let lines = self.output.form() == Format::Pingpong;
+        if lines && (self.fit.is_some() || self.compare.is_some() || self.explain || self.window.is_some()) {
+            return Err(Failure::usage(
+                "--format pingpong has a line per size and no more: it cannot be used with --fit, --compare, --explain or --window",
+            ));
+        }
+        match (&self.fit, &self.compare) {
+            (Some(run), _) => self.fitted(run)?,
+            (None, Some(other)) => self.compared(other)?,
+            (None, None) => self.plain()?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -180,7 +174,7 @@ impl Floor {
         waterfall::floor(nic.model(), size, &self.declared.link()).map_err(Failure::usage)
     }
 
-    fn plain(&self, options: &Options) -> Result<String, Failure> {
+    fn plain(&self) -> Result<(), Failure> {
         let nic = self.declared.nic()?;
         let floors: Result<Vec<Record>, Failure> = self.asked().into_iter().map(|size| self.floor(&nic, size)).collect();
         let mut sizes = floor::Sizes { label: Label::of::<floor::Sizes>(), floors: floors? };
@@ -190,28 +184,24 @@ impl Floor {
             let declared = (rtt > Nanos::ZERO).then(|| i64::try_from(rtt.0).ok()).flatten().and_then(|ns| ns.checked_mul(1000));
             one.window = Some(waterfall::window(one, declared.map(Picos)));
         }
-        if self.format.is_some() {
+        if self.output.form() == Format::Pingpong {
             say(format_args!("{}; from published and derived figures, nothing was measured", hairpin_report::PINGPONG_LABEL));
-            return Ok(floor_pingpong(&sizes));
+            return print(&floor_pingpong(&sizes));
         }
-        Ok(match &sizes.floors[..] {
-            [one] if self.json => hairpin_report::json(one),
-            [one] => hairpin_report::floor(one, self.explain, options),
-            _ if self.json => hairpin_report::json(&sizes),
-            _ if self.explain => return Err(Failure::usage("--explain takes one size")),
-            _ => floor_sizes(&sizes, options),
-        })
+        match &sizes.floors[..] {
+            [one] => self.output.print_with(one, &Options { detail: self.explain.into(), ..options() }),
+            _ if self.explain && self.output.form() != Format::Json => Err(Failure::usage("--explain takes one size")),
+            _ => self.output.print(&sizes),
+        }
     }
 
-    fn compared(&self, other: &Nic, options: &Options) -> Result<String, Failure> {
+    fn compared(&self, other: &Nic) -> Result<(), Failure> {
         let [size] = self.asked()[..] else { return Err(Failure::usage("--compare takes one size")) };
-        let comparison = compare(self.floor(&self.declared.nic()?, size)?, self.floor(other, size)?);
-        Ok(if self.json { hairpin_report::json(&comparison) } else { floor_comparison(&comparison, options) })
+        self.output.print(&compare(self.floor(&self.declared.nic()?, size)?, self.floor(other, size)?))
     }
 
-    fn fitted(&self, run: &str, options: &Options) -> Result<String, Failure> {
+    fn fitted(&self, run: &str) -> Result<(), Failure> {
         let (_, record) = records::run(&open_store()?, run, "fit").map_err(Failure::failed)?;
-        let report = of_run(&record, run, self.declared.rate);
-        Ok(if self.json { hairpin_report::json(&report) } else { floor_fit(&report, options) })
+        self.output.print(&of_run(&record, run, self.declared.rate))
     }
 }

@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use hairpin_lab::pcie::{Ask, READS, blame, open, primitives, probe, published_table};
-use hairpin_report::{Options, floor_pcie, floor_pcie_primitives, floor_pcie_published, json};
 use hairpin_sys::host::RealHost;
 use hairpin_sys::pci::Address;
 
 use crate::exit::{Failure, say};
-use crate::output::{Keep, colour, print};
+use crate::output::{Keep, Output};
 
 /// At 1 us a read these take 10 seconds.
 const MOST_READS: u64 = 10_000_000;
@@ -33,11 +32,10 @@ pub struct FloorPcie {
     /// The published reads of 4 bytes, with mean, deviation, minimum and maximum; nothing is measured
     #[arg(long, conflicts_with = "device")]
     published: bool,
-    /// As JSON (hairpin.floor-pcie/1; without a device hairpin.floor-pcie-primitives/1; with --published hairpin.floor-pcie-published/1)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Decimal, or hexadecimal after 0x.
@@ -50,10 +48,8 @@ fn offset(text: &str) -> Result<u64, String> {
 impl FloorPcie {
     /// Measures, and prints it.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let options = Options { colour: colour(), ..Options::default() };
         if self.published {
-            let table = published_table();
-            print(&if self.json { json(&table) } else { floor_pcie_published(&table, &options) })?;
+            self.output.print(&published_table())?;
             return Ok(ExitCode::SUCCESS);
         }
         let command: Vec<String> = std::env::args().collect();
@@ -66,13 +62,11 @@ impl FloorPcie {
                     self.count
                 ));
                 let found = probe(&RealHost, ask, &word, &command);
-                let printed = print(&if self.json { json(&found) } else { floor_pcie(&found, &options) });
-                self.keep.after(printed, &found)?;
+                self.keep.after(self.output.print(&found), &found)?;
             }
             _ => {
                 let found = primitives(&command).map_err(Failure::failed)?;
-                let printed = print(&if self.json { json(&found) } else { floor_pcie_primitives(&found, &options) });
-                self.keep.after(printed, &found)?;
+                self.keep.after(self.output.print(&found), &found)?;
             }
         }
         Ok(ExitCode::SUCCESS)

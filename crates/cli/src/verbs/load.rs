@@ -16,7 +16,7 @@ use hairpin_units::list;
 
 use crate::exit::{Failure, say};
 use crate::flags::{Mirror, Where, Work, cookie};
-use crate::output::{Keep, Table, TableFormat, colour, print};
+use crate::output::{Keep, Output};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
@@ -60,7 +60,7 @@ pub struct Load {
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
-    output: Table,
+    output: Output,
 }
 
 /// When requests are due.
@@ -83,14 +83,7 @@ impl Load {
         let (output, keep) = (self.output, self.keep);
         let (plan, how) = self.plan()?;
         let load = load::run(plan, &how, &signals, &mut Teller)?;
-        let options = hairpin_report::Options { colour: colour(), ..Default::default() };
-        let printed = print(&match output.form() {
-            TableFormat::Table => hairpin_report::load(&load, &options),
-            TableFormat::Json => hairpin_report::json(&load),
-            TableFormat::Csv => hairpin_report::load_csv(&load),
-            TableFormat::Markdown => hairpin_report::load_markdown(&load),
-        });
-        keep.after(printed, &load)?;
+        keep.after(output.print(&load), &load)?;
         Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 

@@ -20,7 +20,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{Failure, say};
 use crate::flags::{Mirror, Where, Work};
-use crate::output::{Format, Keep, Output, print};
+use crate::output::{Format, Keep, RunOutput, print};
 use crate::screen::{self, Screen};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
@@ -57,7 +57,7 @@ pub struct Ping {
     #[command(flatten)]
     declared: Declared,
     #[command(flatten)]
-    output: Output,
+    output: RunOutput,
 }
 
 impl Ping {
@@ -83,7 +83,7 @@ impl Ping {
         // What is printed now is printed where the view was.
         watcher.clear();
         let run = measured?;
-        self.keep.after(self.output.print(&run), &run)?;
+        self.keep.after(print(&self.output.text_of_run("", &run)), &run)?;
         Ok(end(&run))
     }
 }
@@ -205,7 +205,7 @@ impl Watcher for Teller {
     fn progress(&mut self, progress: &Progress) {
         if self.stream {
             // A reader that is gone is noticed when the record is printed.
-            let _ = print(&hairpin_report::progress_line(progress));
+            let _ = print(&hairpin_report::json_line(progress));
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.progress(progress);

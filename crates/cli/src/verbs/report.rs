@@ -20,7 +20,7 @@ use crate::output::{colour, open_store, print};
 /// Records as one file to look at
 #[derive(Debug, Args)]
 pub struct Report {
-    /// What to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of ping, demo, explain or compare
+    /// What to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of any verb that measures
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
     /// Where to; stdout if not given
@@ -71,10 +71,14 @@ impl Report {
         let view = of(&given);
         let text = match self.format {
             Format::Html => hairpin_report::html(&view),
-            Format::Md => hairpin_report::report_markdown(&view),
+            Format::Md => hairpin_report::markdown(&view, &Options::default()),
             Format::Svg => hairpin_report::report_svg(&view, self.chart.into()),
             // Colours are for who looks at once.
-            Format::Term => hairpin_report::report_term(&view, width(self.output.is_none()), self.output.is_none() && colour()),
+            Format::Term => {
+                let shown = self.output.is_none();
+                let options = Options { width: width(shown), colour: shown && colour(), ..Options::default() };
+                hairpin_report::term(&view, &options)
+            }
         };
         match &self.output {
             Some(file) => write(file, &text).map_err(|error| match error {

@@ -5,11 +5,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use hairpin_lab::records::{self, Named};
 use hairpin_lab::store::Entry;
-use hairpin_report::RunRow;
-use serde_json::json;
+use hairpin_report::{RunList, RunRow};
 
 use crate::exit::{Failure, say};
-use crate::output::{Format, Output, colour, open_store, print};
+use crate::output::{Format, Output, RunOutput, open_store, print};
 
 /// Stored runs. RUN is an id, a unique prefix of one, `latest`, a run's directory or a JSON file
 #[derive(Debug, Args)]
@@ -22,9 +21,8 @@ pub struct Runs {
 enum Action {
     /// List them, oldest first (the default)
     List {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Show one as it was printed
     Show {
@@ -32,7 +30,7 @@ enum Action {
         #[arg(value_name = "RUN")]
         run: String,
         #[command(flatten)]
-        output: Box<Output>,
+        output: Box<RunOutput>,
     },
     /// Write runs to stdout for other programs: CSV unless another form is asked for
     Export {
@@ -40,7 +38,7 @@ enum Action {
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
         #[command(flatten)]
-        output: Box<Output>,
+        output: Box<RunOutput>,
     },
     /// Remove runs from the store
     #[command(visible_alias = "remove")]
@@ -54,18 +52,14 @@ enum Action {
 impl Runs {
     /// Does it.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        match self.action.unwrap_or(Action::List { json: false }) {
-            Action::List { json } => list(json)?,
+        match self.action.unwrap_or(Action::List { output: Output::default() }) {
+            Action::List { output } => list(output)?,
             Action::Show { run, output } => {
                 for named in load(&run)? {
                     print(&output.text(&named.id, &named.record)?)?;
                 }
             }
-            Action::Export { runs, mut output } => {
-                let asked = output.json || output.json_stream || output.markdown || output.format.is_some();
-                output.csv |= !asked;
-                export(&runs, &output)?;
-            }
+            Action::Export { runs, output } => export(&runs, &output.or_csv())?,
             Action::Rm { runs } => remove(&runs)?,
         }
         Ok(ExitCode::SUCCESS)
@@ -76,32 +70,16 @@ fn load(text: &str) -> Result<Vec<Named>, Failure> {
     records::load(&open_store()?, text).map_err(Failure::failed)
 }
 
-fn list(json: bool) -> Result<(), Failure> {
+fn list(output: Output) -> Result<(), Failure> {
     let store = open_store()?;
     let row = |Entry { id, record }| match record {
         Ok(record) => RunRow::of(id.to_string(), &record),
-        Err(reason) => RunRow::Corrupt { id: id.to_string(), reason: reason.to_string() },
+        Err(reason) => RunRow::Corrupt { id: id.to_string(), error: reason.to_string() },
     };
-    let rows: Vec<RunRow> = store.list().map_err(Failure::failed)?.map(row).collect();
-    print(&if json { as_json(&rows) } else { hairpin_report::runs(&rows, 80, colour()) })
+    output.print(&RunList::new(store.list().map_err(Failure::failed)?.map(row).collect()))
 }
 
-fn as_json(rows: &[RunRow]) -> String {
-    let runs: Vec<_> = rows
-        .iter()
-        .map(|row| match row {
-            RunRow::Run { id, schema, started, command, rows, first } => json!({
-                "id": id, "schema": schema, "started": started, "command": command, "rows": rows,
-                "first_path": first.as_ref().map(|(path, _)| path),
-                "first_p50_ns": first.as_ref().and_then(|(_, p50)| p50.map(|p50| p50.0)),
-            }),
-            RunRow::Corrupt { id, reason } => json!({"id": id, "error": reason}),
-        })
-        .collect();
-    hairpin_report::json(&json!({"schema": "hairpin.runs/1", "runs": runs}))
-}
-
-fn export(runs: &[String], output: &Output) -> Result<(), Failure> {
+fn export(runs: &[String], output: &RunOutput) -> Result<(), Failure> {
     let mut table: Option<String> = None;
     for text in runs {
         for named in load(text)? {

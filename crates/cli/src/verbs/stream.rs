@@ -14,7 +14,7 @@ use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::flags::{Sizes, cookie, cpus, interface_exists, mac, sizes};
-use crate::output::{Keep, Table, TableFormat, colour, print};
+use crate::output::{Keep, Output};
 use crate::verbs::ping::signals;
 
 /// An Ethernet frame of a 1,500-byte packet, FCS not included.
@@ -54,7 +54,7 @@ pub struct Stream {
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
-    output: Table,
+    output: Output,
 }
 
 /// Where to: exactly one.
@@ -93,18 +93,10 @@ impl Stream {
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
-        let format = output.form();
         let plan = self.plan()?;
         let mut teller = Teller { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
         let stream = stream::run(&plan, &signals, &mut teller)?;
-        let options = hairpin_report::Options { colour: colour(), ..Default::default() };
-        let printed = print(&match format {
-            TableFormat::Table => hairpin_report::stream(&stream, &options),
-            TableFormat::Json => hairpin_report::json(&stream),
-            TableFormat::Csv => hairpin_report::stream_csv(&stream),
-            TableFormat::Markdown => hairpin_report::stream_markdown(&stream),
-        });
-        keep.after(printed, &stream)?;
+        keep.after(output.print(&stream), &stream)?;
         Ok(stream.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 

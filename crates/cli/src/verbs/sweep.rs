@@ -11,14 +11,13 @@ use hairpin_lab::knobs::Knobs;
 use hairpin_lab::sweep::{self, Ask, Factor, KeptError, Level, PLANS, Plan, Shape, SweepError, Watcher};
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::spec::Spec;
-use hairpin_report::Options;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
 use crate::flags::{HostPort, PORT, Sizes, Work, cookie, load_key, sizes};
-use crate::output::{Keep, colour, open_store, print};
+use crate::output::{Keep, Output, open_store, print};
 use crate::verbs::compare::Bar;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
@@ -71,11 +70,10 @@ pub struct Sweep {
     /// Begin anew, though a part was measured before
     #[arg(long)]
     restart: bool,
-    /// The whole record as JSON (hairpin.sweep/1)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Sweep {
@@ -123,9 +121,7 @@ impl Sweep {
             SweepError::Ping(error) => error.into(),
             SweepError::Kept(error @ (KeptError::File { .. } | KeptError::Busy)) => Failure::failed(error),
         })?;
-        let options = Options { colour: colour(), ..Options::default() };
-        let printed = print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::sweep(&record, &options) });
-        self.keep.after(printed, &record)?;
+        self.keep.after(self.output.print(&record), &record)?;
         if finish.done() {
             say("hairpin: the rounds so far are kept: the same command goes on after them, --restart begins anew");
         }

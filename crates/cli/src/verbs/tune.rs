@@ -18,7 +18,7 @@ use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
 
 use super::tune_try::Try;
 use crate::exit::{FAILED, Failure, MISSING, say};
-use crate::output::{colour, print};
+use crate::output::{Output, options};
 
 /// Read, check and change the settings of this host that move round trips, and put them back
 #[derive(Debug, Args)]
@@ -36,9 +36,8 @@ enum Action {
         names: Vec<String>,
         #[command(flatten)]
         at: At,
-        /// As JSON (hairpin.tune-list/1)
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// What stands in the way of low latency here, the largest expected effect first, with the command that fixes it; reads only
     Check {
@@ -47,9 +46,8 @@ enum Action {
         /// What the host is to be good at
         #[arg(long, value_enum, default_value = "latency")]
         profile: Profile,
-        /// As JSON (hairpin.tune-check/1)
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Change settings: shows what, asks, writes a journal, applies, reads back
     Apply(Apply),
@@ -61,17 +59,15 @@ enum Action {
         /// Also what somebody else has changed since
         #[arg(long)]
         force: bool,
-        /// As JSON (hairpin.tune-changes/1)
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Find out what settings are worth: each on and off in turn while round trips are measured, then the winners together
     Try(Box<Try>),
     /// What is changed now, by whom, and whether it still stands
     Status {
-        /// As JSON (hairpin.tune-status/1)
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -143,37 +139,29 @@ struct Apply {
     /// The command of --while
     #[arg(value_name = "COMMAND", last = true, requires = "attended")]
     command: Vec<OsString>,
-    /// As JSON (hairpin.tune-changes/1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Tune {
     /// Does it.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let options = Options { colour: colour(), ..Options::default() };
         match self.action {
-            Action::List { names, at, json } => {
+            Action::List { names, at, output } => {
                 let list = list::list(&RealHost, &at.place(), &names).map_err(Failure::usage)?;
-                print(&match (json, names.is_empty()) {
-                    (true, _) => hairpin_report::json(&list),
-                    (false, true) => hairpin_report::tune_list(&list, &options),
-                    (false, false) => hairpin_report::tune_knobs(&list, &options),
-                })?;
+                output.print_with(&list, &Options { detail: usize::from(!names.is_empty()), ..options() })?;
             }
-            Action::Check { at, profile, json } => {
+            Action::Check { at, profile, output } => {
                 if let Some(interface) = &at.interface {
                     crate::flags::interface_exists(interface)?;
                 }
-                let found = check::check(&RealHost, &at.place(), profile.into());
-                print(&if json { hairpin_report::json(&found) } else { hairpin_report::tune_check(&found, &options) })?;
+                output.print(&check::check(&RealHost, &at.place(), profile.into()))?;
             }
-            Action::Apply(apply) => return apply.run(&options),
+            Action::Apply(apply) => return apply.run(),
             Action::Try(try_) => return try_.run(),
-            Action::Revert { knobs, force, json } => {
+            Action::Revert { knobs, force, output } => {
                 let report = journal()?.revert(&RealHost, &knobs, force, &command_line().join(" ")).map_err(journal_failure)?;
-                let changes = rows::reverted(&report);
-                print(&if json { hairpin_report::json(&changes) } else { hairpin_report::tune_changes(&changes, &options) })?;
+                output.print(&rows::reverted(&report))?;
                 let denied = report.is_denied();
                 return Ok(match (report.incomplete, denied) {
                     (true, true) => ExitCode::from(MISSING),
@@ -181,9 +169,8 @@ impl Tune {
                     (false, _) => ExitCode::SUCCESS,
                 });
             }
-            Action::Status { json } => {
-                let status = to_look_at().map_err(Failure::failed)?.status(&RealHost).map_err(journal_failure)?;
-                print(&if json { hairpin_report::json(&status) } else { hairpin_report::tune_status(&status, &options) })?;
+            Action::Status { output } => {
+                output.print(&to_look_at().map_err(Failure::failed)?.status(&RealHost).map_err(journal_failure)?)?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -196,15 +183,15 @@ impl Tune {
 }
 
 impl Apply {
-    fn run(self, options: &Options) -> Result<ExitCode, Failure> {
+    fn run(self) -> Result<ExitCode, Failure> {
         let changes = self.plan()?;
         let planned = rows::planned(&changes);
         if self.dry_run || changes.is_empty() && !self.attended {
-            print(&if self.json { hairpin_report::json(&planned) } else { hairpin_report::tune_changes(&planned, options) })?;
+            self.output.print(&planned)?;
             return Ok(ExitCode::SUCCESS);
         }
         if !self.yes && !changes.is_empty() {
-            say(hairpin_report::tune_changes(&planned, options).trim_end());
+            say(hairpin_report::term(&planned, &options()).trim_end());
             let count = changes.len();
             if !agreed(&format!("apply {count} change{}", if count == 1 { "" } else { "s" }))? {
                 return Err(Failure::failed("nothing was changed"));
@@ -216,15 +203,10 @@ impl Apply {
         let about = About { command: command_line(), started: rfc3339(SystemTime::now()) };
         let mut tuning = journal()?.begin(&RealHost, changes, &about).map_err(journal_failure)?;
         let applied = tuning.apply();
-        let text = if self.json {
-            hairpin_report::json(&applied.changes)
-        } else {
-            hairpin_report::tune_changes(&applied.changes, options)
-        };
         if self.attended {
-            say(text.trim_end());
+            say(self.output.text(&applied.changes, &options()).trim_end());
         } else {
-            print(&text)?;
+            self.output.print(&applied.changes)?;
         }
         match (applied.denied, applied.refused) {
             (true, _) => return Ok(ExitCode::from(MISSING)),

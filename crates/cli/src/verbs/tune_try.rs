@@ -11,7 +11,6 @@ use hairpin_lab::experiment::Arm;
 use hairpin_lab::knobs::interface_towards;
 use hairpin_lab::tune_try::{self, Plan, TryError};
 use hairpin_record::tune_try::TuneTry;
-use hairpin_report::Options;
 use hairpin_session::error::PingError;
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::host::RealHost;
@@ -21,7 +20,7 @@ use hairpin_tune::{Place, Profile, Setting};
 use super::tune::{agreed, journal};
 use crate::exit::{Failure, say};
 use crate::flags::{HostPort, Mirror, Where, Work, cookie, interface_exists};
-use crate::output::{Keep, colour, print};
+use crate::output::{Keep, Output};
 use crate::verbs::compare::Bar;
 use crate::verbs::ping::signals;
 
@@ -59,18 +58,17 @@ pub struct Try {
     #[arg(long)]
     yes: bool,
     /// Write the winners as a profile for `hairpin tune apply`, with what was measured of each
-    #[arg(short = 'o', long, value_name = "FILE.toml")]
-    output: Option<PathBuf>,
+    #[arg(short = 'o', long = "output", value_name = "FILE.toml")]
+    file: Option<PathBuf>,
     /// Seed of the random order; a new one each time if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The whole record as JSON (hairpin.tune-try/1)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     store: Keep,
     #[command(flatten)]
     work: Work,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// For each setting alone, and for the host as it is, on each path.
@@ -135,13 +133,11 @@ impl Try {
         });
         bar.clear();
         let record = record.map_err(failure)?;
-        if let (Some(file), Some(profile)) = (&self.output, &record.profile) {
+        if let (Some(file), Some(profile)) = (&self.file, &record.profile) {
             let name = file.display();
             fs::write(file, profile).map_err(|why| Failure::failed(format_args!("cannot write {name}: {why}")))?;
         }
-        let options = Options { colour: colour(), ..Options::default() };
-        let printed = print(&if self.json { hairpin_report::json(&record) } else { hairpin_report::tune_try(&record, &options) });
-        self.store.after(printed, &record)?;
+        self.store.after(self.output.print(&record), &record)?;
         Ok(end(&record))
     }
 

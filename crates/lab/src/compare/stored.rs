@@ -112,7 +112,9 @@ pub(super) fn held(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, ma
     } else if comparisons.iter().any(|comparison| comparison.runs.is_some_and(|[first, _]| first == 1)) {
         warnings.push(note("single-baseline", ONE_BASELINE));
     }
-    if dropped_all {
+    // Rows of load have no blocks, and so no distances.
+    let mut rows = pairs.iter().flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
+    if dropped_all && rows.any(|(_, row)| !row.blocks.is_empty()) {
         warnings.push(note("no-common-state", NO_COMMON_STATE));
     }
     let mut counts = states.record(std::iter::empty());

@@ -5,13 +5,9 @@ use std::collections::BTreeSet;
 
 use hairpin_record::attached::{Attached, SlowCause};
 
-use super::SHOWN;
-use crate::Options;
-use crate::figure::us;
-use crate::grid::{Column, Grid};
-use crate::notes::{Kind, Section};
-use crate::prose::{WIDTH, clean, wrap};
-use crate::style::{HEADING, paint};
+use crate::cell::Cell;
+use crate::doc::{Column, Doc, List, Table};
+use crate::prose::clean;
 
 /// A cause, by all processes of one name, in whichever stages.
 struct Row<'a> {
@@ -24,67 +20,54 @@ struct Row<'a> {
     lost_ns: u64,
 }
 
-/// The table.
-pub(super) fn table(record: &Attached, options: &Options) -> Vec<String> {
+/// The table, of which `most` rows are shown.
+pub(super) fn show(doc: &mut Doc, record: &Attached, most: usize) {
     if record.causes.is_empty() && record.slow_observer == 0 {
-        return Vec::new();
+        return;
     }
-    let mut lines = vec![String::new()];
     let above = record.slow_above.as_deref().unwrap_or("p99");
-    let what = format!("Why {} transactions above {above} were slow; lost: us above p50 of the sum, together", record.slow);
-    lines.extend(wrap("", &what, WIDTH).iter().map(|line| paint(line, HEADING, options.colour)));
+    doc.gap();
+    doc.heading(format!("Why {} transactions above {above} were slow; lost: us above p50 of the sum, together", record.slow));
     if record.slow_observer > 0 {
         let observer = format!(
             "observer: {} of {} slow ones overlap hairpin's own work, left out of causes and slowest transactions",
             record.slow_observer, record.slow
         );
-        lines.extend(wrap("  ", &observer, WIDTH));
+        doc.lead("  ", observer);
     }
     let rows = by_program(&record.causes);
     if rows.is_empty() {
-        return lines;
+        return;
     }
-    let shown = &rows[..rows.len().min(SHOWN)];
-    let mut cells: Vec<Vec<String>> = shown
-        .iter()
-        .map(|row| vec![clean(&row.cause.cause), row.who(), row.stage(), row.count.to_string(), us(row.lost_ns as f64)])
-        .collect();
+    let shown = &rows[..rows.len().min(most)];
+    let cells = |row: &Row<'_>| {
+        vec![(&row.cause.cause).into(), row.who().into(), row.stage().into(), row.count.into(), Cell::Ns(row.lost_ns as f64)]
+    };
+    let mut cells: Vec<Vec<Cell>> = shown.iter().map(cells).collect();
     let rest = &rows[shown.len()..];
     if !rest.is_empty() {
         let sum = |of: fn(&Row<'_>) -> u64| rest.iter().map(of).sum::<u64>();
         let plural = if rest.len() == 1 { "row" } else { "rows" };
         let (count, lost) = (sum(|row| row.count), sum(|row| row.lost_ns));
-        cells.push(vec![
-            format!("{count} more in {} {plural}", rest.len()),
-            String::new(),
-            String::new(),
-            count.to_string(),
-            us(lost as f64),
-        ]);
+        let name = format!("{count} more in {} {plural}", rest.len());
+        cells.push(vec![name.into(), Cell::Blank, Cell::Blank, count.into(), Cell::Ns(lost as f64)]);
     }
-    let columns = vec![
-        Column::words("cause"),
-        Column::words("who"),
-        Column::words("stage"),
-        Column::figures("count"),
-        Column::figures("lost"),
-    ];
-    lines.extend(Grid { columns, labels: 1, rows: cells }.lines(options.columns(), options.colour));
+    let mut columns = ["cause", "who", "stage"].map(Column::words).to_vec();
+    columns.extend([Column::figures("count"), Column::us("lost")]);
+    doc.table(Table::new(columns, 1, cells));
     let mut told: Vec<&str> = Vec::new();
     for Row { cause, .. } in shown {
         if !told.contains(&cause.cause.as_str()) {
             told.push(&cause.cause);
-            lines.extend(wrap("  - ", &format!("{}: {}", cause.cause, cause.advice), WIDTH));
+            doc.lead("  - ", format!("{}: {}", cause.cause, cause.advice));
         }
     }
-    lines
 }
 
 /// What is wrong with all transactions, if anything.
-pub(super) fn findings(record: &Attached) -> Section {
+pub(super) fn findings(record: &Attached) -> List {
     let found = record.findings.iter();
-    let items = found.map(|finding| format!("{}: {}; {}", finding.detector, finding.seen, finding.advice)).collect();
-    Section { heading: "Findings", kind: Kind::Warning, items }
+    List::warnings("Findings", found.map(|found| format!("{}: {}; {}", found.detector, found.seen, found.advice)).collect())
 }
 
 /// The rows, the one that took most time first.

@@ -3,8 +3,8 @@
 use hairpin_record::fit;
 use hairpin_record::run::Origin;
 
-use super::axis::Axis;
 use super::words;
+use crate::chart::axis::Axis;
 use crate::figure::{us, us_signed};
 use crate::prose::clean;
 use crate::view::{Curve, Percentile, Row, View};
@@ -346,7 +346,7 @@ fn fit_pieces(fit: &fit::Fit) -> Vec<Vec<(f64, f64)>> {
 }
 
 /// The fit with what the state of the cores has left of it, or why there is none.
-pub(super) fn told_fit(curve: &Curve) -> Option<String> {
+fn told_fit(curve: &Curve) -> Option<String> {
     let parts: Vec<String> = curve.fit.iter().map(fit_words).chain(curve.fit_note.as_deref().map(clean)).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }

@@ -16,9 +16,9 @@ mod page;
 use hairpin_record::run::Origin;
 
 use self::page::{Label, Page, Shape, Sign, place};
-use super::axis::{Tick, thinned};
 use super::plot::{Chart, Line, Plot, title};
 use super::words;
+use crate::chart::axis::{Tick, thinned};
 use crate::columns::RTT;
 use crate::prose::{clean, wrap};
 use crate::view::View;

@@ -3,9 +3,10 @@
 use hairpin_record::run::Origin;
 use hairpin_record::warning::Note;
 
-use crate::figure::{payloads, percent, rate, us_signed};
+use crate::doc::List;
+use crate::figure::{fine_ratio, payloads, percent, rate, us_signed};
 use crate::label::{Name, labelled, short};
-use crate::notes::{Kind, Section, warnings};
+use crate::notes::warnings;
 use crate::prose::clean;
 use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, Stage, View, Warning};
 
@@ -157,11 +158,6 @@ pub(super) fn compared(ratio: &Ratio, value: Option<f64>) -> String {
     }
 }
 
-/// A ratio; it may have any size.
-pub(super) fn ratio(x: f64) -> String {
-    if x.abs() < LARGEST { crate::compare::ratio(x) } else { format!("{x:.1e}") }
-}
-
 /// A share in percent; a record that does not add up may have any.
 pub(super) fn share(share: f64) -> String {
     if share < 100.0 { format!("{} %", percent(share)) } else { format!("{:.0e} %", share * 100.0) }
@@ -170,7 +166,7 @@ pub(super) fn share(share: f64) -> String {
 /// Both ends of a ratio's interval.
 pub(super) fn ratio_interval(ratio: &Ratio) -> String {
     match (ratio.low, ratio.high) {
-        (Some(low), Some(high)) => format!("{} to {}", self::ratio(low), self::ratio(high)),
+        (Some(low), Some(high)) => format!("{} to {}", fine_ratio(low), fine_ratio(high)),
         _ => "not known".into(),
     }
 }
@@ -215,11 +211,6 @@ pub(super) fn place(stage: &Stage) -> String {
     parts.join(", ")
 }
 
-/// With a sign where it is more.
-pub(super) fn growth(ns: f64) -> String {
-    if ns > 0.0 { format!("+{}", us_signed(ns)) } else { us_signed(ns) }
-}
-
 /// Facts that differ between hosts, each value with the hosts that have it; and how many do not differ.
 pub(super) fn hosts(view: &View) -> Option<(Vec<(String, String)>, String)> {
     if view.facts.is_empty() {
@@ -251,7 +242,7 @@ fn values(view: &View, fact: &Fact) -> String {
 }
 
 /// What stands below everything: what may be wrong with a figure, how records ended.
-pub(super) fn sections(view: &View) -> Vec<Section> {
+pub(super) fn lists(view: &View) -> Vec<List> {
     let of_record =
         |record: &Record| Name { base: format!("record {} ({})", record.number, clean(&record.name)), size: String::new() };
     let mut items = of(&view.records, of_record, |record| &record.warnings);
@@ -259,11 +250,10 @@ pub(super) fn sections(view: &View) -> Vec<Section> {
     let traced = |breakdown: &Breakdown| Name { base: format!("traced {}", self::breakdown(breakdown)), size: String::new() };
     items.extend(of(&view.breakdowns, traced, |breakdown| &breakdown.warnings));
     let ended = view.records.iter().filter_map(|record| Some(format!("{}: {}", of_record(record).base, record.ended.as_ref()?)));
-    let sections = [
-        Section { heading: "Warnings", kind: Kind::Warning, items },
-        Section { heading: "Incomplete", kind: Kind::Error, items: ended.collect() },
-    ];
-    sections.into_iter().filter(|section| !section.items.is_empty()).collect()
+    [List::warnings("Warnings", items), List::errors("Incomplete", ended.collect())]
+        .into_iter()
+        .filter(|list| !list.items.is_empty())
+        .collect()
 }
 
 /// The name of a row of which all sizes may be meant.

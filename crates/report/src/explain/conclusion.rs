@@ -5,9 +5,8 @@
 use hairpin_record::explain::{Explained, Stage};
 use hairpin_record::run::Hosts;
 
-use crate::Options;
+use crate::doc::{Doc, List};
 use crate::figure::{percent, us_signed};
-use crate::notes::{Kind, Section};
 use crate::prose::clean;
 use crate::sentences::idle;
 
@@ -38,11 +37,9 @@ const NAMED: usize = 3;
 const RESIDUAL: f64 = 0.05;
 
 /// The sentences under their heading.
-pub(super) fn lines(result: &Explained, hosts: &Hosts, options: &Options) -> Vec<String> {
-    let items: Vec<String> =
-        [typical(result), sleeping(result, hosts), slow(result), lost(result), unnamed(result)].into_iter().flatten().collect();
-    let section = Section { heading: "What this shows", kind: Kind::Plain, items };
-    if section.items.is_empty() { Vec::new() } else { crate::notes::lines(&[section], options.colour) }
+pub(super) fn show(doc: &mut Doc, result: &Explained, hosts: &Hosts) {
+    let sentences = [typical(result), sleeping(result, hosts), slow(result), lost(result), unnamed(result)];
+    doc.list(List::plain("What this shows", sentences.into_iter().flatten().collect()));
 }
 
 /// Stages by name, both ways together, the longest first.

@@ -3,16 +3,12 @@
 use hairpin_record::explain::{Direction, Explained, Stage};
 use hairpin_record::run::Quantiles;
 
-use crate::Options;
+use crate::cell::{Bar, Cell, IntoCell};
+use crate::doc::{Column, Doc, Row, Table};
 use crate::figure::{percent, us, us_signed};
-use crate::grid::{Column, Grid};
-use crate::prose::{WIDTH, clean, width, wrap};
-use crate::style::{HEADING, WARNING, paint};
+use crate::prose::clean;
+use crate::style::Tone;
 
-/// A bar says nothing in less.
-const LEAST_BAR: usize = 10;
-/// And no more in this.
-const LONGEST_BAR: usize = 60;
 /// Stages that all but so many round trips pass need no remark.
 const NEARLY_ALL: f64 = 0.995;
 /// The second of those that grew is marked if it makes at least so much of the growth.
@@ -20,134 +16,98 @@ const SECOND: f64 = 0.2;
 /// A mean is a sum of integers divided: more than this apart is no rounding.
 const ROUNDING: f64 = 1e-3;
 
-/// Part of the typical round trip: where it begins and ends, in ns.
-#[derive(Clone, Copy)]
-struct Part {
-    from: f64,
-    to: f64,
+/// What the columns are, and the table.
+pub(super) fn show(doc: &mut Doc, result: &Explained) {
+    doc.text(legend(result));
+    doc.gap();
+    doc.table(table(result));
 }
 
-/// A line of the waterfall before its bar is drawn.
-struct Line {
+/// A line of the waterfall.
+struct Line<'r> {
     name: String,
-    times: Option<Quantiles>,
+    times: Option<&'r Quantiles>,
     /// Mean of the typical, mean of the slow.
     means: [Option<f64>; 2],
-    bar: Option<Part>,
+    /// Where it lies in the typical round trip, in ns.
+    part: Option<(f64, f64)>,
     mark: bool,
-    heading: bool,
+    tone: Tone,
 }
 
-/// What the columns are, and the table.
-pub(super) fn lines(result: &Explained, options: &Options) -> Vec<String> {
-    let lines = rows(result);
+fn table(result: &Explained) -> Table {
     let total = (result.typical.count > 0).then_some(result.typical.rtt_ns).filter(|ns| *ns > 0.0);
     let slow = result.slow.count > 0;
-    let cells: Vec<Vec<String>> = lines
-        .iter()
-        .map(|line| {
-            let quantile = |of: fn(&Quantiles) -> Option<u64>| {
-                line.times.as_ref().and_then(of).map_or(String::new(), |ns| us_signed(ns as f64))
-            };
-            let [typical, slow_mean] = line.means;
-            let share = total.zip(typical).map_or(String::new(), |(total, ns)| share(ns / total));
-            let mut cells = vec![line.name.clone(), quantile(|times| times.p50), quantile(|times| times.p99)];
-            cells.extend([typical.map_or(String::new(), us_signed), share]);
-            if slow {
-                let grew = typical.zip(slow_mean).map_or(String::new(), |(typical, slow)| growth(slow - typical));
-                cells.extend([slow_mean.map_or(String::new(), us_signed), grew, if line.mark { "*" } else { "" }.into()]);
-            }
-            cells
-        })
-        .collect();
     let mut columns = vec![Column::words("stage")];
-    columns.extend(["p50", "p99"].map(|title| Column::figures(title).under("all")));
-    columns.extend(["mean", "share"].map(|title| Column::figures(title).under("typical")));
+    columns.extend(["p50", "p99"].map(|title| Column::us(title).under("all")));
+    columns.extend([Column::us("mean"), Column::figures("share")].map(|column| column.under("typical")));
+    columns.push(Column::bar());
     if slow {
-        columns.extend(["mean", "grew"].map(|title| Column::figures(title).under("slow")));
+        columns.extend(["mean", "grew"].map(|title| Column::us(title).under("slow")));
         columns.push(Column::words(""));
     }
-    let room = room(&columns, &cells, options.columns());
-    let cells = lines.iter().zip(cells).map(|(line, mut cells)| {
-        let bar = total.zip(line.bar).map_or(String::new(), |(total, part)| bar(part, total, room));
-        cells.insert(BAR_COLUMN, bar);
-        cells
-    });
-    let rows = cells.collect();
-    columns.insert(BAR_COLUMN, Column::words(&" ".repeat(room)));
-    let (head, blocks) = Grid { columns, labels: 1, rows }.blocks(options.columns(), options.colour);
-    let mut text: Vec<String> = wrap("", &legend(result), WIDTH);
-    text.push(String::new());
-    text.extend(head);
-    for (line, block) in lines.iter().zip(blocks) {
-        let style = if line.heading { Some(HEADING) } else { line.mark.then_some(WARNING) };
-        text.extend(block.iter().map(|text| style.map_or(text.clone(), |style| paint(text, style, options.colour))));
-    }
-    text
+    let row = |line: Line<'_>| {
+        let [typical, slow_mean] = line.means;
+        let bar = total.zip(line.part).into_cell(|(total, (from, to))| Cell::Bar(Bar::new(from / total, to / total)));
+        let mut cells = vec![
+            // The indent is part of the name.
+            Cell::Text(line.name),
+            Cell::ns(line.times.and_then(|times| times.p50)),
+            Cell::ns(line.times.and_then(|times| times.p99)),
+            typical.into_cell(Cell::Ns),
+            total.zip(typical).into_cell(|(total, ns)| share(ns / total)),
+            bar,
+        ];
+        if slow {
+            let grew = typical.zip(slow_mean).into_cell(|(typical, slow)| Cell::Growth(slow - typical));
+            cells.extend([slow_mean.into_cell(Cell::Ns), grew, if line.mark { "*" } else { "" }.into()]);
+        }
+        Row { cells, tone: if line.mark { Tone::Warning } else { line.tone } }
+    };
+    Table::new(columns, 1, lines(result).into_iter().map(row))
 }
 
-/// Behind the share that it draws.
-const BAR_COLUMN: usize = 5;
-
 /// Groups of stages with their sums, then what the hooks took, what no stage explains, the whole, and the floor.
-fn rows(result: &Explained) -> Vec<Line> {
+fn lines(result: &Explained) -> Vec<Line<'_>> {
     let mark = grown(&result.stages);
     let known = [result.typical.count > 0, result.slow.count > 0];
     let means = |typical: f64, slow: f64| [known[0].then_some(typical), known[1].then_some(slow)];
+    let line = |name: String, times, means, part| Line { name, times, means, part, mark: false, tone: Tone::Plain };
     let mut lines = Vec::new();
     let mut at = 0.0;
     let mut part = |ns: f64| {
         let from = at;
         // What may be below zero by a rounding does not move the next bar back.
         at += ns.max(0.0);
-        Part { from, to: at }
+        Some((from, at))
     };
     let mut from = 0;
     for group in result.stages.chunk_by(|a, b| (a.direction, a.side) == (b.direction, b.side)) {
         let sum = |of: fn(&Stage) -> f64| group.iter().map(of).sum();
-        lines.push(Line {
-            name: format!("{}, {}", direction(group[0].direction), group[0].side),
-            times: None,
-            means: means(sum(|stage| stage.typical_ns), sum(|stage| stage.slow_ns)),
-            bar: None,
-            mark: false,
-            heading: true,
-        });
-        lines.extend(group.iter().enumerate().map(|(i, stage)| Line {
-            name: format!(
-                "  {}{}",
-                clean(&stage.name),
-                passed(stage, result).map_or(String::new(), |share| format!(" [{share}]"))
-            ),
-            times: Some(stage.ns.clone()),
-            means: means(stage.typical_ns, stage.slow_ns),
-            bar: Some(part(stage.typical_ns)),
-            mark: mark.contains(&(from + i)),
-            heading: false,
-        }));
+        let name = format!("{}, {}", direction(group[0].direction), group[0].side);
+        let sums = means(sum(|stage| stage.typical_ns), sum(|stage| stage.slow_ns));
+        lines.push(Line { tone: Tone::Heading, ..line(name, None, sums, None) });
+        for (i, stage) in group.iter().enumerate() {
+            let share = passed(stage, result).map_or(String::new(), |share| format!(" [{share}]"));
+            let name = format!("  {}{share}", clean(&stage.name));
+            let means = means(stage.typical_ns, stage.slow_ns);
+            lines.push(Line { mark: mark.contains(&(from + i)), ..line(name, Some(&stage.ns), means, part(stage.typical_ns)) });
+        }
         from += group.len();
     }
-    let rest = [
-        ("observer", &result.observer_ns, result.typical.observer_ns, result.slow.observer_ns),
-        ("residual", &result.residual_ns, result.typical.residual_ns, result.slow.residual_ns),
-    ];
-    let line = |name: &str, times: Option<&Quantiles>, means, bar, heading| Line {
-        name: name.into(),
-        times: times.cloned(),
-        means,
-        bar,
-        mark: false,
-        heading,
-    };
-    lines.extend(
-        rest.map(|(name, times, typical, slow)| line(name, Some(times), means(typical, slow), Some(part(typical)), false)),
-    );
-    let whole = Part { from: 0.0, to: result.typical.rtt_ns };
-    lines.push(line("RTT", Some(&result.rtt_ns), means(result.typical.rtt_ns, result.slow.rtt_ns), Some(whole), true));
+    let (typical, slow) = (&result.typical, &result.slow);
+    for (name, times, [typical, slow]) in [
+        ("observer", &result.observer_ns, [typical.observer_ns, slow.observer_ns]),
+        ("residual", &result.residual_ns, [typical.residual_ns, slow.residual_ns]),
+    ] {
+        lines.push(line(name.into(), Some(times), means(typical, slow), part(typical)));
+    }
+    let whole = line("RTT".into(), Some(&result.rtt_ns), means(typical.rtt_ns, slow.rtt_ns), Some((0.0, typical.rtt_ns)));
+    lines.push(Line { tone: Tone::Heading, ..whole });
     // An interval has no one length; the words below the table have both its ends.
     if let Some(floor) = result.floor.as_ref().and_then(|floor| floor.rtt.ns) {
         let ns = floor.as_ns_f64();
-        lines.push(line("floor", None, [Some(ns), None], Some(Part { from: 0.0, to: ns }), false));
+        lines.push(line("floor".into(), None, [Some(ns), None], Some((0.0, ns))));
     }
     lines
 }
@@ -169,7 +129,7 @@ fn passed(stage: &Stage, result: &Explained) -> Option<String> {
     (share < NEARLY_ALL).then(|| format!("{} %", percent(share)))
 }
 
-fn direction(direction: Direction) -> &'static str {
+pub(super) fn direction(direction: Direction) -> &'static str {
     match direction {
         Direction::Request => "request",
         Direction::Reply => "reply",
@@ -198,34 +158,8 @@ fn legend(result: &Explained) -> String {
     parts.join("; ")
 }
 
-/// Columns that are left for the bar.
-fn room(columns: &[Column], cells: &[Vec<String>], all: usize) -> usize {
-    let widest = |i: usize| cells.iter().map(|row| width(&row[i])).max().unwrap_or(0).max(width(columns[i].title()));
-    let taken: usize = (0..columns.len()).map(widest).sum();
-    let left = |gap: usize| all.saturating_sub(taken + gap * columns.len());
-    // Two columns of space between figures are easier to read than a longer bar.
-    let room = if left(2) >= LEAST_BAR { left(2) } else { left(1) };
-    room.clamp(LEAST_BAR, LONGEST_BAR)
-}
-
-/// `#` from where a part begins to where it ends; what takes less than half a column is a dot.
-fn bar(part: Part, total: f64, room: usize) -> String {
-    let columns = |ns: f64| (ns / total).clamp(0.0, 1.0) * room as f64;
-    let (from, to) = (columns(part.from), columns(part.to));
-    let drawn = match to - from {
-        length if length <= 0.0 || length.is_nan() => return String::new(),
-        length if length < 0.5 => ".".into(),
-        _ => "#".repeat((to.round() as usize).saturating_sub(from.round() as usize).max(1)),
-    };
-    format!("{}{drawn}", " ".repeat((from.round() as usize).min(room - 1)))
-}
-
-fn share(share: f64) -> String {
-    if share < 100.0 { format!("{} %", percent(share)) } else { format!("{share:.0e}") }
-}
-
-fn growth(ns: f64) -> String {
-    if ns > 0.0 { format!("+{}", us_signed(ns)) } else { us_signed(ns) }
+fn share(share: f64) -> Cell {
+    if share < 100.0 { Cell::Share(share) } else { format!("{share:.0e}").into() }
 }
 
 /// Says so where the parts do not make the whole: the record is not what it says it is.

@@ -1,8 +1,9 @@
-//! Every arm that was held against the first of its record.
+//! Every arm that was held against the first of its record, every setting that was tried, and every level of a factor that was swept.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::{self, Arm, Compare};
-use hairpin_record::experiment::Estimate;
+use hairpin_record::experiment::{Estimate, Figure, Verdict};
+use hairpin_record::sweep::{self, Effect, Sweep};
 
 use super::{Comparison, Given, Ratio};
 use crate::compare::{described, sentence, values};
@@ -11,10 +12,49 @@ use crate::prose::clean;
 /// All of them, in the order of the records.
 pub(super) fn comparisons(given: &[Given]) -> Vec<Comparison> {
     let of = |(at, given): (usize, &Given)| match &given.record {
-        AnyRecord::Compare(record) => record.comparisons.iter().map(|found| comparison(at + 1, record, found)).collect(),
+        AnyRecord::Compare(record) => of_compare(at + 1, record),
+        AnyRecord::TuneTry(tried) => {
+            let paths = tried.paths.iter().flat_map(|path| std::iter::once(&path.alone).chain(&path.together));
+            paths.flat_map(|record| of_compare(at + 1, record)).collect()
+        }
+        AnyRecord::Sweep(sweep) => sweep.main_effects.iter().map(|found| effect(at + 1, sweep, found)).collect(),
         _ => Vec::new(),
     };
     given.iter().enumerate().flat_map(of).collect()
+}
+
+fn of_compare(number: usize, record: &Compare) -> Vec<Comparison> {
+    record.comparisons.iter().map(|found| comparison(number, record, found)).collect()
+}
+
+/// A level of a factor against its first, over all levels of the other factors. No margin is asked of a sweep.
+fn effect(number: usize, sweep: &Sweep, found: &Effect) -> Comparison {
+    let word = match found.figures.iter().find(|ratio| ratio.figure == Figure::P50).filter(|ratio| ratio.tells()) {
+        Some(ratio) if ratio.ratio < 1.0 => Verdict::Faster,
+        Some(_) => Verdict::Slower,
+        None => Verdict::Unclear,
+    };
+    let ratio = |ratio: &sweep::Ratio| Ratio {
+        figure: ratio.figure.name().into(),
+        against: None,
+        value: None,
+        ratio: Some(ratio.ratio),
+        low: ratio.low,
+        high: ratio.high,
+    };
+    let name = |level: &str| clean(&format!("{} = {level}", found.factor));
+    Comparison {
+        record: number,
+        against: name(&found.against),
+        arm: name(&found.level),
+        verdict: word.to_string(),
+        figure: Figure::P50.name().into(),
+        sentence: clean(&format!("An effect in the sweep {}, over all levels of the other factors.", sweep.plan)),
+        ratios: found.figures.iter().map(ratio).collect(),
+        interleaved: true,
+        margin: 0.0,
+        confidence: sweep.confidence,
+    }
 }
 
 fn comparison(number: usize, record: &Compare, found: &compare::Comparison) -> Comparison {

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use hairpin_record::any::AnyRecord;
-use hairpin_record::compare::Compare;
+use hairpin_record::compare::{Arm, Compare};
 use hairpin_record::explain::Explain;
+use hairpin_record::head::Head;
 use hairpin_record::run::{ClockFacts, Link};
 use hairpin_record::warning::Note;
 
 use super::{Given, Record, Warning};
 use crate::compare::pairs;
+use crate::link::link_words;
 use crate::notes::{ended, refused};
 use crate::prose::clean;
-use crate::table::link_words;
 
 /// What a record says of itself.
 pub(super) fn record(number: usize, given: &Given) -> Record {
@@ -20,10 +21,14 @@ pub(super) fn record(number: usize, given: &Given) -> Record {
     let warnings = match &given.record {
         AnyRecord::Explain(explain) => missing(explain),
         AnyRecord::Compare(compare) => of_arms(compare),
+        AnyRecord::Sweep(sweep) => sweep.warnings.iter().map(warning).collect(),
+        AnyRecord::Attached(attached) => attached.warnings.iter().map(warning).collect(),
         _ => Vec::new(),
     };
     let link = match &given.record {
-        AnyRecord::Compare(compare) => links(compare),
+        AnyRecord::Compare(compare) => links(compare.arms.iter()),
+        AnyRecord::Sweep(sweep) => links(sweep.cells.iter().map(|cell| &cell.arm)),
+        AnyRecord::TuneTry(tried) => links(tried.paths.iter().flat_map(|path| &path.alone.arms)),
         _ => place.map(|place| words(&place.link)).unwrap_or_default(),
     };
     Record {
@@ -35,7 +40,7 @@ pub(super) fn record(number: usize, given: &Given) -> Record {
         started: clean(&head.started),
         link,
         clock: place.map(|place| clock(&place.clock)).unwrap_or_default(),
-        ended: why(head.error.as_deref(), head.interrupted),
+        ended: why(head),
         warnings,
     }
 }
@@ -74,8 +79,8 @@ fn words(link: &Link) -> String {
 }
 
 /// Those of all arms, each once.
-fn links(compare: &Compare) -> String {
-    let links: BTreeSet<String> = compare.arms.iter().filter_map(|arm| arm.link.as_ref()).map(words).collect();
+fn links<'a>(arms: impl Iterator<Item = &'a Arm>) -> String {
+    let links: BTreeSet<String> = arms.filter_map(|arm| arm.link.as_ref()).map(words).collect();
     links.into_iter().collect::<Vec<_>>().join("; ")
 }
 
@@ -87,8 +92,8 @@ fn clock(clock: &ClockFacts) -> String {
     clean(&format!("{}: {figures}; {drift}", clock.source))
 }
 
-fn why(error: Option<&str>, interrupted: bool) -> Option<String> {
-    ended(error, interrupted).map(|section| clean(&section.items.join("; ")))
+fn why(head: &Head) -> Option<String> {
+    Some(ended(head).items).filter(|items| !items.is_empty()).map(|items| clean(&items.join("; ")))
 }
 
 /// The hooks that the host lacks.

@@ -3,19 +3,24 @@
 //! Each says so where the records do not tell. What is measured leads; an emulated row is never called the fastest.
 
 use hairpin_record::any::AnyRecord;
+use hairpin_record::check;
 use hairpin_record::compare::{Compare, Comparison};
 use hairpin_record::core_states::{Apart, CoreStates};
-use hairpin_record::experiment::Verdict;
+use hairpin_record::experiment::{Figure, Verdict};
 use hairpin_record::explain::Explained;
 use hairpin_record::run::{Origin, Row, Run};
+use hairpin_record::stream::StreamRow;
+use hairpin_record::sweep::Effect;
 use hairpin_units::{Nanos, Quantile};
 
 use super::labels::Labels;
 use super::{Given, runs};
 use crate::compare::{because, described};
 use crate::explain::{lost, name, typical};
-use crate::figure::{payload, rate};
-use crate::floor::gap;
+use crate::figure::{payload, rate, ratio};
+use crate::gap::gap;
+use crate::label::short;
+use crate::load::knee;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest, not_ranked};
 
@@ -62,8 +67,63 @@ pub(super) fn summary(given: &[Given], labels: &Labels, states: &CoreStates) -> 
             _ => Vec::new(),
         })
         .collect();
-    let sentences = [leads(&rows, &explained, &compared), distance(&rows, &explained), advice(&rows, &explained, &compared)];
+    let lead = match rows.is_empty() && explained.is_empty() && compared.is_empty() {
+        true => given.iter().find_map(|given| result(&given.record)),
+        false => None,
+    };
+    let lead = lead.unwrap_or_else(|| leads(&rows, &explained, &compared));
+    let sentences = [lead, distance(&rows, &explained), advice(&rows, &explained, &compared)];
     sentences.iter().map(|text| clean(text)).collect()
+}
+
+/// What a record without rows to rank has found, in a sentence; `None` if that is said elsewhere, or there is nothing.
+fn result(record: &AnyRecord) -> Option<String> {
+    match record {
+        AnyRecord::Load(load) => {
+            load.results.first().map(|curve| format!("{} under load: {}", short(&curve.path), decapitalised(&knee(curve))))
+        }
+        AnyRecord::TuneTry(tried) if tried.winners.is_empty() => {
+            Some(format!("None of {} settings that were tried made a path faster and none slower.", tried.settings.len()))
+        }
+        AnyRecord::TuneTry(tried) => Some(format!("Worth having of the settings that were tried: {}.", tried.winners.join(", "))),
+        AnyRecord::Sweep(sweep) => {
+            let effects = sweep.main_effects.iter().filter_map(|effect| {
+                let p50 = effect.figures.iter().find(|ratio| ratio.figure == Figure::P50)?;
+                Some((effect, p50.ratio)).filter(|_| p50.ratio > 0.0)
+            });
+            let (effect, p50) = effects.max_by(|(_, a), (_, b)| a.ln().abs().total_cmp(&b.ln().abs()))?;
+            let Effect { factor, level, against, .. } = effect;
+            Some(format!("The strongest effect on RTT p50: {factor} = {level} against {against}, {} times.", ratio(p50)))
+        }
+        AnyRecord::Stream(stream) => {
+            let lossless = |row: &StreamRow| row.lossless.as_ref().map_or(0.0, |trial| trial.offered_per_s);
+            let best = stream.results.iter().max_by(|a, b| lossless(a).total_cmp(&lossless(b)))?;
+            let per_s = rate(lossless(best));
+            (lossless(best) > 0.0).then(|| format!("Most frames without loss: {per_s}/s, {} {}.", best.direction, best.io))
+        }
+        AnyRecord::Attached(attached) => {
+            let p50 = attached.totals.first()?.sum_ns.p50.map(Nanos)?;
+            Some(format!(
+                "{} transactions of an application that ran: p50 {p50} from the first hook to the last.",
+                attached.transactions
+            ))
+        }
+        AnyRecord::Probe(probe) => {
+            let p50 = probe.reads.read_ns.p50.map(Nanos)?;
+            Some(format!("Reading 4 bytes of {} takes {p50} (p50).", probe.device.address))
+        }
+        AnyRecord::Primitives(_) => {
+            Some("What the steps of a NIC driver cost is in the table of `hairpin runs show`, not in this report.".into())
+        }
+        AnyRecord::Bounce(bounce) => Some(format!("{} sent {} frames a second back.", bounce.io, rate(bounce.frames_per_s))),
+        AnyRecord::Check(check) => Some(match check.verdict {
+            check::Verdict::Passed => "The instrument reported every known time within its bound.".into(),
+            check::Verdict::Failed => {
+                "The instrument failed its check: a known time was reported wrong, or its clock ran wrong.".into()
+            }
+        }),
+        AnyRecord::Run(_) | AnyRecord::Explain(_) | AnyRecord::Compare(_) => None,
+    }
 }
 
 /// What is fastest, or where there is nothing to choose from, what was found.

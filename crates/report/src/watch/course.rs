@@ -8,9 +8,28 @@ use hairpin_record::run::{Origin, Quantiles, Row};
 use hairpin_record::warning::Note;
 use hairpin_units::Quantile;
 
-use super::{Begins, FIGURES};
 use crate::figure::{pace, payloads};
 use crate::label::{labelled, short};
+
+/// The figures that are followed over time, in the order of keys 1 to 5.
+pub(super) const FIGURES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+
+/// A row that begins.
+#[derive(Clone, Debug)]
+pub struct Begins<'a> {
+    /// Its path spec.
+    pub path: &'a str,
+    /// Payload of a request.
+    pub request_bytes: u64,
+    /// Payload of a reply.
+    pub reply_bytes: u64,
+    /// Measured or emulated.
+    pub origin: Origin,
+    /// Asked rate.
+    pub pace_per_s: Option<f64>,
+    /// How many rows there will be.
+    pub of: usize,
+}
 
 /// Points that are kept; of a longer run the last ones.
 const KEPT: usize = 4096;

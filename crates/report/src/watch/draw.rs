@@ -6,10 +6,17 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-use super::course::{Course, Figures};
-use super::{COLUMNS, FIGURES, LINES, Source, State, plot, spread};
+use super::course::{Course, FIGURES, Figures};
+use super::state::{Source, State};
+use super::widget::seconds;
+use super::{plot, spread};
 use crate::figure::{decimals, rate, us};
 use crate::prose::wrap;
+
+/// Terminals narrower than this …
+pub const COLUMNS: u16 = 80;
+/// … or lower get one sentence.
+pub const LINES: u16 = 24;
 
 /// Draws a frame; `colour` may be used.
 pub fn draw(frame: &mut Frame<'_>, state: &State, colour: bool) {
@@ -38,11 +45,6 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, colour: bool) {
     if state.help {
         help(frame, area, state);
     }
-}
-
-/// A part's first line, and the rest.
-pub(super) fn titled(area: Rect) -> [Rect; 2] {
-    Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area)
 }
 
 fn waiting(state: &State) -> &'static str {
@@ -93,7 +95,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
     let time = state
         .course()
         .and_then(|(_, course)| course.whole.as_ref())
-        .map_or(String::new(), |whole| plot::seconds(whole.ns as f64 / 1e9));
+        .map_or(String::new(), |whole| seconds(whole.ns as f64 / 1e9));
     let right = [status, &time].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ");
     let room = usize::from(area.width).saturating_sub(right.chars().count() + 2);
     let style = if colour && state.frozen.is_some() { bold.fg(Color::Yellow) } else { bold };
@@ -120,7 +122,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Course, colo
         titles.push(Span::styled(*name, style));
     }
     titles.push(Span::styled(format!("{:>11}{:>9}", "trans/s", "lost"), bold));
-    let over = |figures: &Figures| plot::seconds(figures.ns as f64 / 1e9);
+    let over = |figures: &Figures| seconds(figures.ns as f64 / 1e9);
     let now = course.now.as_ref().filter(|_| !course.over);
     let line = |name: String, figures: Option<&Figures>| {
         let Some(figures) = figures else { return Line::from(format!("{name:11}{:>8}", "-")) };
@@ -164,7 +166,7 @@ fn messages(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
         lines.extend(wrap("! ", note, width));
     }
     for warning in seen.iter().rev() {
-        let at = warning.at_ns.map_or("at the end".into(), |ns| format!("at {}", plot::seconds(ns as f64 / 1e9)));
+        let at = warning.at_ns.map_or("at the end".into(), |ns| format!("at {}", seconds(ns as f64 / 1e9)));
         lines.extend(wrap("! ", &format!("{} ({at}): {}", warning.note.code, warning.note.message), width));
     }
     if lines.is_empty() {

@@ -1,39 +1,38 @@
 //! The distribution since the start: bars over RTT. Counts are logarithmic, since the tail is what one looks for.
 
+use hairpin_record::histogram::Decoded;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use hairpin_record::histogram::Decoded;
-
-use super::course::Course;
-use super::{FIGURES, State};
+use super::course::{Course, FIGURES};
+use super::state::State;
+use super::widget::{style, titled};
+use crate::chart::axis::Axis;
 use crate::figure::us;
+use crate::prose::clean;
 
 /// Eighths of a cell.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// A label and the room to the next take so many columns.
+const TICK: usize = 9;
 
 /// Draws the distribution of a row; the last line is the axis.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Course, colour: bool) {
-    let [title, body] = super::draw::titled(area);
     let chosen = course.whole.as_ref().and_then(|whole| whole.values[state.figure]);
     let mark = chosen.map_or(String::new(), |ns| format!("; |: {} {} us", FIGURES[state.figure], us(ns as f64)));
     let scale = if state.log { "log" } else { "linear" };
-    let heading = format!("Distribution since the start: RTT, us, {scale}; counts, log{mark}");
-    frame.render_widget(Line::styled(heading, Style::new().add_modifier(Modifier::BOLD)), title);
+    let body = titled(frame, area, format!("Distribution since the start: RTT, us, {scale}; counts, log{mark}"));
     let spread = course.spread.as_ref().filter(|spread| spread.count() > 0);
     let (Some(spread), true) = (spread, body.height > 1) else {
         let why = course.unread.as_deref().unwrap_or("nothing yet");
-        frame.render_widget(Paragraph::new(crate::prose::clean(why)), body);
-        return;
+        return frame.render_widget(Paragraph::new(clean(why)), body);
     };
     let columns = Columns::of(spread, body.width, state.log);
     let bars = body.height - 1;
     let most = columns.counts.iter().max().map_or(0.0, |count| (*count as f64).ln_1p());
-    let plain = if colour { Style::new().fg(Color::Cyan) } else { Style::new() };
-    let at_mark = chosen.map(|ns| columns.column(ns));
+    let plain = style(colour, Color::Cyan, Modifier::empty());
     for (x, count) in columns.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         // One transaction is seen too.
         let eighths = (((*count as f64).ln_1p() / most * f64::from(bars) * 8.0).round() as u16).max(1);
@@ -44,13 +43,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
             }
         }
     }
-    if let Some(x) = at_mark {
-        let style = if colour {
-            Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD)
-        } else {
-            Style::new().add_modifier(Modifier::BOLD)
-        };
-        put(frame, body.x + x as u16, body.y, '|', style);
+    if let Some(ns) = chosen {
+        put(frame, body.x + columns.column(ns) as u16, body.y, '|', style(colour, Color::Yellow, Modifier::BOLD));
     }
     axis(frame, Rect { y: body.bottom() - 1, height: 1, ..body }, &columns);
 }
@@ -74,10 +68,10 @@ fn axis(frame: &mut Frame<'_>, area: Rect, columns: &Columns) {
     label(0, us(columns.low as f64), frame);
     let last = us(columns.high as f64);
     let until = (area.width as usize).saturating_sub(last.len() + 2);
-    for ns in columns.round_figures() {
-        let (x, text) = (columns.column(ns as u64), us(ns));
-        if x + text.len() <= until {
-            label(x, text, frame);
+    for tick in columns.axis.time_ticks(usize::from(area.width) / TICK) {
+        let x = columns.column(tick.value as u64);
+        if x + tick.label.len() <= until {
+            label(x, tick.label, frame);
         }
     }
     label(area.width as usize, last, frame);
@@ -87,7 +81,7 @@ fn axis(frame: &mut Frame<'_>, area: Rect, columns: &Columns) {
 struct Columns {
     low: u64,
     high: u64,
-    log: bool,
+    axis: Axis,
     counts: Vec<u64>,
 }
 
@@ -95,7 +89,8 @@ impl Columns {
     fn of(spread: &Decoded, width: u16, log: bool) -> Columns {
         let low = spread.counts().next().map_or(0, |(ns, _)| ns);
         let high = spread.counts().last().map_or(low, |(ns, _)| ns).max(low + 1);
-        let mut columns = Columns { low, high, log, counts: vec![0; usize::from(width).max(1)] };
+        let axis = Axis::between(if log { low.max(1) } else { low } as f64, high as f64, log);
+        let mut columns = Columns { low, high, axis, counts: vec![0; usize::from(width).max(1)] };
         for (ns, count) in spread.counts() {
             let x = columns.column(ns);
             columns.counts[x] = columns.counts[x].saturating_add(count);
@@ -105,22 +100,7 @@ impl Columns {
 
     /// Where a time stands.
     fn column(&self, ns: u64) -> usize {
-        let scaled = |ns: u64| if self.log { (ns.max(1) as f64).ln() } else { ns as f64 };
-        let share = (scaled(ns) - scaled(self.low)) / (scaled(self.high) - scaled(self.low)).max(f64::MIN_POSITIVE);
-        let last = self.counts.len() - 1;
-        ((share.clamp(0.0, 1.0) * last as f64).round() as usize).min(last)
-    }
-
-    /// Times to name on the axis: powers of ten and twice and five times those, or tenths of a round figure.
-    fn round_figures(&self) -> Vec<f64> {
-        let (low, high) = (self.low as f64, self.high as f64);
-        let inside = |ns: &f64| *ns > low && *ns < high;
-        if self.log {
-            let decades = (0..12).flat_map(|exponent| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(exponent)));
-            return decades.filter(inside).collect();
-        }
-        let step = super::plot::round((high - low) / 5.0, true);
-        (1..=10).map(|i| (low / step).floor() * step + f64::from(i) * step).filter(inside).collect()
+        (self.axis.at(ns as f64) * (self.counts.len() - 1) as f64).round() as usize
     }
 }
 
@@ -139,8 +119,7 @@ mod tests {
             let columns = Columns::of(&spread, 60, log);
             assert_eq!(columns.counts.iter().sum::<u64>(), 5000);
             assert_eq!((columns.column(0), columns.column(u64::MAX)), (0, 59));
-            let figures = columns.round_figures();
-            assert!(figures.len() > 2 && figures.is_sorted(), "{figures:?}");
+            assert!(columns.axis.time_ticks(6).len() > 2);
         }
     }
 

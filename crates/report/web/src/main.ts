@@ -3,9 +3,12 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 
+import { check } from "./charts/check.ts";
 import { comparison } from "./charts/comparison.ts";
 import { distribution } from "./charts/distribution.ts";
+import { frames } from "./charts/frames.ts";
 import { heatMap } from "./charts/heat.ts";
+import { load } from "./charts/load.ts";
 import { rttByPath } from "./charts/paths.ts";
 import { percentiles } from "./charts/percentiles.ts";
 import { sizes } from "./charts/sizes.ts";
@@ -30,7 +33,7 @@ function build(view: View, root: HTMLElement): void {
   const all = choices(view);
   let selection: Selection = parse(location.hash, all).selection;
   const show = shower(view);
-  const figures: Figure[] = [rttByPath, sizes, percentiles, distribution, overTime, heatMap, stages, comparison]
+  const figures: Figure[] = [rttByPath, sizes, percentiles, distribution, overTime, heatMap, load, stages, comparison, frames, check]
     .map((make) => make(view))
     .filter((made) => made !== null);
 

@@ -10,6 +10,9 @@ export interface View {
   curves: Curve[];
   breakdowns: Breakdown[];
   comparisons: Comparison[];
+  loads: LoadCurve[];
+  frames: Frames[];
+  checks: Checked[];
   facts: Fact[];
   hosts: string[];
   published: Published[];
@@ -183,6 +186,51 @@ export interface Ratio {
   ratio: number | null;
   low: number | null;
   high: number | null;
+}
+
+export interface LoadCurve {
+  record: number;
+  label: string;
+  origin: Origin;
+  knee: string;
+  keeps_up_per_s: number | null;
+  beyond_per_s: number | null;
+  rates: LoadRate[];
+  warnings: Warning[];
+}
+
+export interface LoadRate {
+  offered_per_s: number;
+  achieved_per_s: number;
+  due: number;
+  lost: number;
+  repeat: number;
+  from_due: Summary;
+  from_sent: Summary;
+}
+
+export interface Frames {
+  record: number;
+  label: string;
+  direction: string;
+  frame_bytes: number | null;
+  lossless_per_s: number | null;
+  loses_per_s: number | null;
+  offered_per_s: number | null;
+  delivered_per_s: number | null;
+  lost: number;
+  warnings: Warning[];
+}
+
+export interface Checked {
+  record: number;
+  what: string;
+  asked_ns: number;
+  known_ns: number;
+  reported_ns: number;
+  error_ns: number;
+  bound_ns: number;
+  passed: boolean;
 }
 
 export interface Fact {

@@ -1,7 +1,7 @@
 // Views for the tests, made by arithmetic so that each run has the same. Their figures are of the size that records under runs/ have: they test the page and say
 // nothing about any host.
 
-/** @import { Bucket, Breakdown, Comparison, Curve, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
+/** @import { Breakdown, Bucket, Checked, Comparison, Curve, Frames, LoadCurve, Published, Quantile, RecordGiven, Row, Series, Stage, Summary, View } from "../src/view.ts" */
 
 /** A sequence of numbers from 0 to 1, the same for the same seed (mulberry32).
  * @param {number} seed */
@@ -267,6 +267,17 @@ export function full() {
       comparison({ arm: "udp:busy-poll", verdict: "unclear", ratio: 1.004 }),
       comparison({ arm: "packet:spin", verdict: "faster", ratio: 0.633 }),
     ],
+    loads: [loaded("udp:spin, 64 B", 8_000), loaded("tcp:block, 64 B", 31_000)],
+    frames: [
+      streamed({ direction: "inject" }),
+      streamed({ direction: "bounce", lossless_per_s: null, delivered_per_s: 91_000, lost: 107_000 }),
+      streamed({ direction: "bounce", label: "xdp:spin, bouncer", frame_bytes: null, lossless_per_s: null, loses_per_s: null }),
+    ],
+    checks: [
+      checked({}),
+      checked({ asked_ns: 100_000, error_ns: -41.5, passed: false }),
+      checked({ what: "emulated NIC", asked_ns: 1989, error_ns: 2.4, bound_ns: 20 }),
+    ],
     facts: [
       { name: "kernel_release", values: ["6.18.5", "6.12.63"], differs: true },
       { name: "napi_threaded", values: ["0", "1"], differs: true },
@@ -377,6 +388,47 @@ export function comparison({ arm, verdict, ratio }) {
   };
 }
 
+/** A path that keeps up with 50,000 a second; from there on requests queue.
+ * @param {string} label @param {number} least @returns {LoadCurve} */
+export function loaded(label, least) {
+  const rates = [10_000, 20_000, 50_000, 70_000];
+  /** @param {number} p50 @returns {Summary} */
+  const times = (p50) => {
+    const of = (/** @type {number} */ times) => ({ ns: p50 * times, low_ns: null, high_ns: null });
+    return { min: p50 * 0.9, mean: p50, p50: of(1), p90: of(1.2), p99: of(2), p999: { ns: null, low_ns: null, high_ns: null }, max: p50 * 9 };
+  };
+  return {
+    record: 1,
+    label,
+    origin: "measured",
+    knee: "The knee: it keeps up with 50,000/s, and at 70,000/s less than 95 % of what was due was answered.",
+    keeps_up_per_s: 50_000,
+    beyond_per_s: 70_000,
+    rates: rates.map((offered, place) => ({
+      offered_per_s: offered,
+      achieved_per_s: Math.min(offered, 61_000),
+      due: 2 * offered,
+      lost: 0,
+      repeat: 0,
+      from_due: times(place === 3 ? 900_000_000 : least * (1 + place)),
+      from_sent: times(least * (1 + 0.3 * place)),
+    })),
+    warnings: [{ code: "deep-idle", message: "the client's core may sleep as deep as C6" }],
+  };
+}
+
+/** @param {Partial<Frames>} options @returns {Frames} */
+export function streamed(options) {
+  const rates = { lossless_per_s: 190_000, loses_per_s: 195_000, offered_per_s: 198_000, delivered_per_s: 198_000 };
+  return { record: 1, label: "packet:spin/packet:spin", direction: "inject", frame_bytes: 64, ...rates, lost: 0, warnings: [], ...options };
+}
+
+/** @param {Partial<Checked>} options @returns {Checked} */
+export function checked(options) {
+  const known = { what: "injected delay", asked_ns: 500, known_ns: 512.2, reported_ns: 514.1, error_ns: 1.9, bound_ns: 30 };
+  return { record: 1, ...known, passed: true, ...options };
+}
+
 /** A view without anything but its record.
  * @param {Partial<View>} options @returns {View} */
 export function bare(options = {}) {
@@ -389,6 +441,9 @@ export function bare(options = {}) {
     curves: [],
     breakdowns: [],
     comparisons: [],
+    loads: [],
+    frames: [],
+    checks: [],
     facts: [],
     hosts: [],
     published: [],

@@ -41,6 +41,32 @@ test("a report of 20 rows with histograms is below 600 kB", () => {
   assert.ok(size < 600_000, `${size} bytes`);
 });
 
+browser("load, frames and checks: tables as the data have them, and only the sections that there are", async () => {
+  const view = fixtures.full();
+  const { page, complaints, close } = await open(view);
+  const load = await tableOf(page, "load");
+  assert.equal(load.rows.length, 8);
+  assert.match((await page.locator("#load p").allTextContents()).join(" "), /keeps up with 50,000/);
+  const frames = await tableOf(page, "frames");
+  assert.deepEqual(
+    frames.rows.map((cells) => cells[1]),
+    ["inject", "bounce", "bounce"],
+  );
+  const check = await tableOf(page, "check");
+  assert.deepEqual(
+    check.rows.map((cells) => cells[6]),
+    ["passed", "failed", "passed"],
+  );
+  assert.deepEqual(complaints, []);
+  await close();
+  for (const part of /** @type {const} */ (["loads", "frames", "checks"])) {
+    const alone = await open(fixtures.bare({ [part]: view[part] }));
+    assert.equal(await alone.page.locator("main section figure").count(), 1, part);
+    assert.deepEqual(alone.complaints, []);
+    await alone.close();
+  }
+});
+
 browser("a full report: all sections in their order, nothing fetched, nothing complained of", async () => {
   const view = fixtures.full();
   const { page, complaints, requests, file, close } = await open(view);
@@ -52,8 +78,11 @@ browser("a full report: all sections in their order, nothing fetched, nothing co
     "distribution",
     "time",
     "heat",
+    "load",
     "stages",
     "comparison",
+    "frames",
+    "check",
     "hosts",
     "reproduce",
     "method",
@@ -253,7 +282,7 @@ browser("charts show ink where data is", async () => {
       return seen.size;
     }),
   );
-  assert.equal(colours.length, 4 + 1 + 1 + 12);
+  assert.equal(colours.length, 4 + 1 + 1 + 12 + 2);
   for (const each of colours) assert.ok(each > 12, `${colours}`);
   await close();
 });
@@ -431,7 +460,7 @@ browser("paper: light, all charts, no filters", async () => {
   assert.ok((pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length >= 4, "several pages");
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(8).fill("true"),
+    new Array(11).fill("true"),
   );
   await page.emulateMedia({ media: "print" });
   assert.ok(await page.locator("aside").isHidden());
@@ -444,7 +473,7 @@ browser("a picture of the whole page has every chart, though nobody scrolls", as
   const { page, close } = await open(fixtures.full(), { drawn: false });
   assert.deepEqual(
     await page.locator("section.figure").evaluateAll((all) => all.map((each) => /** @type {HTMLElement} */ (each).dataset.drawn)),
-    new Array(8).fill("true"),
+    new Array(11).fill("true"),
   );
   await close();
 });

@@ -75,7 +75,8 @@ function ratioLane(each: Ratio, comparison: Comparison, axis: Scale, grid: numbe
       : null,
     each.ratio !== null ? put(axis, each.ratio, "50%", s("circle", { r: 4.5, fill: "var(--accent)", stroke: "var(--paper)" }), said) : null,
   );
-  const values = `${value(each.figure, each.against)} → ${value(each.figure, each.value)}`;
+  const known = each.against !== null || each.value !== null;
+  const values = known ? `${value(each.figure, each.against)} → ${value(each.figure, each.value)}` : "";
   return lane(
     [h("b", {}, each.figure), " ", h("span", { class: "quiet" }, values)],
     `${each.figure} ${values}`,
@@ -115,7 +116,7 @@ function block(comparison: Comparison, shown: Shown, axis: Scale, grid: number[]
     h(
       "p",
       { class: "quiet" },
-      `Verdict on ${comparison.figure}; ${manner}. Less than ${share(comparison.margin)} does not matter; all intervals together hold with ${share(comparison.confidence)} confidence.`,
+      `Verdict on ${comparison.figure}; ${manner}. ${comparison.margin > 0 ? `Less than ${share(comparison.margin)} does not matter; all` : "All"} intervals together hold with ${share(comparison.confidence)} confidence.`,
     ),
   );
 }

@@ -1,4 +1,6 @@
-//! Scales of the plots: times and bytes by their logarithm, quantiles by how rare what lies beyond them is.
+//! Scales of the plots: times and bytes by their logarithm or in proportion, quantiles by how rare what lies beyond them is.
+
+use crate::figure::us;
 
 /// An axis reaches at least from one value to so many times it, so that a single value stands in the middle.
 const LEAST_RATIO: f64 = 2.0;
@@ -29,13 +31,15 @@ enum Scale {
     Log,
     /// By logarithm, and 0 at the beginning.
     LogFromZero,
+    /// In proportion.
+    Linear,
     /// By what a quantile leaves beyond it: each further nine takes as much room as the one before.
     Tail,
 }
 
 /// A scale with its ends.
-#[derive(Clone, Debug)]
-pub(super) struct Axis {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
@@ -43,14 +47,14 @@ pub(super) struct Axis {
 
 /// A value with its label.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Tick {
-    pub(super) value: f64,
-    pub(super) label: String,
+pub(crate) struct Tick {
+    pub(crate) value: f64,
+    pub(crate) label: String,
 }
 
 impl Axis {
     /// An axis for times.
-    pub(super) fn times(values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn times(values: impl Iterator<Item = f64>) -> Axis {
         let sane = values.filter(|ns| *ns > 0.0 && ns.is_finite()).map(|ns| ns.clamp(LEAST_NS, MOST_NS));
         let (low, high) = ends(sane).unwrap_or((1e3, 1e4));
         let (low, high) = (low / MARGIN, high * MARGIN);
@@ -58,8 +62,20 @@ impl Axis {
         Axis { scale: Scale::Log, low: low / wider, high: high * wider }
     }
 
+    /// From one value to another, by logarithm or in proportion.
+    pub(crate) fn between(low: f64, high: f64, log: bool) -> Axis {
+        let low = if log { low.max(LEAST_NS) } else { low };
+        let beyond = if log { low * LEAST_RATIO } else { low + 1.0 };
+        Axis { scale: if log { Scale::Log } else { Scale::Linear }, low, high: if high > low { high } else { beyond } }
+    }
+
+    /// An axis for times in proportion, from 0.
+    pub(crate) fn times_from_zero(values: impl Iterator<Item = f64>) -> Axis {
+        Axis::between(0.0, MARGIN * values.fold(1.0, f64::max), false)
+    }
+
     /// An axis for payloads, which may be of no bytes.
-    pub(super) fn bytes(values: &[f64]) -> Axis {
+    pub(crate) fn bytes(values: &[f64]) -> Axis {
         let (low, high) = ends(values.iter().copied().filter(|bytes| *bytes > 0.0)).unwrap_or((1.0, 1.0));
         let scale = if values.contains(&0.0) { Scale::LogFromZero } else { Scale::Log };
         let wider = (LEAST_RATIO / (high / low)).max(1.0).sqrt();
@@ -67,15 +83,16 @@ impl Axis {
     }
 
     /// An axis for quantiles.
-    pub(super) fn quantiles(values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn quantiles(values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = ends(values.map(nines)).unwrap_or((0.0, 1.0));
         Axis { scale: Scale::Tail, low, high: if high > low { high } else { low + 1.0 } }
     }
 
     /// Where a value lies, from 0 to 1; what is beyond an end lies at that end.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let share = |value: f64| ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0);
         match self.scale {
+            Scale::Linear => ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0),
             Scale::Log => share(value.max(self.low)),
             Scale::LogFromZero if value <= 0.0 => 0.0,
             Scale::LogFromZero => ZERO + (1.0 - ZERO) * share(value.max(self.low)),
@@ -84,7 +101,10 @@ impl Axis {
     }
 
     /// Round times within the ends, labelled in us: as many as there may be.
-    pub(super) fn time_ticks(&self, most: usize) -> Vec<Tick> {
+    pub(crate) fn time_ticks(&self, most: usize) -> Vec<Tick> {
+        if self.scale == Scale::Linear {
+            return self.round_ticks(most, short);
+        }
         let ticks = |mantissas: &[u32]| -> Vec<Tick> {
             let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
             let all = decades.flat_map(|decade| mantissas.iter().map(move |mantissa| tick(*mantissa, decade)));
@@ -102,8 +122,18 @@ impl Axis {
         best.into_iter().step_by(every).collect()
     }
 
+    /// Multiples of a round step within the ends of an axis in proportion: no more than there may be.
+    pub(crate) fn round_ticks(&self, most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
+        let least = (self.high - self.low) / most.max(1) as f64;
+        let decade = 10f64.powf(least.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade).into_iter().find(|step| *step >= least).unwrap_or(least);
+        let first = (self.low / step).ceil();
+        let all = (0..=most).map(|i| (first + i as f64) * step).take_while(|value| *value <= self.high);
+        all.take(most).map(|value| Tick { value, label: label(value) }).collect()
+    }
+
     /// The quantiles that have a name, within the ends.
-    pub(super) fn quantile_ticks(&self) -> Vec<Tick> {
+    pub(crate) fn quantile_ticks(&self) -> Vec<Tick> {
         let named =
             [(0.0, "p0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
         let rarer = [(0.999_999, "p99.9999"), (0.999_999_9, "p99.99999")];
@@ -113,7 +143,7 @@ impl Axis {
 }
 
 /// Of the values those that have room: a label of so many characters takes `room(characters)` of the axis. The first and the last stay.
-pub(super) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) -> Vec<Tick> {
+pub(crate) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) -> Vec<Tick> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.dedup();
@@ -138,6 +168,12 @@ pub(super) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) 
         }
     }
     ticks
+}
+
+/// A time in us without zeros at its end.
+fn short(ns: f64) -> String {
+    let text = us(ns);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
 /// How many nines a quantile has: 1 for p90, 2 for p99.
@@ -181,6 +217,18 @@ mod tests {
         assert_eq!(labels(&between.time_ticks(9)), ["10", "12", "14", "16", "18", "20"]);
         assert!(labels(&Axis::times([1.0, 1e15].into_iter()).time_ticks(5)).len() <= 5);
         assert_eq!(labels(&Axis::times(std::iter::empty()).time_ticks(5)), ["1", "2", "5", "10"]);
+    }
+
+    #[test]
+    fn an_axis_in_proportion_has_multiples_of_a_round_step() {
+        let axis = Axis::between(0.0, 7_415.0, false);
+        assert_eq!(labels(&axis.time_ticks(5)), ["0", "2", "4", "6"]);
+        assert_eq!(axis.at(3_707.5), 0.5);
+        let seconds = Axis::between(1.0, 35.0, false);
+        assert_eq!(labels(&seconds.round_ticks(5, |s| format!("{s:.0} s"))), ["10 s", "20 s", "30 s"]);
+        let point = Axis::between(5.0, 5.0, false);
+        assert!(point.round_ticks(5, |s| s.to_string()).len() <= 5 && point.at(5.0) == 0.0);
+        assert!(Axis::between(0.0, 0.0, true).time_ticks(5).len() <= 5);
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! A canvas of braille characters: each is two dots wide and four high, and belongs to the line that was drawn there first.
 
-use std::ops::Range;
-
-use anstyle::Style;
-
-use crate::style::paint;
+use crate::chart::axis::{Axis, Tick};
+use crate::prose::width;
 
 /// The bit of each dot in a character, row by row.
 const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
@@ -18,14 +15,17 @@ struct Cell {
     line: Option<usize>,
 }
 
+/// Neighbouring characters, and the line that they belong to.
+pub(crate) type Run = (String, Option<usize>);
+
 /// Dots and marks in a rectangle; places on it go from (0, 0) at the lower left to (1, 1).
-pub(super) struct Canvas {
+pub(crate) struct Canvas {
     columns: usize,
     cells: Vec<Cell>,
 }
 
 impl Canvas {
-    pub(super) fn new(columns: usize, rows: usize) -> Canvas {
+    pub(crate) fn new(columns: usize, rows: usize) -> Canvas {
         Canvas { columns, cells: vec![Cell::default(); columns * rows] }
     }
 
@@ -34,7 +34,7 @@ impl Canvas {
     }
 
     /// The character row in which a height lies, from the top.
-    pub(super) fn row(&self, y: f64) -> usize {
+    pub(crate) fn row(&self, y: f64) -> usize {
         self.dot_at((0.0, y)).1 / 4
     }
 
@@ -43,8 +43,13 @@ impl Canvas {
         (scaled(x, self.columns * 2), scaled(1.0 - y, self.rows() * 4))
     }
 
+    /// One dot.
+    pub(crate) fn dot(&mut self, at: (f64, f64), line: usize) {
+        self.line(at, at, 1, line);
+    }
+
     /// A straight line, of which only every so-manieth dot is set.
-    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), every: usize, line: usize) {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), every: usize, line: usize) {
         let (from, to) = (self.dot_at(from), self.dot_at(to));
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1));
         let between = |a: usize, b: usize, i: usize| {
@@ -62,7 +67,7 @@ impl Canvas {
     }
 
     /// A character in place of the dots. Where one is already it stands beside it, and where there are two as well it is left out.
-    pub(super) fn mark(&mut self, at: (f64, f64), mark: char, line: usize) {
+    pub(crate) fn mark(&mut self, at: (f64, f64), mark: char, line: usize) {
         let (x, y) = self.dot_at(at);
         let (row, column) = (y / 4 * self.columns, x / 2);
         let places = [Some(column), Some(column + 1).filter(|right| *right < self.columns), column.checked_sub(1)];
@@ -73,22 +78,49 @@ impl Canvas {
         }
     }
 
-    /// The rows from the top; neighbours of one line share their escapes.
-    pub(super) fn lines(&self, style: impl Fn(usize) -> Style, colour: bool) -> Vec<String> {
-        let row = |cells: &[Cell]| {
-            let text = |range: Range<usize>| -> String {
-                cells[range].iter().map(|cell| cell.mark.unwrap_or_else(|| glyph(cell.dots))).collect()
-            };
-            let mut from = 0;
-            let mut line = String::new();
-            for group in cells.chunk_by(|a, b| a.line == b.line) {
-                let text = text(from..from + group.len());
-                line.push_str(&group[0].line.map_or(text.clone(), |line| paint(&text, style(line), colour)));
-                from += group.len();
-            }
-            line
+    /// A character in place of the dots where nothing is yet.
+    pub(crate) fn bullet(&mut self, at: (f64, f64), mark: char, line: usize) {
+        let (x, y) = self.dot_at(at);
+        let cell = &mut self.cells[y / 4 * self.columns + x / 2];
+        if cell.line.is_none() {
+            *cell = Cell { mark: Some(mark), line: Some(line), ..*cell };
+        }
+    }
+
+    /// The rows from the top, each in runs of neighbours of one line.
+    fn runs(&self) -> impl Iterator<Item = Vec<Run>> {
+        let glyph = |cell: &Cell| cell.mark.unwrap_or_else(|| glyph(cell.dots));
+        let run = move |group: &[Cell]| (group.iter().map(glyph).collect(), group[0].line);
+        self.cells.chunks(self.columns).map(move |row| row.chunk_by(|a, b| a.line == b.line).map(run).collect())
+    }
+
+    /// The rows behind their axis, which has `left` columns for its labels.
+    pub(crate) fn beside(&self, axis: &Axis, ticks: Vec<Tick>, left: usize) -> Vec<Vec<Run>> {
+        let mut labels = vec![String::new(); self.rows()];
+        for Tick { value, label } in ticks {
+            labels[self.row(axis.at(value))] = label;
+        }
+        let row = |(label, mut runs): (String, Vec<Run>)| {
+            let tick = if label.is_empty() { '│' } else { '┤' };
+            runs.insert(0, (format!("{label:>left$}{tick}"), None));
+            runs
         };
-        self.cells.chunks(self.columns).map(row).collect()
+        labels.into_iter().zip(self.runs()).map(row).collect()
+    }
+
+    /// The axis below: a rule and its labels, which may reach `spare` columns beyond the canvas.
+    pub(crate) fn below(&self, axis: &Axis, ticks: &[Tick], left: usize, spare: usize) -> [String; 2] {
+        let room = self.columns;
+        let mut rule: Vec<char> = vec!['─'; room];
+        let mut labels = String::new();
+        for Tick { value, label } in ticks {
+            let at = (axis.at(*value) * (room - 1) as f64).round() as usize;
+            rule[at] = '┬';
+            let from = (at + left + 1).saturating_sub(width(label) / 2).min((room + left + spare).saturating_sub(width(label)));
+            labels.push_str(&" ".repeat(from.saturating_sub(width(&labels))));
+            labels.push_str(label);
+        }
+        [format!("{}└{}", " ".repeat(left), rule.into_iter().collect::<String>()), labels]
     }
 }
 
@@ -102,7 +134,7 @@ mod tests {
     use super::*;
 
     fn shown(canvas: &Canvas) -> Vec<String> {
-        canvas.lines(|_| Style::new(), false)
+        canvas.runs().map(|runs| runs.into_iter().map(|(text, _)| text).collect()).collect()
     }
 
     #[test]

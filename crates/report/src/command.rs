@@ -9,7 +9,7 @@ const GOES_ON: &str = " \\";
 const CUT: &str = "(a word longer than a line is cut: take this command from the record)";
 
 /// The command, each line after `indent`, broken only at spaces outside of quotes. A word longer than a line is cut, and then no shell reads it.
-pub(super) fn lines(indent: &str, command: &str, columns: usize) -> Vec<String> {
+pub(crate) fn lines(indent: &str, command: &str, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(width(indent) + width(GOES_ON) + 2).max(8);
     let mut lines: Vec<String> = Vec::new();
     let words = words(command);

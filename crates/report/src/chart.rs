@@ -1,0 +1,13 @@
+//! The plot engine: scales with their ticks, and what draws on them in characters.
+//!
+//! ```text
+//!   values ──▶ axis ──▶ canvas ──▶ picture      a document's plots for a terminal
+//!                │         └─────▶ watch        the live view
+//!                ├────▶ strip                   a range beside a row
+//!                └────▶ drawn::svg              the report's pictures
+//! ```
+
+pub(crate) mod axis;
+pub(crate) mod canvas;
+pub(crate) mod picture;
+pub(crate) mod strip;

@@ -1,0 +1,347 @@
+//! What a record says to people: one document, which each format writes its own way.
+//!
+//! ```text
+//!   record ──Show──▶ Doc ──▶ term       aligned columns, colours, bars
+//!                      ├───▶ markdown   for issues, pull requests and pages
+//!                      └───▶ csv        raw numbers, the unit in each column's name
+//! ```
+
+use hairpin_record::head::Head;
+
+use crate::cell::Cell;
+use crate::chart::axis::Axis;
+use crate::chart::picture::Picture;
+use crate::options::Options;
+use crate::style::Tone;
+
+/// A record that people read.
+pub trait Show {
+    /// The document.
+    fn doc(&self, options: &Options) -> Doc;
+}
+
+/// Blocks in the order in which they are read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Doc {
+    pub(crate) blocks: Vec<Block>,
+    /// What scripts read, where the tables have less than the record, or are several.
+    pub(crate) data: Option<Data>,
+}
+
+/// One block.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Block {
+    /// A blank line of a terminal; other formats part blocks anyway.
+    Gap,
+    Text(Text),
+    Table(Table),
+    List(List),
+    /// A plot; for terminals only, since the tables have its figures.
+    Chart(Picture),
+    /// What else is of use on a terminal only.
+    Screen(Vec<Block>),
+    /// A command that can be given again.
+    Command(String),
+    /// Lines as they are.
+    Verbatim(Vec<String>),
+}
+
+/// A paragraph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Text {
+    /// Stands before the first line; the others are indented as far.
+    pub(crate) lead: String,
+    pub(crate) text: String,
+    pub(crate) tone: Tone,
+    /// The first of these words in it stands out.
+    pub(crate) word: Option<(String, Tone)>,
+}
+
+/// A headed list.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct List {
+    pub(crate) heading: String,
+    pub(crate) tone: Tone,
+    pub(crate) numbered: bool,
+    pub(crate) items: Vec<String>,
+}
+
+impl List {
+    /// Facts.
+    pub(crate) fn plain(heading: impl Into<String>, items: Vec<String>) -> List {
+        List { heading: heading.into(), tone: Tone::Heading, numbered: false, items }
+    }
+
+    /// Sentences in an order.
+    pub(crate) fn numbered(heading: impl Into<String>, items: Vec<String>) -> List {
+        List { numbered: true, ..List::plain(heading, items) }
+    }
+
+    /// Ways in which figures may mislead.
+    pub(crate) fn warnings(heading: impl Into<String>, items: Vec<String>) -> List {
+        List { tone: Tone::Warning, ..List::numbered(heading, items) }
+    }
+
+    /// What failed.
+    pub(crate) fn errors(heading: impl Into<String>, items: Vec<String>) -> List {
+        List { tone: Tone::Error, ..List::plain(heading, items) }
+    }
+}
+
+/// Rows under titles.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    /// The first columns, which name a row: on a narrow terminal they may stand on a line of their own.
+    pub(crate) labels: usize,
+    pub(crate) rows: Vec<Row>,
+    /// Said in place of a table without rows.
+    pub(crate) empty: &'static str,
+    /// Columns of space before each line.
+    pub(crate) indent: usize,
+    /// True if even figures that are too long stay within the terminal: their lines are folded.
+    pub(crate) folds: bool,
+}
+
+impl Table {
+    pub(crate) fn new<R: Into<Row>>(columns: Vec<Column>, labels: usize, rows: impl IntoIterator<Item = R>) -> Table {
+        Table {
+            columns,
+            labels,
+            rows: rows.into_iter().map(Into::into).collect(),
+            empty: "(no results)",
+            indent: 0,
+            folds: false,
+        }
+    }
+
+    /// The raw numbers as a script reads them.
+    pub(crate) fn data(&self) -> Data {
+        let all: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].place.is_written()).collect();
+        let unit = |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty());
+        let names = all.iter().map(|at| self.columns[*at].name(unit(*at).unwrap_or_default())).collect();
+        let cells = |row: &Row| all.iter().map(|at| row.cells[*at].clone()).collect();
+        Data { names, rows: self.rows.iter().map(cells).collect() }
+    }
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) tone: Tone,
+}
+
+impl From<Vec<Cell>> for Row {
+    fn from(cells: Vec<Cell>) -> Row {
+        Row { cells, tone: Tone::Plain }
+    }
+}
+
+/// Where a column's cells stand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// Words, aligned left.
+    Left,
+    /// Figures, aligned right.
+    Right,
+    /// A bar in what room is left; for terminals only.
+    Bar,
+    /// Strips on this scale, in all room that is left; for terminals only.
+    Scale(Axis),
+    /// Words for terminals only.
+    Screen,
+    /// Figures that a terminal has no room for.
+    Page,
+    /// The last column, set in as many lines as it takes.
+    Prose,
+    /// On a terminal below the row, after this lead.
+    Below(&'static str),
+}
+
+impl Place {
+    /// True if it is more than a drawing: then every format has it.
+    pub(crate) fn is_written(self) -> bool {
+        !matches!(self, Place::Bar | Place::Scale(_) | Place::Screen)
+    }
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Column {
+    pub(crate) title: String,
+    /// Shown over all neighbouring columns of this group.
+    pub(crate) group: &'static str,
+    /// The unit, where the text above a terminal's table says it.
+    pub(crate) unit: &'static str,
+    pub(crate) place: Place,
+}
+
+impl Column {
+    fn new(title: impl Into<String>, place: Place) -> Column {
+        Column { title: title.into(), group: "", unit: "", place }
+    }
+
+    pub(crate) fn words(title: impl Into<String>) -> Column {
+        Column::new(title, Place::Left)
+    }
+
+    pub(crate) fn figures(title: impl Into<String>) -> Column {
+        Column::new(title, Place::Right)
+    }
+
+    /// Times that a reader sees in us.
+    pub(crate) fn us(title: impl Into<String>) -> Column {
+        Column { unit: "us", ..Column::figures(title) }
+    }
+
+    pub(crate) fn bar() -> Column {
+        Column::new("", Place::Bar)
+    }
+
+    pub(crate) fn scale(axis: Axis) -> Column {
+        Column::new("", Place::Scale(axis))
+    }
+
+    pub(crate) fn screen(title: impl Into<String>) -> Column {
+        Column::new(title, Place::Screen)
+    }
+
+    pub(crate) fn page(title: impl Into<String>) -> Column {
+        Column::new(title, Place::Page)
+    }
+
+    pub(crate) fn prose(title: impl Into<String>) -> Column {
+        Column::new(title, Place::Prose)
+    }
+
+    pub(crate) fn below(title: impl Into<String>, lead: &'static str) -> Column {
+        Column::new(title, Place::Below(lead))
+    }
+
+    /// The column as part of a group.
+    pub(crate) fn under(self, group: &'static str) -> Column {
+        Column { group, ..self }
+    }
+
+    /// With its unit.
+    pub(crate) fn in_unit(self, unit: &'static str) -> Column {
+        Column { unit, ..self }
+    }
+
+    /// Group, title and unit, for formats that have no line above the titles.
+    pub(crate) fn full_title(&self) -> String {
+        let title = [self.group, self.title.trim()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+        if self.unit.is_empty() { title } else { format!("{title}, {}", self.unit) }
+    }
+
+    /// The same as scripts write names.
+    fn name(&self, unit: &str) -> String {
+        let title = Column { unit: "", ..self.clone() }.full_title().to_lowercase().replace("/s", "_per_s");
+        let mut name: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
+        while name.contains("__") {
+            name = name.replace("__", "_");
+        }
+        let name = name.trim_matches('_');
+        match name {
+            "" => "word".into(),
+            name if name.ends_with(unit) => name.into(),
+            name => format!("{name}{unit}"),
+        }
+    }
+}
+
+/// Names with their units, and a line for each row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Data {
+    pub(crate) names: Vec<String>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+/// The fields of one line for scripts, each with its name.
+pub(crate) type Fields = Vec<(String, Cell)>;
+
+impl Data {
+    /// Names with spaces between them, and as many cells in each row.
+    pub(crate) fn table<const N: usize>(names: &str, rows: impl IntoIterator<Item = [Cell; N]>) -> Data {
+        Data { names: names.split(' ').map(str::to_owned).collect(), rows: rows.into_iter().map(Vec::from).collect() }
+    }
+
+    /// `none` has the names, and each row the same ones.
+    pub(crate) fn new(none: Fields, rows: impl IntoIterator<Item = Fields>) -> Data {
+        let values = |fields: Fields| fields.into_iter().map(|(_, cell)| cell).collect();
+        Data { names: none.into_iter().map(|(name, _)| name).collect(), rows: rows.into_iter().map(values).collect() }
+    }
+}
+
+/// Fields with names that are known beforehand.
+pub(crate) fn fields<const N: usize>(fields: [(&str, Cell); N]) -> Fields {
+    fields.into_iter().map(|(name, cell)| (name.to_owned(), cell)).collect()
+}
+
+impl Doc {
+    /// Tool, time and the parts behind them: what every record begins with.
+    pub(crate) fn of(head: &Head, parts: impl IntoIterator<Item = String>) -> Doc {
+        let mut doc = Doc::default();
+        let head = [&head.tool, &head.started].map(String::clone).into_iter().filter(|part| !part.is_empty());
+        doc.text(head.chain(parts).collect::<Vec<_>>().join(", "));
+        doc
+    }
+
+    pub(crate) fn text(&mut self, text: impl Into<String>) {
+        self.lead("", text);
+    }
+
+    pub(crate) fn lead(&mut self, lead: impl Into<String>, text: impl Into<String>) {
+        self.blocks.push(Block::Text(Text { lead: lead.into(), text: text.into(), ..Text::default() }));
+    }
+
+    pub(crate) fn heading(&mut self, text: impl Into<String>) {
+        self.toned("", text, Tone::Heading);
+    }
+
+    pub(crate) fn toned(&mut self, lead: impl Into<String>, text: impl Into<String>, tone: Tone) {
+        self.blocks.push(Block::Text(Text { lead: lead.into(), text: text.into(), tone, word: None }));
+    }
+
+    /// A paragraph in which one word stands out.
+    pub(crate) fn verdict(&mut self, lead: impl Into<String>, text: impl Into<String>, word: &str, tone: Tone) {
+        let word = Some((word.to_owned(), tone));
+        self.blocks.push(Block::Text(Text { lead: lead.into(), text: text.into(), tone: Tone::Plain, word }));
+    }
+
+    pub(crate) fn gap(&mut self) {
+        self.blocks.push(Block::Gap);
+    }
+
+    pub(crate) fn table(&mut self, table: Table) {
+        self.blocks.push(Block::Table(table));
+    }
+
+    /// A list, if it has items.
+    pub(crate) fn list(&mut self, list: List) {
+        if !list.items.is_empty() {
+            self.blocks.push(Block::List(list));
+        }
+    }
+
+    pub(crate) fn lists(&mut self, lists: impl IntoIterator<Item = List>) {
+        lists.into_iter().for_each(|list| self.list(list));
+    }
+
+    pub(crate) fn chart(&mut self, picture: Picture) {
+        self.blocks.push(Block::Chart(picture));
+    }
+
+    pub(crate) fn screen(&mut self, part: Doc) {
+        self.blocks.push(Block::Screen(part.blocks));
+    }
+
+    pub(crate) fn command(&mut self, command: String) {
+        self.blocks.push(Block::Command(command));
+    }
+
+    pub(crate) fn verbatim(&mut self, lines: Vec<String>) {
+        self.blocks.push(Block::Verbatim(lines));
+    }
+}

@@ -1,0 +1,395 @@
+//! The report as a document: what the page in a browser shows, for a terminal and for Markdown.
+
+use hairpin_record::run::Origin;
+
+use super::plot::{Chart, Line, Plot};
+use super::words;
+use crate::cell::{Cell, IntoCell};
+use crate::chart::axis::Axis;
+use crate::chart::picture::{Curve, Picture};
+use crate::chart::strip::Strip;
+use crate::columns::RTT;
+use crate::doc::{Column, Doc, List, Row as TableRow, Show, Table};
+use crate::figure::{fine_ratio, us_signed};
+use crate::options::Options;
+use crate::prose::{clean, fold, width};
+use crate::style::Tone;
+use crate::view::{Breakdown, Comparison, Published, Ratio, Row, Stage, View};
+
+/// A name takes no more of a table on a terminal; the view has it whole.
+const LONGEST_LABEL: usize = 30;
+/// The same for an arm that is compared.
+const LONGEST_ARM: usize = 10;
+/// What a floor is called in a plot.
+const FLOOR: char = 'F';
+/// Quantiles that a legend shows.
+const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
+/// Columns of a ratio's strip.
+const RATIO_COLUMNS: usize = 21;
+/// What a ratio's strip reaches at least, so that small differences look small.
+const LEAST_RATIO: f64 = 1.05;
+
+impl Show for View {
+    fn doc(&self, _: &Options) -> Doc {
+        let mut doc = Doc::default();
+        doc.text(format!("{}, {}", self.tool, self.made));
+        doc.text(format!("RTT: {RTT}"));
+        if !self.summary.is_empty() {
+            doc.gap();
+        }
+        self.summary.iter().for_each(|sentence| doc.lead("  - ", sentence));
+        strips(&mut doc, self);
+        rows(&mut doc, self);
+        for chart in [Chart::Sizes, Chart::Percentiles] {
+            plot(&mut doc, self, chart);
+        }
+        self.comparisons.iter().for_each(|found| comparison(&mut doc, found));
+        self.breakdowns.iter().for_each(|found| breakdown(&mut doc, found));
+        if let Some((differ, said)) = words::hosts(self) {
+            let mut items: Vec<String> = differ.into_iter().map(|(fact, values)| format!("{fact}: {values}")).collect();
+            items.push(said);
+            doc.list(List::plain("What differs between the hosts", items));
+        }
+        doc.list(published(self));
+        records(&mut doc, self);
+        doc.lists(words::lists(self));
+        doc
+    }
+}
+
+/// Not too long for its column.
+fn cut(name: &str, columns: usize) -> String {
+    if width(name) <= columns { name.into() } else { fold(name, columns - 2).swap_remove(0) + ".." }
+}
+
+/// A table that no figure of a view makes wider than the screen.
+fn folded<R: Into<TableRow>>(columns: Vec<Column>, labels: usize, rows: impl IntoIterator<Item = R>) -> Table {
+    Table { folds: true, ..Table::new(columns, labels, rows) }
+}
+
+/// A row's number and name, the numbers one below the other.
+fn numbered(view: &View, row: &Row) -> String {
+    let digits = view.rows.iter().map(|row| row.number).max().unwrap_or(0).to_string().len();
+    format!("{:>digits$} {}{}", row.number, words::row(row), words::mark(row))
+}
+
+/// Every row on one scale: least, median, 99th and 99.9th percentile.
+fn strips(doc: &mut Doc, view: &View) {
+    let times = |row: &Row| [row.rtt.min, row.rtt.p50.ns, row.rtt.p99.ns, row.rtt.p999.ns].map(|ns| ns.map(|ns| ns as f64));
+    let floor = |row: &Row| row.floor_ns.map(|[low, _]| low);
+    let all: Vec<f64> = view.rows.iter().flat_map(|row| times(row).into_iter().chain([floor(row)])).flatten().collect();
+    doc.gap();
+    doc.heading("RTT by path");
+    if all.is_empty() {
+        return;
+    }
+    let axis = Axis::times(all.into_iter());
+    let strip = |row: &Row| {
+        let [min, p50, p99, p999] = times(row).map(|ns| ns.map(|ns| axis.at(ns)));
+        let mut strip = Strip::default();
+        strip.range(min, p50.or(row.rtt.max.map(|ns| axis.at(ns as f64))), '·');
+        strip.range(p50, p99, '━');
+        strip.range(p99, p999, '─');
+        strip.mark(floor(row).map(|ns| axis.at(ns)), FLOOR);
+        strip.mark(p999, '┤');
+        strip.mark(p99, '┫');
+        strip.mark(p50, dot(row.origin));
+        strip
+    };
+    let cells = |row: &Row| {
+        let label = cut(&numbered(view, row), LONGEST_LABEL);
+        vec![Cell::Text(label), Cell::Strip(strip(row), 0), words::time(row.rtt.p50.ns).into()]
+    };
+    let columns = vec![Column::words(""), Column::scale(axis), Column::words("p50 us")];
+    let mut part = Doc::default();
+    part.text(legend_of_strips(view));
+    part.gap();
+    part.table(folded(columns, 1, view.rows.iter().map(cells)));
+    part.gap();
+    doc.screen(part);
+}
+
+fn dot(origin: Origin) -> char {
+    match origin {
+        Origin::Measured => '●',
+        Origin::Emulated => '○',
+        Origin::Published => '◇',
+    }
+}
+
+fn legend_of_strips(view: &View) -> String {
+    let has = |what: fn(&Row) -> bool| view.rows.iter().any(what);
+    let mut parts = vec!["us, log scale; ● p50".to_owned()];
+    parts.extend(has(|row| row.origin == Origin::Emulated).then(|| "○ p50 emulated".into()));
+    parts.extend(has(|row| row.origin == Origin::Published).then(|| "◇ p50 published".into()));
+    parts.push("·· from the least, ━┫ to p99, ─┤ to p99.9".into());
+    parts.extend(has(|row| row.floor_ns.is_some()).then(|| "F floor (derived)".into()));
+    parts.join(", ")
+}
+
+/// The rows in figures.
+fn rows(doc: &mut Doc, view: &View) {
+    let any = |has: fn(&Row) -> bool| view.rows.iter().any(has);
+    let (lost, interval, floor) =
+        (any(|row| row.lost > 0), any(|row| words::interval(&row.rtt.p50).is_some()), any(|row| row.floor_ns.is_some()));
+    // Most labels tell the payload; then a column of it has no room to take.
+    let told = view.rows.iter().all(|row| row.label.contains(&format!("{} B", words::payload(row))));
+    let cells = |row: &Row| {
+        let time = |ns: Option<u64>| Cell::ns(ns);
+        let mut cells = vec![Cell::Text(numbered(view, row))];
+        cells.extend((!told).then(|| words::payload(row).into()));
+        cells.push(row.count.into());
+        cells.extend(lost.then(|| row.lost.into()));
+        cells.extend([words::per_second(row.transactions_per_s).into(), time(row.rtt.min), time(row.rtt.p50.ns)]);
+        cells.extend(interval.then(|| words::interval(&row.rtt.p50).into()));
+        cells.extend([row.rtt.p99.ns, row.rtt.p999.ns, row.rtt.max].map(time));
+        cells.extend(floor.then(|| words::floor(row.floor_ns).into()));
+        cells
+    };
+    let rtt = |title: &str| Column::figures(title).under("RTT us");
+    let mut columns = vec![Column::words(if told { "row, path, payload" } else { "row, path" })];
+    columns.extend((!told).then(|| Column::figures("payload").in_unit("B")));
+    columns.push(Column::figures("samples"));
+    columns.extend(lost.then(|| Column::figures("lost")));
+    columns.push(Column::figures("trans/s"));
+    let labels = columns.len();
+    columns.extend([rtt("min"), rtt("p50")]);
+    columns.extend(interval.then(|| Column::page("95 % interval of p50, us")));
+    columns.extend([rtt("p99"), rtt("p99.9"), rtt("max")]);
+    columns.extend(floor.then(|| Column::page("floor, us (derived)")));
+    doc.table(Table { empty: "(no row was measured)", ..folded(columns, labels, view.rows.iter().map(cells)) });
+    words::marked(view).into_iter().for_each(|words| doc.text(words));
+}
+
+/// Lines are `a`, `b` …, published figures `1`, `2` …
+fn letter(line: usize) -> char {
+    char::from(b'a' + (line % 26) as u8)
+}
+
+fn digit(reference: usize) -> char {
+    char::from_digit((reference % 9) as u32 + 1, 10).unwrap_or('*')
+}
+
+/// The plot with its legend, or nothing where there is nothing to draw.
+fn plot(doc: &mut Doc, view: &View, chart: Chart) {
+    let Ok(plot) = Plot::of(view, chart) else { return };
+    doc.gap();
+    doc.heading(format!("{} (us, log scale)", plot.title()));
+    doc.chart(picture(&plot));
+    doc.gap();
+    doc.table(match plot.chart {
+        Chart::Sizes => sizes(&plot),
+        Chart::Percentiles => percentiles(&plot),
+    });
+    plot.floors.iter().for_each(|floor| doc.lead("F ", format!("{}, derived from what was declared", floor.words())));
+    for (i, reference) in plot.published.iter().enumerate() {
+        doc.lead(format!("{} ", digit(i)), format!("{}: {}", reference.name, reference.words));
+    }
+    if plot.lines.iter().flat_map(|line| &line.points).any(|point| point.apart) {
+        doc.lead("* ", words::APART);
+    }
+    if plot.lines.iter().any(|line| line.origin != Origin::Measured) {
+        let mut part = Doc::default();
+        part.lead("  ", "Lines with gaps are not measured on a real device: [emulated], [published].");
+        doc.screen(part);
+    }
+    plot.left_out.iter().for_each(|note| doc.lead("  ", format!("{note}.")));
+}
+
+fn picture(plot: &Plot) -> Picture {
+    let line = |(i, line): (usize, &Line)| {
+        let last = line.points.len().saturating_sub(1);
+        // The quantiles' marks would hide each other where lines run together; their letters stand at the ends.
+        let marked = |at: usize| line.points[at].marked && (plot.chart == Chart::Sizes || at == last);
+        let mark = |at: usize| {
+            let point = &line.points[at];
+            (point.x, point.ns, if point.apart { '*' } else { letter(i) })
+        };
+        Curve {
+            points: line.points.iter().map(|point| (point.x, point.ns)).collect(),
+            marks: (0..line.points.len()).filter(|at| marked(*at)).map(mark).collect(),
+            every: if line.origin == Origin::Measured { 1 } else { 2 },
+            letter: Some(letter(i)),
+            tone: Tone::Line(line.look.0),
+        }
+    };
+    let published = plot.published.iter().enumerate().map(|(i, reference)| Curve {
+        points: Vec::new(),
+        marks: reference.points.iter().map(|(x, ns)| (*x, *ns, digit(i))).collect(),
+        every: 0,
+        letter: None,
+        tone: Tone::Plain,
+    });
+    // The lower end alone: two lines of dots would run into each other.
+    let floors = plot.floors.iter().map(|floor| Curve {
+        points: floor.points.iter().map(|(x, [low, _])| (*x, *low)).collect(),
+        marks: Vec::new(),
+        every: 4,
+        letter: Some(FLOOR),
+        tone: Tone::Plain,
+    });
+    let curves = plot.lines.iter().enumerate().map(line).chain(published).chain(floors).collect();
+    Picture { x: plot.x, y: plot.y, values: plot.sizes.clone(), x_title: plot.x_title(), curves }
+}
+
+/// The letter of a line, and its path.
+fn named(i: usize, line: &Line) -> [Cell; 2] {
+    [Cell::Word(letter(i).into(), Tone::Line(line.look.0)), cut(&words::named(&line.label, line.origin), LONGEST_LABEL).into()]
+}
+
+/// The ends of each line; the table of rows has all between.
+fn sizes(plot: &Plot) -> Table {
+    let mut columns = vec![Column::screen(""), Column::words("path"), Column::figures("samples")];
+    for (group, bytes) in [("least", "from B"), ("largest", "to B")] {
+        columns.extend([bytes, "us"].map(|title| Column::figures(title).under(group)));
+    }
+    columns.push(Column::below("fit", "   fit: "));
+    let cells = |(i, line): (usize, &Line)| {
+        let mut cells = named(i, line).to_vec();
+        cells.push(words::span(line.samples.0, line.samples.1).into());
+        let ends = [line.points.first(), line.points.last()].into_iter().flatten();
+        cells.extend(ends.flat_map(|point| [point.x.to_string().into(), Cell::Ns(point.ns)]));
+        cells.push(line.fit_words.as_ref().into());
+        cells
+    };
+    folded(columns, 2, plot.lines.iter().enumerate().map(cells))
+}
+
+/// Each line at the quantiles that it has.
+fn percentiles(plot: &Plot) -> Table {
+    let near = |line: &Line, q: f64| line.points.iter().find(|point| (point.x - q).abs() < 1e-9).map(|point| point.ns);
+    let shown: Vec<f64> = QUANTILES.into_iter().filter(|q| plot.lines.iter().any(|line| near(line, *q).is_some())).collect();
+    let mut columns = vec![Column::screen(""), Column::words("path"), Column::figures("samples")];
+    columns.extend(shown.iter().map(|q| Column::figures(words::quantile(*q)).under("RTT us")));
+    let cells = |(i, line): (usize, &Line)| {
+        let mut cells = named(i, line).to_vec();
+        cells.push(line.samples.0.into());
+        cells.extend(shown.iter().map(|q| near(line, *q).into_cell(Cell::Ns)));
+        cells
+    };
+    folded(columns, 2, plot.lines.iter().enumerate().map(cells))
+}
+
+/// One verdict: what was compared, the figures, and each ratio on a scale round 1.
+fn comparison(doc: &mut Doc, found: &Comparison) {
+    let tone = match found.verdict.as_str() {
+        "slower" => Tone::Error,
+        "unclear" => Tone::Warning,
+        _ => Tone::Heading,
+    };
+    doc.gap();
+    doc.toned("", words::verdict(found), tone);
+    if !found.sentence.is_empty() {
+        doc.text(&found.sentence);
+    }
+    // Arms may have any names; in the table there is no room for long ones.
+    let arm = |name: &str| Column::figures(cut(&clean(name), LONGEST_ARM));
+    let mut columns = vec![Column::words(""), arm(&found.against), arm(&found.arm)];
+    columns.extend([Column::figures("ratio"), Column::figures("interval"), Column::screen(format!("{:>11}", 1))]);
+    let cells = |(one, strip): (&Ratio, Strip)| {
+        vec![
+            words::figure_title(&one.figure).into(),
+            words::compared(one, one.against).into(),
+            words::compared(one, one.value).into(),
+            one.ratio.map(fine_ratio).into(),
+            words::ratio_interval(one).into(),
+            Cell::Text(strip.drawn(RATIO_COLUMNS)),
+        ]
+    };
+    doc.table(Table { empty: "", ..folded(columns, 1, found.ratios.iter().zip(ratios(&found.ratios)).map(cells)) });
+    doc.text(words::meaning(found));
+}
+
+/// A strip for each ratio with its interval, on one scale with 1 in the middle.
+fn ratios(ratios: &[Ratio]) -> Vec<Strip> {
+    let far = |ratio: Option<f64>| ratio.filter(|ratio| *ratio > 0.0 && ratio.is_finite()).map_or(0.0, |ratio| ratio.ln().abs());
+    let all = ratios.iter().flat_map(|one| [one.ratio, one.low, one.high]);
+    let reach = all.map(far).fold(LEAST_RATIO.ln(), f64::max);
+    let at = |ratio: f64| (ratio > 0.0).then(|| 0.5 + ratio.ln() / reach / 2.0);
+    let strip = |one: &Ratio| {
+        let mut strip = Strip::default();
+        strip.range(Some(0.5), Some(0.5), '|');
+        strip.range(one.low.and_then(at), one.high.and_then(at), '━');
+        strip.mark(one.ratio.and_then(at), '●');
+        strip
+    };
+    ratios.iter().map(strip).collect()
+}
+
+/// A bar for each stage, in the order in which it is passed.
+fn breakdown(doc: &mut Doc, found: &Breakdown) {
+    doc.gap();
+    doc.heading(format!("Where the time goes: {}", words::breakdown(found)));
+    doc.text(words::headline(found));
+    doc.text(words::groups(found));
+    doc.gap();
+    let [known, slow] = [found.typical_count > 0, found.slow_count > 0];
+    let mut columns = vec![Column::words("stage"), Column::us("typical"), Column::figures("share"), Column::bar()];
+    columns.extend(slow.then(|| [Column::us("slow"), Column::us("grew")]).into_iter().flatten());
+    columns.extend([Column::us("p50"), Column::us("p99")]);
+    // The longest stage, not the whole, fills the room: a bar is to be read against the others.
+    let longest = found.stages.iter().map(|stage| stage.typical_ns).fold(0.0, f64::max);
+    let line = |name: String, [typical, slow_ns]: [f64; 2], bar: Cell, quantiles: [Option<u64>; 2]| {
+        let share = (known && found.typical_ns > 0.0).then(|| words::share(typical / found.typical_ns));
+        let mut cells = vec![Cell::Text(name), known.then_some(typical).into_cell(Cell::Ns), share.into(), bar];
+        let grew = known.then_some(slow_ns - typical).into_cell(Cell::Growth);
+        cells.extend(slow.then_some([Cell::Ns(slow_ns), grew]).into_iter().flatten());
+        cells.extend(quantiles.map(Cell::ns));
+        TableRow::from(cells)
+    };
+    let mut rows = Vec::new();
+    for group in found.stages.chunk_by(|a, b| (&a.direction, &a.side) == (&b.direction, &b.side)) {
+        let place = words::place(&group[0]);
+        let indent = if place.is_empty() { "" } else { "  " };
+        if !place.is_empty() {
+            let blanks = std::iter::repeat_n(Cell::Blank, columns.len() - 1);
+            rows.push(TableRow::from(std::iter::once(Cell::Text(place)).chain(blanks).collect::<Vec<_>>()));
+        }
+        rows.extend(group.iter().map(|stage| {
+            let name = cut(&format!("{indent}{}", clean(&stage.name)), LONGEST_LABEL);
+            let bar = Cell::Block(stage.typical_ns / longest, colour(stage));
+            line(name, [stage.typical_ns, stage.slow_ns], bar, [stage.p50_ns, stage.p99_ns])
+        }));
+    }
+    rows.push(line("RTT".into(), [found.typical_ns, found.slow_ns], Cell::Blank, [found.traced_p50_ns, None]));
+    doc.table(folded(columns, 1, rows));
+    let causes = found.causes.iter().map(|cause| {
+        let who = if cause.who.is_empty() { String::new() } else { format!(" ({})", cause.who) };
+        let advice = if cause.advice.is_empty() { String::new() } else { format!("; {}", cause.advice) };
+        format!("{}{who}: {} us lost in {} round trips{advice}", cause.cause, us_signed(cause.lost_ns as f64), cause.count)
+    });
+    doc.list(List::plain("What the slow ones met", causes.collect()));
+}
+
+/// Requests, replies, and what belongs to neither.
+fn colour(stage: &Stage) -> usize {
+    match stage.direction.as_str() {
+        "request" => 0,
+        "reply" => 2,
+        _ => 6,
+    }
+}
+
+fn published(view: &View) -> List {
+    let item = |published: &Published| {
+        let points = published.points.iter().map(|[bytes, ns]| format!("{bytes} B: {} us", us_signed(*ns)));
+        let points: Vec<String> = points.collect();
+        format!("{}: {}. {}", published.name, words::published(published), points.join("; "))
+    };
+    List::plain("Published figures, not measured here", view.published.iter().map(item).collect())
+}
+
+/// Where each record is from, and the command that makes it again.
+fn records(doc: &mut Doc, view: &View) {
+    if view.records.is_empty() {
+        return;
+    }
+    doc.gap();
+    doc.heading("How to reproduce");
+    for record in &view.records {
+        doc.lead(format!("{:>3}. ", record.number), words::record(record));
+        if !record.command.is_empty() {
+            doc.command(clean(&record.command));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! How a text is to look.
+
+use hairpin_units::Quantile;
+
+/// The percentiles that are shown unless others are asked for.
+pub const PERCENTILES: [Quantile; 4] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
+
+/// How a text is to look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Columns of the terminal; less than 80 counts as 80.
+    pub width: usize,
+    /// True to colour the text with ANSI escapes.
+    pub colour: bool,
+    /// True to show half round trips (RTT/2, not one-way) in place of RTTs.
+    pub hrt: bool,
+    /// The percentiles to show, in this order.
+    pub percentiles: Vec<Quantile>,
+    /// The run's id in the store, for the CSV; empty if it has none.
+    pub run: String,
+    /// What is shown beyond the usual: the number of timelines of `explain`; with 1, `floor` has a sentence a stage and `tune list` all about a setting.
+    pub detail: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { width: 80, colour: false, hrt: false, percentiles: PERCENTILES.into(), run: String::new(), detail: 0 }
+    }
+}
+
+impl Options {
+    /// Columns that a table may take.
+    pub(crate) fn columns(&self) -> usize {
+        self.width.max(80)
+    }
+}

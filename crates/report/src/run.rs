@@ -1,0 +1,143 @@
+//! A run: one row per result, what the columns mean above, what may mislead below.
+
+use hairpin_record::core_states::CoreStates;
+use hairpin_record::run::{Origin, Row, Run};
+
+use crate::accounts::accounts;
+use crate::cell::{Cell, IntoCell};
+use crate::columns::{CpuOf, RTT, cells, times, titles, turnaround};
+use crate::doc::{Column, Data, Doc, Fields, List, Show, Table, fields};
+use crate::figure::payload;
+use crate::label::{self, Name};
+use crate::link::between;
+use crate::notes::{ended, lists, mark};
+use crate::options::{Options, PERCENTILES};
+
+impl Show for Run {
+    fn doc(&self, options: &Options) -> Doc {
+        let rows: Vec<(Name, &Row)> = self.results.iter().map(|row| (label::name(row, None), row)).collect();
+        let mut doc = head(self);
+        doc.gap();
+        let states = CoreStates::of(self.results.iter().map(|row| ((), row)));
+        results(&mut doc, &rows, None, &states, options);
+        let plain: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
+        for (heading, table) in accounts(&plain) {
+            doc.gap();
+            doc.heading(heading);
+            doc.table(table);
+        }
+        doc.lists(lists(&rows));
+        doc.list(unreadable(&rows, options));
+        doc.list(ended(&self.head));
+        doc.data = Some(Data::new(line(self, &Row::default(), options), self.results.iter().map(|row| line(self, row, options))));
+        doc
+    }
+}
+
+/// Tool, time, link, hosts and clock.
+pub(crate) fn head(run: &Run) -> Doc {
+    Doc::of(&run.head, between(&run.place))
+}
+
+/// What the columns are, and the table. With `links`, the link of each row takes the place of its payload.
+pub(crate) fn results(doc: &mut Doc, rows: &[(Name, &Row)], links: Option<&[&str]>, states: &CoreStates, options: &Options) {
+    let cpu = CpuOf::rows(rows.iter().map(|(_, row)| *row));
+    doc.text(if options.hrt { format!("RTT/2, not one-way, in us; RTT: {RTT}") } else { format!("RTT in us: {RTT}") });
+    let said = if links.is_none() { "payload: bytes, request/reply if they differ; " } else { "" };
+    doc.text(format!("{said}turn: server's receive -> send, p50, in us; CPU: {}, in us", cpu.words()));
+    let group = if options.hrt { "RTT/2, not one-way" } else { "RTT" };
+    let second = if links.is_some() { Column::words("link") } else { Column::figures("payload").in_unit("B") };
+    let mut columns = vec![Column::words("path"), second, Column::figures("trans/s")];
+    columns.extend(titles(options).into_iter().map(|title| Column::us(title).under(group)));
+    columns.extend(["turn", "CPU"].map(Column::us));
+    let line = |(i, (_, row)): (usize, &(Name, &Row))| {
+        let second: Cell = links.map_or_else(|| payload(row), |links| links[i].to_owned()).into();
+        let labels = [(label::path(row) + mark(states.apart(i))).into(), second, Cell::Rate(row.transactions_per_s)];
+        let rest = [turnaround(row), cpu.per_transaction(row)].map(|ns| ns.into_cell(Cell::Ns));
+        labels.into_iter().chain(cells(row, options)).chain(rest).collect::<Vec<_>>()
+    };
+    if !rows.is_empty() {
+        doc.gap();
+    }
+    doc.table(Table::new(columns, 3, rows.iter().enumerate().map(line)));
+}
+
+/// Rows whose percentiles are blank since their histogram cannot be read.
+fn unreadable(rows: &[(Name, &Row)], options: &Options) -> List {
+    let why = |(name, row): &(Name, &Row)| {
+        times(row, options).1.map(|error| format!("{} {}: percentiles are blank: {error}", name.base, name.size))
+    };
+    List::errors("Unreadable", rows.iter().filter_map(why).collect())
+}
+
+/// Names and values of a line for scripts; the names do not depend on the row. Asked percentiles beyond the usual ones and half round trips (`hrt_…`:
+/// RTT/2, not one-way) are further columns.
+pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
+    let origin = match row.origin {
+        Origin::Measured => "measured",
+        Origin::Emulated => "emulated",
+        Origin::Published => "published",
+    };
+    let rtt = &row.rtt_ns;
+    let mut line = fields([
+        ("started", (&run.head.started).into()),
+        ("link", (&run.place.link.kind).into()),
+        ("path", (&row.path).into()),
+        ("origin", origin.into()),
+        ("request_bytes", row.request_bytes.into()),
+        ("reply_bytes", row.reply_bytes.into()),
+        ("flows", row.flows.into()),
+        ("threads", row.threads.into()),
+        ("outstanding", row.outstanding.into()),
+        ("pace_per_s", row.pace_per_s.into()),
+        ("transactions", row.transactions.into()),
+        ("lost", row.lost.into()),
+        ("late", row.late.into()),
+        ("duplicates", row.duplicates.into()),
+        ("reordered", row.reordered.into()),
+        ("corrupt", row.corrupt.into()),
+        ("duration_ns", row.duration_ns.into()),
+        ("gap_ns", row.gap_ns.into()),
+        ("transactions_per_s", row.transactions_per_s.into()),
+        ("rtt_min_ns", rtt.min.into()),
+        ("rtt_mean_ns", rtt.mean.into()),
+        ("rtt_stddev_ns", rtt.stddev.into()),
+    ]);
+    let mut percentiles = PERCENTILES.to_vec();
+    percentiles.extend(options.percentiles.iter().filter(|q| !PERCENTILES.contains(q)));
+    let ask = |hrt: bool| times(row, &Options { percentiles: percentiles.clone(), hrt, ..options.clone() }).0;
+    for (quantile, ns) in percentiles.iter().zip(ask(false).into_iter().skip(1)) {
+        line.push((format!("rtt_{quantile}_ns"), ns.map(|ns| ns as u64).into()));
+    }
+    line.push(("rtt_max_ns".into(), rtt.max.into()));
+    if options.hrt {
+        let titles = ["min".to_string()].into_iter().chain(percentiles.iter().map(ToString::to_string)).chain(["max".into()]);
+        line.extend(titles.zip(ask(true)).map(|(title, ns)| (format!("hrt_{title}_ns"), ns.into())));
+    }
+    let turnaround = row.turnaround_ns.as_ref();
+    line.extend(fields([
+        ("turnaround_p50_ns", turnaround.and_then(|times| times.p50).into()),
+        ("turnaround_p99_ns", turnaround.and_then(|times| times.p99).into()),
+        ("cpu_client_per_transaction_ns", row.cpu.client.per_transaction_ns.into()),
+        ("cpu_server_per_transaction_ns", row.cpu.server.as_ref().and_then(|cpu| cpu.per_transaction_ns).into()),
+    ]));
+    let client = row.tcp.as_ref().map(|tcp| &tcp.client);
+    for (side, tcp) in [("client", client), ("server", row.tcp.as_ref().and_then(|tcp| tcp.server.as_ref()))] {
+        let name = |field: &str| format!("tcp_{side}_{field}");
+        line.push((name("mss_bytes"), tcp.map(|tcp| tcp.mss).into()));
+        line.push((name("segments_out_per_transaction"), tcp.and_then(|tcp| tcp.segments_out_per_transaction).into()));
+        line.push((name("segments_in_per_transaction"), tcp.and_then(|tcp| tcp.segments_in_per_transaction).into()));
+    }
+    for part in ["connect", "exchange", "close"] {
+        line.push((format!("{part}_p50_ns"), row.parts_ns.get(part).and_then(|times| times.p50).into()));
+    }
+    let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
+    line.extend(fields([
+        ("warnings", codes.join(" ").into()),
+        // New columns come last: those before keep their places.
+        ("run", (&options.run).into()),
+        ("client_hostname", (&run.place.hosts.client.hostname).into()),
+        ("server_hostname", run.place.hosts.server.as_ref().map(|host| &host.hostname).into()),
+    ]));
+    line
+}

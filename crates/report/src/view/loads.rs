@@ -1,0 +1,55 @@
+//! Round trips against the rate at which they are due: a curve for each path and size of each load record.
+
+use hairpin_record::any::AnyRecord;
+use hairpin_record::load;
+
+use super::distribution::summary;
+use super::records::{told, warning};
+use super::{Given, LoadCurve, LoadRate};
+use crate::figure::payloads;
+use crate::label::{labelled, short};
+use crate::load::knee;
+use crate::notes::refused;
+use crate::prose::clean;
+
+/// All of them, in the order of the records.
+pub(super) fn loads(given: &[Given]) -> Vec<LoadCurve> {
+    let of = |(at, given): (usize, &Given)| match &given.record {
+        AnyRecord::Load(load) => load.results.iter().map(|found| curve(at + 1, found)).collect(),
+        _ => Vec::new(),
+    };
+    given.iter().enumerate().flat_map(of).collect()
+}
+
+fn curve(record: usize, curve: &load::LoadCurve) -> LoadCurve {
+    let path = labelled(short(&curve.path), curve.origin);
+    let mut warnings: Vec<_> = refused(&curve.granted).iter().map(|text| told("not-granted", text)).collect();
+    for note in curve.rates.iter().flat_map(|rate| &rate.warnings) {
+        if !warnings.iter().any(|known| known.code == note.code) {
+            warnings.push(warning(note));
+        }
+    }
+    let of = curve.knee.as_ref();
+    LoadCurve {
+        record,
+        label: clean(&format!("{path}, {} B", payloads(curve.request_bytes, curve.reply_bytes))),
+        origin: curve.origin,
+        knee: clean(&knee(curve)),
+        keeps_up_per_s: of.and_then(|knee| knee.keeps_up_per_s),
+        beyond_per_s: of.and_then(|knee| knee.beyond_per_s),
+        rates: curve.rates.iter().map(rate).collect(),
+        warnings,
+    }
+}
+
+fn rate(row: &load::LoadRow) -> LoadRate {
+    LoadRate {
+        offered_per_s: row.offered_per_s,
+        achieved_per_s: row.achieved_per_s,
+        due: row.due,
+        lost: row.lost,
+        repeat: row.repeat,
+        from_due: summary(&row.rtt_from_due_ns, &[]),
+        from_sent: summary(&row.rtt_from_sent_ns, &[]),
+    }
+}

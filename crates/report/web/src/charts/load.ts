@@ -1,0 +1,137 @@
+// Latency against the rate at which requests are due, from the due time and from the send, with the knee.
+
+import type uPlot from "uplot";
+
+import { h } from "../dom.ts";
+import { figure, type Figure } from "../figure.ts";
+import { colour, entry, mark, swatch, type Mark } from "../marks.ts";
+import { scale } from "../scale.ts";
+import type { Shown } from "../shown.ts";
+import type { Cell, Table } from "../table.ts";
+import { tick, time, whole } from "../units.ts";
+import { percentile, type LoadCurve, type LoadRate, type PercentileName, type Summary, type View } from "../view.ts";
+import { plot, type Line } from "./plot.ts";
+
+/** The two latencies of a rate, and how each is drawn. */
+const FROM: { name: string; of: (rate: LoadRate) => Summary; dash: number[]; hollow: boolean }[] = [
+  { name: "from due", of: (rate) => rate.from_due, dash: [], hollow: false },
+  { name: "from sent", of: (rate) => rate.from_sent, dash: [3, 3], hollow: true },
+];
+
+function markOf(place: number, dash: number[]): Mark {
+  return { ...mark(place), dash };
+}
+
+/** Ascending, and of a rate that was measured again the last time. */
+function ratesOf(curve: LoadCurve): LoadRate[] {
+  const last = new Map(curve.rates.map((rate) => [rate.offered_per_s, rate]));
+  return [...last.values()].sort((a, b) => a.offered_per_s - b.offered_per_s);
+}
+
+function linesOf(curve: LoadCurve, names: PercentileName[]): Line[] {
+  const rates = ratesOf(curve);
+  const x = rates.map((rate) => rate.offered_per_s);
+  return names.flatMap((name, place) =>
+    FROM.map((from) => ({
+      label: `${name} ${from.name}`,
+      x,
+      y: rates.map((rate) => percentile(from.of(rate), name).ns),
+      mark: markOf(place, from.dash),
+      shapes: () => true,
+      hollow: from.hollow,
+    })),
+  );
+}
+
+/** The rate at which the curve bends, as a line; the room up to the next rate is shaded. */
+function knee(u: uPlot, curve: LoadCurve): void {
+  const top = u.bbox.top;
+  const left = (rate: number): number => u.valToPos(rate, "x", true);
+  if (curve.keeps_up_per_s !== null && curve.beyond_per_s !== null) {
+    u.ctx.fillStyle = colour("--guide");
+    u.ctx.fillRect(left(curve.keeps_up_per_s), top, left(curve.beyond_per_s) - left(curve.keeps_up_per_s), u.bbox.height);
+  }
+  const at = curve.keeps_up_per_s ?? curve.beyond_per_s;
+  if (at === null) return;
+  u.ctx.fillStyle = colour("--ink");
+  u.ctx.fillRect(left(at) - devicePixelRatio / 2, top, devicePixelRatio, u.bbox.height);
+}
+
+function table(shown: Shown): Table {
+  const columns = FROM.flatMap((from) => shown.percentiles.map((name) => ({ from, name })));
+  return {
+    columns: [
+      { head: "path", name: "path", text: true },
+      { head: "offered 1/s", name: "offered_per_s", places: 1 },
+      { head: "achieved 1/s", name: "achieved_per_s", places: 1 },
+      { head: "due", name: "due" },
+      { head: "lost", name: "lost" },
+      ...columns.map(({ from, name }) => ({ head: `${name} ${from.name} ns`, name: `${name}_${from.name.replace(" ", "_")}_ns` })),
+    ],
+    rows: shown.view.loads.flatMap((curve) =>
+      curve.rates.map((rate): Cell[] => [
+        curve.label,
+        rate.offered_per_s,
+        rate.achieved_per_s,
+        rate.due,
+        rate.lost,
+        ...columns.map(({ from, name }) => percentile(from.of(rate), name).ns),
+      ]),
+    ),
+  };
+}
+
+/** The figure, or null where no load was offered. */
+export function load(view: View): Figure | null {
+  if (view.loads.length === 0) return null;
+  return figure({
+    id: "load",
+    title: "Latency under load",
+    reading:
+      "Requests are due at fixed times, whether or not the one before was answered. From due counts the wait for the send as well, as a user would; from sent does not. " +
+      "Where the two part, requests queue at the client. The line is the knee: the highest rate at which the path keeps up; at the end of the shaded room it no longer does.",
+    caption: (shown) =>
+      `RTT, log scale, against the rate offered; ${[...new Set(shown.view.loads.map((curve) => curve.origin))].sort().join(" and ")}; a point is missing where too few requests were answered for its percentile.`,
+    legend: (shown) =>
+      shown.percentiles.flatMap((name, place) => FROM.map((from) => entry(swatch(markOf(place, from.dash), { hollow: from.hollow }), `${name} ${from.name}`))),
+    empty: (shown) => (shown.percentiles.length === 0 ? "No percentile is selected." : null),
+    table,
+    draw: (slot, shown) => {
+      const removes: (() => void)[] = [];
+      for (const curve of shown.view.loads) {
+        const lines = linesOf(curve, shown.percentiles);
+        const host = h("div");
+        slot.append(h("h3", {}, curve.label), h("p", {}, curve.knee), host);
+        removes.push(
+          plot(host, {
+            name: `Latency under load, ${curve.label}`,
+            height: 340,
+            x: {
+              scale: scale(
+                curve.rates.map((rate) => rate.offered_per_s),
+                false,
+              ),
+              title: "requests due per second",
+              text: whole,
+              space: 70,
+            },
+            y: {
+              scale: scale(
+                lines.flatMap((line) => line.y.filter((ns) => ns !== null)),
+                true,
+              ),
+              title: "RTT",
+              text: tick,
+            },
+            lines,
+            where: (x) => `${whole(x)}/s`,
+            value: time,
+            behind: (u) => knee(u, curve),
+          }),
+        );
+        for (const warning of curve.warnings) slot.append(h("p", { class: "quiet" }, `${warning.code}: ${warning.message}`));
+      }
+      return { rows: [], remove: () => removes.forEach((remove) => remove()) };
+    },
+  });
+}
