@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::support::{HAIRPIN, can};
 
 /// Instances of `hairpin_iopath::drive`'s `block` in the built command.
-const INSTANCES_AT_MOST: usize = 170;
+const INSTANCES_AT_MOST: usize = 60;
 
 /// Those in the output of `nm -C` that are instances of the loop.
 fn instances(symbols: &str) -> usize {

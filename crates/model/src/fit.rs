@@ -1,7 +1,7 @@
 //! Fits the RTT of a measured run over message sizes, path by path.
 
 use hairpin_record::fit::of_rows;
-use hairpin_record::floor::{FitReport, PathFit};
+use hairpin_record::fit::{FitReport, PathFit};
 use hairpin_record::head::Label;
 use hairpin_record::run::Run;
 use hairpin_units::BitRate;

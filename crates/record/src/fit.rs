@@ -20,6 +20,7 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 use thiserror::Error;
 
 use crate::core_states::CoreStates;
+use crate::head::{Body, Label};
 use crate::run::Row;
 use crate::statistics::t_quantile;
 
@@ -80,6 +81,40 @@ pub struct Fit {
     pub above: Option<Line>,
     /// Typical distance of a point from its line, as a share of the time.
     pub residual: f64,
+}
+
+/// What measured runs over sizes say: one fit for each path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FitReport {
+    /// Schema and tool.
+    #[serde(flatten)]
+    pub label: Label,
+    /// The run, as it was named.
+    pub run: String,
+    /// The declared rate that ns per byte is held against; `null` if none was declared.
+    pub rate_bit_per_s: Option<u64>,
+    /// One for each path.
+    pub paths: Vec<PathFit>,
+}
+
+impl Body for FitReport {
+    const SCHEMA: &'static str = "hairpin.floor-fit/1";
+}
+
+/// The fit of one path's rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathFit {
+    /// The path spec.
+    pub path: String,
+    /// RTT p50 over the mean of request and reply; `null` where there is no fit.
+    pub fit: Option<Fit>,
+    /// Why there is no fit.
+    pub why: Option<String>,
+    /// What was fitted: bytes and ns, in the order of bytes.
+    pub points: Vec<[f64; 2]>,
+    /// Rows left out since their cores were in another state than those of most rows.
+    #[serde(default)]
+    pub apart: usize,
 }
 
 /// Why there is no fit.

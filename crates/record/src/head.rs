@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::run::{ClockFacts, Hosts, Link};
+use crate::place::{ClockFacts, Hosts, Link};
 
 /// Name and version of this tool, as records have it.
 pub const TOOL: &str = concat!("hairpin ", env!("CARGO_PKG_VERSION"));

@@ -12,6 +12,8 @@ use hairpin_units::Picos;
 
 use crate::floor::Floor;
 use crate::head::{Body, Place, Record};
+pub use crate::place::{ClockFacts, HostFacts, Hosts, Link};
+pub use crate::side::{Origin, Side, Silence};
 use crate::warning::Note;
 
 /// The record `hairpin.run/1`: a head and a [`RunBody`].
@@ -30,99 +32,6 @@ pub struct RunBody {
     pub place: Place,
     /// One row per path and size, in the order measured.
     pub results: Vec<Row>,
-}
-
-/// The facts of both hosts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Hosts {
-    /// The side that sends requests.
-    pub client: HostFacts,
-    /// The side that answers; `null` under `--echo`, where it is unknown.
-    pub server: Option<HostFacts>,
-}
-
-/// Facts of one host, each under the name of the knob that read it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct HostFacts {
-    /// The host's name.
-    pub hostname: String,
-    /// Facts that could not be read, with the reason.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub unread: BTreeMap<String, String>,
-    /// Every fact that could be read.
-    #[serde(flatten)]
-    pub facts: BTreeMap<String, serde_json::Value>,
-}
-
-/// What lies between the two sides.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Link {
-    /// `host` (a remote server), `loopback`, `veth`, `echo` (a plain echo service) or `reflector` (whatever returns Ethernet frames).
-    pub kind: String,
-    /// The client's interface, where known.
-    pub interface: Option<String>,
-    /// The interface's MTU in bytes, where known.
-    pub mtu: Option<u64>,
-    /// The server's address as given, without the data port.
-    pub peer: Option<String>,
-    /// Options of the link that were asked for, such as `gro=on`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub options: BTreeMap<String, String>,
-}
-
-/// The clock behind every stamp of the client, and how good it was.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ClockFacts {
-    /// `tsc` or `monotonic_raw`.
-    pub source: String,
-    /// What a pair of ordered stamps costs, in ns; part of every RTT.
-    pub cost_ns: f64,
-    /// The step in which the clock moves, in ns: nearly all differences of two readings are multiples of it. 0 if it was not seen to move. Older records
-    /// have the least difference of 1,000 readings here, which one odd reading makes too small.
-    pub step_ns: f64,
-    /// Ticks per second, calibrated against CLOCK_MONOTONIC_RAW.
-    pub ticks_per_s: f64,
-    /// How far the rate found at the end lies from the one at the start, in parts per 10^9; `null` if the run was too short to tell.
-    pub drift_ppb: Option<f64>,
-}
-
-impl ClockFacts {
-    /// What no error bound of a time may be below, in ns: a step of the clock, and the whole ns in which times are kept.
-    pub fn least_error_ns(&self) -> f64 {
-        if self.step_ns.is_finite() { self.step_ns.max(1.0) } else { 1.0 }
-    }
-}
-
-/// Where a figure comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Origin {
-    /// Measured here.
-    #[default]
-    Measured,
-    /// Measured on an emulated device.
-    Emulated,
-    /// Printed by a published source.
-    Published,
-}
-
-/// Which side of a round trip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// Sends requests.
-    Client,
-    /// Answers them.
-    Server,
-}
-
-impl std::fmt::Display for Side {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Side::Client => "client",
-            Side::Server => "server",
-        })
-    }
 }
 
 /// What one path did at one size.
@@ -227,19 +136,6 @@ pub struct Due {
     pub wall_ns: u64,
     /// Answers, late ones too, / `wall_ns`.
     pub answered_per_s: f64,
-}
-
-/// A stretch in which requests were out and no reply came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Silence {
-    /// Its beginning, since the start of measuring.
-    pub at_ns: u64,
-    /// How long no reply came.
-    pub length_ns: u64,
-    /// Requests sent meanwhile, the one that waited from the beginning included.
-    pub sent: u64,
-    /// How many of those were answered afterwards.
-    pub answered: u64,
 }
 
 /// The emulated NIC of a row.

@@ -4,7 +4,7 @@ use hairpin_units::{Nanos, Quantile};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::run::{Side, Silence};
+use crate::side::{Side, Silence};
 
 /// A warning as it stands in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

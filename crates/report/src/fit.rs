@@ -1,7 +1,7 @@
 //! What `hairpin floor --fit` says: base, time per byte and step of each path, and what they mean.
 
 use hairpin_record::fit::{Estimate, Fit, Line};
-use hairpin_record::floor::{FitReport, PathFit};
+use hairpin_record::fit::{FitReport, PathFit};
 use hairpin_units::BitRate;
 
 use crate::cell::Cell;

@@ -148,7 +148,7 @@ fn for_pages_and_scripts() {
 #[test]
 fn json_has_total_and_stages_in_decimal_nanoseconds() {
     let record = at("none", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
-    assert_snapshot!(json(&record));
+    assert_snapshot!(serde_json::to_string_pretty(&record).unwrap());
     assert_eq!(serde_json::from_str::<Floor>(&json(&record)).unwrap(), record);
     let interval = at("dna-82599", None, &Link::default());
     assert_eq!(serde_json::from_str::<Floor>(&json(&interval)).unwrap(), interval);

@@ -1,16 +1,16 @@
 //! Settings of this host that an experiment switches: shown, asked for, and put back at the end.
 
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::SystemTime;
 
 use hairpin_lab::knobs::{self, KnobError, Knobs};
 use hairpin_session::plan::Target;
 use hairpin_session::time::rfc3339;
 use hairpin_sys::host::RealHost;
-use hairpin_tune::journal::About;
+use hairpin_tune::journal::{About, Journal, default_dir};
 use hairpin_tune::plan::PlanError;
 use hairpin_tune::{Change, Place, Setting};
 
-use super::tune::{agreed, journal};
 use crate::exit::{Failure, say};
 
 /// Why this host has no such setting for traffic that goes there; `None` if it has.
@@ -54,4 +54,22 @@ pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs
 
 fn failure(error: KnobError) -> Failure {
     Failure::blamed(&error, error.blame())
+}
+
+/// Asks at the terminal.
+pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "standard input is no terminal to ask at: --yes applies without asking, --dry-run only shows",
+        ));
+    }
+    let _ = write!(io::stderr(), "{question}? [y/N] ");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Where changes are written down before they are made.
+pub(super) fn journal() -> Result<Journal, Failure> {
+    Ok(Journal::at(default_dir().map_err(Failure::failed)?))
 }

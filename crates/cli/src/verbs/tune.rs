@@ -1,7 +1,7 @@
 //! `hairpin tune`.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -11,11 +11,12 @@ use hairpin_session::time::rfc3339;
 use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use hairpin_tune::attend::attend;
-use hairpin_tune::journal::{About, Journal, JournalError, default_dir, to_look_at};
+use hairpin_tune::journal::{About, JournalError, to_look_at};
 use hairpin_tune::plan::{Plan, PlanError};
 use hairpin_tune::profile::{self, ProfileFile};
 use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
 
+use super::knobs::{agreed, journal};
 use super::tune_try::Try;
 use crate::exit::{FAILED, Failure, MISSING, say};
 use crate::output::{Output, options};
@@ -265,19 +266,6 @@ impl Apply {
     }
 }
 
-/// Asks at the terminal.
-pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "standard input is no terminal to ask at: --yes applies without asking, --dry-run only shows",
-        ));
-    }
-    let _ = write!(io::stderr(), "{question}? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
 /// Puts everything back and ends with this code.
 fn restored(tuning: Tuning<'_>, code: u8) -> Result<ExitCode, Failure> {
     match tuning.restore() {
@@ -287,10 +275,6 @@ fn restored(tuning: Tuning<'_>, code: u8) -> Result<ExitCode, Failure> {
             Err(Failure::failed(format_args!("not everything could be put back: {}; try `hairpin tune revert`", left.join("; "))))
         }
     }
-}
-
-pub(super) fn journal() -> Result<Journal, Failure> {
-    Ok(Journal::at(default_dir().map_err(Failure::failed)?))
 }
 
 fn command_line() -> Vec<String> {

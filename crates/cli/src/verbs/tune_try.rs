@@ -17,7 +17,7 @@ use hairpin_sys::host::RealHost;
 use hairpin_tune::profile;
 use hairpin_tune::{Place, Profile, Setting};
 
-use super::tune::{agreed, journal};
+use super::knobs::{agreed, journal};
 use crate::exit::{Failure, say};
 use crate::flags::{HostPort, Mirror, Where, Work, cookie, interface_exists};
 use crate::output::{Keep, Output};
