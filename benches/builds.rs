@@ -71,7 +71,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
         );
         let (line, missed) = match compared {
             Ok(comparison) => {
-                let (line, missed) = judged(comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50));
+                let (line, missed) =
+                    judged(comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50), ["old", "new"]);
                 found.push(json!({ "path": path, "met": !missed, "comparison": comparison }));
                 (line, missed)
             }
@@ -97,7 +98,8 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(missed > 0)
 }
 
-fn ping(program: &Path, path: &str, length: Nanos, warmup: Nanos) -> Result<Row, String> {
+/// One row of a `hairpin ping`, over loopback or for a ring over a veth pair.
+pub(crate) fn ping(program: &Path, path: &str, length: Nanos, warmup: Nanos) -> Result<Row, String> {
     let link = if OVER_VETH.iter().any(|name| path.split([':', ',']).next() == Some(name)) { "veth" } else { "loopback" };
     let mut command = Command::new(program);
     command.args(["ping", "--link", link, "--path", path, "--json", "--no-store"]);
@@ -111,7 +113,7 @@ fn ping(program: &Path, path: &str, length: Nanos, warmup: Nanos) -> Result<Row,
 }
 
 /// A path in words, and whether it misses the bound.
-fn judged(p50: Option<&Estimate>) -> (String, bool) {
+pub(crate) fn judged(p50: Option<&Estimate>, [first, second]: [&str; 2]) -> (String, bool) {
     let Some(&Estimate { ratio: Some(ratio), low: Some(low), high: Some(high), base, value, pairs, .. }) = p50 else {
         return ("too few pairs for an interval: measure for longer".to_owned(), true);
     };
@@ -125,7 +127,7 @@ fn judged(p50: Option<&Estimate>) -> (String, bool) {
     let ns = |value: Option<f64>| value.map_or_else(String::new, |ns| format!("{ns:.1}"));
     (
         format!(
-            "old {:>9} ns  new {:>9} ns  ratio {ratio:.4} [{low:.4}, {high:.4}]  {pairs:>4} pairs  {word}",
+            "{first} {:>9} ns  {second} {:>9} ns  ratio {ratio:.4} [{low:.4}, {high:.4}]  {pairs:>4} pairs  {word}",
             ns(base),
             ns(value)
         ),
@@ -145,7 +147,7 @@ mod tests {
             base: Some(1000.0),
             ..Estimate::default()
         };
-        judged(Some(&p50))
+        judged(Some(&p50), ["old", "new"])
     }
 
     #[test]
@@ -161,6 +163,6 @@ mod tests {
             let (line, found) = of(low, high);
             assert!(found == missed && line.contains(word), "{low} to {high}: {line}");
         }
-        assert!(judged(None).1, "no interval");
+        assert!(judged(None, ["old", "new"]).1, "no interval");
     }
 }

@@ -13,6 +13,7 @@ use clap::Parser;
 mod builds;
 mod children;
 mod compare;
+mod equal;
 mod explain;
 mod load;
 mod niq;
@@ -35,6 +36,7 @@ struct Given {
 enum Part {
     Builds(builds::Options),
     Compare(compare::Options),
+    Equal(equal::Options),
     Explain(explain::Options),
     Load(load::Options),
     Niq(niq::Options),
@@ -46,11 +48,12 @@ enum Part {
 fn main() -> ExitCode {
     match Given::parse().part {
         None => {
-            println!("benchmarks: name one: builds, compare, explain, load, niq, packet, peers, watch; or run `make bench-NAME`");
+            println!("benchmarks: name one: builds, compare, equal, explain, load, niq, packet, peers, watch; or run `make bench-NAME`");
             ExitCode::SUCCESS
         }
         Some(Part::Builds(options)) => record::end(builds::bench(&options)),
         Some(Part::Compare(options)) => record::end(compare::bench(&options)),
+        Some(Part::Equal(options)) => record::end(equal::bench(&options)),
         Some(Part::Explain(options)) => record::end(explain::bench(&options)),
         Some(Part::Load(options)) => record::end(load::bench(&options)),
         Some(Part::Niq(options)) => record::end(niq::bench(&options)),
