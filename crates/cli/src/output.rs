@@ -106,8 +106,8 @@ fn shown(form: Format, record: &(impl Show + Serialize + ?Sized), options: &Opti
         Format::Table | Format::Pingpong => term(record, options),
         Format::Markdown => markdown(record, options),
         Format::Csv => csv(record, options),
-        Format::Json => json(record),
-        Format::JsonStream => json_line(record),
+        Format::Json if io::stdout().is_terminal() => json(record),
+        Format::Json | Format::JsonStream => json_line(record),
     }
 }
 

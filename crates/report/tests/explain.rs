@@ -365,7 +365,7 @@ fn json_is_the_record() {
     let record = troubled();
     let text = json(&record);
     assert_eq!(serde_json::from_str::<Explain>(&text).unwrap(), record);
-    assert!(text.starts_with("{\"schema\":\"hairpin.explain/1\","));
+    assert!(text.starts_with("{\n  \"schema\": \"hairpin.explain/1\",\n"));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub fn explain_perfetto(record: &Explain) -> String {
         "otherData": {"tool": clean(&record.head.tool), "started": clean(&record.head.started)},
         "traceEvents": names,
     });
-    crate::json(&trace)
+    crate::json_line(&trace)
 }
 
 fn process(side: Side) -> u32 {
