@@ -48,7 +48,9 @@ enum Part {
 fn main() -> ExitCode {
     match Given::parse().part {
         None => {
-            println!("benchmarks: name one: builds, compare, equal, explain, load, niq, packet, peers, watch; or run `make bench-NAME`");
+            println!(
+                "benchmarks: name one: builds, compare, equal, explain, load, niq, packet, peers, watch; or run `make bench-NAME`"
+            );
             ExitCode::SUCCESS
         }
         Some(Part::Builds(options)) => record::end(builds::bench(&options)),

@@ -2,7 +2,7 @@
 
 use hairpin_record::head::Record;
 use hairpin_record::run::{Run, RunBody};
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::live::Live;
 use hairpin_session::message::Order;
 use hairpin_session::plan::{Plan, check, emulating};
@@ -12,7 +12,7 @@ use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::Signals;
 
 /// Measures every row of the plan. A row that fails part way ends the run: what was measured until then is in the record, with its error.
-pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, PingError> {
+pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     check(plan)?;
     let head = rows::begin::<RunBody>(&plan.command);
     let mut stage = Stage::set_up(plan, None)?;

@@ -25,7 +25,7 @@ use toml::{Table, Value};
 use crate::compare::{self, MARGIN};
 use crate::experiment::Arm;
 use crate::knobs::{self, KnobError, Knobs};
-use hairpin_session::error::{Blame, PingError};
+use hairpin_session::error::{Blame, RunError};
 use hairpin_session::plan::Target;
 use hairpin_session::rows;
 
@@ -40,7 +40,7 @@ pub struct Plan<'a> {
     /// Where the round trips go.
     pub target: &'a Target,
     /// Makes an arm of this path, by its index.
-    pub arm: &'a dyn Fn(usize) -> Result<Arm, PingError>,
+    pub arm: &'a dyn Fn(usize) -> Result<Arm, RunError>,
     /// How many paths.
     pub paths: usize,
     /// The whole experiment.
@@ -74,7 +74,7 @@ pub enum TryError {
     Knobs(#[from] KnobError),
     /// The measuring.
     #[error(transparent)]
-    Ping(#[from] PingError),
+    Ping(#[from] RunError),
 }
 
 impl TryError {
@@ -190,7 +190,7 @@ fn measure(
     record: &mut TuneTry,
     signals: &Signals,
     told: &mut dyn FnMut(&str, Duration),
-) -> Result<(), PingError> {
+) -> Result<(), RunError> {
     let names: Vec<String> = tried.iter().map(|(setting, _)| setting.to_string()).collect();
     let each = plan.duration / plan.paths.max(1) as u32;
     for path in 0..plan.paths {
@@ -281,10 +281,10 @@ fn one(
     knobs: &mut Knobs<'_>,
     signals: &Signals,
     told: &mut dyn FnMut(Duration),
-) -> Result<Compare, PingError> {
+) -> Result<Compare, RunError> {
     let arm = |given: &&str| Ok(Arm { given: (*given).to_owned(), ..(plan.arm)(path)? });
     let compare = compare::Plan {
-        arms: given.iter().map(arm).collect::<Result<_, PingError>>()?,
+        arms: given.iter().map(arm).collect::<Result<_, RunError>>()?,
         duration,
         seed: plan.seed.wrapping_add(path as u64),
         until: None,

@@ -10,7 +10,7 @@ use crate::side::SideError;
 
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]
-pub enum PingError {
+pub enum RunError {
     /// The path cannot do this job.
     #[error("{path}: {source}")]
     Job {
@@ -20,10 +20,7 @@ pub enum PingError {
     },
     /// The path does not work over this link.
     #[error("{path}: {why}")]
-    Unsupported {
-        path: String,
-        why: String,
-    },
+    Unsupported { path: String, why: String },
     /// The path needs a right that this process lacks.
     #[error("{path}: {why}")]
     Lacking {
@@ -58,10 +55,7 @@ pub enum PingError {
     Address(io::Error),
     /// The row failed before anything was measured.
     #[error("{path}: {why}")]
-    Row {
-        path: String,
-        why: String,
-    },
+    Row { path: String, why: String },
     /// The bulk streams beside the measured flow failed.
     #[error("{0}")]
     Bulk(String),
@@ -87,14 +81,14 @@ pub enum Blame {
     Missing,
 }
 
-impl PingError {
+impl RunError {
     /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
-            PingError::Job { .. } | PingError::Unsupported { .. } | PingError::Cpu { .. } => Blame::Usage,
-            PingError::BulkElsewhere | PingError::Replay(_) => Blame::Usage,
-            PingError::Lacking { .. } => Blame::Missing,
-            PingError::Side(side) if side.missing() => Blame::Missing,
+            RunError::Job { .. } | RunError::Unsupported { .. } | RunError::Cpu { .. } => Blame::Usage,
+            RunError::BulkElsewhere | RunError::Replay(_) => Blame::Usage,
+            RunError::Lacking { .. } => Blame::Missing,
+            RunError::Side(side) if side.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
     }

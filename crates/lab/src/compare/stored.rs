@@ -18,7 +18,7 @@ use super::{name, verdict};
 use crate::experiment::figures::as_quantile;
 use crate::experiment::stands::cpus;
 use crate::experiment::states::States;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::rows;
 
 /// Blocks of a run that are looked at: its last ones.
@@ -50,7 +50,7 @@ pub enum StoredError {
     },
     /// It could not be measured.
     #[error(transparent)]
-    Ping(#[from] PingError),
+    Ping(#[from] RunError),
     /// Ctrl-C.
     #[error("ended early, so nothing is said of the thresholds")]
     Interrupted,

@@ -14,7 +14,7 @@ use hairpin_record::load::BulkFacts;
 use hairpin_units::Nanos;
 
 use super::random::Random;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 
 /// Rounds that warm everything up.
 pub(crate) const DISCARDED: u32 = 2;
@@ -65,7 +65,7 @@ pub(crate) enum Ended {
     /// Ctrl-C.
     Interrupted,
     /// An arm failed.
-    Failed(PingError),
+    Failed(RunError),
 }
 
 /// Measures blocks.
@@ -172,7 +172,7 @@ fn one(
 ) -> Result<Round, Ended> {
     let mut taken = vec![Taken::default(); order.len()];
     for arm in order {
-        let failed = |why| Ended::Failed(PingError::Row { path: format!("arm {}", letter(*arm)), why });
+        let failed = |why| Ended::Failed(RunError::Row { path: format!("arm {}", letter(*arm)), why });
         switch.to(*arm).map_err(failed)?;
         taken[*arm] = bench.block(*arm, laid.length, laid.warmup)?;
         taken[*arm].block.round = number.unwrap_or(0);
