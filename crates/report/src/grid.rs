@@ -32,7 +32,7 @@ pub(crate) struct Lines {
 
 /// The lines of a table, none wider than `columns` unless the figures alone are.
 pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
-    let columns = columns.saturating_sub(table.indent);
+    let (columns, room) = (columns.saturating_sub(table.indent), WIDTH.saturating_sub(table.indent));
     let grid = Grid::of(table, columns);
     let Lines { mut heads, mut rows } = grid.fitted(columns, colour);
     for (at, (row, lines)) in table.rows.iter().zip(&mut rows).enumerate() {
@@ -42,12 +42,12 @@ pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
         if let Some(text) = &grid.prose {
             let last = lines.pop().unwrap_or_default();
             let plain = grid.last_line(at, columns);
-            lines.extend(hung(&last, width(&plain), grid.base, &text.cells[at]));
+            lines.extend(hung(&last, width(&plain), grid.base, &text.cells[at], room));
         }
         for (column, cell) in table.columns.iter().zip(&row.cells) {
             if let Place::Below(lead) = column.place {
                 let text = cell.shown(0);
-                lines.extend((!text.is_empty()).then(|| wrap(lead, &text, WIDTH)).into_iter().flatten());
+                lines.extend((!text.is_empty()).then(|| wrap(lead, &text, room)).into_iter().flatten());
             }
         }
     }
@@ -63,9 +63,9 @@ pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
     }
 }
 
-/// The text behind a line, which is `taken` columns wide, from column `base` on.
-fn hung(line: &str, taken: usize, base: usize, text: &str) -> Vec<String> {
-    let mut lines = wrap(&" ".repeat(base), text, WIDTH);
+/// The text behind a line, which is `taken` columns wide, from column `base` to column `room`.
+fn hung(line: &str, taken: usize, base: usize, text: &str, room: usize) -> Vec<String> {
+    let mut lines = wrap(&" ".repeat(base), text, room);
     let pad = " ".repeat(base.saturating_sub(taken));
     lines[0] = format!("{line}{pad}{}", &lines[0][base..]).trim_end().to_owned();
     lines
@@ -274,6 +274,18 @@ mod tests {
         assert_eq!(lines[0], "path  payload");
         assert_eq!(lines[3..5], ["udp:spin  65536/6553", "6"].map(String::from));
         assert!(lines.iter().all(|line| width(line) <= 20), "{lines:?}");
+    }
+
+    #[test]
+    fn text_below_a_row_keeps_to_the_width_of_an_indented_table() {
+        let long =
+            "the hypervisor or firmware took it: no event of the kernel lies in the gap, and the steal count does not tell";
+        let row: Vec<Cell> = vec!["nothing seen".into(), long.into()];
+        let columns = vec![Column::words("cause"), Column::below("advice", "    ")];
+        for indent in 0..6 {
+            let table = Table { indent, ..Table::new(columns.clone(), 1, [row.clone()]) };
+            assert!(all(&table, WIDTH).iter().all(|line| width(line) <= WIDTH), "{:?}", all(&table, WIDTH));
+        }
     }
 
     #[test]
