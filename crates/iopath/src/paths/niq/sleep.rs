@@ -11,7 +11,7 @@ use hairpin_sys::umem::{Frame, Pool, Umem};
 
 use super::Device;
 
-/// A port whose receiver sleeps: finding nothing, it asks to be woken, and looks once more.
+/// A port whose receiver sleeps: if the ring is empty, it asks to be woken and looks once more.
 pub(super) struct Interrupting(pub(super) Port);
 
 impl Device for Interrupting {
@@ -39,7 +39,7 @@ impl PacketIo for Interrupting {
             return came;
         }
         self.0.waitable();
-        // What is there and not due yet wakes nobody a second time.
+        // A frame that has arrived but is not due yet gives no second wake-up.
         while self.0.has_arrived() && self.0.pool().available() > 0 {
             let came = self.0.rx_batch(into, most);
             if came > 0 {
