@@ -283,7 +283,7 @@ impl<C: Clock> Loop<'_, C> {
         }
         let now = self.clock.now();
         if now >= ends && !self.catches_up(now, ends) {
-            // A run shorter than the timeout ends before the timeout can strike; silence alone is no result either.
+            // A run shorter than the timeout ends before the timeout can pass; without a single reply it has failed too.
             return Some(match self.counts.sent {
                 sent if sent > 0 && transactions == 0 => End::Failed(self.silent(self.work.duration_ns.unwrap_or(0))),
                 _ => End::Done,

@@ -4,7 +4,7 @@
 //!   job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
 //!            └ inet, stream, ring, rendezvous: shared by several     └ measure: threads; wait policy, clock and pace are values
 //! ```
-//! Crate `plan` holds each path's facts; its code is a file in `paths/`.
+//! Crate `plan` holds the facts of each path; the code of each path is a file in `paths/`.
 
 #![forbid(unsafe_code)]
 

@@ -154,7 +154,7 @@ fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflecto
     measure(run, device, io, Raw::new(sends, accepts).ok_or_else(too_long)?)
 }
 
-/// The way to the peer: interface and Ethernet addresses.
+/// The way to the peer: outgoing interface and Ethernet addresses.
 struct Way {
     link: LinkFacts,
     own: Mac,
@@ -176,7 +176,7 @@ impl Way {
         }
         let own = mac_of(&route.link)?;
         if own == Mac::default() {
-            // Loopback: all addresses are zero, and nobody is a neighbour.
+            // Loopback: all addresses are zero, and no host is a neighbour.
             return Ok(Way { link: route.link, own, peer: own });
         }
         if peer_ip == own_ip {

@@ -19,7 +19,7 @@ pub trait Runner: Sync {
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError>;
 }
 
-/// Whether a path works here.
+/// Usability of a path on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
     /// Fully.

@@ -1,4 +1,4 @@
-//! Stalls of a core, seen as gaps between two looks at the clock of a thread that spins.
+//! Stalls of a core, seen as gaps between two looks at the clock by a spinning thread.
 
 use hairpin_sys::clock::{Clock, Ticks};
 
@@ -7,7 +7,7 @@ pub(crate) const STALL_NS: u64 = 2_000;
 /// Stalls per block whose position is kept; further ones are only counted and summed.
 const PLACED: usize = 4_096;
 
-/// When a thread last looked at the clock.
+/// Last look of a thread at the clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Looks {
     least: u64,

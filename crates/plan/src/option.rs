@@ -17,7 +17,7 @@ pub struct OptionDef {
     pub doc: &'static str,
 }
 
-/// The values that an option takes.
+/// The values of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// One of a list of words.
@@ -113,7 +113,7 @@ pub const CLOSES: OptionDef = OptionDef {
     default: "client",
     doc: "which side closes each connection first and so keeps it in TIME_WAIT",
 };
-/// Whether frames have an IP header.
+/// Ethernet frames with or without an IP header.
 pub const L3: OptionDef = OptionDef {
     name: "l3",
     values: ON_OFF,

@@ -139,8 +139,9 @@ pub enum Route {
     PacketRing,
     /// AF_XDP rings, past the kernel's stack.
     XdpRing,
-    /// Shared memory; `ring`: frames in a ring whose library stamps them.
+    /// Memory shared by both sides.
     Memory {
+        /// True for frames in a ring, whose library stamps them.
         ring: bool,
     },
     /// The kernel's local channels: UNIX sockets, pipes, eventfd.

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Most requests in a recording: 16 MiB of them.
+/// Most requests in a recording: they take 16 MiB.
 pub const MOST: usize = 1_000_000;
 /// Longest line, in bytes.
 const LONGEST_LINE: u64 = 256;
@@ -57,6 +57,7 @@ pub enum ReplayError {
     /// All requests have the same time.
     #[error("{file}: all requests are at one moment, so they have no rate")]
     Span {
+        /// Name of the recording.
         file: String,
     },
 }

@@ -130,11 +130,13 @@ pub enum DeviceError {
     /// An existing setup would be lost.
     #[error("{interface} has queueing disciplines that somebody set up, whose parameters would be lost: change them with tc(8)")]
     OwnQdiscs {
+        /// Name of the interface.
         interface: String,
     },
     /// An error number from a fake host.
     #[error("cannot reach {} of {interface}: {source}", attribute.name())]
     Fake {
+        /// The setting that failed.
         attribute: Attribute,
         interface: String,
         source: io::Error,

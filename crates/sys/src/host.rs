@@ -99,7 +99,7 @@ pub trait Host {
     /// Those of open(2) and write(2).
     fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held>;
 
-    /// Makes a directory, such as a cgroup.
+    /// Creates a directory, such as a cgroup.
     ///
     /// # Errors
     /// Those of mkdir(2).

@@ -55,6 +55,7 @@ pub enum NamespaceError {
     /// A file of /proc could not be read.
     #[error("cannot read {file}: {source}")]
     Proc {
+        /// Path of the file.
         file: &'static str,
         source: io::Error,
     },
@@ -69,11 +70,13 @@ pub enum SysctlError {
     /// The process is still in its original namespaces.
     #[error("refused to set {name}: this process is not in a network namespace of its own, the host would be changed")]
     NotOwn {
+        /// Name of the sysctl.
         name: String,
     },
     /// The name is not a network sysctl.
     #[error("\"{name}\" is not a network sysctl: write it with dots, such as net.ipv4.tcp_timestamps")]
     Name {
+        /// The rejected name.
         name: String,
     },
     /// The kernel refused, or the namespace has no such sysctl.

@@ -170,6 +170,7 @@ pub enum NoWord {
     /// The file's mode forbids it.
     #[error("no right to open {path} (EACCES): its mode lets its owner read it, mostly root; run as root")]
     Denied {
+        /// Path of the BAR's file.
         path: String,
     },
     /// The kernel forbids it.
@@ -184,6 +185,7 @@ pub enum NoWord {
         "{path} cannot be mapped (EINVAL): the device's driver keeps the BAR for itself; unbind the driver, or start the kernel with iomem=relaxed"
     )]
     Held {
+        /// Path of the BAR's file.
         path: String,
     },
     /// Any other error of the kernel.

@@ -136,7 +136,7 @@ impl<'fd> Waiting<'fd> {
     /// Prepares the descriptors for a policy; `usecs` is the spinning time of `adaptive`.
     ///
     /// # Errors
-    /// Several descriptors for a policy that waits on one; a descriptor that refuses its mode.
+    /// Several descriptors for a policy that waits on one; a descriptor that cannot be set to the required mode.
     pub fn on(policy: Policy, usecs: u32, clock: AnyClock, fds: &[BorrowedFd<'fd>]) -> Result<Waiting<'fd>, WaitError> {
         if !policy.takes_many() && fds.len() > 1 {
             return Err(WaitError::OneOnly { policy, count: fds.len() });
@@ -351,7 +351,7 @@ pub enum WaitError {
         /// Number of descriptors.
         count: usize,
     },
-    /// A descriptor refused its mode.
+    /// A descriptor could not be set to the required mode.
     #[error("cannot prepare a descriptor for {policy}: {source}")]
     Prepare {
         policy: Policy,

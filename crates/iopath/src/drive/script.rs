@@ -36,7 +36,7 @@ pub(super) enum Fate {
 pub(super) struct Log {
     /// Requests by flow and sequence, with their send times.
     pub(super) sent: BTreeMap<(u32, u32), u64>,
-    /// Sound messages handed over, by flow and sequence.
+    /// Intact messages handed over, by flow and sequence.
     pub(super) delivered: BTreeMap<(u32, u32), u32>,
     /// Messages handed over that answer no request.
     pub(super) corrupt: u32,

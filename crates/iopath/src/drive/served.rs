@@ -9,7 +9,7 @@ use crate::endpoint::{Endpoint, Reply};
 
 /// Service time of a request in ns.
 pub(super) const SERVICE: u64 = 10_000;
-/// Requests a second that the server can answer: 100,000.
+/// Requests per second that the server can answer: 100,000.
 pub(super) const SATURATION: f64 = 1e9 / SERVICE as f64;
 
 /// One server with a queue, in order of arrival. Sending and receiving take no time; the path is lossy if `L`.

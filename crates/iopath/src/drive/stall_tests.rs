@@ -253,7 +253,7 @@ fn a_server_that_never_answers_again_is_in_the_figures_with_the_time_until_the_e
 
 #[test]
 fn a_stop_of_this_process_is_not_the_servers() {
-    /// The clock jumps while the loop waits: nobody looked at it.
+    /// The clock jumps while the loop waits, without a look at it.
     struct Stopped(Served<false>, u64);
     impl Endpoint for Stopped {
         const LOSSY: bool = false;

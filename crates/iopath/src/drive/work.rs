@@ -27,7 +27,7 @@ pub struct Work {
     pub timeout_ns: u64,
     /// Session cookie, carried in every payload of 16 bytes and more.
     pub cookie: u64,
-    /// Fill and compare whole payloads.
+    /// Fills and compares whole payloads.
     pub verify: bool,
     /// Index of this thread.
     pub thread: u32,
@@ -63,7 +63,7 @@ impl Work {
 
 /// Callbacks of the loop, called only between blocks and when nothing was received.
 pub trait Between {
-    /// True if the run is to end now.
+    /// True if the run must end now.
     fn stopped(&self) -> bool;
     /// Asks the other side's core for a round trip over a cache line; it sees the call after its next reply. `false`: no such
     /// core.

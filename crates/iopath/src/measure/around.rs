@@ -65,7 +65,7 @@ impl Attention for AtServer<'_> {
 
 /// Time for the other core to join: a request has just woken it.
 const PING_PATIENCE: Duration = Duration::from_millis(10);
-/// Time that the two cores bounce their line, after each block.
+/// Time for which the two cores bounce their line in one meeting.
 const PING_LENGTH: Duration = Duration::from_millis(2);
 
 /// Callbacks of the client's loop, between blocks.

@@ -26,7 +26,7 @@ pub struct Timetable {
     schedule: Schedule,
     source: Source,
     ticks_per_ns: f64,
-    /// The next requests, enough for a block.
+    /// The next requests: enough for a block.
     upcoming: Vec<Upcoming>,
     next: usize,
     /// Time zero of the schedule.

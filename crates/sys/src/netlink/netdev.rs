@@ -53,7 +53,7 @@ impl RxMetadata {
 }
 
 impl Netlink {
-    /// One attribute of the answer.
+    /// Extracts one attribute of the answer.
     fn attribute_of<T: FromBytes>(
         &self,
         asked: &Asked<'_>,
@@ -73,7 +73,7 @@ pub(super) fn family(netlink: &Netlink, asked: &Asked<'_>, name: &str) -> Result
     netlink.attribute_of(asked, GenlId::Ctrl, name, CTRL_ATTR_FAMILY_ID)
 }
 
-/// A request with one attribute.
+/// A request with a single attribute.
 pub(super) fn message<P: Size + ToBytes>(command: u8, kind: u16, payload: P) -> Result<Message, BuilderError> {
     let empty = GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(GenlBuffer::new()).build()?;
     push(empty, kind, payload)

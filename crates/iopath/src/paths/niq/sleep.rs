@@ -1,4 +1,5 @@
-//! `block`: a port that asks for the other side's interrupt; [`Waiting::for_interrupt`](hairpin_sys::wait::Waiting::for_interrupt) sleeps until it comes.
+//! `block`: a port that requests the other side's interrupt;
+//! [`Waiting::for_interrupt`](hairpin_sys::wait::Waiting::for_interrupt) sleeps until it arrives.
 
 use std::io;
 use std::os::fd::BorrowedFd;
