@@ -122,7 +122,7 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> Result<(usize, C
         // SAFETY: computes a length, nothing else.
         let at_least = |bytes: usize| whole >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
         if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) && at_least(size_of::<Stamps>()) {
-            // SAFETY: so many bytes are there; they may lie unaligned.
+            // SAFETY: at_least() has checked that the bytes are there; they may be unaligned.
             let stamps: Stamps = unsafe { data.cast::<Stamps>().read_unaligned() };
             let software = stamps.0[0];
             let ns = (software.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(software.tv_nsec as u64);
