@@ -1,7 +1,7 @@
-//! A server's side that takes longer by a known time: what an experiment is tried with.
+//! A known extra delay on the server's side, for testing experiments.
 //!
-//! Waiting until a clock says so takes longer than asked: the clock has to be read, and the end lies between two readings. Of 40 ns asked that is as much
-//! again. So the wait is tried before it is used, and asks for as much less as it took too long.
+//! Waiting until a clock shows a given time takes longer than asked: the clock has to be read, and the end lies between two
+//! readings. For 40 ns that doubles the wait. So the wait is calibrated before use, and asks for less by the excess.
 
 use hairpin_sys::clock::{AnyClock, Clock};
 
@@ -12,7 +12,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// Of `ns`, as this clock has them.
+    /// A delay of `ns` by this clock.
     pub(crate) fn new(clock: AnyClock, ns: u64) -> Delay {
         Delay { clock, ticks: tried(&clock, ns) }
     }
@@ -23,13 +23,13 @@ impl Delay {
     }
 }
 
-/// Of a longer wait, what it takes too long does not matter.
+/// For longer waits the excess is negligible, and there is no calibration.
 const LONGEST_TRIED_NS: u64 = 10_000;
-/// Waits that are timed together, so that the two readings around them do not count.
+/// Waits timed together, so that the two readings around them are negligible.
 const TOGETHER: u64 = 64;
-/// Of so many such batches the shortest counts: the others met something.
+/// Number of such batches; the shortest counts, as the others were disturbed.
 const BATCHES: u32 = 9;
-/// Corrections.
+/// Rounds of correction.
 const CORRECTIONS: u32 = 8;
 
 fn wait<C: Clock>(clock: &C, ticks: u64) {
@@ -39,7 +39,7 @@ fn wait<C: Clock>(clock: &C, ticks: u64) {
     }
 }
 
-/// The ticks to ask for, so that waiting takes `delay_ns`; 0 where reading the clock takes as long by itself.
+/// The ticks to ask for so that a wait takes `delay_ns`; 0 where a reading of the clock alone takes as long.
 fn tried<C: Clock>(clock: &C, delay_ns: u64) -> u64 {
     let asked = clock.to_ticks(delay_ns);
     if delay_ns > LONGEST_TRIED_NS {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_wait_takes_what_was_asked_with_its_own_readings() {
-        // Each reading takes 7 ns, and a wait has three of them at least.
+        // Each reading takes 7 ns, and a wait includes at least three.
         for (asked, within) in [(20, 7), (40, 7), (100, 7), (5_000, 7), (20_000, 21)] {
             let clock = FakeClock::stepping(7);
             let ticks = tried(&clock, asked);
@@ -84,7 +84,7 @@ mod tests {
             let took = clock.now().since(began) / 100;
             assert!(took.abs_diff(asked) <= within, "{took} of {asked}");
         }
-        // Less than its own readings take cannot be had.
+        // A wait cannot be shorter than its own readings.
         assert_eq!(tried(&FakeClock::stepping(50), 20), 0);
     }
 }

@@ -1,12 +1,13 @@
-//! The measuring loop, the only one: sends, waits, stamps and keeps samples in memory that was set aside before.
+//! The only measuring loop: sends, waits, takes stamps, and keeps samples in memory allocated beforehand.
 //!
 //! ```text
 //!   warm-up blocks │ gap │ block │ gap │ block │ gap │ …          a block: 65,536 transactions or 100 ms
 //!                          │       └ fold samples, publish, ask the neighbouring core how far it is: counted in gap_ns
 //!                          └ per transaction:  start stamp → send … receive → stop stamp → classify → keep
 //! ```
-//! The closed loop is here; those on due times are in `paced` and `open`, and what came late or never in `overdue`.
-//! Inside a block nothing allocates, locks, logs or formats. The path is a type; the pace is a value that is looked at once per block, and wait policy and clock are values whose branches are predicted.
+//! The closed loop is in this file; `paced` and `open` send at due times, and `overdue` handles late and missing replies.
+//! Inside a block nothing allocates, locks, logs or formats. The path is a type; the pace is a value matched once per block; wait
+//! policy and clock are values whose branches are predicted.
 
 mod content;
 mod flight;
@@ -47,27 +48,27 @@ use crate::stalls::Stalls;
 
 /// A block ends after [`BLOCK_TRANSACTIONS`], or after this time in ns.
 pub const BLOCK_NS: u64 = 100_000_000;
-/// Clocks that disagree by more over a block mark it, in ns.
+/// Clocks that disagree by more than this over a block mark the block, in ns.
 const CLOCK_TOLERANCE_NS: f64 = 50.0;
-/// The rate must have been watched for so long before a disagreement means anything, in ns.
+/// The rate must have been watched for this long before a disagreement counts, in ns.
 const CLOCK_BASELINE_NS: u64 = 200_000_000;
-/// No datagram is given up earlier, in ns …
+/// Shortest wait before a datagram is given up, in ns …
 const LEAST_PATIENCE_NS: u64 = 10_000_000;
-/// … and none of an open loop, which needs no room for the next request: the longer it waits, the fewer answers come late.
+/// … and in an open loop, which needs no room for the next request: the longer it waits, the fewer answers come late.
 const OPEN_PATIENCE_NS: u64 = 100_000_000;
-/// While nothing is known of the round trip, as the initial retransmission timeout of RFC 6298, in ns.
+/// Patience before the first round trip is known, in ns: the initial retransmission timeout of RFC 6298.
 const FIRST_PATIENCE_NS: u64 = 1_000_000_000;
-/// Untimed transactions after each gap: caches, branch predictors and the other side settle.
+/// Untimed transactions after each gap, in which caches, branch predictors and the other side settle.
 const SETTLE: u32 = 4;
-/// An untimed transaction that takes so long in ns met a stall, and is measured after all.
+/// An untimed transaction that takes longer than this, in ns, met a stall and is measured after all.
 const STALLED_NS: u64 = 1_000_000;
-/// While nothing comes, the stop flag is looked at so often, in ns.
+/// Interval between looks at the stop flag while nothing is received, in ns.
 const TURN_NS: u64 = 10_000_000;
-/// While a request is not due yet, so often: each look wakes the core.
+/// The same interval while no request is due: longer, as each look wakes the core.
 const IDLE_TURN_NS: u64 = 100_000_000;
-/// A wait that ends this much after its deadline was a stop of this process or of the whole machine, in ns.
+/// A wait that overruns its deadline by this much means that this process or the whole machine was stopped, in ns.
 const STOP_NS: u64 = 100_000_000;
-/// Requests that were due before the run's end and have not been sent by then may still be sent for so long, in ns.
+/// Requests that were due before the run's end may still be sent for this long afterwards, in ns.
 const CATCH_UP_NS: u64 = 100_000_000;
 
 #[derive(Clone, Copy, Default)]
@@ -79,7 +80,7 @@ struct Stamp {
     flow: u32,
 }
 
-/// Why a block ends before its time.
+/// Reason for a block to end early.
 enum Cut {
     Stopped,
     Failed(io::Error),
@@ -91,25 +92,25 @@ impl From<io::Error> for Cut {
     }
 }
 
-/// How far a block may go.
+/// Limits of a block.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// The block's end.
+    /// End of the block.
     block: Ticks,
-    /// The run's end: idle time ends here.
+    /// End of the run; idle time ends here too.
     ends: Ticks,
-    /// Transactions.
+    /// Transactions left.
     budget: usize,
 }
 
-/// All of the loop but its endpoint, so that what touches no endpoint is compiled once for all paths.
+/// The loop without its endpoint, so that code which needs no endpoint is compiled once for all paths.
 struct Loop<'a, C> {
     clock: &'a C,
     pace: Pace,
     between: &'a mut dyn Between,
     work: Work,
     mask: u32,
-    /// Request and reply are long enough for a cookie.
+    /// Request and reply are both long enough for a cookie.
     proven: bool,
     /// The path may drop a message.
     lossy: bool,
@@ -117,37 +118,37 @@ struct Loop<'a, C> {
     stamps: Vec<Stamp>,
     kept: usize,
     counts: Counts,
-    /// Requests sent that do not count.
+    /// Requests sent that do not count in the figures.
     uncounted: u64,
     patience: u64,
     timeout: u64,
-    /// When to look at deadlines and the stop flag again …
+    /// Next time to check deadlines and the stop flag …
     look_at: Ticks,
-    /// … and when at every request in flight.
+    /// … and next time to check every request in flight.
     walk_at: Ticks,
     last_reply: Ticks,
     last_stamp: Ticks,
-    /// The last block's end.
+    /// End of the last block.
     paused: Ticks,
-    /// The last request that ended was answered, not given up.
+    /// The last request to end was answered, not given up.
     answered: bool,
     silence: u64,
-    /// So long without a look is a stop of this process.
+    /// This long without a look means that the process was stopped.
     stop_least: u64,
     silences: Silences,
-    /// No request that was sent before can be an answer to what was sent in the last silence.
+    /// End of the last silence: only replies to requests sent before it can belong to that silence.
     silent_until: Ticks,
     /// Requests with a due time that were answered late or not at all.
     overdue: Vec<Overdue>,
-    /// An untimed transaction that met a stall; it is measured after all.
+    /// An untimed transaction that met a stall, measured after all.
     stalled: Option<Stamp>,
-    /// The other core has been called and is to be met after this block.
+    /// The other core has been called; the loop meets it after this block.
     called: bool,
-    /// Of an open loop that spins.
+    /// Stalls seen by an open loop that spins.
     stalls: Stalls,
 }
 
-/// Runs `work` over `endpoint` and returns what was found, whatever ended it.
+/// Runs `work` over `endpoint` and returns the result, however the run ended.
 pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, work: Work, between: &mut dyn Between) -> Found {
     let mask = probe::sequence_mask(work.request.min(work.reply));
     let now = clock.now();
@@ -182,7 +183,7 @@ pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, wor
         called: false,
         stalls: Stalls::new(clock, is_open),
     };
-    // Written once here, so that no page fault happens inside a block.
+    // Touch every page now, so that no page fault happens inside a block.
     this.stamps.resize(BLOCK_TRANSACTIONS, Stamp::default());
     if this.pace.timetable().is_some() {
         this.overdue = vec![Overdue::default(); BLOCK_TRANSACTIONS];
@@ -197,7 +198,7 @@ impl<C: Clock> Loop<'_, C> {
         let origin = Relation::read(self.clock);
         let mut end = self.warm_up(endpoint);
         let mut core_rtt = if end.is_none() { self.neighbour(endpoint) } else { None };
-        // Whatever warm-up met is not part of the figures.
+        // The figures exclude everything that happened during warm-up.
         self.flight.begin();
         self.uncounted += self.counts.sent;
         (self.counts, self.silence) = (Counts::default(), 0);
@@ -271,7 +272,7 @@ impl<C: Clock> Loop<'_, C> {
         }
     }
 
-    /// Whether the run ends before the next block.
+    /// The reason to end the run before the next block, if any.
     fn over(&self, recorder: &Recorder, ends: Ticks) -> Option<End> {
         let transactions = recorder.rtt().count();
         if self.work.count.is_some_and(|count| transactions >= count) {
@@ -282,7 +283,7 @@ impl<C: Clock> Loop<'_, C> {
         }
         let now = self.clock.now();
         if now >= ends && !self.catches_up(now, ends) {
-            // A run shorter than the timeout ends before it can pass: nothing but silence is no result either.
+            // A run shorter than the timeout ends before the timeout can pass; without a single reply it has failed too.
             return Some(match self.counts.sent {
                 sent if sent > 0 && transactions == 0 => End::Failed(self.silent(self.work.duration_ns.unwrap_or(0))),
                 _ => End::Done,
@@ -291,13 +292,13 @@ impl<C: Clock> Loop<'_, C> {
         self.between.stopped().then_some(End::Stopped)
     }
 
-    /// Whether requests that were due before the end are still to be sent.
+    /// True if requests that were due before the end are still to be sent.
     fn catches_up(&self, now: Ticks, ends: Ticks) -> bool {
         let waits = self.pace.timetable().is_some_and(|table| table.next().at != Ticks::NEVER);
         waits && now < ends.plus(self.clock.to_ticks(CATCH_UP_NS))
     }
 
-    /// Folds the samples of a block and hands them on.
+    /// Folds the samples of a block and passes them on.
     fn publish(&mut self, recorder: &mut Recorder, facts: BlockFacts, began: Ticks) -> io::Result<()> {
         let stamps = &self.stamps[..self.kept];
         recorder.fold(facts, samples(self.clock, &self.stalls, stamps, began));
@@ -307,7 +308,7 @@ impl<C: Clock> Loop<'_, C> {
         self.between.block(recorder, &self.counts, &mut samples(self.clock, &self.stalls, &self.stamps[..self.kept], began))
     }
 
-    /// Blocks that are thrown away, so that the first kept one finds everything warm.
+    /// Runs blocks that are discarded, so that the first measured block finds everything warm.
     fn warm_up<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<End> {
         let began = self.clock.now();
         let ends = began.plus(self.clock.to_ticks(self.work.warmup_ns));
@@ -328,8 +329,9 @@ impl<C: Clock> Loop<'_, C> {
         None
     }
 
-    /// Meets the other side's core after a block, where that costs no request its due time: a closed loop by transactions of its own; a paced one has called with
-    /// its last request; an open one is never without requests, and meets it before the first block alone.
+    /// Meets the other side's core after a block, where that delays no request past its due time. A closed loop does it by
+    /// transactions of its own; a paced loop has called with its last request; an open loop always has requests, so it meets the
+    /// core before the first block only.
     fn after_block<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<u64> {
         match self.pace {
             Pace::Closed => self.neighbour(endpoint),
@@ -338,20 +340,20 @@ impl<C: Clock> Loop<'_, C> {
         }
     }
 
-    /// Meets the other side's core: calls it, lets it see the call by an untimed transaction, measures, and settles again.
+    /// Meets the other side's core: calls it, lets it see the call through an untimed transaction, measures, and settles again.
     fn neighbour<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<u64> {
-        // What waits in vain here is no silence to the next block: with a dead peer there must be no such wait.
+        // A wait in vain here must not count as silence in the next block, so there is none with a dead peer.
         if !self.answered || !self.between.call_neighbour() {
             return None;
         }
-        // What is published next is still in the stamps.
+        // The stamps still hold the samples to publish next.
         let (kept, counts, silence) = (self.kept, self.counts, self.silence);
         self.untimed(endpoint, 1);
         let core_rtt = self.between.meet_neighbour();
         if !matches!(self.pace, Pace::Every(_)) {
             self.untimed(endpoint, SETTLE);
         }
-        // Late replies and duplicates of measured requests may have come meanwhile.
+        // Late replies and duplicates of measured requests may have arrived meanwhile.
         self.uncounted += self.counts.sent - counts.sent;
         self.counts = Counts { sent: counts.sent, lost: counts.lost, reordered: counts.reordered, ..self.counts };
         (self.kept, self.silence) = (kept, silence);
@@ -359,10 +361,10 @@ impl<C: Clock> Loop<'_, C> {
         core_rtt
     }
 
-    /// Transactions that are not kept; what fails here fails again, and is told, in the next block.
+    /// Runs `count` transactions whose samples are dropped; a failure here recurs, and is reported, in the next block.
     fn untimed<E: Endpoint>(&mut self, endpoint: &mut E, count: u32) {
         for _ in 0..count {
-            // Past the end of the stamps: nothing is kept.
+            // An index past the end of the stamps keeps nothing.
             self.kept = usize::MAX;
             let now = self.clock.now();
             let deadline = now.plus(if self.lossy { self.patience.min(self.timeout) } else { self.timeout });
@@ -390,7 +392,7 @@ impl<C: Clock> Loop<'_, C> {
         }
     }
 
-    /// One block of at most `left` transactions until `ends`. Returns when it started, and why the run ends if it does.
+    /// Runs one block of at most `left` transactions until `ends`. Returns its start, and the reason for the run to end, if any.
     fn block<E: Endpoint>(&mut self, endpoint: &mut E, ends: Ticks, left: u64) -> (Ticks, Option<End>) {
         self.kept = 0;
         self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
@@ -422,13 +424,13 @@ impl<C: Clock> Loop<'_, C> {
         (start, end)
     }
 
-    /// Keeps `outstanding` requests in flight on every flow until the block ends, then lets the last ones come home.
+    /// Keeps `outstanding` requests in flight on every flow until the block ends, then receives the last replies.
     fn closed_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
         let most = self.work.flows * self.work.outstanding;
         let (mut left, mut flow) = (limits.budget, 0);
         loop {
             let mut full = false;
-            // One turn of this for each reply; more at the start, and after requests were lost or the path was full.
+            // One iteration per reply; more at the start, after losses, and after the path was full.
             while left > 0 && self.flight.live() < most && self.last_stamp < limits.block {
                 flow = self.flight.with_room(flow);
                 if !self.send(endpoint, flow, None, self.work.request)? {
@@ -441,7 +443,7 @@ impl<C: Clock> Loop<'_, C> {
             if self.flight.live() == 0 && !full {
                 return Ok(());
             }
-            // On a full path one look at what has come makes room.
+            // On a full path one attempt to receive makes room.
             let until = if full { self.last_stamp } else { self.look_at };
             match self.receive(endpoint, until)? {
                 Some(answered) => flow = answered,
@@ -472,8 +474,8 @@ impl<C: Clock> Loop<'_, C> {
         Ok(true)
     }
 
-    /// Receives one message and classifies it. Returns the flow on which a request was answered; `None` if nothing came, or if what came
-    /// answered nothing.
+    /// Receives one message and classifies it. Returns the flow on which a request was answered; `None` if no message arrived, or
+    /// if it answered no request.
     #[inline(always)]
     fn receive<E: Endpoint>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
         let Some(reply) = endpoint.recv(until)? else { return Ok(None) };
@@ -498,19 +500,20 @@ impl<C: Clock> Loop<'_, C> {
         Ok(Some(flow))
     }
 
-    /// [`send`](Loop::send) for all but the closed and the open block, compiled once: a call is nothing beside the idle time around it.
+    /// [`send`](Loop::send) outside the closed and the open block, compiled once: a call costs nothing compared with the idle
+    /// time around it.
     #[inline(never)]
     fn send_apart<E: Endpoint>(&mut self, endpoint: &mut E, flow: u32, due: Option<Ticks>, len: usize) -> io::Result<bool> {
         self.send(endpoint, flow, due, len)
     }
 
-    /// [`receive`](Loop::receive) likewise.
+    /// The same for [`receive`](Loop::receive).
     #[inline(never)]
     fn receive_apart<E: Endpoint>(&mut self, endpoint: &mut E, until: Ticks) -> io::Result<Option<u32>> {
         self.receive(endpoint, until)
     }
 
-    /// A message that answers no request in flight.
+    /// Handles a message that answers no request in flight.
     #[cold]
     fn stray(&mut self, flow: u32, carried: u32, sound: bool, now: Ticks) -> io::Result<()> {
         match if sound { self.flight.stray(flow, carried) } else { Stray::Corrupt } {
@@ -524,7 +527,7 @@ impl<C: Clock> Loop<'_, C> {
             Stray::Corrupt => {
                 self.counts.corrupt += 1;
                 if !self.lossy {
-                    // What is wrong once in a stream stays wrong, and the request would wait for ever.
+                    // A stream that is wrong once stays wrong, and the request would wait for ever.
                     let text =
                         "a reply is not the answer to its request: wrong length, cookie or content; is the peer an echo service?";
                     return Err(io::Error::new(io::ErrorKind::InvalidData, text));
@@ -534,7 +537,7 @@ impl<C: Clock> Loop<'_, C> {
         Ok(())
     }
 
-    /// Nothing came, or nothing that answers: looks at the stop flag and at every deadline.
+    /// Called when no message, or no useful one, arrived: checks the stop flag and every deadline.
     #[cold]
     fn turn(&mut self) -> Result<(), Cut> {
         if self.between.stopped() {
@@ -546,7 +549,7 @@ impl<C: Clock> Loop<'_, C> {
         Ok(self.look()?)
     }
 
-    /// Gives up requests that have waited too long, and notices a dead peer.
+    /// Gives up requests that have waited too long, and detects a dead peer.
     #[cold]
     fn look(&mut self) -> io::Result<()> {
         let now = self.clock.now();
@@ -559,7 +562,7 @@ impl<C: Clock> Loop<'_, C> {
             });
             self.counts.lost += u64::from(lost);
             self.answered &= lost == 0;
-            // At least a quarter of the patience later, so that the table is not walked at every turn.
+            // Wait at least a quarter of the patience before the next walk, so that not every turn walks the table.
             self.walk_at = oldest.min(now).plus(self.patience).max(now.plus(self.patience / 4));
         }
         if now.since(self.last_reply) >= self.timeout {
@@ -569,7 +572,7 @@ impl<C: Clock> Loop<'_, C> {
         Ok(())
     }
 
-    /// Nothing is in flight: the next look is as late as it may be.
+    /// Sets the next look as late as allowed, with nothing in flight.
     fn look_after(&mut self, now: Ticks) {
         self.walk_at = if self.lossy { now.plus(self.patience) } else { Ticks::NEVER };
         self.look_at = self.next_look(now);
@@ -589,19 +592,19 @@ impl<C: Clock> Loop<'_, C> {
         io::Error::new(io::ErrorKind::TimedOut, text)
     }
 
-    /// How long to wait for a datagram, in ticks, from what is known of the round trip.
+    /// Time to wait for a datagram, in ticks, from the round trips so far.
     fn patience_after(&self, rtt: &Times) -> Option<u64> {
         let slow = rtt.quantile(Quantile::P999).unwrap_or(rtt.max());
         let least = match &self.pace {
             Pace::Closed => LEAST_PATIENCE_NS,
-            // Its room is not needed before the next request is due.
+            // The table needs its room only when the next request is due.
             Pace::Every(table) => LEAST_PATIENCE_NS.max(table.mean_interval_ns() as u64),
             Pace::Open(_) => OPEN_PATIENCE_NS,
         };
         (rtt.count() > 0).then(|| self.clock.to_ticks(slow.saturating_mul(10).max(least)))
     }
 
-    /// The time since `since` was no silence of the peer.
+    /// Excludes the time since `since` from the peer's silence.
     fn pass_over(&mut self, since: Ticks) {
         let now = self.clock.now();
         self.last_reply = self.last_reply.plus(now.since(since)).min(now);

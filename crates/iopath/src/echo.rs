@@ -1,4 +1,4 @@
-//! The server's loop: receive, stamp, answer, again.
+//! The server's loop: receive, stamp, answer, repeat.
 
 use std::io;
 
@@ -8,43 +8,43 @@ use hairpin_wire::probe;
 
 use crate::endpoint::Endpoint;
 
-/// How long one wait may last before the stop flag is looked at again, in ns.
+/// Longest wait before the stop flag is checked again, in ns.
 pub const TURN_NS: u64 = 10_000_000;
 
-/// What surrounds the server's loop.
+/// Callbacks of the server's loop.
 pub trait Attention {
-    /// True if the run is over. Looked at after every reply: one load of a line that is in the cache.
+    /// True if the run is over. Checked after every reply: one load from a cached line.
     fn stopped(&self) -> bool;
-    /// How long one wait may last before the stop flag is looked at again, in ns.
+    /// Longest wait before the stop flag is checked again, in ns.
     fn turn_ns(&self) -> u64 {
         TURN_NS
     }
-    /// True if each request's stamps are wanted by [`answered`](Attention::answered).
+    /// True if [`answered`](Attention::answered) wants the stamps of each request.
     fn is_tracing(&self) -> bool {
         false
     }
-    /// A request was answered: its sequence number, and when the receive call returned and the send call was entered.
+    /// Reports an answered request: its sequence number, and when the receive call returned and the send call was entered.
     fn answered(&mut self, _sequence: u32, _received: Ticks, _sent: Ticks) {}
-    /// Answers the client's core if it has called; returns true if it had.
+    /// Answers the client's core if it has called; true if it had.
     fn answer_neighbour(&mut self) -> bool {
         false
     }
 }
 
-/// What the server saw.
+/// Result of the server's loop.
 #[derive(Debug)]
 pub struct Echoed {
-    /// Receive call returned → send call entered, in ns.
+    /// Time from the return of the receive call to the entry of the send call, in ns.
     pub turnaround: Times,
     /// Requests answered, warm-up and untimed ones included.
     pub answered: u64,
     /// Waits that ended without a request.
     pub waits_in_vain: u64,
-    /// Why it ended before it was told to, if it did.
+    /// The error that ended the loop early, if any.
     pub error: Option<io::Error>,
 }
 
-/// Answers every request with `reply` bytes until `attention` says stop, or the client has closed its end.
+/// Answers every request with `reply` bytes until `attention` says stop or the client closes its end.
 pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, attention: &mut impl Attention) -> Echoed {
     let mut echoed = Echoed { turnaround: Times::new(), answered: 0, waits_in_vain: 0, error: None };
     let end = turns(endpoint, clock, reply, attention, &mut echoed);
@@ -78,7 +78,7 @@ fn turns<E: Endpoint, C: Clock>(
                 return Ok(());
             }
         }
-        // After the send, in the shadow of the reply's way; a buffer folded now and then would be a stall in somebody's RTT.
+        // Recorded after the send, while the reply is on its way; folding a buffer from time to time would stall some request.
         echoed.turnaround.record(clock.to_ns(sent.since(received)));
         echoed.answered += 1;
         if let Some(sequence) = sequence {
@@ -90,7 +90,7 @@ fn turns<E: Endpoint, C: Clock>(
     Ok(())
 }
 
-/// True if the client has closed its end. That is how most runs end; if it was too early, the client's side says why.
+/// True if the client has closed its end. Most runs end like this; if it came too early, the client's side reports why.
 fn client_has_ended(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionRefused | BrokenPipe)

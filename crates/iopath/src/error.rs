@@ -1,40 +1,39 @@
-//! Why a path's side ends without a result.
+//! Errors of a path.
 
 use std::io;
 
 use hairpin_packet::device::OpenError;
 use hairpin_packet::granted::NotGranted;
 
-/// Why a path's side ended without a result.
+/// Reason for a path's side to end without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// A step failed.
     #[error("{what}: {source}")]
     Step {
-        /// What was tried, on what.
+        /// The attempted step, and on what.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A device cannot be opened, or not as required.
+    /// A device cannot be opened, or not with the required features.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// What was asked for by name is not there.
+    /// An explicitly requested feature was not granted.
     #[error(transparent)]
     NotGranted(#[from] NotGranted),
-    /// What the kernel knows of the way could not be read.
+    /// The kernel's facts about the route could not be read.
     #[error(transparent)]
     Netlink(#[from] hairpin_sys::netlink::NetlinkError),
-    /// A size, or a way, that the path cannot take; found out at open.
+    /// A size or a route that the path does not support; detected at open.
     #[error("{0}")]
     Way(String),
     /// The policy cannot wait on these flows.
     #[error(transparent)]
     Wait(#[from] hairpin_sys::wait::WaitError),
-    /// The other side did not come in time, or came wrongly.
+    /// The other side did not appear in time, or sent the wrong thing.
     #[error("{0}")]
     Peer(String),
-    /// A measuring thread could not be set up as asked.
+    /// A measuring thread could not be set up as requested.
     #[error("{0}")]
     Thread(String),
     /// The run was stopped before it began.
@@ -43,7 +42,7 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// True if a capability or a device is missing, so that nothing but another host or user helps.
+    /// True if a capability or a device is missing, so that only another host or user helps.
     pub fn is_missing(&self) -> bool {
         match self {
             PathError::Open(OpenError::Capability { .. }) | PathError::NotGranted(_) => true,

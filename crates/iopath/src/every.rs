@@ -1,4 +1,4 @@
-//! Every RTT of a short run, for checks of the instrument: a histogram of three digits is too coarse for those.
+//! Every RTT of a short run, for checks of the instrument: a histogram of three digits is too coarse for them.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::drive::{Between, Counts, End, Work, drive};
 use crate::endpoint::Endpoint;
 use crate::pace::Pace;
 
-/// What a short run took.
+/// Result of a short run.
 #[derive(Debug)]
 pub struct Every {
     /// Measured time in ns.
@@ -18,10 +18,10 @@ pub struct Every {
     pub rtts_ns: Vec<u64>,
 }
 
-/// Runs `work`, which has a count.
+/// Runs `work`, which must have a `count`.
 ///
 /// # Errors
-/// What ended it early.
+/// The error that ended the run early.
 pub fn every_rtt<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> io::Result<Every> {
     let mut kept = Kept(Vec::with_capacity(work.count.unwrap_or(0) as usize));
     let found = drive(endpoint, clock, Pace::Closed, work, &mut kept);
@@ -31,7 +31,7 @@ pub fn every_rtt<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work)
     }
 }
 
-/// The middle one of these times, in their unit; 0 if there are none.
+/// The median of `times`, in their unit; 0 if there are none.
 pub fn median(times: &mut [u64]) -> u64 {
     let middle = times.len() / 2;
     if times.is_empty() { 0 } else { *times.select_nth_unstable(middle).1 }

@@ -1,4 +1,4 @@
-//! Paths that lead nowhere, with which the instrument itself is measured: one that does nothing, and one with a known delay.
+//! Two paths for measuring the instrument itself: one that does nothing, and one with a known delay.
 //!
 //! ```text
 //!   Null      send: into a buffer                     recv: from that buffer
@@ -12,10 +12,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::endpoint::{Endpoint, Reply};
 
-/// Bytes of the buffer: no longer message fits.
+/// Length of the buffer, and so of the longest message.
 pub const LONGEST: usize = 64;
 
-/// Answers each request at once with the request itself: what a transaction costs over it is the instrument's own cost.
+/// Returns each request as its own reply: the cost of a transaction over it is the instrument's own cost.
 pub struct Null {
     buffer: [u8; LONGEST],
     len: usize,
@@ -51,14 +51,14 @@ impl Endpoint for Null {
     }
 }
 
-/// A device that takes its time.
+/// A device with a programmable delay.
 pub trait Device {
-    /// Waits for `ns` and returns how long it was by its own clock, the reading of that clock included.
+    /// Waits for `ns` and returns the time it took by the device's own clock, including the reading of that clock.
     fn take(&mut self, ns: u64) -> u64;
 }
 
-/// Waits busily on CLOCK_MONOTONIC_RAW, read here and not through the instrument's clock: what the instrument says is then held
-/// against something that it did not make.
+/// Waits busily on CLOCK_MONOTONIC_RAW, read directly and not through the instrument's clock, so that it checks the instrument
+/// independently.
 pub struct BusyWait;
 
 impl Device for BusyWait {
@@ -69,14 +69,14 @@ impl Device for BusyWait {
             now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
         };
         let began = read();
-        // Read at least once, so that no delay is the same code as the shortest.
+        // Reads the clock at least once, so that a delay of 0 runs the same code as the shortest one.
         while read() - began < ns {}
-        // The CPU mispredicts the end of a long wait; read after that, the time it takes is in what the device says.
+        // The CPU mispredicts the end of a long wait; this later reading includes that time in the device's figure.
         read() - began
     }
 }
 
-/// Two ends of an in-memory pair: the far one answers after a delay, and keeps what its own clock said of it.
+/// Two ends of an in-memory pair: the far end answers after a delay and keeps its own clock's measurement of it.
 pub struct Delayed<'a, D> {
     near: Null,
     device: &'a mut D,
@@ -86,7 +86,8 @@ pub struct Delayed<'a, D> {
 }
 
 impl<'a, D: Device> Delayed<'a, D> {
-    /// A pair whose far end lets `device` take `delay_ns` per request; what it took is pushed to `took`, which should have the room.
+    /// A pair whose far end lets `device` take `delay_ns` per request. The measured time is pushed to `took`, which should have
+    /// spare capacity.
     pub fn new(device: &'a mut D, delay_ns: u64, took: &'a mut Vec<u64>) -> Delayed<'a, D> {
         Delayed { near: Null::default(), device, delay_ns, last: 0, took }
     }
@@ -103,7 +104,7 @@ impl<D: Device> Endpoint for Delayed<'_, D> {
     #[inline(always)]
     fn recv(&mut self, until: Ticks) -> io::Result<Option<Reply<'_>>> {
         let reply = self.near.recv(until)?;
-        // Last of all: what follows the device's last reading is in the RTT and not in what the device says.
+        // Last of all: time after the device's last reading is part of the RTT but not of the device's figure.
         self.last = self.device.take(self.delay_ns);
         Ok(reply)
     }

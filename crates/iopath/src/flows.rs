@@ -1,4 +1,4 @@
-//! The endpoint of every path that is made of file descriptors: flows, one wait over all of them, and a buffer each.
+//! The endpoint of all paths over file descriptors: flows, one wait over all of them, and a buffer each.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,24 +9,24 @@ use hairpin_sys::wait::Waiting;
 use crate::delay::Delay;
 use crate::endpoint::{Endpoint, Reply};
 
-/// One flow: how a whole message is sent and received over its descriptors.
+/// One flow: sends and receives whole messages over its descriptors.
 pub(crate) trait Carrier {
     /// True if the path may drop a message.
     const LOSSY: bool;
 
     /// The descriptor to wait on.
     fn readable(&self) -> BorrowedFd<'_>;
-    /// Sends one whole message. `false`: full, nothing was sent.
+    /// Sends one whole message. `false`: the path is full, nothing was sent.
     fn send(&mut self, message: &[u8]) -> io::Result<bool>;
-    /// Receives towards one whole message of `expected` bytes into `buffer`, which is one byte longer so that a longer datagram shows.
-    /// `None`: not whole yet. An end of the stream is an error.
+    /// Receives towards one whole message of `expected` bytes into `buffer`, which is one byte longer to detect a longer
+    /// datagram. `None`: not whole yet. The end of the stream is an error.
     fn recv(&mut self, buffer: &mut [u8], expected: usize) -> io::Result<Option<usize>>;
-    /// After the client's receive stamp. Nothing by default.
+    /// Work after the client's receive stamp. Does nothing by default.
     #[inline(always)]
     fn received(&mut self) -> io::Result<()> {
         Ok(())
     }
-    /// Before the server's send. Nothing by default.
+    /// Work before the server's send. Does nothing by default.
     #[inline(always)]
     fn replying(&mut self) -> io::Result<()> {
         Ok(())
@@ -44,13 +44,13 @@ pub(crate) struct Flows<'a, F> {
 }
 
 impl<'a, F: Carrier> Flows<'a, F> {
-    /// For messages of `expected` bytes in and at most `longest` bytes out.
+    /// Takes messages of `expected` bytes in and at most `longest` bytes out.
     pub(crate) fn new(flows: &'a mut [F], wait: Waiting<'a>, expected: usize, longest: usize) -> Flows<'a, F> {
         let incoming = flows.iter().map(|_| vec![0; expected.max(longest) + 1].into_boxed_slice()).collect();
         Flows { flows, wait, delay: None, outgoing: vec![0; longest], incoming, expected }
     }
 
-    /// Answers later, if there is a `delay`.
+    /// Sets the `delay` before each answer, if any.
     pub(crate) fn delayed(self, delay: Option<Delay>) -> Flows<'a, F> {
         Flows { delay, ..self }
     }

@@ -1,4 +1,4 @@
-//! The endpoint of the paths that are packet rings: whole frames, built and read in place.
+//! The endpoint of the ring paths: whole frames, built and read in place.
 //!
 //! ```text
 //!   client  send   pool ─▶ chunk: payload filled, headers copied before it, checksum ─▶ TX ring ─ kick ─▶ …
@@ -6,8 +6,8 @@
 //!           reply  the same chunk: headers of the way back copied over those that came ─▶ TX ring ─ kick ─▶ …
 //!   client  recv   RX ring ─▶ chunk, borrowed; given back to the pool by the next recv
 //! ```
-//! The framing is a type: IPv4, IPv6 and Hairpin's own framing are three loops, not one with branches. What is not the session's is counted and
-//! given back, never answered.
+//! The framing is a type: IPv4, IPv6 and Hairpin's own framing are three loops, not one with branches. Frames of other sessions
+//! are counted and returned to the pool, never answered.
 
 pub(crate) mod inet;
 pub(crate) mod raw;
@@ -26,46 +26,45 @@ use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 
 use crate::endpoint::{Endpoint, Reply};
 
-/// How a session's messages are framed on this side; it sends payloads of one length.
+/// Framing of a session's messages on this side, which sends payloads of one length.
 pub(crate) trait Framing {
     /// Bytes of all headers.
     const HEADERS: usize;
 
-    /// The message that a frame carries behind [`HEADERS`](Framing::HEADERS) bytes; `None` if it is not of this session, or damaged.
+    /// The message in a frame, behind [`HEADERS`](Framing::HEADERS) bytes; `None` if it belongs to another session or is damaged.
     fn read(&self, frame: &[u8]) -> Option<Message>;
 
-    /// True if this side has sent the frame itself: where both sides share a link that returns everything, such as loopback.
+    /// True if this side sent the frame itself: on links that return every frame to both sides, such as loopback.
     fn is_own(&self, _frame: &[u8]) -> bool {
         false
     }
 
-    /// Writes the headers of `flow` before a payload of `len` bytes that is there already. `intact`: the payload, of this length, came with
-    /// a right checksum in these very bytes, which holds for the way back too.
+    /// Writes the headers of `flow` before a payload of `len` bytes that is already in place. `intact`: the payload, of this
+    /// length, arrived in these very bytes with a correct checksum, which is therefore correct for the way back too.
     fn write(&self, frame: &mut [u8], flow: u32, len: usize, intact: bool);
 }
 
-/// What was read from a frame.
+/// A message found in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// The flow.
     pub(crate) flow: u32,
-    /// Bytes of its payload.
+    /// Payload length in bytes.
     pub(crate) len: usize,
-    /// True if its checksum covers the payload and is right.
+    /// True if its checksum covers the payload and is correct.
     pub(crate) checked: bool,
 }
 
-/// One ring's flows as an [`Endpoint`]; `LOSSY`: the link under it may drop a frame.
+/// The flows of one ring as an [`Endpoint`]; `LOSSY`: the link below may drop frames.
 pub(crate) struct Frames<'fd, I, F, const LOSSY: bool = true> {
     io: I,
     umem: Arc<Umem>,
     wait: Waiting<'fd>,
     framing: F,
-    /// The ring wants a kick whenever nothing has come: the kernel polls for it, or has to be woken.
+    /// The ring needs a kick whenever nothing has arrived: the kernel polls for it, or must be woken.
     attended: bool,
-    /// A kick has left something in the TX ring.
+    /// A kick has left frames in the TX ring.
     busy: bool,
-    /// The message that `recv` returned last.
+    /// The message last returned by `recv`.
     held: Option<(Frame, Message)>,
     arrived: Vec<Arrival>,
     outgoing: Vec<Frame>,
@@ -73,14 +72,14 @@ pub(crate) struct Frames<'fd, I, F, const LOSSY: bool = true> {
 }
 
 impl<'fd, I: PacketIo, F: Framing> Frames<'fd, I, F> {
-    /// Over a ring that is started.
+    /// Wraps a started ring.
     pub(crate) fn new(io: I, wait: Waiting<'fd>, framing: F, attended: bool) -> Frames<'fd, I, F> {
         Frames::over(io, wait, framing, attended)
     }
 }
 
 impl<'fd, I: PacketIo, F: Framing> Frames<'fd, I, F, false> {
-    /// Over a ring that loses nothing.
+    /// Wraps a started ring that loses no frames.
     pub(crate) fn reliable(io: I, wait: Waiting<'fd>, framing: F) -> Frames<'fd, I, F, false> {
         Frames::over(io, wait, framing, false)
     }
@@ -93,17 +92,16 @@ impl<'fd, I: PacketIo, F: Framing, const LOSSY: bool> Frames<'fd, I, F, LOSSY> {
         Frames { io, umem, wait, framing, attended, busy: false, held: None, arrived, outgoing, strays: 0 }
     }
 
-    /// The ring.
     pub(crate) fn io(&self) -> &I {
         &self.io
     }
 
-    /// Frames that were not of the session, and everything that the ring counted.
+    /// Number of frames of other sessions, and the ring's own counters.
     pub(crate) fn counts(&mut self) -> (u64, Counters) {
         (self.strays, self.io.counters())
     }
 
-    /// Makes a frame of `len` bytes of payload ready: long enough, and what pads it out zero.
+    /// Prepares a frame for `len` bytes of payload: long enough, and with zero padding.
     #[inline(always)]
     fn lay_out<'f>(umem: &'f Umem, frame: &'f mut Frame, len: usize) -> io::Result<&'f mut [u8]> {
         let whole = F::HEADERS + len;
@@ -111,7 +109,7 @@ impl<'fd, I: PacketIo, F: Framing, const LOSSY: bool> Frames<'fd, I, F, LOSSY> {
         let bytes = umem.bytes_mut(frame);
         match bytes.get_mut(whole..) {
             Some(padding) => padding.fill(0),
-            // The path has compared the sizes with what the ring was granted.
+            // The path has already checked the sizes against the ring's chunks.
             None => {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "the payload does not fit into a frame of this ring"));
             }
@@ -119,7 +117,7 @@ impl<'fd, I: PacketIo, F: Framing, const LOSSY: bool> Frames<'fd, I, F, LOSSY> {
         Ok(bytes)
     }
 
-    /// Hands what is in `outgoing` to the ring; `false`: it is full.
+    /// Puts the `outgoing` frame into the ring; `false`: the ring is full.
     #[inline(always)]
     fn transmit(&mut self) -> io::Result<bool> {
         let taken = self.io.tx_batch(&mut self.outgoing) == 1;
@@ -141,7 +139,7 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
     #[inline(always)]
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         let Some(mut frame) = self.io.pool().take() else {
-            // Every chunk is in a ring: a turn of the TX ring brings back those that have left.
+            // Every chunk is in a ring: one turn of the TX ring returns those that have been sent.
             return self.transmit().map(|_| false);
         };
         let bytes = Self::lay_out(&self.umem, &mut frame, len)?;
@@ -184,7 +182,7 @@ impl<I: PacketIo, F: Framing, const LOSSY: bool> Endpoint for Frames<'_, I, F, L
             }
         })?;
         Ok(held.as_ref().map(|(frame, message)| {
-            // read() has found the payload inside the frame.
+            // read() has checked that the payload lies inside the frame.
             Reply { flow: message.flow, bytes: &umem.bytes(frame)[F::HEADERS..F::HEADERS + message.len] }
         }))
     }

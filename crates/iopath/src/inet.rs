@@ -5,7 +5,8 @@
 //!   udp   client ── HRPNHELO cookie ──▶ server ── HRPNNONC cookie nonce ──▶ client
 //!         client ── HRPNPROO cookie nonce ──▶ server: connects its socket to that address ── HRPNDONE cookie ──▶ client
 //! ```
-//! Every message has [`PROOF_LEN`] bytes, so that no answer is longer than its question: a server is no reflector.
+//! Every message has [`PROOF_LEN`] bytes, so an answer is never longer than its question and a server cannot serve as an
+//! amplifier.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -26,34 +27,33 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::error::PathError;
 use crate::measure::SideFound;
 
-/// Bytes of every message of the proof.
+/// Length of every message of the proof, in bytes.
 pub(crate) const PROOF_LEN: usize = 32;
-/// How often a datagram of the proof is sent again.
+/// Resend interval for a datagram of the proof.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A message of the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
-    /// Which one.
     pub step: Step,
     /// The session's cookie.
     pub cookie: u64,
-    /// The server's challenge, 0 in a message that carries none.
+    /// The server's challenge; 0 in messages that carry none.
     pub nonce: u64,
 }
 
 /// The steps of the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A TCP connection is a flow of this session.
+    /// Names a TCP connection as a flow of this session.
     Flow,
-    /// A UDP client asks for a challenge.
+    /// A UDP client's request for a challenge.
     Hello,
     /// The challenge.
     Nonce,
-    /// The challenge, returned.
+    /// The challenge, sent back by the client.
     Prove,
-    /// The flow is taken.
+    /// The server accepts the flow.
     Done,
 }
 
@@ -68,7 +68,7 @@ impl Step {
 }
 
 impl Proof {
-    /// As on the wire.
+    /// Encodes the message for the wire.
     pub(crate) fn encode(self) -> [u8; PROOF_LEN] {
         let mut bytes = [0; PROOF_LEN];
         let magic = Step::ALL.iter().find(|(step, _)| *step == self.step).map_or(b"HRPN\0\0\0\0", |(_, magic)| *magic);
@@ -78,7 +78,7 @@ impl Proof {
         bytes
     }
 
-    /// `None` if it is none of Hairpin's.
+    /// `None` if the bytes are not a message of the proof.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Proof> {
         let bytes: &[u8; PROOF_LEN] = bytes.try_into().ok()?;
         let (step, _) = Step::ALL.iter().find(|(_, magic)| bytes.starts_with(*magic))?;
@@ -87,7 +87,7 @@ impl Proof {
     }
 }
 
-/// Connects flow `index` by TCP and proves it.
+/// Connects flow `index` over TCP and proves it.
 pub(crate) fn connect_tcp(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Result<OwnedFd, PathError> {
     let socket = new_socket(peer, Type::STREAM, Protocol::TCP)?;
     bind_local(&socket, peer, job.local_port, index)?;
@@ -108,7 +108,7 @@ pub(crate) fn connect_tcp(job: &Job, peer: SocketAddr, index: u32, found: &mut S
     Ok(socket.into())
 }
 
-/// The peer's data port, or echo service, cannot be reached, and what that may be.
+/// Error for an unreachable data port or echo service, with likely causes.
 pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Error) -> PathError {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, NetworkUnreachable, PermissionDenied, TimedOut};
     let cause = match (job.plain_peer, source.kind()) {
@@ -127,7 +127,7 @@ pub(crate) fn unreached(job: &Job, what: &str, peer: SocketAddr, source: io::Err
     PathError::Peer(format!("{what} {port}{peer}: {source}; {cause}"))
 }
 
-/// The path MTU that the kernel knows towards a connected socket's peer, and the largest payload of UDP that goes in one packet of it.
+/// The path MTU that the kernel knows for a connected socket's peer, and the largest UDP payload that fits into one packet of it.
 pub(crate) fn known_mtu(socket: &impl AsFd) -> Option<(u32, u32)> {
     let ipv6 = socket::get(socket, socket::SO_DOMAIN).ok()? == i32::from(rustix::net::AddressFamily::INET6.as_raw());
     let (option, header) = match ipv6 {
@@ -138,13 +138,13 @@ pub(crate) fn known_mtu(socket: &impl AsFd) -> Option<(u32, u32)> {
     Some((mtu, mtu.saturating_sub((header + framing::UDP_HEADER) as u32)))
 }
 
-/// The warning of a path that takes smaller packets than the link.
+/// Warning that the path takes smaller packets than the link.
 pub(crate) fn path_mtu(socket: &impl AsFd, side: Side, times: u64) -> Warning {
     let known = known_mtu(socket);
     Warning::PathMtu { side, mtu: known.map(|(mtu, _)| mtu), fits: known.map(|(_, fits)| fits), times }
 }
 
-/// Takes the session's flows on `listener`, in the order in which the client connects them; what is not the session's is closed.
+/// Accepts the session's flows on `listener`, in the order in which the client connects them; closes all other connections.
 pub(crate) fn accept_tcp(
     job: &Job,
     listener: &TcpListener,
@@ -160,7 +160,7 @@ pub(crate) fn accept_tcp(
             continue;
         }
         let socket = Socket::from(stream);
-        // One second is ample for 32 bytes that were sent at once; a client that stalls cannot hold the others up.
+        // One second is ample for 32 bytes sent at once, and a stalled client cannot hold up the others.
         let soon = deadline.min(Instant::now() + Duration::from_secs(1));
         let hello = receive_proof(&socket, soon).unwrap_or(None);
         if hello.map(|proof| (proof.step, proof.cookie)) != Some((Step::Flow, job.cookie)) {
@@ -192,7 +192,7 @@ pub(crate) fn accept_before(listener: &TcpListener, deadline: Instant) -> Result
     }
 }
 
-/// Opens flow `index` by UDP, connected to `peer`, and proves its address.
+/// Opens flow `index` over UDP, connected to `peer`, and proves its address.
 pub(crate) fn connect_udp(job: &Job, peer: SocketAddr, index: u32, found: &mut SideFound) -> Result<OwnedFd, PathError> {
     let socket = new_socket(peer, Type::DGRAM, Protocol::UDP)?;
     bind_local(&socket, peer, job.local_port, index)?;
@@ -215,7 +215,7 @@ fn prove_address(socket: &Socket, job: &Job, peer: SocketAddr) -> Result<(), Pat
             Ok(Some(proof)) if proof.cookie == job.cookie && proof.step == Step::Nonce => {
                 next = Proof { step: Step::Prove, cookie: job.cookie, nonce: proof.nonce };
             }
-            // A proof that arrives twice meets the server's answering loop and comes back as it is, or shortened to a reply.
+            // A duplicate proof reaches the server's answering loop and comes back unchanged or shortened to a reply.
             Ok(Some(proof)) if proof.cookie == job.cookie && next.step == Step::Prove && proof.step != Step::Hello => {
                 return Ok(());
             }
@@ -228,7 +228,7 @@ fn prove_address(socket: &Socket, job: &Job, peer: SocketAddr) -> Result<(), Pat
     Err(PathError::Peer(format!("{peer} does not answer datagrams: a firewall may drop UDP to the data port (see --data-ports)")))
 }
 
-/// Takes the session's flows: one socket each, connected to the address that has proved itself.
+/// Accepts the session's flows: one socket each, connected to the address that has proved itself.
 pub(crate) fn accept_udp(job: &Job, first: UdpSocket, listen: &Listen, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
     let deadline = Instant::now() + Duration::from(job.timeout);
     let local = first.local_addr().map_err(PathError::at("cannot read the data port"))?;
@@ -236,7 +236,7 @@ pub(crate) fn accept_udp(job: &Job, first: UdpSocket, listen: &Listen, found: &m
     let mut waiting = Some(first);
     while let Some(socket) = waiting.take() {
         let proved = challenge(&socket, job, listen, deadline)?;
-        // The next flow's socket shares the port; the kernel prefers a connected socket for its own peer.
+        // The next flow's socket shares the port; the kernel prefers a connected socket for that socket's peer.
         if flows.len() + 1 < job.flows as usize {
             waiting = Some(bind_udp(local, &job.spec.server, found)?);
         }
@@ -249,7 +249,7 @@ pub(crate) fn accept_udp(job: &Job, first: UdpSocket, listen: &Listen, found: &m
     Ok(flows)
 }
 
-/// Waits until an address has returned the nonce that was sent to it.
+/// Waits until an address has returned the nonce sent to it.
 fn challenge(socket: &UdpSocket, job: &Job, listen: &Listen, deadline: Instant) -> Result<SocketAddr, PathError> {
     let secret = random()?;
     let mut buffer = [0; PROOF_LEN + 1];
@@ -270,7 +270,7 @@ fn challenge(socket: &UdpSocket, job: &Job, listen: &Listen, deadline: Instant) 
         if from.ip().to_canonical() != listen.client.to_canonical() {
             continue;
         }
-        // Another nonce for each address, with nothing kept for those that never answer.
+        // A different nonce for each address, without state for addresses that never answer.
         let nonce = secret ^ u64::from(from.port()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         match proof.step {
             Step::Hello => {
@@ -302,7 +302,7 @@ pub(crate) fn listen_tcp(job: &Job, listen: &Listen, found: &mut SideFound) -> R
         Ok(TcpListener::from(OwnedFd::from(socket)))
     };
     let listener = first_free(listen, open)?;
-    // Options of the listening socket are inherited; what was granted is recorded once.
+    // Accepted sockets inherit the options of the listening socket; each grant is recorded once.
     granted_options(&listener, &job.spec.server, Side::Server, found, IS_BEFORE);
     Ok(listener)
 }
@@ -336,7 +336,7 @@ pub(crate) fn new_socket(peer: SocketAddr, kind: Type, protocol: Protocol) -> Re
     Socket::new(Domain::for_address(peer), kind, Some(protocol)).map_err(PathError::at("cannot open a socket"))
 }
 
-/// Gives the client's socket the source port that was asked for.
+/// Binds the client's socket to the requested source port.
 pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, index: u32) -> Result<(), PathError> {
     let port = match port {
         LocalPort::Any => return Ok(()),
@@ -353,7 +353,7 @@ pub(crate) fn bind_local(socket: &Socket, peer: SocketAddr, port: LocalPort, ind
 const IS_BEFORE: [(&OptionDef, IntOption); 3] =
     [(&option::MSS, socket::TCP_MAXSEG), (&option::SNDBUF, socket::SO_SNDBUF), (&option::RCVBUF, socket::SO_RCVBUF)];
 
-/// Options that must stand before the connection does: segment size and buffers decide the window.
+/// Sets the options that must precede the connection: segment size and buffers decide the window.
 pub(crate) fn before_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound) -> Result<(), PathError> {
     for (def, which) in IS_BEFORE {
         if let Some(value) = spec.options.number(def) {
@@ -375,7 +375,7 @@ fn granted_options<const N: usize>(
     for (def, which) in options {
         let Some(value) = spec.options.number(def) else { continue };
         let got = socket::get(socket, which).unwrap_or(-1);
-        // The kernel reserves as much again for its own bookkeeping (socket(7)), and reports both.
+        // The kernel doubles the value for its own bookkeeping (socket(7)), and reports the doubled one.
         let doubled = which == socket::SO_SNDBUF || which == socket::SO_RCVBUF;
         let usable = if doubled { got / 2 } else { got };
         let limit = if which == socket::SO_SNDBUF { "net.core.wmem_max" } else { "net.core.rmem_max" };
@@ -388,7 +388,7 @@ fn granted_options<const N: usize>(
     }
 }
 
-/// Options of a connected socket.
+/// Sets the options of a connected socket.
 pub(crate) fn after_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mut SideFound) -> Result<(), PathError> {
     let options = &spec.options;
     let is_tcp = spec.path.takes(&option::NODELAY);
@@ -407,7 +407,7 @@ pub(crate) fn after_connect(socket: &impl AsFd, spec: &SideSpec, side: Side, fou
         grant(found, side, "congestion", name, got, String::new());
     }
     if let Some(dscp) = options.number(&option::DSCP) {
-        // The option of the other family is refused, and not needed.
+        // The option of the other address family is refused, and not needed.
         let class = dscp as i32 * 4;
         let both = [socket::set(socket, socket::IP_TOS, class), socket::set(socket, socket::IPV6_TCLASS, class)];
         if let [Err(error), Err(_)] = both {
@@ -427,7 +427,7 @@ fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mu
     let usecs = spec.usecs() as i32;
     socket::set(socket, socket::SO_BUSY_POLL, usecs)
         .map_err(PathError::at("cannot set SO_BUSY_POLL (raising it needs CAP_NET_ADMIN: run as root, or use :spin)"))?;
-    // These two make it better, and may be refused.
+    // These two are improvements only, and may be refused.
     for (name, which, value) in
         [("prefer-busy-poll", socket::SO_PREFER_BUSY_POLL, 1), ("busy-poll-budget", socket::SO_BUSY_POLL_BUDGET, 8)]
     {
@@ -440,13 +440,14 @@ fn ask_for_busy_poll(socket: &impl AsFd, spec: &SideSpec, side: Side, found: &mu
 
 fn grant(found: &mut SideFound, side: Side, option: &str, asked: &str, got: String, why: String) {
     let granted = Granted { side, option: option.into(), asked: asked.into(), got, why };
-    // Every flow asks for the same; one entry is enough unless the answers differ.
+    // Every flow makes the same requests; one entry is enough unless the answers differ.
     if !found.granted.contains(&granted) {
         found.granted.push(granted);
     }
 }
 
-/// Where the kernel delivered each flow, and whether busy polling was in force; asked after the loop, when replies have come.
+/// Records where the kernel delivered each flow, and whether busy polling was in force; runs after the loop, when replies have
+/// arrived.
 pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &SideSpec, side: Side, found: &mut SideFound) {
     let mut polled = true;
     for (flow, fd) in flows.enumerate() {
@@ -470,7 +471,7 @@ pub(crate) fn note_queues<'a>(flows: impl Iterator<Item = &'a OwnedFd>, spec: &S
     }
 }
 
-/// TCP's accounts of flows, as totals.
+/// Totals of TCP's counters over all flows.
 pub(crate) fn tcp_totals<'a>(flows: impl Iterator<Item = &'a OwnedFd>) -> TcpSide {
     let mut totals = TcpSide::default();
     let (mut segments_out, mut segments_in) = (0.0, 0.0);
@@ -484,7 +485,7 @@ pub(crate) fn tcp_totals<'a>(flows: impl Iterator<Item = &'a OwnedFd>) -> TcpSid
     totals
 }
 
-/// What was counted from `before` to `after`, still as totals.
+/// Difference of the totals from `before` to `after`.
 pub(crate) fn tcp_difference(before: &TcpSide, after: TcpSide) -> TcpSide {
     let less = |a: Option<f64>, b: Option<f64>| Some(a? - b?);
     TcpSide {
@@ -502,7 +503,7 @@ fn send_all(socket: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Receives one message of the proof, whole; `None`: something else came.
+/// Receives one whole message of the proof; `None`: something else arrived.
 fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Proof>> {
     let mut bytes = [0; PROOF_LEN];
     let mut have = 0;
@@ -518,7 +519,7 @@ fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Pro
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // A datagram is whole at once; a stream goes on.
+        // A datagram arrives whole; a stream may deliver the rest later.
         if have < PROOF_LEN && !bytes.starts_with(b"HRPN") {
             return Ok(None);
         }
@@ -526,7 +527,7 @@ fn receive_proof(socket: &impl AsFd, deadline: Instant) -> io::Result<Option<Pro
     Ok(Proof::decode(&bytes))
 }
 
-/// True if a call may be tried again: nothing now, or a signal came.
+/// True if the call may be repeated: it would have blocked, or a signal interrupted it.
 pub(crate) fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,10 +1,10 @@
-//! Every way to do a round trip, and the one loop that measures it.
+//! Every path for a round trip, and the one loop that measures it.
 //!
 //! ```text
 //!   job ──▶ path (paths/<name>) ──▶ flows ──▶ endpoint ──▶ drive │ echo ──▶ recorder
 //!            └ inet, stream, ring, rendezvous: shared by several     └ measure: threads; wait policy, clock and pace are values
 //! ```
-//! What a path takes stands in crate `plan`; what it does is a file in `paths/`.
+//! Crate `plan` holds the facts of each path; the code of each path is a file in `paths/`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Runs both loops on their threads: one measuring thread per `--threads`, each on its own CPU with its own flows.
+//! Runs both loops on their threads: `--threads` measuring threads, each on its own CPU with its own flows.
 //!
 //! ```text
 //!   path opens all flows ─▶ chunks, one a thread ─▶ pin, schedule, own file table ─▶ drive / echo
@@ -39,58 +39,54 @@ use crate::error::PathError;
 use crate::flows::{Carrier, Flows};
 use crate::pace::{Pace, Timetable};
 
-/// Transactions of a traced block: short, so that blocks with and without a tracer are close in time, and so that what the tracer writes stays in the
-/// cache.
+/// Transactions of a traced block: few, so that blocks with and without a tracer are close in time and the tracer's output stays
+/// in the cache.
 pub const TRACED_BLOCK: usize = 4_096;
 
-/// What a run tells whoever ordered it, never inside a measured interval.
+/// Receives a run's reports, never inside a measured interval.
 pub trait Observer: Sync {
-    /// The side is ready; a server says where it can be met.
+    /// The side is ready; a server reports its address.
     fn ready(&self, address: Option<&Address>) -> io::Result<()>;
     /// A thread has folded a block.
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts);
-    /// Every sample of a block, if the job keeps them all.
+    /// All samples of a block, if the job keeps them.
     fn raw(&self, thread: u32, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
     /// The first thread's loop has its memory and begins: CPU time counts from here.
     fn starts(&self) {}
-    /// The calling thread spent so much CPU time on meeting the other side's core, which is no work of the path.
+    /// CPU time that the calling thread spent on meeting the other side's core; not part of the path's work.
     fn met(&self, _cpu_ns: u64) {}
-    /// The calling thread spent so much CPU time on a block of so many measured transactions.
+    /// CPU time that the calling thread spent on a block of measured transactions.
     fn worked(&self, _cpu_ns: u64, _transactions: u64) {}
-    /// A traced run's block is over, and its stamps are left: returns when the next may begin.
+    /// A traced run's block is over and its stamps are written; returns when the next block may begin.
     fn block(&self) -> io::Result<()>;
 }
 
-/// The client's side of a row: what it needs, and what it found.
+/// The client's side of a row: its input and its result.
 pub struct ClientRun<'a> {
-    /// What to do.
     pub job: &'a Job,
-    /// Where the server is.
+    /// The server's address.
     pub peer: Address,
-    /// The clock.
     pub clock: AnyClock,
-    /// Whoever ordered the run stops it here.
+    /// Carries the stop flag.
     pub stop: &'a Shared,
-    /// Shared with the other side, if that is on this host: where the two cores meet.
+    /// Shared with the other side if it is on this host; the two cores meet there.
     pub neighbour: Option<&'a Shared>,
-    /// Where the stamps of each transaction are left, if a tracer wants them.
+    /// Area for the stamps of each transaction, if a tracer wants them.
     pub stamps: Option<&'a Stamps>,
-    /// The CPUs that the process was allowed before any thread was pinned.
+    /// The CPUs allowed to the process before any thread was pinned.
     pub allowed: &'a [u32],
-    /// Whom to tell.
     pub observer: &'a dyn Observer,
-    /// What it found.
     pub found: ClientFound,
 }
 
-/// What the client's side found.
+/// Result of the client's side.
 #[derive(Debug, Default)]
 pub struct ClientFound {
     /// Samples of all threads, folded.
     pub recorder: Option<Recorder>,
     /// Events of all threads.
     pub counts: Counts,
-    /// Transactions of any kind, warm-up included: what TCP's accounts are divided by.
+    /// Transactions of any kind, warm-up included; TCP's counters are divided by it.
     pub exchanges: u64,
     /// Longest time between blocks of any thread, in ns.
     pub gap_ns: u64,
@@ -98,75 +94,69 @@ pub struct ClientFound {
     pub silences: Vec<Silence>,
     /// True if the run was stopped.
     pub stopped: bool,
-    /// Why it ended early, if it did.
+    /// The error that ended the run early, if any.
     pub error: Option<String>,
-    /// Parts of a transaction, timed apart.
+    /// Times of a transaction's parts.
     pub parts: BTreeMap<String, Times>,
-    /// Transactions that overlap a stall of either core, where the path watches for those, and their RTTs added up in ns.
+    /// Transactions that overlap a stall of either core, and the sum of their RTTs in ns; only on paths that watch for stalls.
     pub stalled: Option<(u64, u64)>,
-    /// What was taken off an emulated latency of one way in ns, because it is from program to program.
+    /// Time subtracted from an emulated one-way latency in ns, because that latency is from program to program.
     pub own_ns: Option<f64>,
-    /// Relative change of the clock's rate over the run in parts per 10^9, if it was long enough to tell.
+    /// Relative change of the clock's rate over the run in parts per 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
-    /// What this side shares with the server's.
+    /// Facts that both sides report.
     pub side: SideFound,
 }
 
-/// The server's side of a row: what it needs, and what it found.
+/// The server's side of a row: its input and its result.
 pub struct ServerRun<'a> {
-    /// What to do.
     pub job: &'a Job,
-    /// Where to listen.
     pub listen: Listen,
-    /// The clock.
     pub clock: AnyClock,
-    /// Whoever ordered the run stops it here.
+    /// Carries the stop flag.
     pub stop: &'a Shared,
-    /// Shared with the other side, if that is on this host: where the two cores meet.
+    /// Shared with the other side if it is on this host; the two cores meet there.
     pub neighbour: Option<&'a Shared>,
-    /// Where the stamps of each transaction are left, if a tracer wants them.
+    /// Area for the stamps of each transaction, if a tracer wants them.
     pub stamps: Option<&'a Stamps>,
-    /// The CPUs that the process was allowed before any thread was pinned.
+    /// The CPUs allowed to the process before any thread was pinned.
     pub allowed: &'a [u32],
-    /// How many CPUs there are for it and for whoever orders the run.
+    /// Number of CPUs for this side and the process that ordered the run.
     pub cores: usize,
-    /// Whom to tell.
     pub observer: &'a dyn Observer,
-    /// What it found.
     pub found: ServerFound,
 }
 
-/// What the server's side found.
+/// Result of the server's side.
 #[derive(Debug, Default)]
 pub struct ServerFound {
-    /// Receive call returned → send call entered.
+    /// Time from the return of the receive call to the entry of the send call.
     pub turnaround: Times,
     /// Requests answered, warm-up included.
     pub answered: u64,
     /// Waits that ended without a request.
     pub waits_in_vain: u64,
-    /// Why it ended early, if it did.
+    /// The error that ended the run early, if any.
     pub error: Option<String>,
-    /// What this side shares with the client's.
+    /// Facts that both sides report.
     pub side: SideFound,
 }
 
-/// What either side found about its sockets and threads.
+/// Facts of either side about its sockets and threads.
 #[derive(Debug, Default)]
 pub struct SideFound {
-    /// TCP's accounts; the counts are totals, not yet per transaction.
+    /// TCP's counters, as totals, not yet per transaction.
     pub tcp: Option<TcpSide>,
     /// Where the kernel delivered each flow.
     pub flow_facts: Vec<FlowFacts>,
-    /// Asked and granted.
+    /// Options requested, with the values granted.
     pub granted: Vec<Granted>,
     /// The CPUs of the threads.
     pub cpus: Vec<u32>,
-    /// System calls beyond send and receive.
+    /// System calls other than send and receive.
     pub extra_calls: u64,
-    /// What the driver of the emulated NIC did on PCI Express.
+    /// Counters of the emulated NIC's driver on PCI Express.
     pub pcie: Option<Pcie>,
-    /// What was noticed.
     pub warnings: Vec<Warning>,
 }
 
@@ -175,7 +165,7 @@ impl<'a> ClientRun<'a> {
         Cores { allowed: self.allowed, of_host: self.allowed.len() }
     }
 
-    /// Runs the loop over `flows`, split between the threads, and keeps what it found.
+    /// Runs the loop over `flows`, split between the threads, and keeps the results.
     pub(crate) fn over<F: Carrier + Send>(&mut self, flows: &mut [F]) -> Result<(), PathError> {
         let (job, clock) = (self.job, self.clock);
         let socket = flows.first().map(Carrier::readable);
@@ -189,7 +179,8 @@ impl<'a> ClientRun<'a> {
         })
     }
 
-    /// The policy of an open loop, which has to wake when the next request is due: what cannot do that sleeps in poll(2) instead, and says so.
+    /// The wait policy of an open loop, which must wake when the next request is due: a policy that cannot do that becomes
+    /// poll(2), and the record says so.
     fn timed(&mut self, spec: &SideSpec) -> SideSpec {
         let why = match spec.policy {
             _ if self.job.open.is_none() => return spec.clone(),
@@ -209,7 +200,7 @@ impl<'a> ClientRun<'a> {
         SideSpec { policy: Policy::Poll, ..spec.clone() }
     }
 
-    /// Runs the loop over one endpoint that is made on the spot, for paths that are more than descriptors.
+    /// Runs the loop over one endpoint created by `run`, for paths that are more than descriptors.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, Work, &mut dyn Between) -> Found) -> Result<(), PathError> {
         tell_if_untold(self.stamps);
         self.side_ready()?;
@@ -327,7 +318,7 @@ impl<'a> ServerRun<'a> {
         Ok(())
     }
 
-    /// Answers over one endpoint that is made on the spot.
+    /// Answers over one endpoint created by `run`.
     pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, &mut AtServer<'_>) -> Echoed) -> Result<(), PathError> {
         tell_if_untold(self.stamps);
         let cores = self.cores();
@@ -357,7 +348,7 @@ impl<'a> ServerRun<'a> {
     }
 }
 
-/// What ended a run, for someone who does not know errno; `sent` requests had left by then.
+/// Describes the error that ended a run, for readers who do not know errno; `sent` requests had been sent by then.
 fn in_words(job: &Job, sent: u64, error: &io::Error) -> String {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, UnexpectedEof};
     let first = sent <= u64::from(job.flows) * u64::from(job.outstanding);
@@ -375,7 +366,7 @@ fn in_words(job: &Job, sent: u64, error: &io::Error) -> String {
 }
 
 fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps>) -> Work {
-    // The first threads take what does not divide evenly.
+    // The first threads take the remainder.
     let share = |count: u64| count / u64::from(threads) + u64::from(u64::from(thread) < count % u64::from(threads));
     Work {
         request: job.open.as_ref().map_or(job.request, |open| open.smallest) as usize,
@@ -399,7 +390,7 @@ fn work(job: &Job, thread: u32, threads: u32, flows: u32, stamps: Option<&Stamps
     }
 }
 
-/// What a wait borrows, since the flows themselves are handed on.
+/// Duplicates the descriptors: the wait borrows them, and the flows themselves are handed on.
 fn copies(flows: &[impl Carrier]) -> Result<Vec<OwnedFd>, PathError> {
     let copies = flows.iter().map(|flow| flow.readable().try_clone_to_owned()).collect::<Result<_, _>>();
     copies.map_err(PathError::at("cannot duplicate a descriptor to wait on"))
@@ -423,7 +414,7 @@ pub(crate) fn drive_paced<E: Endpoint>(
     let pace = match (&job.open, job.pace) {
         (None, None) => Pace::Closed,
         (Some(open), _) => Pace::Open(Timetable::new(clock, open.share(work.thread, job.threads, job.request), sleeps)),
-        // The rate is that of the run; its threads share it.
+        // The rate is that of the whole run; its threads share it.
         (None, Some(per_s)) => {
             Pace::Every(Timetable::new(clock, Schedule::fixed(per_s / f64::from(job.threads), job.request), sleeps))
         }

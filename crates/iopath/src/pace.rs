@@ -1,32 +1,32 @@
-//! When the next request leaves: as soon as a reply has come, or when it is due.
+//! Send time of the next request: on a reply, or at its due time.
 //!
 //! ```text
 //!   closed   when a reply has come
 //!   every    when it is due, one in flight; the thread is idle in between
 //!   open     when it is due, however many are in flight; replies are received in between
 //! ```
-//! Due times are fixed before the first request. Nothing moves them but the instrument's own work between two blocks.
+//! Due times are fixed before the first request. Only the instrument's own work between two blocks moves them.
 
 mod timetable;
 
 pub use self::timetable::{Due, Timetable};
 
-/// The most transactions of a block, and so the due times that are written out before it.
+/// Most transactions in a block, and so the number of due times prepared before it.
 pub const BLOCK_TRANSACTIONS: usize = 65_536;
 
-/// How requests follow each other. A value, not a type parameter of the loop: it is looked at once per block.
+/// When requests are sent. A value, not a type parameter of the loop: it is matched once per block.
 #[derive(Debug)]
 pub enum Pace {
-    /// On a reply.
+    /// On each reply.
     Closed,
-    /// On time, one in flight.
+    /// At due times, one in flight.
     Every(Timetable),
-    /// On time, however many are in flight.
+    /// At due times, however many are in flight.
     Open(Timetable),
 }
 
 impl Pace {
-    /// The due times of a loop that has some.
+    /// The timetable of a loop with due times.
     #[inline(always)]
     pub(crate) fn timetable(&self) -> Option<&Timetable> {
         match self {

@@ -1,11 +1,13 @@
-//! Where the two sides of a `local` path meet: an abstract UNIX socket (unix(7)) over which the server hands the client its descriptors.
+//! Meeting point of the two sides of a `local` path: an abstract UNIX socket (unix(7)) over which the server hands the client its
+//! descriptors.
 //!
 //! ```text
 //!   server: listens on a random name, announces it          client: connects
 //!   accept, same user? ◀──────────── cookie, 8 bytes ────── same user? sends the job's cookie
 //!   the right cookie?  ──────────── descriptors ──────────▶ takes them
 //! ```
-//! Nothing appears in the file system, and nothing is left when both have closed. Whoever is of another user or session gets nothing.
+//! Nothing appears in the file system, and nothing remains when both sides have closed. A process of another user or session gets
+//! nothing.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,16 +24,16 @@ use crate::error::PathError;
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun};
 
-/// Descriptors in one message; the kernel carries [`fdpass::MAX_FDS`].
+/// Descriptors per message; the kernel allows [`fdpass::MAX_FDS`].
 const AT_ONCE: usize = 128;
-/// Says what a message of descriptors is.
+/// Marks a message of descriptors.
 const TAG: u8 = b'F';
-/// How often the server looks at its stop flag while it waits.
+/// How often the waiting server checks its stop flag.
 const TURN: Duration = Duration::from_millis(50);
-/// Ample for the 8 bytes of a cookie, so that a stranger that stalls cannot keep the client out for long.
+/// Ample for the 8 bytes of a cookie; a stalled stranger cannot keep the client out for long.
 const COOKIE_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Server: announces where to meet, waits for the client of this session and hands it `fds`.
+/// Server: announces the socket, waits for the client of this session and hands it `fds`.
 pub(crate) fn hand_over(run: &ServerRun<'_>, fds: &[BorrowedFd<'_>]) -> Result<(), PathError> {
     let name = format!("hairpin-{:016x}{:016x}", inet::random()?, inet::random()?);
     let listener = address(&name)
@@ -72,7 +74,7 @@ fn is_ours(client: &UnixStream, cookie: u64) -> bool {
     is_own_user(client) && read_cookie().is_ok_and(|found| found == cookie)
 }
 
-/// Client: meets the server where it said and takes `count` descriptors.
+/// Client: connects to the announced socket and takes `count` descriptors.
 pub(crate) fn take_over(run: &ClientRun<'_>, count: usize) -> Result<Vec<OwnedFd>, PathError> {
     let name = match &run.peer {
         Address::Local(name) => name,

@@ -1,4 +1,5 @@
-//! What `xdp` and `packet` share: sockets that prove the addresses and hold the ports, the way to the peer, the ring, and the loop over it.
+//! Common parts of `xdp` and `packet`: the sockets that prove the addresses and hold the ports, the way to the peer, the ring,
+//! and its loop.
 //!
 //! ```text
 //!   kernel sockets: address proof ──▶ placeholders: hold the ports, drop all that the kernel hands them
@@ -6,7 +7,8 @@
 //!        ▼
 //!   route, neighbour, MTU ──▶ device.ring(queue) ──▶ start ──▶ frames (endpoint) ──▶ drive │ echo ──▶ stop
 //! ```
-//! A ring takes frames to the session's ports only, or of Hairpin's own ethertype; a server answers only the address that has proved itself.
+//! A ring accepts only frames to the session's ports or of Hairpin's own ethertype; a server answers only the address that has
+//! proved itself.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -40,22 +42,22 @@ use crate::frames::{Frames, Framing};
 use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound, drive_paced, tell};
 
-/// Entries of a ring: what is in flight twice over, within these bounds.
+/// Entries of a ring: twice the requests in flight, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
 const MOST_ENTRIES: u32 = 4096;
-/// … of frames that take chunks of up to 64 KiB, and several entries each.
+/// Upper bound for frames that take chunks of up to 64 KiB and several entries each.
 const MOST_LARGE: u32 = 256;
-/// Over a larger MTU a device makes room for what the job needs and no more, so that short frames keep the short way.
+/// Above this MTU a device gets only the room the job needs, so that short frames keep the short path.
 const SHORT_MTU: u32 = 3506;
-/// A frame of what every Ethernet carries.
+/// Largest frame on every Ethernet, in bytes.
 const USUAL_FRAME: usize = 1514;
-/// How often neighbouring local ports are looked for.
+/// Attempts to find neighbouring free local ports.
 const TRIES: u32 = 64;
-/// Hops of a session's requests and replies.
+/// Hop count of a session's requests and replies.
 const REQUEST: u8 = 0;
 const REPLY: u8 = 1;
 
-/// The client's side over a device of this kind.
+/// Runs the client over a device of type `B`.
 pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError> {
     let side = run.job.spec.client.clone();
     let job = run.job;
@@ -86,7 +88,7 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
         && known < mtu
         && job.request > fits
     {
-        // A ring's packets are not cut into fragments; whoever drops them tells the kernel.
+        // A ring's packets are not fragmented; a hop that drops one reports it to the kernel.
         error.push_str(&format!(
             "; a router on the way takes packets of at most {known} bytes: use payloads of at most {fits} bytes"
         ));
@@ -94,14 +96,14 @@ pub(crate) fn ping<B: BackEnd>(run: &mut ClientRun<'_>) -> Result<(), PathError>
     outcome
 }
 
-/// The server's side over a device of this kind.
+/// Runs the server over a device of type `B`.
 pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathError> {
     let side = run.job.spec.server.clone();
     let job = run.job;
     let proving = for_sockets(job);
     let socket = inet::listen_udp(&proving, &run.listen, &mut run.found.side)?;
     let address = socket.local_addr().map_err(PathError::at("cannot read the data port"))?;
-    // The ring is open before the client can know that it is met, so that it need only be started then.
+    // The ring is open before the client can learn that the server is there, so it only has to be started then.
     let client = run.listen.client.to_canonical();
     let link = link_to(client, run.listen.scope)?;
     let filter = filter(&side, [address.port()].into_iter());
@@ -128,7 +130,7 @@ pub(crate) fn answer<B: BackEnd>(run: &mut ServerRun<'_>) -> Result<(), PathErro
     }
 }
 
-/// Frames to whatever returns them; there is no other side to agree with.
+/// Sends frames to a reflector; there is no peer process to agree with.
 fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflector: &Reflector) -> Result<(), PathError> {
     let link = Netlink::open()?.link(&reflector.interface)?;
     let own = mac_of(&link)?;
@@ -139,12 +141,12 @@ fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflecto
         ));
     }
     way.check(run.job, side, Side::Client, false)?;
-    // What comes back as it went is not addressed to this interface.
+    // A frame returned unchanged is not addressed to this interface.
     let promiscuous = reflector.rewrite == Rewrite::None && way.peer != own;
     let (device, io) =
         open::<B>(&way.link, Filter::Ethertype(raw::ETHERTYPE), promiscuous, Side::Client, run.job, false, &mut run.found.side)?;
     let accepts = match reflector.rewrite {
-        // One that exchanges the addresses of a frame to ourselves changes nothing.
+        // A reflector that swaps the addresses of a frame to ourselves changes nothing.
         Rewrite::Macs if way.peer != own => Accepts::NotFrom(own),
         _ => Accepts::Any,
     };
@@ -152,7 +154,7 @@ fn ping_reflector<B: BackEnd>(run: &mut ClientRun<'_>, side: &SideSpec, reflecto
     measure(run, device, io, Raw::new(sends, accepts).ok_or_else(too_long)?)
 }
 
-/// The way to the peer: interface and Ethernet addresses.
+/// The way to the peer: outgoing interface and Ethernet addresses.
 struct Way {
     link: LinkFacts,
     own: Mac,
@@ -174,7 +176,7 @@ impl Way {
         }
         let own = mac_of(&route.link)?;
         if own == Mac::default() {
-            // Loopback: all addresses are zero, and nobody is a neighbour.
+            // Loopback: all addresses are zero, and no host is a neighbour.
             return Ok(Way { link: route.link, own, peer: own });
         }
         if peer_ip == own_ip {
@@ -189,13 +191,13 @@ impl Way {
             if Instant::now() >= until {
                 return Err(PathError::Way(format!("{next} does not tell its hardware address on {}", route.link.name)));
             }
-            // A plain echo service has had nothing from here yet. An empty datagram makes the kernel ask.
+            // A plain echo service has received nothing from us yet. An empty datagram makes the kernel resolve its address.
             let _ = send(socket, &[], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// Refuses what does not fit into a packet, or does not arrive.
+    /// Rejects payloads that do not fit into a packet or would not arrive.
     fn check(&self, job: &Job, side: &SideSpec, whose: Side, ipv6: bool) -> Result<(), PathError> {
         fits(job, whose, ipv6, self.link.mtu, &self.link)?;
         let rings =
@@ -218,7 +220,7 @@ impl Way {
     }
 
     fn sends(&self, job: &Job, hops: u8, len: u32) -> Sends {
-        // MOST_FLOWS fits.
+        // MOST_FLOWS fits into 16 bits.
         let flows = job.flows as u16;
         Sends { source: self.own, destination: self.peer, hops, cookie: job.cookie, flows, len: len as usize }
     }
@@ -237,14 +239,14 @@ fn link_to(peer: IpAddr, scope: u32) -> Result<LinkFacts, PathError> {
     Ok(Netlink::open()?.route_over(peer, scope)?.link)
 }
 
-/// The job for the sockets that prove and hold: nothing is received from them, so they are not to be polled.
+/// The job for the sockets that only prove and hold: they receive nothing, so they need no polling.
 fn for_sockets(job: &Job) -> Job {
     let mut job = job.clone();
     (job.spec.client.policy, job.spec.server.policy) = (Policy::Block, Policy::Block);
     job
 }
 
-/// One socket per flow, proven, on neighbouring ports, so that the ring's filter takes nobody else's.
+/// Opens one proven socket per flow on neighbouring ports, so that the ring's filter takes no one else's packets.
 fn connect(job: &Job, peer: SocketAddr, found: &mut SideFound) -> Result<Vec<OwnedFd>, PathError> {
     let mut job = for_sockets(job);
     if job.flows > 1 && job.local_port == LocalPort::Any {
@@ -253,7 +255,7 @@ fn connect(job: &Job, peer: SocketAddr, found: &mut SideFound) -> Result<Vec<Own
     (0..job.flows).map(|index| inet::connect_udp(&job, peer, index, found)).collect()
 }
 
-/// The first of so many neighbouring ports that nobody uses.
+/// The first of `count` neighbouring free ports.
 fn free_ports(peer: SocketAddr, count: u32) -> Result<u16, PathError> {
     let bind = |port| {
         let any = if peer.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
@@ -270,7 +272,7 @@ fn free_ports(peer: SocketAddr, count: u32) -> Result<u16, PathError> {
     Err(PathError::Way(format!("no {count} neighbouring local ports are free: use --local-port, or fewer --flows")))
 }
 
-/// Both addresses of each socket, as they stand in a packet.
+/// Both addresses of each socket, in packet form.
 fn flows_of(sockets: &[OwnedFd]) -> Result<Vec<Flow>, PathError> {
     let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let of = |socket: &OwnedFd| -> io::Result<Flow> {
@@ -282,8 +284,8 @@ fn flows_of(sockets: &[OwnedFd]) -> Result<Vec<Flow>, PathError> {
     sockets.iter().map(of).collect::<io::Result<_>>().map_err(PathError::at("cannot read a flow's addresses"))
 }
 
-/// From here on the sockets hold their ports, so that the kernel refuses nothing by ICMP, and drop whatever it hands them (socket(7),
-/// SO_ATTACH_FILTER; a filter that returns 0 keeps 0 bytes: BPF_RET | BPF_K).
+/// Makes the sockets hold their ports, so that the kernel sends no ICMP refusals, and drop everything the kernel hands them
+/// (socket(7), SO_ATTACH_FILTER; a filter that returns 0 keeps 0 bytes: BPF_RET | BPF_K).
 fn hold(sockets: &[OwnedFd]) -> Result<(), PathError> {
     let drop_all = [SockFilter::new(0x06, 0, 0, 0)];
     let attach = |socket: &OwnedFd| SockRef::from(socket).attach_filter(&drop_all);
@@ -297,7 +299,7 @@ fn filter(side: &SideSpec, ports: impl Iterator<Item = u16> + Clone) -> Filter {
     }
 }
 
-/// What the path asks of the device.
+/// The device configuration that the path needs.
 fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts, ipv6: bool) -> Config {
     let payload = job.request.max(job.reply);
     let headers = side.path.headers_in_mtu(&side.options, ipv6).unwrap_or(0);
@@ -319,14 +321,14 @@ fn config(filter: Filter, side: &SideSpec, job: &Job, link: &LinkFacts, ipv6: bo
         send_queue: side.options.number(&option::SEND_QUEUE),
         busy_poll_us: (side.policy == Policy::BusyPoll).then(|| side.usecs()),
         ring_entries,
-        // Both rings and the fill ring full, and one in hand.
+        // Enough for both rings and the fill ring when full, plus a ring's worth in hand.
         chunks: 4 * ring_entries,
         longest_frame,
         ..Config::default()
     }
 }
 
-/// Opens the queue; it receives nothing before it is started.
+/// Opens the queue; it receives nothing until it is started.
 fn open<B: BackEnd>(
     link: &LinkFacts,
     filter: Filter,
@@ -344,7 +346,7 @@ fn open<B: BackEnd>(
     let mut device = B::open(&link.name, &config)?;
     let io = device.ring(side.options.number(&option::QUEUE).unwrap_or(0))?;
     let granted = io.granted();
-    // What was asked for by name is required; what was left to the device is noted.
+    // Options requested by name are required; the device's own choices are only recorded.
     let required = [
         (config.mode == Some(Mode::Native), Feature::Native),
         (side.options.get(&option::ZERO_COPY) == Some("on"), Feature::ZeroCopy),
@@ -395,8 +397,8 @@ fn note_flows(flows: &[Flow], found: &mut SideFound) {
     found.flow_facts.extend(flows.iter().enumerate().map(facts));
 }
 
-/// Measures over a ring that is open: starts it, runs the loop, stops it, and notes what it counted. A traced run's ring is one of any device, so that only
-/// one more loop is compiled for them all.
+/// Measures over an open ring: starts it, runs the loop, stops it, and records its counters. For a traced run the ring is wrapped
+/// into one type for all devices, so that only one more loop is compiled.
 fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
@@ -411,7 +413,7 @@ fn measure<B: BackEnd, F: Framing>(run: &mut ClientRun<'_>, mut device: B, io: B
     outcome
 }
 
-/// Answers over a ring that is open.
+/// Answers over an open ring.
 fn respond<B: BackEnd, F: Framing>(run: &mut ServerRun<'_>, mut device: B, io: B::Io, framing: F) -> Result<(), PathError> {
     tell(run.stamps, Some(io.sends_on()), Some(io.waitable()));
     device.start()?;
@@ -446,12 +448,12 @@ fn respond_over<I: PacketIo, F: Framing>(run: &mut ServerRun<'_>, io: I, framing
     outcome
 }
 
-/// The wait borrows a copy, since the ring itself is handed on.
+/// Duplicates the descriptor: the wait borrows it, and the ring itself is handed on.
 fn copy_of(io: &impl PacketIo) -> Result<OwnedFd, PathError> {
     io.waitable().try_clone_to_owned().map_err(PathError::at("cannot duplicate a descriptor to wait on"))
 }
 
-/// True if a ring without news wants a kick: the kernel polls the device then, or asks to be woken.
+/// True if an empty ring needs a kick: the kernel then polls the device, or must be woken.
 fn attended(io: &impl PacketIo, side: &SideSpec) -> bool {
     side.policy == Policy::BusyPoll || io.granted().need_wakeup
 }

@@ -1,36 +1,36 @@
-//! What every path does.
+//! The interface of every path.
 
 use hairpin_plan::path::LinkKind;
 
 use crate::error::PathError;
 use crate::measure::{ClientRun, ServerRun};
 
-/// One way to do a round trip, run.
+/// Runs one path.
 pub trait Runner: Sync {
-    /// What this process may not do that the path needs over such a link, and what to do about it; found by reading only.
+    /// The permission that this process lacks for the path over such a link, and the remedy; found by reading only.
     fn lacks(&self, _link: LinkKind) -> Option<&'static str> {
         None
     }
-    /// Whether it works over such a link, found by reading only.
+    /// Whether the path works over such a link, found by reading only.
     fn probe(&self, link: LinkKind) -> Support;
-    /// The client's side: opens the flows, says that it is ready, measures, and leaves what it found in `run`.
+    /// The client's side: opens the flows, reports that it is ready, measures, and leaves its result in `run`.
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError>;
-    /// The server's side: listens, announces where, takes the flows, and answers until told to stop.
+    /// The server's side: listens, announces its address, accepts the flows, and answers until told to stop.
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError>;
 }
 
-/// Whether a path works here.
+/// Usability of a path on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// As it should.
+    /// Fully.
     Yes,
-    /// With less than it could have, and why.
+    /// With restrictions; the reason.
     Degraded(String),
-    /// Not at all, and why.
+    /// Not at all; the reason.
     No(String),
 }
 
-/// Probes a path that needs nothing but processes that share a namespace.
+/// Probes a path that only needs processes in one namespace.
 pub(crate) fn probe_local(link: LinkKind) -> Support {
     match link {
         LinkKind::Loopback => Support::Yes,

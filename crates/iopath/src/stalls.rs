@@ -1,13 +1,13 @@
-//! Stalls of a core, seen as gaps between two looks at the clock of a thread that spins.
+//! Stalls of a core, seen as gaps between two looks at the clock by a spinning thread.
 
 use hairpin_sys::clock::{Clock, Ticks};
 
-/// Between two looks at the clock of a thread that spins nothing takes so long but a core that stands still, in ns.
+/// A gap between two clock reads of a spinning thread that is longer than this, in ns, means that the core stood still.
 pub(crate) const STALL_NS: u64 = 2_000;
-/// Stalls of a block whose place is kept; of further ones only how many there were, and how long.
+/// Stalls per block whose position is kept; further ones are only counted and summed.
 const PLACED: usize = 4_096;
 
-/// When a thread last looked at the clock.
+/// Last look of a thread at the clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Looks {
     least: u64,
@@ -19,13 +19,13 @@ impl Looks {
         Looks { least: clock.to_ticks(STALL_NS), looked: clock.now() }
     }
 
-    /// What was before `now` is looked at no more.
+    /// Skips the time before `now`: it is not checked for a stall.
     #[inline(always)]
     pub(crate) fn pass(&mut self, now: Ticks) {
         self.looked = now;
     }
 
-    /// A look. Returns since when the core stood still, if it did.
+    /// Checks the time since the last look. Returns when the core stopped, if it stood still.
     #[inline(always)]
     pub(crate) fn look(&mut self, now: Ticks) -> Option<Ticks> {
         let before = std::mem::replace(&mut self.looked, now);
@@ -33,7 +33,7 @@ impl Looks {
     }
 }
 
-/// The stalls of a block and where they lay.
+/// The stalls of a block and their positions.
 pub(crate) struct Stalls {
     looks: Looks,
     placed: Vec<(Ticks, Ticks)>,
@@ -42,25 +42,25 @@ pub(crate) struct Stalls {
 }
 
 impl Stalls {
-    /// Sets memory aside, if anybody `watches`.
+    /// Allocates the memory for positions if `watches` is set.
     pub(crate) fn new<C: Clock>(clock: &C, watches: bool) -> Stalls {
         Stalls { looks: Looks::new(clock), placed: Vec::with_capacity(if watches { PLACED } else { 0 }), count: 0, ticks: 0 }
     }
 
-    /// A block begins.
+    /// Starts a block.
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.looks.pass(now);
         self.placed.clear();
         (self.count, self.ticks) = (0, 0);
     }
 
-    /// The time until `now` went into something else than waiting.
+    /// Skips the time until `now`, which the thread spent on something other than waiting.
     #[inline(always)]
     pub(crate) fn pass(&mut self, now: Ticks) {
         self.looks.pass(now);
     }
 
-    /// Nothing but waiting happened until `now`.
+    /// Checks the time until `now`, in which the thread only waited.
     #[inline(always)]
     pub(crate) fn look(&mut self, now: Ticks) {
         if let Some(since) = self.looks.look(now) {
@@ -72,18 +72,18 @@ impl Stalls {
     fn note(&mut self, since: Ticks, until: Ticks) {
         self.count += 1;
         self.ticks += until.since(since);
-        // Nothing is allocated inside a block.
+        // No allocation inside a block.
         if self.placed.len() < self.placed.capacity() {
             self.placed.push((since, until));
         }
     }
 
-    /// How many there were, and ticks.
+    /// Number of stalls and their total length in ticks.
     pub(crate) fn total(&self) -> (u64, u64) {
         (self.count, self.ticks)
     }
 
-    /// True if `at` lies in one of those whose place is kept.
+    /// True if `at` lies in a stall whose position is kept.
     pub(crate) fn holds(&self, at: Ticks) -> bool {
         let next = self.placed.partition_point(|(_, until)| *until < at);
         self.placed.get(next).is_some_and(|(since, _)| *since < at)

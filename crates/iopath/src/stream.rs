@@ -1,4 +1,4 @@
-//! A flow over a stream socket: whole messages out of a byte stream that keeps no bounds.
+//! A flow over a stream socket: whole messages from a byte stream without boundaries.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,16 +19,16 @@ pub(crate) struct Stream {
     have: usize,
     patience: Duration,
     how: How,
-    /// System calls beyond one send and the receives.
+    /// System calls other than one send and the receives.
     pub(crate) extra_calls: u64,
 }
 
-/// How a message travels over the connection.
+/// How a message is sent over the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
-    /// What TCP_QUICKACK is set to again for every message; without it the kernel decides about acknowledgements.
+    /// Value to set TCP_QUICKACK to again for every message; `None` leaves acknowledgements to the kernel.
     pub(crate) quickack: Option<bool>,
-    /// Sends of a message, each with a part of it.
+    /// Number of writes per message, each with a part of it.
     pub(crate) writes: u32,
 }
 
@@ -39,22 +39,21 @@ impl Default for How {
 }
 
 impl Stream {
-    /// Connected streams; a send that makes no progress for `patience` is an error.
+    /// Wraps connected streams; a send without progress for `patience` is an error.
     pub(crate) fn all(fds: Vec<OwnedFd>, patience: Duration, how: How) -> Result<Vec<Stream>, PathError> {
         let one = |fd: OwnedFd| {
-            // Else two sides whose buffers are full would wait for each other for ever, each in its blocking send.
+            // Otherwise two sides with full buffers would wait for each other for ever, each in its blocking send.
             socket::set_send_timeout(&fd, patience)?;
             Ok(Stream { fd, have: 0, patience, how, extra_calls: 0 })
         };
         fds.into_iter().map(one).collect::<io::Result<_>>().map_err(PathError::at("cannot bound the time of a send"))
     }
 
-    /// The socket.
     pub(crate) fn socket(&self) -> &OwnedFd {
         &self.fd
     }
 
-    /// Sends `message` in one call; what the buffer had no room for follows.
+    /// Sends `message` in one call if the buffer has room; the remainder follows.
     #[inline(always)]
     fn send_whole(&self, message: &[u8]) -> io::Result<bool> {
         match or_nothing(send(&self.fd, message, SendFlags::NOSIGNAL))? {
@@ -68,7 +67,7 @@ impl Stream {
         push_rest(&self.fd, rest, self.patience, |rest| send(&self.fd, rest, SendFlags::NOSIGNAL))
     }
 
-    /// A message in several writes, as a program sends that writes head and body apart.
+    /// Sends a message in several writes, like a program that writes head and body separately.
     #[inline(never)]
     fn send_in_parts(&mut self, message: &[u8]) -> io::Result<bool> {
         let mut sent = 0;
@@ -77,7 +76,7 @@ impl Stream {
                 if sent == 0 {
                     return Ok(false);
                 }
-                // What has begun is ended.
+                // Once begun, a message is completed.
                 self.push(&message[sent..end])?;
             }
             sent = end;
@@ -96,7 +95,7 @@ impl Stream {
     }
 }
 
-/// Where the parts of a message of `len` bytes end: as long as each other, to a byte, and none empty.
+/// The ends of the parts of a message of `len` bytes: of equal length to within one byte, and none empty.
 fn ends(len: usize, writes: usize) -> impl Iterator<Item = usize> {
     let parts = writes.min(len).max(1);
     (1..=parts).map(move |part| len * part / parts)
@@ -141,7 +140,7 @@ impl Carrier for Stream {
     }
 }
 
-/// Sends what is left of a message after `fd`'s buffer filled up; no progress for `patience` is an error.
+/// Sends the remainder of a message after `fd`'s buffer filled up; no progress for `patience` is an error.
 #[cold]
 pub(crate) fn push_rest(
     fd: &OwnedFd,
@@ -164,7 +163,7 @@ pub(crate) fn push_rest(
     Ok(())
 }
 
-/// The peer has closed its end.
+/// Error for a peer that has closed its end.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the end of the stream")
 }

@@ -1,4 +1,4 @@
-//! What both sides of a row are asked to do: made by the verb, carried by the session, read by the paths.
+//! The job of both sides of a row: made by the verb, carried by the session, read by the paths.
 
 mod check;
 
@@ -13,12 +13,12 @@ pub use self::check::Refused;
 use crate::schedule::OpenLoop;
 use crate::spec::Spec;
 
-/// One row: a path at one size, and how it is to be measured.
+/// One row: a path at one size, and how to measure it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// The path of both sides.
     pub spec: Spec,
-    /// Payload of a request in bytes; the largest, where an open loop has several.
+    /// Payload of a request in bytes; in an open loop with several sizes, the largest.
     pub request: u32,
     /// Payload of a reply in bytes.
     pub reply: u32,
@@ -28,40 +28,40 @@ pub struct Job {
     pub threads: u32,
     /// Requests in flight per flow.
     pub outstanding: u32,
-    /// Measured time with its gaps; `None`: endless, or until `count`.
+    /// Measured time, gaps included; `None`: endless, or until `count`.
     pub duration: Option<Nanos>,
     /// Transactions over all flows.
     pub count: Option<u64>,
-    /// Discarded time before.
+    /// Warm-up time, discarded.
     pub warmup: Nanos,
-    /// Requests per second on a schedule; `None`: closed loop.
+    /// Requests per second on a schedule, one in flight; `None`: no such schedule.
     pub pace: Option<f64>,
-    /// Requests on a schedule, however many are in flight: the client's affair. `None`: closed loop, or `pace`.
+    /// Requests on a schedule, however many are in flight; only the client uses it. `None`: closed loop, or `pace`.
     #[serde(default)]
     pub open: Option<OpenLoop>,
-    /// Silence that ends the run.
+    /// The run ends after this much silence.
     pub timeout: Nanos,
-    /// The first CPU of each side; its threads take the following ones.
+    /// First CPU of each side; its threads take the following ones.
     pub cpus: Sides<Option<u32>>,
     /// Scheduling of the measuring threads.
     pub sched: Schedule,
     /// The client's source port.
     pub local_port: LocalPort,
-    /// Compare whole payloads.
+    /// Compares whole payloads.
     pub verify: bool,
-    /// Proves that a message belongs to this session; in every payload of 16 bytes and more.
+    /// Proves that a message belongs to this session; carried in every payload of 16 bytes and more.
     pub cookie: u64,
     /// The peer is a plain echo service or a reflector: no session, no proof of address.
     pub plain_peer: bool,
-    /// Keep every sample for `--raw`.
+    /// Keeps every sample for `--raw`.
     pub raw: bool,
-    /// Leave the stamps of each transaction to a tracer, in blocks that wait for it.
+    /// Leaves the stamps of each transaction to a tracer, in blocks that wait for it.
     #[serde(default)]
     pub traced: bool,
-    /// With the kernel's stamps of its packets (`SO_TIMESTAMPING`) while the tracer wants them; `udp` only.
+    /// Adds the kernel's timestamps of its packets (`SO_TIMESTAMPING`) while the tracer wants them; `udp` only.
     #[serde(default)]
     pub socket_stamps: bool,
-    /// What the path `niq` is to take for a frame; `None`: shared memory as it is. Other paths do not look at it.
+    /// Latency that the path `niq` emulates for a frame; `None`: plain shared memory. Other paths ignore it.
     #[serde(default)]
     pub emulated: Option<Emulated>,
 }
@@ -96,50 +96,48 @@ impl Job {
     }
 }
 
-/// The latency that a declared NIC and link have, for frames of the two sizes of a job.
+/// The latency of a declared NIC and link, for frames of the job's two sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emulated {
     /// The NIC design.
     pub nic: String,
-    /// The times are from program to program, so that the part of this program has to come off them.
+    /// The times are from program to program, so this program's own part must be subtracted.
     pub whole: bool,
-    /// A request's frame.
+    /// Times of a request's frame.
     pub request: FrameTimes,
-    /// A reply's frame.
+    /// Times of a reply's frame.
     pub reply: FrameTimes,
 }
 
-/// One frame's way, in ps.
+/// Times of one frame on its way, in ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameTimes {
-    /// Until the first bit is on the link, if that is free.
+    /// Until the first bit is on the link, if the link is free.
     pub out_ps: i64,
-    /// How long the frame keeps the next one off the link.
+    /// Time for which the frame keeps the next one off the link.
     pub link_ps: i64,
-    /// From the first bit on the link until the frame can be received.
+    /// From the first bit on the link until the receiver can take the frame.
     pub rest_ps: i64,
 }
 
 impl FrameTimes {
-    /// With so much less before the link or, as far as there is not so much, behind it.
+    /// Subtracts `ps` from the time before the link and, if that is too short, the remainder from the time after it.
     pub fn without(self, ps: i64) -> FrameTimes {
         let out_ps = (self.out_ps - ps).max(0);
         let rest_ps = (self.rest_ps - (ps - (self.out_ps - out_ps))).max(0);
         FrameTimes { out_ps, rest_ps, ..self }
     }
 
-    /// One way over a link that is free, in ps.
+    /// Latency of one way over a free link, in ps.
     pub fn one_way_ps(&self) -> i64 {
         self.out_ps.saturating_add(self.rest_ps)
     }
 }
 
-/// A pair: one for each side.
+/// One value per side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sides<T> {
-    /// The client's.
     pub client: T,
-    /// The server's.
     pub server: T,
 }
 
@@ -155,7 +153,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// As `sys` wants it.
+    /// The policy in terms of crate `sys`.
     pub fn policy(self) -> Sched {
         match self {
             Schedule::Other => Sched::Other,
@@ -171,13 +169,13 @@ pub enum LocalPort {
     /// The kernel chooses.
     #[default]
     Any,
-    /// This one, for flow 0; flow n takes the n-th after it.
+    /// This port for flow 0; flow n uses this port + n.
     Fixed(u16),
-    /// Flows (and the connections of `tcp-crr`) go round N ports in turn.
+    /// Flows (and the connections of `tcp-crr`) cycle through N ports.
     Rotate(u16),
 }
 
-/// Where a server's side can be met.
+/// Address of a server's side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Address {
@@ -185,7 +183,7 @@ pub enum Address {
     Inet(SocketAddr),
     /// The name of an abstract UNIX socket in this network namespace.
     Local(String),
-    /// No server: whatever returns Ethernet frames.
+    /// No server: a device that returns Ethernet frames.
     Reflector(Reflector),
 }
 
@@ -199,50 +197,50 @@ impl fmt::Display for Address {
     }
 }
 
-/// Something that returns Ethernet frames: a bouncing host, a looped cable.
+/// A device that returns Ethernet frames: a bouncing host, a looped cable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reflector {
-    /// The interface that it is reached by.
+    /// The interface that leads to it.
     pub interface: String,
-    /// Whom frames are sent to; `None`: this interface's own address.
+    /// Destination address of the frames; `None`: this interface's own.
     pub destination: Option<[u8; 6]>,
-    /// What it does to a frame.
+    /// The change it makes to a frame.
     pub rewrite: Rewrite,
 }
 
-/// `--rewrite none|macs`: what a reflector does to a frame.
+/// `--rewrite none|macs`: the change a reflector makes to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rewrite {
-    /// Nothing: it comes back as it went.
+    /// The frame comes back unchanged.
     #[default]
     None,
-    /// Its Ethernet addresses come back exchanged.
+    /// The frame comes back with its Ethernet addresses swapped.
     Macs,
 }
 
-/// Where the server's side is to listen.
+/// Address and ports for the server's side to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listen {
     /// Address of the data sockets.
     pub address: IpAddr,
     /// First and last port to choose from; `None`: the kernel chooses.
     pub ports: Option<(u16, u16)>,
-    /// Where the client is expected from; other addresses are not answered.
+    /// Expected address of the client; others get no answer.
     pub client: IpAddr,
-    /// The index of the interface that both addresses belong to, where they mean nothing without: link-local ones of IPv6. Else 0.
+    /// Index of the interface of both addresses if they are link-local ones of IPv6, which need it; else 0.
     #[serde(default)]
     pub scope: u32,
 }
 
 impl Listen {
-    /// Where a data socket on this port is bound.
+    /// Address to bind a data socket on `port` to.
     pub fn at(&self, port: u16) -> SocketAddr {
         scoped(self.address, port, self.scope)
     }
 }
 
-/// The address, of that interface if it is one of IPv6.
+/// The socket address, with `scope` as interface if it is one of IPv6.
 pub fn scoped(address: IpAddr, port: u16, scope: u32) -> SocketAddr {
     match address {
         IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, scope).into(),
@@ -250,7 +248,7 @@ pub fn scoped(address: IpAddr, port: u16, scope: u32) -> SocketAddr {
     }
 }
 
-/// The interface's index that an address carries; 0: none.
+/// The interface index in an address; 0: none.
 pub fn scope_of(address: SocketAddr) -> u32 {
     match address {
         SocketAddr::V6(address) => address.scope_id(),
@@ -258,11 +256,11 @@ pub fn scope_of(address: SocketAddr) -> u32 {
     }
 }
 
-/// `rotate:N` goes round the N ports from here: below the range that Linux hands out by itself (32768 to 60999).
+/// First port of `rotate:N`: below the range that Linux hands out (32768 to 60999).
 pub const FIRST_ROTATED: u16 = 16_384;
-/// The most flows of a run: as many as a listening socket's queue holds.
+/// Most flows of a run: the length of a listening socket's queue.
 pub const MOST_FLOWS: u32 = 1024;
-/// The most requests in flight over all flows: the table of them stays in a few MiB.
+/// Most requests in flight over all flows: their table stays within a few MiB.
 pub const MOST_IN_FLIGHT: u64 = 65_536;
 
 #[cfg(test)]

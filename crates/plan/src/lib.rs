@@ -1,11 +1,11 @@
-//! What is asked of a measurement, as data: which paths there are and what they take, and the job that both sides are given.
+//! A planned measurement as data: the paths and their limits, and the job given to both sides.
 //!
 //! ```text
 //!   "udp:spin/block" ──▶ spec ──▶ job ──▶ check: does the path, the policy, this program take it?
 //!                          └ paths: the facts of every path; option: those of every option      └ schedule, replay: when requests are due
 //! ```
-//! Nothing here opens a socket: crate `iopath` runs what is planned. A new path is a literal in [`paths`], a file in `iopath/src/paths/` and a page in
-//! docs/paths/.
+//! Nothing here opens a socket: crate `iopath` runs the plan. A new path needs a literal in [`paths`], a file in
+//! `iopath/src/paths/` and a page in docs/paths/.
 
 #![forbid(unsafe_code)]
 

@@ -1,31 +1,30 @@
-//! Options of paths: each one's name, values, default and meaning. Which path takes which stands in the path's own file.
+//! Options of paths: name, values, default and meaning of each. [`paths`](crate::paths) lists the options of each path.
 //!
-//! An option that is not given is not set: the kernel's own value stays. The one exception is `nodelay`, which is on.
+//! An option that is not given is not set, so the kernel's value stays. The one exception is `nodelay`, which is on by default.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What can be said of an option, and what values it takes.
+/// An option's facts and values.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OptionDef {
-    /// The name in a path spec.
+    /// Name in a path spec.
     pub name: &'static str,
-    /// The values it takes.
     pub values: Values,
-    /// What holds if it is not given; equal to a value where giving that value changes nothing.
+    /// Effect of leaving the option out; equal to one of the values if giving that value changes nothing.
     pub default: &'static str,
-    /// What it does, in one line.
+    /// Its meaning in one line.
     pub doc: &'static str,
 }
 
-/// The values that an option takes.
+/// The values of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// One of these words.
+    /// One of a list of words.
     Words(&'static [&'static str]),
     /// A whole number in this range; `K` and `M` multiply by 1024 and 1024².
     Number(u32, u32),
-    /// A name that the kernel knows, up to 15 letters, digits, `-` and `_`.
+    /// A name known to the kernel: up to 15 letters, digits, `-` and `_`.
     Name,
 }
 
@@ -107,21 +106,21 @@ pub const PRIORITY: OptionDef = OptionDef {
     default: "kernel",
     doc: "SO_PRIORITY: chooses the qdisc's band; above 6 needs CAP_NET_ADMIN",
 };
-/// Who closes a connection of `tcp-crr` first, and so keeps TIME_WAIT.
+/// The side that closes a connection of `tcp-crr` first, and so keeps TIME_WAIT.
 pub const CLOSES: OptionDef = OptionDef {
     name: "closes",
     values: Values::Words(&["client", "server"]),
     default: "client",
     doc: "which side closes each connection first and so keeps it in TIME_WAIT",
 };
-/// Whether frames have an IP header.
+/// Ethernet frames with or without an IP header.
 pub const L3: OptionDef = OptionDef {
     name: "l3",
     values: ON_OFF,
     default: "on",
     doc: "off: frames of ethertype 88B5 instead of UDP over IP, to a peer on the same link; both sides alike",
 };
-/// The queue of the device.
+/// The device's queue.
 pub const QUEUE: OptionDef =
     OptionDef { name: "queue", values: Values::Number(0, 4095), default: "0", doc: "the queue of the device, both ways" };
 /// The queue to send on.
@@ -145,7 +144,7 @@ pub const ZERO_COPY: OptionDef = OptionDef {
     default: "granted",
     doc: "on: required; off: copies even where the driver could do without; else whatever is granted",
 };
-/// What an AF_PACKET ring is laid out for.
+/// Layout goal of an AF_PACKET ring.
 pub const FAVOUR: OptionDef = OptionDef {
     name: "favour",
     values: Values::Words(&["delay", "rate"]),
@@ -159,7 +158,7 @@ pub const DELAY: OptionDef = OptionDef {
     default: "0",
     doc: "the server's side waits so many ns before each reply, looking at its clock: a known difference, to try an experiment with",
 };
-/// How long `busy-poll` and `adaptive` poll before they sleep.
+/// Time that `busy-poll` and `adaptive` poll before they sleep.
 pub const USECS: OptionDef = OptionDef {
     name: "usecs",
     values: Values::Number(1, 1_000_000),
@@ -167,33 +166,31 @@ pub const USECS: OptionDef = OptionDef {
     doc: "with busy-poll or adaptive only: how long to poll before sleeping, in microseconds",
 };
 
-/// What `usecs` is if it is not given.
+/// Default of `usecs`.
 pub const DEFAULT_USECS: u32 = 50;
 
-/// Options as given, each at most once, in the order of their names; those at their default are left out.
+/// Options as given, each at most once, ordered by name, without those at their default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<&'static str, String>);
 
-/// Why a value was refused.
+/// Reason to refuse a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// Not one of the words, or out of range.
+    /// A value that is not in the list, or out of range.
     #[error("{name}={value}: {name} takes {values}")]
     NotOne {
-        /// The option.
         name: &'static str,
-        /// What was given.
         value: String,
-        /// What it takes.
+        /// The allowed values.
         values: String,
     },
-    /// Given twice.
+    /// An option given twice.
     #[error("{0} is given twice")]
     Twice(&'static str),
 }
 
 impl Options {
-    /// Adds an option as given.
+    /// Adds an option with its value.
     pub fn add(&mut self, def: &'static OptionDef, value: &str) -> Result<(), ValueError> {
         let bad = || ValueError::NotOne { name: def.name, value: value.into(), values: def.values.to_string() };
         let kept = match def.values {
@@ -219,22 +216,22 @@ impl Options {
         Ok(())
     }
 
-    /// The value given, if one was that is not the default.
+    /// The given value, if it is not the default.
     pub fn get(&self, def: &OptionDef) -> Option<&str> {
         self.0.get(def.name).map(String::as_str)
     }
 
-    /// The number given.
+    /// The given number.
     pub fn number(&self, def: &OptionDef) -> Option<u32> {
         self.get(def).and_then(|text| text.parse().ok())
     }
 
-    /// True if nothing but defaults was given.
+    /// True if all options are at their default.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Names and values, in order.
+    /// Names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }

@@ -12,19 +12,19 @@ use crate::option::{
 };
 use crate::path::{Limits, Path, Payload, Route, Speaks};
 
-/// Every path, in the order in which they are shown.
+/// All paths, in display order.
 pub static PATHS: &[&Path] = &[&TCP, &TCP_CRR, &UDP, &PACKET, &XDP, &UNIX, &UNIX_DGRAM, &PIPE, &EVENTFD, &MEMORY, &NIQ];
 
-/// The path of that name.
+/// The path called `name`.
 pub fn by_name(name: &str) -> Option<&'static Path> {
     PATHS.iter().copied().find(|path| path.name == name)
 }
 
-/// The largest payload of a stream: 64 KiB.
+/// Largest payload of a stream: 64 KiB.
 const STREAM_LIMIT: u32 = 65_536;
 const IPV4: u32 = (IPV4_HEADER + UDP_HEADER) as u32;
 const IPV6: u32 = (IPV6_HEADER + UDP_HEADER) as u32;
-/// The longest frame of the emulated NIC in bytes, without FCS.
+/// Longest frame of the emulated NIC in bytes, without FCS.
 pub const NIQ_LONGEST: u32 = 9_000;
 
 const LOCAL_POLICIES: [Policy; 5] = [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::Adaptive];
@@ -33,13 +33,13 @@ const fn up_to(most: u32) -> Payload {
     Payload { most: [most; 2], is_fixed: false, any_size: false, headers_in_mtu: None }
 }
 
-/// A frame in a chunk of its own: over any MTU.
+/// Payload of a frame in a chunk of its own: any MTU.
 const FRAMES: Payload = {
     let most = MAX_CHUNK as u32 - ethernet::LEN as u32;
     Payload { most: [most - IPV4, most - IPV6], headers_in_mtu: Some([IPV4, IPV6]), ..up_to(0) }
 };
 
-/// A path over the kernel's own connections, as most are.
+/// Base of most paths: the kernel's own connections.
 const SOCKETS: Path = Path {
     name: "",
     summary: "",
@@ -54,14 +54,13 @@ const SOCKETS: Path = Path {
     emulates: false,
 };
 
-/// A path that only processes of one host share.
+/// Base of the paths between processes of one host.
 const CHANNEL: Path = Path { route: Route::Channel, policies: &LOCAL_POLICIES, options: &[&USECS], ..SOCKETS };
 
-/// A ring of whole frames: one queue, and so one thread.
+/// Base of the rings of whole frames: one queue, and so one thread.
 const RING: Path =
     Path { speaks: Speaks::Udp, payload: FRAMES, limits: Limits { threads: 1, ..Limits::NONE }, waits_on_all: true, ..SOCKETS };
 
-/// `tcp`.
 pub static TCP: Path = Path {
     name: "tcp",
     summary: "request and reply over one standing TCP connection per flow",
@@ -69,7 +68,6 @@ pub static TCP: Path = Path {
     ..SOCKETS
 };
 
-/// `tcp-crr`.
 pub static TCP_CRR: Path = Path {
     name: "tcp-crr",
     summary: "a new TCP connection per transaction: connect, request, reply, close",
@@ -81,7 +79,6 @@ pub static TCP_CRR: Path = Path {
     ..SOCKETS
 };
 
-/// `udp`.
 pub static UDP: Path = Path {
     name: "udp",
     summary: "one UDP datagram there, one back, over connected sockets",
@@ -91,7 +88,6 @@ pub static UDP: Path = Path {
     ..SOCKETS
 };
 
-/// `packet`.
 pub static PACKET: Path = Path {
     name: "packet",
     summary: "UDP in frames of our own over AF_PACKET rings, beside the kernel's stack",
@@ -101,7 +97,6 @@ pub static PACKET: Path = Path {
     ..RING
 };
 
-/// `xdp`.
 pub static XDP: Path = Path {
     name: "xdp",
     summary: "UDP in frames of our own over AF_XDP rings, past the kernel's stack",
@@ -111,7 +106,6 @@ pub static XDP: Path = Path {
     ..RING
 };
 
-/// `unix`.
 pub static UNIX: Path = Path {
     name: "unix",
     summary: "request and reply over a pair of UNIX stream sockets",
@@ -120,18 +114,16 @@ pub static UNIX: Path = Path {
     ..CHANNEL
 };
 
-/// `unix-dgram`.
 pub static UNIX_DGRAM: Path = Path {
     name: "unix-dgram",
     summary: "one datagram there, one back, over a pair of UNIX datagram sockets",
     speaks: Speaks::Local("unix-dgram"),
     options: &[&SNDBUF, &USECS],
-    // The kernel's bound is the send buffer less 32 bytes (unix_dgram_sendmsg), 212,960 with its own default.
+    // The kernel's limit is the send buffer less 32 bytes (unix_dgram_sendmsg): 212,960 with its default.
     payload: Payload { any_size: true, ..up_to(65_536) },
     ..CHANNEL
 };
 
-/// `pipe`.
 pub static PIPE: Path = Path {
     name: "pipe",
     summary: "request and reply over two pipes, one per direction",
@@ -140,7 +132,6 @@ pub static PIPE: Path = Path {
     ..CHANNEL
 };
 
-/// `eventfd`.
 pub static EVENTFD: Path = Path {
     name: "eventfd",
     summary: "eight bytes through two eventfd counters: the cost of waking the other side",
@@ -150,7 +141,6 @@ pub static EVENTFD: Path = Path {
     ..CHANNEL
 };
 
-/// `memory`.
 pub static MEMORY: Path = Path {
     name: "memory",
     summary: "one cache line between the two cores: the floor of every path",
@@ -162,7 +152,6 @@ pub static MEMORY: Path = Path {
     ..SOCKETS
 };
 
-/// `niq`.
 pub static NIQ: Path = Path {
     name: "niq",
     summary: "an emulated low-latency NIC of two ports in shared memory; --nic and --rate say whose latency it has",

@@ -1,4 +1,4 @@
-//! A recording of requests: a CSV of time and size, a line each.
+//! Recordings of requests: a CSV file with time and size on each line.
 //!
 //! ```text
 //!   time,size            a heading is passed over, and so are empty lines and lines that begin with #
@@ -10,57 +10,54 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// No recording has more requests: 16 MiB of them.
+/// Most requests in a recording: they take 16 MiB.
 pub const MOST: usize = 1_000_000;
-/// No line is longer, in bytes.
+/// Longest line, in bytes.
 const LONGEST_LINE: u64 = 256;
-/// No recording lasts longer, in ns: a week.
+/// Longest recording, in ns: a week.
 const LONGEST_NS: u64 = 7 * 86_400 * 1_000_000_000;
-/// No path carries more, in bytes.
+/// Largest payload on any path, in bytes.
 const LARGEST: u32 = 65_536;
 
 /// One request of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Since the first one.
+    /// Time since the first request, in ns.
     pub at_ns: u64,
-    /// Its payload in bytes.
+    /// Payload in bytes.
     pub size: u32,
 }
 
-/// Why a file is no recording.
+/// Reason why a file is not a valid recording.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{file}: {source}")]
     Read {
-        /// The file.
         file: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A line is not what it should be.
+    /// A malformed line.
     #[error("{file}:{line}: {what}; a line is time,size: seconds and bytes, such as 0.000120,64")]
     Line {
-        /// The file.
         file: String,
-        /// Its number.
+        /// Line number.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
-    /// It has too few or too many requests.
+    /// Too few or too many requests.
     #[error("{file} has {what}: a recording has 2 to {MOST} requests")]
     Length {
-        /// The file.
         file: String,
-        /// How many.
+        /// The number of requests, in words.
         what: &'static str,
     },
-    /// All requests at one moment.
+    /// All requests have the same time.
     #[error("{file}: all requests are at one moment, so they have no rate")]
     Span {
-        /// The file.
+        /// Name of the recording.
         file: String,
     },
 }
@@ -68,7 +65,7 @@ pub enum ReplayError {
 /// Reads a recording.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// The first mistake, with its line.
 pub fn load(file: &Path) -> Result<Vec<Arrival>, ReplayError> {
     let name = file.display().to_string();
     let read = |source| ReplayError::Read { file: name.clone(), source };
@@ -81,10 +78,10 @@ pub fn per_s(arrivals: &[Arrival]) -> f64 {
     if span == 0 { 0.0 } else { (arrivals.len() - 1) as f64 * 1e9 / span as f64 }
 }
 
-/// Reads a recording from what `name` is called in messages.
+/// Reads a recording from `from`; messages call it `name`.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// The first mistake, with its line.
 pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayError> {
     let mut arrivals: Vec<Arrival> = Vec::new();
     let mut first = None;
@@ -100,7 +97,7 @@ pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayE
             return Err(bad("the line is too long".into()));
         }
         let text = std::str::from_utf8(&line).map_err(|_| bad("the line is no text".into()))?.trim();
-        // Whatever begins with a letter before any request is a heading.
+        // A line that begins with a letter, before any request, is a heading.
         let heading = arrivals.is_empty() && text.starts_with(|c: char| c.is_ascii_alphabetic());
         if text.is_empty() || text.starts_with('#') || heading {
             continue;
@@ -129,7 +126,8 @@ pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayE
     }
 }
 
-/// Seconds with up to nine digits behind the point (further ones are cut off), in ns. No float: times of day in seconds keep their nanoseconds.
+/// Converts seconds with up to nine decimals (further ones are cut off) to ns. Without floats, so that times of day in seconds
+/// keep their nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

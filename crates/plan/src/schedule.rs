@@ -1,4 +1,4 @@
-//! When requests are due: at a fixed interval, as a Poisson process, or as a recording says.
+//! Due times of requests: at a fixed interval, as a Poisson process, or from a recording.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,44 +7,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::replay::Arrival;
 
-/// An open loop: what a job asks of one.
+/// An open loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenLoop {
-    /// Requests per second over all threads; of a recording its mean.
+    /// Requests per second over all threads; for a recording the mean.
     pub per_s: f64,
-    /// How they arrive.
     pub arrivals: Arrivals,
-    /// The smallest request in bytes; the largest is the job's.
+    /// Smallest request in bytes; the job holds the largest.
     pub smallest: u32,
 }
 
-/// How requests arrive.
+/// Arrival process of requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// One every interval.
+    /// One per interval.
     Fixed,
-    /// With exponential intervals, as from many users who do not know of each other.
+    /// Exponential intervals, as from many independent users.
     Poisson {
-        /// The same intervals again for the same seed.
+        /// Seed; the same seed gives the same intervals.
         seed: u64,
     },
-    /// At the times and in the sizes of a file.
+    /// Times and sizes from a file.
     Replay {
-        /// The file.
         file: PathBuf,
-        /// What it says, once it has been read where it is needed.
+        /// The file's contents, once read where they are needed.
         #[serde(skip)]
         arrivals: Arc<[Arrival]>,
     },
 }
 
 impl OpenLoop {
-    /// The longest time without a request in s, as far as it is known.
+    /// Longest time without a request in s, as far as it is known.
     pub fn longest_gap_s(&self) -> f64 {
         match &self.arrivals {
             Arrivals::Fixed => 1.0 / self.per_s,
-            // One interval in a million million is longer.
+            // One interval in 10^12 is longer.
             Arrivals::Poisson { .. } => 28.0 / self.per_s,
             Arrivals::Replay { arrivals, .. } => {
                 arrivals.windows(2).map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e9).fold(0.0, f64::max)
@@ -52,7 +50,7 @@ impl OpenLoop {
         }
     }
 
-    /// The share of one of so many threads.
+    /// The schedule of one of `threads` threads.
     pub fn share(&self, thread: u32, threads: u32, size: u32) -> Schedule {
         let per_s = self.per_s / f64::from(threads);
         let kind = match &self.arrivals {
@@ -75,7 +73,7 @@ pub struct Schedule {
 
 #[derive(Clone, Debug)]
 enum ScheduleKind {
-    /// The first after so many intervals.
+    /// The first request after `first` intervals.
     Fixed {
         first: f64,
     },
@@ -86,22 +84,22 @@ enum ScheduleKind {
 }
 
 impl Schedule {
-    /// `per_s` requests of `size` bytes a second, one every interval, the first after one.
+    /// `per_s` requests of `size` bytes per second, one per interval, the first after one interval.
     pub fn fixed(per_s: f64, size: u32) -> Schedule {
         Schedule { interval_ns: 1e9 / per_s, kind: ScheduleKind::Fixed { first: 1.0 }, size }
     }
 
-    /// `per_s` requests of `size` bytes a second on average, with exponential intervals.
+    /// `per_s` requests of `size` bytes per second on average, with exponential intervals.
     pub fn poisson(per_s: f64, size: u32, seed: u64) -> Schedule {
         Schedule { interval_ns: 1e9 / per_s, kind: ScheduleKind::Poisson { seed }, size }
     }
 
-    /// The mean time between two requests in ns.
+    /// Mean time between two requests in ns.
     pub fn mean_interval_ns(&self) -> f64 {
         self.interval_ns
     }
 
-    /// From its beginning.
+    /// Due times from the beginning.
     pub fn source(&self) -> Source {
         let kind = match &self.kind {
             ScheduleKind::Fixed { first } => SourceKind::Fixed { next: *first },
@@ -111,7 +109,7 @@ impl Schedule {
         Source { interval_ns: self.interval_ns, size: self.size, kind }
     }
 
-    /// Before measuring: at the same mean rate; a recording is not used up.
+    /// Due times before measuring: the same mean rate, without using up a recording.
     pub fn warm_up(&self) -> Source {
         match self.kind {
             ScheduleKind::Replay(_) => Schedule { kind: ScheduleKind::Fixed { first: 1.0 }, ..self.clone() }.source(),
@@ -120,7 +118,7 @@ impl Schedule {
     }
 }
 
-/// Due times one after the other.
+/// Iterator over due times.
 #[derive(Debug)]
 pub struct Source {
     interval_ns: f64,
@@ -135,14 +133,14 @@ enum SourceKind {
     Replay { arrivals: Arc<[Arrival]>, next: usize },
 }
 
-/// The next due time in ns since the beginning, and the request's size; `None`: there is no more.
+/// Yields the next due time in ns since the beginning, and the request's size; `None`: no more requests.
 impl Iterator for Source {
     type Item = (f64, u32);
 
     fn next(&mut self) -> Option<(f64, u32)> {
         match &mut self.kind {
             SourceKind::Fixed { next } => {
-                // Multiplied, not added up: no error grows.
+                // Multiplied rather than summed, so that rounding errors do not accumulate.
                 let due = *next * self.interval_ns;
                 *next += 1.0;
                 Some((due, self.size))
@@ -161,13 +159,14 @@ impl Iterator for Source {
 }
 
 impl Source {
-    /// True if there is no more.
+    /// True if no requests are left.
     pub fn is_over(&self) -> bool {
         matches!(&self.kind, SourceKind::Replay { arrivals, next } if *next == arrivals.len())
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014): small, and the same everywhere.
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014): small, and identical on every
+/// platform.
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -180,7 +179,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// More than 0 and at most 1, on a grid of 2^-53.
+    /// A number above 0 and at most 1, on a grid of 2^-53.
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }

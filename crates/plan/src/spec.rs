@@ -3,8 +3,8 @@
 //! ```text
 //!   SPEC = SIDE ['/' SIDE]     SIDE = PATH [':' WORDS] | WORDS     WORDS = WORD {',' WORD}     WORD = POLICY | NAME=VALUE
 //! ```
-//! The first side is the client's. The server's inherits the policy if it names none, and the options only if it has the same path and
-//! names no words of its own.
+//! The first side is the client's. The server's side inherits the policy if it names none, and the options only if it has the
+//! same path and no words of its own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::option::{DEFAULT_USECS, L3, OptionDef, Options, USECS, ValueError, ZE
 use crate::path::{Path, Speaks};
 use crate::paths::{PATHS, by_name};
 
-/// The path of both sides.
+/// The paths of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Spec {
@@ -29,21 +29,20 @@ pub struct Spec {
 /// The path of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SideSpec {
-    /// The path.
     pub path: &'static Path,
-    /// What the thread does until the message is there.
+    /// How the thread waits for a message.
     pub policy: Policy,
-    /// Options that were given and are not the default.
+    /// Options given, without those at their default.
     pub options: Options,
 }
 
 impl SideSpec {
-    /// What goes over it.
+    /// Protocol of this side.
     pub fn speaks(&self) -> Speaks {
         self.path.speaks(&self.options)
     }
 
-    /// The path, and what its options make it speak where that is not what it speaks without.
+    /// The path's name, plus the protocol if the options change it.
     fn in_words(&self) -> String {
         let (name, speaks) = (self.path.name, self.speaks());
         match speaks == self.path.speaks {
@@ -52,82 +51,77 @@ impl SideSpec {
         }
     }
 
-    /// The same without IP, if the path can.
+    /// The same path without IP, if it can do that.
     fn below_ip(mut self) -> SideSpec {
         if self.path.takes(&L3) && self.options.get(&L3).is_none() {
-            // "off" is one of its values, and it has none yet.
+            // Cannot fail: "off" is one of the values, and the option is not set yet.
             let _ = self.options.add(&L3, "off");
         }
         self
     }
 
-    /// How long `busy-poll` and `adaptive` poll, in microseconds.
+    /// Polling time of `busy-poll` and `adaptive`, in microseconds.
     pub fn usecs(&self) -> u32 {
         self.options.number(&USECS).unwrap_or(DEFAULT_USECS)
     }
 }
 
-/// Why a text is no path spec.
+/// Reason why a text is not a path spec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No path of that name.
+    /// Unknown path.
     #[error("there is no path \"{name}\"{nearest}; there are: {known}")]
     Path {
-        /// What was given.
         name: String,
-        /// ` (did you mean …?)`, or nothing.
+        /// ` (did you mean …?)`, or empty.
         nearest: String,
-        /// Those that exist.
+        /// The known paths.
         known: String,
     },
     /// A word that is neither a policy nor an option.
     #[error("\"{word}\" is no wait policy of {path}{nearest}; there are: {known}")]
     Policy {
-        /// The path.
         path: &'static str,
-        /// What was given.
         word: String,
-        /// ` (did you mean …?)`, or nothing.
+        /// ` (did you mean …?)`, or empty.
         nearest: String,
-        /// Those that exist.
+        /// The known policies.
         known: String,
     },
-    /// No option of that name.
+    /// Unknown option.
     #[error("{path} has no option \"{name}\"{nearest}; there are: {known}")]
     Option {
-        /// The path.
         path: &'static str,
-        /// What was given.
         name: String,
-        /// ` (did you mean …?)`, or nothing.
+        /// ` (did you mean …?)`, or empty.
         nearest: String,
-        /// Those that exist.
+        /// The known options.
         known: String,
     },
-    /// A value that the option does not take.
+    /// A value that the option does not allow.
     #[error(transparent)]
     Value(#[from] ValueError),
     /// `usecs` with a policy that does not poll for a time.
     #[error("usecs belongs to busy-poll and adaptive, not to {0}")]
     Usecs(Policy),
-    /// Two policies on one side.
+    /// Two policies for one side.
     #[error("\"{0}\" names two wait policies for one side")]
     TwoPolicies(String),
-    /// The sides cannot talk to each other.
+    /// Two sides with different protocols.
     #[error("{client} and {server} do not speak the same, so they cannot be the two sides of one path")]
     Mixed {
         /// The client's path.
         client: String,
-        /// The server's.
+        /// The server's path.
         server: String,
     },
-    /// Nothing, or more than two sides.
+    /// No side, or more than two.
     #[error("\"{0}\" is no path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
     Form(String),
 }
 
 impl Spec {
-    /// The client's side towards a reflector, which has no other: without IP, if the path can.
+    /// The client's side towards a reflector, which has no other side: without IP, if the path can do that.
     pub fn towards_reflector(self) -> Spec {
         let client = self.client.below_ip();
         Spec { server: client.clone(), client }
@@ -143,10 +137,11 @@ impl FromStr for Spec {
 }
 
 impl Spec {
-    /// The same grammar for a verb that waits in other ways than a round trip: `policies` are those that it takes of a path, the default first.
+    /// The same grammar for a verb with wait policies of its own: `policies` gives those it supports on a path, the default
+    /// first.
     ///
     /// # Errors
-    /// The word that is wrong, with what there is.
+    /// The wrong word, with the known ones.
     pub fn parse(text: &str, policies: Policies) -> Result<Spec, SpecError> {
         let sides: Vec<&str> = text.split('/').collect();
         let (first, second) = match sides[..] {
@@ -166,7 +161,7 @@ impl Spec {
     }
 }
 
-/// The wait policies that are taken of a path; the first is the default.
+/// The wait policies supported on a path; the first is the default.
 pub type Policies = fn(&'static Path) -> &'static [Policy];
 
 fn client_side(text: &str, policies: Policies) -> Result<SideSpec, SpecError> {
@@ -181,7 +176,7 @@ fn client_side(text: &str, policies: Policies) -> Result<SideSpec, SpecError> {
 
 fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<SideSpec, SpecError> {
     let (name, words) = text.split_once(':').map_or((text, None), |(name, words)| (name, Some(words)));
-    // A lone word is a path, or else words for the client's path.
+    // A lone word is a path, or otherwise words for the client's path.
     let (path, words) = match (by_name(name), words) {
         (Some(path), words) => (path, words),
         (None, Some(_)) => (find_path(name)?, words),
@@ -198,7 +193,7 @@ fn server_side(text: &str, client: &SideSpec, policies: Policies) -> Result<Side
     Ok(SideSpec { path, policy: inherited, options })
 }
 
-/// The client's options that the server's words do not name themselves; `usecs` falls away with its policy.
+/// The client's options, except those that the server's words name themselves; `usecs` is dropped together with its policy.
 fn inherit(path: &'static Path, from: &Options, words: &str) -> Result<Options, SpecError> {
     let named: Vec<&str> = words.split(',').filter_map(|word| word.split_once('=').map(|(name, _)| name)).collect();
     let policy = words.split(',').find_map(|word| word.parse::<Policy>().ok());
@@ -246,7 +241,7 @@ fn find_path(name: &str) -> Result<&'static Path, SpecError> {
 
 fn find_option(path: &'static Path, name: &str) -> Result<&'static OptionDef, SpecError> {
     let names: Vec<&str> = path.options.iter().map(|def| def.name).collect();
-    // As bounce and stream spelled it at first.
+    // The original spelling in bounce and stream.
     let name = if name == "zerocopy" { ZERO_COPY.name } else { name };
     path.options.iter().copied().find(|def| def.name == name).ok_or_else(|| SpecError::Option {
         path: path.name,
@@ -274,7 +269,8 @@ impl fmt::Display for SideSpec {
 }
 
 impl fmt::Display for Spec {
-    /// The canonical form: both sides written out, options at their default left out, but for those that the server would else inherit.
+    /// Canonical form: both sides written out, without options at their default, except those that the server would otherwise
+    /// inherit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.client, self.server)?;
         if self.client.path.name != self.server.path.name {

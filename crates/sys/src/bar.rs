@@ -1,4 +1,4 @@
-//! The memory that a driver and its device share, as the few operations that a low-latency driver needs of it.
+//! Memory shared by a driver and its device, with the few operations that a low-latency driver needs.
 //!
 //! ```text
 //!             driver                        device
@@ -16,13 +16,13 @@ pub use coherent::CoherentBar;
 pub(crate) use coherent::{Line, demote, own};
 pub use mapped::{Access, MapError, MappedBar};
 
-/// Bytes of a line.
+/// Length of a line in bytes.
 pub const LINE: usize = 64;
 
 /// Lines of 64 bytes that a device sees too.
 ///
-/// Every method takes `&self`: what the device does to the memory is not in this process's hands either. Writes to one line by several threads may
-/// mix. A driver has its lines for itself.
+/// Every method takes `&self`, since the device changes the memory anyway. Writes to one line by several threads may mix; a
+/// driver has exclusive use of its lines.
 pub trait Bar {
     /// Writes line number `line`. Its first 4 bytes, the header, become visible last, or the whole line at once.
     ///
@@ -30,10 +30,10 @@ pub trait Bar {
     /// If there is no such line.
     fn write_line(&self, line: usize, bytes: &[u8; LINE]);
 
-    /// Lines written before are on their way before any that is written later.
+    /// Orders lines: those written before leave before any written later.
     fn flush(&self);
 
-    /// Reads line number `line` anew: a copy in this CPU's caches is not used.
+    /// Reads line number `line` from memory, not from a copy in this CPU's caches.
     ///
     /// # Panics
     /// If there is no such line.
@@ -42,23 +42,24 @@ pub trait Bar {
     /// Reads the 4 bytes at `offset`, little endian, in one access.
     ///
     /// # Panics
-    /// If `offset` is no multiple of 4, or not inside.
+    /// If `offset` is not a multiple of 4, or outside the memory.
     fn read_u32(&self, offset: usize) -> u32;
 
-    /// Line number `line` will be written soon: a hint, of use where both sides' caches hold it.
+    /// Hint that line number `line` will be written soon; useful where both sides' caches hold it.
     #[inline(always)]
     fn will_write(&self, line: usize) {
         let _ = line;
     }
 
-    /// Line number `line` was probably written by the other side already, and will be read soon: a hint, as above.
+    /// Hint that the other side has probably written line number `line` already and it will be read soon.
     #[inline(always)]
     fn will_read(&self, line: usize) {
         let _ = line;
     }
 
-    /// Reads line number `line` anew if its header is what `ready` waits for. Only then is all of `into` that line, none of it older than the
-    /// header. Memory that can be asked for the header alone, or can change meanwhile, does so or looks again.
+    /// Reads line number `line` from memory if `ready` accepts its header. Only then does all of `into` hold that line, no part
+    /// of it older than the header. Implementations read the header first where that is cheaper, and check again where the line
+    /// can change meanwhile.
     ///
     /// # Panics
     /// If there is no such line.

@@ -1,10 +1,10 @@
-//! BPF objects compiled beforehand: loading, their constants and maps, XDP programs on an interface, and programs on tracepoints.
+//! Precompiled BPF objects: loading, constants and maps, XDP programs on an interface, and programs on tracepoints.
 //!
 //! ```text
 //!   object's bytes ─ open ─▶ constants (.rodata), sizes of maps ─ load ─▶ programs and maps in the kernel
 //!                                                                          └ attach (BPF_LINK_CREATE) ─▶ XdpLink: detaches when dropped
 //! ```
-//! A link and not a netlink attachment, because a link goes with its last descriptor: a process that is killed leaves no program
+//! A link, not a netlink attachment, because a link disappears with its last descriptor: a killed process leaves no program
 //! behind. All descriptors are close-on-exec.
 //!
 //! Sources: bpf(2), the kernel's `include/uapi/linux/{bpf,if_link}.h`, `net/core/dev.c`; libbpf.
@@ -22,25 +22,25 @@ use libbpf_rs::{ErrorExt as _, MapCore as _, MapFlags, PrintLevel};
 pub use self::tracing::{TraceLink, missing_tracepoints, tracing_links};
 pub use self::variables::Variables;
 
-/// Why a BPF object is not in the kernel.
+/// Reason why a BPF object could not be loaded or used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step}: {source}{}", if .log.is_empty() { String::new() } else { format!("; libbpf: {}", .log.trim_end()) })]
 pub struct BpfError {
-    /// What was tried.
+    /// The attempted step.
     pub step: String,
-    /// What the kernel or libbpf said.
+    /// The error from the kernel or libbpf.
     #[source]
     pub source: io::Error,
-    /// What libbpf logged, the verifier's words included.
+    /// libbpf's log, including the verifier's output.
     pub log: String,
 }
 
 /// libbpf logs through one callback for the whole process.
 static LOG: Mutex<String> = Mutex::new(String::new());
-/// One loader at a time, so that a log belongs to its error.
+/// Serialises loaders, so that a log belongs to its error.
 static LOADING: Mutex<()> = Mutex::new(());
 
-/// Runs `work` with libbpf's log caught; an error carries it.
+/// Runs `work` and captures libbpf's log; an error includes it.
 fn logged<T>(step: &str, work: impl FnOnce() -> Result<T, libbpf_rs::Error>) -> Result<T, BpfError> {
     let _one = LOADING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let log = || LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -53,7 +53,7 @@ fn logged<T>(step: &str, work: impl FnOnce() -> Result<T, libbpf_rs::Error>) -> 
     done.map_err(|error| BpfError { step: step.to_owned(), source: errno(&error), log: std::mem::take(&mut *log()) })
 }
 
-/// libbpf-rs keeps the kernel's errno to itself and tells its kind.
+/// libbpf-rs hides the kernel's errno but exposes its kind.
 fn errno(error: &libbpf_rs::Error) -> io::Error {
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => io::Error::from_raw_os_error(libc::EPERM),
@@ -62,12 +62,13 @@ fn errno(error: &libbpf_rs::Error) -> io::Error {
     }
 }
 
-/// What XDP programs are loaded as.
+/// Load options of XDP programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Xdp {
-    /// They take frames of several pages (Linux 5.18 and later).
+    /// Accept frames of several pages (Linux 5.18 and later).
     pub pages: bool,
-    /// They are for the interface with this index alone, natively, and may ask the device what it knows of a frame (Linux 6.3 and later).
+    /// Bind to the interface with this index, natively; the programs may then query the device's metadata of a frame (Linux 6.3
+    /// and later).
     pub device: Option<u32>,
 }
 
@@ -76,17 +77,16 @@ const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 /// `linux/bpf.h`.
 const BPF_F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 
-/// A loaded object.
 #[derive(Debug)]
 pub struct Object(libbpf_rs::Object);
 
 impl Object {
-    /// Loads an object from its bytes with its constants set to `constants` (which has the layout of its `.rodata`), its map `sized.0` with
-    /// room for `sized.1` entries, and its programs as `xdp` says.
+    /// Loads an object from its bytes with `constants` (in the layout of its `.rodata`), room for `sized.1` entries in its map
+    /// `sized.0`, and its programs as `xdp` says.
     ///
     /// # Errors
-    /// EPERM without CAP_BPF and CAP_NET_ADMIN; EINVAL where the kernel does not know what was asked for; what the verifier refused is in the
-    /// log.
+    /// EPERM without CAP_BPF and CAP_NET_ADMIN; EINVAL if the kernel does not know a feature; the log holds the verifier's
+    /// reasons.
     pub fn load(bytes: &[u8], constants: &[u8], sized: (&str, u32), xdp: Xdp) -> Result<Object, BpfError> {
         logged("load the BPF program", || {
             let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;
@@ -117,15 +117,15 @@ impl Object {
     /// Puts a socket into the map `name` at `key` (an XSKMAP takes its queue's number).
     ///
     /// # Errors
-    /// There is no such map, or what bpf(2) says.
+    /// There is no such map, or the error of bpf(2).
     pub fn set_socket(&self, name: &str, key: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
         self.update(name, &key.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes())
     }
 
-    /// Sets the object's variables, all of them (`.bss`).
+    /// Sets all of the object's variables (`.bss`).
     ///
     /// # Errors
-    /// There are none, or what bpf(2) says.
+    /// There are none, or the error of bpf(2).
     pub fn set_variables(&self, bytes: &[u8]) -> Result<(), BpfError> {
         self.update(".bss", &0_u32.to_ne_bytes(), bytes)
     }
@@ -141,7 +141,8 @@ impl Object {
     /// Attaches the XDP program `name` to the interface with index `interface`.
     ///
     /// # Errors
-    /// There is no such program, or what bpf(2) says: EBUSY if another program is there, EOPNOTSUPP if the driver has no native XDP.
+    /// There is no such program, or the error of bpf(2): EBUSY if another program is attached, EOPNOTSUPP if the driver has no
+    /// native XDP.
     pub fn attach_xdp(&self, name: &str, interface: u32, mode: XdpMode) -> Result<XdpLink, BpfError> {
         let failed = |source| BpfError { step: format!("attach the XDP program ({mode:?})"), source, log: String::new() };
         let program = self.0.progs().find(|program| program.name() == name);
@@ -149,11 +150,11 @@ impl Object {
         XdpLink::create(program.as_fd(), interface, mode).map_err(failed)
     }
 
-    /// Runs the XDP program `name` once over `frame`, as if it had come to the interface with index 1, and returns its verdict
+    /// Runs the XDP program `name` once over `frame`, as if it had arrived at the interface with index 1, and returns its verdict
     /// (`XDP_PASS` is 2, `XDP_REDIRECT` 4).
     ///
     /// # Errors
-    /// There is no such program, or what bpf(2) says: EINVAL for fewer than 14 bytes.
+    /// There is no such program, or the error of bpf(2): EINVAL for fewer than 14 bytes.
     pub fn try_xdp(&self, name: &str, frame: &[u8]) -> Result<u32, BpfError> {
         logged("run the XDP program", || {
             let program = self.0.progs_mut().find(|program| program.name() == name);
@@ -164,7 +165,7 @@ impl Object {
     }
 }
 
-/// Where an XDP program runs (`XDP_FLAGS_*` of `linux/if_link.h`).
+/// Place at which an XDP program runs (`XDP_FLAGS_*` of `linux/if_link.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver.
@@ -173,7 +174,7 @@ pub enum XdpMode {
     Generic,
 }
 
-/// An attached XDP program; it is detached when this is dropped or the process ends.
+/// An attached XDP program, detached when this is dropped or the process ends.
 #[derive(Debug)]
 pub struct XdpLink {
     _fd: OwnedFd,
@@ -214,14 +215,14 @@ impl XdpLink {
     }
 }
 
-/// What an interface says of XDP.
+/// XDP state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpState {
-    /// The id of the program in the driver, if one is there.
+    /// Id of the program in the driver, if any.
     pub native: Option<u32>,
-    /// The id of the program in the stack, if one is there.
+    /// Id of the program in the stack, if any.
     pub generic: Option<u32>,
-    /// What the driver offers; 0 if the kernel does not tell (before Linux 6.3) or the driver has nothing.
+    /// The driver's features; 0 if it has none or the kernel does not report them (before Linux 6.3).
     features: u64,
 }
 
@@ -229,13 +230,13 @@ pub struct XdpState {
 const NETDEV_XDP_ACT_XSK_ZEROCOPY: u64 = 1 << 3;
 
 impl XdpState {
-    /// Reads it of the interface with index `interface`.
+    /// Reads the state of the interface with index `interface`.
     ///
     /// # Errors
     /// There is no such interface (ENODEV), or the exchange with the kernel failed.
     pub fn of(interface: u32) -> Result<XdpState, BpfError> {
         logged("read the interface's XDP programs", || {
-            // The descriptor is for attaching, which is not done through this.
+            // A descriptor is needed only for attaching, which this object never does.
             let stdin = io::stdin();
             let query = libbpf_rs::Xdp::new(stdin.as_fd()).query(interface.cast_signed(), libbpf_rs::XdpFlags::NONE)?;
             let id = |id| (id != 0).then_some(id);
@@ -243,7 +244,7 @@ impl XdpState {
         })
     }
 
-    /// Whether the driver offers to write straight into an application's memory; `None` if the kernel does not tell.
+    /// True if the driver can write directly into an application's memory; `None` if the kernel does not report it.
     pub fn offers_zero_copy(&self) -> Option<bool> {
         (self.features != 0).then_some(self.features & NETDEV_XDP_ACT_XSK_ZEROCOPY != 0)
     }

@@ -1,8 +1,8 @@
-//! Which capabilities this process has (capabilities(7)).
+//! Capabilities of this process (capabilities(7)).
 
 use std::fs;
 
-/// A capability that some path needs, with its number in `linux/capability.h`.
+/// A capability that a path may need, with its number in `linux/capability.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {
     /// Network devices, routes, XDP programs.
@@ -16,8 +16,9 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// True if this thread has it in effect, by itself or because it has CAP_SYS_ADMIN, which stands for CAP_BPF (`bpf_capable` in
-    /// `linux/capability.h`). In a user namespace of its own a process has all of them, but only over what belongs to that namespace.
+    /// True if this thread has the capability in effect, directly or through CAP_SYS_ADMIN, which includes CAP_BPF (`bpf_capable`
+    /// in `linux/capability.h`). In a user namespace of its own a process has all capabilities, but only over objects of that
+    /// namespace.
     #[must_use]
     pub fn is_effective(self) -> bool {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! The clock behind every stamp: the TSC where it can be trusted, else CLOCK_MONOTONIC_RAW, and how both relate to the kernel's clocks.
+//! The clock behind every stamp: the TSC if it can be trusted, otherwise CLOCK_MONOTONIC_RAW; and its relation to the kernel's
+//! clocks.
 //!
 //! ```text
 //!     start()            what is measured            stop()
@@ -6,10 +7,10 @@
 //!   nothing after it                                 everything before it
 //!   begins before it                                 has ended before it
 //! ```
-//! So the send call and the return of the receive always lie inside (Intel SDM vol. 2, RDTSC and RDTSCP). What follows `stop()` may begin before the
-//! counter is read; it is not measured, and a fence there would only cost. A [`Relation`] reads the
-//! kernel's clocks between two ticks, so that stamps of other sources (BPF: CLOCK_MONOTONIC, sockets: CLOCK_REALTIME) can be
-//! converted, and blocks over which the clocks disagree can be told.
+//! So the send call and the return of the receive always lie inside (Intel SDM vol. 2, RDTSC and RDTSCP). Instructions after
+//! `stop()` may begin before the counter is read; they are not measured, and a fence there would only add cost. A [`Relation`]
+//! reads the kernel's clocks between two ticks, so that stamps of other sources (BPF: CLOCK_MONOTONIC, sockets: CLOCK_REALTIME)
+//! can be converted, and blocks in which the clocks disagree can be detected.
 
 mod any;
 mod step;
@@ -26,16 +27,16 @@ pub use self::any::AnyClock;
 pub struct Ticks(pub u64);
 
 impl Ticks {
-    /// Later than any reading.
+    /// Later than every reading.
     pub const NEVER: Ticks = Ticks(u64::MAX);
 
-    /// Ticks from `earlier` to here, 0 if `earlier` is later.
+    /// Ticks since `earlier`; 0 if `earlier` is later.
     #[inline]
     pub fn since(self, earlier: Ticks) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// So many ticks later; never wraps.
+    /// This reading plus `ticks`; never wraps.
     #[inline]
     pub fn plus(self, ticks: u64) -> Ticks {
         Ticks(self.0.saturating_add(ticks))
@@ -44,37 +45,37 @@ impl Ticks {
 
 /// A source of stamps.
 pub trait Clock: Clone + Send + Sync {
-    /// The stamp before a measured interval: what follows it begins after it.
+    /// The stamp before a measured interval: later instructions start after it.
     fn start(&self) -> Ticks;
-    /// The stamp after a measured interval: what precedes it has ended.
+    /// The stamp after a measured interval: earlier instructions have ended before it.
     fn stop(&self) -> Ticks;
-    /// A reading without order, for deadlines.
+    /// A reading without ordering, for deadlines.
     fn now(&self) -> Ticks;
     /// Ticks per nanosecond.
     fn rate(&self) -> f64;
-    /// The name in a record: `tsc`, `monotonic_raw`.
+    /// Name in a record: `tsc`, `monotonic_raw`.
     fn source(&self) -> &'static str;
 
-    /// Sleeps until this clock shows `until`; returns early if a signal comes.
+    /// Sleeps until this clock shows `until`; returns early on a signal.
     fn sleep_until(&self, until: Ticks) {
         let left = self.to_ns(until.since(self.now()));
         crate::thread::sleep_until(monotonic_ns() + left);
     }
 
-    /// A number of ticks in ns, rounded.
+    /// Converts ticks to ns, rounded.
     #[inline]
     fn to_ns(&self, ticks: u64) -> u64 {
         (ticks as f64 / self.rate()).round() as u64
     }
 
-    /// A number of ns in ticks, rounded; saturates.
+    /// Converts ns to ticks, rounded; saturates.
     #[inline]
     fn to_ticks(&self, ns: u64) -> u64 {
         (ns as f64 * self.rate()).round() as u64
     }
 }
 
-/// The time-stamp counter of the CPU.
+/// The CPU's time-stamp counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc {
     ticks_per_ns: f64,
@@ -84,19 +85,19 @@ pub struct Tsc {
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicRaw;
 
-/// Why the TSC cannot be used.
+/// Reason not to use the TSC.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTsc {
-    /// Another architecture.
+    /// The architecture has none.
     #[error("this CPU has no TSC")]
     NoneHere,
-    /// Changes its rate with the CPU's clock or stops in idle states (CPUID 0x80000007, EDX bit 8).
+    /// The rate follows the CPU's clock or stops in idle states (CPUID 0x80000007, EDX bit 8).
     #[error("the TSC is not invariant")]
     NotInvariant,
-    /// The kernel's watchdog found it wrong, or it never trusted it.
+    /// The kernel's watchdog found it wrong, or the kernel never trusted it.
     #[error("the kernel uses clock source {0}")]
     KernelDistrusts(String),
-    /// What the kernel thinks of it is not known.
+    /// The kernel's clock source is unknown.
     #[error(
         "whether the kernel trusts the TSC is not known: /sys/devices/system/clocksource/clocksource0/current_clocksource cannot be read; mount sysfs on /sys"
     )]
@@ -117,7 +118,7 @@ impl Tsc {
         if clocksource.is_empty() {
             return Err(NoTsc::KernelUnread);
         }
-        // A paravirtual clock of a hypervisor is itself read from the TSC.
+        // A hypervisor's paravirtual clock is itself read from the TSC.
         let trusted = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
         if !trusted.contains(&clocksource) {
             return Err(NoTsc::KernelDistrusts(clocksource.into()));
@@ -188,8 +189,9 @@ impl Clock for MonotonicRaw {
     }
 }
 
-/// Waits until everything before has ended, loads and store fences included (Intel SDM vol. 2, LFENCE). A [`Clock::start`] that follows has nothing of it
-/// inside, where its own reading of the counter might overtake it. No such wait on other CPUs than x86-64.
+/// Waits until all earlier instructions, loads and store fences included, have ended (Intel SDM vol. 2, LFENCE). Otherwise they
+/// could reach into the interval of a following [`Clock::start`], whose reading of the counter might overtake them. No wait on
+/// CPUs other than x86-64.
 #[inline(always)]
 pub fn settle() {
     arch::settle();
@@ -234,7 +236,7 @@ mod arch {
         unsafe {
             __cpuid(0x8000_0000).eax >= 0x8000_0007
                 && __cpuid(0x8000_0007).edx & (1 << 8) != 0
-                // RDTSCP, which a hypervisor may hide by itself.
+                // A hypervisor may hide RDTSCP separately.
                 && __cpuid(0x8000_0001).edx & (1 << 27) != 0
         }
     }
@@ -263,23 +265,23 @@ fn kernel_ns(clock: ClockId) -> u64 {
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
-/// The kernel's clocks at one tick, each read between two ticks and placed at their middle.
+/// Readings of the kernel's clocks at one tick, each taken between two ticks and assigned to their middle.
 #[derive(Clone, Copy, Debug)]
 pub struct Relation {
-    /// The tick that belongs to `raw_ns`.
+    /// The tick at which CLOCK_MONOTONIC_RAW showed `raw_ns`.
     pub ticks: Ticks,
     /// CLOCK_MONOTONIC_RAW at `ticks`.
     pub raw_ns: u64,
-    /// CLOCK_MONOTONIC less CLOCK_MONOTONIC_RAW, in ns; moves as NTP slews.
+    /// CLOCK_MONOTONIC minus CLOCK_MONOTONIC_RAW, in ns; changes as NTP slews.
     pub monotonic_less_raw_ns: i64,
-    /// CLOCK_REALTIME less CLOCK_MONOTONIC_RAW, in ns; moves as NTP slews or the clock is set.
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC_RAW, in ns; changes as NTP slews or the clock is set.
     pub realtime_less_raw_ns: i64,
-    /// Ticks between the two readings round CLOCK_MONOTONIC_RAW: the error is at most half of it.
+    /// Ticks between the two readings around CLOCK_MONOTONIC_RAW; the error is at most half of it.
     pub width: u64,
 }
 
 impl Relation {
-    /// Reads each clock in the narrowest of several brackets, about 1 us in all.
+    /// Reads each clock in the narrowest of several brackets; about 1 us in total.
     pub fn read<C: Clock>(clock: &C) -> Relation {
         let raw = bracket(clock, ClockId::MonotonicRaw);
         let offset = |id| {
@@ -296,13 +298,13 @@ impl Relation {
         }
     }
 
-    /// Ticks per ns from `earlier` to here.
+    /// Ticks per ns since `earlier`.
     pub fn rate_since(&self, earlier: &Relation) -> f64 {
         self.ticks.since(earlier.ticks) as f64 / self.raw_ns.saturating_sub(earlier.raw_ns).max(1) as f64
     }
 
-    /// How far CLOCK_MONOTONIC_RAW here lies from where the ticks since `from` put it, in ns, with the rate found between `origin` and
-    /// `from`.
+    /// Difference in ns between CLOCK_MONOTONIC_RAW and its value predicted from the ticks since `from`, at the rate between
+    /// `origin` and `from`.
     pub fn disagreement_ns(&self, origin: &Relation, from: &Relation) -> f64 {
         let expected = self.ticks.since(from.ticks) as f64 / from.rate_since(origin);
         (self.raw_ns.saturating_sub(from.raw_ns) as f64 - expected).abs()
@@ -332,17 +334,17 @@ fn bracket<C: Clock>(clock: &C, id: ClockId) -> Bracket {
     best
 }
 
-/// What a pair of stamps costs, and the step in which the clock moves, both in ns.
+/// Cost of a pair of stamps and step of the clock, both in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// Median of stop − start with nothing between.
+    /// Median of stop − start with nothing in between.
     pub cost_ns: f64,
-    /// The step in which the clock moves: nearly all differences of two readings are multiples of it. 0 if it was not seen to move.
+    /// Step of the clock: nearly all differences of two readings are multiples of it. 0 if the clock was not seen to move.
     pub step_ns: f64,
 }
 
 impl Quality {
-    /// Measures a clock: some hundred microseconds, and at most a tenth of a second for a clock that moves seldom.
+    /// Measures a clock: takes some hundred microseconds, or up to a tenth of a second for a clock that seldom moves.
     pub fn measure<C: Clock>(clock: &C) -> Quality {
         let mut costs: Vec<u64> = (0..501).map(|_| (clock.start(), clock.stop())).map(|(a, b)| b.since(a)).collect();
         costs.sort_unstable();
@@ -351,7 +353,7 @@ impl Quality {
     }
 }
 
-/// A clock that tests set: it moves only when told to, or by a fixed step at each reading.
+/// A clock for tests: it moves only when told to, or by a fixed step at each reading.
 #[derive(Clone, Debug, Default)]
 pub struct FakeClock {
     now: std::sync::Arc<AtomicU64>,
@@ -359,12 +361,12 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// Advances by `step` ns at each reading.
+    /// A clock that advances by `step` ns at each reading.
     pub fn stepping(step: u64) -> FakeClock {
         FakeClock { now: Default::default(), step }
     }
 
-    /// Moves the clock on.
+    /// Advances the clock by `ns`.
     pub fn advance(&self, ns: u64) {
         self.now.fetch_add(ns, Ordering::Relaxed);
     }
@@ -413,7 +415,7 @@ mod tests {
         let tsc = match Tsc::calibrate("tsc") {
             Ok(tsc) => tsc,
             Err(why) => {
-                // Past the harness, which shows the output of passed tests to nobody.
+                // Bypasses the test harness, which hides the output of passed tests.
                 let _ = writeln!(std::io::stderr(), "the_tsc_agrees_with_the_kernel: SKIPPED: {why}");
                 assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{why}");
                 return;

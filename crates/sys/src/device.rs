@@ -1,4 +1,4 @@
-//! Settings of network devices that are no files, each read and written as a text: over ethtool and over netlink.
+//! Settings of network devices that are not files, each read and written as a text: over ethtool and over netlink.
 //!
 //! ```text
 //!   rx-usecs rx-frames tx-usecs tx-frames adaptive-rx adaptive-tx     ethtool: coalescing (set over netlink, else the ioctl)
@@ -8,7 +8,7 @@
 //!   qdisc              default (mq), or fq                              rtnetlink, the root qdisc
 //!   quickack           off, on, or default=off,10.0.0.0/8=on          rtnetlink, each IPv4 route over the link
 //! ```
-//! A text that was read can be written back, and leaves the device as it was.
+//! A text that was read can be written back and leaves the device unchanged.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,22 +17,22 @@ use std::str::FromStr;
 use crate::ethtool::{Coalesce, Ethtool, EthtoolError, Rings, Stamping};
 use crate::netlink::{EthtoolSetting, Napi, Netlink, NetlinkError, QuickAck};
 
-/// A setting of a network device that is no file.
+/// A setting of a network device that is not a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attribute {
-    /// Its number in its network namespace. Read only: what sysfs calls `ifindex` where it shows the same namespace.
+    /// Index of the device in its network namespace. Read only; the same as sysfs's `ifindex` if sysfs shows that namespace.
     Index,
     /// Longest delay after a received packet in microseconds.
     RxUsecs,
-    /// Received packets after which the device waits no longer.
+    /// Number of received packets after which the device stops waiting.
     RxFrames,
     /// Longest delay after a sent packet in microseconds.
     TxUsecs,
-    /// Sent packets after which the device waits no longer.
+    /// Number of sent packets after which the device stops waiting.
     TxFrames,
-    /// Whether the driver varies receive coalescing by load.
+    /// Adaptive receive coalescing: the driver adjusts it to the load.
     AdaptiveRx,
-    /// Whether the driver varies transmit coalescing by load.
+    /// Adaptive transmit coalescing: the driver adjusts it to the load.
     AdaptiveTx,
     /// Descriptors of each receive queue.
     RxRing,
@@ -54,17 +54,17 @@ pub enum Attribute {
     Tso,
     /// Received segments joined by the device.
     Lro,
-    /// Which packets the device stamps.
+    /// Hardware timestamps: the packets that the device stamps.
     Stamping,
-    /// How long interrupts stay masked for an application that busy-polls and finds packets, in nanoseconds.
+    /// Time in nanoseconds for which interrupts stay masked while an application busy-polls and finds packets.
     IrqSuspendTimeout,
-    /// The queueing discipline at the root.
+    /// The root queueing discipline.
     Qdisc,
-    /// Whether ACKs over the device's IPv4 routes are sent at once.
+    /// Immediate ACKs over the device's IPv4 routes.
     QuickAck,
 }
 
-/// Every attribute and its name.
+/// All attributes with their names.
 const NAMES: &[(Attribute, &str)] = &[
     (Attribute::Index, "index"),
     (Attribute::RxUsecs, "rx-usecs"),
@@ -90,12 +90,12 @@ const NAMES: &[(Attribute, &str)] = &[
 ];
 
 impl Attribute {
-    /// Every attribute.
+    /// All attributes.
     pub fn all() -> impl Iterator<Item = Attribute> {
         NAMES.iter().map(|(attribute, _)| *attribute)
     }
 
-    /// Its name, as ethtool(8), tc(8) and ip(8) have it where they do.
+    /// Name, as in ethtool(8), tc(8) and ip(8) where they have one.
     #[must_use]
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(attribute, _)| *attribute == self).map_or("", |(_, name)| name)
@@ -110,45 +110,41 @@ impl FromStr for Attribute {
     }
 }
 
-/// Why a setting of a device could not be read or written.
+/// Reason why a setting could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// What ethtool says.
+    /// An error of ethtool.
     #[error(transparent)]
     Ethtool(#[from] EthtoolError),
-    /// What netlink says.
+    /// An error of netlink.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// The text is no value of this setting.
+    /// The text is not a value of this setting.
     #[error("{text:?} is no value of {} of {interface}", attribute.name())]
     Text {
-        /// What was to be written.
+        /// The text to be written.
         text: String,
-        /// Where.
         attribute: Attribute,
-        /// Of which interface.
         interface: String,
     },
-    /// Somebody set up something that would be lost.
+    /// An existing setup would be lost.
     #[error("{interface} has queueing disciplines that somebody set up, whose parameters would be lost: change them with tc(8)")]
     OwnQdiscs {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
     },
-    /// The kernel's number of an error, from a fake.
+    /// An error number from a fake host.
     #[error("cannot reach {} of {interface}: {source}", attribute.name())]
     Fake {
-        /// Which setting.
+        /// The setting that failed.
         attribute: Attribute,
-        /// Of which interface.
         interface: String,
-        /// The error.
         source: io::Error,
     },
 }
 
 impl DeviceError {
-    /// The kernel's answer, where it is one.
+    /// The kernel's error, if it is one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -160,12 +156,12 @@ impl DeviceError {
     }
 }
 
-/// Reads a setting of a device of the calling thread's network namespace; `None` if it has no such thing.
+/// Reads a setting of a device in the calling thread's network namespace; `None` if the device does not have it.
 ///
 /// # Errors
 /// There is no such interface (ENODEV), or the kernel refuses.
 pub fn read(interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError> {
-    // A socket stays in the namespace it was opened in, the calling thread need not: one per question.
+    // One socket per query: a socket stays in the namespace it was opened in, while the calling thread may move.
     let coalesce = |part: fn(Coalesce) -> String| Ok(Ethtool::open()?.coalesce(interface)?.map(part));
     let rings = |part: fn(Rings) -> u32| Ok(Ethtool::open()?.rings(interface)?.map(|rings| part(rings).to_string()));
     let offloads = || Ethtool::open()?.offloads(interface);
@@ -203,11 +199,11 @@ pub fn read(interface: &str, attribute: Attribute) -> Result<Option<String>, Dev
     }
 }
 
-/// Writes a setting of a device of the calling thread's network namespace. What the kernel made of it is to be read back.
+/// Writes a setting of a device in the calling thread's network namespace. Read it back to see the value the kernel chose.
 ///
 /// # Errors
-/// There is no such interface (ENODEV), the text is no value of this setting, the device or the kernel refuses, or CAP_NET_ADMIN is missing
-/// (EPERM).
+/// There is no such interface (ENODEV), the text is not a value of this setting, the device or the kernel refuses, or
+/// CAP_NET_ADMIN is missing (EPERM).
 pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError> {
     let wrong = || DeviceError::Text { text: text.to_owned(), attribute, interface: interface.to_owned() };
     let number = || text.parse::<u32>().map_err(|_| wrong());
@@ -256,7 +252,7 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
                 ethtool.set_channels(interface, |all| all.combined = to)
             })
         }
-        // These only follow others, and are shown, not set.
+        // These only follow other settings; they are shown, not set.
         Attribute::Index | Attribute::RxChecksum | Attribute::TxChecksum | Attribute::ScatterGather => Err(wrong()),
         Attribute::Gro => not_taken(ethtool.set_gro(interface, flag()?)),
         Attribute::Gso => not_taken(ethtool.set_gso(interface, flag()?)),
@@ -293,7 +289,7 @@ pub fn write(interface: &str, attribute: Attribute, text: &str) -> Result<(), De
     }
 }
 
-/// Over netlink, which writes one setting and gives reasons; over the ioctl on kernels without it.
+/// Sets over netlink, which writes one setting and gives reasons, or over the ioctl on kernels without it.
 fn by_netlink(
     interface: &str,
     setting: EthtoolSetting,
@@ -305,14 +301,14 @@ fn by_netlink(
     Ok(ioctl()?)
 }
 
-/// The word for "what the kernel puts there by itself".
+/// The word for the kernel's automatic choice.
 const DEFAULT: &str = "default";
 
 fn on_off(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// That a device did not follow is seen by who reads back, with what it kept instead.
+/// Ignores a device that did not follow: reading the setting back shows the value it kept.
 fn not_taken(answer: Result<(), EthtoolError>) -> Result<(), DeviceError> {
     match answer {
         Ok(()) | Err(EthtoolError::NotTaken { .. }) => Ok(()),
@@ -346,7 +342,7 @@ fn set_irq_suspend_timeout(interface: &str, text: &str, wrong: impl Fn() -> Devi
     Ok(())
 }
 
-/// The NAPI instances; `None` where the kernel does not tell.
+/// The NAPI instances; `None` if the kernel does not report them.
 fn napis(interface: &str) -> Result<Option<Vec<Napi>>, DeviceError> {
     let index = Netlink::open()?.link(interface)?.index;
     match Napi::of(index) {
@@ -358,7 +354,7 @@ fn napis(interface: &str) -> Result<Option<Vec<Napi>>, DeviceError> {
     }
 }
 
-/// One value if all agree, else each after its key; `None` if there are none.
+/// One value if all agree, otherwise each after its key; `None` if there are none.
 fn each(values: Vec<(String, String)>) -> Option<String> {
     let (_, first) = values.first()?;
     if values.iter().all(|(_, value)| value == first) {
@@ -367,7 +363,7 @@ fn each(values: Vec<(String, String)>) -> Option<String> {
     Some(values.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
 }
 
-/// The value of every key: the one for all, or its own.
+/// The value of every key: the common value, or its own.
 fn spread(text: &str, keys: Vec<String>) -> Vec<(String, String)> {
     let own: BTreeMap<&str, &str> = text.split(',').filter_map(|part| part.split_once('=')).collect();
     keys.into_iter()

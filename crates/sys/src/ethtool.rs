@@ -1,6 +1,7 @@
-//! A client of the ethtool ioctl: what a network device is, how it coalesces interrupts, its queues, rings and offloads.
+//! Client of the ethtool ioctl: a network device's driver, interrupt coalescing, queues, rings and offloads.
 //!
-//! Every reader gives `None` where the device has no such thing (EOPNOTSUPP): that is a fact, not an error. What is set is set one at a time: the others of its structure are read first and written back as they were.
+//! Every reader returns `None` if the device lacks the feature (EOPNOTSUPP): that is a fact, not an error. Values are set one at
+//! a time: the others of the same structure are read first and written back unchanged.
 //!
 //! Sources: `include/uapi/linux/ethtool.h`, `net/ethtool/ioctl.c`, ethtool(8), netdevice(7).
 
@@ -14,30 +15,28 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use uapi::Request;
 
-/// What the ioctl refused.
+/// Error of an ethtool call.
 #[derive(Debug, thiserror::Error)]
 pub enum EthtoolError {
-    /// There is no socket to ask through.
+    /// No socket could be opened.
     #[error("cannot open a socket for ethtool: {0}")]
     Open(#[source] io::Error),
     /// The kernel or the driver refused.
     #[error("cannot {operation} of {interface}: {source}{}", remedy(.source))]
     Refused {
-        /// What was asked, such as "read the coalescing".
+        /// The attempted operation, such as "read the coalescing".
         operation: &'static str,
-        /// The interface it was asked of.
         interface: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel accepted the setting and did not follow it: the device's features are fixed, or depend on others.
+    /// The kernel accepted the setting but did not apply it: the device's features are fixed, or depend on others.
     #[error("asked {interface} for {feature} {}, but it stays {}", on_off(*.asked), on_off(!*.asked))]
     NotTaken {
         /// The feature, such as "gro".
         feature: &'static str,
-        /// The interface.
         interface: String,
-        /// What was asked for.
+        /// The requested state.
         asked: bool,
     },
 }
@@ -50,12 +49,12 @@ fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// Which driver serves an interface; what the driver leaves empty is `None`.
+/// Driver of an interface; fields that the driver leaves empty are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverInfo {
     /// The driver's name, such as `mlx5_core` or `veth`.
     pub driver: String,
-    /// The driver's version, for drivers in the kernel tree usually the kernel's.
+    /// The driver's version; for drivers in the kernel tree usually the kernel's.
     pub version: Option<String>,
     /// The device's firmware.
     pub firmware: Option<String>,
@@ -63,24 +62,24 @@ pub struct DriverInfo {
     pub bus: Option<String>,
 }
 
-/// How a device gathers packets before it raises an interrupt.
+/// Interrupt coalescing: how a device gathers packets before it raises an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalesce {
     /// Longest delay after a received packet in microseconds.
     pub rx_usecs: u32,
-    /// Received packets after which it does not wait longer; 0: no such bound.
+    /// Number of received packets after which it stops waiting; 0: no such limit.
     pub rx_frames: u32,
     /// Longest delay after a sent packet in microseconds.
     pub tx_usecs: u32,
-    /// Sent packets after which it does not wait longer; 0: no such bound.
+    /// Number of sent packets after which it stops waiting; 0: no such limit.
     pub tx_frames: u32,
-    /// Whether the driver varies the receive values by load.
+    /// True if the driver adjusts the receive values to the load.
     pub adaptive_rx: bool,
-    /// Whether the driver varies the transmit values by load.
+    /// True if the driver adjusts the transmit values to the load.
     pub adaptive_tx: bool,
 }
 
-/// How many queues of each sort a device uses, and could use.
+/// Queues of each kind, in use and at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channels {
     /// Queues that only receive.
@@ -89,11 +88,11 @@ pub struct Channels {
     pub tx: u32,
     /// Queues that do both.
     pub combined: u32,
-    /// The most `rx` that the device offers.
+    /// Largest `rx` that the device supports.
     pub max_rx: u32,
-    /// The most `tx` that the device offers.
+    /// Largest `tx` that the device supports.
     pub max_tx: u32,
-    /// The most `combined` that the device offers.
+    /// Largest `combined` that the device supports.
     pub max_combined: u32,
 }
 
@@ -104,13 +103,13 @@ pub struct Rings {
     pub rx: u32,
     /// Transmit descriptors.
     pub tx: u32,
-    /// The most `rx` that the device offers.
+    /// Largest `rx` that the device supports.
     pub max_rx: u32,
-    /// The most `tx` that the device offers.
+    /// Largest `tx` that the device supports.
     pub max_tx: u32,
 }
 
-/// Whether each offload is on; `None` where the kernel cannot say.
+/// State of each offload; `None` if the kernel does not report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offloads {
     /// Checksums of received packets verified by the device.
@@ -119,8 +118,8 @@ pub struct Offloads {
     pub tx_checksum: Option<bool>,
     /// Packets sent from several pieces of memory.
     pub scatter_gather: Option<bool>,
-    /// TCP segmentation by the device, for any of NETIF_F_ALL_TSO. Newer kernels hold AccECN segmentation apart from that, so
-    /// that `ethtool -k` may print `tcp-segmentation-offload: on` for a device whose `tx-tcp*-segmentation` are otherwise off.
+    /// TCP segmentation by the device, for any of NETIF_F_ALL_TSO. Newer kernels keep AccECN segmentation separate, so `ethtool
+    /// -k` may print `tcp-segmentation-offload: on` for a device whose other `tx-tcp*-segmentation` are off.
     pub tso: Option<bool>,
     /// Segmentation by the kernel just before the device.
     pub gso: Option<bool>,
@@ -130,34 +129,34 @@ pub struct Offloads {
     pub lro: Option<bool>,
 }
 
-/// Which packets a device stamps, in the kernel's numbers (`include/uapi/linux/net_tstamp.h`).
+/// Hardware timestamping of a device, in the kernel's numbers (`include/uapi/linux/net_tstamp.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamping {
-    /// Flags, as they were read.
+    /// Flags, as read.
     pub flags: i32,
-    /// `HWTSTAMP_TX_*`: 0 none, 1 those whose sender asks.
+    /// `HWTSTAMP_TX_*`: 0 none, 1 packets whose sender asks for a timestamp.
     pub tx_type: i32,
     /// `HWTSTAMP_FILTER_*`: 0 none, 1 all, others by protocol.
     pub rx_filter: i32,
 }
 
-/// A socket to ask the devices of one network namespace through: the one that the process was in when it was opened.
+/// A socket for queries about the devices of one network namespace: that of the process at the time of opening.
 pub struct Ethtool {
     socket: OwnedFd,
 }
 
 impl Ethtool {
-    /// Opens a socket in the network namespace that the calling thread is in now.
+    /// Opens a socket in the calling thread's current network namespace.
     ///
     /// # Errors
-    /// The kernel gives no socket.
+    /// The kernel refuses a socket.
     pub fn open() -> Result<Ethtool, EthtoolError> {
         socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
             .map(|socket| Ethtool { socket })
             .map_err(|e| EthtoolError::Open(e.into()))
     }
 
-    /// Reads which driver serves the interface.
+    /// Reads the interface's driver.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).
@@ -171,7 +170,7 @@ impl Ethtool {
         }))
     }
 
-    /// Reads how the device coalesces interrupts.
+    /// Reads the device's interrupt coalescing.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).
@@ -180,7 +179,7 @@ impl Ethtool {
         Ok(coalesce.map(|c| c.read()))
     }
 
-    /// Reads how many queues the device uses.
+    /// Reads the number of queues the device uses.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).
@@ -189,7 +188,7 @@ impl Ethtool {
         Ok(channels.map(|c| c.read()))
     }
 
-    /// Reads how many descriptors the device's queues have.
+    /// Reads the number of descriptors in the device's queues.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).
@@ -198,7 +197,7 @@ impl Ethtool {
         Ok(rings.map(|r| r.read()))
     }
 
-    /// Reads which offloads are on.
+    /// Reads the state of the offloads.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).
@@ -231,10 +230,10 @@ impl Ethtool {
         self.set("tso", "set the tso", interface, (uapi::STSO, uapi::GTSO), on)
     }
 
-    /// Changes one of the coalescing's values.
+    /// Changes one coalescing value.
     ///
     /// # Errors
-    /// There is no such interface (ENODEV), the device has none or refuses the value, or CAP_NET_ADMIN is missing (EPERM).
+    /// There is no such interface (ENODEV), the device lacks the value or refuses it, or CAP_NET_ADMIN is missing (EPERM).
     pub fn set_coalesce(&self, interface: &str, change: impl FnOnce(&mut Coalesce)) -> Result<(), EthtoolError> {
         let mut raw = self.ask("read the coalescing", interface, uapi::Coalesce::get())?;
         let mut coalesce = raw.read();
@@ -243,10 +242,10 @@ impl Ethtool {
         self.ask("set the coalescing", interface, raw).map(drop)
     }
 
-    /// Changes one of the rings' sizes.
+    /// Changes one ring size.
     ///
     /// # Errors
-    /// There is no such interface (ENODEV), the device has none or refuses the size, or CAP_NET_ADMIN is missing (EPERM).
+    /// There is no such interface (ENODEV), the device lacks the ring or refuses the size, or CAP_NET_ADMIN is missing (EPERM).
     pub fn set_rings(&self, interface: &str, change: impl FnOnce(&mut Rings)) -> Result<(), EthtoolError> {
         let mut raw = self.ask("read the rings", interface, uapi::RingParameters::get())?;
         let mut rings = raw.read();
@@ -255,10 +254,11 @@ impl Ethtool {
         self.ask("set the rings", interface, raw).map(drop)
     }
 
-    /// Changes how many queues of a sort the device uses.
+    /// Changes the number of queues of one kind.
     ///
     /// # Errors
-    /// There is no such interface (ENODEV), the device cannot or refuses the number, or CAP_NET_ADMIN is missing (EPERM).
+    /// There is no such interface (ENODEV), the device does not support it or refuses the number, or CAP_NET_ADMIN is missing
+    /// (EPERM).
     pub fn set_channels(&self, interface: &str, change: impl FnOnce(&mut Channels)) -> Result<(), EthtoolError> {
         let mut raw = self.ask("read the channels", interface, uapi::Channels::get())?;
         let mut channels = raw.read();
@@ -289,7 +289,7 @@ impl Ethtool {
         }
     }
 
-    /// Reads which packets the device stamps; `None` if it stamps none.
+    /// Reads which packets the device stamps; `None` if it has no timestamps.
     ///
     /// # Errors
     /// There is no such interface (ENODEV).
@@ -302,10 +302,10 @@ impl Ethtool {
         }
     }
 
-    /// Sets which packets the device stamps. A device may stamp more than asked for: read it back.
+    /// Sets which packets the device stamps. A device may stamp more than requested: read it back.
     ///
     /// # Errors
-    /// There is no such interface (ENODEV), it cannot (ERANGE), or CAP_NET_ADMIN is missing (EPERM).
+    /// There is no such interface (ENODEV), the device does not support it (ERANGE), or CAP_NET_ADMIN is missing (EPERM).
     pub fn set_stamping(&self, interface: &str, stamping: Stamping) -> Result<(), EthtoolError> {
         let Stamping { flags, tx_type, rx_filter } = stamping;
         let mut config = uapi::HwtstampConfig { flags, tx_type, rx_filter };
@@ -327,7 +327,7 @@ impl Ethtool {
             interface: interface.to_owned(),
             source,
         })?;
-        // The kernel answers 0 even where the feature is fixed.
+        // The kernel answers 0 even if the feature is fixed.
         match self.value(interface, get)? {
             Some(state) if (state != 0) == on => Ok(()),
             _ => Err(EthtoolError::NotTaken { feature, interface: interface.to_owned(), asked: on }),
@@ -339,13 +339,13 @@ impl Ethtool {
         Ok(value.map(|value| value.data))
     }
 
-    /// Sends a request; a device that has no such thing is an error.
+    /// Sends a request; a device that lacks the feature is an error.
     fn ask<T: Request>(&self, operation: &'static str, interface: &str, mut request: T) -> Result<T, EthtoolError> {
         self.ioctl(interface, &mut request).map_err(|source| refused(operation, interface, source))?;
         Ok(request)
     }
 
-    /// Sends a reading request; `None` if the device has no such thing.
+    /// Sends a read request; `None` if the device lacks the feature.
     fn read<T: Request>(&self, operation: &'static str, interface: &str, mut request: T) -> Result<Option<T>, EthtoolError> {
         match self.ioctl(interface, &mut request) {
             Ok(()) => Ok(Some(request)),
@@ -361,7 +361,7 @@ impl Ethtool {
     fn ioctl_of<T: Request>(&self, number: u32, interface: &str, request: &mut T) -> io::Result<()> {
         let mut ifr_name = [0 as c_char; libc::IFNAMSIZ];
         if interface.is_empty() || interface.len() >= libc::IFNAMSIZ || interface.contains('\0') {
-            // What the kernel would say of an interface that cannot exist.
+            // The kernel's error for an interface that cannot exist.
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
         for (to, from) in ifr_name.iter_mut().zip(interface.bytes()) {

@@ -1,7 +1,7 @@
-//! File descriptors over a UNIX stream socket (`SCM_RIGHTS`, unix(7)), each message with one byte that says what they are.
+//! File descriptors over a UNIX stream socket (`SCM_RIGHTS`, unix(7)); one byte per message tells their kind.
 //!
-//! Descriptors that exist before a worker does are better inherited ([`Worker::spawn`](crate::process::Worker::spawn));
-//! this is for those that one side opens later, inside its own namespaces.
+//! Descriptors that exist before a worker starts are better inherited ([`Worker::spawn`](crate::process::Worker::spawn)); this is
+//! for descriptors that one side opens later, inside its own namespaces.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, size_of};
@@ -14,7 +14,7 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-/// The most descriptors that one message carries (`SCM_MAX_FD`, `include/net/scm.h`).
+/// Most descriptors in one message (`SCM_MAX_FD`, `include/net/scm.h`).
 pub const MAX_FDS: usize = 253;
 
 /// Sends `tag` and duplicates of `fds` in one message.
@@ -60,7 +60,7 @@ pub fn recv_fds(socket: impl AsFd, max: usize) -> io::Result<(u8, Vec<OwnedFd>)>
     if message.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    // The buffer is rounded up to whole words, so one descriptor too many can fit without being truncated.
+    // The buffer is rounded up to whole words, so one descriptor too many can fit without truncation.
     if message.flags.contains(ReturnFlags::CTRUNC) || fds.len() > max {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -70,12 +70,12 @@ pub fn recv_fds(socket: impl AsFd, max: usize) -> io::Result<(u8, Vec<OwnedFd>)>
     Ok((tag[0], fds))
 }
 
-/// The user id of the process that made the other end of a UNIX socket's connection (`SO_PEERCRED`, unix(7)).
+/// User id of the process that created the other end of a UNIX socket's connection (`SO_PEERCRED`, unix(7)).
 ///
 /// # Errors
 /// Those of getsockopt(2).
 pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
-    // Not rustix's call: its process id must not be 0, which is what the kernel gives for a peer in another PID namespace.
+    // rustix's call does not allow process id 0, which the kernel reports for a peer in another PID namespace.
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, the size of `peer`, which any bytes make valid.
@@ -120,7 +120,7 @@ mod tests {
             send_fds(&a, &vec![writer.as_fd(); sent], 0).unwrap();
             assert_eq!(recv_fds(&b, max).unwrap_err().kind(), io::ErrorKind::InvalidData);
             drop(writer);
-            // Ends only if no duplicate of the writer was left open.
+            // Ends only if no duplicate of the writer is open any more.
             assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 0);
         }
         let (a, _b) = UnixStream::pair().unwrap();

@@ -1,10 +1,11 @@
-//! What Hairpin reads and sets of a host: files under /proc, /sys and /dev and the settings of its network devices, behind a trait, with a fake.
+//! Access to a host: files under /proc, /sys and /dev and the settings of its network devices, behind a trait, with a fake.
 //!
 //! ```text
 //!   dyn Host ── RealHost   this host, as the namespaces of the thread that asks show it
 //!            └─ FakeHost   the same code below another directory, for tests: files, links, devices, and errors on demand
 //! ```
-//! Only what is called write, hold, make, remove or set changes anything. Paths are absolute, as the kernel documents them (`/sys/class/net/eth0/mtu`).
+//! Only methods named write, hold, make, remove or set change anything. Paths are absolute, as the kernel documents them
+//! (`/sys/class/net/eth0/mtu`).
 
 mod fake;
 
@@ -19,14 +20,15 @@ use crate::ethtool::{DriverInfo, Ethtool, EthtoolError};
 
 pub use self::fake::{FakeHost, Refusal};
 
-/// No file is read beyond this many bytes. The largest that is read, /proc/interrupts, takes about 12 bytes per CPU and interrupt:
-/// some 20 MB with 512 CPUs and 3,000 interrupts.
+/// Most bytes read from a file. The largest file read, /proc/interrupts, takes about 12 bytes per CPU and interrupt: some 20 MB
+/// with 512 CPUs and 3,000 interrupts.
 pub const MAX_FILE: u64 = 64 << 20;
 
 /// A host whose files can be read.
 ///
-/// Every method fails with the errors of the system calls behind it: `NotFound` where this kernel or device has no such thing,
-/// `PermissionDenied` where it takes more rights, and whatever a device's attribute answers (`EINVAL` for the speed of a link that is down).
+/// Every method fails with the errors of the system calls behind it: `NotFound` if this kernel or device lacks the file,
+/// `PermissionDenied` if it needs more rights, and any error of a device's attribute (`EINVAL` for the speed of a link that is
+/// down).
 pub trait Host {
     /// The bytes of the file at `path`.
     ///
@@ -34,7 +36,7 @@ pub trait Host {
     /// Those of open(2) and read(2); `InvalidData` if the file is longer than [`MAX_FILE`].
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>>;
 
-    /// The file at `path`, opened to read.
+    /// Opens the file at `path` for reading.
     ///
     /// # Errors
     /// Those of open(2).
@@ -46,16 +48,17 @@ pub trait Host {
     /// Those of open(2) and getdents(2).
     fn list(&self, path: &str) -> io::Result<Vec<String>>;
 
-    /// Whether there is anything at `path`, symbolic links followed.
+    /// True if `path` exists, following symbolic links.
     fn exists(&self, path: &str) -> bool;
 
-    /// The last component of what the symbolic link at `path` points to: sysfs names drivers and buses that way.
+    /// The last component of the target of the symbolic link at `path`: sysfs names drivers and buses that way.
     ///
     /// # Errors
-    /// Those of readlink(2): `InvalidInput` if there is something else than a link.
+    /// Those of readlink(2): `InvalidInput` if `path` is not a link.
     fn link_target(&self, path: &str) -> io::Result<String>;
 
-    /// The text of the file at `path`, without the newlines at its end. Bytes that are no UTF-8 are replaced (a device may say anything).
+    /// The text of the file at `path`, without trailing newlines. Bytes that are not UTF-8 are replaced (a device may report
+    /// anything).
     ///
     /// # Errors
     /// Those of [`Host::read_bytes`].
@@ -64,55 +67,55 @@ pub trait Host {
         Ok(text.trim_end_matches('\n').to_owned())
     }
 
-    /// Which driver serves an interface; `None` if it does not say.
+    /// Driver of an interface; `None` if it does not report one.
     ///
     /// # Errors
     /// Those of [`Ethtool`]: the interface does not exist (ENODEV), or the driver refuses.
     fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError>;
 
-    /// A setting of an interface that is no file; `None` if it has no such thing.
+    /// A setting of an interface that is not a file; `None` if the interface does not have it.
     ///
     /// # Errors
     /// Those of [`device::read`].
     fn attribute(&self, interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError>;
 
-    /// Sets one. What the device made of it is to be read back.
+    /// Sets such a setting. Read it back to see the value the device chose.
     ///
     /// # Errors
     /// Those of [`device::write`].
     fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError>;
 
-    /// Writes `text` into the file at `path`, which must be there. What the kernel made of it is to be read back.
+    /// Writes `text` into the existing file at `path`. Read it back to see the value the kernel chose.
     ///
     /// # Errors
-    /// Those of open(2) and write(2): `PermissionDenied` where it takes more rights, `ReadOnlyFilesystem` in most containers, `InvalidInput`
-    /// for a text that the kernel does not take.
+    /// Those of open(2) and write(2): `PermissionDenied` if it needs more rights, `ReadOnlyFilesystem` in most containers,
+    /// `InvalidInput` for a text that the kernel rejects.
     fn write(&self, path: &str, text: &str) -> io::Result<()>;
 
-    /// Writes `bytes` into the file at `path` and keeps it open: the demand on a file such as /dev/cpu_dma_latency lasts as long as what is
-    /// returned.
+    /// Writes `bytes` into the file at `path` and keeps it open: the request in a file such as /dev/cpu_dma_latency lasts as long
+    /// as the returned value.
     ///
     /// # Errors
     /// Those of open(2) and write(2).
     fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held>;
 
-    /// Makes a directory, such as a cgroup.
+    /// Creates a directory, such as a cgroup.
     ///
     /// # Errors
     /// Those of mkdir(2).
     fn make_directory(&self, path: &str) -> io::Result<()>;
 
-    /// Removes a directory without directories in it, such as a cgroup.
+    /// Removes a directory without subdirectories, such as a cgroup.
     ///
     /// # Errors
     /// Those of rmdir(2).
     fn remove_directory(&self, path: &str) -> io::Result<()>;
 }
 
-/// What is held of a fake host: path and bytes.
+/// Files held open on a fake host: path and bytes.
 type Demands = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// A demand that lasts until this is dropped, or the process ends, however it ends.
+/// A request that lasts until this is dropped or the process ends, in whatever way.
 #[derive(Debug)]
 pub struct Held {
     _file: Option<File>,
@@ -127,7 +130,7 @@ impl Drop for Held {
     }
 }
 
-/// The host this process runs on, as the calling thread's namespaces show it.
+/// The host of this process, as seen in the calling thread's namespaces.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealHost;
 
@@ -183,7 +186,7 @@ impl Host for RealHost {
     }
 }
 
-/// In one write(2), as the kernel's files want it, and never a new file.
+/// Writes with one write(2), as the kernel's files require, and never creates a file.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     File::options().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
 }

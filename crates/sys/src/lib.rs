@@ -1,4 +1,4 @@
-//! Everything of Hairpin that is unsafe or asks the kernel for something unusual, offered as safe types.
+//! All unsafe code of Hairpin and its unusual requests to the kernel, as safe types.
 //!
 //! ```text
 //!   time        clock                   TSC and the kernel's clocks, related to each other

@@ -1,5 +1,5 @@
-//! A small rtnetlink client: makes a veth pair across two namespaces, sets links up, gives addresses and a rate, reads links, routes and
-//! neighbours.
+//! A small rtnetlink client: creates a veth pair across two namespaces, sets links up, sets addresses and a rate, reads links,
+//! routes and neighbours.
 //!
 //! ```text
 //!   first worker's namespace                      second worker's namespace
@@ -10,11 +10,11 @@
 //!   └──────────────────────┘                      └──────────────────────┘
 //! ```
 //!
-//! Neither end is ever in the namespace that the processes came from, so a killed process leaves nothing there.
+//! Neither end is ever in the original namespace of the processes, so a killed process leaves nothing there.
 //!
 //! Sources: rtnetlink(7), `include/uapi/linux/{rtnetlink,if_link,veth}.h`.
-//! The crate `neli` encodes and decodes; its router is not used, because it starts a thread, and a process that is to enter
-//! a namespace or to measure must have one only.
+//! The crate `neli` encodes and decodes; its router is not used, because it starts a thread, and a process must have a single
+//! thread to enter a namespace or to measure.
 
 mod ethtool;
 mod napi;
@@ -46,7 +46,7 @@ pub use self::route::{QuickAck, Route};
 
 /// The peer's description inside `IFLA_INFO_DATA` of a veth (`enum` in `linux/veth.h`).
 const VETH_INFO_PEER: u16 = 1;
-/// What the kernel or the netlink socket refused.
+/// Error from the kernel or the netlink socket.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
     /// No netlink socket could be opened.
@@ -55,41 +55,39 @@ pub enum NetlinkError {
     /// The kernel answered with an error.
     #[error("cannot {operation} {interface}: {source}{}", kernel.as_deref().map(|text| format!(" (kernel: {text})")).unwrap_or_default())]
     Refused {
-        /// What was asked, such as "create veth".
+        /// The attempted operation, such as "create veth".
         operation: &'static str,
-        /// The interface it was asked of.
         interface: String,
-        /// The errno that the kernel answered with.
+        /// The kernel's errno.
         source: io::Error,
-        /// The kernel's own words (extended acknowledgement), where it gave some.
+        /// The kernel's message (extended acknowledgement), if any.
         kernel: Option<String>,
     },
-    /// The request could not be sent, or its answer not be read.
+    /// The request could not be sent, or its answer could not be read.
     #[error("cannot {operation} {interface}: no usable answer from netlink: {reason}")]
     Exchange {
-        /// What was asked.
+        /// The attempted operation.
         operation: &'static str,
-        /// The interface it was asked of.
         interface: String,
-        /// What went wrong in the exchange.
+        /// The problem.
         reason: String,
     },
 }
 
-/// A veth pair to be made: one end here, one in the network namespace of another process.
+/// A veth pair to create: one end here, the other in the network namespace of another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VethConfig {
     /// Name of this namespace's end, at most 15 bytes.
     pub name: String,
     /// Name of the peer's end, at most 15 bytes.
     pub peer_name: String,
-    /// MTU of both ends in bytes, 68 to 65535; the kernel's 1500 if `None`.
+    /// MTU of both ends in bytes, 68 to 65535; `None`: the kernel's 1500.
     pub mtu: Option<u32>,
-    /// Transmit queues and receive queues of both ends, 1 to 4096; what the kernel takes, usually 1 per CPU, if `None`.
+    /// Transmit queues and receive queues of both ends, 1 to 4096; `None`: the kernel's default, usually 1 per CPU.
     pub queues: Option<u32>,
-    /// Transmit queues of both ends where they are to be others than that.
+    /// Transmit queues of both ends, if different from `queues`.
     pub tx_queues: Option<u32>,
-    /// A process, as this process's /proc numbers it, in whose network namespace the peer's end is made.
+    /// A process, by its number in this process's /proc, whose network namespace gets the peer's end.
     pub peer_pid: u32,
 }
 
@@ -106,17 +104,17 @@ pub struct LinkFacts {
     pub tx_queues: u32,
     /// Receive queues.
     pub rx_queues: u32,
-    /// Whether it is set up (IFF_UP).
+    /// True if the interface is up (IFF_UP).
     pub up: bool,
-    /// Whether it is set up and has a carrier (IFF_LOWER_UP): both ends of a veth are up.
+    /// True if it is up and has a carrier (IFF_LOWER_UP); for a veth, if both ends are up.
     pub carrier: bool,
-    /// Hardware address, where it has one of six bytes.
+    /// Hardware address, if it has six bytes.
     pub mac: Option<[u8; 6]>,
     /// The driver's link kind, such as `veth` or `bridge`; physical devices and loopback have none.
     pub kind: Option<String>,
 }
 
-/// What a request is about, for its error.
+/// The subject of a request, for its error.
 struct Asked<'a> {
     operation: &'static str,
     interface: &'a str,
@@ -133,17 +131,17 @@ impl Asked<'_> {
     }
 }
 
-/// A netlink socket; it belongs to the network namespace that the process was in when it was opened.
+/// A netlink socket; it belongs to the network namespace in which it was opened.
 pub struct Netlink {
     socket: NlSocketHandle,
     sequence: Cell<u32>,
 }
 
 impl Netlink {
-    /// Opens a socket in the network namespace that the calling thread is in now.
+    /// Opens a socket in the calling thread's current network namespace.
     ///
     /// # Errors
-    /// The kernel gives no socket.
+    /// The kernel refuses a socket.
     pub fn open() -> Result<Netlink, NetlinkError> {
         Netlink::over(NlFamily::Route)
     }
@@ -157,7 +155,7 @@ impl Netlink {
         Ok(Netlink { socket: open().map_err(|e| NetlinkError::Open(e.to_string()))?, sequence: Cell::new(0) })
     }
 
-    /// Makes a veth pair with one end here and the other in the namespace of `config.peer_pid`, in one request.
+    /// Creates a veth pair with one end here and the other in the namespace of `config.peer_pid`, in one request.
     ///
     /// # Errors
     /// A name is taken (EEXIST), the process does not exist (ESRCH), the MTU or the number of queues is out of range, or this
@@ -178,7 +176,8 @@ impl Netlink {
         self.request(&asked, Rtm::Setlink, NlmF::empty(), message, |_| ()).map(drop)
     }
 
-    /// Gives the link `name` the address `address`/`prefix`. An IPv6 address is usable at once: no duplicate address detection.
+    /// Adds the address `address`/`prefix` to the link `name`. An IPv6 address is usable at once, without duplicate address
+    /// detection.
     ///
     /// # Errors
     /// There is no such link (ENODEV), it has the address already (EEXIST), the prefix is too long (EINVAL), IPv6 is off
@@ -190,7 +189,7 @@ impl Netlink {
         self.request(&asked, Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, message, |_| ()).map(drop)
     }
 
-    /// Reads the link `name` of this socket's namespace.
+    /// Reads the link `name` in this socket's namespace.
     ///
     /// # Errors
     /// There is no such link (ENODEV).
@@ -201,7 +200,7 @@ impl Netlink {
         answer.into_iter().flatten().next().ok_or_else(|| asked.exchange("the answer holds no link"))
     }
 
-    /// Reads all links of this socket's namespace, by index.
+    /// Reads all links in this socket's namespace, by index.
     ///
     /// # Errors
     /// The exchange with the kernel fails.
@@ -214,7 +213,8 @@ impl Netlink {
         Ok(links)
     }
 
-    /// Sends one request and collects what `read` makes of the answer's messages, up to its acknowledgement (or a dump's end).
+    /// Sends one request and collects the results of `read` over the answer's messages, up to its acknowledgement (or a dump's
+    /// end).
     fn request<T, P, R>(
         &self,
         asked: &Asked<'_>,
@@ -243,7 +243,7 @@ impl Netlink {
             for answer in batch {
                 let answer = answer.map_err(|e| asked.exchange(e))?;
                 if *answer.nl_seq() != sequence {
-                    // What is left of an earlier exchange that failed half way.
+                    // Leftovers of an earlier exchange that failed half way.
                     continue;
                 }
                 let done = (*answer.nl_type()).into() == u16::from(Nlmsg::Done);
@@ -262,7 +262,7 @@ impl Netlink {
     }
 }
 
-/// Encodes one attribute; `payload` is what follows its header.
+/// Encodes one attribute; `payload` follows its header.
 fn attribute<T, P>(kind: T, payload: P) -> Result<Rtattr<T, Buffer>, BuilderError>
 where
     T: Size,
@@ -271,14 +271,14 @@ where
     Ok(RtattrBuilder::default().rta_type(kind).rta_payload(payload).build()?)
 }
 
-/// A text as netlink wants it: its bytes and a NUL.
+/// A text in netlink's form: its bytes and a NUL.
 fn text(text: &str) -> Buffer {
     let mut bytes = text.as_bytes().to_vec();
     bytes.push(0);
     Buffer::from(bytes)
 }
 
-/// The attributes that both ends of a pair carry.
+/// Attributes common to both ends of a pair.
 fn end_attributes(name: &str, config: &VethConfig) -> Result<RtBuffer<Ifla, Buffer>, BuilderError> {
     let mut attributes = RtBuffer::new();
     attributes.push(attribute(Ifla::Ifname, text(name))?);
@@ -352,7 +352,7 @@ fn until_nul(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// The kernel's own words about an error, where it gave some.
+/// The kernel's message about an error, if any.
 fn extended_ack(attributes: &GenlBuffer<NlmsgerrAttr, Buffer>) -> Option<String> {
     let message = attributes.iter().find(|a| *a.nla_type().nla_type() == NlmsgerrAttr::Msg)?;
     Some(until_nul(message.nla_payload().as_ref())).filter(|words| !words.is_empty())
@@ -362,7 +362,7 @@ fn extended_ack(attributes: &GenlBuffer<NlmsgerrAttr, Buffer>) -> Option<String>
 mod tests {
     use super::*;
 
-    /// What a message looks like on the wire.
+    /// The message's bytes on the wire.
     fn wire(message: &impl ToBytes) -> Vec<u8> {
         let mut buffer = io::Cursor::new(Vec::new());
         message.to_bytes(&mut buffer).unwrap();

@@ -1,4 +1,4 @@
-//! Network namespaces that have no name and live exactly as long as the worker process that made them.
+//! Unnamed network namespaces that live exactly as long as the worker process that created them.
 //!
 //! ```text
 //!   as root                            unprivileged
@@ -9,8 +9,8 @@
 //!   mounts private ──► own sysfs on /sys ──► lo up
 //! ```
 //!
-//! Nothing refers to the namespaces but their process: no name under /run/netns, no bind mount. When it ends, however it ends,
-//! the kernel takes them down with the links inside.
+//! Only their process refers to the namespaces: no name under /run/netns, no bind mount. When it ends, in whatever way, the
+//! kernel removes them with the links inside.
 //!
 //! Sources: namespaces(7), user_namespaces(7), network_namespaces(7), unshare(2), setns(2).
 
@@ -30,34 +30,33 @@ use crate::netlink::{Netlink, NetlinkError};
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// Whether this process is in a namespace that it made itself: the licence to change that namespace's sysctls.
+/// True once this process is in namespaces it created itself, and so may change their sysctls.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// Why a process is not in namespaces of its own.
+/// Reason why a process has no namespaces of its own.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// The process has more threads than one; the others would stay in the old namespaces.
+    /// The process has more than one thread; the others would stay in the old namespaces.
     #[error("cannot enter namespaces in a process with {threads} threads: enter them before the first thread is started")]
     Threads {
-        /// How many threads the process has.
+        /// Number of threads in the process.
         threads: u32,
     },
     /// The kernel refused a step.
     #[error("cannot {step}: {source}; {remedy}")]
     Refused {
-        /// What was tried.
+        /// The attempted step.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
-        /// What forbids it and what allows it.
+        /// The restriction, and a way to lift it.
         remedy: String,
     },
     /// A file of /proc could not be read.
     #[error("cannot read {file}: {source}")]
     Proc {
-        /// The file.
+        /// Path of the file.
         file: &'static str,
-        /// Why.
         source: io::Error,
     },
     /// The namespace's loopback interface could not be set up.
@@ -65,85 +64,82 @@ pub enum NamespaceError {
     Loopback(#[from] NetlinkError),
 }
 
-/// Why a sysctl of the own namespace was not changed.
+/// Reason why a sysctl of the process's own namespace was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SysctlError {
-    /// The process is in the namespaces that it was started in.
+    /// The process is still in its original namespaces.
     #[error("refused to set {name}: this process is not in a network namespace of its own, the host would be changed")]
     NotOwn {
-        /// The sysctl.
+        /// Name of the sysctl.
         name: String,
     },
-    /// The name is not one of the network's.
+    /// The name is not a network sysctl.
     #[error("\"{name}\" is not a network sysctl: write it with dots, such as net.ipv4.tcp_timestamps")]
     Name {
-        /// The sysctl.
+        /// The rejected name.
         name: String,
     },
     /// The kernel refused, or the namespace has no such sysctl.
     #[error("cannot set {name}={value} in this network namespace: {source}")]
     Refused {
-        /// The sysctl.
         name: String,
-        /// What was to be written.
+        /// The value to be written.
         value: String,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel took the value and kept another.
+    /// The kernel accepted the value but kept another.
     #[error("set {name}={value}, but the kernel keeps {kept}")]
     Kept {
-        /// The sysctl.
         name: String,
-        /// What was written.
+        /// The value written.
         value: String,
-        /// What was read back.
+        /// The value read back.
         kept: String,
     },
 }
 
-/// Whether this process may make network namespaces.
+/// Ability of this process to create network namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
     /// With its own privileges: `enter_new(false)`.
     Privileged,
-    /// Inside a user namespace that nothing known forbids: `enter_new(true)`.
+    /// Inside a user namespace that no known setting forbids: `enter_new(true)`.
     UserNamespace,
-    /// Not at all; the text names what forbids it and the command that allows it.
+    /// Not at all; the text names the restriction and the command that lifts it.
     No(String),
 }
 
-/// What /sys shows in the new namespaces.
+/// Contents of /sys in the new namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sysfs {
-    /// The devices of the own network namespace.
+    /// The devices of the process's own network namespace.
     Own,
-    /// Still those of the namespace that was left, for the reason given: nothing about devices may be read from it.
+    /// Still those of the old namespace, for the given reason: do not read device facts from it.
     Unread(String),
 }
 
-/// How the namespaces turned out.
+/// State of the new namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
-    /// What /sys shows.
     pub sysfs: Sysfs,
 }
 
-/// Says whether this process may make network namespaces. Only reads; a security module may still refuse.
+/// Checks whether this process may create network namespaces. Only reads; a security module may still refuse.
 #[must_use]
 pub fn can_make() -> Support {
     can_make_by(Path::new("/proc"))
 }
 
-/// Moves this process into a new network and mount namespace; with `user_namespace` inside a new user namespace, where the
+/// Moves this process into a new network and mount namespace; with `user_namespace` inside a new user namespace, in which the
 /// caller is root.
 ///
-/// Mounts are private there, /sys shows the own devices (and no longer what is mounted below it, such as cgroups), loopback is
-/// up. Call it first thing in a worker: network sockets opened before stay in the old namespace.
+/// Mounts are private there, /sys shows the namespace's own devices (and no longer anything mounted below it, such as cgroups),
+/// and loopback is up. Call it first thing in a worker: network sockets opened earlier stay in the old namespace.
 ///
 /// # Errors
-/// The process has several threads, or the kernel refuses; the message names what forbids it and the command that allows it.
-/// After an error the process may be in some of the namespaces: it should end.
+/// The process has several threads, or the kernel refuses; the message names the restriction and the command that lifts it. After
+/// an error the process may be in some of the namespaces: it should end.
 pub fn enter_new(user_namespace: bool) -> Result<Entered, NamespaceError> {
     require_one_thread()?;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -151,7 +147,7 @@ pub fn enter_new(user_namespace: bool) -> Result<Entered, NamespaceError> {
         return unshare_network(false);
     }
     unshare(UnshareFlags::NEWUSER).map_err(|e| refused("make a user namespace", e, true))?;
-    // Order as user_namespaces(7) wants it: without setgroups=deny an unprivileged process may not write gid_map.
+    // user_namespaces(7) requires this order: without setgroups=deny an unprivileged process may not write gid_map.
     for (file, line) in [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("0 {uid} 1")),
@@ -162,10 +158,10 @@ pub fn enter_new(user_namespace: bool) -> Result<Entered, NamespaceError> {
     unshare_network(true)
 }
 
-/// Moves this process into the user namespace of process `pid`, which called [`enter_new`] with a user namespace and lives, and
-/// there into a new network and mount namespace of its own.
+/// Moves this process into the user namespace of the live process `pid`, which called [`enter_new`] with a user namespace, and
+/// then into a new network and mount namespace of its own.
 ///
-/// Two workers that share a user namespace may make a veth pair that reaches into both their network namespaces.
+/// Two workers that share a user namespace may create a veth pair between their network namespaces.
 ///
 /// # Errors
 /// As [`enter_new`]; or the process is gone, or belongs to another user.
@@ -181,11 +177,11 @@ pub fn join_user_of(pid: u32) -> Result<Entered, NamespaceError> {
     unshare_network(true)
 }
 
-/// Moves this process into the network namespace of process `pid`, and before that into its user namespace if that is another. /sys and the mounts stay as
-/// they are: it is for a process that only opens sockets there.
+/// Moves this process into the network namespace of process `pid`, after moving into its user namespace if that differs. /sys and
+/// the mounts stay unchanged: this is for a process that only opens sockets there.
 ///
 /// # Errors
-/// The process has several threads, the other one is gone or belongs to another user, or the kernel refuses.
+/// The process has several threads, the other process is gone or belongs to another user, or the kernel refuses.
 pub fn join_network_of(pid: u32) -> Result<(), NamespaceError> {
     require_one_thread()?;
     let step = "join the other worker's network namespace";
@@ -204,14 +200,14 @@ pub fn join_network_of(pid: u32) -> Result<(), NamespaceError> {
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|e| gone(e.into()))
 }
 
-/// Sets a sysctl such as `net.ipv4.tcp_timestamps` in the network namespace that this process made, and reads it back.
+/// Sets a sysctl such as `net.ipv4.tcp_timestamps` in the network namespace that this process created, and reads it back.
 ///
-/// **Never for the initial namespace**: a process that did not call [`enter_new`] or [`join_user_of`] is refused, because it
+/// **Never for the initial namespace**: a process that did not call [`enter_new`] or [`join_user_of`] gets an error, because it
 /// would change the host.
 ///
 /// # Errors
-/// The process is not in a network namespace of its own, the name is not one of the network's, the namespace has no such
-/// sysctl (some exist in the initial one only), or the kernel refuses or alters the value.
+/// The process is not in a network namespace of its own, the name is not a network sysctl, the namespace has no such sysctl (some
+/// exist only in the initial one), or the kernel refuses or alters the value.
 pub fn set_sysctl(name: &str, value: &str) -> Result<(), SysctlError> {
     let owned = || (name.to_owned(), value.to_owned());
     if !ENTERED.load(Ordering::Relaxed) {
@@ -227,7 +223,7 @@ pub fn set_sysctl(name: &str, value: &str) -> Result<(), SysctlError> {
         let (name, value) = owned();
         SysctlError::Refused { name, value, source }
     })?;
-    // The kernel parts the fields of a list by tabs.
+    // The kernel separates the fields of a list by tabs.
     if kept.split_whitespace().eq(value.split_whitespace()) {
         return Ok(());
     }
@@ -235,14 +231,14 @@ pub fn set_sysctl(name: &str, value: &str) -> Result<(), SysctlError> {
     Err(SysctlError::Kept { name, value, kept: kept.trim().to_owned() })
 }
 
-/// Runs `work` on a thread of its own in a new, unnamed network namespace, and waits for it. The namespace goes with the thread and with
-/// what it opened; this process stays where it is, and so does /sys.
+/// Runs `work` on a thread of its own in a new, unnamed network namespace, and waits for it. The namespace disappears with the
+/// thread and its open files; this process and /sys stay unchanged.
 ///
 /// # Errors
-/// The kernel refuses the namespace: it takes CAP_SYS_ADMIN.
+/// The kernel refuses the namespace: that needs CAP_SYS_ADMIN.
 ///
 /// # Panics
-/// If `work` does.
+/// If `work` panics.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -253,7 +249,8 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, NamespaceErr
     })
 }
 
-/// The number by which the kernel finds the calling thread's namespaces, as in [`VethConfig::peer_pid`](crate::netlink::VethConfig::peer_pid).
+/// Thread id by which the kernel finds the calling thread's namespaces, as in
+/// [`VethConfig::peer_pid`](crate::netlink::VethConfig::peer_pid).
 pub fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
@@ -263,7 +260,7 @@ fn unshare_network(user_namespace: bool) -> Result<Entered, NamespaceError> {
     ENTERED.store(true, Ordering::Relaxed);
     let sysfs = match mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC) {
         Ok(()) => mount_own_sysfs(),
-        // What is mounted here would then be seen outside, so nothing is.
+        // Mounts made now would be visible outside, so there are none.
         Err(Errno::INVAL) => {
             Sysfs::Unread("the root directory is no mount point (a chroot), so /sys shows the outer devices".into())
         }
@@ -278,8 +275,8 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     unsafe { unshare_unsafe(flags) }.map_err(io::Error::from)
 }
 
-/// Mounts over /sys a sysfs that shows the own network namespace's devices. In a user namespace the kernel allows it only
-/// where the old /sys was wholly visible, and read-only if that was read-only.
+/// Mounts over /sys a sysfs with the devices of the process's own network namespace. In a user namespace the kernel allows that
+/// only if the old /sys was wholly visible, and read-only if the old one was.
 fn mount_own_sysfs() -> Sysfs {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let attempt = |flags| mount("sysfs", "/sys", "sysfs", flags, None);
@@ -320,7 +317,7 @@ fn refused(step: &'static str, source: io::Error, user_namespace: bool) -> Names
     NamespaceError::Refused { step, source, remedy }
 }
 
-/// [`can_make`] on a tree of files that stands for /proc.
+/// [`can_make`] on a directory in place of /proc.
 fn can_make_by(proc: &Path) -> Support {
     let status = fs::read_to_string(proc.join("self/status")).unwrap_or_default();
     let effective = status_field(&status, "CapEff").and_then(|set| u64::from_str_radix(set, 16).ok()).unwrap_or(0);
@@ -332,17 +329,17 @@ fn can_make_by(proc: &Path) -> Support {
     }
 }
 
-/// What forbids user namespaces to the unprivileged, and the command that allows them; `None` if no sysctl does.
+/// The setting that forbids unprivileged user namespaces, with the command that allows them; `None` if no sysctl does.
 fn forbidding(proc: &Path) -> Option<String> {
     let is = |name, value| sysctl_is(proc, name, value);
     if is("user.max_user_namespaces", "0") {
         return Some(forbids("user.max_user_namespaces", "0", "10000"));
     }
-    // Debian's and Arch's patch.
+    // A patch of Debian and Arch.
     if is("kernel.unprivileged_userns_clone", "0") {
         return Some(forbids("kernel.unprivileged_userns_clone", "0", "1"));
     }
-    // Ubuntu, since 23.10: only a program with an AppArmor profile that allows it may. The label of one without is this word.
+    // Ubuntu since 23.10: only programs whose AppArmor profile allows it may. This is the label of a program without a profile.
     let confined = fs::read_to_string(proc.join("self/attr/current")).is_ok_and(|label| label.trim() != "unconfined");
     if is("kernel.apparmor_restrict_unprivileged_userns", "1") && !confined {
         return Some(forbids("kernel.apparmor_restrict_unprivileged_userns", "1", "0"));
@@ -350,7 +347,7 @@ fn forbidding(proc: &Path) -> Option<String> {
     forbidding_limit(proc)
 }
 
-/// What forbids network and mount namespaces to everyone.
+/// The limit that forbids network and mount namespaces to all users.
 fn forbidding_limit(proc: &Path) -> Option<String> {
     let names = ["user.max_net_namespaces", "user.max_mnt_namespaces"];
     names.into_iter().find(|name| sysctl_is(proc, name, "0")).map(|name| forbids(name, "0", "10000"))
@@ -372,7 +369,7 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    /// A tree that stands for /proc, of a process with these effective capabilities.
+    /// A directory in place of /proc, for a process with these effective capabilities.
     fn proc_with(capabilities: u64, files: &[(&str, &str)]) -> tempfile::TempDir {
         let proc = tempfile::tempdir().unwrap();
         let status = format!("Name:\thairpin\nThreads:\t1\nCapEff:\t{capabilities:016x}\n");

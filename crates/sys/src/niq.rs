@@ -1,4 +1,4 @@
-//! The memory that the two ports of an emulated NIC share: a sealed memfd with, for each queue pair, one lane in either direction.
+//! Memory shared by the two ports of an emulated NIC: a sealed memfd with one lane per direction for each queue pair.
 //!
 //! ```text
 //!   file    ┌ header, one page │ lane 0 │ lane 1 │ lane 2 …          lane 2q: queue q, creator to opener; lane 2q + 1: back
@@ -10,9 +10,9 @@
 //!           │ deadlines ─── entries × 8 bytes, if times are emulated written by the sender
 //!           └ slots ──────── frames that are longer than a line      written by the sender
 //! ```
-//! What two sides write lies 128 bytes apart, because adjacent lines are prefetched in pairs. Nothing that the other side can write is ever seen as
-//! `&[u8]`: all of it is atomic words. Places are computed from indices that this process keeps; the header is read once, before anything is
-//! mapped.
+//! Data written by different sides lies 128 bytes apart, because CPUs prefetch adjacent lines in pairs. Memory that the other
+//! side can write is never exposed as `&[u8]`, only as atomic words. Positions are computed from indices that this process keeps;
+//! the header is read once, before anything is mapped.
 
 mod copy;
 
@@ -29,89 +29,89 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::bar::{CoherentBar, LINE, Line, demote, own};
 
-/// The longest frame in bytes that a slot can have room for.
+/// Longest frame that a slot may hold, in bytes.
 pub const LONGEST: usize = 9_000;
-/// The fewest lines of a lane.
+/// Fewest lines in a lane.
 pub const LEAST_ENTRIES: u32 = 4;
-/// The most lines of a lane.
+/// Most lines in a lane.
 pub const MOST_ENTRIES: u32 = 16_384;
-/// The most queue pairs of a port.
+/// Most queue pairs of a port.
 pub const MOST_QUEUES: u32 = 64;
-/// The most slots of a lane.
+/// Most slots in a lane.
 const MOST_SLOTS: u32 = 128;
-/// The most bytes in all: what another process hands over may not fill this machine's memory.
+/// Most bytes in total: a file from another process must not exhaust this machine's memory.
 const MOST_BYTES: usize = 256 << 20;
 
 /// "hairpin!", little endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"hairpin!");
-/// Counted up whenever the layout changes.
+/// Incremented whenever the layout changes.
 const VERSION: u64 = 1;
 const HEADER: usize = 4096;
 const PAGE: usize = 4096;
 const WORD: usize = size_of::<u64>();
-/// Distance in lines between what different sides write.
+/// Distance in lines between data of different writers.
 const APART: usize = 2;
 
-/// Seals without which a peer could cut the file short, and reading it would end this process (SIGBUS).
+/// Seals that keep a peer from truncating the file; reading a truncated one would end this process (SIGBUS).
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// Sizes on which both ports agree.
+/// Sizes agreed by both ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Queue pairs.
     pub queues: u32,
     /// Lines of each lane; a power of two.
     pub entries: u32,
-    /// Bytes of the longest frame.
+    /// Longest frame in bytes.
     pub longest: u32,
     /// True if every frame has a deadline.
     pub timed: bool,
 }
 
-/// Why there is no shared memory.
+/// Reason why there is no shared memory.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// Sizes that do not go.
+    /// Invalid sizes.
     #[error(
         "an emulated NIC has 1 to {MOST_QUEUES} queue pairs, a power of two from {LEAST_ENTRIES} to {MOST_ENTRIES} lines each way, frames of 60 to {LONGEST} bytes, and 256 MiB in all, not {queues}, {entries} and {longest}", queues = .0.queues, entries = .0.entries, longest = .0.longest
     )]
     Layout(Layout),
-    /// Somebody could still cut the file short.
+    /// The file could still be truncated.
     #[error(
         "the shared memory of an emulated NIC is a memfd sealed against shrinking, growing and further seals, and this one is not: take the one that the other port made"
     )]
     Unsealed,
-    /// Not this kind of memory at all.
+    /// A file of another kind.
     #[error("the file is not the shared memory of an emulated NIC: take the descriptor that the other port made")]
     Foreign,
     /// Another version of Hairpin.
     #[error("the other port's shared memory has version {0}, this one's has {VERSION}: start both sides from the same program")]
     Version(u64),
-    /// The header and the file do not fit together.
+    /// Header and file size do not match.
     #[error(
         "the other port's shared memory does not have the layout that its header names: start both sides from the same program"
     )]
     Inconsistent,
-    /// What the kernel said.
+    /// A system call failed.
     #[error("cannot {what} the shared memory of an emulated NIC: {source}")]
     Kernel {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// Which of the two ports.
+/// The two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one that made the memory.
+    /// The port that created the memory.
     Creator,
-    /// The one that it was handed to.
+    /// The port that received it.
     Opener,
 }
 
-/// The memory, mapped; unmapped when the last lane is dropped.
+/// The mapped memory; unmapped when the last lane is dropped.
 #[derive(Debug)]
 pub struct Memory {
     area: NonNull<u8>,
@@ -125,12 +125,12 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Layout {
-    /// Frames on their way at once that are longer than a line.
+    /// Number of frames longer than a line that can be in flight at once.
     pub fn slots(&self) -> u32 {
         self.entries.min(MOST_SLOTS)
     }
 
-    /// Bytes of a slot: an odd number of lines, so that slots do not meet in the same sets of a cache.
+    /// Length of a slot in bytes: an odd number of lines, so that slots use different cache sets.
     fn slot_bytes(&self) -> usize {
         ((self.longest as usize).div_ceil(LINE) | 1) * LINE
     }
@@ -153,13 +153,13 @@ impl Layout {
         (self.slots_at() + self.slots() as usize * self.slot_bytes()).next_multiple_of(PAGE)
     }
 
-    /// Bytes of the file; `None` if these are no sizes to work with.
+    /// Size of the file in bytes; `None` for invalid sizes.
     fn bytes(&self) -> Option<usize> {
         let sound = (1..=MOST_QUEUES).contains(&self.queues)
             && self.entries.is_power_of_two()
             && (LEAST_ENTRIES..=MOST_ENTRIES).contains(&self.entries)
             && (LINE - size_of::<u32>()..=LONGEST).contains(&(self.longest as usize));
-        // At most 128 lanes of less than 3 MiB: nothing overflows.
+        // At most 128 lanes of less than 3 MiB: no overflow.
         sound.then(|| HEADER + 2 * self.queues as usize * self.lane_bytes()).filter(|bytes| *bytes <= MOST_BYTES)
     }
 
@@ -169,10 +169,10 @@ impl Layout {
 }
 
 impl Memory {
-    /// Makes the memory, of zeroes (memfd_create(2), close-on-exec, sealed against any change of its size), and touches its pages.
+    /// Creates zeroed memory (memfd_create(2), close-on-exec, sealed against changes of its size) and touches its pages.
     ///
     /// # Errors
-    /// Sizes that do not go; those of memfd_create(2), ftruncate(2), pwrite(2), fcntl(2) and mmap(2).
+    /// Invalid sizes; those of memfd_create(2), ftruncate(2), pwrite(2), fcntl(2) and mmap(2).
     pub fn create(layout: &Layout) -> Result<Arc<Memory>, MemoryError> {
         let bytes = layout.bytes().ok_or(MemoryError::Layout(*layout))?;
         let made = || {
@@ -186,13 +186,13 @@ impl Memory {
         Memory::map(made().map_err(|source| MemoryError::Kernel { what: "make", source })?, *layout, bytes)
     }
 
-    /// Maps the memory that another port made and whose [descriptor](AsFd) came here.
+    /// Maps the memory that the other port created, from its [descriptor](AsFd).
     ///
     /// # Errors
-    /// A file that is not sealed, is none of an emulated NIC, has another version, or not the size that its header asks for; those of fcntl(2), fstat(2), pread(2)
-    /// and mmap(2).
+    /// A file that is not sealed, does not belong to an emulated NIC, has another version, or has a size other than its header
+    /// demands; those of fcntl(2), fstat(2), pread(2) and mmap(2).
     pub fn open(fd: OwnedFd) -> Result<Arc<Memory>, MemoryError> {
-        // A file without seals at all (a pipe, a file on disk) answers EINVAL.
+        // A file that does not support seals (a pipe, a file on disk) gives EINVAL.
         if !fcntl_get_seals(&fd).unwrap_or(SealFlags::empty()).contains(SEALS) {
             return Err(MemoryError::Unsealed);
         }
@@ -212,7 +212,7 @@ impl Memory {
         if version != VERSION {
             return Err(MemoryError::Version(version));
         }
-        // What does not fit into 32 bits is no size; comparing the header as a whole shows it.
+        // Values beyond 32 bits are invalid; the comparison of the whole header detects them.
         let layout = Layout { queues: queues as u32, entries: entries as u32, longest: longest as u32, timed: timed == 1 };
         match layout.bytes() {
             Some(bytes) if layout.header() == header && bytes as u64 == length => Memory::map(file.into(), layout, bytes),
@@ -220,7 +220,7 @@ impl Memory {
         }
     }
 
-    /// Maps a file that has this size for ever.
+    /// Maps a file whose size can no longer change.
     fn map(fd: OwnedFd, layout: Layout, bytes: usize) -> Result<Arc<Memory>, MemoryError> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
@@ -231,12 +231,11 @@ impl Memory {
         Ok(Arc::new(Memory { area, layout, fd }))
     }
 
-    /// The sizes.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The two lanes of a queue pair as `side` has them: the one that it sends on, the one that it receives from.
+    /// The two lanes of a queue pair as seen by `side`: its sending lane and its receiving lane.
     ///
     /// # Panics
     /// If there is no such queue.
@@ -272,7 +271,7 @@ impl Drop for Memory {
     }
 }
 
-/// One direction of a queue pair: what is not a line of it, and the way to its lines.
+/// One direction of a queue pair: access to its lines and its other words.
 #[derive(Debug)]
 pub struct Lane {
     begin: NonNull<u8>,
@@ -285,23 +284,24 @@ pub struct Lane {
 unsafe impl Send for Lane {}
 
 impl Lane {
-    /// The line that holds the receiver's credits, as the lines of [`bar`](Lane::bar) are numbered: it follows those of the ring.
+    /// Number of the line that holds the receiver's credits, in the numbering of [`bar`](Lane::bar): it follows the lines of the
+    /// ring.
     pub fn credit_line(&self) -> usize {
         self.layout.lines()
     }
 
-    /// The lines of the ring and the one of the credits.
+    /// The lines of the ring and the credit line.
     pub fn bar(&self) -> CoherentBar {
         // SAFETY: a lane begins with its lines and the credit line; Line is 64 bytes, as a lane's begin (page-aligned) is aligned.
         unsafe { CoherentBar::new(self.begin.cast::<Line>(), self.layout.lines() + 1, self.memory.clone()) }
     }
 
-    /// Lines that frames are in.
+    /// Number of lines for frames.
     pub fn entries(&self) -> u32 {
         self.layout.entries
     }
 
-    /// The word at `offset`, a multiple of 8 inside of the lane.
+    /// The word at `offset`, a multiple of 8 inside the lane.
     #[inline(always)]
     fn word(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: the callers below keep to the layout that the mapping was made for; aligned, because all of its parts are; it stays mapped.
@@ -316,36 +316,37 @@ impl Lane {
         self.word((self.layout.lines() + 2 * APART) * LINE)
     }
 
-    /// The receiver, before it sleeps: from here on the sender wakes it. What was sent before is seen by who looks after this.
+    /// Receiver, before it sleeps: asks the sender to wake it. A look after this call sees everything sent before it.
     ///
-    /// Both sides swap, so one comes first: if it is this one, the sender sees that it has to wake; else this one sees what was sent.
+    /// Both sides swap, so one is first: if the receiver is first, the sender sees that it has to wake it; otherwise the receiver
+    /// sees the frame.
     pub fn arm(&self) {
         self.armed().swap(1, Ordering::AcqRel);
     }
 
-    /// The receiver: whether nobody has woken it since it armed.
+    /// Receiver: true if the sender has not woken it since it armed.
     pub fn is_armed(&self) -> bool {
         self.armed().load(Ordering::Relaxed) != 0
     }
 
-    /// The sender, after it has sent: true if the receiver wants to be woken. Once for each [`arm`](Lane::arm).
+    /// Sender, after sending: true if the receiver wants to be woken. Once for each [`arm`](Lane::arm).
     #[inline(always)]
     pub fn disarm(&self) -> bool {
         self.armed().swap(0, Ordering::AcqRel) != 0
     }
 
-    /// The sender is gone.
+    /// Marks the sender as gone.
     pub fn close(&self) {
         self.closed().store(1, Ordering::Release);
     }
 
-    /// Whether the sender is gone; what it sent before is seen by who looks after this.
+    /// True if the sender is gone; a look after this call sees everything it sent.
     #[inline(always)]
     pub fn is_closed(&self) -> bool {
         self.closed().load(Ordering::Acquire) != 0
     }
 
-    /// Writes the deadline of the frame with this index (the ring's place is taken from it), before its line.
+    /// Writes the deadline of frame number `index` (which selects the ring's slot), before its line.
     ///
     /// # Panics
     /// If the lane has no deadlines.
@@ -354,7 +355,7 @@ impl Lane {
         self.deadline_word(index).store(ticks, Ordering::Relaxed);
     }
 
-    /// The deadline of the frame with this index, after its line was seen.
+    /// Deadline of frame number `index`, to be read after its line.
     ///
     /// # Panics
     /// If the lane has no deadlines.
@@ -369,21 +370,21 @@ impl Lane {
         self.word(self.layout.deadlines_at() + (index & (self.layout.entries - 1)) as usize * WORD)
     }
 
-    /// Copies a frame into the slot with this index, before its line is written. Longer than the longest frame is cut.
+    /// Copies a frame into slot number `index`, before its line is written. Frames beyond the longest length are cut.
     #[inline]
     pub fn write_slot(&self, index: u32, bytes: &[u8]) {
         copy::into_words(self.slot(index), &bytes[..bytes.len().min(self.layout.longest as usize)]);
     }
 
-    /// Copies a frame out of the slot with this index, after its line was seen; as many bytes as `into` has and a slot holds.
+    /// Copies a frame out of slot number `index`, after its line was seen; at most the length of `into` and of a slot.
     #[inline]
     pub fn read_slot(&self, index: u32, into: &mut [u8]) {
         let length = into.len().min(self.layout.longest as usize);
         copy::out_of_words(self.slot(index), &mut into[..length]);
     }
 
-    /// Pushes the first `length` bytes of the slot with this index out of this core's cache, towards the other core, which will ask for them. Worth it for
-    /// a frame that goes alone: a batch is sooner there if the caches are left to themselves.
+    /// Pushes the first `length` bytes of slot number `index` out of this core's cache, towards the other core that will read
+    /// them. Useful for a single frame; a batch arrives sooner without it.
     #[inline]
     pub fn push_slot(&self, index: u32, length: usize) {
         for line in self.slot(index).chunks(LINE / WORD).take(length.div_ceil(LINE)) {
@@ -391,8 +392,8 @@ impl Lane {
         }
     }
 
-    /// Brings the first `length` bytes of the slot with this index into this core's cache, as its own, while there is nothing else to do: the frame that is
-    /// written there next then need not wait for the other core to give them up.
+    /// Fetches the first `length` bytes of slot number `index` into this core's cache for writing, during idle time: the next
+    /// frame written there then need not wait for the other core to release them.
     #[inline]
     pub fn own_slot(&self, index: u32, length: usize) {
         for line in self.slot(index).chunks(LINE / WORD).take(length.div_ceil(LINE)) {
@@ -500,7 +501,7 @@ mod tests {
         assert!(error.ends_with("not 0, 8 and 60"), "{error}");
     }
 
-    /// A sealed memfd with this header and length.
+    /// A sealed memfd with a given header and length.
     fn forged(header: &[u64], length: u64, seals: SealFlags) -> OwnedFd {
         let fd = memfd_create("forged", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&fd, length).unwrap();

@@ -1,11 +1,11 @@
-//! A packet socket (AF_PACKET) with a receive ring that it shares with the kernel, as a safe type.
+//! A packet socket (AF_PACKET) with a receive ring shared with the kernel, as a safe type.
 //!
 //! ```text
 //!   device ──▶ filter ──▶ ring of slots or blocks ──copied──▶ frame of the pool
 //!   device ◀──────── send(2), for several sendmmsg(2) ◀────── frame of the pool
 //! ```
-//! The socket is closed to frames until [`Gate::open`]: a filter that takes nothing is attached before it is bound. What belongs to the
-//! socket (ring, filter, fanout membership, promiscuous mode) ends with it, however the process ends.
+//! The socket accepts no frames until [`Gate::open`]: a filter that rejects everything is attached before the bind. The socket's
+//! resources (ring, filter, fanout membership, promiscuous mode) end with it, however the process ends.
 //!
 //! Sources: packet(7), socket(7), `include/uapi/linux/if_packet.h`, `net/packet/af_packet.c`.
 
@@ -22,22 +22,22 @@ mod ring;
 
 use ring::{Area, HEAD_ROOM, Ring};
 
-/// Most frames that one system call sends.
+/// Most frames sent by one system call.
 pub const MOST_AT_ONCE: usize = 32;
-/// How long a block of a rate ring may fill, in milliseconds: the kernel's shortest.
+/// Time after which the kernel hands over a block of a rate ring, in milliseconds: the kernel's shortest.
 const RETIRE_MS: u32 = 1;
-/// Bytes of a block of a rate ring, where frames do not need more.
+/// Length of a block of a rate ring in bytes, unless the frames need more.
 const BLOCK: usize = 32 << 10;
-/// Fewest blocks: each is handed over after its time, however little is in it, so a reader that stalls takes one a millisecond.
+/// Fewest blocks: each is handed over after its time, however little it holds, so a stalled reader uses up one per millisecond.
 const LEAST_BLOCKS: usize = 32;
-/// Bytes of the pieces in which the kernel allocates a ring of slots.
+/// Length of the pieces in which the kernel allocates a ring of slots, in bytes.
 const PIECE: usize = 64 << 10;
 /// Most bytes of a ring.
 const MOST_BYTES: usize = 1 << 30;
 /// Link types with an Ethernet header: Ethernet and loopback (`include/uapi/linux/if_arp.h`).
 const ETHERNET_LIKE: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
-/// What a ring is made of.
+/// Structure of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// TPACKET_V2: a slot for each frame, handed over at once.
@@ -46,7 +46,7 @@ pub enum Layout {
     Blocks,
 }
 
-/// By what frames are spread over the sockets of one group (PACKET_FANOUT).
+/// How frames are distributed over the sockets of a group (PACKET_FANOUT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// The flow's hash; both directions of a flow go to the same socket.
@@ -55,18 +55,17 @@ pub enum Spread {
     Queue,
 }
 
-/// What is asked of a packet socket.
+/// Configuration of a packet socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// The interface's index.
+    /// Index of the interface.
     pub interface: u32,
-    /// What the ring is made of.
     pub layout: Layout,
-    /// Slots, or how many of the longest frames the blocks hold; rounded up to whole pieces.
+    /// Number of slots, or of longest frames that the blocks can hold; rounded up to whole pieces.
     pub entries: u32,
-    /// The longest frame in bytes, Ethernet header included, FCS not.
+    /// Longest frame in bytes, including the Ethernet header, excluding the FCS.
     pub longest: usize,
-    /// Frames for other MAC addresses too: the interface is promiscuous as long as the socket lives.
+    /// Receive frames for other MAC addresses too: the interface is promiscuous as long as the socket lives.
     pub promiscuous: bool,
 }
 
@@ -74,9 +73,9 @@ pub struct Ask {
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {source}")]
 pub struct PacketSocketError {
-    /// What was tried.
+    /// The attempted step.
     pub step: &'static str,
-    /// What the kernel said. EPERM on the first step: CAP_NET_RAW is missing.
+    /// The kernel's error. EPERM on the first step: CAP_NET_RAW is missing.
     pub source: io::Error,
 }
 
@@ -87,52 +86,52 @@ pub const OPEN_STEP: &str = "open a packet socket";
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// Operation code.
     pub code: u16,
-    /// Instructions to skip if a comparison holds.
+    /// Instructions to skip if a comparison is true.
     pub jump_true: u8,
-    /// Instructions to skip if it does not.
+    /// Instructions to skip if it is false.
     pub jump_false: u8,
-    /// Its operand.
     pub operand: u32,
 }
 
-/// A program that takes no frame: `ret #0`.
+/// A program that rejects every frame: `ret #0`.
 const NOTHING: [Instruction; 1] =
     [Instruction { code: (libc::BPF_RET | libc::BPF_K) as u16, jump_true: 0, jump_false: 0, operand: 0 }];
 
-/// A frame out of the ring.
+/// A frame from the ring.
 #[derive(Debug)]
 pub struct Received {
-    /// The frame, with its VLAN tag if it came with one.
+    /// The frame, including its VLAN tag if it had one.
     pub frame: Frame,
-    /// When the kernel took it up, in nanoseconds of CLOCK_REALTIME.
+    /// Time at which the kernel received it, in nanoseconds of CLOCK_REALTIME.
     pub time_ns: Option<u64>,
-    /// The hash over its flow, in a ring of blocks.
+    /// Hash of its flow, in a ring of blocks.
     pub hash: Option<u32>,
-    /// True if the sender left the transport checksum to a device that was never passed: the field holds the pseudo-header's sum only.
+    /// True if the sender left the transport checksum to a device that the frame never passed: the field holds only the
+    /// pseudo-header's sum.
     pub checksum_missing: bool,
 }
 
-/// Why a frame in the ring was lost.
+/// Reason why a frame in the ring was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Longer than a slot or a chunk.
     TooLong,
-    /// Its header points outside of its slot or block.
+    /// Its header points outside its slot or block.
     Invalid,
 }
 
-/// What a look at the ring found.
+/// Result of a look at the ring.
 #[derive(Debug)]
 pub enum Step {
     /// A frame.
     Frame(Received),
     /// A frame that was lost.
     Fault(Fault),
-    /// Nothing has arrived.
+    /// No frame has arrived.
     Empty,
-    /// A frame is there and stays there: the pool has no free chunk.
+    /// A frame has arrived but stays in the ring: the pool has no free chunk.
     NoChunk,
 }
 
@@ -142,11 +141,11 @@ pub struct PacketSocket {
     socket: Arc<OwnedFd>,
 }
 
-/// Opens and closes a socket to frames from elsewhere, as long as the socket is there; it does not keep it.
+/// Opens and closes a socket to incoming frames while the socket exists; it does not keep the socket alive.
 #[derive(Clone, Debug)]
 pub struct Gate(Weak<OwnedFd>);
 
-/// Says whether this process may open a packet socket in its network namespace.
+/// Checks whether this process may open a packet socket in its network namespace.
 ///
 /// # Errors
 /// EPERM without CAP_NET_RAW, EAFNOSUPPORT in a kernel without packet sockets.
@@ -154,7 +153,7 @@ pub fn permitted() -> Result<(), PacketSocketError> {
     unbound().map(drop)
 }
 
-/// A socket that gets no frame of any interface: its protocol is 0.
+/// A socket that receives no frames from any interface: its protocol is 0.
 fn unbound() -> Result<OwnedFd, PacketSocketError> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|errno| failed(OPEN_STEP)(errno.into()))
@@ -171,10 +170,10 @@ fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> Result<(), PacketSocketEr
     set(socket, libc::PACKET_ADD_MEMBERSHIP, &request).map_err(failed("make the interface promiscuous"))
 }
 
-/// Makes the interface promiscuous for as long as the returned socket lives, which gets no frames itself.
+/// Makes the interface promiscuous for as long as the returned socket lives; that socket itself receives no frames.
 ///
 /// # Errors
-/// EPERM without CAP_NET_RAW, ENODEV without the interface.
+/// EPERM without CAP_NET_RAW, ENODEV if there is no such interface.
 pub fn promiscuous(interface: u32) -> Result<OwnedFd, PacketSocketError> {
     let socket = unbound()?;
     hear_all(socket.as_fd(), interface)?;
@@ -182,11 +181,11 @@ pub fn promiscuous(interface: u32) -> Result<OwnedFd, PacketSocketError> {
 }
 
 impl PacketSocket {
-    /// Opens a socket on an interface, closed to frames.
+    /// Opens a socket on an interface, closed to incoming frames.
     ///
     /// # Errors
-    /// The step that failed and what the kernel said: EPERM without CAP_NET_RAW, ENODEV without the interface, ENOMEM for a ring that is
-    /// too large, EPFNOSUPPORT for an interface without Ethernet frames.
+    /// The failed step and the kernel's error: EPERM without CAP_NET_RAW, ENODEV if there is no such interface, ENOMEM if the
+    /// ring is too large, EPFNOSUPPORT for an interface without Ethernet frames.
     pub fn open(ask: &Ask) -> Result<PacketSocket, PacketSocketError> {
         let socket = unbound()?;
         let fd = socket.as_fd();
@@ -215,7 +214,7 @@ impl PacketSocket {
             Layout::Slots => Ring::new(area, ask.layout, request.tp_frame_size as usize, request.tp_frame_nr as usize),
             Layout::Blocks => Ring::new(area, ask.layout, request.tp_block_size as usize, request.tp_block_nr as usize),
         };
-        // Kernels before 4.20 have no such option; there the filter alone keeps outgoing frames away.
+        // Kernels before 4.20 lack this option; there the filter alone excludes outgoing frames.
         match set(fd, libc::PACKET_IGNORE_OUTGOING, &1_i32) {
             Err(error) if error.raw_os_error() != Some(libc::ENOPROTOOPT) => return Err(failed("ignore outgoing frames")(error)),
             _ => {}
@@ -232,10 +231,11 @@ impl PacketSocket {
         Ok(PacketSocket { ring, socket: Arc::new(socket) })
     }
 
-    /// Shares the interface's frames with the other sockets of a group, which is new where none is named, and returns the group.
+    /// Shares the interface's frames with the other sockets of a group, or of a new group if `group` is `None`; returns the
+    /// group.
     ///
     /// # Errors
-    /// As [`PacketSocket::open`]; EINVAL where the group spreads by something else.
+    /// As [`PacketSocket::open`]; EINVAL if the group distributes its frames in another way.
     pub fn join(&self, group: Option<u16>, spread: Spread) -> Result<u16, PacketSocketError> {
         let by = match spread {
             Spread::Hash => libc::PACKET_FANOUT_HASH,
@@ -246,7 +246,7 @@ impl PacketSocket {
             let unique = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
             set(self.as_fd(), libc::PACKET_FANOUT, &(u32::from(group.unwrap_or(0)) | (by | flags | unique) << 16))
         };
-        // The group has a hook of its own. Kernels before 5.1 know no such flag; there the filter alone keeps outgoing frames away.
+        // The group has its own hook. Kernels before 5.1 lack this flag; there the filter alone excludes outgoing frames.
         with(libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING).or_else(|_| with(0)).map_err(failed(step))?;
         let mut answer = 0_u32;
         get(self.as_fd(), libc::PACKET_FANOUT, &mut answer).map_err(failed(step))?;
@@ -259,21 +259,21 @@ impl PacketSocket {
         self.ring.step(pool)
     }
 
-    /// Sends one frame, past the queueing discipline; one system call, which copies it.
+    /// Sends one frame, bypassing the queueing discipline; one system call, which copies the frame.
     ///
     /// # Errors
-    /// EAGAIN or ENOBUFS where the device takes no more now, EMSGSIZE for a frame longer than the MTU allows, EINVAL for one without
-    /// an Ethernet header, ENETDOWN where the interface is down, ENXIO where it is gone.
+    /// EAGAIN or ENOBUFS if the device accepts no more now, EMSGSIZE for a frame longer than the MTU allows, EINVAL for one
+    /// without an Ethernet header, ENETDOWN if the interface is down, ENXIO if it is gone.
     #[inline(always)]
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
     }
 
-    /// Sends the first frames, at most [`MOST_AT_ONCE`], with one system call and returns how many left. For several frames this takes
-    /// less time than [`send`](PacketSocket::send) for each, for one it takes more.
+    /// Sends the first frames, at most [`MOST_AT_ONCE`], with one system call and returns the number sent. For several frames
+    /// this is faster than [`send`](PacketSocket::send) for each; for one frame it is slower.
     ///
     /// # Errors
-    /// As [`send`](PacketSocket::send), where the first frame was refused.
+    /// As [`send`](PacketSocket::send), if the first frame was refused.
     pub fn send_many<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         let mut parts = [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; MOST_AT_ONCE];
         let mut count = 0;
@@ -293,7 +293,7 @@ impl PacketSocket {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// What has befallen the socket since the last call: ENETDOWN where the interface went down.
+    /// Returns the socket's pending error: ENETDOWN if the interface went down.
     ///
     /// # Errors
     /// That error.
@@ -304,15 +304,15 @@ impl PacketSocket {
     /// Frames lost since the last call because the ring was full (PACKET_STATISTICS).
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn take_drops(&self) -> io::Result<u32> {
-        // V3 answers with one field more, which is not used here.
+        // V3 returns one more field, which is not used here.
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         get(self.as_fd(), libc::PACKET_STATISTICS, &mut statistics)?;
         Ok(statistics.tp_drops)
     }
 
-    /// To open and close the socket to frames.
+    /// The gate that opens and closes the socket to incoming frames.
     pub fn gate(&self) -> Gate {
         Gate(Arc::downgrade(&self.socket))
     }
@@ -325,18 +325,18 @@ impl AsFd for PacketSocket {
 }
 
 impl Gate {
-    /// From here on frames that the program takes come to the ring. Does nothing where the socket is gone.
+    /// Lets frames accepted by `program` into the ring from now on. Does nothing if the socket is gone.
     ///
     /// # Errors
-    /// EINVAL for a program that the kernel does not take.
+    /// EINVAL for a program that the kernel rejects.
     pub fn open(&self, program: &[Instruction]) -> io::Result<()> {
         self.0.upgrade().map_or(Ok(()), |socket| attach(socket.as_fd(), program))
     }
 
-    /// From here on no frame comes to the ring; those that are there stay. Does nothing where the socket is gone.
+    /// Keeps all further frames out of the ring; those already there stay. Does nothing if the socket is gone.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn close(&self) -> io::Result<()> {
         self.open(&NOTHING)
     }
@@ -346,15 +346,15 @@ fn failed(step: &'static str) -> impl Fn(io::Error) -> PacketSocketError {
     move |source| PacketSocketError { step, source }
 }
 
-/// The ring's sizes, as the kernel wants them; those of slots are the first four.
+/// The ring's sizes in the kernel's form; a ring of slots uses only the first four.
 fn geometry(ask: &Ask) -> io::Result<libc::tpacket_req3> {
     const PAGE: usize = 4096;
     let slot = ask.longest.saturating_add(HEAD_ROOM);
-    // Slots follow each other without a gap across the kernel's pieces: a power of two, or whole pages.
+    // Slots follow each other without a gap across the kernel's pieces: their size is a power of two or whole pages.
     let slot = if slot <= PAGE { slot.next_power_of_two() } else { slot.next_multiple_of(PAGE) };
     let (block, frame, least) = match ask.layout {
         Layout::Slots => ((PIECE / slot).max(1) * slot, slot, 1),
-        // The kernel cuts blocks as frames need; this size has only to divide them.
+        // The kernel divides blocks by the frames' lengths; this size only has to be a divisor.
         Layout::Blocks => (BLOCK.max(slot.saturating_mul(2)).next_multiple_of(PAGE), PAGE, LEAST_BLOCKS),
     };
     let blocks = (ask.entries as usize).saturating_mul(slot).div_ceil(block).max(least);
@@ -414,7 +414,7 @@ fn set_at<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// `T` is a structure of integers: whatever the kernel writes is a value of it.
+/// `T` must be a structure of integers, so that any bytes the kernel writes are a valid value.
 fn get<T: Copy>(fd: BorrowedFd<'_>, name: i32, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as u32;
     // SAFETY: the kernel writes at most `len` bytes into a value of that size, any bits of which are valid (see above).

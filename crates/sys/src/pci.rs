@@ -1,4 +1,4 @@
-//! PCI devices as sysfs shows them: which there are, what BARs they have, and one word of a BAR mapped to read.
+//! PCI devices in sysfs: the list of devices, their BARs, and one word of a BAR mapped for reading.
 //!
 //! ```text
 //!   /sys/bus/pci/devices/0000:3b:00.0/
@@ -6,8 +6,8 @@
 //!     resource0       the BAR itself, to be mapped:  │ page │ page │ page │ …
 //!                                                           └─ the one page with the word is mapped, to read
 //! ```
-//! Opening and mapping read nothing and write nothing; reading the word is one read on PCIe, which may have an effect on the device. Sources: kernel
-//! `Documentation/PCI/sysfs-pci.rst`, `drivers/pci/pci-sysfs.c`, `include/linux/ioport.h`.
+//! Opening and mapping do not access the device; reading the word is one read on PCIe, which may have an effect on the device.
+//! Sources: kernel `Documentation/PCI/sysfs-pci.rst`, `drivers/pci/pci-sysfs.c`, `include/linux/ioport.h`.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ use crate::host::Host;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
-/// BARs of a device; the lines of `resource` that follow are its ROM and, on bridges, windows.
+/// Number of BARs of a device; the further lines of `resource` are its ROM and, on bridges, windows.
 const BARS: usize = 6;
 const WORD: u64 = 4;
 /// Flags of a BAR (`include/linux/ioport.h`).
@@ -31,7 +31,7 @@ const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 const EINVAL: i32 = 22;
 
-/// Where a device is: domain, bus, device, function.
+/// Address of a device: domain, bus, device, function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     domain: u32,
@@ -40,7 +40,7 @@ pub struct Address {
     function: u8,
 }
 
-/// Why a text is no address of a PCI device.
+/// Reason why a text is not the address of a PCI device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no PCI address: write DOMAIN:BUS:DEVICE.FUNCTION in hexadecimal as lspci -D does, such as 0000:3b:00.0")]
 pub struct ParseAddressError(pub String);
@@ -48,7 +48,7 @@ pub struct ParseAddressError(pub String);
 impl FromStr for Address {
     type Err = ParseAddressError;
 
-    /// Reads `0000:3b:00.0`, and `3b:00.0` for domain 0.
+    /// Parses `0000:3b:00.0`, or `3b:00.0` for domain 0.
     fn from_str(text: &str) -> Result<Address, ParseAddressError> {
         let number = |part: &str| {
             let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -71,7 +71,7 @@ impl FromStr for Address {
 }
 
 impl fmt::Display for Address {
-    /// As sysfs names it.
+    /// Writes the address as in sysfs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04x}:{:02x}:{:02x}.{:x}", self.domain, self.bus, self.device, self.function)
     }
@@ -83,7 +83,7 @@ impl Address {
     }
 }
 
-/// A base address register that a device has: where the kernel put it, and what it is.
+/// A base address register of a device: its location and its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Region {
     number: usize,
@@ -99,71 +99,64 @@ impl fmt::Display for Region {
     }
 }
 
-/// A word of a BAR, mapped to read.
+/// A word of a BAR, mapped for reading.
 #[derive(Debug)]
 pub struct Word {
-    /// The page that it lies in.
+    /// The page with the word.
     pub page: MappedBar,
-    /// Where in the page it lies.
+    /// Offset of the word in the page.
     pub offset: usize,
-    /// Bytes of the whole BAR.
+    /// Size of the whole BAR in bytes.
     pub bar_bytes: u64,
 }
 
-/// Why a word of a BAR cannot be read.
+/// Reason why a word of a BAR cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum NoWord {
-    /// sysfs says nothing of PCI.
+    /// sysfs shows no PCI devices.
     #[error("this host shows no PCI devices: {DEVICES}: {0}")]
     NoPci(#[source] io::Error),
     /// No such device.
     #[error("there is no PCI device {address}; there are {}", list(there))]
     NoDevice {
-        /// The one that was asked for.
+        /// The requested device.
         address: Address,
-        /// Those that there are.
+        /// The existing devices.
         there: Vec<String>,
     },
-    /// The device's list of BARs cannot be read or understood.
+    /// The device's list of BARs cannot be read or parsed.
     #[error("what BARs {address} has is not known: {path}: {why}")]
     Unknown {
-        /// The device.
         address: Address,
-        /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// No such BAR.
     #[error("{address} has no BAR {bar}; it has {}", list(there))]
     NoBar {
-        /// The device.
         address: Address,
-        /// The BAR that was asked for.
+        /// The requested BAR.
         bar: u8,
-        /// Those that it has, with their sizes.
+        /// The existing BARs, with their sizes.
         there: Vec<String>,
     },
     /// I/O ports, not memory.
     #[error("BAR {bar} of {address} is I/O ports, which cannot be mapped: ask for one of memory; it has {}", list(there))]
     IoPorts {
-        /// The device.
         address: Address,
-        /// The BAR.
         bar: u8,
-        /// Those that it has, with their sizes.
+        /// The existing BARs, with their sizes.
         there: Vec<String>,
     },
-    /// Beyond the BAR's end, or not aligned.
+    /// Beyond the end of the BAR, or not aligned.
     #[error("offset {offset:#x} is no word of BAR {bar} of {address}: take a multiple of 4 below {bytes:#x}")]
     Offset {
-        /// The device.
         address: Address,
-        /// The BAR.
         bar: u8,
-        /// The offset that was asked for.
+        /// The requested offset.
         offset: u64,
-        /// Bytes of the BAR.
+        /// Size of the BAR in bytes.
         bytes: u64,
     },
     /// The kernel offers nothing to map.
@@ -171,40 +164,38 @@ pub enum NoWord {
         "the kernel lists the BAR but offers no file to map it ({path}), as small kernels of virtual machines do: measure on another host"
     )]
     NoFile {
-        /// The file that is missing.
+        /// The missing file.
         path: String,
     },
-    /// The file's mode is in the way.
+    /// The file's mode forbids it.
     #[error("no right to open {path} (EACCES): its mode lets its owner read it, mostly root; run as root")]
     Denied {
-        /// The file.
+        /// Path of the BAR's file.
         path: String,
     },
     /// The kernel forbids it.
     #[error("the kernel does not let {path} be mapped (EPERM): {lockdown}")]
     Forbidden {
-        /// The file.
         path: String,
-        /// What the kernel says of its lockdown, and what to do.
+        /// The kernel's lockdown state, and a remedy.
         lockdown: String,
     },
-    /// A driver has it for itself.
+    /// A driver has exclusive use of it.
     #[error(
         "{path} cannot be mapped (EINVAL): the device's driver keeps the BAR for itself; unbind the driver, or start the kernel with iomem=relaxed"
     )]
     Held {
-        /// The file.
+        /// Path of the BAR's file.
         path: String,
     },
-    /// Anything else that the kernel answers.
+    /// Any other error of the kernel.
     #[error("{path} cannot be mapped: {source}")]
     Refused {
-        /// The file.
         path: String,
-        /// The answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Another CPU than x86-64, or a size that cannot be.
+    /// A CPU other than x86-64, or an impossible size.
     #[error(transparent)]
     Unmappable(MapError),
 }
@@ -213,7 +204,7 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// Opens and maps the 4 bytes at `offset` of a device's BAR, to read.
+/// Opens and maps the 4 bytes at `offset` of a device's BAR for reading.
 ///
 /// # Errors
 /// See [`NoWord`].
@@ -238,7 +229,7 @@ pub fn open_word(host: &dyn Host, address: Address, bar: u8, offset: u64) -> Res
     }
     let file = host.open(&path).map_err(|source| refusal(host, path.clone(), source))?;
     let page = page_size() as u64;
-    // A small BAR may begin inside of a page; its file begins with that page.
+    // A small BAR may begin inside a page; its file begins with that page.
     let in_file = region.begin % page + offset;
     let mapped = MappedBar::map(&file, in_file - in_file % page, page, Access::Read);
     let mapped = mapped.map_err(|why| match why {
@@ -248,7 +239,6 @@ pub fn open_word(host: &dyn Host, address: Address, bar: u8, offset: u64) -> Res
     Ok(Word { page: mapped, offset: (in_file % page) as usize, bar_bytes: region.bytes })
 }
 
-/// The device's BARs.
 fn regions(host: &dyn Host, address: Address) -> Result<Vec<Region>, NoWord> {
     let path = format!("{}/resource", address.directory());
     let unknown = |why: String| NoWord::Unknown { address, path: path.clone(), why };
@@ -267,7 +257,7 @@ fn regions(host: &dyn Host, address: Address) -> Result<Vec<Region>, NoWord> {
     text.lines().take(BARS).enumerate().filter_map(region).collect()
 }
 
-/// What the kernel's answer to open(2) or mmap(2) means.
+/// Translates an error of open(2) or mmap(2).
 fn refusal(host: &dyn Host, path: String, source: io::Error) -> NoWord {
     match source.raw_os_error() {
         Some(EACCES) => NoWord::Denied { path },
@@ -277,7 +267,8 @@ fn refusal(host: &dyn Host, path: String, source: io::Error) -> NoWord {
     }
 }
 
-/// Whether lockdown is why: the mode in force stands in brackets, `none [integrity] confidentiality` (kernel_lockdown(7)).
+/// Explains whether lockdown is the reason: the active mode is in brackets, `none [integrity] confidentiality`
+/// (kernel_lockdown(7)).
 fn lockdown(host: &dyn Host) -> String {
     let Ok(modes) = host.read(LOCKDOWN) else {
         return format!(
@@ -294,22 +285,22 @@ fn lockdown(host: &dyn Host) -> String {
     }
 }
 
-/// What a device says of itself, as sysfs spells it; what it does not say is `None`.
+/// A device's description in sysfs; `None` for missing entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Vendor, such as `0x8086`.
     pub vendor: Option<String>,
     /// Device, such as `0x1572`.
     pub device: Option<String>,
-    /// The driver that is bound to it.
+    /// Name of its driver.
     pub driver: Option<String>,
     /// Speed of its link, such as `8.0 GT/s PCIe`.
     pub link_speed: Option<String>,
-    /// Lanes of its link in use.
+    /// Lanes of its link that are in use.
     pub link_width: Option<String>,
 }
 
-/// What a device says of itself.
+/// Reads a device's description.
 pub fn about(host: &dyn Host, address: Address) -> About {
     let directory = address.directory();
     let says = |file: &str| host.read(&format!("{directory}/{file}")).ok();
@@ -329,7 +320,7 @@ mod tests {
     use crate::host::FakeHost;
 
     const DEVICE: &str = "/sys/bus/pci/devices/0000:3b:00.0";
-    /// Three BARs: 8 KiB of 64-bit memory, 32 I/O ports, and 256 bytes that begin inside of a page.
+    /// Three BARs: 8 KiB of 64-bit memory, 32 I/O ports, and 256 bytes that begin inside a page.
     const RESOURCE: &str = "\
 0x0000383fff000000 0x0000383fff001fff 0x000000000014220c
 0x0000000000000000 0x0000000000000000 0x0000000000000000
@@ -344,7 +335,7 @@ mod tests {
         "3b:00.0".parse().unwrap()
     }
 
-    /// Each word of a BAR's file says where in the file it lies.
+    /// Contents of a BAR's file: each word holds its own offset in the file.
     fn words(bytes: u32) -> Vec<u8> {
         (0..bytes).step_by(4).flat_map(u32::to_le_bytes).collect()
     }
@@ -435,7 +426,7 @@ mod tests {
             let why = refused(&host, 0, 0);
             assert!(why.contains("(EPERM)") && why.contains(part), "{why}");
         }
-        // Listed, and no file for it.
+        // Listed, but without a file.
         let listed = RESOURCE.replacen("0x0000000000000000 0x0000000000000000 0x0000000000000000", "0x1000 0x1fff 0x200", 1);
         let no_file = host(&directory).with(&format!("{DEVICE}/resource"), listed);
         assert!(refused(&no_file, 1, 0).contains("offers no file to map it (/sys/bus/pci/devices/0000:3b:00.0/resource1)"));

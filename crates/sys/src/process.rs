@@ -1,4 +1,4 @@
-//! Worker processes: each side of a run is one, it dies with its parent, and it leaves nothing behind.
+//! Worker processes: each side of a run is one; it dies with its parent and leaves nothing behind.
 //!
 //! ```text
 //!   parent                                   worker
@@ -10,9 +10,9 @@
 //!   Drop    ── SIGKILL, wait ──────────────► gone, no zombie
 //! ```
 //!
-//! **The parent-death signal is about the parent *thread*.** The kernel sends it when the thread that called
-//! [`Worker::spawn`] ends, even if its process lives on (prctl(2), `PR_SET_PDEATHSIG`): spawn workers from a thread that
-//! outlives them, which in practice is the main thread.
+//! **The parent-death signal follows the parent *thread*.** The kernel sends it when the thread that called [`Worker::spawn`]
+//! ends, even if its process lives on (prctl(2), `PR_SET_PDEATHSIG`): spawn workers from a thread that outlives them, in practice
+//! the main thread.
 
 mod attended;
 mod inherited;
@@ -32,10 +32,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_
 pub use self::attended::Attended;
 pub use self::inherited::Inherited;
 
-/// Why no worker was started.
+/// Reason why a worker was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// A number in the child that is taken by standard input, output or error, or that is asked for twice.
+    /// A target number used by standard input, output or error, or used twice.
     #[error("descriptor {0} cannot be given to a worker: numbers start at 3 and each is used once")]
     Number(RawFd),
     /// The descriptor could not be duplicated.
@@ -43,39 +43,37 @@ pub enum SpawnError {
         "cannot duplicate descriptor {source_fd} for a worker: {error}; raise the limit on open files (ulimit -n) if there are too many"
     )]
     Duplicate {
-        /// The descriptor in this process.
         source_fd: RawFd,
-        /// What fcntl(2) said.
+        /// The error of fcntl(2).
         error: io::Error,
     },
     /// fork or exec failed.
     #[error("cannot start the worker {}: {error}", program.display())]
     Exec {
-        /// The program.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// A process that this one started; dropping it kills and reaps it.
+/// A process started by this one; dropping it kills and reaps it.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
 }
 
 impl Worker {
-    /// Starts `program` with `args`; each descriptor of `inherit` appears in it under the number beside it, for [`Inherited`] to take.
+    /// Starts `program` with `args`; each descriptor of `inherit` appears in it under the paired number, for [`Inherited`] to
+    /// take.
     ///
-    /// The worker reads nothing from and writes nothing to this process's standard input and output (both are
-    /// `/dev/null`); it shares standard error, the environment and the signal mask (so signals that
-    /// [`Signals`](crate::signal::Signals) blocked stay blocked in it). `SIGUSR1` is ignored until it calls
-    /// [`install_nudge_handler`], so that an early [`nudge`](Worker::nudge) is lost but not deadly. Every descriptor but
-    /// the inherited ones is closed by exec, those that other code opened without close-on-exec included (close_range(2),
-    /// Linux 5.11; older kernels close only what was opened close-on-exec, which is everything that Rust opens).
+    /// The worker is cut off from this process's standard input and output (both are `/dev/null`); it shares standard error, the
+    /// environment and the signal mask (so signals blocked by [`Signals`](crate::signal::Signals) stay blocked in it). `SIGUSR1`
+    /// is ignored until it calls [`install_nudge_handler`], so an early [`nudge`](Worker::nudge) is lost but not deadly. exec
+    /// closes every descriptor except the inherited ones, including those that other code opened without close-on-exec
+    /// (close_range(2), Linux 5.11; older kernels close only close-on-exec descriptors, which covers everything Rust opens).
     ///
     /// # Errors
-    /// [`SpawnError`]; nothing is left running.
+    /// [`SpawnError`]; no process is left running.
     pub fn spawn(program: &Path, args: &[OsString], inherit: &[(BorrowedFd<'_>, RawFd)]) -> Result<Worker, SpawnError> {
         let passed = Passed::stage(inherit)?;
         let moves: Vec<(RawFd, RawFd)> = passed.moves.iter().map(|(fd, number)| (fd.as_raw_fd(), *number)).collect();
@@ -86,7 +84,7 @@ impl Worker {
         let mut command = Command::new(program);
         command.args(args).env(variable, named).stdin(Stdio::null()).stdout(Stdio::null());
         let in_child = move || {
-            // Death with the parent comes first: from here on a parent that dies takes the child along.
+            // Parent-death comes first: from here on, a parent that dies takes the child along.
             die_with_parent(parent)?;
             // SAFETY: SIG_IGN is a valid disposition, no handler is installed.
             if unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) } == libc::SIG_ERR {
@@ -112,12 +110,11 @@ impl Worker {
         }
     }
 
-    /// The worker's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// How the worker ended, or `None` while it runs.
+    /// The worker's exit status, or `None` while it runs.
     ///
     /// # Errors
     /// Those of waitpid(2).
@@ -125,7 +122,7 @@ impl Worker {
         self.child.try_wait()
     }
 
-    /// Waits up to `limit` for the worker's end; `None` if it still runs then.
+    /// Waits up to `limit` for the worker to end; `None` if it still runs then.
     ///
     /// # Errors
     /// Those of waitpid(2), pidfd_open(2) (Linux 5.3) and poll(2).
@@ -146,10 +143,10 @@ impl Worker {
         }
     }
 
-    /// Interrupts the blocking system call of each of the worker's threads, which then returns EINTR; nothing happens if
-    /// the worker has ended.
+    /// Interrupts the blocking system calls of all the worker's threads, which then return EINTR; does nothing if the worker has
+    /// ended.
     ///
-    /// A signal that arrives just before the call blocks is lost: say first what is wanted (say,
+    /// A signal just before the call blocks is lost: make the request first (such as
     /// [`request_stop`](crate::shared::Shared::request_stop)), then nudge until the worker has answered.
     ///
     /// # Errors
@@ -158,8 +155,8 @@ impl Worker {
         if self.child.try_wait()?.is_some() {
             return Ok(());
         }
-        // A signal to the process reaches one thread only, so each is sent its own. A process that is not reaped keeps
-        // its number: the signal cannot reach another process.
+        // A signal to the process reaches only one thread, so each thread gets its own. An unreaped process keeps its id, so the
+        // signal cannot reach another process.
         for task in std::fs::read_dir(format!("/proc/{}/task", self.pid()))? {
             let Some(thread) = task?.file_name().to_str().and_then(|name| name.parse::<libc::pid_t>().ok()) else {
                 continue;
@@ -175,7 +172,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Kills the worker (SIGKILL) without waiting for its end; nothing happens if it has ended.
+    /// Kills the worker (SIGKILL) without waiting for it; does nothing if it has ended.
     ///
     /// # Errors
     /// Those of kill(2).
@@ -186,7 +183,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Both fail only if the worker has ended and was reaped, which is what is wanted.
+        // Both fail only if the worker has ended and was reaped, as intended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -196,11 +193,11 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
     Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Descriptors ready to be moved in the child without one overwriting another.
+/// Descriptors staged so that moving one in the child never overwrites another.
 struct Passed {
-    /// A duplicate above every target, and the target.
+    /// A duplicate above every target number, and its target number.
     moves: Vec<(OwnedFd, RawFd)>,
-    /// Keep free targets occupied, so that the pipe by which std reports a failed exec is never put on one.
+    /// Occupy free target numbers, so that std's pipe for reporting a failed exec never gets one.
     _placeholders: Vec<OwnedFd>,
 }
 
@@ -225,23 +222,23 @@ impl Passed {
     }
 }
 
-/// In a worker: asks for SIGKILL when the thread that started it ends, and fails if that has already happened.
+/// In a worker: requests SIGKILL for when the thread that started it ends, and fails if that has already happened.
 ///
-/// [`Worker::spawn`] does it before exec, but the kernel forgets it when a program with file capabilities or a set-user-id
-/// bit is executed and when the process changes its user or group (prctl(2)). So a worker, told its parent's number, asks
-/// again when it starts and after it has entered its namespaces.
+/// [`Worker::spawn`] does so before exec, but the kernel drops the request when it executes a program with file capabilities or a
+/// set-user-id bit and when the process changes its user or group (prctl(2)). So a worker, which knows its parent's id, repeats
+/// it at its start and after entering its namespaces.
 ///
 /// # Errors
 /// `ESRCH` if `parent` is no longer the parent; those of prctl(2).
 pub fn die_with_parent(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died before the call above: then another process has taken the child over.
+    // If the parent died before the call above, another process has adopted the child.
     if getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
 }
 
 extern "C" fn on_nudge(_: libc::c_int) {}
 
-/// In a worker: lets [`Worker::nudge`] interrupt blocking system calls (SIGUSR1, a handler that does nothing, no `SA_RESTART`).
+/// In a worker: lets [`Worker::nudge`] interrupt blocking system calls (SIGUSR1, an empty handler, no `SA_RESTART`).
 ///
 /// # Errors
 /// Those of sigaction(2) and pthread_sigmask(3).
@@ -280,7 +277,7 @@ mod tests {
         (File::from(OwnedFd::from(reader)), writer.into())
     }
 
-    /// The text until every writer has closed the pipe.
+    /// Reads until every writer has closed the pipe.
     fn all(mut reader: File) -> String {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
@@ -295,10 +292,10 @@ mod tests {
     fn descriptors_arrive_under_their_numbers_even_if_numbers_and_sources_overlap() {
         let (first, first_writer) = pipe();
         let (second, second_writer) = pipe();
-        // Each is asked for under the number that the other has here.
+        // Each is requested under the other's current number.
         let (a, b) = (first_writer.as_raw_fd(), second_writer.as_raw_fd());
         let script = format!("echo first >&{b}; echo second >&{a}");
-        // dash knows one digit in a redirection, so run through the numbers by bash only where they are larger.
+        // dash accepts one digit in a redirection; use bash only for larger numbers.
         let script = if a.max(b) > 9 { format!("echo first >/dev/fd/{b}; echo second >/dev/fd/{a}") } else { script };
         let mut worker = sh(&script, &[(first_writer.as_fd(), b), (second_writer.as_fd(), a)]);
         drop((first_writer, second_writer));
@@ -314,7 +311,7 @@ mod tests {
         fcntl_setfd(&stray_writer, FdFlags::empty()).unwrap();
         let worker = sh("exec sleep 60", &[(writer.as_fd(), 9)]);
         drop(stray_writer);
-        // The stray pipe ends although the worker runs: close_range took its writer away.
+        // The stray pipe ends while the worker runs: close_range closed its writer.
         assert_eq!(all(stray), "");
         drop((worker, writer));
         assert_eq!(all(reader), "");
@@ -330,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_exist_is_an_error_that_names_it() {
-        // The number asked for is the next free one: where std would put its own pipe.
+        // The requested number is the next free one, where std would put its own pipe.
         let (_reader, writer) = pipe();
         let next = rustix::io::dup(&writer).unwrap().as_raw_fd();
         let error = Worker::spawn(Path::new("/no/such/program"), &[], &[(writer.as_fd(), next)]).unwrap_err();
@@ -367,7 +364,7 @@ mod tests {
         assert_eq!(all(reader), "alive\n");
     }
 
-    /// Runs this test binary's `test` as a worker in which `HAIRPIN_TEST_ROLE` is set.
+    /// Runs this test binary's `test` as a worker with `HAIRPIN_TEST_ROLE` set.
     fn role(test: &str, inherit: &[(BorrowedFd<'_>, RawFd)]) -> Worker {
         let binary = std::env::current_exe().unwrap();
         let args = ["HAIRPIN_TEST_ROLE=1".into(), binary.into(), "--exact".into(), test.into(), "--nocapture".into()];
@@ -378,7 +375,8 @@ mod tests {
         std::env::var_os("HAIRPIN_TEST_ROLE").is_some()
     }
 
-    /// The parent whose worker must not outlive it: starts one that says its number and sleeps, then waits to be killed.
+    /// The parent that its worker must not outlive: starts a worker that prints its process id and sleeps, then waits to be
+    /// killed.
     #[test]
     fn role_parent() {
         if in_role() {
@@ -399,13 +397,13 @@ mod tests {
         assert!(!gone(pid));
         parent.kill().unwrap();
         parent.wait_timeout(SOON).unwrap().unwrap();
-        // The worker holds the last writer: the pipe ends when it is dead, long before its sleep is over.
+        // The worker holds the last writer: the pipe ends when the worker is dead, long before its sleep is over.
         let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
         assert_eq!(poll(&mut [PollFd::new(&reader, PollFlags::IN)], Some(&limit)), Ok(1));
         assert_eq!(all(reader), "");
     }
 
-    /// The worker of the test below: adopts, is nudged out of a blocking read, says so.
+    /// The worker of the test below: takes its descriptors, is nudged out of a blocking read, and reports it.
     #[test]
     fn role_nudged() {
         if in_role() {

@@ -1,9 +1,10 @@
-//! A foreign program, started with a library before it and on a CPU of its choice, that is told to end when its parent ends.
+//! Runs another program with a preloaded library and on a chosen CPU; it gets a signal to end when its parent ends.
 //!
 //! ```text
 //!   preload/preload.c ─ build.rs ─▶ bytes in this binary ─▶ a file ─▶ LD_PRELOAD=/path/of/it of the program and all that it starts
 //! ```
-//! Whoever can put something else at that path is loaded into all of them, for as long as one of them lives: the caller lays the file where only this user can.
+//! A process that can replace the file at that path gets its code loaded into all of them, as long as one of them lives: the
+//! caller must put the file where only this user can write.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -15,14 +16,14 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::signal::change_mask;
 
-/// The library, compiled: an ELF shared object.
+/// The compiled library: an ELF shared object.
 pub static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
-/// Where the library finds its settings.
+/// Environment variable with the library's settings.
 const SETTINGS: &str = "HAIRPIN_EXEC";
-/// Where the loader finds the library (ld.so(8)).
+/// Environment variable with the libraries to preload (ld.so(8)).
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Has `command`, and what that starts, load the library at `path` before whatever else is loaded so; `settings` are those that preload.c reads.
+/// Makes `command` and its children preload the library at `path` before other preloaded ones; preload.c reads `settings`.
 pub fn preload(command: &mut Command, path: &Path, settings: &str) {
     let mut list = path.as_os_str().to_owned();
     if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
@@ -32,8 +33,8 @@ pub fn preload(command: &mut Command, path: &Path, settings: &str) {
     command.env(PRELOAD, list).env(SETTINGS, settings);
 }
 
-/// Starts `command`, on `cpu` alone if that is given. `signals` that this process has blocked are open in it again. It gets SIGTERM when the calling
-/// thread ends.
+/// Starts `command`, pinned to `cpu` if given. `signals`, which this process has blocked, are unblocked in it. It gets SIGTERM
+/// when the calling thread ends.
 ///
 /// # Errors
 /// Those of fork(2), execve(2) and sched_setaffinity(2).

@@ -10,23 +10,23 @@
 //!    Producer: room → write the slots → submit (store-release)    sees the consumer's index (load-acquire)
 //!    Consumer: ready → read the slots → release (store-release)   sees the producer's index (load-acquire)
 //! ```
-//! Each side keeps its own index and the last one that it saw of the other, so that the other's cache line is touched only when what was
-//! seen is used up. An index that no correct other side could write counts as "nothing": the ring then stands still, and nothing
-//! outside of it is ever touched.
+//! Each side keeps its own index and the last value it saw of the other's, so it touches the other's cache line only once the
+//! known entries are used up. An index that no correct peer could write counts as "nothing": the ring then stands still, and no
+//! memory outside it is ever touched.
 //!
 //! Sources: the kernel's `net/xdp/xsk_queue.h`, `Documentation/networking/af_xdp.rst`.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// A 32-bit index in memory that both sides see.
+/// A 32-bit index in memory shared by both sides.
 pub trait Index {
-    /// Loads with acquire ordering: what the other side wrote before it stored the index is seen.
+    /// Loads with acquire ordering: everything the other side wrote before storing the index is visible.
     fn acquire(&self) -> u32;
-    /// Loads an index that only this side writes.
+    /// Loads an index written only by this side.
     fn relaxed(&self) -> u32;
-    /// Stores with release ordering: what this side did before is seen by who acquires the index.
+    /// Stores with release ordering: a side that acquires the index sees everything this side did before.
     fn release(&self, value: u32);
-    /// Nothing after it is done before all that comes before it is seen: a store before, a load after.
+    /// Full fence: earlier stores are visible before later loads.
     fn full_fence();
 }
 
@@ -52,21 +52,21 @@ impl Index for AtomicU32 {
     }
 }
 
-/// What the other side says of itself (a ring's flags), looked at after [`submit`](Producer::submit) or [`release`](Consumer::release).
+/// Reads the other side's flag (a ring's flags), after [`submit`](Producer::submit) or [`release`](Consumer::release).
 ///
 /// ```text
 ///   this side     store the index ; fence ; load the flag   ─ set: wake the other side
 ///   other side    store the flag  ; fence ; load the index  ─ nothing new: sleep
 /// ```
-/// Without the fence the CPU may load the flag while the index still waits in its store buffer; then the other side has seen no entry and
-/// sleeps, and this side has seen no flag and does not wake it.
+/// Without the fence the CPU may load the flag while the index is still in its store buffer; then the other side has seen no
+/// entry and sleeps, while this side has seen no flag and does not wake it.
 #[inline(always)]
 pub fn after_submit<I: Index>(flags: &I) -> u32 {
     I::full_fence();
     flags.relaxed()
 }
 
-/// The filling side of a ring.
+/// The producing side of a ring.
 #[derive(Debug)]
 pub struct Producer {
     size: u32,
@@ -75,13 +75,13 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Goes on where the ring stands. `size` is a power of two.
+    /// Starts from the ring's current state. `size` is a power of two.
     pub fn new(size: u32, producer: &impl Index, consumer: &impl Index) -> Producer {
         debug_assert!(size.is_power_of_two());
         Producer { size, next: producer.relaxed(), seen: consumer.acquire() }
     }
 
-    /// How many of `want` entries are free. Looks at the consumer's index only if what was seen of it is not enough.
+    /// Number of free entries, up to `want`. Loads the consumer's index only if the known value is not enough.
     #[inline(always)]
     pub fn room(&mut self, want: u32, consumer: &impl Index) -> u32 {
         let free = self.size.wrapping_sub(self.next.wrapping_sub(self.seen));
@@ -93,8 +93,8 @@ impl Producer {
         if filled > self.size { 0 } else { (self.size - filled).min(want) }
     }
 
-    /// The slot of the next entry, which [`room`](Producer::room) has shown to be free, and moves on. Nobody sees it before
-    /// [`submit`](Producer::submit).
+    /// Slot of the next entry, which [`room`](Producer::room) has shown to be free; advances past it. The other side sees it only
+    /// after [`submit`](Producer::submit).
     #[inline(always)]
     pub fn slot(&mut self) -> usize {
         let slot = self.next & (self.size - 1);
@@ -102,13 +102,13 @@ impl Producer {
         slot as usize
     }
 
-    /// Shows the other side all entries whose slots were taken.
+    /// Publishes all entries whose slots were taken.
     #[inline(always)]
     pub fn submit(&self, producer: &impl Index) {
         producer.release(self.next);
     }
 
-    /// Entries that the other side has not taken yet, submitted or not.
+    /// Entries that the other side has not consumed yet, submitted or not.
     #[inline(always)]
     pub fn filled(&mut self, consumer: &impl Index) -> u32 {
         self.seen = consumer.acquire();
@@ -116,7 +116,7 @@ impl Producer {
     }
 }
 
-/// The emptying side of a ring.
+/// The consuming side of a ring.
 #[derive(Debug)]
 pub struct Consumer {
     size: u32,
@@ -125,13 +125,13 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Goes on where the ring stands. `size` is a power of two.
+    /// Starts from the ring's current state. `size` is a power of two.
     pub fn new(size: u32, producer: &impl Index, consumer: &impl Index) -> Consumer {
         debug_assert!(size.is_power_of_two());
         Consumer { size, next: consumer.relaxed(), seen: producer.acquire() }
     }
 
-    /// How many of `want` entries are filled. Looks at the producer's index only if what was seen of it is not enough.
+    /// Number of filled entries, up to `want`. Loads the producer's index only if the known value is not enough.
     #[inline(always)]
     pub fn ready(&mut self, want: u32, producer: &impl Index) -> u32 {
         let filled = self.seen.wrapping_sub(self.next);
@@ -143,14 +143,14 @@ impl Consumer {
         if filled > self.size { 0 } else { filled.min(want) }
     }
 
-    /// Filled entries that were seen and whose slots were not taken.
+    /// Known filled entries whose slots were not taken yet.
     #[inline(always)]
     pub fn waiting(&self) -> u32 {
         self.seen.wrapping_sub(self.next).min(self.size)
     }
 
-    /// The slot of the next entry, which [`ready`](Consumer::ready) has shown to be filled, and moves on. The other side may not fill it
-    /// again before [`release`](Consumer::release).
+    /// Slot of the next entry, which [`ready`](Consumer::ready) has shown to be filled; advances past it. The other side may
+    /// refill it only after [`release`](Consumer::release).
     #[inline(always)]
     pub fn slot(&mut self) -> usize {
         let slot = self.next & (self.size - 1);
@@ -158,7 +158,7 @@ impl Consumer {
         slot as usize
     }
 
-    /// Gives the other side back all entries whose slots were taken.
+    /// Returns all entries whose slots were taken to the other side.
     #[inline(always)]
     pub fn release(&self, consumer: &impl Index) {
         consumer.release(self.next);
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// An index of a program that forgot the fence.
+    /// An index without the fence, as a faulty program would have it.
     struct Unfenced(loom::sync::atomic::AtomicU32);
 
     impl Index for Unfenced {
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// What both sides of a modelled ring share: loom reports an access to a slot that the indices do not order.
+    /// Memory shared by both sides of a modelled ring: loom reports an access to a slot that the indices do not order.
     struct Model {
         producer: loom::sync::atomic::AtomicU32,
         consumer: loom::sync::atomic::AtomicU32,
@@ -292,10 +292,12 @@ mod tests {
         }
     }
 
-    /// Looks that each side of a model takes while the other runs. A side that waited for the other would make the model endless.
+    /// Number of looks that each side of a model takes while the other runs. A side that waited for the other would make the
+    /// model endless.
     const LOOKS: u32 = 3;
 
-    /// Our producer; the kernel's consumer as `net/xdp/xsk_queue.h` has it: acquire the producer's index, read, release its own.
+    /// Our producer against the kernel's consumer as in `net/xdp/xsk_queue.h`: acquire the producer's index, read, release its
+    /// own.
     #[test]
     fn the_kernel_sees_what_our_producer_wrote() {
         fn kernel(model: &Model, start: u32, mut next: u32, looks: u32) -> u32 {
@@ -328,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Our consumer; the kernel's producer: acquire the consumer's index, write, release its own.
+    /// Our consumer against the kernel's producer: acquire the consumer's index, write, release its own.
     #[test]
     fn our_consumer_sees_what_the_kernel_wrote() {
         for start in STARTS {
@@ -364,7 +366,8 @@ mod tests {
         }
     }
 
-    /// A driver that goes to sleep, as `ndo_xsk_wakeup` and its poll loop have it, while an entry is submitted: it has seen the entry, or it is woken.
+    /// A driver that goes to sleep while an entry is submitted, as in `ndo_xsk_wakeup` and its poll loop: either it has seen the
+    /// entry, or it is woken.
     fn nobody_sleeps_on_an_entry<I: Index + Send + Sync + 'static>(index: fn(u32) -> I) {
         loom::model(move || {
             let shared = loom::sync::Arc::new((index(0), index(0), index(0)));

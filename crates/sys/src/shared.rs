@@ -1,4 +1,4 @@
-//! Memory that two worker processes share: atomics only, each group on cache lines of its own.
+//! Memory shared by two worker processes: only atomics, each group on its own cache lines.
 //!
 //! ```text
 //!     0  stop        the orchestrator asks both sides to end
@@ -8,9 +8,9 @@
 //!   448  …           the rest of a payload of up to 64 KiB
 //!   then stalls      how often each side's core was seen to stand still, on lines of their own
 //! ```
-//! What another process can write is never seen as `&[u8]`: it is copied word by word through atomics, so that a
-//! hostile or crashed peer can spoil a message but not this process. 128 bytes apart, because adjacent lines are
-//! prefetched in pairs.
+//! Memory that another process can write is never exposed as `&[u8]`: it is copied word by word through atomics, so a hostile or
+//! crashed peer can corrupt a message but not this process. Groups lie 128 bytes apart, because CPUs prefetch adjacent lines in
+//! pairs.
 
 mod core_ping;
 mod line;
@@ -25,11 +25,11 @@ pub use line::{Direction, Line};
 use mapped::{Atomics, Mapped};
 pub use stamps::{Packet, Stamp, Stamps, Told, Which};
 
-/// One value on cache lines of its own.
+/// One value on its own cache lines.
 #[repr(C, align(128))]
 struct Apart<T>(T);
 
-/// What lies in the memory; every bit pattern is a valid value of it.
+/// Layout of the memory; every bit pattern is valid.
 #[repr(C)]
 struct Area {
     stop: Apart<AtomicU32>,
@@ -42,12 +42,12 @@ struct Area {
 // SAFETY: atomics alone.
 unsafe impl Atomics for Area {}
 
-/// A shared area, mapped; it is unmapped when dropped, and gone when the last process has dropped it.
+/// A mapped shared area; unmapped when dropped, and freed when the last process has dropped it.
 #[derive(Debug)]
 pub struct Shared(Mapped<Area>);
 
 impl Shared {
-    /// Makes an area of zeroes (memfd_create(2), close-on-exec, sealed against any change of its size).
+    /// Creates a zeroed area (memfd_create(2), close-on-exec, sealed against changes of its size).
     ///
     /// # Errors
     /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
@@ -55,10 +55,10 @@ impl Shared {
         Mapped::create().map(Shared)
     }
 
-    /// Maps the area that another process created and whose [descriptor](AsFd) came here.
+    /// Maps the area created by another process, from its [descriptor](AsFd).
     ///
     /// # Errors
-    /// `InvalidData` if the file is not of the size of an area or could still change it; those of fcntl(2) and mmap(2).
+    /// `InvalidData` if the file does not have the size of an area or could still change it; those of fcntl(2) and mmap(2).
     pub fn open(fd: OwnedFd) -> io::Result<Shared> {
         Mapped::open(fd).map(Shared)
     }
@@ -67,35 +67,35 @@ impl Shared {
         self.0.get()
     }
 
-    /// Asks everyone who shares the area to stop.
+    /// Asks every process that shares the area to stop.
     pub fn request_stop(&self) {
         self.area().stop.0.store(1, Ordering::Release);
     }
 
-    /// Takes the request back, before the next run over the same area.
+    /// Clears the request, before the next run over the same area.
     pub fn clear_stop(&self) {
         self.area().stop.0.store(0, Ordering::Release);
     }
 
-    /// Whether someone asked to stop.
+    /// True if a stop was requested.
     #[inline]
     pub fn stop_requested(&self) -> bool {
         self.area().stop.0.load(Ordering::Acquire) != 0
     }
 
-    /// A core of this side (0 or 1) was seen to stand still.
+    /// Counts a stall of the core of side 0 or 1.
     pub fn note_stall(&self, side: usize) {
         self.area().stalls[side & 1].0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often either side's core was seen to stand still.
+    /// Number of stalls of each side's core.
     #[inline]
     pub fn stalls(&self) -> u64 {
         let [one, other] = &self.area().stalls;
         one.0.load(Ordering::Relaxed).wrapping_add(other.0.load(Ordering::Relaxed))
     }
 
-    /// The `memory` path's message.
+    /// The message line of the `memory` path.
     #[inline]
     pub fn line(&self) -> &Line {
         &self.area().line.0

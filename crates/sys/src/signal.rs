@@ -1,19 +1,19 @@
 //! Signals as a descriptor: Ctrl-C becomes an event that the orchestrating loop reads, never an interruption.
 //!
-//! A blocked mask is inherited by threads and, through exec, by worker processes. That is wanted: workers share the
-//! terminal's process group, so Ctrl-C goes to them as well, and they must not die of it before they have handed in what
-//! they measured. Block before the first thread and the first worker are started.
+//! Threads and, through exec, worker processes inherit a blocked mask. That is intended: workers share the terminal's process
+//! group, so they get Ctrl-C too, and must not die of it before they have delivered their results. Block before starting the
+//! first thread and the first worker.
 //!
-//! `SIGPIPE` needs nothing here: Rust's runtime ignores it, in workers too, and a write to a closed pipe is an error.
+//! `SIGPIPE` needs no handling here: Rust's runtime ignores it, in workers too, and a write to a closed pipe is an error.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The numbers that [`Signals::block`] usually takes.
+/// Usual arguments of [`Signals::block`].
 pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-/// Signals that arrive through a descriptor; the descriptor is readable while one waits.
+/// Signals delivered through a descriptor, which is readable while one is pending.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
@@ -21,10 +21,10 @@ pub struct Signals {
 
 impl Signals {
     /// Blocks `signals` in the calling thread and opens a descriptor that delivers them (signalfd(2), close-on-exec,
-    /// non-blocking). They stay blocked when the value is dropped, so that one still pending does not kill the process.
+    /// non-blocking). They stay blocked when the value is dropped, so that a pending one does not kill the process.
     ///
     /// # Errors
-    /// `EINVAL` for a number that is no signal; those of pthread_sigmask(3) and signalfd(2).
+    /// `EINVAL` for an invalid signal number; those of pthread_sigmask(3) and signalfd(2).
     pub fn block(signals: &[i32]) -> io::Result<Signals> {
         let set = set_of(signals)?;
         change_mask(libc::SIG_BLOCK, signals)?;
@@ -37,7 +37,7 @@ impl Signals {
         Ok(Signals { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// The next signal's number, or `None` if none waits.
+    /// Number of the next signal, or `None` if none is pending.
     ///
     /// # Errors
     /// Those of read(2).
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends to the calling thread alone, so that the harness's other threads are not hit.
+    /// Signals only the calling thread, so that the test harness's other threads are not affected.
     fn raise(signal: i32) {
         // SAFETY: raise only sends a signal, which the caller has blocked.
         assert_eq!(unsafe { libc::raise(signal) }, 0);

@@ -1,4 +1,4 @@
-//! Socket options of whole numbers and text, TCP's own accounts, and what the kernel says of a socket's queue: safe calls over any socket.
+//! Integer and text socket options, TCP_INFO, and the kernel's facts about a socket's queue: safe calls for any socket.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-/// A socket option whose value is an `int`: level and name as in the kernel's headers (socket(7), tcp(7), ip(7), ipv6(7)).
+/// A socket option with an `int` value: level and name as in the kernel's headers (socket(7), tcp(7), ip(7), ipv6(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntOption {
     level: i32,
@@ -24,13 +24,13 @@ const fn option(level: i32, name: i32) -> IntOption {
     IntOption { level, name }
 }
 
-/// TCP_NODELAY: segments leave at once (no Nagle).
+/// TCP_NODELAY: segments are sent at once (no Nagle).
 pub const TCP_NODELAY: IntOption = option(libc::IPPROTO_TCP, libc::TCP_NODELAY);
-/// TCP_QUICKACK: acknowledge at once; the kernel forgets it.
+/// TCP_QUICKACK: acknowledge at once; the kernel resets it by itself.
 pub const TCP_QUICKACK: IntOption = option(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
 /// TCP_CORK: hold partial segments back, at most 200 ms.
 pub const TCP_CORK: IntOption = option(libc::IPPROTO_TCP, libc::TCP_CORK);
-/// TCP_MAXSEG: an upper bound of the segment size in bytes, set before connecting.
+/// TCP_MAXSEG: upper limit of the segment size in bytes, set before connecting.
 pub const TCP_MAXSEG: IntOption = option(libc::IPPROTO_TCP, libc::TCP_MAXSEG);
 /// SO_SNDBUF in bytes; the kernel doubles it.
 pub const SO_SNDBUF: IntOption = option(libc::SOL_SOCKET, libc::SO_SNDBUF);
@@ -44,35 +44,35 @@ pub const SO_BUSY_POLL: IntOption = option(libc::SOL_SOCKET, libc::SO_BUSY_POLL)
 pub const SO_PREFER_BUSY_POLL: IntOption = option(libc::SOL_SOCKET, 69);
 /// SO_BUSY_POLL_BUDGET in packets.
 pub const SO_BUSY_POLL_BUDGET: IntOption = option(libc::SOL_SOCKET, 70);
-/// SO_INCOMING_NAPI_ID: 0 where the device that received last has no NAPI id.
+/// SO_INCOMING_NAPI_ID: 0 if the device that received last has no NAPI id.
 pub const SO_INCOMING_NAPI_ID: IntOption = option(libc::SOL_SOCKET, 56);
 /// SO_INCOMING_CPU: the CPU that processed the last packet.
 pub const SO_INCOMING_CPU: IntOption = option(libc::SOL_SOCKET, libc::SO_INCOMING_CPU);
-/// SO_DOMAIN: the family, such as AF_INET; read only.
+/// SO_DOMAIN: the address family, such as AF_INET; read only.
 pub const SO_DOMAIN: IntOption = option(libc::SOL_SOCKET, libc::SO_DOMAIN);
-/// SO_PROTOCOL: such as IPPROTO_TCP; read only.
+/// SO_PROTOCOL: the protocol, such as IPPROTO_TCP; read only.
 pub const SO_PROTOCOL: IntOption = option(libc::SOL_SOCKET, libc::SO_PROTOCOL);
 /// IP_TOS: the byte that holds DSCP and ECN.
 pub const IP_TOS: IntOption = option(libc::IPPROTO_IP, libc::IP_TOS);
 /// IPV6_TCLASS: the byte that holds DSCP and ECN.
 pub const IPV6_TCLASS: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
-/// IP_BIND_ADDRESS_NO_PORT: the port is chosen by connect, so that ports are shared between destinations.
+/// IP_BIND_ADDRESS_NO_PORT: connect chooses the port, so that connections to different destinations can share ports.
 pub const IP_BIND_ADDRESS_NO_PORT: IntOption = option(libc::IPPROTO_IP, 24);
 
-/// IP_MTU: the path MTU that the kernel knows towards the peer of a connected socket; read only.
+/// IP_MTU: the path MTU that the kernel knows for the peer of a connected socket; read only.
 pub const IP_MTU: IntOption = option(libc::IPPROTO_IP, libc::IP_MTU);
 /// IPV6_MTU: the same over IPv6.
 pub const IPV6_MTU: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_MTU);
 
-/// The socket's cookie (`SO_COOKIE`): a number that no other socket of this boot has.
+/// The socket's cookie (`SO_COOKIE`): a number unique since boot.
 ///
 /// # Errors
-/// Those of getsockopt(2): ENOTSOCK for what is no socket.
+/// Those of getsockopt(2): ENOTSOCK if it is not a socket.
 pub fn cookie(socket: &impl AsFd) -> io::Result<u64> {
     Ok(rustix::net::sockopt::socket_cookie(socket)?)
 }
 
-/// Sets an option; one system call.
+/// Sets an option with one system call.
 #[inline]
 pub fn set(fd: impl AsFd, option: IntOption, value: i32) -> io::Result<()> {
     // SAFETY: the kernel reads four bytes of a local.
@@ -92,17 +92,17 @@ pub fn get(fd: impl AsFd, option: IntOption) -> io::Result<i32> {
     if done == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bounds how long a blocking receive or accept waits before it answers EAGAIN (SO_RCVTIMEO).
+/// Limits how long a blocking receive or accept waits before it returns EAGAIN (SO_RCVTIMEO).
 pub fn set_receive_timeout(fd: impl AsFd, timeout: Duration) -> io::Result<()> {
     Ok(set_socket_timeout(fd, Timeout::Recv, Some(timeout))?)
 }
 
-/// Bounds how long a blocking send or connect waits (SO_SNDTIMEO).
+/// Limits how long a blocking send or connect waits (SO_SNDTIMEO).
 pub fn set_send_timeout(fd: impl AsFd, timeout: Duration) -> io::Result<()> {
     Ok(set_socket_timeout(fd, Timeout::Send, Some(timeout))?)
 }
 
-/// What TCP_INFO says of a connection since it was opened (struct tcp_info of include/uapi/linux/tcp.h).
+/// TCP_INFO of a connection, counted since it was opened (struct tcp_info of include/uapi/linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Sending maximum segment size in bytes.
@@ -111,16 +111,16 @@ pub struct TcpInfo {
     pub segments_out: u32,
     /// Segments received, pure ACKs included.
     pub segments_in: u32,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u32,
 }
 
-/// The head of the kernel's struct tcp_info, up to the last field that is read here. The kernel fills as much as it is given.
+/// The head of the kernel's struct tcp_info, up to the last field read here. The kernel fills as much as fits.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawTcpInfo {
     bytes: [u8; 8],
-    /// From tcpi_rto on.
+    /// The fields from tcpi_rto on.
     words: [u32; 24],
     /// tcpi_pacing_rate, tcpi_max_pacing_rate, tcpi_bytes_acked, tcpi_bytes_received.
     rates: [u64; 4],

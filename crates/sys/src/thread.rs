@@ -1,4 +1,4 @@
-//! The calling thread and its process: which CPU, which scheduler, how exact its sleep, what it used; threads with a file table of their own.
+//! The calling thread and its process: CPU, scheduler, exact sleep, resource usage; threads with a file table of their own.
 
 mod own_files;
 
@@ -14,7 +14,7 @@ use rustix::thread::{
 
 pub use own_files::spawn_with_own_files;
 
-/// The CPUs on which the calling thread may run, in ascending order.
+/// The CPUs allowed to the calling thread, in ascending order.
 ///
 /// # Errors
 /// Those of sched_getaffinity(2); `EINVAL` on a machine with more than 1,024 CPUs.
@@ -23,31 +23,31 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// The calling thread, as gettid(2) says.
+/// The calling thread's id, as from gettid(2).
 pub fn id() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// The CPU on which the calling thread is now; unless it is pinned, it may be on another when this returns.
+/// The calling thread's current CPU; unless pinned, it may already be on another when this returns.
 pub fn current_cpu() -> u32 {
     sched_getcpu() as u32
 }
 
-/// Why a thread was not pinned.
+/// Reason why a thread was not pinned.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// The machine has no such CPU.
     #[error("CPU {cpu} does not exist: this machine has CPUs 0 to {last}")]
     NoSuchCpu {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: u32,
-        /// The highest number that the machine has.
+        /// The machine's highest CPU number.
         last: u32,
     },
-    /// The CPU exists but is offline or outside of what this process is allowed (cpuset, container).
+    /// The CPU exists but is offline or outside the set allowed to this process (cpuset, container).
     #[error("CPU {cpu} is offline or not allowed for this process, which may use {}", ranges(allowed))]
     NotAllowed {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: u32,
         /// The CPUs allowed before the call.
         allowed: Vec<u32>,
@@ -55,9 +55,9 @@ pub enum PinError {
     /// The kernel refused for another reason.
     #[error("cannot pin to CPU {cpu}: {error}")]
     Kernel {
-        /// The CPU asked for.
+        /// The requested CPU.
         cpu: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
@@ -78,13 +78,13 @@ pub fn pin(cpu: u32) -> Result<(), PinError> {
     let mut set = CpuSet::new();
     set.set(cpu as usize);
     match sched_setaffinity(None, &set) {
-        // The kernel's word for "none of these CPUs is there and allowed".
+        // The kernel's error if none of these CPUs is present and allowed.
         Err(rustix::io::Errno::INVAL) => Err(PinError::NotAllowed { cpu, allowed }),
         other => other.map_err(kernel),
     }
 }
 
-/// Keeps the calling thread off these CPUs. Returns false, and changes nothing, where it is allowed no other.
+/// Keeps the calling thread off these CPUs. Returns false and changes nothing if no other CPU is allowed.
 ///
 /// # Errors
 /// Those of sched_getaffinity(2) and sched_setaffinity(2).
@@ -98,17 +98,17 @@ pub fn keep_off(cpus: &[u32]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Keeps the calling thread, and what it starts from now on, on these CPUs.
+/// Keeps the calling thread, and everything it starts later, on these CPUs.
 ///
 /// # Errors
-/// Those of sched_setaffinity(2): `EINVAL` if none of them is there and allowed.
+/// Those of sched_setaffinity(2): `EINVAL` if none of them is present and allowed.
 pub fn stay_on(cpus: &[u32]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// `0-3,8` for 0, 1, 2, 3 and 8, as the kernel writes CPU lists.
+/// `0-3,8` for 0, 1, 2, 3 and 8, the kernel's notation for CPU lists.
 fn ranges(cpus: &[u32]) -> String {
     let parts: Vec<String> = cpus
         .chunk_by(|a, b| a + 1 == *b)
@@ -120,16 +120,16 @@ fn ranges(cpus: &[u32]) -> String {
 /// A thread's scheduling policy (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sched {
-    /// `SCHED_OTHER`, what every process has unless it asks.
+    /// `SCHED_OTHER`, the default of every process.
     Other,
     /// `SCHED_FIFO` with a priority of 1 to 99.
     Fifo(u8),
 }
 
-/// Why a scheduling policy was not set.
+/// Reason why a scheduling policy was not set.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedError {
-    /// The process may not.
+    /// Missing permission.
     #[error("SCHED_FIFO at priority {0} is not permitted: run as root, grant CAP_SYS_NICE, or raise the limit (ulimit -r {0})")]
     NotPermitted(u8),
     /// The priority is not one of 1 to 99.
@@ -138,17 +138,17 @@ pub enum SchedError {
     /// The kernel refused for another reason.
     #[error("cannot set {policy:?}: {error}")]
     Kernel {
-        /// The policy asked for.
+        /// The requested policy.
         policy: Sched,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
 /// Sets the calling thread's scheduling policy.
 ///
-/// A spinning `SCHED_FIFO` thread keeps everything else off its CPU but for the share that
-/// `/proc/sys/kernel/sched_rt_runtime_us` leaves (5 % by default): leave a CPU free.
+/// A spinning `SCHED_FIFO` thread keeps everything else off its CPU except for the share reserved by
+/// `/proc/sys/kernel/sched_rt_runtime_us` (5 % by default): leave a CPU free.
 ///
 /// # Errors
 /// [`SchedError`].
@@ -169,8 +169,8 @@ pub fn set_sched(policy: Sched) -> Result<(), SchedError> {
     }
 }
 
-/// By how much, in ns, the kernel may delay the calling thread's wake-ups to join them with others
-/// (`PR_SET_TIMERSLACK`, 50,000 ns by default; `SCHED_FIFO` threads have none).
+/// Sets how long, in ns, the kernel may delay the calling thread's wake-ups to combine them with others (`PR_SET_TIMERSLACK`,
+/// 50,000 ns by default; `SCHED_FIFO` threads have no slack).
 ///
 /// # Errors
 /// Those of prctl(2).
@@ -187,14 +187,14 @@ pub fn set_timer_slack(ns: NonZeroU64) -> io::Result<()> {
 pub struct LockMemoryError {
     /// `RLIMIT_MEMLOCK`, or `None` if unlimited.
     pub limit_bytes: Option<u64>,
-    /// What mlockall(2) said.
+    /// The error of mlockall(2).
     pub error: io::Error,
 }
 
-/// Locks all memory that the process has and will have (`mlockall(MCL_CURRENT | MCL_FUTURE)`): no page fault afterwards.
+/// Locks all present and future memory of the process (`mlockall(MCL_CURRENT | MCL_FUTURE)`): no page fault afterwards.
 ///
-/// Once memory is locked under a finite limit, an allocation that would exceed it fails, and that ends a Rust
-/// program: set aside what is needed before.
+/// Once memory is locked under a finite limit, an allocation beyond the limit fails, and that ends a Rust program: allocate what
+/// is needed beforehand.
 ///
 /// # Errors
 /// [`LockMemoryError`].
@@ -203,9 +203,10 @@ pub fn lock_memory() -> Result<(), LockMemoryError> {
         .map_err(|error| LockMemoryError { limit_bytes: getrlimit(Resource::Memlock).current, error: error.into() })
 }
 
-/// Sleeps until CLOCK_MONOTONIC shows `monotonic_ns` (clock_nanosleep(2), `TIMER_ABSTIME`); returns at once if it is past.
+/// Sleeps until CLOCK_MONOTONIC shows `monotonic_ns` (clock_nanosleep(2), `TIMER_ABSTIME`); returns at once if that time has
+/// passed.
 ///
-/// Returns whether the time has come: `false` if a signal (a [`nudge`](crate::process::Worker::nudge)) came first.
+/// True if the time has come; `false` if a signal (a [`nudge`](crate::process::Worker::nudge)) came first.
 pub fn sleep_until(monotonic_ns: u64) -> bool {
     let due =
         Timespec { tv_sec: (monotonic_ns / 1_000_000_000).cast_signed(), tv_nsec: (monotonic_ns % 1_000_000_000).cast_signed() };
@@ -219,23 +220,23 @@ pub fn cpu_time_ns() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// CPU time and context switches since the process or thread began.
+/// CPU time and context switches since the start of the process or thread.
 ///
-/// The sum of the two times is exact to the scheduler's clock; their division rests on what ran at each tick unless
-/// the kernel counts every transition (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`), so over less than some hundred ms it is a guess.
+/// The sum of the two times is as exact as the scheduler's clock; their division depends on what ran at each tick, unless the
+/// kernel counts every transition (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`), so below some hundred ms it is a guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time in user space, in ns (a multiple of 1,000).
     pub user_ns: u64,
     /// CPU time in the kernel on its behalf, in ns (a multiple of 1,000).
     pub system_ns: u64,
-    /// Switches because it waited.
+    /// Context switches because it waited.
     pub voluntary: u64,
-    /// Switches because something else took the CPU.
+    /// Context switches because something else took the CPU.
     pub involuntary: u64,
 }
 
-/// What the whole process used (`RUSAGE_SELF`).
+/// Usage of the whole process (`RUSAGE_SELF`).
 ///
 /// # Errors
 /// Those of getrusage(2).
@@ -243,7 +244,7 @@ pub fn process_usage() -> io::Result<Usage> {
     usage(libc::RUSAGE_SELF)
 }
 
-/// What the calling thread used (`RUSAGE_THREAD`).
+/// Usage of the calling thread (`RUSAGE_THREAD`).
 ///
 /// # Errors
 /// Those of getrusage(2).
@@ -258,7 +259,7 @@ fn usage(who: libc::c_int) -> io::Result<Usage> {
     if unsafe { libc::getrusage(who, &raw mut usage) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // The kernel gives no negative times or counts.
+    // The kernel reports no negative times or counts.
     let ns = |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_usec.cast_unsigned() * 1_000;
     Ok(Usage {
         user_ns: ns(usage.ru_utime),
@@ -276,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `f` in a thread of its own, whose affinity, policy and slack end with it.
+    /// Runs `f` in a separate thread, so that changes to affinity, policy and slack end with it.
     fn apart<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(f).join().unwrap()
     }

@@ -1,10 +1,11 @@
-//! The kernel's own stamps of a socket's packets (`SO_TIMESTAMPING`), in software: no privilege needed.
+//! The kernel's software timestamps of a socket's packets (`SO_TIMESTAMPING`); no privilege needed.
 //!
 //! ```text
 //!   sending     scheduled: handed to the device's queue ─ driver: handed to the driver       both from the error queue, later
 //!   receiving   the receiver's stack has it                                                  with the message
 //! ```
-//! Stamps are CLOCK_REALTIME. Sources: the kernel's `Documentation/networking/timestamping.rst`, `include/uapi/linux/{net_tstamp,errqueue}.h`.
+//! Timestamps are CLOCK_REALTIME. Sources: the kernel's `Documentation/networking/timestamping.rst`,
+//! `include/uapi/linux/{net_tstamp,errqueue}.h`.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -12,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-/// `struct scm_timestamping` of `linux/errqueue.h`: in software, unused, in hardware.
+/// `struct scm_timestamping` of `linux/errqueue.h`: software, unused, hardware.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Stamps([libc::timespec; 3]);
@@ -21,19 +22,20 @@ const _: () = assert!(size_of::<Stamps>() == 48);
 /// `SCM_TSTAMP_SND` and `SCM_TSTAMP_SCHED` of `enum`s in `linux/errqueue.h`.
 const SND: u32 = 0;
 const SCHED: u32 = 1;
-/// What one message of the error queue brings: stamps, the error with an address, and room to spare.
+/// Room for the control data of one message from the error queue: timestamps, the error with an address, and some spare.
 const CONTROL: usize = 256;
 
-/// A stamp of a packet on its way out.
+/// Timestamp of an outgoing packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It enters the device's queue.
+    /// The packet enters the device's queue.
     Scheduled,
-    /// The driver has it.
+    /// The packet reaches the driver.
     Driver,
 }
 
-/// Has the kernel stamp this socket's packets, or not. Only software stamps: those of a NIC are a setting of the host.
+/// Switches the kernel's timestamps of this socket's packets on or off. Software timestamps only: those of a NIC are a setting of
+/// the host.
 ///
 /// # Errors
 /// Those of setsockopt(2).
@@ -58,7 +60,7 @@ pub fn switch(socket: impl AsFd, on: bool) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives a message, with the stamp in ns of when the stack had it, where it was stamped.
+/// Receives a message, with the time in ns at which the stack received it, if it was timestamped.
 ///
 /// # Errors
 /// Those of recvmsg(2).
@@ -67,7 +69,7 @@ pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Option<u64>)
     Ok((len, found.stamp))
 }
 
-/// A stamp of a packet that was sent, in ns, in the order in which they were taken. `None`: none is there.
+/// The next timestamp of a sent packet, in ns, in the order in which they were taken. `None`: none is queued.
 ///
 /// # Errors
 /// Those of recvmsg(2).
@@ -91,7 +93,7 @@ struct Control {
     kind: Option<u32>,
 }
 
-/// Aligned as `struct cmsghdr` wants it.
+/// Aligned as required for `struct cmsghdr`.
 #[repr(C, align(8))]
 struct Buffer([MaybeUninit<u8>; CONTROL]);
 
@@ -120,7 +122,7 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: i32) -> Result<(usize, C
         // SAFETY: computes a length, nothing else.
         let at_least = |bytes: usize| whole >= unsafe { libc::CMSG_LEN(bytes as u32) } as usize;
         if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) && at_least(size_of::<Stamps>()) {
-            // SAFETY: so many bytes are there; they may lie unaligned.
+            // SAFETY: at_least() has checked that the bytes are there; they may be unaligned.
             let stamps: Stamps = unsafe { data.cast::<Stamps>().read_unaligned() };
             let software = stamps.0[0];
             let ns = (software.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(software.tv_nsec as u64);
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(sent(&from).unwrap(), None);
         switch(&from, true).unwrap();
         switch(&to, true).unwrap();
-        // The kernel begins to stamp what comes in a moment later, from a work queue.
+        // The kernel starts timestamping incoming packets a moment later, from a work queue.
         let mut stamped = None;
         for _ in 0..200 {
             from.send(b"stamped").unwrap();

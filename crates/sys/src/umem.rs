@@ -1,4 +1,4 @@
-//! Packet memory: one mapped area cut into chunks of one size, each chunk in exactly one place at a time.
+//! Packet memory: one mapped area divided into chunks of one size, each chunk in exactly one place at a time.
 //!
 //! ```text
 //!            take ┌────────┐ lend (the token moves into a ring)   ┌──────────────────┐
@@ -7,10 +7,10 @@
 //!       └─────────└────────┘ redeem (after range and place checks)└──────────────────┘
 //!            give
 //! ```
-//! Bytes can be reached only with the [`Frame`] in hand, and there is never a second one for its chunk: [`Frame`] cannot be cloned, and
-//! what a ring hands back becomes one only if that chunk was lent. This holds whatever the other side writes into a ring.
+//! Bytes can be reached only through a [`Frame`], and no chunk ever has a second one: [`Frame`] cannot be cloned, and an entry
+//! returned by a ring becomes one only if its chunk was lent. This holds whatever the other side writes into a ring.
 //!
-//! A ring that takes no more than a page in one entry gets a longer frame page by page (`Pool::lend_pages`); the frame is back when all of
+//! A ring that accepts at most a page per entry gets a longer frame page by page (`Pool::lend_pages`); the frame is back when all
 //! its pages are.
 
 use std::io;
@@ -22,9 +22,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Smallest chunk in bytes (kernel: `XDP_UMEM_MIN_CHUNK_SIZE`).
 pub const MIN_CHUNK: usize = 2048;
-/// Largest chunk in bytes; AF_XDP takes up to a page, the other back ends more.
+/// Largest chunk in bytes; AF_XDP accepts up to a page, the other back ends more.
 pub const MAX_CHUNK: usize = 65_536;
-/// What one entry of an AF_XDP ring holds at most, in bytes.
+/// Most bytes in one entry of an AF_XDP ring.
 pub const PAGE: usize = 4096;
 /// Most bytes of one mapping.
 const MOST_BYTES: usize = 1 << 32;
@@ -32,38 +32,38 @@ const MOST_BYTES: usize = 1 << 32;
 // Each page of a chunk has a bit in Pool::pages.
 const _: () = assert!(MAX_CHUNK / PAGE <= u16::BITS as usize);
 
-/// Why there is no packet memory.
+/// Reason why there is no packet memory.
 #[derive(Debug, thiserror::Error)]
 pub enum UmemError {
-    /// Sizes that do not go.
+    /// Invalid sizes.
     #[error(
         "packet memory takes chunks of a power of two from {MIN_CHUNK} to {MAX_CHUNK} bytes and at most 4 GiB in all, not {count} of {chunk}"
     )]
     Size {
-        /// Chunks asked for.
+        /// Requested number of chunks.
         count: u32,
-        /// Bytes of each.
+        /// Requested chunk size in bytes.
         chunk: usize,
     },
-    /// The kernel gave none.
+    /// The kernel refused the memory.
     #[error("cannot map {bytes} bytes of packet memory: {source}")]
     Map {
-        /// What was asked for.
+        /// Requested bytes.
         bytes: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// Memory that goes back to the kernel with its last area.
+/// A mapping, returned to the kernel with its last area.
 #[derive(Debug)]
 struct Mapping {
     begin: NonNull<u8>,
     bytes: usize,
 }
 
-/// An area of a mapping. Reached through the frames that its [`Pool`] hands out.
-// In a cache line of its own: each look at a frame's bytes reads it.
+/// An area of a mapping, accessed through the frames that its [`Pool`] hands out.
+// On a cache line of its own: each access to a frame's bytes reads it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Umem {
@@ -71,7 +71,7 @@ pub struct Umem {
     bytes: usize,
     mapping: Arc<Mapping>,
     chunk: usize,
-    /// log2 of `chunk`: a frame's place costs a shift, not a division.
+    /// log2 of `chunk`: computing a frame's position costs a shift, not a division.
     shift: u32,
     id: u32,
 }
@@ -81,8 +81,8 @@ unsafe impl Send for Umem {}
 // SAFETY: as above: two threads hold frames of different chunks, so they never touch the same bytes.
 unsafe impl Sync for Umem {}
 
-/// The right to one chunk: which bytes of it are the frame. Give it back to its [`Pool`] or move it into a ring; one that is dropped takes
-/// its chunk out of use until the memory goes, which is safe and a waste.
+/// The right to one chunk, and the frame's bytes in it. Return it to its [`Pool`] or move it into a ring; a dropped one takes its
+/// chunk out of use until the memory is freed, which is safe but wasteful.
 #[derive(Debug)]
 #[must_use = "a frame that is dropped takes its chunk out of use: give it back to its pool"]
 pub struct Frame {
@@ -94,31 +94,31 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Bytes that the frame can have where it begins now.
+    /// Longest possible frame, in bytes, from its current start.
     #[inline(always)]
     pub fn capacity(&self) -> usize {
         (self.size - self.start) as usize
     }
 
-    /// Sets the frame's length in bytes; longer than [`Frame::capacity`] is cut to it.
+    /// Sets the frame's length in bytes, limited to [`Frame::capacity`].
     #[inline(always)]
     pub fn set_len(&mut self, len: usize) {
         self.len = len.min(self.capacity()) as u32;
     }
 
-    /// Moves the frame's begin behind its bytes, so that those lie in front of it.
+    /// Moves the frame's start past its bytes, so that those lie in front of it.
     pub(crate) fn skip(&mut self) {
         (self.start, self.len) = (self.start + self.len, 0);
     }
 
-    /// Moves the frame's begin to the chunk's and empties it.
+    /// Moves the frame's start to that of the chunk and empties the frame.
     #[inline(always)]
     pub fn clear(&mut self) {
         (self.start, self.len) = (0, 0);
@@ -126,23 +126,23 @@ impl Frame {
 }
 
 impl Umem {
-    /// Bytes of each chunk.
+    /// Size of each chunk in bytes.
     pub fn chunk_bytes(&self) -> usize {
         self.chunk
     }
 
-    /// Bytes of the whole area.
+    /// Size of the whole area in bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Address and bytes of the whole mapping, for registering it with the kernel.
+    /// Address and size of the whole mapping, for registering it with the kernel.
     pub(crate) fn mapping(&self) -> (u64, u64) {
         (self.mapping.begin.as_ptr() as u64, self.mapping.bytes as u64)
     }
 
-    /// Where in its mapping the area begins.
+    /// Offset of the area in its mapping.
     pub(crate) fn begins_at(&self) -> u64 {
         self.area.as_ptr() as u64 - self.mapping.begin.as_ptr() as u64
     }
@@ -160,7 +160,7 @@ impl Umem {
     /// ```
     ///
     /// # Panics
-    /// If the frame is of another area: a mistake of the program.
+    /// If the frame belongs to another area: a bug in the program.
     #[inline(always)]
     pub fn in_front<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         let at = self.offset(frame) - frame.start as usize;
@@ -181,7 +181,7 @@ impl Umem {
     /// # Ok::<(), hairpin_sys::umem::UmemError>(())
     /// ```
     ///
-    /// They borrow the frame too, not the area alone, so nobody writes them meanwhile: neither this program …
+    /// The slice borrows the frame too, not only the area, so no one writes the bytes meanwhile: neither this program …
     ///
     /// ```compile_fail,E0502
     /// # let mut pool = hairpin_sys::umem::Pool::new(1, 2048)?;
@@ -194,7 +194,7 @@ impl Umem {
     /// # Ok::<(), hairpin_sys::umem::UmemError>(())
     /// ```
     ///
-    /// … nor whoever has the chunk next, the kernel included:
+    /// … nor the chunk's next owner, the kernel included:
     ///
     /// ```compile_fail,E0505
     /// # let mut pool = hairpin_sys::umem::Pool::new(1, 2048)?;
@@ -208,7 +208,7 @@ impl Umem {
     /// ```
     ///
     /// # Panics
-    /// If the frame is of another area: a mistake of the program.
+    /// If the frame belongs to another area: a bug in the program.
     #[inline(always)]
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
         let at = self.offset(frame);
@@ -217,10 +217,10 @@ impl Umem {
         unsafe { std::slice::from_raw_parts(self.area.as_ptr().add(at), frame.len as usize) }
     }
 
-    /// The frame's bytes, to write.
+    /// The frame's bytes, for writing.
     ///
     /// # Panics
-    /// If the frame is of another area: a mistake of the program.
+    /// If the frame belongs to another area: a bug in the program.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> &'a mut [u8] {
@@ -243,7 +243,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Touched, so that no page fault comes later.
+    /// Touches the pages, so that no page fault comes later.
     fn new(bytes: usize) -> Result<Mapping, UmemError> {
         // Miri has memory, but no page faults.
         let touched = if cfg!(miri) { MapFlags::empty() } else { MapFlags::POPULATE };
@@ -265,25 +265,25 @@ impl Drop for Mapping {
     }
 }
 
-/// The chunks of one area: hands out frames, and keeps which of them are lent to a ring. Owned by one queue pair.
+/// The chunks of one area: hands out frames, and tracks which are lent to a ring. Owned by one queue pair.
 #[derive(Debug)]
 pub struct Pool {
     umem: Arc<Umem>,
     free: Vec<u32>,
-    /// The chunks that a ring has as one.
+    /// True for chunks lent to a ring as a whole.
     lent: Vec<bool>,
-    /// For each chunk which of its pages a ring has, where frames are lent page by page; else empty.
+    /// Per chunk the pages lent to a ring, if frames are lent page by page; otherwise empty.
     pages: Vec<u16>,
 }
 
-/// What a ring handed back of a chunk that it has page by page.
+/// Result of returning a chunk that was lent page by page.
 #[derive(Debug)]
 pub(crate) enum Back {
-    /// The last page: the frame is whole again, and empty.
+    /// The last page: the frame is complete again, and empty.
     Frame(Frame),
-    /// One of several pages; the others are out still.
+    /// One of several pages; others are still lent.
     Page,
-    /// None that was lent.
+    /// A page that was not lent.
     Invalid,
 }
 
@@ -294,7 +294,7 @@ impl Pool {
         Ok(Pool::over(&Arc::new(Mapping::new(bytes)?), 0, count, chunk))
     }
 
-    /// Maps `count` chunks of `chunk` bytes and, right behind them in the same mapping, `pages` chunks of a [`PAGE`].
+    /// Maps `count` chunks of `chunk` bytes and, directly behind them in the same mapping, `pages` chunks of a [`PAGE`].
     pub(crate) fn with_pages(count: u32, chunk: usize, pages: u32) -> Result<(Pool, Pool), UmemError> {
         let (first, second) = (size(count, chunk).filter(|_| chunk >= PAGE), size(pages, PAGE));
         let (Some(first), Some(second)) = (first, second) else { return Err(UmemError::Size { count, chunk }) };
@@ -303,48 +303,47 @@ impl Pool {
         Ok((pool, Pool::over(&mapping, first, pages, PAGE)))
     }
 
-    /// `count` chunks of `chunk` bytes from `begin` on, which the mapping has, and which are in no other pool.
+    /// A pool of `count` chunks of `chunk` bytes at `begin`, which must lie inside the mapping and belong to no other pool.
     fn over(mapping: &Arc<Mapping>, begin: usize, count: u32, chunk: usize) -> Pool {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let bytes = count as usize * chunk;
         assert!(begin + bytes <= mapping.bytes, "an area lies in its mapping");
         // SAFETY: just seen to lie in the mapping.
         let area = unsafe { mapping.begin.add(begin) };
-        // A number that came twice would let frames cross between areas.
+        // Reusing a number would let frames cross between areas.
         let id = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
         let id = id.expect("fewer than 4 billion areas in the life of a process");
         let umem = Umem { area, bytes, mapping: mapping.clone(), chunk, shift: chunk.trailing_zeros(), id };
         Pool { umem: Arc::new(umem), free: (0..count).rev().collect(), lent: vec![false; count as usize], pages: Vec::new() }
     }
 
-    /// The area.
     pub fn umem(&self) -> &Arc<Umem> {
         &self.umem
     }
 
-    /// The area's number, which no other has.
+    /// The area's unique number.
     #[inline(always)]
     pub(crate) fn area(&self) -> u32 {
         self.umem.id
     }
 
-    /// Chunks in all.
+    /// Total number of chunks.
     pub fn chunks(&self) -> usize {
         self.lent.len()
     }
 
-    /// Chunks that nobody has.
+    /// Number of free chunks.
     #[inline(always)]
     pub fn available(&self) -> usize {
         self.free.len()
     }
 
-    /// Chunks that a ring has. Counts them: not for the hot path.
+    /// Number of chunks lent to a ring. Counts them: not for the hot path.
     pub fn lent(&self) -> usize {
         self.lent.iter().filter(|lent| **lent).count() + self.pages.iter().filter(|pages| **pages != 0).count()
     }
 
-    /// A frame of length 0 at the begin of a free chunk; `None` if every chunk is in use.
+    /// An empty frame at the start of a free chunk; `None` if all chunks are in use.
     #[inline(always)]
     pub fn take(&mut self) -> Option<Frame> {
         let chunk = self.free.pop()?;
@@ -354,15 +353,15 @@ impl Pool {
     /// Takes a frame back.
     ///
     /// # Panics
-    /// If it is of another area: a mistake of the program.
+    /// If it belongs to another area: a bug in the program.
     #[inline(always)]
     pub fn give(&mut self, frame: Frame) {
         assert!(frame.umem == self.umem.id, "a frame of another packet memory");
-        // Never more than there are chunks, and that was allocated at the start.
+        // Never exceeds the number of chunks, which was allocated at the start.
         self.free.push(frame.chunk);
     }
 
-    /// Moves a frame into a ring: from here the other side may write the chunk. Returns the frame's place in the area.
+    /// Moves a frame into a ring: from here on the other side may write the chunk. Returns the frame's offset in the area.
     #[inline(always)]
     pub(crate) fn lend(&mut self, frame: Frame) -> u64 {
         let at = self.umem.offset(&frame);
@@ -370,7 +369,8 @@ impl Pool {
         at as u64
     }
 
-    /// What a ring handed back as a frame; `None` if no chunk there was lent or it does not fit, whatever the other side wrote.
+    /// Takes an entry returned by a ring as a frame; `None` if no chunk there was lent or the entry does not fit, whatever the
+    /// other side wrote.
     #[inline(always)]
     pub(crate) fn redeem(&mut self, at: u64, len: u32) -> Option<Frame> {
         let size = self.umem.chunk as u64;
@@ -383,13 +383,13 @@ impl Pool {
         Some(Frame { umem: self.umem.id, chunk: chunk as u32, size: size as u32, start, len })
     }
 
-    /// Pages that the frame's bytes lie in, one at least.
+    /// Number of pages that hold the frame's bytes, at least one.
     pub(crate) fn pages_of(frame: &Frame) -> u32 {
         ((frame.start as usize % PAGE + frame.len as usize).div_ceil(PAGE) as u32).max(1)
     }
 
-    /// Moves a frame of a pool [`with_pages`](Pool::with_pages) into a ring page by page: `put` gets each part's place in the area, its bytes,
-    /// and whether more follow.
+    /// Moves a frame of a pool [`with_pages`](Pool::with_pages) into a ring page by page: `put` gets each part's offset in the
+    /// area, its length, and whether more parts follow.
     pub(crate) fn lend_pages(&mut self, frame: Frame, mut put: impl FnMut(u64, u32, bool)) {
         let (mut at, mut left, mut pages) = (self.umem.offset(&frame), frame.len as usize, 0);
         loop {
@@ -405,7 +405,7 @@ impl Pool {
         self.pages[frame.chunk as usize] = pages;
     }
 
-    /// What a ring handed back of a frame that was lent page by page, whatever the other side wrote.
+    /// Takes an entry returned by a ring of a frame that was lent page by page, whatever the other side wrote.
     pub(crate) fn redeem_page(&mut self, at: u64) -> Back {
         let page = self.page_of(at as usize);
         let chunk = at >> self.umem.shift;
@@ -418,13 +418,13 @@ impl Pool {
         Back::Frame(Frame { umem: self.umem.id, chunk: chunk as u32, size: self.umem.chunk as u32, start: 0, len: 0 })
     }
 
-    /// The bit of the page at that place.
+    /// Bit of the page at `at`.
     fn page_of(&self, at: usize) -> u16 {
         1 << ((at & (self.umem.chunk - 1)) / PAGE)
     }
 }
 
-/// Bytes of so many chunks; `None` where those sizes do not go.
+/// Total bytes of `count` chunks; `None` for invalid sizes.
 fn size(count: u32, chunk: usize) -> Option<usize> {
     let bytes = (count as usize).checked_mul(chunk).filter(|bytes| (1..=MOST_BYTES).contains(bytes));
     bytes.filter(|_| chunk.is_power_of_two() && (MIN_CHUNK..=MAX_CHUNK).contains(&chunk))
@@ -498,7 +498,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a ring hands back in whatever order: a frame is whole only when each of its pages came, and each page comes once.
+        /// Whatever a ring returns in whatever order: a frame is complete only when each of its pages has returned, and each page
+        /// returns once.
         #[test]
         fn pages_come_back_once_each(
             lens in prop::collection::vec(0_usize..=16_384, 3),

@@ -9,7 +9,7 @@
 //!   spin        receive on each in turn, never sleep                      any number
 //!   adaptive    spin for so long, then poll(2)                            any number
 //! ```
-//! A policy is chosen before the loop, by [`Waiting::on`]; inside, [`Waiting::wait`] calls the path's own receive until it yields.
+//! [`Waiting::on`] chooses a policy before the loop; inside, [`Waiting::wait`] calls the path's own receive until it succeeds.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use crate::clock::{AnyClock, Clock, Ticks};
 use crate::socket;
 
-/// What a thread does until the reply is there.
+/// How a thread waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Sleep in the receive call.
@@ -33,7 +33,7 @@ pub enum Policy {
     Poll,
     /// Sleep in epoll_wait(2).
     Epoll,
-    /// Receive again and again, never sleep.
+    /// Receive repeatedly, without sleeping.
     Spin,
     /// Let the kernel poll the device in the receive call.
     BusyPoll,
@@ -42,10 +42,9 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every policy.
     pub const ALL: [Policy; 6] = [Policy::Block, Policy::Poll, Policy::Epoll, Policy::Spin, Policy::BusyPoll, Policy::Adaptive];
 
-    /// The word in a path spec.
+    /// Name in a path spec.
     pub const fn name(self) -> &'static str {
         match self {
             Policy::Block => "block",
@@ -67,7 +66,7 @@ impl Policy {
         !matches!(self, Policy::Spin)
     }
 
-    /// Which options of the policy `usecs` applies to.
+    /// True if `usecs` applies to the policy.
     pub const fn takes_usecs(self) -> bool {
         matches!(self, Policy::BusyPoll | Policy::Adaptive)
     }
@@ -79,7 +78,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A word that is no policy.
+/// A word that is not a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a wait policy")]
 pub struct NotAPolicy;
@@ -92,11 +91,12 @@ impl FromStr for Policy {
     }
 }
 
-/// How long a blocking receive sleeps before the loop looks at its deadlines again. A time limit is a timer that is set and removed around
-/// every sleep; one of 10 ms made a blocking round trip over loopback 8 % longer on a virtual machine than one of 1 s, one of 100 ms 1 %.
+/// Time limit of a blocking receive, after which the loop checks its deadlines. A time limit sets and removes a timer around
+/// every sleep; one of 10 ms made a blocking round trip over loopback 8 % longer on a virtual machine than one of 1 s, one of 100
+/// ms 1 %.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Turns "nothing now" of a system call into `None`.
+/// Turns a system call's "would block" into `None`.
 #[inline]
 pub fn or_nothing<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
     match result {
@@ -106,11 +106,11 @@ pub fn or_nothing<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
     }
 }
 
-/// A wait policy over its descriptors. Which one it is, is a value: the match is one predicted branch for each receive, beside a system call or a look at a
-/// ring.
+/// A wait policy over its descriptors. The policy is a value: the match is one predicted branch per receive, next to a system
+/// call or a look at a ring.
 pub struct Waiting<'fd>(How<'fd>);
 
-/// `block` and `spin` are compiled into the loop; the others lie apart.
+/// `block` and `spin` are inlined into the loop; the others are kept out of line.
 enum How<'fd> {
     /// `block` and `busy-poll`: the receive call itself waits, at most [`PATIENCE`] on a socket.
     Block,
@@ -128,15 +128,15 @@ enum Apart<'fd> {
         ticks: u64,
         poll: Poll<'fd>,
     },
-    /// `block` on a ring that has to be asked for its interrupt by a look.
+    /// `block` on a ring whose interrupt must be requested by a look.
     Interrupt(Poll<'fd>),
 }
 
 impl<'fd> Waiting<'fd> {
-    /// Prepares the descriptors for a policy; `usecs` is how long `adaptive` spins.
+    /// Prepares the descriptors for a policy; `usecs` is the spinning time of `adaptive`.
     ///
     /// # Errors
-    /// Several descriptors for a policy that waits on one; a descriptor that refuses its mode.
+    /// Several descriptors for a policy that waits on one; a descriptor that cannot be set to the required mode.
     pub fn on(policy: Policy, usecs: u32, clock: AnyClock, fds: &[BorrowedFd<'fd>]) -> Result<Waiting<'fd>, WaitError> {
         if !policy.takes_many() && fds.len() > 1 {
             return Err(WaitError::OneOnly { policy, count: fds.len() });
@@ -144,7 +144,7 @@ impl<'fd> Waiting<'fd> {
         let prepare = |source: io::Error| WaitError::Prepare { policy, source };
         for fd in fds {
             set_nonblocking(*fd, policy.takes_many()).map_err(prepare)?;
-            // A pipe or eventfd has no timeout; there a signal ends the wait.
+            // A pipe or eventfd has no timeout; there only a signal ends the wait.
             match socket::set_receive_timeout(fd, PATIENCE) {
                 Err(error) if error.raw_os_error() != Some(Errno::NOTSOCK.raw_os_error()) => return Err(prepare(error)),
                 _ => {}
@@ -160,8 +160,9 @@ impl<'fd> Waiting<'fd> {
         }))
     }
 
-    /// The policy of a thread that receives from a ring, which wakes it by one descriptor and needs no system call while something is there: `spin`;
-    /// `adaptive`, and `busy-poll` likewise, the kernel's polling being the attempt's own affair; else poll(2).
+    /// The policy for a thread that receives from a ring with one wake-up descriptor, without system calls while the ring has
+    /// entries. `spin` stays `spin`; `adaptive` and `busy-poll` become `adaptive`, as the attempt itself does the kernel's
+    /// polling; every other policy becomes poll(2).
     pub fn on_ring(policy: Policy, usecs: u32, clock: AnyClock, ring: BorrowedFd<'fd>) -> Waiting<'fd> {
         let (spin, poll) = (Spin { clock, count: 1, next: 0 }, Poll::new(clock, &[ring]));
         Waiting(match policy {
@@ -176,13 +177,14 @@ impl<'fd> Waiting<'fd> {
         Waiting(How::Spin(Spin { clock, count: 1, next: 0 }))
     }
 
-    /// `block` on one ring whose receiver asks for an interrupt when it finds nothing: looks, then sleeps until the descriptor is readable.
+    /// `block` on one ring whose receiver requests an interrupt when the ring is empty: looks, then sleeps until the descriptor
+    /// is readable.
     pub fn for_interrupt(clock: AnyClock, ring: BorrowedFd<'fd>) -> Waiting<'fd> {
         Waiting(How::Apart(Apart::Interrupt(Poll::new(clock, &[ring]))))
     }
 
-    /// Calls `attempt(i)` for the descriptors that may have something until it yields. `Ok(None)` from an attempt means that there
-    /// is nothing now; `Ok(None)` from here means that `until` has passed or a signal came, so that the caller looks at its
+    /// Calls `attempt(i)` for the descriptors that may be ready until it succeeds. `Ok(None)` from an attempt means that nothing
+    /// has arrived; `Ok(None)` from here means that `until` has passed or a signal came, so that the caller can check its
     /// deadlines and its stop flag.
     ///
     /// # Errors
@@ -221,7 +223,7 @@ impl Apart<'_> {
                 if let Some(found) = attempt(0)? {
                     return Ok(Some(found));
                 }
-                // The descriptor of a side that has ended stays readable.
+                // The descriptor of a closed peer stays readable.
                 if poll.clock.now() >= until || !poll.sleep(until)? {
                     return Ok(None);
                 }
@@ -240,7 +242,7 @@ impl Spin {
     #[inline(always)]
     fn wait<T>(&mut self, until: Ticks, attempt: &mut impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
-            // Each turn begins behind the last that yielded, so that no descriptor starves.
+            // Each turn begins after the last successful descriptor, so that none starves.
             let at = self.next;
             self.next = if at + 1 >= self.count { 0 } else { at + 1 };
             if let Some(found) = attempt(at)? {
@@ -275,7 +277,7 @@ impl<'fd> Poll<'fd> {
         while self.next < self.fds.len() {
             let at = self.next;
             self.next += 1;
-            // An error or hang-up is ready too: the receive then says what it is.
+            // An error or hang-up counts as ready: the receive then reports it.
             if !self.fds[at].revents().is_empty()
                 && let Some(found) = attempt(at)?
             {
@@ -337,7 +339,7 @@ impl Epoll {
     }
 }
 
-/// Why a policy cannot wait on these descriptors.
+/// Reason why a policy cannot wait on these descriptors.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
     /// Several descriptors for a policy that sleeps in the receive call.
@@ -345,17 +347,15 @@ pub enum WaitError {
         "{policy} waits on one descriptor per thread, and there are {count}: use :poll, :epoll, :spin or :adaptive, or as many --threads as --flows"
     )]
     OneOnly {
-        /// The policy.
         policy: Policy,
-        /// Descriptors there are.
+        /// Number of descriptors.
         count: usize,
     },
-    /// A descriptor refused its mode.
+    /// A descriptor could not be set to the required mode.
     #[error("cannot prepare a descriptor for {policy}: {source}")]
     Prepare {
-        /// The policy.
         policy: Policy,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -400,7 +400,7 @@ mod tests {
         found
     }
 
-    /// Ticks until a wait for 3 ms gives up.
+    /// Ticks until a wait of 3 ms gives up.
     fn gives_up_after(mut wait: Waiting<'_>) -> u64 {
         let start = CLOCK.now();
         let nothing = wait.wait(start.plus(3_000_000), |_| Ok(None::<()>)).unwrap();

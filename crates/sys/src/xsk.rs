@@ -6,13 +6,13 @@
 //!   Frame ─ lend ────────────▶ kernel ─────────────────────────────────────────▶ redeem ─▶ Pool
 //!                 TX ring       frames to send                     completion ring  chunks that are sent
 //! ```
-//! Receiving and sending have a socket each, because the core that sends to this queue works in the receiving socket's cache lines while this
-//! core works in the sending one's. With one socket for both a native round trip over veth took 3.1 us instead of 2.7. On one queue both
-//! sockets still share the kernel's account of the memory (`struct xsk_buff_pool`); where the sending one has a queue of its own, it has its
-//! own account too, and a generic round trip over veth takes 2.1 us instead of 2.5.
+//! Receiving and sending use separate sockets, because the core that sends to this queue works in the receiving socket's cache
+//! lines while this core works in the sending one's. With one socket for both, a native round trip over veth took 3.1 us instead
+//! of 2.7. On one queue both sockets still share the kernel's record of the memory (`struct xsk_buff_pool`); if the sending
+//! socket has its own queue, it has its own record too, and a generic round trip over veth takes 2.1 us instead of 2.5.
 //!
-//! Every chunk that a ring holds was lent by the pool, and what a ring hands back becomes a frame only if it was lent. The socket is closed
-//! before the memory goes, and the kernel keeps the memory's pages until it has let go of them itself.
+//! The pool lent every chunk that a ring holds, and an entry returned by a ring becomes a frame only if it was lent. The socket
+//! is closed before the memory is freed, and the kernel keeps the memory's pages until it has released them itself.
 //!
 //! Sources: the kernel's `include/uapi/linux/if_xdp.h`, `net/xdp/xsk.c`, `Documentation/networking/af_xdp.rst`.
 
@@ -37,50 +37,51 @@ mod pages;
 use map::Map;
 use pages::Pages;
 
-/// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17): frames that one system call sends in copy mode, 32 unless set.
+/// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.17): frames sent per system call in copy mode, 32 by default.
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
-/// What the kernel sends in one call in copy mode, unless told otherwise (`TX_BATCH_SIZE`).
+/// The kernel's default number of frames sent per call in copy mode (`TX_BATCH_SIZE`).
 const TX_BATCH_SIZE: u32 = 32;
-/// Bytes that the kernel keeps free in front of each received frame (`XDP_PACKET_HEADROOM`).
+/// Bytes that the kernel leaves free in front of each received frame (`XDP_PACKET_HEADROOM`).
 pub const HEADROOM: usize = 256;
-/// Frames that a kick with busy polling handles at most.
+/// Most frames handled by a kick with busy polling.
 const BUSY_POLL_BUDGET: i32 = 64;
-/// The largest chunk that AF_XDP takes in one entry of a ring: a page.
+/// Largest chunk in one entry of an AF_XDP ring: a page.
 pub const LARGEST_CHUNK: usize = PAGE;
-/// The longest frame in bytes that arrives in one entry.
+/// Longest frame in bytes that arrives in one entry.
 pub const LONGEST_IN_ONE: usize = LARGEST_CHUNK - HEADROOM;
 
 const _: () = assert!(size_of::<XdpDesc>() == 16);
 const _: () = assert!(size_of::<XdpUmemReg>() == 32);
 
-/// Which step of making a socket failed.
+/// A failed step of opening a socket.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {step}: {source}")]
 pub struct XskError {
-    /// What was tried.
+    /// The attempted step.
     pub step: &'static str,
-    /// What the kernel said.
+    /// The kernel's error.
     #[source]
     pub source: io::Error,
 }
 
-/// What a socket is asked to be.
+/// Configuration of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Entries of the RX and TX ring, a power of two. The fill and the completion ring have as many.
+    /// Entries of the RX and TX ring, a power of two. The fill and the completion ring have the same number.
     pub entries: u32,
-    /// The device writes straight into the packet memory; else the kernel copies.
+    /// The device writes directly into the packet memory; otherwise the kernel copies.
     pub zero_copy: bool,
-    /// Only so many chunks go round as the frames that come at once need, so that their cache lines stay near; a burst beyond what came before
-    /// may then lose frames.
+    /// Circulates only as many chunks as the frames that arrive at once need, so that their cache lines stay close; a larger
+    /// burst than before may then lose frames.
     pub few_chunks: bool,
-    /// The queue to send on, if it is not the one to receive on; not with zero-copy.
+    /// The queue to send on, if different from the receiving one; not with zero-copy.
     pub send_on: Option<u32>,
-    /// So many bytes in front of each received frame are zero unless the XDP program writes them; they are at hand with [`Umem::in_front`].
+    /// Number of bytes in front of each received frame that are zero unless the XDP program writes them; read them with
+    /// [`Umem::in_front`].
     pub metadata: usize,
 }
 
-/// The memory that a socket is to have: frames of one chunk each, and where those are longer than a page, pages to receive into.
+/// Memory for a socket: frames of one chunk each and, for frames longer than a page, pages to receive into.
 #[derive(Debug)]
 pub struct Memory {
     pool: Pool,
@@ -88,15 +89,15 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `chunks` frames of up to `chunk` bytes, which is a page at most.
+    /// `chunks` frames of up to `chunk` bytes, at most a page.
     ///
     /// # Errors
-    /// Sizes that do not go, or no memory.
+    /// Invalid sizes, or out of memory.
     pub fn new(chunks: u32, chunk: usize) -> Result<Memory, UmemError> {
         Ok(Memory { pool: Pool::new(chunks, chunk)?, pages: None })
     }
 
-    /// `chunks` frames of several pages each, `chunk` bytes in all, and `pages` pages to receive into.
+    /// `chunks` frames of several pages each, `chunk` bytes in total, and `pages` pages to receive into.
     ///
     /// # Errors
     /// As [`Memory::new`].
@@ -106,38 +107,38 @@ impl Memory {
     }
 }
 
-/// What the kernel counted since the socket was made (`struct xdp_statistics`), in frames.
+/// The kernel's counters since the socket was opened (`struct xdp_statistics`), in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Dropped because the fill ring was empty, the frame was too long, or for another reason.
     pub rx_dropped: u64,
-    /// Entries of the fill ring that were invalid.
+    /// Invalid entries of the fill ring.
     pub rx_invalid: u64,
-    /// Entries of the TX ring that were invalid.
+    /// Invalid entries of the TX ring.
     pub tx_invalid: u64,
     /// Dropped because the RX ring was full.
     pub rx_ring_full: u64,
-    /// Times that the fill ring was empty when a chunk was wanted; in copy mode a frame dropped each, counted in `rx_dropped` too.
+    /// Times that the fill ring was empty when a chunk was needed; in copy mode each drops a frame, also counted in `rx_dropped`.
     pub fill_empty: u64,
 }
 
-/// What a kick did.
+/// Result of a kick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kicked {
-    /// Frames that the device or its queue refused and that are lost.
+    /// Frames refused by the device or its queue, and lost.
     pub dropped: u32,
     /// True if frames stayed in the TX ring because the device or the socket's memory was busy.
     pub busy: bool,
 }
 
-/// The sockets of a queue, with the memory's pool. Driven by one thread at a time.
+/// The sockets of a queue and the memory's pool. Used by one thread at a time.
 #[derive(Debug)]
 pub struct Socket {
     // The order matters: fields are dropped from the first to the last. The socket lives as long as its descriptor and its mapped rings do,
     // and it has to go before the memory.
-    /// Receives; has the fill and the completion ring too.
+    /// Receiving socket; also has the fill and the completion ring.
     fd: OwnedFd,
-    /// Sends.
+    /// Sending socket.
     tx_fd: OwnedFd,
     rx: Map<XdpDesc>,
     tx: Map<XdpDesc>,
@@ -148,34 +149,35 @@ pub struct Socket {
     filling: Producer,
     sent: Consumer,
     entries: u32,
-    /// Entries of the fill ring that are to be filled.
+    /// Intended number of entries in the fill ring.
     level: u32,
-    /// How many of those are not.
+    /// Number of entries missing from it.
     missing: u32,
     /// Frames in the TX ring or with the device.
     in_flight: u32,
     invalid: u64,
-    // What each call asks stands beside what it reads anyway, in one cache line.
+    // Settings needed in each call lie next to the data it reads anyway, on one cache line.
     zero_copy: bool,
-    /// Frames are longer than a page: `pages` is there.
+    /// Frames are longer than a page; `pages` is set.
     paged: bool,
-    /// The fill ring gets pages, or chunks that are cleared in front.
+    /// The fill ring gets pages, or chunks with cleared bytes in front.
     cleared: bool,
     metadata: usize,
     pages: Option<Box<Pages>>,
-    /// Which area the kernel was given.
+    /// The area registered with the kernel.
     area: u32,
     pool: Pool,
 }
 
 impl Socket {
-    /// Registers the pool's memory and makes the four rings; nothing is bound yet.
+    /// Registers the pool's memory and creates the four rings; does not bind yet.
     ///
     /// # Errors
-    /// EPERM without CAP_NET_RAW, ENOBUFS if the memory may not be locked (RLIMIT_MEMLOCK), EINVAL for a chunk larger than a page.
+    /// EPERM without CAP_NET_RAW, ENOBUFS if locking the memory is not allowed (RLIMIT_MEMLOCK), EINVAL for a chunk larger than a
+    /// page.
     fn unbound(memory: Memory, options: Options) -> Result<Socket, XskError> {
         let Options { entries, zero_copy, few_chunks, send_on, metadata } = options;
-        // A driver with zero-copy fills its own ring from this one, so it gets all.
+        // A zero-copy driver fills its own ring from this one, so it gets all chunks.
         let level = if zero_copy || !few_chunks { entries } else { FEW.min(entries) };
         let at = |step| move |source: rustix::io::Errno| XskError { step, source: source.into() };
         let socket = || socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None);
@@ -194,7 +196,7 @@ impl Socket {
         sockopt::set_xdp_umem_reg(&fd, memory).map_err(at("register the packet memory"))?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, entries).map_err(at("make the fill ring"))?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, entries).map_err(at("make the completion ring"))?;
-        // On a queue of its own the sending socket has an account of the memory of its own. The kernel wants a fill ring there too.
+        // On a queue of its own the sending socket has its own record of the memory. The kernel requires a fill ring there too.
         let completes = if send_on.is_some() { &tx_fd } else { &fd };
         if send_on.is_some() {
             sockopt::set_xdp_umem_fill_ring_size(&tx_fd, 1).map_err(at("make the sending socket's fill ring"))?;
@@ -208,7 +210,7 @@ impl Socket {
         let tx = Map::new(&tx_fd, &offsets.tx, entries, XDP_PGOFF_TX_RING).map_err(mapped)?;
         let fill = Map::new(&fd, &offsets.fr, entries, XDP_UMEM_PGOFF_FILL_RING).map_err(mapped)?;
         let completion = Map::new(completes, &offsets.cr, entries, XDP_UMEM_PGOFF_COMPLETION_RING).map_err(mapped)?;
-        // Older kernels send 32 at a time, which kick() knows how to live with.
+        // Older kernels send 32 at a time, which kick() handles.
         let budget = socket::IntOption::new(libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET);
         if entries > TX_BATCH_SIZE {
             let _ = socket::set(&tx_fd, budget, entries as i32);
@@ -239,15 +241,15 @@ impl Socket {
         })
     }
 
-    /// Makes the sockets and binds them to queue `queue` of the interface with index `interface`.
+    /// Opens the sockets and binds them to queue `queue` of the interface with index `interface`.
     ///
     /// # Errors
-    /// As the steps say; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was asked for and the driver has none,
-    /// ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue, or if frames of several pages were asked for
-    /// and the kernel has none (before Linux 6.6).
+    /// Those of each step; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was requested and the
+    /// driver does not support it, ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue, or
+    /// if frames of several pages were requested and the kernel does not support them (before Linux 6.6).
     pub fn open(memory: Memory, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
         let mut socket = Socket::unbound(memory, options)?;
-        // Only a driver that sends by itself can say that it need not be told; copy mode sends in the system call.
+        // Only a driver that sends by itself can report that it needs no wake-up; copy mode sends in the system call.
         let mut flags = if options.zero_copy {
             SocketAddrXdpFlags::XDP_ZEROCOPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP
         } else {
@@ -269,11 +271,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Has the kernel poll the device for up to `usecs` in each kick, and keep its interrupts off meanwhile.
+    /// Makes the kernel poll the device for up to `usecs` in each kick, with its interrupts off meanwhile.
     ///
     /// # Errors
-    /// EOPNOTSUPP if the socket knows no NAPI context to poll, which it gets from a bind with zero-copy (before Linux 6.14 from the first frame
-    /// too, which is not waited for here); EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
+    /// EOPNOTSUPP if the socket has no NAPI context to poll, which it gets from a bind with zero-copy (before Linux 6.14 also
+    /// from the first frame, which this does not wait for); EPERM without CAP_NET_ADMIN; ENOPROTOOPT before Linux 5.11.
     pub fn busy_poll(&self, usecs: u32) -> io::Result<()> {
         if socket::get(&self.fd, socket::SO_INCOMING_NAPI_ID)? == 0 {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
@@ -286,20 +288,19 @@ impl Socket {
         Ok(())
     }
 
-    /// True if the device writes straight into the packet memory.
+    /// True if the device writes directly into the packet memory.
     pub fn zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// The memory.
     pub fn umem(&self) -> &Arc<Umem> {
         self.pool.umem()
     }
 
-    /// The free chunks; what was sent is fetched back if there is none.
+    /// The free chunks; if none is left, sent ones are reclaimed first.
     ///
-    /// It stays this socket's: every other method panics if another pool was put into its place (`std::mem::swap`), since the kernel would then
-    /// write chunks that their holder has.
+    /// The pool stays this socket's: every other method panics if another pool takes its place (`std::mem::swap`), since the
+    /// kernel would then write chunks that belong to others.
     #[inline(always)]
     pub fn pool(&mut self) -> &mut Pool {
         if self.pool.available() == 0 {
@@ -308,23 +309,23 @@ impl Socket {
         &mut self.pool
     }
 
-    /// Before a ring is touched: what it hands back is a chunk of this area, and what it is given must be one.
+    /// Check before a ring is touched: the ring may return and receive only chunks of this area.
     #[inline(always)]
     fn has_its_pool(&self) {
         assert!(self.pool.area() == self.area, "an AF_XDP socket's pool was exchanged for another");
     }
 
-    /// Entries of the ring that came back broken.
+    /// Number of invalid entries returned by the rings.
     pub fn invalid(&self) -> u64 {
         self.invalid
     }
 
-    /// Frames that were longer than a chunk, and dropped.
+    /// Number of frames longer than a chunk, which were dropped.
     pub fn too_long(&self) -> u64 {
         self.pages.as_ref().map_or(0, |pages| pages.too_long())
     }
 
-    /// Hands up to `most` received frames to `take`; gives the kernel chunks to receive into.
+    /// Passes up to `most` received frames to `take`, and gives the kernel chunks to receive into.
     #[inline(always)]
     pub fn receive(&mut self, most: u32, mut take: impl FnMut(Frame)) {
         if self.paged {
@@ -342,13 +343,13 @@ impl Socket {
             }
             self.taken(ready);
         }
-        // One store for many entries; the kernel meanwhile has the rest of the ring.
+        // One store for many entries; meanwhile the kernel uses the others in the ring.
         if self.missing >= REFILL {
             self.refill();
         }
     }
 
-    /// So many entries of the RX ring were emptied.
+    /// Accounts for emptied entries of the RX ring.
     #[inline(always)]
     fn taken(&mut self, entries: u32) {
         self.received.release(self.rx.consumer());
@@ -359,7 +360,7 @@ impl Socket {
         }
     }
 
-    /// Fills the fill ring from the pool, as far as chunks are there.
+    /// Fills the fill ring from the pool, as far as chunks are available.
     #[inline(always)]
     fn refill(&mut self) {
         if self.cleared {
@@ -375,7 +376,7 @@ impl Socket {
         }
         let room = self.filling.room(want, self.fill.consumer());
         for _ in 0..room {
-            // There are `want` chunks at least.
+            // At least `want` chunks are available.
             let Some(frame) = self.pool.take() else { break };
             let at = self.pool.lend(frame);
             self.fill.write(self.filling.slot(), at);
@@ -384,7 +385,7 @@ impl Socket {
         self.missing -= room;
     }
 
-    /// Moves frames from the front of `frames` into the TX ring, as many as fit, and returns how many, and their bytes.
+    /// Moves frames from the front of `frames` into the TX ring, as many as fit; returns their number and total bytes.
     #[inline(always)]
     pub fn send(&mut self, frames: &mut Vec<Frame>) -> (usize, u64) {
         self.has_its_pool();
@@ -392,7 +393,7 @@ impl Socket {
         if self.paged {
             return self.send_pages(frames);
         }
-        // The completion ring has to have room for all that the kernel may complete.
+        // The completion ring must have room for everything the kernel may complete.
         let want = (frames.len() as u32).min(self.entries - self.in_flight);
         let room = self.sending.room(want, self.tx.consumer());
         let mut bytes = 0;
@@ -407,7 +408,7 @@ impl Socket {
         (room as usize, bytes)
     }
 
-    /// Gives what was sent back to the pool.
+    /// Returns sent chunks to the pool.
     #[inline(always)]
     fn reclaim(&mut self) {
         if self.in_flight == 0 {
@@ -432,7 +433,8 @@ impl Socket {
         self.in_flight -= done;
     }
 
-    /// Has the kernel send what is in the TX ring, with as many system calls as it takes; none if there is nothing, or if the kernel did not ask.
+    /// Makes the kernel send the frames in the TX ring, with as many system calls as that needs; with none if the ring is empty
+    /// or the kernel asked for no wake-up.
     ///
     /// # Errors
     /// ENETDOWN if the interface is down, ENXIO if it is gone.
@@ -469,7 +471,7 @@ impl Socket {
         Ok(kicked)
     }
 
-    /// Lets the kernel poll the device for received frames.
+    /// Makes the kernel poll the device for received frames.
     ///
     /// # Errors
     /// ENETDOWN if the interface is down, ENXIO if it is gone.
@@ -495,13 +497,13 @@ impl Socket {
         Ok(())
     }
 
-    /// True if the driver asked to be woken before it receives on.
+    /// True if the driver asked for a wake-up before it goes on receiving.
     #[inline(always)]
     pub fn receive_needs_wakeup(&self) -> bool {
         self.zero_copy && self.fill.wants_waking()
     }
 
-    /// What the kernel counted.
+    /// Reads the kernel's counters.
     ///
     /// # Errors
     /// Those of getsockopt(2).
@@ -517,21 +519,21 @@ impl Socket {
     }
 }
 
-/// Zeroes what is in front of the frame that the kernel will put into this chunk.
+/// Zeroes the bytes in front of the frame that the kernel will put into this chunk.
 fn clear(umem: &Umem, frame: &mut Frame, bytes: usize) {
     frame.set_len(HEADROOM);
     umem.bytes_mut(frame)[HEADROOM - bytes..].fill(0);
     frame.clear();
 }
 
-/// Chunks in the fill ring to begin with where few are to go round. Over veth, spinning, 2048 chunks cost 0.3 us of 2.6 us a round trip (their
-/// lines fall out of the second-level cache, all 2048 bytes apart), 512 cost 0.1 us, 32 and 256 the same.
+/// Initial number of chunks in the fill ring for `few_chunks`. Over veth, spinning, 2048 chunks cost 0.3 us of 2.6 us per round
+/// trip (their lines, all 2048 bytes apart, fall out of the second-level cache), 512 cost 0.1 us, 32 and 256 the same.
 const FEW: u32 = 256;
-/// Entries that are missing in the fill ring before it is filled again.
+/// Number of missing entries at which the fill ring is refilled.
 const REFILL: u32 = 16;
 
 impl Socket {
-    /// The socket that frames leave by; [`AsFd`] is the one that they come in by.
+    /// The sending socket; [`AsFd`] is the receiving one.
     pub fn sends_on(&self) -> BorrowedFd<'_> {
         self.tx_fd.as_fd()
     }

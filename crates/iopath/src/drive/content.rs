@@ -1,11 +1,12 @@
-//! Whether a message is what the other side was to send back.
+//! Checks that a message is the answer the other side should have sent.
 
 use hairpin_wire::probe;
 
 use super::Work;
 use crate::endpoint::Reply;
 
-/// Whether a message can be an answer at all: its length, its cookie if both ways carry one, and its content if that is compared.
+/// True if a message can be an answer at all: checks its length, its cookie if both ways carry one, and its content if `verify`
+/// is set.
 #[inline(always)]
 pub(super) fn is_sound(reply: &Reply<'_>, work: &Work, proven: bool) -> bool {
     reply.bytes.len() == work.reply
@@ -13,14 +14,14 @@ pub(super) fn is_sound(reply: &Reply<'_>, work: &Work, proven: bool) -> bool {
         && (!work.verify || has_pattern(reply.bytes, work.request))
 }
 
-/// Fills what lies behind the probe header from the sequence, so that a reply of another request is told.
+/// Fills the payload behind the probe header from the sequence, so that a reply to another request is recognised.
 pub(super) fn fill_pattern(payload: &mut [u8], sequence: u32) {
     for (at, byte) in payload.iter_mut().enumerate().skip(probe::LEN) {
         *byte = pattern(at, sequence);
     }
 }
 
-/// True if the bytes that a reply repeats of its request are as they were sent.
+/// True if the part of the request that a reply repeats is unchanged.
 fn has_pattern(reply: &[u8], request: usize) -> bool {
     let sequence = probe::sequence(reply);
     let repeated = reply.len().min(request);

@@ -1,22 +1,22 @@
-//! The requests in flight: a fixed table that tells an answer from what is late, came twice, was overtaken, or answers nothing.
+//! The requests in flight: a fixed table that tells answers from late, duplicate, overtaken and unrelated messages.
 //!
 //! ```text
 //!   flow 0: │slot 0│slot 1│ … │slot W-1│   flow 1: …        W: outstanding, rounded up to a power of two
 //!               sequence s lies in slot s mod W; a sequence whose slot is taken by an older request still out is skipped
 //! ```
-//! W divides 256^N for every payload of N < 4 bytes that is allowed, so the low bits which such a payload carries lead to the slot too,
-//! and two requests in flight never carry the same ones.
+//! W divides 256^N for every allowed payload of N < 4 bytes, so the low bits of the sequence in such a payload still lead to the
+//! slot, and two requests in flight never share them.
 
 use hairpin_sys::clock::Ticks;
 
 use super::given_up::{Abandoned, GivenUp};
 
-/// A request in flight, or the last one that was.
+/// A request in flight, or the last one in this slot.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slot {
     pub(super) sent: Ticks,
     pub(super) due: Ticks,
-    /// The sequence, and [`LIVE`] while no reply has come: one word, so that what was just stored is loaded without a stall.
+    /// Sequence, plus [`LIVE`] until the reply comes: one word, so that a load right after the store does not stall.
     tag: u64,
 }
 
@@ -40,29 +40,29 @@ pub(super) struct Place {
 struct Flow {
     next: u32,
     newest: u32,
-    /// The first that counts: earlier ones belong to the warm-up.
+    /// First sequence that counts; earlier ones belong to the warm-up.
     first: u32,
     live: u32,
 }
 
-/// What a message is that answers no request in flight.
+/// A message that answers no request in flight.
 #[derive(Clone, Copy)]
 pub(super) enum Stray {
-    /// Answers this request, which was given up.
+    /// Answers a request that was given up.
     Late(Abandoned),
-    /// Answers a request that has been answered.
+    /// Answers a request that already has its reply.
     Duplicate,
-    /// Answers nothing that was ever asked.
+    /// Answers no request ever sent.
     Corrupt,
     /// Answers a request of the warm-up.
     Before,
 }
 
-/// Every request in flight of one thread.
+/// All requests in flight of one thread.
 pub(super) struct Flight {
     slots: Vec<Slot>,
     flows: Vec<Flow>,
-    /// The window as a power of two.
+    /// log2 of the window.
     shift: u32,
     outstanding: u32,
     mask: u32,
@@ -71,7 +71,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// For `flows` flows with `outstanding` requests each, whose messages carry the bits of `mask` of a sequence; `lossy`: some may be given up.
+    /// Table for `flows` flows with `outstanding` requests each. Messages carry the bits `mask` of a sequence; `lossy`: requests
+    /// may be given up.
     pub(super) fn new(flows: u32, outstanding: u32, mask: u32, lossy: bool) -> Flight {
         let window = (outstanding as usize).next_power_of_two();
         debug_assert!(window as u64 <= u64::from(mask) + 1, "a payload that short cannot tell so many requests apart");
@@ -97,7 +98,7 @@ impl Flight {
         ((flow as usize) << self.shift) + (sequence as usize & ((1 << self.shift) - 1))
     }
 
-    /// The first flow from `flow` on, in turn, that may send. There must be one: fewer than `flows` × `outstanding` are in flight.
+    /// The first flow with room, starting at `flow`. One must exist: fewer than `flows` × `outstanding` requests are in flight.
     #[inline(always)]
     pub(super) fn with_room(&self, flow: u32) -> u32 {
         if self.flows[flow as usize].live < self.outstanding { flow } else { self.next_with_room(flow) }
@@ -110,11 +111,11 @@ impl Flight {
         (flow + room as u32) % self.flows.len() as u32
     }
 
-    /// Where the next request on `flow`, which has room, will be.
+    /// Place of the next request on `flow`, which must have room.
     #[inline(always)]
     pub(super) fn next(&self, flow: u32) -> Place {
         let mut sequence = self.flows[flow as usize].next;
-        // Fewer than the window are in flight, so one of so many slots in a row is free.
+        // Fewer requests are in flight than the window has slots, so one of its slots is free.
         loop {
             let at = self.at(flow, sequence);
             if !self.slots[at].is_live() {
@@ -124,7 +125,7 @@ impl Flight {
         }
     }
 
-    /// The request of [`next`](Flight::next) has left.
+    /// Marks the request from [`next`](Flight::next) as sent.
     #[inline(always)]
     pub(super) fn launch(&mut self, flow: u32, place: Place, sent: Ticks, due: Ticks) {
         let entry = &mut self.flows[flow as usize];
@@ -135,7 +136,7 @@ impl Flight {
         self.slots[place.at] = Slot { sent, due, tag: LIVE | u64::from(place.sequence) };
     }
 
-    /// If a request in flight is answered by a message with these bits of a sequence: where that is, and when it left.
+    /// The request in flight that a message with the sequence bits `carried` answers, if any.
     #[inline(always)]
     pub(super) fn waiting(&self, flow: u32, carried: u32) -> Option<(Place, Slot)> {
         let at = self.at(flow, carried);
@@ -144,7 +145,7 @@ impl Flight {
         waits.then_some((Place { at, sequence: slot.tag as u32 }, slot))
     }
 
-    /// The request has been answered. True if a later one of its flow had been before.
+    /// Marks a request as answered. True if a later request of its flow was answered first.
     #[inline(always)]
     pub(super) fn land(&mut self, flow: u32, place: Place) -> bool {
         self.slots[place.at].tag = u64::from(place.sequence);
@@ -158,11 +159,11 @@ impl Flight {
         overtaken
     }
 
-    /// What a sound message with these bits of a sequence is, if nothing waits for it.
+    /// Classifies an intact message with the sequence bits `carried` that answers no request in flight.
     #[cold]
     pub(super) fn stray(&mut self, flow: u32, carried: u32) -> Stray {
         let entry = self.flows[flow as usize];
-        // The newest sequence before the next that carries these bits; with four bytes and more it is the sequence itself.
+        // The newest sequence below `next` with these bits; with four bytes and more it is the sequence itself.
         let last = entry.next.wrapping_sub(1);
         let sequence = last.wrapping_sub(last.wrapping_sub(carried) & self.mask);
         if entry.next.wrapping_sub(sequence) as i32 <= 0 {
@@ -179,8 +180,8 @@ impl Flight {
         }
     }
 
-    /// Gives up what was sent `patience` ago or earlier; `counts`: these are requests of a block. Returns how many those are, and when the oldest of the others
-    /// was sent. `forgotten` is told of earlier ones that are no longer remembered.
+    /// Gives up requests sent `patience` ago or earlier; `counts`: they belong to a block. Returns their number, and the time at
+    /// which the oldest of the others was sent. `forgotten` gets every earlier request that the table of given-up requests drops.
     #[cold]
     pub(super) fn give_up(
         &mut self,
@@ -206,12 +207,12 @@ impl Flight {
         (lost, oldest)
     }
 
-    /// When each request in flight was sent, and when it was due.
+    /// Send time and due time of each request in flight.
     pub(super) fn in_flight(&self) -> impl Iterator<Item = (Ticks, Ticks)> {
         self.slots.iter().filter(|slot| slot.is_live()).map(|slot| (slot.sent, slot.due))
     }
 
-    /// Measuring begins: no reply to an earlier request counts as anything.
+    /// Starts measuring: replies to earlier requests no longer count.
     pub(super) fn begin(&mut self) {
         self.given_up.clear();
         self.flows.iter_mut().for_each(|flow| flow.first = flow.next);

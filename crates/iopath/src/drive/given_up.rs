@@ -1,42 +1,41 @@
-//! Datagrams given up: a reply that comes after all still has its time, and at the end the rest were never answered.
+//! Datagrams given up: a late reply still gives a time; whatever remains at the end was never answered.
 
 use hairpin_sys::clock::Ticks;
 
-/// Requests remembered; a power of two.
+/// Number of requests remembered; a power of two.
 const REMEMBERED: usize = 1 << 16;
-/// No request: the slot is free.
+/// Flow number of a free slot.
 const FREE: u32 = u32::MAX;
 
-/// A request given up.
 #[derive(Clone, Copy)]
 pub(super) struct Abandoned {
     flow: u32,
     sequence: u32,
     pub(super) sent: Ticks,
     pub(super) due: Ticks,
-    /// Not one of those between blocks.
+    /// False for requests sent between blocks.
     pub(super) counts: bool,
 }
 
-/// The table: a request lies where its flow and sequence say, and gives way to a later one there.
+/// Hash table by flow and sequence; a later request overwrites an older one in its slot.
 pub(super) struct GivenUp {
     slots: Vec<Abandoned>,
     count: usize,
 }
 
 impl GivenUp {
-    /// Sets memory aside, if the path is `lossy`.
+    /// Allocates the table if the path is `lossy`.
     pub(super) fn new(lossy: bool) -> GivenUp {
         let free = Abandoned { flow: FREE, sequence: 0, sent: Ticks(0), due: Ticks(0), counts: false };
         GivenUp { slots: vec![free; if lossy { REMEMBERED } else { 1 }], count: 0 }
     }
 
     fn at(&self, flow: u32, sequence: u32) -> usize {
-        // Neighbouring sequences lie side by side; flows are spread by the golden ratio.
+        // Consecutive sequences use consecutive slots; the golden ratio spreads the flows.
         sequence.wrapping_add(flow.wrapping_mul(0x9e37_79b1)) as usize & (self.slots.len() - 1)
     }
 
-    /// Remembers a request. Returns the one that it drives out, which nobody will answer any more.
+    /// Remembers a request. Returns the request it overwrites, which counts as never answered.
     pub(super) fn insert(&mut self, flow: u32, sequence: u32, sent: Ticks, due: Ticks, counts: bool) -> Option<Abandoned> {
         let at = self.at(flow, sequence);
         let before = std::mem::replace(&mut self.slots[at], Abandoned { flow, sequence, sent, due, counts });
@@ -45,7 +44,7 @@ impl GivenUp {
         driven_out
     }
 
-    /// The request that a late reply answers; it is forgotten.
+    /// Removes and returns the request that a late reply answers.
     pub(super) fn take(&mut self, flow: u32, sequence: u32) -> Option<Abandoned> {
         let at = self.at(flow, sequence);
         let slot = &mut self.slots[at];
@@ -58,7 +57,7 @@ impl GivenUp {
         Some(taken)
     }
 
-    /// Those that no reply has come to.
+    /// Requests without a reply so far.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Abandoned> {
         self.slots.iter().filter(|slot| slot.flow != FREE)
     }

@@ -1,26 +1,27 @@
-//! The open loop: each request is sent when it is due, whatever is in flight, and in between replies are received.
+//! The open loop: sends each request when it is due, no matter how many are in flight, and receives replies in between.
 //!
 //! ```text
 //!   spinning   look at the clock ─▶ due: send ─▶ anything in flight: one attempt to receive ─▶ look …     a gap between two looks: a stall
 //!   sleeping   look ─▶ due: send ─▶ wait for a reply or the next due time, whichever is first ─▶ look …
 //!   block's end     after 100 ms, at the first moment at which nothing is in flight ─▶ fold ─▶ …
 //! ```
-//! A request that finds the table or the path full is sent as soon as there is room, and keeps its due time: so does every one behind it. A server that stands
-//! still keeps requests in flight, so no block ends meanwhile, and whatever becomes due is sent or becomes late. Under a load that leaves no moment without a
-//! request in flight, sending is held back for at most [`HOLD_NS`] once a second, or once the block's samples are full; due times do not move for that.
+//! A request that finds the table or the path full is sent as soon as there is room and keeps its due time, as do all requests
+//! queued behind it. A stalled server keeps requests in flight, so no block ends during its stall, and every request that becomes
+//! due is either sent or late. Under a load that always has a request in flight, the loop holds back sending for at most
+//! [`HOLD_NS`] once a second, or once the block's samples are full; due times do not move for that.
 
 use super::{BLOCK_NS, CATCH_UP_NS, Cut, Limits, Loop};
 use crate::endpoint::Endpoint;
 use crate::pace::Timetable;
 use hairpin_sys::clock::{Clock, Ticks};
 
-/// A block that finds no moment without requests in flight lasts so long before one is made, in ns …
+/// If a block finds no moment without requests in flight, the loop makes one after this time, in ns …
 const LONGEST_NS: u64 = 10 * BLOCK_NS;
-/// … by holding requests back for this long at most, in ns.
+/// … by holding requests back for at most this time, in ns.
 const HOLD_NS: u64 = 1_000_000;
 
 impl<C: Clock> Loop<'_, C> {
-    /// Sends what is due and receives what comes until the block is over and nothing is in flight.
+    /// Sends the requests that are due and receives replies until the block is over and nothing is in flight.
     pub(super) fn open_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
         self.stalls.begin(self.last_stamp);
         let result = self.on_schedule(endpoint, limits);
@@ -38,9 +39,9 @@ impl<C: Clock> Loop<'_, C> {
         let last_send = limits.ends.plus(self.clock.to_ticks(CATCH_UP_NS));
         let mut held_from = limits.block.plus(self.clock.to_ticks(LONGEST_NS - BLOCK_NS));
         let (mut left, mut flow) = (limits.budget, 0);
-        // The next request has been due and found no room.
+        // True if the next request is due and found no room.
         let mut waits = false;
-        // Nothing but waiting since the last look.
+        // True if the thread has only waited since the last look.
         let mut idle = false;
         loop {
             let now = self.clock.now();
@@ -60,7 +61,7 @@ impl<C: Clock> Loop<'_, C> {
                 }
             }
             if now >= self.look_at {
-                // Without a request in flight there is no silence of a peer that has answered.
+                // With no request in flight, silence from a peer that has answered means nothing.
                 self.begin_silence(now);
                 self.turn()?;
                 idle = false;
@@ -68,11 +69,11 @@ impl<C: Clock> Loop<'_, C> {
             }
             idle = !sleeps;
             if now >= held_from.plus(hold) {
-                // Some request is slow; the others do not wait for it.
+                // One slow request does not hold up the others.
                 held_from = now.plus(self.clock.to_ticks(BLOCK_NS));
             }
             let is_held = is_full || now >= held_from || now >= last_send;
-            // Past its end a block waits for a moment without a request in flight.
+            // Past its end the block waits for a moment without a request in flight.
             let look = if now < limits.block { limits.block } else { now.plus(hold) };
             let mut until = due.at.min(look);
             if is_held {
@@ -93,7 +94,7 @@ impl<C: Clock> Loop<'_, C> {
                 } else {
                     self.counts.full += u64::from(!waits);
                     waits = true;
-                    // Whoever waits for room waits for a reply; on a full path one look at what has come makes room.
+                    // A full table needs a reply to make room; on a full path one attempt to receive makes room.
                     until = if room { now } else { self.look_at };
                 }
             }
@@ -101,7 +102,7 @@ impl<C: Clock> Loop<'_, C> {
             if !expects && !sleeps {
                 continue;
             }
-            // Asleep with nothing in flight a look would wake the core for nothing.
+            // In sleep with nothing in flight, a look would only wake the core.
             let until = match (sleeps, self.flight.live()) {
                 (false, _) => now,
                 (true, 0) => until,
@@ -110,7 +111,7 @@ impl<C: Clock> Loop<'_, C> {
             if self.receive(endpoint, until)?.is_some() {
                 idle = false;
             } else if sleeps {
-                // Asleep until then, and not stopped.
+                // Slept until then without a stop.
                 self.last_stamp = self.last_stamp.max(until);
                 self.looked(self.clock.now());
             }

@@ -1,4 +1,5 @@
-//! The open loop over a server that takes its time, on a clock that only the path moves: what is late, what it cost, and who sees it.
+//! The open loop over a server that takes its time, on a clock that only the path moves: which requests are late, by how much,
+//! and who sees it.
 
 use hairpin_plan::schedule::Schedule;
 use hairpin_record::histogram::Times;
@@ -29,7 +30,7 @@ impl Between for Kept {
 fn over(server: &mut Served<true>, schedule: Schedule, outstanding: u32, ns: u64) -> (Found, Vec<Sample>) {
     let clock = server.clock.clone();
     let work = Work { outstanding, duration_ns: Some(ns), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
-    // Asleep between due times: the clock then moves from event to event.
+    // In sleep between due times the clock moves from event to event.
     let pace = Pace::Open(Timetable::new(&clock, schedule, true));
     let mut kept = Kept(Vec::new());
     let found = drive(server, &clock, pace, work, &mut kept);
@@ -40,7 +41,7 @@ fn p999(times: &Times) -> u64 {
     times.quantile(Quantile::P999).expect("enough samples")
 }
 
-/// A histogram knows a time to one part in a thousand.
+/// A histogram resolves a time to one part in a thousand.
 fn is_service(ns: u64) -> bool {
     ns.abs_diff(SERVICE) <= SERVICE / 1_000
 }
@@ -61,7 +62,7 @@ fn without_a_stall_every_request_leaves_when_it_is_due() {
     assert_eq!(found.recorder.measured_ns(), S);
 }
 
-/// The demonstration of coordinated omission: at half the saturation rate the server stands still for 10 ms, and the client has room for one request.
+/// Coordinated omission: at half the saturation rate the server stalls for 10 ms, and the client has room for one request.
 #[test]
 fn a_stall_of_the_server_shows_in_the_rtt_from_due_and_not_in_the_rtt_from_sent() {
     let mut server = Served::<true>::new(&FakeClock::default());
@@ -69,7 +70,7 @@ fn a_stall_of_the_server_shows_in_the_rtt_from_due_and_not_in_the_rtt_from_sent(
     let (found, samples) = over(&mut server, Schedule::fixed(SATURATION / 2.0, 64), 1, S);
     let [due, sent, late] = of(&found);
     assert_eq!((samples.len() as u64, found.recorder.never()), (found.counts.sent, (0, 0)));
-    // One request met the stall; 500 were due meanwhile, and as many again until the client had caught up: 2 % of all.
+    // One request met the stall; 500 came due during it, and another 500 until the client had caught up: 2 % of all.
     assert!(sent.max() == 10 * MS + SERVICE && is_service(p999(sent)), "{} {}", sent.max(), p999(sent));
     assert!(p999(due) > 9 * MS && due.max() == 10 * MS + SERVICE, "{}", p999(due));
     assert!(p999(late) > 9 * MS);
@@ -102,7 +103,7 @@ fn beyond_saturation_lateness_grows_over_the_whole_run_and_what_was_not_sent_is_
     let mut server = Served::<true>::new(&FakeClock::default());
     let (found, samples) = over(&mut server, Schedule::fixed(2.0 * SATURATION, 64), 8, S);
     let [due, sent, _] = of(&found);
-    // Of 200,000 half can be answered, and those of the tenth of a second in which the loop tries to catch up.
+    // Of 200,000 the server can answer half, plus those of the tenth of a second in which the loop tries to catch up.
     assert!((109_000..=111_000).contains(&samples.len()), "{}", samples.len());
     let (sent_last, due_last) = samples.last().map(|last| (last.sent_ns, last.due_ns)).unwrap();
     assert!((1_090 * MS..=1_101 * MS).contains(&sent_last), "{sent_last}");
@@ -243,7 +244,7 @@ impl Between for Forget {
 
 #[test]
 fn a_stall_of_the_clients_own_core_is_told_apart() {
-    /// Does nothing, and loses its core for 50 us each time that it has been waited on for some while.
+    /// Does nothing, but loses its core for 50 us at regular intervals while it is waited on.
     struct Losing {
         null: Null,
         clock: FakeClock,
@@ -256,7 +257,7 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
         }
         fn recv(&mut self, _until: Ticks) -> io::Result<Option<Reply<'_>>> {
             self.looks += 1;
-            // A reply takes five looks; one of a thousand stands still.
+            // A reply takes five looks; one look of a thousand stalls.
             if !self.looks.is_multiple_of(5) {
                 if self.looks % 5_000 == 3 {
                     self.clock.advance(50 * US);
@@ -279,7 +280,7 @@ fn a_stall_of_the_clients_own_core_is_told_apart() {
     assert!((40..=60).contains(&stalls), "{stalls}");
     assert!((stalls * 50 * US..stalls * 51 * US).contains(&found.counts.stalled_ns), "{}", found.counts.stalled_ns);
     assert!(lateness.all.max() > 40 * US);
-    // Those that came due while the others were sent one after the other.
+    // Requests that came due while the others were sent one after the other.
     assert!(lateness.undisturbed.max() < 5 * US, "{}", lateness.undisturbed.max());
     assert!(lateness.undisturbed.count() < lateness.all.count());
 }

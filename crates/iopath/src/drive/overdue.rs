@@ -1,4 +1,5 @@
-//! Requests with a due time that were answered late or not at all: they are no RTT, and they are what a user at that rate would have waited for longest.
+//! Requests with a due time that were answered late or not at all. They give no RTT sample, yet a user at that rate would have
+//! waited longest for them.
 //!
 //! ```text
 //!   a datagram given up, answered after all    from due: as long as it took
@@ -12,7 +13,7 @@ use super::{End, FIRST_PATIENCE_NS, Loop, TURN_NS};
 use crate::endpoint::Endpoint;
 use crate::pace::Timetable;
 
-/// One such request.
+/// A request answered late or never.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Overdue {
     sent: Ticks,
@@ -32,7 +33,8 @@ impl Overdue {
 }
 
 impl<C: Clock> Loop<'_, C> {
-    /// Keeps one until the block is folded. Nothing is allocated inside a block, so beyond a block's worth the rest is in `late` and `lost` alone.
+    /// Keeps a request until the block is folded. Nothing is allocated inside a block, so once the buffer is full a request
+    /// counts only in `late` and `lost`.
     pub(super) fn keep_overdue(&mut self, one: Overdue) {
         if self.pace.timetable().is_some() && self.overdue.len() < self.overdue.capacity() {
             self.overdue.push(one);
@@ -50,7 +52,7 @@ impl<C: Clock> Loop<'_, C> {
         self.overdue.clear();
     }
 
-    /// The run is over: what is still to come is waited for, and what never came or never left is counted with the time that it has waited at least.
+    /// Ends the run: waits for late replies, then counts every request unanswered or unsent with the time it has waited so far.
     pub(super) fn close_accounts<E: Endpoint>(
         &mut self,
         endpoint: &mut E,
@@ -70,7 +72,7 @@ impl<C: Clock> Loop<'_, C> {
             let late_ns = Some(self.clock.to_ns(sent.since(due)));
             recorder.waited(Waited { from_due_ns: lasted(due), late_ns, answered: false });
         }
-        // A run by count wants no more requests than it has got.
+        // A run by count ends after that many requests; later due times do not count.
         let by_count = self.work.count.is_some() && matches!(end, End::Done);
         while let Some(due) = self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends))) {
             recorder.waited(Waited { from_due_ns: self.clock.to_ns(now.since(due)), late_ns: None, answered: false });
@@ -79,13 +81,13 @@ impl<C: Clock> Loop<'_, C> {
         recorder.close(wall_ns, self.pace.timetable().map_or(0, Timetable::left_out));
     }
 
-    /// Datagrams given up may be under way still, if the peer stands still at the end.
+    /// Waits for replies to datagrams given up: they may still be on their way if the peer stalls at the end.
     fn await_late<E: Endpoint>(&mut self, endpoint: &mut E) {
         let least = self.clock.now();
         let most = least.plus(self.clock.to_ticks(FIRST_PATIENCE_NS).min(self.timeout));
         while !self.flight.given_up.is_empty() && !self.between.stopped() {
             let now = self.clock.now();
-            // Once it answers, the rest follows.
+            // Once the peer answers, the other replies follow.
             let until = if self.answered { self.last_reply.plus(self.patience).min(most) } else { most };
             if now >= until || self.receive_apart(endpoint, until.min(now.plus(self.clock.to_ticks(TURN_NS)))).is_err() {
                 break;

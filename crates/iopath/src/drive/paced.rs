@@ -1,4 +1,4 @@
-//! The paced loop: each request is sent when it is due, one in flight over all flows in turn; the thread is idle in between.
+//! The paced loop: sends each request when it is due, one in flight over all flows in turn; the thread is idle in between.
 //!
 //! ```text
 //!   idle ─▶ due: send ─▶ wait for the reply ─▶ idle …        late: the next one has been due already, and is sent at once with its own due time
@@ -10,7 +10,8 @@ use super::{Cut, IDLE_TURN_NS, Limits, Loop};
 use crate::endpoint::Endpoint;
 
 impl<C: Clock> Loop<'_, C> {
-    /// Sends what is due until the block ends. The last request calls the other core, which the loop then meets before the next one is due, if there is time.
+    /// Sends the requests that are due until the block ends. The last one calls the other core, and the loop meets that core
+    /// before the next request is due, if there is time.
     pub(super) fn paced_block<E: Endpoint>(&mut self, endpoint: &mut E, limits: Limits) -> Result<(), Cut> {
         let (mut left, mut flow) = (limits.budget, 0);
         while left > 0 {
@@ -40,7 +41,7 @@ impl<C: Clock> Loop<'_, C> {
         Ok(())
     }
 
-    /// Waits until the next request is due; `None` if the run ends before.
+    /// Waits until the next request is due; `None` if the run ends first.
     fn idle(&mut self, ends: Ticks) -> Result<Option<Ticks>, Cut> {
         let Some(table) = self.pace.timetable() else { return Ok(None) };
         let (due, sleeps) = (table.next().at, table.sleeps());
@@ -50,7 +51,7 @@ impl<C: Clock> Loop<'_, C> {
             let now = self.clock.now();
             if now >= due {
                 self.last_stamp = now;
-                // Idle time is no silence of a peer that has answered; of one that has not it is.
+                // Idle time counts as silence only while the peer has never answered.
                 if self.answered {
                     self.pass_over(since);
                 }

@@ -1,4 +1,4 @@
-//! A path that does to each request what a script says, on a clock that only the path moves.
+//! A path that treats each request as a script says, on a clock that only the path moves.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -8,10 +8,10 @@ use hairpin_wire::probe;
 
 use crate::endpoint::{Endpoint, Reply};
 
-/// What happens to one request.
+/// Fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Answered after so many ns.
+    /// Answered after this many ns.
     Answer(u64),
     /// Answered twice.
     Twice(u64, u64),
@@ -25,36 +25,36 @@ pub(super) enum Fate {
     Flip(u64),
     /// The path is full, once; the request then has the next fate.
     Full,
-    /// A signal ends the wait for the reply after so many ns; the request then has the next fate.
+    /// A signal ends the wait for the reply after this many ns; the request then has the next fate.
     Signal(u64),
     /// The path fails when the request is sent.
     Break,
 }
 
-/// What went through, for a test to compare with.
+/// Everything that passed through, for a test to compare with.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Requests by flow and sequence, with the time of their sending.
+    /// Requests by flow and sequence, with their send times.
     pub(super) sent: BTreeMap<(u32, u32), u64>,
-    /// Sound messages handed over, by flow and sequence.
+    /// Intact messages handed over, by flow and sequence.
     pub(super) delivered: BTreeMap<(u32, u32), u32>,
-    /// Messages that answer nothing, handed over.
+    /// Messages handed over that answer no request.
     pub(super) corrupt: u32,
-    /// The most requests on one flow without a reply and younger than any patience.
+    /// Most requests on one flow that were unanswered and younger than any patience.
     pub(super) most_outstanding: usize,
 }
 
-/// The path; `LOSSY` is the parameter `L`.
+/// The path; its `LOSSY` is the parameter `L`.
 pub(super) struct Script<const L: bool> {
     pub(super) clock: FakeClock,
     pub(super) fates: VecDeque<Fate>,
-    /// What happens once the script is over.
+    /// Fate of requests after the end of the script.
     pub(super) then: Fate,
     pub(super) log: Log,
     next: Vec<u32>,
     out: Vec<Vec<(u32, u64)>>,
     signals: VecDeque<u64>,
-    /// By arrival, and by the order of sending.
+    /// Replies in flight, by arrival and then by order of sending.
     under_way: BTreeMap<(u64, u64), Message>,
     count: u64,
     buffer: Vec<u8>,
@@ -92,7 +92,7 @@ impl<const L: bool> Script<L> {
         self.under_way.insert((self.now() + after, self.count), Message { flow, sequence, sound, bytes });
     }
 
-    /// Whole sequences from the low bits that a short payload carries: the next free one of the flow that fits.
+    /// Restores the whole sequence from the low bits in a short payload: the flow's next free sequence that matches.
     fn whole(&mut self, flow: u32, payload: &[u8]) -> u32 {
         let mask = probe::sequence_mask(payload.len());
         let next = &mut self.next[flow as usize];
@@ -101,7 +101,7 @@ impl<const L: bool> Script<L> {
         sequence
     }
 
-    /// Notes how many requests are out on `flow` that no loop can have given up yet.
+    /// Notes how many requests on `flow` are in flight and too young for any loop to have given them up.
     fn watch(&mut self, flow: u32, sequence: u32) {
         let (now, delivered) = (self.now(), &self.log.delivered);
         let out = &mut self.out[flow as usize];
@@ -117,7 +117,7 @@ impl<const L: bool> Endpoint for Script<L> {
     fn send(&mut self, flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
         let mut fate = self.fates.pop_front().unwrap_or(self.then);
         if fate == Fate::Full {
-            // A call that fails takes time as well.
+            // A failed call takes time as well.
             self.clock.advance(100);
             return Ok(false);
         }
@@ -165,7 +165,7 @@ impl<const L: bool> Endpoint for Script<L> {
             return Ok(None);
         }
         if arrival > until.0.max(now) {
-            // No turn of a real path takes no time.
+            // No call on a real path takes zero time.
             self.clock.advance(until.0.saturating_sub(now).max(1));
             return Ok(None);
         }

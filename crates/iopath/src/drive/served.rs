@@ -1,4 +1,4 @@
-//! A server with a queue on a clock that only the path moves; it stands still for a while if told to.
+//! A server with a queue, on a clock that only the path moves; it can be told to stall.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,22 +9,22 @@ use crate::endpoint::{Endpoint, Reply};
 
 /// Service time of a request in ns.
 pub(super) const SERVICE: u64 = 10_000;
-/// Requests a second that the server can answer: 100,000.
+/// Requests per second that the server can answer: 100,000.
 pub(super) const SATURATION: f64 = 1e9 / SERVICE as f64;
 
-/// One server with a queue, in the order of arrival. Sending and receiving take no time; the path is lossy if `L`.
+/// One server with a queue, in order of arrival. Sending and receiving take no time; the path is lossy if `L`.
 pub(super) struct Served<const L: bool> {
     pub(super) clock: FakeClock,
-    /// From when and for how long it stands still.
+    /// Start and length of the stall.
     pub(super) stall: Option<(u64, u64)>,
     free_at: u64,
-    /// When each reply arrives, and its bytes.
+    /// Arrival time of each reply, and its bytes.
     replies: VecDeque<(u64, Vec<u8>)>,
-    /// Room for requests; more find the path full.
+    /// Queue length in requests; further ones find the path full.
     pub(super) room: usize,
-    /// When each request was sent, and its length.
+    /// Time at which each request was sent, and its length.
     pub(super) sent: Vec<(u64, usize)>,
-    /// From then on nothing is answered.
+    /// The server answers nothing after this time.
     pub(super) dies_at: u64,
     reply: usize,
     buffer: Vec<u8>,
@@ -76,7 +76,7 @@ impl<const L: bool> Endpoint for Served<L> {
         let now = self.clock.now().0;
         let arrival = self.replies.front().map_or(u64::MAX, |(at, _)| *at);
         if arrival > until.0.max(now) {
-            // No turn of a real path takes no time.
+            // No call on a real path takes zero time.
             self.clock.advance(until.0.saturating_sub(now).max(1));
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Stretches in which requests were out and no reply came: a server that stood still, or a link that carried nothing.
+//! Stretches with requests in flight and no reply: a stalled server, or a link that carried nothing.
 //!
 //! ```text
 //!   requests   │ │ │ │ │ │ │ │ │ │ │
@@ -10,21 +10,21 @@ use hairpin_sys::clock::{Clock, Ticks};
 
 use super::Loop;
 
-/// A stretch without a reply is kept from this length on, in ns: no stall of a virtual machine that was seen lasts so long.
+/// Shortest stretch that is kept, in ns: longer than any stall of a virtual machine seen so far.
 pub const LEAST_SILENCE_NS: u64 = 100_000_000;
-/// Stretches kept: the longest ones.
+/// Number of stretches kept, the longest ones.
 const KEPT: usize = 16;
 
-/// One stretch.
+/// A stretch without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silence {
-    /// The first request that was not answered was sent, or the last reply came.
+    /// Time of the first unanswered request or of the last reply.
     pub since: Ticks,
-    /// The next reply came, or the run ended.
+    /// Time of the next reply, or the end of the run.
     pub until: Ticks,
-    /// Requests sent meanwhile.
+    /// Requests sent during the stretch.
     pub sent: u64,
-    /// How many of those were answered later.
+    /// Requests of the stretch that were answered later.
     pub answered: u64,
 }
 
@@ -34,7 +34,6 @@ impl Silence {
     }
 }
 
-/// The stretches of a run.
 pub(super) struct Silences {
     least: u64,
     kept: Vec<Silence>,
@@ -50,14 +49,14 @@ impl Silences {
         ticks >= self.least
     }
 
-    /// A stretch has ended.
+    /// Adds a stretch that has ended.
     #[cold]
     pub(super) fn note(&mut self, silence: Silence) {
         self.keep_last();
         self.last = Some(silence);
     }
 
-    /// A reply came to a request that was sent before the last stretch ended.
+    /// Counts a reply to a request that was sent in the last stretch.
     #[cold]
     pub(super) fn answered(&mut self, sent: Ticks) {
         if let Some(last) = &mut self.last
@@ -67,7 +66,7 @@ impl Silences {
         }
     }
 
-    /// The end of the last stretch.
+    /// End of the last stretch.
     pub(super) fn until(&self) -> Ticks {
         self.last.map_or(Ticks(0), |last| last.until)
     }
@@ -86,8 +85,8 @@ impl Silences {
         self.last = None;
     }
 
-    /// All that are kept, in the order of time, without those that are no longer than `typical` ticks of a round trip explain, and without the plain loss of a
-    /// datagram or two.
+    /// The kept stretches in order of time, without those that a `typical` round trip (in ticks) explains, and without the plain
+    /// loss of a datagram or two.
     pub(super) fn finish(mut self, typical: u64, lossy: bool) -> Vec<Silence> {
         self.keep_last();
         let least = self.least + 3 * typical;
@@ -98,7 +97,7 @@ impl Silences {
 }
 
 impl<C: Clock> Loop<'_, C> {
-    /// A reply to a request that was sent at `sent`: the peer is alive.
+    /// Notes a reply to a request sent at `sent`: the peer is alive.
     #[inline(always)]
     pub(super) fn heard(&mut self, sent: Ticks, now: Ticks) {
         self.looked(now);
@@ -110,7 +109,7 @@ impl<C: Clock> Loop<'_, C> {
         (self.last_reply, self.answered) = (now, true);
     }
 
-    /// This process was running at `now`.
+    /// Notes that this process was running at `now`.
     #[inline(always)]
     pub(super) fn looked(&mut self, now: Ticks) {
         let gap = now.since(self.last_stamp);
@@ -121,14 +120,14 @@ impl<C: Clock> Loop<'_, C> {
         }
     }
 
-    /// For `gap` until `now` it was this process that stood still, and not the peer.
+    /// Notes that this process, not the peer, stood still for `gap` until `now`.
     #[cold]
     fn was_stopped(&mut self, gap: u64, now: Ticks) {
         self.counts.longest_stop_ns = self.counts.longest_stop_ns.max(self.clock.to_ns(gap));
         self.last_reply = self.last_reply.plus(gap).min(now);
     }
 
-    /// Nothing was heard since the last reply, although requests were out; `answered`: the reply that ends it answers one of them.
+    /// Ends a stretch without a reply; `answered`: the reply that ends it answers a request of the stretch.
     #[cold]
     fn end_silence(&mut self, now: Ticks, answered: bool) {
         let since = self.last_reply;
@@ -140,7 +139,7 @@ impl<C: Clock> Loop<'_, C> {
         self.silent_until = self.silences.until();
     }
 
-    /// The run is over, and requests have been out since the last reply.
+    /// At the end of the run: notes the stretch since the last reply if requests are in flight.
     pub(super) fn end_last_silence(&mut self) {
         let now = self.clock.now();
         let flying = self.flight.in_flight().map(|(sent, _)| sent);

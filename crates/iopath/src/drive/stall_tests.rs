@@ -1,5 +1,5 @@
-//! A server that stands still, for any time and from any moment of a block on: every figure from due is that of a queue with one server, which is worked out
-//! here request by request and shares nothing with the loop.
+//! A server that stalls, for any time and from any moment of a block on: every figure from due is that of a queue with one
+//! server, which is worked out here request by request and shares no code with the loop.
 
 use hairpin_plan::replay::Arrival;
 use hairpin_plan::schedule::{Arrivals, OpenLoop, Schedule};
@@ -11,7 +11,7 @@ use super::*;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 const STALLS_MS: [u64; 7] = [1, 10, 50, 150, 300, 1_000, 3_000];
-/// Requests a second.
+/// Requests per second.
 const RATE: u64 = 200;
 /// Long enough to catch up after the longest stall.
 const DURATION: u64 = 6 * S;
@@ -36,7 +36,7 @@ enum Loops {
     Replayed,
 }
 
-/// When every request is due.
+/// Due time of every request.
 fn dues(loops: Loops) -> Vec<u64> {
     match loops {
         Loops::Paced | Loops::Fixed => (1..DURATION * RATE / S).map(|n| n * S / RATE).collect(),
@@ -63,7 +63,7 @@ fn pace(loops: Loops, clock: &FakeClock, sleeps: bool) -> Pace {
     }
 }
 
-/// From due to answered, of a server that takes requests in the order in which they are due and stands still from `from` for `long`.
+/// Time from due to answered of a server that takes requests in order of due time and stalls from `from` for `long`.
 fn queue(dues: &[u64], from: u64, long: u64) -> Vec<u64> {
     let mut free = 0;
     let answered = |due: &u64| {
@@ -76,7 +76,7 @@ fn queue(dues: &[u64], from: u64, long: u64) -> Vec<u64> {
     times
 }
 
-/// Within one part in a hundred.
+/// Compares to within 1 %.
 fn close(found: u64, expected: u64) -> bool {
     found.abs_diff(expected) <= expected / 100
 }
@@ -85,7 +85,7 @@ fn run<const L: bool>(loops: Loops, sleeps: bool, step: u64, from: u64, long: u6
     let clock = FakeClock::stepping(step);
     let mut server = Served::<L>::new(&clock);
     let pace = pace(loops, &clock, sleeps);
-    // The clock is where it is when measuring begins; making the timetable has read it.
+    // The clock already stands at the start of measuring; building the timetable has read it.
     server.stall = Some((from, long));
     let outstanding = if loops == Loops::Paced { 1 } else { 64 };
     let duration_ns = Some(DURATION).filter(|_| loops != Loops::Replayed);
@@ -97,7 +97,7 @@ fn check(found: &Found, expected: &[u64], what: &str) {
     let from_due = found.recorder.from_due().unwrap().quantiles();
     let count = expected.len() as u64;
     let mean = expected.iter().sum::<u64>() / count;
-    // The rank that HDR histograms use: the least value with at least q of all up to it.
+    // Rank as in HDR histograms: the least value with at least a share q of all values up to it.
     let rank = |q: f64| expected[((q * count as f64).ceil() as usize).clamp(1, expected.len()) - 1];
     assert!(matches!(found.end, End::Done), "{what}: {:?}", found.end);
     assert_eq!((from_due.count, found.recorder.never()), (count, (0, 0)), "{what}");
@@ -123,7 +123,8 @@ fn every_phase<const L: bool>(loops: Loops) {
             check(&found, &queue(&dues, from, long), &what);
             let lost = found.counts.lost;
             assert_eq!(lost, found.counts.late, "{what}: whatever was given up came later");
-            // Told in words from 100 ms on, if requests were out for so long: the first one was due up to 15 ms later.
+            // Reported as a silence from 100 ms on, if requests were in flight for that long: the first one was due up to 15 ms
+            // later.
             let told: Vec<u64> = found.silences.iter().map(|one| one.length_ns).collect();
             match long / MS {
                 0..=50 => assert_eq!(told, [0; 0], "{what}"),
@@ -174,7 +175,7 @@ fn a_replayed_stream_shows_every_stall_as_long_as_it_was() {
     every_phase::<false>(Loops::Replayed);
 }
 
-/// The clock moves by being read: 20 us a look.
+/// The clock advances by 20 us on each read.
 #[test]
 fn a_client_that_spins_sees_the_same() {
     for loops in [Loops::Paced, Loops::Fixed] {
@@ -183,11 +184,11 @@ fn a_client_that_spins_sees_the_same() {
             let found = run::<true>(loops, false, 20_000, from, long);
             let from_due = found.recorder.from_due().unwrap();
             let expected = queue(&dues(loops), from, long);
-            // Between blocks reading the clock is work of the loop's own.
+            // Between blocks, reading the clock is the loop's own work.
             let count = from_due.count() + found.recorder.left_out();
             assert!(count.abs_diff(expected.len() as u64) <= 2, "{count} and {}", expected.len());
             let max = expected[expected.len() - 1];
-            // Reading the clock takes time here, which no queue knows of.
+            // Here reading the clock takes time, which the queue's model leaves out.
             assert!(from_due.max().abs_diff(max) <= 10 * MS, "{} and {max}", from_due.max());
             let beyond = |times: &[u64]| times.iter().filter(|time| **time > 10 * MS).count() as f64;
             let share = 1.0 - from_due.share_up_to(10 * MS);
@@ -197,7 +198,7 @@ fn a_client_that_spins_sees_the_same() {
     }
 }
 
-/// Without due times a stall is one round trip of a stream, and a stretch without an answer of either.
+/// Without due times a stall is one round trip on a stream, and a stretch without an answer on any path.
 #[test]
 fn a_closed_loop_says_that_nothing_came() {
     for long in STALLS_MS.map(|ms| ms * MS) {
@@ -244,7 +245,7 @@ fn a_server_that_never_answers_again_is_in_the_figures_with_the_time_until_the_e
         let due = dues(Loops::Fixed).len() as u64;
         assert_eq!(from_due.count(), due, "lossy {lossy}");
         assert!((unanswered + unsent).abs_diff(due / 2) <= 2, "lossy {lossy}: {unanswered} and {unsent}");
-        // At least until the run ended, which is 3 s and more after the first of them was due.
+        // At least until the run ended, 3 s or more after the first of them was due.
         assert!(from_due.max() >= 3 * S && from_due.quantile(Quantile::new(0.75).unwrap()).unwrap() >= S, "{}", from_due.max());
         assert_eq!(found.silences.last().map(|one| one.answered), Some(0), "lossy {lossy}");
     }
@@ -252,7 +253,7 @@ fn a_server_that_never_answers_again_is_in_the_figures_with_the_time_until_the_e
 
 #[test]
 fn a_stop_of_this_process_is_not_the_servers() {
-    /// The clock jumps while the loop waits: nobody looked at it.
+    /// The clock jumps while the loop waits, without a look at it.
     struct Stopped(Served<false>, u64);
     impl Endpoint for Stopped {
         const LOSSY: bool = false;
@@ -275,7 +276,7 @@ fn a_stop_of_this_process_is_not_the_servers() {
         let work = Work { duration_ns: Some(4 * S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
         let how = pace.map_or(Pace::Closed, |loops| self::pace(loops, &clock, true));
         let found = drive(&mut path, &clock, how, work, &mut Forget);
-        // To within a turn of the loop.
+        // Exact to one turn of the loop.
         let stop_ms = found.counts.longest_stop_ns / MS;
         assert!((690..=700).contains(&stop_ms) && found.silences.is_empty(), "{pace:?}: {stop_ms} and {:?}", found.silences);
     }

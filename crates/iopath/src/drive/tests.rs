@@ -1,4 +1,4 @@
-//! The loop over scripted paths: every count exact, every sample where it belongs, every end on time.
+//! The loop over scripted paths: exact counts, every sample in its place, every end on time.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ fn work() -> Work {
     }
 }
 
-/// Keeps every sample, and stops the run at a time.
+/// Keeps every sample, and stops the run at a given time.
 #[derive(Default)]
 struct Keep {
     samples: Vec<Sample>,
@@ -81,7 +81,8 @@ fn a_lost_request_is_no_rtt_and_no_stall() {
     assert!(matches!(found.end, End::Done));
     assert_eq!(rtts(&keep), [5_000, 6_000, 7_000]);
     assert_eq!(keep.samples.iter().map(|sample| sample.sequence).collect::<Vec<_>>(), [0, 1, 3]);
-    // While nothing is known yet a datagram is waited for as RFC 6298 says, in turns of 10 ms: none of them is a silence of ours.
+    // Before the first reply a datagram is waited for as long as RFC 6298 says, in turns of 10 ms; none of those turns counts as
+    // a silence.
     let expected = Counts { sent: 4, lost: 1, longest_silence_ns: 10 * MS, waits_in_vain: 125, ..Counts::default() };
     assert_eq!((found.counts, found.exchanges), (expected, 4));
 }
@@ -101,7 +102,7 @@ fn patience_follows_the_round_trip() {
 
 #[test]
 fn late_is_told_from_duplicate() {
-    // Answered at 5 us, again at 9 us; then one that is given up after 1 s and comes after all, twice.
+    // Answered at 5 us, duplicated at 9 us; the next one is given up after 1 s and then answered twice.
     let fates = [Fate::Twice(5_000, 9_000), Fate::Twice(S + 900 * MS, S + 950 * MS)];
     let mut script = Script::<true>::new(fates, 1);
     script.then = Fate::Answer(9 * MS);
@@ -187,7 +188,7 @@ fn a_dead_peer_is_an_error_under_pace_and_across_blocks() {
     for per_s in [2.0, 10.0, 1_000.0] {
         let mut script = Script::<true>::new([Fate::Answer(1_000); 20], 1);
         script.then = Fate::Lose;
-        // A pace that spins on the clock needs one that moves by being read.
+        // A pace that spins on the clock needs a clock that advances on each read.
         script.clock = FakeClock::stepping(1_000);
         let clock = script.clock.clone();
         let pace = Pace::Every(Timetable::new(&clock, Schedule::fixed(per_s, 64), false));
@@ -242,7 +243,7 @@ fn count_and_duration_end_exactly() {
 fn nothing_of_the_warm_up_is_in_the_figures() {
     let mut script = Script::<true>::new([Fate::Lose, Fate::Twice(77, 30 * MS), Fate::Answer(77)], 1);
     script.then = Fate::Answer(1_000);
-    // The lost one ends the first block of the warm-up; the duplicate arrives in measured time.
+    // The lost request ends the first block of the warm-up; the duplicate arrives in measured time.
     let (found, keep) = over(&mut script, Work { warmup_ns: S + 20 * MS, count: Some(60_000), ..work() });
     assert!(keep.samples.iter().all(|sample| sample.rtt_ns == 1_000));
     assert_eq!(found.counts, Counts { sent: 60_000, longest_silence_ns: 1_000, waits_in_vain: 1, ..Counts::default() });
@@ -327,7 +328,7 @@ impl Between for Nothing {
 
 fn fate() -> impl Strategy<Value = Fate> {
     let soon = 0..2 * MS;
-    // Around every patience: 10 ms once something is known, and the second before.
+    // Around every patience: 10 ms after the first reply, 1 s before it.
     let any = prop_oneof![6 => soon.clone(), 1 => 5 * MS..40 * MS, 1 => 900 * MS..1_300 * MS];
     prop_oneof![
         8 => soon.prop_map(Fate::Answer),
@@ -377,7 +378,7 @@ proptest! {
         }
         prop_assert!(answered.keys().all(|request| log.delivered.contains_key(request)));
         prop_assert_eq!((counts.late + counts.duplicates, counts.corrupt), (late + duplicates, u64::from(log.corrupt)));
-        // One byte carries a sequence modulo 256: a reply that is late by so many cannot be told from a duplicate of a newer one.
+        // One byte carries a sequence modulo 256: a reply that is 256 requests late looks like a duplicate of a newer one.
         if size > 1 {
             prop_assert_eq!((counts.late, counts.duplicates), (late, duplicates));
         }

@@ -1,4 +1,4 @@
-//! What the loop is told, whom it asks, and what it found.
+//! Input, callbacks and result of the loop.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_record::run::Silence;
 use hairpin_sys::clock::Ticks;
 
-/// What one thread is to do.
+/// Work of one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Payload of a request in bytes; the smallest, where an open loop's schedule has several.
+    /// Payload of a request in bytes; with an open loop's schedule of several sizes, the smallest.
     pub request: usize,
     /// Payload of a reply in bytes.
     pub reply: usize,
@@ -17,30 +17,30 @@ pub struct Work {
     pub flows: u32,
     /// Requests in flight per flow.
     pub outstanding: u32,
-    /// Measured time with its gaps; `None`: until stopped or counted.
+    /// Measured time, gaps included; `None`: until stopped or `count` is reached.
     pub duration_ns: Option<u64>,
-    /// Transactions; `None`: until time is up.
+    /// Transactions to measure; `None`: until `duration_ns` is over.
     pub count: Option<u64>,
-    /// Discarded time before.
+    /// Warm-up time, discarded, in ns.
     pub warmup_ns: u64,
-    /// Silence after which the peer is dead.
+    /// The peer counts as dead after this silence, in ns.
     pub timeout_ns: u64,
-    /// In every payload of 16 bytes and more.
+    /// Session cookie, carried in every payload of 16 bytes and more.
     pub cookie: u64,
-    /// Fill and compare whole payloads.
+    /// Fills and compares whole payloads.
     pub verify: bool,
     /// Index of this thread.
     pub thread: u32,
     /// Measuring threads of the run.
     pub threads: u32,
-    /// How long a wait may last beyond its deadline, in ns: a blocking receive has a time limit of its own.
+    /// How far a wait may run past its deadline, in ns: a blocking receive has a time limit of its own.
     pub overstays_ns: u64,
-    /// The most transactions of a block, up to [`BLOCK_TRANSACTIONS`](super::BLOCK_TRANSACTIONS).
+    /// Most transactions in a block, up to [`BLOCK_TRANSACTIONS`](super::BLOCK_TRANSACTIONS).
     pub block: usize,
 }
 
 impl Work {
-    /// So many transactions of one flow, one at a time, with nothing before and nothing compared; silence never ends it.
+    /// `count` transactions on one flow, one at a time: no warm-up, no verification, no timeout.
     pub fn short(request: usize, reply: usize, count: u64) -> Work {
         Work {
             request,
@@ -61,31 +61,32 @@ impl Work {
     }
 }
 
-/// What surrounds the loop: asked only between blocks and when nothing came.
+/// Callbacks of the loop, called only between blocks and when nothing was received.
 pub trait Between {
-    /// True if the run is to end now.
+    /// True if the run must end now.
     fn stopped(&self) -> bool;
-    /// Asks the other side's core to meet this one over a cache line; it sees the call after its next reply. `false`: there is none.
+    /// Asks the other side's core for a round trip over a cache line; it sees the call after its next reply. `false`: no such
+    /// core.
     fn call_neighbour(&mut self) -> bool {
         false
     }
-    /// Measures the round trip to the other core, in ns, once it has been called.
+    /// Measures the round trip to the other core in ns, after a call.
     fn meet_neighbour(&mut self) -> Option<u64> {
         None
     }
-    /// The loop's memory is set aside: warm-up comes next.
+    /// The loop's memory is allocated; warm-up comes next.
     fn starts(&mut self) {}
     /// A block of measured transactions begins.
     fn begins_block(&mut self) {}
     /// The block has ended, after `transactions` measured ones.
     fn ends_block(&mut self, _transactions: u64) {}
-    /// Measuring starts: what the times of all samples count from.
+    /// Measuring starts; the times of all samples count from `at`.
     fn begins(&mut self, _at: Ticks) {}
-    /// A block has been folded; `samples` are in ns since the start of measuring.
+    /// A block has been folded; the times of `samples` are in ns since the start of measuring.
     fn block(&mut self, recorder: &Recorder, counts: &Counts, samples: &mut dyn Iterator<Item = Sample>) -> io::Result<()>;
 }
 
-/// Events of a run that are no samples.
+/// Events of a run that give no sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests sent in measured time.
@@ -94,53 +95,52 @@ pub struct Counts {
     pub lost: u64,
     /// Replies to requests given up.
     pub late: u64,
-    /// Replies that came again.
+    /// Duplicate replies.
     pub duplicates: u64,
     /// Replies overtaken by a later request's reply.
     pub reordered: u64,
-    /// Messages that answer nothing: wrong length, cookie or content.
+    /// Messages that answer no request: wrong length, cookie or content.
     pub corrupt: u64,
-    /// Longest time without any stamp inside a block, in ns.
+    /// Longest time between two stamps inside a block, in ns.
     pub longest_silence_ns: u64,
-    /// Open loop: requests that were due and found the table of those in flight, or the path, full.
+    /// Open loop: due requests that found the table of requests in flight, or the path, full.
     pub full: u64,
-    /// Longest time in ns in which this process did not run although it was to look at its clock; 0 if there was none of 100 ms and more.
+    /// Longest time in ns in which this process did not run although it should have looked at its clock; 0 if below 100 ms.
     pub longest_stop_ns: u64,
     /// Waits inside blocks that ended without a message.
     pub waits_in_vain: u64,
     /// Open loop that spins: gaps of more than 2 us between two looks at the clock while it waited …
     pub stalls: u64,
-    /// … and how long they were together, in ns.
+    /// … and their total, in ns.
     pub stalled_ns: u64,
 }
 
 /// How a run ended.
 #[derive(Debug)]
 pub enum End {
-    /// Its time or count was reached.
+    /// Duration or count was reached.
     Done,
-    /// It was stopped.
+    /// Stopped from outside.
     Stopped,
-    /// The path or the peer failed; what was measured until then stands.
+    /// The path or the peer failed; the samples up to then are valid.
     Failed(io::Error),
 }
 
-/// What one thread found.
+/// Result of one thread.
 #[derive(Debug)]
 pub struct Found {
-    /// Samples, folded.
+    /// The folded samples.
     pub recorder: Recorder,
-    /// Everything that was no sample.
+    /// Events that gave no sample.
     pub counts: Counts,
     /// Requests sent, warm-up and untimed ones included.
     pub exchanges: u64,
     /// Time between blocks, in ns.
     pub gap_ns: u64,
-    /// Stretches of 100 ms and more without a reply although requests were out, in the order of time: the 16 longest.
+    /// The 16 longest stretches of 100 ms and more without a reply while requests were in flight, in order of time.
     pub silences: Vec<Silence>,
-    /// How it ended.
     pub end: End,
-    /// How much faster the clock ticked over the run than over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per 10^9; `None` if
-    /// the run was too short to tell.
+    /// How much faster the clock ticked over the whole run than over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per
+    /// 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! UDP over IPv4 or IPv6 over Ethernet, such that the other side may be a kernel socket.
+//! UDP over IPv4 or IPv6 over Ethernet; the peer may be a kernel socket.
 //!
 //! ```text
 //!   |Ethernet 14|IPv4 20 or IPv6 40|UDP 8|payload …          all but the UDP checksum is known before the loop
@@ -14,57 +14,57 @@ use hairpin_wire::udp::{self, Check, Udp};
 
 use super::{Framing, Message};
 
-/// No flow has this port.
+/// Marks a port that belongs to no flow.
 const NONE: u16 = u16::MAX;
-/// Time to live of what is sent, as Linux has it.
+/// Time to live of sent packets: Linux's default.
 const TTL: u8 = 64;
-/// Headers over IPv6.
+/// Length of all headers over IPv6.
 const LONGEST: usize = ethernet::LEN + ipv6::LEN + udp::LEN;
 
-/// One flow's addresses, as seen from this side.
+/// Addresses of one flow, seen from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     /// This side.
     pub(crate) own: SocketAddr,
-    /// The other one, proven.
+    /// The peer's address, proven.
     pub(crate) peer: SocketAddr,
 }
 
-/// The framing; the parameter says whether it is IPv6.
+/// The framing, over IPv6 if `V6`.
 pub(crate) struct Inet<const V6: bool> {
     own: IpAddr,
     peer: IpAddr,
-    /// Which flow has this port, on this side or, where all flows share this side's, on the other.
+    /// Flow by port: by this side's port or, if all flows share that one, by the peer's.
     by_port: Box<[u16; 65_536]>,
     /// The port that all flows share.
     shared: u16,
-    /// The shared port is this side's: a server.
+    /// True on a server: the shared port is this side's.
     shares_own: bool,
-    /// Sum of both addresses.
+    /// Checksum of both addresses.
     addresses: Sum,
     flows: Vec<Template>,
 }
 
 struct Template {
     headers: [u8; LONGEST],
-    /// Sum of pseudo-header and UDP header.
+    /// Checksum of pseudo-header and UDP header.
     sum: Sum,
 }
 
-/// The Ethernet addresses and the traffic class of a way.
+/// Ethernet addresses and traffic class of the packets sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outer {
-    /// This side's interface.
+    /// Address of this side's interface.
     pub(crate) own: Mac,
-    /// The neighbour on the way.
+    /// Address of the next hop.
     pub(crate) peer: Mac,
     /// DSCP and ECN.
     pub(crate) traffic_class: u8,
 }
 
 impl<const V6: bool> Inet<V6> {
-    /// For flows between two hosts, which share one port: `None` if they do not, if an address is of the other family, or if `len` bytes
-    /// are more than a datagram holds.
+    /// For flows between two hosts that share one port. `None` if the flows do not share a port, if an address is of the other
+    /// family, or if `len` bytes do not fit into a datagram.
     pub(crate) fn new(outer: Outer, flows: &[Flow], server: bool, len: usize) -> Option<Inet<V6>> {
         let first = flows.first()?;
         let shared = if server { first.own.port() } else { first.peer.port() };
@@ -93,7 +93,7 @@ impl<const V6: bool> Inet<V6> {
         })
     }
 
-    /// The UDP segment, if the frame is a whole one between the two addresses.
+    /// The UDP segment, if `frame` is a whole packet between the two addresses.
     #[inline(always)]
     fn segment<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
         let (head, packet) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
@@ -125,7 +125,7 @@ impl<const V6: bool> Framing for Inet<V6> {
         }
         let checked = match datagram.check(self.addresses) {
             Check::Right => true,
-            // A kernel socket on a virtual link leaves it to a device that never computes it.
+            // On a virtual link a kernel socket leaves the checksum to a device that never computes it.
             Check::Left => false,
             Check::None if !V6 => false,
             Check::None | Check::Wrong => return None,
@@ -138,7 +138,7 @@ impl<const V6: bool> Framing for Inet<V6> {
         let template = &self.flows[flow as usize];
         let (headers, rest) = frame.split_at_mut(Self::HEADERS);
         let at = Self::HEADERS - 2;
-        // Exchanged addresses and ports leave the sum as it is.
+        // Swapping addresses and ports does not change the sum.
         let checksum = match intact {
             true => [headers[at], headers[at + 1]],
             false => udp::checksum(template.sum + Sum::of(&rest[..len])),
@@ -148,7 +148,7 @@ impl<const V6: bool> Framing for Inet<V6> {
     }
 }
 
-/// The same over IPv4 without UDP checksums (RFC 768 allows it), for a link whose own check is enough.
+/// The same over IPv4 without UDP checksums (RFC 768 allows it), for a link that checks frames itself.
 pub(crate) struct Unsummed(pub(crate) Inet<false>);
 
 impl Framing for Unsummed {
@@ -161,7 +161,7 @@ impl Framing for Unsummed {
 
     #[inline(always)]
     fn write(&self, frame: &mut [u8], flow: u32, _len: usize, _intact: bool) {
-        // The template has zero there: no checksum.
+        // The template holds zero there: no checksum.
         frame[..Self::HEADERS].copy_from_slice(&self.0.flows[flow as usize].headers[..Self::HEADERS]);
     }
 }
@@ -173,7 +173,7 @@ fn sum_of(address: IpAddr) -> Sum {
     }
 }
 
-/// Everything round a payload of `len` bytes but the UDP checksum, which is zero.
+/// All headers around a payload of `len` bytes, with a UDP checksum of zero.
 fn template(outer: Outer, flow: Flow, len: usize) -> Option<Template> {
     let datagram = len.checked_add(udp::LEN)?;
     let mut udp = [0; udp::LEN];

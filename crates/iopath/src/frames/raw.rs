@@ -3,7 +3,8 @@
 //! ```text
 //!   |Ethernet 14, type 88B5|magic, version, hops, flow, length, cookie: 16|payload …|padding, count 4     all but the count is known before the loop
 //! ```
-//! The count is there where the payload is too short to hold one: a bouncer takes identical frames for a circle and drops them.
+//! Only payloads too short to hold a number need the count: without it a bouncer takes identical frames for a loop and drops
+//! them.
 
 use std::cell::Cell;
 
@@ -14,53 +15,51 @@ use hairpin_wire::raw;
 use super::{Framing, Message};
 
 const HEADERS: usize = ethernet::LEN + raw::LEN;
-/// Payloads from here on hold a number of four bytes themselves.
+/// Payloads of at least this many bytes carry a four-byte number themselves.
 const NUMBERED: usize = 4;
-/// Where a short payload's frame has its count: the last bytes of the padding.
+/// Position of the count in a short payload's frame: the last bytes of the padding.
 const COUNT: std::ops::Range<usize> = MIN_FRAME_WITHOUT_FCS as usize - 4..MIN_FRAME_WITHOUT_FCS as usize;
 
-/// The framing.
 pub(crate) struct Raw {
     accepts: Accepts,
     cookie: u64,
     hops: u8,
     headers: Vec<[u8; HEADERS]>,
-    /// Bytes of each payload, both ways: nothing is answered with more than came.
+    /// Payload length in bytes, both ways: an answer is never longer than its request.
     len: usize,
-    /// Frames written, where that tells them apart.
+    /// Number of frames written, for frames that carry a count.
     count: Cell<u32>,
 }
 
-/// Which frames with the session's cookie are taken.
+/// Filter on frames that carry the session's cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accepts {
-    /// From this address, sent on so often: a session's requests (0) or replies (1).
+    /// Frames from this address with this hop count: a session's requests (0) or replies (1).
     From(Mac, u8),
-    /// Whatever comes back from a reflector …
+    /// Any frame back from a reflector …
     Any,
-    /// … unless it still has this source address: our own copy, not yet turned round.
+    /// … except those that still have this source address: our own frame, not yet reflected.
     NotFrom(Mac),
 }
 
-/// What this side sends.
+/// Fields of the frames this side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sends {
-    /// This side's interface.
+    /// Address of this side's interface.
     pub(crate) source: Mac,
-    /// Whom it sends to.
+    /// Destination address.
     pub(crate) destination: Mac,
-    /// 0 for requests, 1 for replies.
+    /// Hop count: 0 for requests, 1 for replies.
     pub(crate) hops: u8,
-    /// The session's cookie.
     pub(crate) cookie: u64,
-    /// Flows of the session.
+    /// Number of flows of the session.
     pub(crate) flows: u16,
-    /// Bytes of each payload.
+    /// Payload length in bytes.
     pub(crate) len: usize,
 }
 
 impl Raw {
-    /// `None` if the payload is longer than the length field can say.
+    /// `None` if the payload is too long for the length field.
     pub(crate) fn new(sends: Sends, accepts: Accepts) -> Option<Raw> {
         let frame = ethernet::Header { destination: sends.destination, source: sends.source, ethertype: raw::ETHERTYPE };
         let header = |flow| {

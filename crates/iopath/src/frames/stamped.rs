@@ -1,6 +1,6 @@
-//! A ring that leaves stamps of its frames for a tracer while that wants them: of each kick, and of each descriptor that it finds.
+//! A ring that stamps each kick and each descriptor it receives, for a tracer, as long as the tracer asks for stamps.
 //!
-//! The only ring that a traced run drives; others take no stamps and ask nothing.
+//! Only a traced run uses it; all other rings take no stamps and do not check for a tracer.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use hairpin_sys::clock::{AnyClock, Clock};
 use hairpin_sys::shared::{Packet, Stamps, Which};
 use hairpin_sys::umem::{Frame, Pool, Umem};
 
-/// `io`, stamped by `clock`.
+/// Wraps `io`; stamps come from `clock`.
 pub(crate) struct Stamped<'a, I> {
     io: I,
     clock: AnyClock,
@@ -24,7 +24,7 @@ impl<'a, I> Stamped<'a, I> {
         Stamped { io, clock, stamps }
     }
 
-    /// The ring itself.
+    /// The wrapped ring.
     pub(crate) fn io(&self) -> &I {
         &self.io
     }

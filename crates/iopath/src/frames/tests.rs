@@ -1,4 +1,4 @@
-//! Both loops over the in-memory pair, in every framing; what is not the session's is never answered.
+//! Both loops over the in-memory pair in every framing; frames of other sessions are never answered.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,6 @@ fn flows(ipv6: bool, count: u16) -> Vec<Flow> {
     (0..count).map(|index| Flow { own: SocketAddr::new(client.ip(), client.port() + index), peer: server }).collect()
 }
 
-/// The framings of client and server.
 fn inet<const V6: bool>(count: u16, request: usize, reply: usize) -> (Inet<V6>, Inet<V6>) {
     let flows = flows(V6, count);
     let turned: Vec<_> = flows.iter().map(|flow| Flow { own: flow.peer, peer: flow.own }).collect();
@@ -89,7 +88,7 @@ fn work(count: u64, flows: u16, outstanding: u32, request: usize, reply: usize) 
     }
 }
 
-/// What the client found with the allocations that its loop made, what the server saw, and the strays of both.
+/// The client's result with the number of allocations in its loop, the server's result, and the strays of both.
 fn round_trips<F: Framing + Send>((client, server): (F, F), work: Work) -> (Found, u64, Echoed, [u64; 2]) {
     let (near, far) = pair(&Config { ring_entries: 64, chunks: 256, ..Config::default() }).unwrap();
     let stop = AtomicBool::new(false);
@@ -142,7 +141,7 @@ fn the_loop_over_a_ring_allocates_nothing() {
     assert_eq!(allocations(20_000), few);
 }
 
-/// One end of a pair as an endpoint, and the other to be played by hand.
+/// One end of a pair as an endpoint; the test plays the other end by hand.
 fn by_hand<F: Framing>(framing: F) -> (Frames<'static, MemoryIo, F>, MemoryIo) {
     let (near, far) = pair(&Config { ring_entries: 4, chunks: 16, ..Config::default() }).unwrap();
     (Frames::new(near, Waiting::spin(CLOCK), framing, false), far)
@@ -165,7 +164,7 @@ fn get(io: &mut MemoryIo) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The frame of a request on this flow.
+/// Request frame of a flow.
 fn request<F: Framing>(client: F, flow: u32, payload: &[u8]) -> Vec<u8> {
     let (mut frames, mut far) = by_hand(client);
     assert!(frames.send(flow, payload.len(), |bytes| bytes.copy_from_slice(payload)).unwrap());
@@ -195,7 +194,7 @@ fn what_is_sent_is_what_a_kernel_socket_takes() {
 
 #[test]
 fn short_frames_are_padded_with_zeroes() {
-    // The shortest payloads have a count at the end of the padding.
+    // The shortest payloads carry a count at the end of the padding.
     for (len, padding) in [(1, 31..56), (3, 33..56), (4, 34..60)] {
         let (mut frames, mut far) = by_hand(raw(1, len).0);
         for byte in [0xff, 7] {
@@ -207,7 +206,7 @@ fn short_frames_are_padded_with_zeroes() {
     }
 }
 
-/// What the server answers to this frame.
+/// The server's answer to `frame`.
 fn answer<F: Framing>(server: F, frame: &[u8], reply: usize) -> Option<Vec<u8>> {
     let (mut frames, mut far) = by_hand(server);
     put(&mut far, frame);
@@ -219,7 +218,7 @@ fn answer<F: Framing>(server: F, frame: &[u8], reply: usize) -> Option<Vec<u8>> 
     get(&mut far)
 }
 
-/// Ethernet carries no frame of less than 60 bytes without its check sequence; not every device pads what is shorter.
+/// Ethernet's shortest frame is 60 bytes without the frame check sequence; not every device pads shorter ones.
 #[test]
 fn short_replies_are_padded_with_zeroes_too() {
     for len in [1, 2, 7, 15, 16, 18, 19] {
@@ -318,7 +317,7 @@ fn a_reflectors_frames_are_known_by_their_cookie() {
 fn no_two_frames_are_the_same_however_short_the_payload() {
     for len in 1..=4 {
         let framing = raw(1, len).0;
-        // The sequence number as far as it goes in.
+        // As much of the sequence number as fits.
         let written = |sequence: u32| {
             let mut frame = vec![0; 60];
             frame[Raw::HEADERS..Raw::HEADERS + len].copy_from_slice(&sequence.to_le_bytes()[..len]);
@@ -376,7 +375,7 @@ proptest! {
         frame[at] ^= 1 << bit;
         frame.truncate(cut.max(at + 1));
         if let Some(message) = server.read(&frame) {
-            // The Ethernet addresses are under no checksum.
+            // No checksum covers the Ethernet addresses.
             prop_assert!(at < 12, "byte {at}");
             prop_assert_eq!(&frame[Inet::<false>::HEADERS..][..message.len], &PAYLOAD[..]);
         }

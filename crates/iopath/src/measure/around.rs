@@ -1,4 +1,4 @@
-//! What surrounds both loops: the stop flag, the other core, a tracer, and whoever ordered the run.
+//! Callbacks of both loops: the stop flag, the other core, a tracer, and the run's observer.
 
 use std::io;
 use std::time::Duration;
@@ -12,18 +12,19 @@ use super::Observer;
 use crate::drive::{Between, Counts};
 use crate::echo::{Attention, TURN_NS};
 
-/// What the server's loop looks at.
+/// Callbacks of the server's loop.
 pub(crate) struct AtServer<'a> {
     pub(super) stop: &'a Shared,
     pub(super) neighbour: Option<&'a Shared>,
     pub(super) stamps: Option<&'a Stamps>,
     pub(super) observer: &'a dyn Observer,
-    /// Nobody sleeps, so that looking up costs nothing.
+    /// The thread never sleeps, so a look at the flag costs nothing.
     pub(super) spins: bool,
     pub(super) seen: u32,
 }
 
-/// A server's side that spins looks at its stop flag so often while nothing comes, in ns: an experiment stops it after each block.
+/// Interval at which a spinning server checks its stop flag while nothing is received, in ns: an experiment stops it after each
+/// block.
 const SPIN_TURN_NS: u64 = 500_000;
 
 impl Attention for AtServer<'_> {
@@ -62,12 +63,12 @@ impl Attention for AtServer<'_> {
     }
 }
 
-/// How long the other core may take to join: it has just been woken by a request.
+/// Time for the other core to join: a request has just woken it.
 const PING_PATIENCE: Duration = Duration::from_millis(10);
-/// How long the two cores bounce their line, beside each block.
+/// Time for which the two cores bounce their line in one meeting.
 const PING_LENGTH: Duration = Duration::from_millis(2);
 
-/// What the client's loop looks at, between blocks.
+/// Callbacks of the client's loop, between blocks.
 pub(super) struct Surroundings<'a> {
     pub(super) stop: &'a Shared,
     pub(super) neighbour: Option<&'a Shared>,
@@ -76,10 +77,10 @@ pub(super) struct Surroundings<'a> {
     pub(super) thread: u32,
     pub(super) observer: &'a dyn Observer,
     pub(super) stamps: Option<&'a Stamps>,
-    /// Of the clock, in ticks per ns.
+    /// The clock's rate in ticks per ns.
     pub(super) rate: f64,
     pub(super) began: Ticks,
-    /// CPU time of this thread when the block began.
+    /// This thread's CPU time at the start of the block.
     pub(super) block_from_ns: u64,
 }
 
@@ -89,7 +90,7 @@ impl Between for Surroundings<'_> {
     }
 
     fn call_neighbour(&mut self) -> bool {
-        // Untimed transactions would be traced with the others.
+        // A tracer would also see the untimed transactions.
         self.neighbour.filter(|_| self.stamps.is_none()).map(|shared| self.called = shared.call_ping()).is_some()
     }
 

@@ -1,4 +1,4 @@
-//! The flows split between threads, each pinned and scheduled as the job says.
+//! Splits the flows between threads, each pinned and scheduled as the job says.
 
 use std::num::NonZeroU64;
 
@@ -11,7 +11,7 @@ use hairpin_sys::wait::Policy;
 use super::SideFound;
 use crate::error::PathError;
 
-/// The cores that a side's threads choose from, and how many there are for it and everything else.
+/// The cores that a side's threads may use, and the number of cores for them and everything else.
 #[derive(Clone, Copy)]
 pub(super) struct Cores<'a> {
     pub(super) allowed: &'a [u32],
@@ -56,7 +56,7 @@ pub(super) fn each_chunk<F: Send, R: Send>(
     })
 }
 
-/// Splits `flows` into so many parts; the first ones are longer by one if it does not divide evenly.
+/// Splits `flows` into `threads` parts; the first ones are longer by one if it does not divide evenly.
 fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
     let mut parts = Vec::with_capacity(threads);
     for left in (1..=threads).rev() {
@@ -67,8 +67,8 @@ fn shares<F>(mut flows: &mut [F], threads: usize) -> Vec<&mut [F]> {
     parts
 }
 
-/// The CPU of thread `index` of a side: the first is the one asked for, else the first (client) or second (server) that is allowed; the
-/// others follow.
+/// The CPU of thread `index` of a side. The first thread takes the requested CPU, or else the first (client) or second (server)
+/// allowed one; the other threads take the next ones.
 pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
     let asked = match side {
         Side::Client => job.cpus.client,
@@ -77,7 +77,7 @@ pub fn cpu_of(job: &Job, side: Side, index: u32, allowed: &[u32]) -> u32 {
     let first = asked.or_else(|| allowed.get(usize::from(allowed.len() > 1 && side == Side::Server)).copied()).unwrap_or(0);
     match allowed.iter().position(|cpu| *cpu == first) {
         Some(position) => allowed[(position + index as usize) % allowed.len()],
-        // Not allowed: pinning to it says so.
+        // Not allowed: pinning to it reports that.
         None => first,
     }
 }
@@ -105,7 +105,8 @@ pub(super) fn settle_thread(
     Ok(cpu)
 }
 
-/// SCHED_FIFO and locked memory, unless that would take every core from the kernel's own threads. A refusal is shown, not fatal.
+/// Sets SCHED_FIFO and locks memory, unless that would take every core from the kernel's own threads. A refusal is shown, not
+/// fatal.
 fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: usize) -> [Granted; 2] {
     let asked = format!("fifo:{priority}");
     let granted = |option: &str, asked: &str, outcome: Result<(), String>| Granted {
@@ -127,7 +128,7 @@ fn schedule_fifo(job: &Job, side: Side, spec: &SideSpec, priority: u8, cores: us
     [granted("sched", &asked, outcome), lock]
 }
 
-/// True if the side's threads would leave no core to anybody else: whatever waits without sleeping counts.
+/// True if the side's busy-waiting threads would leave no core free.
 fn takes_all(threads: u32, side: Side, policy: Policy, cores: usize) -> bool {
     let busy = matches!(policy, Policy::Spin | Policy::BusyPoll | Policy::Adaptive);
     // Both sides may be on this host; the client goes first.

@@ -1,4 +1,4 @@
-//! What a tracer has to know of a side: its thread and its sockets.
+//! Facts about a side that a tracer needs: its thread and its sockets.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -7,9 +7,9 @@ use hairpin_sys::shared::{Stamps, Told};
 use hairpin_sys::socket::cookie;
 use hairpin_sys::thread;
 
-/// Tells a tracer this thread, and the sockets that it sends and receives on if there are some.
+/// Reports to a tracer this thread, and the sockets it sends and receives on, if any.
 pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, receives_on: Option<BorrowedFd<'_>>) {
-    // What is no socket, such as a pipe, has no cookie.
+    // Only sockets have a cookie; a pipe has none.
     let told = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| cookie(&socket).ok()).unwrap_or(0);
     if let Some(stamps) = stamps {
         let port = receives_on.and_then(local_port).unwrap_or(0);
@@ -17,13 +17,13 @@ pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, re
     }
 }
 
-/// The port of a socket of the internet.
+/// The port of an IP socket.
 fn local_port(socket: BorrowedFd<'_>) -> Option<u16> {
     let address = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
     Some(address.port())
 }
 
-/// A path without sockets has a thread at least.
+/// Reports at least the thread, for paths without sockets.
 pub(super) fn tell_if_untold(stamps: Option<&Stamps>) {
     if stamps.is_some_and(|stamps| stamps.told().thread == 0) {
         tell(stamps, None, None);

@@ -1,4 +1,4 @@
-//! Due times, written out between blocks so that inside one nothing is computed.
+//! Due times, written out between blocks so that nothing has to be computed inside one.
 //!
 //! ```text
 //!   due       │   │   │   │   │   │ ╎ ╎ │   │        ╎: due while the instrument folded samples or met the other core
@@ -14,24 +14,24 @@ use super::BLOCK_TRANSACTIONS;
 /// The next request of a timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When it is due; [`Ticks::NEVER`] if no further request is due before the end.
+    /// Due time; [`Ticks::NEVER`] if no further request is due before the end.
     pub at: Ticks,
     /// Payload in bytes.
     pub size: u32,
 }
 
-/// Requests and when each is due. None is dropped or forgiven: a request that cannot be sent when it is due keeps its due time.
+/// Requests with their due times. None is dropped or forgiven: a request that cannot be sent when it is due keeps its due time.
 #[derive(Debug)]
 pub struct Timetable {
     schedule: Schedule,
     source: Source,
     ticks_per_ns: f64,
-    /// The next requests, enough for a block.
+    /// The next requests: enough for a block.
     upcoming: Vec<Upcoming>,
     next: usize,
-    /// When the schedule's time was zero.
+    /// Time zero of the schedule.
     origin: Ticks,
-    /// Requests due from here on are not sent.
+    /// Requests due at this time or later are not sent.
     end: Ticks,
     moved: u64,
     sleeps: bool,
@@ -45,14 +45,15 @@ struct Upcoming {
 }
 
 impl Timetable {
-    /// `sleeps`: the thread gives up its core while it waits. Until measuring begins requests are due at the schedule's mean rate.
+    /// `sleeps`: the thread gives up its core while it waits. Until measuring begins, requests are due at the schedule's mean
+    /// rate.
     pub fn new<C: Clock>(clock: &C, schedule: Schedule, sleeps: bool) -> Timetable {
         let source = schedule.warm_up();
         let mut table = Timetable {
             schedule,
             source,
             ticks_per_ns: clock.rate(),
-            // Written once here, so that no page fault happens inside a block.
+            // Touch every page now, so that no page fault happens inside a block.
             upcoming: vec![Upcoming { after: 0, size: 0 }; BLOCK_TRANSACTIONS],
             next: 0,
             origin: clock.now(),
@@ -66,7 +67,7 @@ impl Timetable {
         table
     }
 
-    /// Goes back to the first request of the schedule. Before [`begin`](Timetable::begin), because it takes time.
+    /// Returns to the first request of the schedule. Must precede [`begin`](Timetable::begin), because it takes time.
     pub(crate) fn rewind(&mut self) {
         self.source = self.schedule.source();
         self.upcoming.clear();
@@ -74,7 +75,7 @@ impl Timetable {
         self.fill();
     }
 
-    /// Measuring begins at `origin`; requests due at `end` and later are not sent.
+    /// Starts measuring at `origin`; requests due at `end` or later are not sent.
     pub(crate) fn begin(&mut self, origin: Ticks, end: Ticks) {
         (self.origin, self.end, self.moved) = (origin, end, 0);
     }
@@ -94,8 +95,9 @@ impl Timetable {
         Some(Upcoming { after: (after_ns * self.ticks_per_ns).round() as u64, size })
     }
 
-    /// The instrument did work of its own from `since` until `now`. A request that became due meanwhile is due now, and those behind it are as much later; one
-    /// that was late already stays as late as it was; one that is due later keeps its due time.
+    /// Accounts for the instrument's own work from `since` until `now`. A request that became due meanwhile is due now, and later
+    /// ones are delayed by the same amount; one that was already late stays as late as it was; one due after `now` keeps its due
+    /// time.
     pub(crate) fn resume(&mut self, since: Ticks, now: Ticks) {
         let due = self.next().at;
         if due < now {
@@ -105,7 +107,7 @@ impl Timetable {
         }
     }
 
-    /// The next request, sent or not.
+    /// The next request to send.
     #[inline(always)]
     pub(crate) fn next(&self) -> Due {
         match self.upcoming.get(self.next) {
@@ -114,13 +116,13 @@ impl Timetable {
         }
     }
 
-    /// The next request has been sent.
+    /// Advances past the next request, which has been sent.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
         self.next += 1;
     }
 
-    /// Takes the next request that was due before `now` and not sent: its due time.
+    /// Takes the next request that was due before `now` and not sent; returns its due time.
     pub(crate) fn unsent(&mut self, now: Ticks) -> Option<Ticks> {
         if self.next == self.upcoming.len() {
             self.fill();
@@ -132,22 +134,22 @@ impl Timetable {
         })
     }
 
-    /// Whether every request of a schedule that ends has been sent.
+    /// True if every request of a finite schedule has been sent.
     pub(crate) fn is_over(&self) -> bool {
         self.next == self.upcoming.len() && self.source.is_over()
     }
 
-    /// How many requests would have been due while the instrument did work of its own, at the schedule's mean rate.
+    /// Number of requests that would have been due during the instrument's own work, at the schedule's mean rate.
     pub(crate) fn left_out(&self) -> u64 {
         (self.moved as f64 / self.ticks_per_ns / self.mean_interval_ns()).round() as u64
     }
 
-    /// The mean time between two requests in ns.
+    /// Mean time between two requests in ns.
     pub(crate) fn mean_interval_ns(&self) -> f64 {
         self.schedule.mean_interval_ns()
     }
 
-    /// Whether the thread gives up its core while it waits.
+    /// True if the thread gives up its core while it waits.
     pub(crate) fn sleeps(&self) -> bool {
         self.sleeps
     }
@@ -177,10 +179,10 @@ mod tests {
     #[test]
     fn own_work_moves_what_became_due_in_it_and_forgives_no_lateness() {
         let mut table = every_us();
-        // Work between two due times moves nothing.
+        // Work between two due times moves none of them.
         table.resume(Ticks(200), Ticks(900));
         assert_eq!((table.next().at, table.left_out()), (Ticks(1_000), 0));
-        // Work over a due time: that request is due at its end.
+        // Work across a due time: that request is due when the work ends.
         table.resume(Ticks(200), Ticks(3_000));
         assert_eq!((table.next().at, table.left_out()), (Ticks(3_000), 2));
         // A request that was 7 us late when the work began is 7 us late when it ends.

@@ -1,4 +1,4 @@
-//! `eventfd`: eight bytes there, eight back, through two counters of the kernel per flow.
+//! `eventfd`: eight bytes each way, through two kernel counters per flow.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,12 +15,12 @@ use crate::rendezvous;
 use crate::runner::{Runner, Support, probe_local};
 use crate::stream::closed;
 
-/// The path `eventfd`.
 pub struct Eventfd;
 
 /// A counter is 64 bits.
 const PAYLOAD: u32 = 8;
-/// Added to the counter by a side that ends: an eventfd has no end of its own. Above every message, which is at most 2^32.
+/// Added to the counter by a side that exits, since an eventfd has no end of its own. Larger than any message, which is at most
+/// 2^32.
 const FAREWELL: u64 = 1 << 62;
 
 impl Runner for Eventfd {
@@ -50,11 +50,11 @@ impl Runner for Eventfd {
     }
 }
 
-/// One side of two counters. A message is its eight bytes as a number, plus one, since a counter of zero wakes nobody.
+/// One side of two counters. A message is its eight bytes as a number, plus one, since a counter of zero wakes no one.
 struct Counters {
     from: OwnedFd,
     to: OwnedFd,
-    /// False while the other side has not answered: a second write would be added to the first.
+    /// False until the other side has answered: a second write would be added to the first.
     my_turn: bool,
 }
 
@@ -95,7 +95,7 @@ impl Carrier for Counters {
 
 impl Drop for Counters {
     fn drop(&mut self) {
-        // Fails only if the counter would overflow, which takes a peer that has ended long ago.
+        // Fails only if the counter would overflow, which needs a peer that exited long ago.
         let _ = write(&self.to, &FAREWELL.to_ne_bytes());
     }
 }

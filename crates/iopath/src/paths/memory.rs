@@ -1,4 +1,4 @@
-//! `memory`: request and reply in one cache line that both sides share, the floor of all paths.
+//! `memory`: request and reply in one cache line shared by both sides; the floor of all paths.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,10 +15,9 @@ use crate::rendezvous;
 use crate::runner::{Runner, Support, probe_local};
 use crate::stream::closed;
 
-/// The path `memory`.
 pub struct Memory;
 
-/// Loads of the line between two looks at the clock: a look costs several loads, and would delay the sight of a message.
+/// Loads of the line between two looks at the clock: a look costs as much as several loads and delays the detection of a message.
 const LOOKS: u32 = 64;
 
 impl Runner for Memory {
@@ -48,23 +47,23 @@ impl Runner for Memory {
     }
 }
 
-/// One side of the line. Dropping it tells the other by the area's stop flag.
+/// One side of the line. Dropping it sets the area's stop flag for the other side.
 struct End {
     shared: Shared,
     clock: AnyClock,
-    /// What this side receives.
+    /// Direction in which this side receives.
     receives: Direction,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
-    /// The number of the last message received; requests count from 1.
+    /// Number of the last message received; requests count from 1.
     last: u64,
-    /// The number of the last request sent (client only).
+    /// Number of the last request sent (client only).
     sent: u64,
 }
 
 impl End {
     fn new(shared: Shared, clock: AnyClock, receives: Direction, longest: usize) -> Self {
-        // One byte more, so that a longer message shows.
+        // One byte more, to detect a message that is too long.
         End { shared, clock, receives, outgoing: vec![0; longest], incoming: vec![0; longest + 1], last: 0, sent: 0 }
     }
 }
@@ -74,7 +73,7 @@ impl Endpoint for End {
 
     #[inline(always)]
     fn send(&mut self, _flow: u32, len: usize, fill: impl FnOnce(&mut [u8])) -> io::Result<bool> {
-        // A request that was given up still holds the line until its reply has come.
+        // A request that was given up still occupies the line until its reply comes.
         if self.sent != self.last {
             return Ok(false);
         }

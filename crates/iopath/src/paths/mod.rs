@@ -1,4 +1,4 @@
-//! One file per path, and which of them runs what is planned.
+//! One file per path, and the list of runners.
 
 use hairpin_plan::path::Path;
 use hairpin_plan::paths;
@@ -17,7 +17,7 @@ pub mod unix;
 pub mod unix_dgram;
 pub mod xdp;
 
-/// Every path's facts and its runner.
+/// Every path's facts with its runner.
 static RUNNERS: [(&Path, &dyn Runner); 11] = [
     (&paths::TCP, &tcp::Tcp),
     (&paths::TCP_CRR, &tcp_crr::TcpCrr),
@@ -32,7 +32,7 @@ static RUNNERS: [(&Path, &dyn Runner); 11] = [
     (&paths::NIQ, &niq::Niq),
 ];
 
-/// What runs this path.
+/// The runner of `path`.
 ///
 /// # Panics
 /// Never: a test finds every path in the list.

@@ -1,11 +1,11 @@
-//! `niq`: whole frames between two ports of an emulated NIC in shared memory, with the latency of a declared one if that is asked for.
+//! `niq`: whole frames between two ports of an emulated NIC in shared memory, optionally with a declared NIC's latency.
 //!
 //! ```text
 //!   client  frame ─ tx_batch, kick ─▶ lines in shared memory ─▶ seen at once, or when the declared NIC and link had it there ─▶ server
 //!           ◀──────────────────────── the same the other way ◀──────────────────────────────────────────────────────────── reply
 //! ```
-//! The frames are Ethernet, IPv4 and UDP between two addresses that nobody else has: a payload of 18 bytes is the frame of 60. UDP's checksum is left
-//! out, as the link has one of its own (FCS) and a sum over the payload would be in every figure.
+//! The frames are Ethernet, IPv4 and UDP between two reserved addresses: a payload of 18 bytes gives a frame of 60. There is no
+//! UDP checksum: the link has one of its own (FCS), and a sum over the payload would be part of every figure.
 
 mod proof;
 mod sleep;
@@ -40,24 +40,24 @@ use crate::runner::{Runner, Support, probe_local};
 
 pub use self::proof::{Latency, own_ns, proof};
 
-/// The path `niq`.
 pub struct Niq;
 
 /// Headers of a frame in bytes.
 const HEADERS: usize = (ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER) as usize;
-/// The longest and the shortest frame of the device in bytes, without FCS.
+/// Longest and shortest frame of the device in bytes, without FCS.
 const LONGEST: usize = NIQ_LONGEST as usize;
 const SHORTEST: usize = 60;
-/// Lines of a ring: what is in flight twice over, within these bounds.
+/// Lines of a ring: twice the requests in flight, within these bounds.
 const LEAST_ENTRIES: u32 = 64;
 const MOST_ENTRIES: u32 = 4096;
 
-/// Transactions in which the program's own part is found, and about the time that a frame of a published table is under way.
+/// Transactions for measuring the program's own part, and the pause between them: about the transit time of a frame in a
+/// published table.
 const OWN: u64 = 2_000;
 const PAUSE: Nanos = Nanos(5_000);
-/// Who is who on a link of two (RFC 2544 keeps these addresses for such uses).
+/// Addresses of the client and the server (RFC 2544 reserves this range for such uses).
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
-/// The client's first port; flow n has the n-th after it.
+/// The client's first port; flow n uses `FIRST_PORT` + n.
 const FIRST_PORT: u16 = 49_152;
 const SERVER_PORT: u16 = 24_444;
 
@@ -69,7 +69,7 @@ impl Runner for Niq {
     fn ping(&self, run: &mut ClientRun<'_>) -> Result<(), PathError> {
         run.found.own_ns = own_part(run.job, run.clock)?;
         let config = config(run.job, run.clock, run.found.own_ns)?;
-        // The memory, and one descriptor for the one queue pair.
+        // The shared memory, and one descriptor for the one queue pair.
         let descriptors = rendezvous::take_over(run, 2)?;
         let port = only(Port::open(descriptors, &config).map_err(refused)?)?;
         ping_on(run, port)
@@ -81,7 +81,7 @@ impl Runner for Niq {
         let port = only(ports)?;
         let handed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
         rendezvous::hand_over(run, &handed)?;
-        // So that the client's end is seen when its process ends.
+        // Keeps no copy open, so that the server sees the client's end when the client's process exits.
         drop(descriptors);
         echo_on(run, port)
     }
@@ -95,12 +95,12 @@ fn only(mut ports: Vec<Port>) -> Result<Port, PathError> {
     ports.pop().ok_or_else(|| PathError::Peer("the server made no port".into()))
 }
 
-/// Bytes of the frame around a payload, without FCS.
+/// Length of the frame around a payload, without FCS.
 fn frame_of(payload: u32) -> usize {
     (HEADERS + payload as usize).max(SHORTEST)
 }
 
-/// Both sides make the same of a job, but for what each has found to be its program's own part of one way.
+/// Both sides derive the same configuration from a job, except for the own part of one way that each has measured.
 fn config(job: &Job, clock: AnyClock, own_ns: Option<f64>) -> Result<Config, PathError> {
     let in_flight = job.flows.saturating_mul(job.outstanding).min(MOST_ENTRIES);
     let ring_entries = (2 * in_flight).next_power_of_two().clamp(LEAST_ENTRIES, MOST_ENTRIES);
@@ -122,11 +122,12 @@ fn config(job: &Job, clock: AnyClock, own_ns: Option<f64>) -> Result<Config, Pat
     Ok(Config { ring_entries, longest_frame, chunks: 2 * ring_entries, timing, ..Config::default() })
 }
 
-/// This program's own part of one way, in ns, where the emulated figure has it in it: half of what a round trip takes outside of the device.
+/// The program's own part of one way, in ns, for emulated figures that include it: half of a round trip's time outside the
+/// device.
 fn own_part(job: &Job, clock: AnyClock) -> Result<Option<f64>, PathError> {
     match (job.emulated.as_ref().is_some_and(|emulated| emulated.whole), clock) {
         (true, AnyClock::Tsc(_)) => Ok(Some(own_ns(clock, job.request, job.reply, PAUSE, OWN)? / 2.0)),
-        // Without the counter nothing is emulated, and config() says so.
+        // Without the counter there is no emulation; config() reports it.
         _ => Ok(None),
     }
 }
@@ -135,7 +136,7 @@ fn delay(times: FrameTimes) -> Delay {
     Delay { out: Picos(times.out_ps), link: Picos(times.link_ps), rest: Picos(times.rest_ps) }
 }
 
-/// How this side frames the payloads of `len` bytes that it sends.
+/// Framing of this side's payloads of `len` bytes.
 fn framing(flows: u32, len: u32, side: Side) -> Result<Unsummed, PathError> {
     let flows: Vec<Flow> = (0..flows as u16)
         .map(|flow| {
@@ -153,7 +154,7 @@ fn framing(flows: u32, len: u32, side: Side) -> Result<Unsummed, PathError> {
     inet.map(Unsummed).ok_or_else(|| PathError::Way("the flows do not fit the emulated link".into()))
 }
 
-/// The memory that both sides share, where it is watched for stalls of either core: while a latency is emulated.
+/// The memory shared by both sides, if stalls of either core are watched: while a latency is emulated.
 fn stalls_of<'a>(neighbour: Option<&'a Shared>, job: &Job) -> Option<&'a Shared> {
     neighbour.filter(|_| job.emulated.is_some())
 }
@@ -204,12 +205,12 @@ fn echo_on(run: &mut ServerRun<'_>, port: Port) -> Result<(), PathError> {
     }
 }
 
-/// What the wait for an interrupt borrows, since the port itself is handed on.
+/// Duplicates the descriptor of the interrupt: the wait borrows it, and the port itself is handed on.
 fn bell(port: &Port) -> Result<OwnedFd, PathError> {
     port.waitable().try_clone_to_owned().map_err(PathError::at("cannot duplicate a descriptor to wait on"))
 }
 
-/// One kind of port for all that need no loop of their own: a traced one, and one that sleeps.
+/// One port type for all uses that need no loop of their own: traced ports, and ports that sleep.
 fn stamped<'a, I: Device + 'a>(io: I, clock: AnyClock, stamps: Option<&'a Stamps>) -> Box<dyn Device + 'a> {
     match stamps {
         None => Box::new(io),
@@ -243,7 +244,7 @@ fn respond<I: Device>(run: &mut ServerRun<'_>, mut frames: Frames<'_, I, Unsumme
     outcome
 }
 
-/// Leaves what the port counted.
+/// Records the port's counters.
 fn note<I: Device>(frames: &mut Frames<'_, I, Unsummed, false>, side: Side, found: &mut SideFound) {
     let (strays, counters) = frames.counts();
     if strays > 0 {
@@ -268,7 +269,7 @@ fn note<I: Device>(frames: &mut Frames<'_, I, Unsummed, false>, side: Side, foun
     });
 }
 
-/// A ring that is a port.
+/// A ring backed by a port.
 trait Device: PacketIo {
     fn port(&self) -> &Port;
 }

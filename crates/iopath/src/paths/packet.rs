@@ -1,4 +1,4 @@
-//! `packet`: whole frames over AF_PACKET, beside the kernel's own stack.
+//! `packet`: whole frames over AF_PACKET, beside the kernel's stack.
 
 use hairpin_packet::af_packet::AfPacket;
 use hairpin_plan::path::LinkKind;
@@ -10,14 +10,13 @@ use crate::measure::{ClientRun, ServerRun};
 use crate::ring;
 use crate::runner::{Runner, Support};
 
-/// The path `packet`.
 pub struct Packet;
 
 impl Runner for Packet {
     fn lacks(&self, link: LinkKind) -> Option<&'static str> {
         match (link, netns::can_make()) {
             _ if Capability::NetRaw.is_effective() => None,
-            // Inside the user namespace of the veth pair everybody has it.
+            // In the user namespace of the veth pair every process has the capability.
             (LinkKind::Veth, netns::Support::UserNamespace) => None,
             _ => Some("packet sockets need CAP_NET_RAW: run as root, or use --link veth or --path udp"),
         }

@@ -18,12 +18,11 @@ use crate::rendezvous;
 use crate::runner::{Runner, Support, probe_local};
 use crate::stream::{closed, push_rest};
 
-/// The path `pipe`.
 pub struct Pipe;
 
-/// The largest payload, and what a pipe holds unless told otherwise (pipe(7)).
+/// Largest payload, and the default capacity of a pipe (pipe(7)).
 const PIPE_LIMIT: u32 = 65_536;
-/// The granule in which a pipe holds bytes; every message begins a new one at worst.
+/// Granule of a pipe's buffer; in the worst case each message starts a new page.
 const PAGE: u64 = 4096;
 
 impl Runner for Pipe {
@@ -50,13 +49,13 @@ impl Runner for Pipe {
             theirs.extend([replies_out, requests_in]);
         }
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
-        // Kept open here, they would hide that the client has ended.
+        // Left open here, they would hide the client's exit.
         drop(theirs);
         run.over(&mut flows)
     }
 }
 
-/// A pipe that holds all messages that can be under way, so that no writer ever waits: its ends for reading and for writing.
+/// A pipe with room for all messages in flight, so that no writer ever waits: its read end and its write end.
 fn new_pipe(job: &Job) -> Result<(OwnedFd, OwnedFd), PathError> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(PathError::at("cannot make a pipe"))?;
     let needed = u64::from(job.outstanding) * u64::from(job.request.max(job.reply)).next_multiple_of(PAGE);
@@ -66,7 +65,7 @@ fn new_pipe(job: &Job) -> Result<(OwnedFd, OwnedFd), PathError> {
             "cannot make a pipe that holds {needed} bytes: use fewer --outstanding, or raise fs.pipe-max-size"
         )))?;
     }
-    // Both sides may be in a write at once; neither must sleep there. The end for reading is set as the policy wants.
+    // Both sides may be in a write at once; neither may sleep there. The read end is set up by the wait policy.
     fcntl_setfl(&writer, OFlags::NONBLOCK).map_err(PathError::at("cannot prepare a pipe"))?;
     Ok((reader, writer))
 }

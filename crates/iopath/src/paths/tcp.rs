@@ -1,4 +1,4 @@
-//! `tcp`: request and reply over one standing connection per flow.
+//! `tcp`: request and reply over one persistent connection per flow.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use crate::measure::{ClientRun, ServerRun, SideFound};
 use crate::runner::{Runner, Support};
 use crate::stream::{How, Stream};
 
-/// The path `tcp`.
 pub struct Tcp;
 
 impl Runner for Tcp {
@@ -47,7 +46,7 @@ impl Runner for Tcp {
         let before = inet::tcp_totals(flows.iter().map(Stream::socket));
         run.over(&mut flows)?;
         note(&flows, before, spec, Side::Server, &mut run.found.side);
-        // The client's replies are the ones whose queue is recorded.
+        // Only the client records the queues: those that its replies arrive on.
         run.found.side.flow_facts.clear();
         Ok(())
     }
@@ -60,7 +59,7 @@ fn how(spec: &SideSpec) -> How {
     }
 }
 
-/// Leaves what the kernel counted since `before`, and the flows' own calls.
+/// Records the kernel's counts since `before`, and the flows' extra calls.
 fn note(flows: &[Stream], before: TcpSide, spec: &SideSpec, side: Side, found: &mut SideFound) {
     let sockets = || flows.iter().map(Stream::socket);
     found.tcp = Some(inet::tcp_difference(&before, inet::tcp_totals(sockets())));

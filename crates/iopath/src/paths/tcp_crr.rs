@@ -34,7 +34,6 @@ use client::Client;
 use server::Server;
 use tuples::Tuples;
 
-/// The path `tcp-crr`.
 pub struct TcpCrr;
 
 impl Runner for TcpCrr {
@@ -47,7 +46,7 @@ impl Runner for TcpCrr {
         let mut client = Client::new(run.job, clock, peer, Tuples::new(peer, run.job.local_port, inet::random()?))?;
         run.alone(|job, work, between| {
             let mut found = drive_paced(&mut client, clock, job, work, between);
-            // What was measured stands: this is an end like that of time.
+            // The samples are valid: running out of pairs ends the run just as its duration does.
             if client.is_used_up() && matches!(found.end, End::Failed(_)) {
                 found.end = End::Done;
             }
@@ -64,7 +63,7 @@ impl Runner for TcpCrr {
     fn echo(&self, run: &mut ServerRun<'_>) -> Result<(), PathError> {
         let clock = run.clock;
         let listener = inet::listen_tcp(run.job, &run.listen, &mut run.found.side)?;
-        // What accept returns inherits all of them from the listening socket.
+        // Accepted sockets inherit all options from the listening socket.
         inet::after_connect(&listener, &run.job.spec.server, Side::Server, &mut run.found.side)?;
         let turn = Turn::of(run.job.spec.server.policy);
         turn.prepare(&listener).map_err(PathError::at("cannot prepare the listening socket"))?;
@@ -75,20 +74,20 @@ impl Runner for TcpCrr {
     }
 }
 
-/// True if the server closes each connection first; the client's side of the spec says it for both.
+/// True if the server closes each connection first; the client's side of the spec decides for both.
 fn server_closes(job: &Job) -> bool {
     job.spec.client.options.get(&option::CLOSES) == Some("server")
 }
 
-/// What a thread does until a call on a descriptor has something for it. A connection is waited for a few times only, so there is nothing
-/// to prepare once and use often, as a [`Waiting`](hairpin_sys::wait::Waiting) over standing descriptors does.
+/// How a thread waits until a call on a descriptor succeeds. Each connection is waited for only a few times, so there is nothing
+/// to prepare once, as a [`Waiting`](hairpin_sys::wait::Waiting) over persistent descriptors does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
-    /// `block`: the call itself waits.
+    /// `block`: the call itself blocks.
     Block,
     /// `poll`: poll(2), then the call.
     Poll,
-    /// `spin`: the call again and again.
+    /// `spin`: repeats the call.
     Spin,
 }
 
@@ -114,7 +113,7 @@ impl Turn {
         }
     }
 
-    /// Calls `attempt` until it yields or `until` has passed, waiting for `events` before each call.
+    /// Repeats `attempt` until it succeeds or `until` has passed, waiting for `events` before each call.
     #[inline(always)]
     fn take<T>(
         self,

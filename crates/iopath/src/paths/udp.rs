@@ -1,4 +1,4 @@
-//! `udp`: one datagram there, one back, over connected sockets.
+//! `udp`: one datagram each way, over connected sockets.
 
 mod stamped;
 
@@ -18,7 +18,6 @@ use crate::inet;
 use crate::measure::{ClientRun, ServerRun, SideFound};
 use crate::runner::{Runner, Support};
 
-/// The path `udp`.
 pub struct Udp;
 
 impl Runner for Udp {
@@ -53,7 +52,7 @@ impl Runner for Udp {
         }
         note_too_long(&flows, Side::Server, &mut run.found.side);
         inet::note_queues(flows.iter().map(|flow| &flow.fd), &run.job.spec.server, Side::Server, &mut run.found.side);
-        // The client's replies are the ones whose queue is recorded.
+        // Only the client records the queues: those that its replies arrive on.
         run.found.side.flow_facts.clear();
         Ok(())
     }
@@ -62,7 +61,7 @@ impl Runner for Udp {
 /// One connected UDP socket.
 struct Datagram {
     fd: OwnedFd,
-    /// How often the kernel said that a datagram was too long for the path.
+    /// Number of errors from the kernel that a datagram was too long for the path.
     too_long: u64,
 }
 
@@ -71,8 +70,9 @@ impl Datagram {
         Datagram { fd, too_long: 0 }
     }
 
-    /// A router's word that a datagram did not fit arrives as an error of whatever call comes next, once; from then on the kernel cuts
-    /// datagrams into fragments. So it is a lost datagram and no end. A call that fails so by itself fails again.
+    /// Sends `message` again after an error about its length. A router's report that a datagram did not fit arrives once, as an
+    /// error of the next call; from then on the kernel fragments datagrams. So it counts as a lost datagram and does not end the
+    /// run. A call that fails on its own account fails again.
     #[cold]
     fn resend(&mut self, message: &[u8]) -> io::Result<bool> {
         self.too_long += 1;
@@ -90,7 +90,7 @@ fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error())
 }
 
-/// Warns of a path that takes smaller packets than the link, with what the kernel knows of it.
+/// Warns of a path that takes smaller packets than the link, with the kernel's path MTU.
 fn note_too_long(flows: &[Datagram], side: Side, found: &mut SideFound) {
     let times = flows.iter().map(|flow| flow.too_long).sum();
     if let Some(flow) = flows.iter().find(|flow| flow.too_long > 0) {

@@ -14,7 +14,6 @@ use crate::rendezvous;
 use crate::runner::{Runner, Support, probe_local};
 use crate::stream::{How, Stream};
 
-/// The path `unix`.
 pub struct Unix;
 
 impl Runner for Unix {
@@ -37,14 +36,14 @@ impl Runner for Unix {
             inet::before_connect(fd, &run.job.spec.server, Side::Server, &mut run.found.side)?;
         }
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
-        // Kept open here, they would hide that the client has ended.
+        // Left open here, they would hide the client's exit.
         drop(theirs);
         let mut flows = Stream::all(ours, Duration::from(run.job.timeout), How::default())?;
         run.over(&mut flows)
     }
 }
 
-/// So many connected pairs: the server's ends and the client's.
+/// `count` connected pairs: the server's ends and the client's.
 pub(crate) fn pairs(kind: SocketType, count: u32) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), PathError> {
     let one = |_| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
     (0..count).map(one).collect::<Result<_, _>>().map_err(PathError::at("cannot make a pair of UNIX sockets"))

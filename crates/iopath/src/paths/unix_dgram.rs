@@ -1,4 +1,4 @@
-//! `unix-dgram`: one datagram there, one back, over a pair of UNIX datagram sockets per flow.
+//! `unix-dgram`: one datagram each way, over a pair of UNIX datagram sockets per flow.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +18,6 @@ use crate::rendezvous;
 use crate::runner::{Runner, Support, probe_local};
 use crate::stream::closed;
 
-/// The path `unix-dgram`.
 pub struct UnixDgram;
 
 impl Runner for UnixDgram {
@@ -40,7 +39,7 @@ impl Runner for UnixDgram {
             inet::before_connect(fd, &run.job.spec.server, Side::Server, &mut run.found.side)?;
         }
         rendezvous::hand_over(run, &theirs.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
-        // Kept open here, they would hide that the client has ended.
+        // Left open here, they would hide the client's exit.
         drop(theirs);
         run.over(&mut datagrams(ours))
     }
@@ -50,7 +49,7 @@ fn datagrams(fds: Vec<OwnedFd>) -> Vec<Datagram> {
     fds.into_iter().map(|fd| Datagram { fd }).collect()
 }
 
-/// One end of a pair. Dropping it tells the other end by an empty datagram, since these sockets have no end of stream.
+/// One end of a pair. Dropping it sends an empty datagram to the other end, since these sockets have no end of stream.
 struct Datagram {
     fd: OwnedFd,
 }
@@ -64,7 +63,7 @@ impl Carrier for Datagram {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> io::Result<bool> {
-        // Never asleep in a send: with both queues full each side would wait for the other to receive.
+        // Never sleeps in a send: with both queues full each side would wait for the other to receive.
         match or_nothing(send(&self.fd, message, SendFlags::DONTWAIT)) {
             Ok(sent) => Ok(sent.is_some()),
             Err(error) => Err(refused(error, message.len())),
@@ -82,7 +81,7 @@ impl Carrier for Datagram {
 
 impl Drop for Datagram {
     fn drop(&mut self) {
-        // Refused only where the other end is gone, or has not received for so long that its own timeout tells it.
+        // Fails only if the other end is gone, or has not received for so long that its own timeout reports it.
         let _ = send(&self.fd, &[], SendFlags::DONTWAIT);
     }
 }

@@ -10,7 +10,6 @@ use crate::measure::{ClientRun, ServerRun};
 use crate::ring;
 use crate::runner::{Runner, Support};
 
-/// The path `xdp`.
 pub struct Xdp;
 
 impl Runner for Xdp {

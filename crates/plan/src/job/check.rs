@@ -1,4 +1,4 @@
-//! What a path, a policy or this program cannot do of a job: asked before anything starts, and again by the worker.
+//! Limits of the paths, the policies and this program on a job: checked before anything starts, and again by the worker.
 
 use hairpin_record::run::Side;
 use hairpin_units::Nanos;
@@ -8,22 +8,22 @@ use super::{FIRST_ROTATED, Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule}
 use crate::path::{LinkKind, Path, Speaks};
 use crate::schedule::Arrivals;
 
-/// Why a job does not go, in words: what does not, and what to use instead.
+/// Reason to refuse a job, in words: what does not work, and what to use instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
 
-/// `Err` with the words, unless it goes.
+/// `Err` with the reason, unless `unless` holds.
 fn refuse(unless: bool, why: impl FnOnce() -> String) -> Result<(), Refused> {
     if unless { Ok(()) } else { Err(Refused(why())) }
 }
 
 impl Job {
-    /// Refuses what the path, the policies or this program cannot do; `ipv6` is the family of the server's address. The verb asks
-    /// before anything starts, and the worker asks again, since a job may come over the network.
+    /// Refuses jobs that the path, the policies or this program cannot do; `ipv6` is the family of the server's address. The verb
+    /// checks before anything starts, and the worker checks again, since a job may come over the network.
     ///
     /// # Errors
-    /// The first thing that does not go.
+    /// The first reason.
     pub fn check(&self, ipv6: bool) -> Result<(), Refused> {
         self.check_numbers()?;
         for side in [&self.spec.client, &self.spec.server] {
@@ -44,10 +44,10 @@ impl Job {
         })
     }
 
-    /// Refuses a path that a peer which is no Hairpin server does not return.
+    /// Refuses a path whose messages a peer other than a Hairpin server does not return.
     ///
     /// # Errors
-    /// What it returns.
+    /// The messages that it returns.
     pub fn check_peer(&self, kind: LinkKind) -> Result<(), Refused> {
         let path = self.spec.client.path;
         let is_raw = self.spec.client.speaks() == Speaks::Raw;
@@ -57,13 +57,13 @@ impl Job {
         refuse(kind != LinkKind::Echo || !is_raw, || no_echo(path))
     }
 
-    /// The most requests in flight on one flow that both paths take and the payloads tell apart.
+    /// Most requests in flight on one flow that both paths support and the payloads can tell apart.
     pub fn most_outstanding(&self) -> u32 {
         let [client, server] = [&self.spec.client, &self.spec.server].map(|side| side.path.limits.outstanding);
         client.min(server).min(probe::max_outstanding(self.smallest() as usize))
     }
 
-    /// The smallest payload of either way in bytes.
+    /// Smallest payload of either way in bytes.
     fn smallest(&self) -> u32 {
         self.open.as_ref().map_or(self.request, |open| open.smallest).min(self.request).min(self.reply)
     }
@@ -147,10 +147,10 @@ impl Job {
         })
     }
 
-    /// Refuses payloads that do not fit into one packet of a link with this MTU, for paths that do not cut them up.
+    /// Refuses payloads that do not fit into one packet of a link with this MTU, on paths that do not split them.
     ///
     /// # Errors
-    /// The first size that does not go.
+    /// The first size that does not fit.
     pub fn check_mtu(&self, ipv6: bool, mtu: u32) -> Result<(), Refused> {
         for side in [&self.spec.client, &self.spec.server] {
             let Some(headers) = side.path.headers_in_mtu(&side.options, ipv6) else { continue };
@@ -266,7 +266,7 @@ mod tests {
         refused(sizes("unix-dgram"), "goes");
         refused(sizes("tcp"), "tcp carries requests of one size");
         refused(Job { plain_peer: true, ..sizes("udp") }, "this recording has several sizes: replies of one size");
-        // The smallest payload tells the fewest requests apart.
+        // The smallest payload can tell the fewest requests apart.
         let short =
             Job { open: open("udp").open.map(|open| OpenLoop { smallest: 1, ..open }), outstanding: 1_000, ..open("udp") };
         assert_eq!((open("memory").most_outstanding(), short.most_outstanding()), (1, 128));

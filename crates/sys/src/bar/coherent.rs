@@ -1,4 +1,4 @@
-//! Lines in memory that both sides' caches keep coherent: plain stores in the right order, plain loads.
+//! Lines in memory kept coherent by both sides' caches: ordered plain stores, plain loads.
 //!
 //! ```text
 //!   word 0 ┌ header 4 │ bytes 4 to 7 ┐   stored last (release), loaded first (acquire) and once more at the end
@@ -6,9 +6,9 @@
 //!    …     │ …                       │   stored before, loaded between
 //!   word 7 └ bytes 56 to 63 ─────────┘
 //! ```
-//! Whoever sees a line's header sees the bytes that were written with it. The other side may be hostile: every word is an atomic, is read
-//! once into the caller's copy, and a line whose header changes while it is copied counts as not there. A peer that changes bytes and
-//! leaves the header garbles what it sent itself, no more.
+//! A reader that sees a line's header sees the bytes written with it. The other side may be hostile: every word is an atomic and
+//! is read once into the caller's copy, and a line whose header changes during the copy counts as absent. A peer that changes
+//! bytes but not the header garbles only its own data.
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
@@ -20,7 +20,7 @@ use super::{Bar, LINE, header};
 /// Words of a line.
 const WORDS: usize = LINE / size_of::<u64>();
 
-/// A line in shared memory; every content of it is valid.
+/// A line in shared memory; every content is valid.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Line([AtomicU64; WORDS]);
@@ -38,10 +38,10 @@ pub struct CoherentBar {
 unsafe impl Send for CoherentBar {}
 
 impl CoherentBar {
-    /// The `count` lines from `lines` on.
+    /// A BAR of `count` lines, starting at `lines`.
     ///
     /// # Safety
-    /// They lie inside of a mapping that stays as long as `memory` does.
+    /// The lines must lie inside a mapping that lives as long as `memory`.
     pub(crate) unsafe fn new(lines: NonNull<Line>, count: usize, memory: Arc<dyn Debug + Send + Sync>) -> CoherentBar {
         CoherentBar { lines, count, _memory: memory }
     }
@@ -62,7 +62,7 @@ impl Bar for CoherentBar {
 
     #[inline(always)]
     fn flush(&self) {
-        // Stores to coherent memory leave by themselves, and in order.
+        // Stores to coherent memory become visible by themselves, in order.
     }
 
     #[inline(always)]
@@ -93,7 +93,7 @@ impl Bar for CoherentBar {
     }
 }
 
-/// Asks for a cache line so that it can be written (Intel SDM vol. 2, PREFETCHW). A hint: nothing depends on it.
+/// Requests a cache line for writing (Intel SDM vol. 2, PREFETCHW). A hint: nothing depends on it.
 #[inline(always)]
 pub(crate) fn own(line: &[AtomicU64]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -105,7 +105,7 @@ pub(crate) fn own(line: &[AtomicU64]) {
     let _ = line;
 }
 
-/// Asks for a cache line so that it can be read (PREFETCHT0).
+/// Requests a cache line for reading (PREFETCHT0).
 #[inline(always)]
 fn share(line: &[AtomicU64]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -117,7 +117,7 @@ fn share(line: &[AtomicU64]) {
     let _ = line;
 }
 
-/// Moves a cache line that was written to the cache that all cores share (CLDEMOTE; does nothing on a CPU without it).
+/// Moves a modified cache line to the cache shared by all cores (CLDEMOTE; does nothing on a CPU without it).
 #[inline(always)]
 pub(crate) fn demote(line: &[AtomicU64]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -129,7 +129,7 @@ pub(crate) fn demote(line: &[AtomicU64]) {
     let _ = line;
 }
 
-/// What the lines need of an atomic word: loom's has it too.
+/// The operations on atomic words used here; loom's atomics have them too.
 trait Word {
     fn read(&self, order: Ordering) -> u64;
     fn write(&self, value: u64, order: Ordering);
@@ -147,7 +147,7 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Shifts and words, not slices of bytes: what was stored in words is loaded in words, so that the CPU can forward it.
+/// Shifts and words, not slices of bytes: data stored as words is loaded as words, so that the CPU can forward it.
 #[inline(always)]
 fn word(bytes: &[u8; LINE], at: usize) -> u64 {
     let mut word = [0; size_of::<u64>()];
@@ -168,7 +168,7 @@ fn write<W: Word>(words: &[W; WORDS], bytes: &[u8; LINE]) {
     words[0].write(word(bytes, 0), Ordering::Release);
 }
 
-/// Returns the first word as it was before the others were read.
+/// Returns the first word as read before the others.
 #[inline(always)]
 fn read<W: Word>(words: &[W; WORDS], into: &mut [u8; LINE]) -> u64 {
     let first = words[0].read(Ordering::Acquire);
@@ -185,7 +185,7 @@ fn poll<W: Word>(words: &[W; WORDS], ready: impl Fn(u32) -> bool, into: &mut [u8
         return false;
     }
     let first = read(words, into);
-    // Between the bytes and the second look at the header.
+    // Separates the bytes from the second look at the header.
     fence(Ordering::Acquire);
     words[0].read(Ordering::Relaxed) == first && ready(header(into))
 }
@@ -222,8 +222,8 @@ mod tests {
         assert_eq!(got, sent);
     }
 
-    /// The product's own functions: who sees a header sees the bytes of that line, in every order that the memory model allows. Three words
-    /// of the eight are enough for loom to reorder, and all that it can try in a test's time.
+    /// The product's own functions: a reader that sees a header sees the bytes of that line, in every order the memory model
+    /// allows. Three words of the eight are enough for loom to reorder, and as many as it can explore in a test's time.
     #[test]
     fn a_header_that_is_seen_brings_its_bytes() {
         loom::model(|| {

@@ -4,9 +4,9 @@
 //!   /sys/bus/pci/devices/BDF/resourceN       uncached: every load is one read on PCIe, every store one write
 //!   /sys/bus/pci/devices/BDF/resourceN_wc    write-combining: the stores of a line leave together, as one 64-byte write
 //! ```
-//! A CPU may empty its write-combining buffer early; then a line leaves in parts, in any order (Intel SDM vol. 3, "Write Combining" in the chapter on
-//! memory cache control). A device for which that matters checks the line as a whole. Sources: Intel SDM vol. 2 (MOVNTDQ, SFENCE, CLFLUSH, MFENCE),
-//! kernel `Documentation/PCI/sysfs-pci.rst`.
+//! A CPU may empty its write-combining buffer early; then a line leaves in parts, in any order (Intel SDM vol. 3, "Write
+//! Combining" in the chapter on memory cache control). A device that cannot tolerate that checks the line as a whole. Sources:
+//! Intel SDM vol. 2 (MOVNTDQ, SFENCE, CLFLUSH, MFENCE), kernel `Documentation/PCI/sysfs-pci.rst`.
 
 use std::fs::File;
 use std::io;
@@ -16,16 +16,16 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use super::{Bar, LINE};
 
-/// What a mapping may be used for.
+/// Access rights of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Only to read: a write panics.
+    /// Read only: a write panics.
     Read,
-    /// To read and write.
+    /// Read and write.
     ReadWrite,
 }
 
-/// Why there is no mapping.
+/// Reason why there is no mapping.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// Not x86-64.
@@ -34,7 +34,7 @@ pub enum MapError {
     /// Empty, or larger than the address space.
     #[error("{0} bytes cannot be mapped")]
     Size(u64),
-    /// The kernel's answer.
+    /// The kernel's error.
     #[error(transparent)]
     Kernel(#[from] io::Error),
 }
@@ -53,12 +53,12 @@ pub struct MappedBar {
 unsafe impl Send for MappedBar {}
 
 impl MappedBar {
-    /// Maps `bytes` from `at` on, a multiple of the page size, of a BAR's file in sysfs, which was opened with the rights that `access` needs.
-    /// That file begins with the page in which the BAR begins.
+    /// Maps `bytes` from offset `at`, a multiple of the page size, of a BAR's file in sysfs, which must be opened with the rights
+    /// that `access` needs. That file begins with the page in which the BAR begins.
     ///
     /// # Errors
-    /// Those of mmap(2) (`EPERM` where the kernel is locked down, `EINVAL` where another holds the BAR for itself or where it is shorter); another CPU
-    /// than x86-64; no bytes.
+    /// Those of mmap(2) (`EPERM` if the kernel is locked down, `EINVAL` if a driver has exclusive use of the BAR or the BAR is
+    /// shorter); a CPU other than x86-64; zero bytes.
     pub fn map(file: &File, at: u64, bytes: u64, access: Access) -> Result<MappedBar, MapError> {
         let prot = match access {
             Access::Read => ProtFlags::READ,
@@ -70,10 +70,10 @@ impl MappedBar {
         })
     }
 
-    /// So many lines of ordinary memory, of zeroes: what the instructions cost without a device.
+    /// A BAR of `lines` zeroed lines of ordinary memory, to measure the cost of the instructions without a device.
     ///
     /// # Errors
-    /// Those of mmap(2); another CPU than x86-64; no lines.
+    /// Those of mmap(2); a CPU other than x86-64; zero lines.
     pub fn over_memory(lines: usize) -> Result<MappedBar, MapError> {
         MappedBar::new((lines as u64).saturating_mul(LINE as u64), Access::ReadWrite, |bytes| {
             let prot = ProtFlags::READ | ProtFlags::WRITE;
@@ -97,7 +97,7 @@ impl MappedBar {
         Ok(MappedBar { begin, bytes: size, access })
     }
 
-    /// Where `size` bytes at `offset`, a multiple of `size`, lie.
+    /// Address of `size` bytes at `offset`, a multiple of `size`.
     #[inline(always)]
     fn place(&self, offset: usize, size: usize) -> NonNull<u8> {
         let inside = offset.is_multiple_of(size) && offset < self.bytes && self.bytes - offset >= size;
@@ -108,7 +108,7 @@ impl MappedBar {
 
     #[inline(always)]
     fn line(&self, line: usize) -> NonNull<u8> {
-        // A number that overflows when multiplied is no line either.
+        // A line number whose product overflows is out of range too.
         self.place(line.saturating_mul(LINE), LINE)
     }
 }
@@ -158,7 +158,7 @@ mod arch {
 
     use super::LINE;
 
-    /// In one piece of assembly, so that nothing comes between the stores of a line; the quarter with the header last.
+    /// In one block of assembly, so that nothing comes between the stores of a line; the quarter with the header comes last.
     ///
     /// # Safety
     /// `to` is 64 writable bytes, 16-byte aligned.
@@ -199,7 +199,7 @@ mod arch {
         let (from, into) = (from.cast::<__m128i>(), into.as_mut_ptr().cast::<__m128i>());
         // SAFETY: flushes the line that the caller vouches for.
         unsafe { _mm_clflush(from.as_ptr().cast()) }
-        // A load may pass CLFLUSH but not MFENCE, which CLFLUSH does not pass either.
+        // A load may overtake CLFLUSH but not MFENCE, and neither may CLFLUSH overtake MFENCE.
         // SAFETY: as in flush().
         unsafe { _mm_mfence() }
         for quarter in 0..LINE / size_of::<__m128i>() {
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// A second mapping of the same file stands for the device.
+    /// A second mapping of the same file plays the device.
     #[test]
     fn what_one_mapping_writes_the_other_reads() {
         let file = tempfile::tempfile().unwrap();
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn nothing_outside_is_touched() {
         let mut file = tempfile::tempfile().unwrap();
-        // Not a multiple of a line: the last 4 bytes are a word, but no line.
+        // Not a multiple of a line: the last 4 bytes are a word, but not a line.
         file.write_all(&[0xA5; 3 * LINE + 4]).unwrap();
         let bar = MappedBar::map(&file, 0, 3 * LINE as u64 + 4, Access::ReadWrite).unwrap();
         let refused = |what: &str, outside: &dyn Fn()| {

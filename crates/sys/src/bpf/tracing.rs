@@ -17,13 +17,13 @@ use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 use super::variables::Variables;
 use super::{BpfError, Object, logged};
 
-/// A program on its tracepoint; it is off when this is dropped or the process ends.
+/// A program on its tracepoint; detached when this is dropped or the process ends.
 #[derive(Debug)]
 pub struct TraceLink {
     _link: libbpf_rs::Link,
 }
 
-/// Of these tracepoints those that this kernel does not have, or whose arguments it does not tell (no BTF).
+/// The tracepoints among `names` that this kernel lacks, or whose arguments it does not describe (no BTF).
 pub fn missing_tracepoints<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let there = |name: &str| {
         let Ok(name) = CString::new(name) else { return false };
@@ -35,17 +35,17 @@ pub fn missing_tracepoints<'a>(names: &[&'a str]) -> Vec<&'a str> {
     found.unwrap_or_default()
 }
 
-/// How many programs are on tracepoints on this host, typed or raw, of whomever.
+/// Number of programs on tracepoints on this host, typed or raw, of all owners.
 pub fn tracing_links() -> usize {
     LinkInfoIter::default().filter(|link| matches!(link.info, LinkTypeInfo::RawTracepoint(_))).count()
 }
 
 impl Object {
-    /// Loads an object of tracing programs with its constants set to `constants` (the layout of its `.rodata`), all but the programs named in
+    /// Loads an object of tracing programs with `constants` (in the layout of its `.rodata`), except for the programs named in
     /// `without`.
     ///
     /// # Errors
-    /// EPERM without CAP_BPF and CAP_PERFMON, or under kernel lockdown; what the verifier refused is in the log.
+    /// EPERM without CAP_BPF and CAP_PERFMON, or under kernel lockdown; the log holds the verifier's reasons.
     pub fn load_tracing(bytes: &[u8], constants: &[u8], without: &[&str]) -> Result<Object, BpfError> {
         logged("load the BPF programs", || {
             let mut open = libbpf_rs::ObjectBuilder::default().name("hairpin")?.open_memory(bytes)?;
@@ -63,10 +63,10 @@ impl Object {
         .map(Object)
     }
 
-    /// Puts the program `name` on its tracepoint.
+    /// Attaches the program `name` to its tracepoint.
     ///
     /// # Errors
-    /// There is no such program, or what bpf(2) says.
+    /// There is no such program, or the error of bpf(2).
     pub fn attach_tracing(&self, name: &str) -> Result<TraceLink, BpfError> {
         logged(&format!("attach the BPF program {name}"), || {
             let program = self.0.progs_mut().find(|program| program.name() == name);

@@ -1,4 +1,4 @@
-//! A BPF object's variables, mapped: what its programs write while they run, read without a system call.
+//! A BPF object's variables, mapped: written by its running programs, read without a system call.
 
 use std::fmt;
 use std::io;
@@ -39,12 +39,12 @@ impl Variables {
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len.get()) }
     }
 
-    /// How many words there are.
+    /// Number of words.
     pub fn len(&self) -> usize {
         self.len.get()
     }
 
-    /// Never: an object without variables has nothing to map.
+    /// Always false: an object without variables has nothing to map.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -52,7 +52,7 @@ impl Variables {
     /// The word at `at`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer words.
     pub fn get(&self, at: usize) -> u64 {
         self.words()[at].load(Ordering::Acquire)
     }
@@ -60,15 +60,15 @@ impl Variables {
     /// Sets the word at `at`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer words.
     pub fn set(&self, at: usize, value: u64) {
         self.words()[at].store(value, Ordering::Release);
     }
 
-    /// Copies the words from `at` on.
+    /// Copies the words from `at` on into `into`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer words.
     pub fn read(&self, at: usize, into: &mut [u64]) {
         let words = &self.words()[at..at + into.len()];
         for (word, into) in words.iter().zip(into) {
@@ -76,10 +76,10 @@ impl Variables {
         }
     }
 
-    /// Sets `count` words from `at` on to zero.
+    /// Zeroes `count` words from `at` on.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If there are fewer words.
     pub fn clear(&self, at: usize, count: usize) {
         self.words()[at..at + count].iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }

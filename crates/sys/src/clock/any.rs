@@ -2,23 +2,21 @@
 
 use super::{Clock, MonotonicRaw, Relation, Ticks, Tsc};
 
-/// The TSC, or CLOCK_MONOTONIC_RAW where the TSC cannot be trusted. A reading branches on which it is; the CPU predicts that.
+/// The TSC, or CLOCK_MONOTONIC_RAW if the TSC cannot be trusted. Each reading branches on the variant, which the CPU predicts.
 #[derive(Clone, Copy, Debug)]
 pub enum AnyClock {
-    /// The TSC.
     Tsc(Tsc),
-    /// CLOCK_MONOTONIC_RAW.
     Raw(MonotonicRaw),
 }
 
 impl AnyClock {
-    /// All clocks, read now.
+    /// Reads all clocks now.
     pub fn relation(&self) -> Relation {
         Relation::read(self)
     }
 }
 
-/// Apart, so that a loop over the TSC does not carry the kernel's clock in each of its readings.
+/// Out of line, so that a loop over the TSC does not carry the kernel's clock in each of its readings.
 #[cold]
 #[inline(never)]
 fn raw() -> Ticks {

@@ -1,27 +1,28 @@
-//! The step in which a clock moves, from a series of its readings.
+//! The step of a clock, from a series of its readings.
 //!
 //! ```text
 //!   a counter of 100 MHz shown at 2.6 GHz     0   26   52   52   104   130 …     differences are multiples of 26 ticks: 10 ns
 //!   one odd reading in 800                            ▲ 37                       does not make the step 1 tick
 //!   a counter that shows each tick            0   19   41   60    83 …           multiples of nothing but 1
 //! ```
-//! The least difference says nothing: one odd reading among a thousand would be the step of all of them.
+//! The least difference is useless: one odd reading among a thousand would set the step for all of them.
 
 use super::Clock;
 
-/// Readings of a clock that moves with nearly every one.
+/// Number of readings of a clock that moves with nearly every one.
 const READINGS: usize = 2_000;
-/// Differences that are enough if the clock moves seldom …
+/// Differences that suffice if the clock seldom moves …
 const ENOUGH: usize = 64;
-/// … and readings that are made for them at most.
+/// … and the most readings made to get them.
 const MOST: usize = 200_000;
-/// Work between two readings varies up to so many turns, so that readings of a clock with fine steps lie unevenly.
+/// The work between two readings varies by up to this many turns, so that readings of a fine clock are unevenly spaced.
 const TURNS: u64 = 97;
-/// So many of the differences, of a thousand, have to be multiples of the step.
+/// Differences per thousand that must be multiples of the step.
 const PER_MILLE: usize = 990;
-/// From here on, in ticks, a multiple may be one tick off: a clock that counts ns rounds its step of 10.6 ns to 10 and 11.
+/// For steps of at least this many ticks a multiple may be one tick off: a clock that counts ns rounds its step of 10.6 ns to 10
+/// and 11.
 const ROUNDED_FROM: f64 = 5.0;
-/// Steps between two readings that are looked for at most.
+/// Most steps between two readings that are searched.
 const MULTIPLES: u32 = 64;
 
 /// A series of readings with uneven work between them.
@@ -29,7 +30,7 @@ pub(super) fn readings<C: Clock>(clock: &C) -> Vec<u64> {
     let mut readings = Vec::with_capacity(READINGS);
     let (mut seed, mut moved, mut made) = (1_u64, 0, 0);
     while readings.len() < READINGS && (made < READINGS || moved < ENOUGH) && made < MOST {
-        // Unordered readings would move past the work between them.
+        // Unordered readings would move past the work in between.
         let now = clock.stop().0;
         made += 1;
         if readings.last() != Some(&now) {
@@ -49,7 +50,7 @@ pub(super) fn readings<C: Clock>(clock: &C) -> Vec<u64> {
 pub(super) fn of_readings(readings: &[u64]) -> f64 {
     let mut differences: Vec<u64> = readings.windows(2).map(|two| two[1].saturating_sub(two[0])).filter(|d| *d > 0).collect();
     differences.sort_unstable();
-    // The odd ones at the lower end are none of the regular ones.
+    // Odd differences at the lower end are not regular ones.
     let Some(least) = differences.get(differences.len() * (1_000 - PER_MILLE) / 1_000).map(|least| *least as f64) else {
         return 0.0;
     };
@@ -58,10 +59,10 @@ pub(super) fn of_readings(readings: &[u64]) -> f64 {
     rounded.unwrap_or_else(|| (2..=4).rev().find(|step| all_but_a_few(&differences, |d| d % step == 0)).unwrap_or(1) as f64)
 }
 
-/// The step of about `near` ticks, exactly, if the differences are multiples of it to within a tick.
+/// The exact step near `near` ticks, if the differences are multiples of it to within a tick.
 fn multiples(differences: &[u64], near: f64) -> Option<f64> {
     let count = |difference: u64, step: f64| (difference as f64 / step).round();
-    // Long differences would make much of a little error in the step: they are left out, the first time most of them.
+    // Long differences amplify a small error in the step, so they are left out; in the first pass that is most of them.
     let refined = |step: f64, most: f64| {
         let short = differences.iter().filter(|d| (0.5..=most).contains(&(**d as f64 / step)));
         let (sum, steps) = short.fold((0.0, 0.0), |(sum, steps), d| (sum + *d as f64, steps + count(*d, step)));
@@ -80,7 +81,7 @@ fn all_but_a_few(differences: &[u64], fits: impl Fn(u64) -> bool) -> bool {
 mod tests {
     use super::*;
 
-    /// Readings at uneven true times, `between` ticks apart at least, as `shown` shows them.
+    /// Readings at uneven true times, at least `between` ticks apart, as displayed by `shown`.
     fn series(between: u64, shown: impl Fn(usize, u64) -> u64) -> Vec<u64> {
         let (mut seed, mut time) = (7_u64, 1_000_000);
         let reading = |at| {
@@ -95,7 +96,7 @@ mod tests {
     fn a_counter_of_100_mhz_moves_by_10_ns_whatever_a_few_odd_readings_say() {
         let stepped = |_: usize, time: u64| time / 26 * 26;
         assert_eq!(of_readings(&series(20, stepped)), 26.0);
-        // 0.13 % odd ones, as seen on a virtual machine.
+        // 0.13 % odd readings, as seen on a virtual machine.
         let odd = |at: usize, time: u64| stepped(at, time) + u64::from(at % 769 == 400) * 11;
         let series = series(20, odd);
         let least = series.windows(2).map(|two| two[1].saturating_sub(two[0])).filter(|d| *d > 0).min().unwrap();
@@ -116,7 +117,7 @@ mod tests {
         assert_eq!(of_readings(&series(18, |_, time| time / 1_000 * 1_000)), 1_000.0);
         let ticks = (0..100).map(|n| n * 4_000_000).collect::<Vec<u64>>();
         assert_eq!(of_readings(&ticks), 4_000_000.0);
-        // Two readings are never nearer than three steps.
+        // Two readings are always at least three steps apart.
         assert_eq!(of_readings(&series(90, |_, time| time / 30 * 30)), 30.0);
     }
 

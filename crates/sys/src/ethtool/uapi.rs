@@ -1,10 +1,10 @@
-//! The structures and numbers of `include/uapi/linux/ethtool.h`, under the kernel's names.
+//! Structures and numbers of `include/uapi/linux/ethtool.h`, under the kernel's names.
 
 /// A structure that an ethtool command reads and writes.
 ///
 /// # Safety
-/// The type is `repr(C)` with plain integers only, begins with the command as `u32` where the ioctl has several, and is at
-/// least as long as what the kernel reads and writes for every command that it is made with.
+/// The type is `repr(C)` with plain integers only, begins with the command as `u32` if the ioctl has several, and is at least as
+/// long as the data the kernel reads and writes for every command it is used with.
 pub(super) unsafe trait Request {}
 
 const GDRVINFO: u32 = 0x03;
@@ -25,10 +25,10 @@ pub(super) const GGRO: u32 = 0x2b;
 pub(super) const SGRO: u32 = 0x2c;
 const GCHANNELS: u32 = 0x3c;
 const SCHANNELS: u32 = 0x3d;
-/// `ETH_FLAG_LRO`, in the answer to `GFLAGS`.
+/// `ETH_FLAG_LRO`, in the result of `GFLAGS`.
 pub(super) const FLAG_LRO: u32 = 1 << 15;
 
-/// `struct ethtool_value`, of all commands that get or set one number.
+/// `struct ethtool_value`, for all commands that get or set one number.
 #[repr(C)]
 pub(super) struct Value {
     pub(super) cmd: u32,
@@ -79,7 +79,7 @@ pub(super) struct Coalesce {
     stats_block_coalesce_usecs: u32,
     pub(super) use_adaptive_rx_coalesce: u32,
     pub(super) use_adaptive_tx_coalesce: u32,
-    /// The values for low and high packet rates, and the interval at which the rate is sampled.
+    /// Values for low and high packet rates, and the sampling interval of the rate.
     by_rate: [u32; 11],
 }
 const _: () = assert!(size_of::<Coalesce>() == 92);
@@ -193,7 +193,7 @@ impl Channels {
 pub(super) const SIOCSHWTSTAMP: u32 = 0x89b0;
 pub(super) const SIOCGHWTSTAMP: u32 = 0x89b1;
 
-/// `struct hwtstamp_config` of `include/uapi/linux/net_tstamp.h`: it has no command, the ioctl's number says it.
+/// `struct hwtstamp_config` of `include/uapi/linux/net_tstamp.h`: without a command, since the ioctl's number selects it.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct HwtstampConfig {

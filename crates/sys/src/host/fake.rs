@@ -1,4 +1,4 @@
-//! A host made of files below a directory, for tests.
+//! A host of files in a directory, for tests.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,16 +10,16 @@ use super::{Demands, Held, Host, link_target, list, read_bytes, write};
 use crate::device::{Attribute, DeviceError};
 use crate::ethtool::{DriverInfo, EthtoolError};
 
-/// What a [`FakeHost`] does with what is written to a place.
+/// How a [`FakeHost`] treats a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It fails with this error number.
+    /// The write fails with this error number.
     Error(i32),
-    /// It takes it and keeps what it had, as a device whose feature is fixed.
+    /// The write succeeds but changes nothing, as for a device whose feature is fixed.
     Ignored,
 }
 
-/// A host made of files below a directory, for tests.
+/// A host of files in a directory, for tests.
 ///
 /// ```
 /// use hairpin_sys::host::{FakeHost, Host};
@@ -29,7 +29,7 @@ pub enum Refusal {
 /// # std::fs::remove_dir_all(&directory).unwrap();
 /// ```
 ///
-/// It writes as the kernel does: a line ends in a newline, and in a file such as `always [madvise] never` only the brackets move.
+/// It writes like the kernel: a line ends in a newline, and in a file such as `always [madvise] never` only the brackets move.
 #[derive(Clone, Debug)]
 pub struct FakeHost {
     root: PathBuf,
@@ -40,16 +40,16 @@ pub struct FakeHost {
 }
 
 impl FakeHost {
-    /// A host whose `/` is `root`, which the caller makes and removes.
+    /// A host whose `/` is `root`; the caller creates and removes that directory.
     pub fn at(root: impl Into<PathBuf>) -> FakeHost {
         let held = Arc::default();
         FakeHost { root: root.into(), errors: BTreeMap::new(), refusals: BTreeMap::new(), drivers: BTreeMap::new(), held }
     }
 
-    /// Adds a file with these bytes, and the directories above it.
+    /// Adds a file with these contents, and the directories above it.
     ///
     /// # Panics
-    /// If the file cannot be written: a test has nothing to go on with then.
+    /// If the file cannot be written, since the test cannot go on then.
     #[must_use]
     pub fn with(self, path: &str, content: impl AsRef<[u8]>) -> FakeHost {
         let place = self.place(path);
@@ -61,7 +61,7 @@ impl FakeHost {
     /// Adds an empty directory.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn with_directory(self, path: &str) -> FakeHost {
         let place = self.place(path);
@@ -72,7 +72,7 @@ impl FakeHost {
     /// Adds a symbolic link to `target`, which is relative to the link's directory as in sysfs.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If it cannot be created.
     #[must_use]
     pub fn with_link(self, path: &str, target: &str) -> FakeHost {
         let place = self.place(path);
@@ -81,20 +81,21 @@ impl FakeHost {
         self
     }
 
-    /// Adds a network device that has no settings yet; its files are added one by one.
+    /// Adds a network device without settings; add its files one by one.
     #[must_use]
     pub fn with_device(self, interface: &str) -> FakeHost {
         self.with_directory(&device_directory(interface))
     }
 
-    /// Adds a network device, if it is not there, and its driver.
+    /// Adds a network device, unless it exists, and sets its driver.
     #[must_use]
     pub fn with_driver(mut self, interface: &str, driver: DriverInfo) -> FakeHost {
         self.drivers.insert(interface.to_owned(), driver);
         self.with_device(interface)
     }
 
-    /// Adds a setting of a network device, and the device if it is not there. It is a file below the root, and so outlives this process.
+    /// Adds a setting of a network device, and the device unless it exists. The setting is a file below the root, so it outlives
+    /// this process.
     #[must_use]
     pub fn with_attribute(self, interface: &str, attribute: Attribute, text: &str) -> FakeHost {
         self.with(&format!("{}/{}", device_directory(interface), attribute.name()), format!("{text}\n"))
@@ -103,7 +104,7 @@ impl FakeHost {
     /// Removes a network device and its files.
     ///
     /// # Panics
-    /// If they cannot be removed.
+    /// If the files cannot be removed.
     #[must_use]
     pub fn without_device(self, interface: &str) -> FakeHost {
         for directory in [device_directory(interface), format!("/sys/class/net/{interface}")] {
@@ -115,15 +116,15 @@ impl FakeHost {
         self
     }
 
-    /// What happens to what is written to `path`. For a device's setting it is the interface, a blank and the attribute's name.
+    /// Sets how writes to `path` behave. For a device's setting the path is the interface, a blank and the attribute's name.
     #[must_use]
     pub fn with_refusal(mut self, path: &str, refusal: Refusal) -> FakeHost {
         self.refusals.insert(path.to_owned(), refusal);
         self
     }
 
-    /// Makes every reading of `path` fail with this error number, such as `libc::EACCES`. The name of an interface in place of a path
-    /// makes its device refuse every question.
+    /// Makes every read of `path` fail with this error number, such as `libc::EACCES`. An interface name in place of a path makes
+    /// the device fail every query.
     #[must_use]
     pub fn with_error(mut self, path: &str, errno: i32) -> FakeHost {
         self.errors.insert(path.to_owned(), errno);
@@ -144,7 +145,7 @@ impl FakeHost {
         if self.place(&device_directory(interface)).is_dir() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENODEV)) }
     }
 
-    /// True if what is written is to be kept.
+    /// True if the written text is to be kept.
     fn takes(&self, path: &str) -> io::Result<bool> {
         self.refused(path)?;
         match self.refusals.get(path) {
@@ -155,12 +156,12 @@ impl FakeHost {
     }
 }
 
-/// Where a fake host keeps what is no file on a real one.
+/// Directory in which a fake host keeps settings that are not files on a real one.
 fn device_directory(interface: &str) -> String {
     format!("/.devices/{interface}")
 }
 
-/// The controllers of a cgroup's children after `+one` or `-one` was written.
+/// The controllers of a cgroup's children after a write of `+one` or `-one`.
 fn controllers(before: &str, text: &str) -> String {
     let (adds, name) = (text.starts_with('+'), text.trim_start_matches(['+', '-']));
     let mut all: Vec<&str> = before.split_whitespace().filter(|one| *one != name).collect();
@@ -168,7 +169,7 @@ fn controllers(before: &str, text: &str) -> String {
     all.join(" ") + "\n"
 }
 
-/// What a file holds after `text` was written to it: a line, or the same words with other brackets.
+/// Contents of a file after a write of `text`: a line, or the same words with moved brackets.
 fn written(before: &str, text: &str) -> io::Result<String> {
     let bare = |word: &str| word.trim_start_matches('[').trim_end_matches(']').to_owned();
     if !before.split_whitespace().any(|word| word.starts_with('[') && word.ends_with(']')) {
@@ -256,7 +257,7 @@ impl Host for FakeHost {
         self.takes(path)?;
         let place = self.place(path);
         fs::create_dir(&place)?;
-        // A cgroup has its files from the beginning.
+        // A new cgroup has its files at once.
         if place.parent().is_some_and(|above| above.join("cgroup.controllers").exists()) {
             for (file, text) in [("cpuset.cpus", "\n"), ("cpuset.cpus.partition", "member\n"), ("cgroup.procs", "")] {
                 fs::write(place.join(file), text)?;

@@ -1,5 +1,5 @@
-//! Settings of a device over the kernel's generic netlink family `ethtool` (since Linux 5.6): one at a time, the others stay as they are, and a
-//! refusal comes with the kernel's own words. The ioctl of [`crate::ethtool`] writes whole structures.
+//! Settings of a device over the kernel's generic netlink family `ethtool` (since Linux 5.6): one at a time, the others stay
+//! unchanged, and a refusal carries the kernel's message. The ioctl of [`crate::ethtool`] writes whole structures.
 //!
 //! Sources: `include/uapi/linux/ethtool_netlink.h`, `Documentation/networking/ethtool-netlink.rst`.
 
@@ -15,11 +15,11 @@ use super::{Asked, Netlink, NetlinkError, text};
 const RINGS_SET: u8 = 16;
 const CHANNELS_SET: u8 = 18;
 const COALESCE_SET: u8 = 20;
-/// The header of each of these messages, and the interface's name in it.
+/// Header attribute of each of these messages, and the interface name inside it.
 const HEADER: u16 = 1;
 const HEADER_DEV_NAME: u16 = 2;
 
-/// A setting of a device that the family `ethtool` takes, with its new value.
+/// A setting of a device that the family `ethtool` supports, with its new value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EthtoolSetting {
     /// `rx-usecs`.
@@ -42,7 +42,7 @@ pub enum EthtoolSetting {
     CombinedChannels(u32),
 }
 
-/// A value as the message holds it.
+/// A value in the form of the message.
 enum Wide {
     Number(u32),
     Flag(u8),
@@ -72,10 +72,11 @@ impl EthtoolSetting {
         }
     }
 
-    /// Sets it on the interface of this name in the calling thread's network namespace; false if this kernel has no such family.
+    /// Sets it on an interface in the calling thread's network namespace; false if this kernel lacks the family.
     ///
     /// # Errors
-    /// There is no such interface (ENODEV), the device has none or refuses the value (EOPNOTSUPP, EINVAL), or CAP_NET_ADMIN is missing (EPERM).
+    /// There is no such interface (ENODEV), the device lacks the setting or refuses the value (EOPNOTSUPP, EINVAL), or
+    /// CAP_NET_ADMIN is missing (EPERM).
     pub fn set(self, interface: &str) -> Result<bool, NetlinkError> {
         let asked = Asked { operation: self.operation(), interface };
         let netlink = Netlink::over(NlFamily::Generic)?;

@@ -1,4 +1,4 @@
-//! The NAPI instances of an interface, as the kernel's generic netlink family `netdev` shows and sets them (since Linux 6.8, 6.13).
+//! The NAPI instances of an interface, read and set over the kernel's generic netlink family `netdev` (since Linux 6.8, 6.13).
 //!
 //! Sources: `include/uapi/linux/netdev.h`, `Documentation/netlink/specs/netdev.yaml`, `Documentation/networking/napi.rst`.
 
@@ -17,18 +17,18 @@ const NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT: u16 = 7;
 /// One NAPI instance of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Napi {
-    /// Its number; a new one whenever the interface is set up anew.
+    /// Its id; new whenever the interface is set up again.
     pub id: u32,
-    /// How long its interrupt stays masked while an application that busy-polls finds packets; `None` before Linux 6.13.
+    /// Time for which its interrupt stays masked while an application busy-polls and finds packets; `None` before Linux 6.13.
     pub irq_suspend_timeout_ns: Option<u64>,
 }
 
 impl Napi {
-    /// The NAPI instances of the interface with index `interface` in the network namespace of the calling thread; none where the kernel does
-    /// not tell.
+    /// The NAPI instances of the interface with index `interface` in the calling thread's network namespace; empty if the kernel
+    /// does not report them.
     ///
     /// # Errors
-    /// ENOENT where the kernel has no such family (before Linux 6.6), ENODEV where there is no such interface.
+    /// ENOENT if the kernel lacks the family (before Linux 6.6), ENODEV if there is no such interface.
     pub fn of(interface: u32) -> Result<Vec<Napi>, NetlinkError> {
         let index = interface.to_string();
         let asked = Asked { operation: "list the NAPI instances of interface", interface: &index };
@@ -46,10 +46,10 @@ impl Napi {
         Ok(all)
     }
 
-    /// Sets how long the interrupt of the NAPI instance `id` may stay masked.
+    /// Sets the time for which the interrupt of the NAPI instance `id` may stay masked.
     ///
     /// # Errors
-    /// There is none of this number (ENOENT), the kernel is older than 6.13 (EOPNOTSUPP), or CAP_NET_ADMIN is missing (EPERM).
+    /// There is no such instance (ENOENT), the kernel is older than 6.13 (EOPNOTSUPP), or CAP_NET_ADMIN is missing (EPERM).
     pub fn set_irq_suspend_timeout(id: u32, ns: u64) -> Result<(), NetlinkError> {
         let number = id.to_string();
         let asked = Asked { operation: "set irq-suspend-timeout of NAPI instance", interface: &number };
@@ -61,7 +61,7 @@ impl Napi {
     }
 }
 
-/// A netlink `uint`: four bytes where they suffice, else eight.
+/// A netlink `uint`: four bytes if they suffice, otherwise eight.
 fn unsigned(bytes: &[u8]) -> Option<u64> {
     let short = <[u8; 4]>::try_from(bytes).map(|bytes| u64::from(u32::from_ne_bytes(bytes)));
     short.or_else(|_| <[u8; 8]>::try_from(bytes).map(u64::from_ne_bytes)).ok()

@@ -1,4 +1,4 @@
-//! What a driver tells an XDP program of a frame, as the kernel's generic netlink family `netdev` says.
+//! A driver's metadata for XDP programs, from the kernel's generic netlink family `netdev`.
 //!
 //! ```text
 //!   CTRL_CMD_GETFAMILY "netdev" ─▶ its number ─▶ NETDEV_CMD_DEV_GET interface ─▶ NETDEV_A_DEV_XDP_RX_METADATA_FEATURES
@@ -26,20 +26,20 @@ const NETDEV_XDP_RX_METADATA_HASH: u64 = 2;
 
 pub(super) type Message = Genlmsghdr<u8, u16>;
 
-/// What a driver tells an XDP program of an arriving frame.
+/// The metadata of an arriving frame that a driver offers to an XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxMetadata {
-    /// When it arrived, by the device's clock.
+    /// Arrival time by the device's clock.
     pub time: bool,
-    /// A hash over its flow.
+    /// Hash of the flow.
     pub hash: bool,
 }
 
 impl RxMetadata {
-    /// Reads it of the interface with index `interface`.
+    /// Reads it for the interface with index `interface`.
     ///
     /// # Errors
-    /// ENOENT where the kernel has no such family or does not tell this (before Linux 6.6), ENODEV where there is no such interface.
+    /// ENOENT if the kernel lacks the family or does not report this (before Linux 6.6), ENODEV if there is no such interface.
     pub fn of(interface: u32) -> Result<RxMetadata, NetlinkError> {
         let index = interface.to_string();
         let asked = Asked { operation: "read the receive metadata of interface", interface: &index };
@@ -53,7 +53,7 @@ impl RxMetadata {
 }
 
 impl Netlink {
-    /// One attribute of the answer.
+    /// Extracts one attribute of the answer.
     fn attribute_of<T: FromBytes>(
         &self,
         asked: &Asked<'_>,
@@ -67,19 +67,19 @@ impl Netlink {
     }
 }
 
-/// The number under which this kernel has the generic family of this name; ENOENT if it has none.
+/// This kernel's number for the generic family `name`; ENOENT if it lacks the family.
 pub(super) fn family(netlink: &Netlink, asked: &Asked<'_>, name: &str) -> Result<u16, NetlinkError> {
     let name = message(CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, text(name)).map_err(|e| asked.exchange(e))?;
     netlink.attribute_of(asked, GenlId::Ctrl, name, CTRL_ATTR_FAMILY_ID)
 }
 
-/// A request with one attribute.
+/// A request with a single attribute.
 pub(super) fn message<P: Size + ToBytes>(command: u8, kind: u16, payload: P) -> Result<Message, BuilderError> {
     let empty = GenlmsghdrBuilder::<_, _, NoUserHeader>::default().cmd(command).version(1).attrs(GenlBuffer::new()).build()?;
     push(empty, kind, payload)
 }
 
-/// The request with one attribute more.
+/// Adds an attribute to the request.
 pub(super) fn push<P: Size + ToBytes>(request: Message, kind: u16, payload: P) -> Result<Message, BuilderError> {
     let kind = AttrTypeBuilder::default().nla_type(kind).build()?;
     let mut attributes: GenlBuffer<u16, Buffer> = request.attrs().clone();

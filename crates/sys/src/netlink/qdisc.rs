@@ -1,4 +1,4 @@
-//! The qdisc at a link's root: a token bucket, and reading what is there.
+//! The root qdisc of a link: setting a token bucket, and reading the current qdisc.
 //!
 //! Sources: `include/uapi/linux/pkt_sched.h`, `net/sched/sch_tbf.c`.
 
@@ -15,17 +15,17 @@ use super::{Asked, Netlink, NetlinkError, attribute, text, until_nul};
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
-/// `tc_ratespec.linklayer` for Ethernet: the kernel then reckons packet times itself and wants no rate table.
+/// `tc_ratespec.linklayer` for Ethernet: the kernel then computes packet times itself and needs no rate table.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
-/// Parent of a qdisc that stands at a device's root.
+/// Parent of a root qdisc.
 const TC_H_ROOT: u32 = 0xffff_ffff;
-/// The handle `1:` that [`Netlink::add_tbf`] gives.
+/// The handle `1:` of [`Netlink::add_tbf`].
 const TBF_HANDLE: u32 = 0x0001_0000;
-/// The handle `8a1f:` of what [`Netlink::set_root_qdisc`] puts there; numbers from 8000 on are those that nobody chooses by hand.
+/// The handle `8a1f:` of [`Netlink::set_root_qdisc`]; numbers from 8000 on are not chosen by hand.
 const ROOT_HANDLE: u32 = 0x8a1f_0000;
 /// Length of `struct tc_tbf_qopt`: two rate specifications of 12 bytes, then limit, buffer and mtu.
 const TBF_QOPT_LEN: usize = 36;
-/// Where `tc_ratespec.rate`, in bytes per second, lies in `struct tc_tbf_qopt`.
+/// Offset of `tc_ratespec.rate`, in bytes per second, in `struct tc_tbf_qopt`.
 const TBF_RATE_AT: usize = 8;
 
 /// A token bucket at the root of a link: `rate` on average, `burst` at once.
@@ -33,20 +33,20 @@ const TBF_RATE_AT: usize = 8;
 pub struct Tbf {
     /// Rate of Ethernet frames, without preamble, FCS and gap.
     pub rate: BitRate,
-    /// Bucket size; not below the MTU plus 14, or full-sized frames are dropped. 4 GiB at most.
+    /// Bucket size; at least the MTU plus 14, or full-sized frames are dropped. 4 GiB at most.
     pub burst: Bytes,
-    /// Bytes that may wait; what comes beyond is dropped. 4 GiB at most.
+    /// Bytes that may wait; further ones are dropped. 4 GiB at most.
     pub limit: Bytes,
 }
 
-/// A qdisc at a link's root, as the kernel reports it.
+/// A root qdisc, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootQdisc {
     /// The kernel's name, such as `noqueue`, `fq_codel`, `mq` or `tbf`.
     pub kind: String,
-    /// The rate, for a `tbf`.
+    /// The rate of a `tbf`.
     pub rate: Option<BitRate>,
-    /// Whether the kernel put it there by itself: it has no handle.
+    /// True if the kernel added it by itself: it has no handle.
     pub automatic: bool,
 }
 
@@ -54,7 +54,7 @@ impl Netlink {
     /// Puts a token bucket at the root of the link `name`, so that it sends at `tbf.rate` on average.
     ///
     /// # Errors
-    /// There is no such link (ENODEV), the kernel has no tbf (ENOENT), the burst is 0 or the link has another root qdisc
+    /// There is no such link (ENODEV), the kernel lacks tbf (ENOENT), the burst is 0 or the link has another root qdisc
     /// (EINVAL, EEXIST), or this process lacks CAP_NET_ADMIN (EPERM).
     pub fn add_tbf(&self, name: &str, tbf: &Tbf) -> Result<(), NetlinkError> {
         let asked = Asked { operation: "add a tbf to", interface: name };
@@ -63,11 +63,11 @@ impl Netlink {
         self.request(&asked, Rtm::Newqdisc, NlmF::CREATE | NlmF::EXCL, message, |_| ()).map(drop)
     }
 
-    /// Puts the qdisc `kind` with its default parameters at the root of the link `name`; `None` gives the root back to the kernel, which
-    /// puts there what it would have put by itself.
+    /// Puts the qdisc `kind` with its default parameters at the root of the link `name`; `None` returns the root to the kernel,
+    /// which then adds its own default.
     ///
     /// # Errors
-    /// There is no such link (ENODEV), the kernel has no such qdisc (ENOENT), or this process lacks CAP_NET_ADMIN (EPERM).
+    /// There is no such link (ENODEV), the kernel lacks the qdisc (ENOENT), or this process lacks CAP_NET_ADMIN (EPERM).
     pub fn set_root_qdisc(&self, name: &str, kind: Option<&str>) -> Result<(), NetlinkError> {
         let asked = Asked { operation: "set the qdisc of", interface: name };
         let index = self.link(name)?.index;
@@ -81,7 +81,7 @@ impl Netlink {
         self.request(&asked, Rtm::Newqdisc, NlmF::CREATE | NlmF::REPLACE, message, |_| ()).map(drop)
     }
 
-    /// Whether any qdisc of the link `name` was put there by somebody: it has a handle.
+    /// True if any qdisc of the link `name` was added by a user: it has a handle.
     ///
     /// # Errors
     /// There is no such link (ENODEV).
@@ -95,7 +95,7 @@ impl Netlink {
         Ok(own.into_iter().any(|own| own))
     }
 
-    /// Reads the qdisc at the root of the link `name`; `None` if the kernel shows none.
+    /// Reads the root qdisc of the link `name`; `None` if the kernel shows none.
     ///
     /// # Errors
     /// There is no such link (ENODEV).
@@ -112,7 +112,7 @@ impl Netlink {
 }
 
 fn qdisc_message(index: u32, handle: u32, parent: u32, attributes: RtBuffer<Tca, Buffer>) -> Result<Tcmsg, BuilderError> {
-    // The kernel's field is a signed integer; an index that it gave fits.
+    // The kernel's field is a signed integer; an index from the kernel fits.
     let message = TcmsgBuilder::default().tcm_family(0).tcm_ifindex(index.cast_signed()).tcm_info(0);
     Ok(message.tcm_handle(handle).tcm_parent(parent).rtattrs(attributes).build()?)
 }
@@ -123,7 +123,7 @@ fn tbf_request(index: u32, tbf: &Tbf) -> Result<Tcmsg, BuilderError> {
     let limit = u32::try_from(tbf.limit.0).unwrap_or(u32::MAX);
     let mut options: RtBuffer<u16, Buffer> = RtBuffer::new();
     options.push(attribute(TCA_TBF_PARMS, Buffer::from(tbf_qopt(bytes_per_s, limit).to_vec()))?);
-    // In bytes, so that the kernel works out the time itself; `tc_tbf_qopt.buffer` would want it in scheduler ticks.
+    // In bytes, so that the kernel computes the time itself; `tc_tbf_qopt.buffer` would have to be in scheduler ticks.
     options.push(attribute(TCA_TBF_BURST, burst)?);
     if u32::try_from(bytes_per_s).is_err() {
         options.push(attribute(TCA_TBF_RATE64, bytes_per_s)?);
@@ -134,9 +134,9 @@ fn tbf_request(index: u32, tbf: &Tbf) -> Result<Tcmsg, BuilderError> {
     qdisc_message(index, TBF_HANDLE, TC_H_ROOT, attributes)
 }
 
-/// `struct tc_tbf_qopt`: rate { cell_log u8, linklayer u8, overhead u16, cell_align i16, mpu u16, rate u32 }, peakrate { the
-/// same }, limit u32, buffer u32, mtu u32. Peak rate, buffer and mtu stay 0: no peak rate, and the burst comes in
-/// `TCA_TBF_BURST`. From 4 GB/s on the rate is the largest that fits, and `TCA_TBF_RATE64` holds the true one.
+/// `struct tc_tbf_qopt`: rate { cell_log u8, linklayer u8, overhead u16, cell_align i16, mpu u16, rate u32 }, peakrate { the same
+/// }, limit u32, buffer u32, mtu u32. Peak rate, buffer and mtu stay 0: no peak rate, and `TCA_TBF_BURST` holds the burst. From 4
+/// GB/s on the rate field holds the largest value that fits, and `TCA_TBF_RATE64` the true one.
 fn tbf_qopt(bytes_per_s: u64, limit: u32) -> [u8; TBF_QOPT_LEN] {
     let mut qopt = [0; TBF_QOPT_LEN];
     qopt[1] = TC_LINKLAYER_ETHERNET;
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// What a message looks like on the wire.
+    /// The message's bytes on the wire.
     fn wire(message: &impl ToBytes) -> Vec<u8> {
         let mut buffer = std::io::Cursor::new(Vec::new());
         message.to_bytes(&mut buffer).unwrap();

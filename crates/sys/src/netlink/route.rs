@@ -1,4 +1,4 @@
-//! Which way a packet goes: the route to an address, and the hardware address of a neighbour.
+//! The way of a packet: the route to an address, and the hardware address of a neighbour.
 //!
 //! Sources: rtnetlink(7), `include/uapi/linux/{rtnetlink,neighbour}.h`, `net/core/neighbour.c` (`neigh_get`).
 
@@ -12,23 +12,23 @@ use neli::types::{Buffer, RtBuffer};
 
 use super::{Asked, LinkFacts, Netlink, NetlinkError, attribute};
 
-/// Where packets to an address leave, as the kernel routes them now.
+/// The kernel's current route for packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The interface; `lo` for an address of this namespace's own.
+    /// The outgoing interface; `lo` for an address of this namespace itself.
     pub link: LinkFacts,
-    /// The router on the way; `None` if the address is on the link.
+    /// The next router; `None` if the address is on the link.
     pub gateway: Option<IpAddr>,
-    /// The address that the kernel would send from.
+    /// The kernel's choice of source address.
     pub source: Option<IpAddr>,
 }
 
-/// Whether the ACKs of connections over one IPv4 route are sent at once.
+/// The quickack metric of one IPv4 route: ACKs of its connections are sent at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuickAck {
-    /// Where the route leads, as ip(8) writes it: `default` or `10.0.0.0/8`.
+    /// Destination of the route in ip(8)'s notation: `default` or `10.0.0.0/8`.
     pub destination: String,
-    /// Whether it is on.
+    /// True if the metric is on.
     pub on: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct QuickAck {
 const RTAX_QUICKACK: u16 = 15;
 
 impl Netlink {
-    /// Reads the quickack metric of the IPv4 routes in the main table that leave by the link `name`.
+    /// Reads the quickack metric of the IPv4 routes in the main table that use the link `name`.
     ///
     /// # Errors
     /// There is no such link (ENODEV).
@@ -45,10 +45,10 @@ impl Netlink {
         Ok(routes.iter().map(|route| QuickAck { destination: destination(route), on: quickack(route) }).collect())
     }
 
-    /// Sets the quickack metric of the route to `to`; everything else of the route stays.
+    /// Sets the quickack metric of the route to `to`; the route is otherwise unchanged.
     ///
     /// # Errors
-    /// There is no such link (ENODEV) or no single such route (ESRCH), or this process lacks CAP_NET_ADMIN (EPERM).
+    /// There is no such link (ENODEV) or not exactly one such route (ESRCH), or this process lacks CAP_NET_ADMIN (EPERM).
     pub fn set_quick_ack(&self, name: &str, to: &QuickAck) -> Result<(), NetlinkError> {
         let asked = Asked { operation: "change the route over", interface: name };
         let routes = self.routes_of(asked.operation, name)?;
@@ -72,15 +72,15 @@ impl Netlink {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// Asks the kernel for the route to `destination`. Nothing is sent.
+    /// Asks the kernel for the route to `destination`. Sends no packet.
     ///
     /// # Errors
-    /// There is none (ENETUNREACH, EHOSTUNREACH), or it is prohibited (EACCES).
+    /// There is no route (ENETUNREACH, EHOSTUNREACH), or it is prohibited (EACCES).
     pub fn route_to(&self, destination: IpAddr) -> Result<Route, NetlinkError> {
         self.route_over(destination, 0)
     }
 
-    /// The same over the link of this index, as a link-local address needs it; 0: over any.
+    /// The same over the link with this index, which a link-local address needs; 0: over any link.
     ///
     /// # Errors
     /// Those of [`route_to`](Netlink::route_to).
@@ -100,8 +100,8 @@ impl Netlink {
         Ok(Route { link: link.ok_or_else(|| asked.exchange("its interface has gone"))?, gateway, source })
     }
 
-    /// The hardware address that the kernel has for `address` on the link of this index; `None` if it has none, which one datagram to it
-    /// changes.
+    /// The hardware address that the kernel knows for `address` on the link with this index; `None` if it knows none, in which
+    /// case one datagram to the address makes it ask.
     ///
     /// # Errors
     /// The exchange with the kernel fails.
@@ -145,7 +145,7 @@ fn quickack(route: &Rtmsg) -> bool {
     metrics(route).iter().any(|(kind, value)| *kind == RTAX_QUICKACK && value.iter().any(|byte| *byte != 0))
 }
 
-/// The route's metrics, each as the kernel wrote it.
+/// The route's metrics, in the kernel's encoding.
 fn metrics(route: &Rtmsg) -> Vec<(u16, Vec<u8>)> {
     let attributes = route.rtattrs().get_attr_handle();
     let Ok(metrics) = attributes.get_nested_attributes::<u16>(Rta::Metrics) else {
@@ -154,7 +154,7 @@ fn metrics(route: &Rtmsg) -> Vec<(u16, Vec<u8>)> {
     metrics.iter().map(|metric| (*metric.rta_type(), metric.rta_payload().as_ref().to_vec())).collect()
 }
 
-/// The same route with the metric on, or without it.
+/// The same route with the metric on or removed.
 fn with_quickack(route: &Rtmsg, on: bool) -> Result<Rtmsg, BuilderError> {
     let mut kept: RtBuffer<u16, Buffer> = RtBuffer::new();
     for (kind, value) in metrics(route).into_iter().filter(|(kind, _)| *kind != RTAX_QUICKACK) {
@@ -197,7 +197,7 @@ fn neighbour_request(index: u32, address: IpAddr) -> Result<Ndmsg, BuilderError>
     let (family, bytes) = parts(address);
     let mut attributes = RtBuffer::new();
     attributes.push(attribute(Nda::Dst, Buffer::from(bytes))?);
-    // The kernel's field is a signed integer; an index that it gave fits.
+    // The kernel's field is a signed integer; an index from the kernel fits.
     let message = NdmsgBuilder::default().ndm_family(family).ndm_index(index.cast_signed()).ndm_state(Nud::empty());
     Ok(message.ndm_flags(Ntf::empty()).ndm_type(Rtn::Unspec).rtattrs(attributes).build()?)
 }

@@ -1,23 +1,23 @@
-//! Frames between a process's own memory and words that another process may write meanwhile.
+//! Copies frames between a process's own memory and words that another process may write at the same time.
 //!
 //! ```text
 //!   64 bytes at a time, two registers of 32  ──▶  what is left: the last 64 bytes once more, which overlap
 //! ```
-//! In assembler, because for the compiler such a copy would be a data race; it says nothing about what the bytes are. Where there are no registers of 32
+//! In assembler, because for the compiler such a copy would be a data race; the bytes may be anything. Without registers of 32
 //! bytes, and below 64 bytes, atomics word by word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
 
-/// Bytes of one step.
+/// Length of one step in bytes.
 #[cfg(target_arch = "x86_64")]
 const STEP: usize = 64;
 
 /// Writes `bytes` to the beginning of `words`.
 ///
 /// # Panics
-/// If they do not fit.
+/// If `bytes` does not fit.
 #[inline]
 pub(super) fn into_words(words: &[AtomicU64], bytes: &[u8]) {
     assert!(bytes.len() <= size_of_val(words), "{} bytes for {} words", bytes.len(), words.len());
@@ -44,7 +44,7 @@ fn store(words: &[AtomicU64], bytes: &[u8]) {
 /// Fills `bytes` from the beginning of `words`.
 ///
 /// # Panics
-/// If there are not so many.
+/// If `words` is shorter.
 #[inline]
 pub(super) fn out_of_words(words: &[AtomicU64], bytes: &mut [u8]) {
     assert!(bytes.len() <= size_of_val(words), "{} bytes from {} words", bytes.len(), words.len());
@@ -74,7 +74,8 @@ fn load(words: &[AtomicU64], bytes: &mut [u8]) {
 /// Copies in steps, the last of which overlaps the one before.
 ///
 /// # Safety
-/// The CPU has AVX; `length` is at least [`STEP`]; `from` can be read and `to` be written for so many bytes, and they do not overlap.
+/// The CPU has AVX; `length` is at least [`STEP`]; `from` is readable and `to` writable for `length` bytes, and they do not
+/// overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn steps(to: *mut u8, from: *const u8, length: usize) {

@@ -1,4 +1,4 @@
-//! The two receive rings of a packet socket, and reading one frame out of them whatever their headers say.
+//! The two receive rings of a packet socket; reading a frame from them is safe whatever their headers say.
 //!
 //! ```text
 //!   slots (TPACKET_V2)      ┌ status │ header │ frame ┐ ┌ status │ … ┐ …   each slot changes hands by itself
@@ -6,8 +6,8 @@
 //!
 //!   status: KERNEL ──(kernel has written, release)──▶ USER ──(copied out, release)──▶ KERNEL
 //! ```
-//! The area is shared with the kernel, so none of it is ever seen as a slice: the status word is read as an atomic, everything else is
-//! copied out after the status said that it is ours. All places and lengths in the headers are checked against the slot or block.
+//! The kernel shares the area, so none of it is ever exposed as a slice: the status word is read as an atomic, everything else is
+//! copied out once the status says that it is ours. All offsets and lengths in the headers are checked against the slot or block.
 //!
 //! Sources: packet(7); `Documentation/networking/packet_mmap.rst`; `include/uapi/linux/if_packet.h`; `net/packet/af_packet.c`.
 
@@ -22,20 +22,20 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::{Fault, Layout, Received, Step};
 use crate::umem::Pool;
 
-/// Bytes from a slot's begin to the frame, at most: the header, the link-layer address, alignment.
+/// Most bytes from the start of a slot to the frame: the header, the link-layer address, alignment.
 pub(super) const HEAD_ROOM: usize = 96;
-/// Bytes of the two MAC addresses, behind which a VLAN tag stands.
+/// Length of the two MAC addresses, which a VLAN tag follows.
 const MACS: usize = 12;
-/// Bytes of a VLAN tag.
+/// Length of a VLAN tag.
 const TAG: usize = 4;
-/// Head of a block (`struct tpacket_block_desc`).
+/// Length of a block's head (`struct tpacket_block_desc`).
 const BLOCK_HEAD: usize = 48;
 
 const _: () = assert!(size_of::<libc::tpacket2_hdr>() == 32);
 const _: () = assert!(size_of::<libc::tpacket3_hdr>() == 48);
 const _: () = assert!(size_of::<libc::tpacket_block_desc>() == BLOCK_HEAD);
 
-/// The area that socket and kernel share.
+/// The area shared by socket and kernel.
 pub(super) struct Area {
     begin: NonNull<u8>,
     bytes: usize,
@@ -56,7 +56,7 @@ impl Area {
     /// A status word.
     ///
     /// # Panics
-    /// Outside of the area or not aligned: a mistake of this module, never of the kernel.
+    /// If `at` is outside the area or not aligned: a bug in this module, never the kernel's fault.
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at <= self.bytes - 4);
@@ -67,7 +67,7 @@ impl Area {
     /// Copies bytes out.
     ///
     /// # Panics
-    /// Outside of the area: a mistake of this module, never of the kernel.
+    /// If the range is outside the area: a bug in this module, never the kernel's fault.
     #[inline(always)]
     fn copy(&self, at: usize, into: &mut [u8]) {
         assert!(at <= self.bytes && into.len() <= self.bytes - at);
@@ -78,7 +78,7 @@ impl Area {
 
 #[cfg(test)]
 impl Area {
-    /// Memory that a test fills in the kernel's place.
+    /// Memory that a test fills in place of the kernel.
     fn private(bytes: usize) -> Area {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
@@ -100,14 +100,14 @@ impl Drop for Area {
     }
 }
 
-/// What both kinds of header say of a frame.
+/// Facts about a frame found in both kinds of header.
 #[derive(Clone, Copy)]
 struct Head {
-    /// Where the frame begins, from its header on.
+    /// Offset of the frame from its header.
     mac: usize,
-    /// Bytes of the frame that are in the ring.
+    /// Bytes of the frame in the ring.
     captured: usize,
-    /// Bytes that the frame had.
+    /// Original length of the frame in bytes.
     len: usize,
     status: u32,
     seconds: u32,
@@ -150,7 +150,7 @@ impl Head {
         }
     }
 
-    /// CLOCK_REALTIME in nanoseconds; the kernel leaves zero where it took no stamp.
+    /// CLOCK_REALTIME in nanoseconds; the kernel leaves zero if it took no timestamp.
     #[inline(always)]
     fn time_ns(&self) -> Option<u64> {
         let ns = u64::from(self.seconds) * 1_000_000_000 + u64::from(self.nanoseconds);
@@ -168,16 +168,16 @@ fn u16_at<const N: usize>(raw: &[u8; N], at: usize) -> u16 {
     u16::from_ne_bytes([raw[at], raw[at + 1]])
 }
 
-/// A receive ring: where the next frame is.
+/// A receive ring with the position of its next frame.
 pub(super) struct Ring {
     area: Area,
     layout: Layout,
-    /// Bytes of a slot or block.
+    /// Size of a slot or block in bytes.
     unit: usize,
     units: usize,
-    /// The slot or block that comes next.
+    /// The next slot or block.
     next: usize,
-    /// In a block: frames not read yet, and where the next of them begins.
+    /// In a block: the number of unread frames, and the offset of the next one.
     left: u32,
     at: usize,
 }
@@ -188,7 +188,7 @@ impl Ring {
         Ring { area, layout, unit, units, next: 0, left: 0, at: 0 }
     }
 
-    /// Looks at the next frame, if there is one, and moves it into a chunk of the pool. With no free chunk it stays where it is.
+    /// Looks at the next frame and moves it into a chunk of the pool. Without a free chunk the frame stays in the ring.
     #[inline(always)]
     pub(super) fn step(&mut self, pool: &mut Pool) -> Step {
         match self.layout {
@@ -223,7 +223,7 @@ impl Ring {
             self.area.copy(begin, &mut raw);
             (self.left, self.at) = (u32_at(&raw, 12), u32_at(&raw, 16) as usize);
             if self.left == 0 {
-                // The kernel closes no empty block; one that looks so is handed back like any other.
+                // The kernel never hands over an empty block; one that looks empty is returned like any other.
                 self.give_block_back();
                 return Step::Fault(Fault::Invalid);
             }
@@ -238,7 +238,7 @@ impl Ring {
         if matches!(step, Step::NoChunk) {
             return step;
         }
-        // Each frame lies behind the one before, so that a block ends whatever its headers say; the next step checks the place.
+        // Each frame lies behind the previous one, so a block ends whatever its headers say; the next step checks the offset.
         let forward = u32_at(&raw, 0) as usize;
         self.at = if forward < raw.len() { usize::MAX } else { self.at.saturating_add(forward) };
         self.left -= 1;
@@ -259,7 +259,7 @@ impl Ring {
         self.next = if self.next + 1 == self.units { 0 } else { self.next + 1 };
     }
 
-    /// Copies the frame whose header of `header` bytes is at `begin`, and which ends before `begin + room`.
+    /// Copies the frame whose header of `header` bytes is at `begin`; the frame must end before `begin + room`.
     #[inline(always)]
     fn take(&self, begin: usize, room: usize, header: usize, head: Head, pool: &mut Pool) -> Step {
         if head.mac < header || head.mac > room || head.captured > room - head.mac {
@@ -277,7 +277,7 @@ impl Ring {
         if tag == 0 {
             self.area.copy(from, bytes);
         } else {
-            // The kernel has taken the tag out of the frame; it goes back to where it was.
+            // The kernel has removed the tag from the frame; put it back.
             let known = head.status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
             let tpid = if known { head.tpid } else { libc::ETH_P_8021Q as u16 };
             self.area.copy(from, &mut bytes[..MACS]);
@@ -308,7 +308,7 @@ mod tests {
         (Ring::new(Area::private(SLOT * COUNT), layout, SLOT, COUNT), Pool::new(2, 2048).unwrap())
     }
 
-    /// Header fields that say something of the frame.
+    /// The header fields that describe a frame.
     #[derive(Clone, Copy, Debug)]
     struct Says {
         status: u32,
@@ -417,7 +417,7 @@ mod tests {
         ring.area.write(0, &raw);
         let expected = [&(0..12).collect::<Vec<u8>>()[..], &[0x81, 0, 0xe1, 0x23], &(12..20).collect::<Vec<u8>>()].concat();
         assert_eq!(bytes(ring.step(&mut pool), &mut pool), expected);
-        // No two MAC addresses: no place for a tag.
+        // Without two MAC addresses there is no place for a tag.
         ring.area.write(SLOT, &Says { status: USER | libc::TP_STATUS_VLAN_VALID, ..good(11) }.slot());
         assert_eq!(bytes(ring.step(&mut pool), &mut pool).len(), 11);
     }
@@ -454,7 +454,7 @@ mod tests {
         }
     }
 
-    /// Values near each limit, and any.
+    /// Values near each limit, and random ones.
     fn place() -> impl Strategy<Value = u32> {
         prop_oneof![0..200_u32, (SLOT as u32 - 100)..(SLOT as u32 + 100), any::<u32>()]
     }

@@ -1,4 +1,4 @@
-//! A command of the user's, waited for whatever signals come.
+//! A user's command, waited for despite signals.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,14 +12,14 @@ use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
 use super::pid_of;
 use crate::signal::{SIGHUP, SIGINT, SIGTERM, Signals, change_mask};
 
-/// A command that runs with this process's standard input, output and error, and with the usual signals.
+/// A command with this process's standard input, output and error, and with the default signal mask.
 #[derive(Debug)]
 pub struct Attended {
     child: Child,
 }
 
 impl Attended {
-    /// Starts it. That this process blocks SIGINT, SIGTERM and SIGHUP is not passed on.
+    /// Starts the command. It does not inherit this process's blocking of SIGINT, SIGTERM and SIGHUP.
     ///
     /// # Errors
     /// There is no such program, or those of fork and exec; `InvalidInput` if the command is empty.
@@ -34,12 +34,12 @@ impl Attended {
         Ok(Attended { child: command.spawn()? })
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for its end. SIGTERM and SIGHUP are passed on; SIGINT comes from a terminal, which sends it to the command too.
+    /// Waits for the command to end. Passes SIGTERM and SIGHUP on; SIGINT comes from a terminal, which sends it to the command
+    /// too.
     ///
     /// # Errors
     /// Those of waitpid(2), pidfd_open(2) and poll(2).
@@ -61,7 +61,7 @@ impl Attended {
                     SIGHUP => Signal::HUP,
                     _ => continue,
                 };
-                // It is not reaped, so the number is still its own.
+                // Not reaped yet, so the process id is still its own.
                 kill_process(pid, passed)?;
             }
         }
@@ -70,7 +70,7 @@ impl Attended {
 
 impl Drop for Attended {
     fn drop(&mut self) {
-        // Left behind by an error: nobody would wait for it. Both fail only if it has ended and was reaped.
+        // Left behind by an error: no one would wait for it. Both fail only if it has ended and was reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,12 +1,13 @@
-//! The descriptors that [`Worker::spawn`](super::Worker::spawn) gave this process, each to be taken once.
+//! The descriptors that [`Worker::spawn`](super::Worker::spawn) gave to this process; each can be taken once.
 //!
 //! ```text
 //!   parent   fd of a memfd ─ dup2 to 4, exec ─▶ open at 4, nobody's          worker
 //!            HAIRPIN_INHERITED=4:DEVICE:INODE ─▶ Inherited::claim ─ take(4) ─▶ OwnedFd
 //! ```
-//! A number alone proves nothing: something else of this process may be open there, with an owner of its own. So only what the parent has named in the
-//! environment is taken, if the very file that it named is open there without close-on-exec, and once per process. Nothing that this process opened
-//! itself can be meant: it would have had to close a descriptor first that it does not own.
+//! A number alone proves nothing: this process may have opened something else there, with its own owner. So only descriptors
+//! named by the parent in the environment can be taken, once per process, and only if the very file it named is open there
+//! without close-on-exec. A file that this process opened itself cannot match: it would first have had to close a descriptor that
+//! it does not own.
 
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -15,10 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::fstat;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
-/// Where the parent names what it passes on.
+/// Environment variable in which the parent names the descriptors.
 const VARIABLE: &str = "HAIRPIN_INHERITED";
 
-/// What the environment says of these descriptors, which the child will have at the numbers beside them.
+/// The value of the environment variable for these descriptors, which get the paired numbers in the child.
 pub(super) fn named<'f>(passed: impl Iterator<Item = (BorrowedFd<'f>, RawFd)>) -> io::Result<(&'static str, String)> {
     let one = |(fd, number): (BorrowedFd<'_>, RawFd)| {
         let file = fstat(fd)?;
@@ -27,7 +28,7 @@ pub(super) fn named<'f>(passed: impl Iterator<Item = (BorrowedFd<'f>, RawFd)>) -
     Ok((VARIABLE, passed.map(one).collect::<io::Result<Vec<String>>>()?.join(",")))
 }
 
-/// A descriptor of the parent's as it named it.
+/// A descriptor as named by the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Named {
     number: RawFd,
@@ -35,12 +36,12 @@ struct Named {
     inode: u64,
 }
 
-/// In a worker: what its parent passed on and nobody has taken yet.
+/// In a worker: the descriptors from its parent that have not been taken yet.
 #[derive(Debug)]
 pub struct Inherited(Vec<Named>);
 
 impl Inherited {
-    /// All of it. Once per process, so that no descriptor gets two owners.
+    /// Takes the whole list; only once per process, so that no descriptor gets two owners.
     ///
     /// # Errors
     /// `NotFound` if this process was not started by [`Worker::spawn`](super::Worker::spawn), `AlreadyExists` for the second claim, `InvalidData` if the environment
@@ -60,7 +61,8 @@ impl Inherited {
     /// Takes the descriptor at `number`, and sets close-on-exec on it again.
     ///
     /// # Errors
-    /// `EBADF` if the parent passed none there or it was taken before; `EEXIST` if something else is open there; those of fcntl(2) and fstat(2).
+    /// `EBADF` if the parent passed none there or it was already taken; `EEXIST` if another file is open there; those of fcntl(2)
+    /// and fstat(2).
     pub fn take(&mut self, number: RawFd) -> io::Result<OwnedFd> {
         let at = self.0.iter().position(|named| named.number == number);
         let named = self.0.swap_remove(at.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?);
@@ -78,7 +80,7 @@ impl Inherited {
     }
 }
 
-/// `None` for what [`named`] does not write, a number twice included.
+/// `None` for text that [`named`] does not write, including a repeated number.
 fn parse(text: &str) -> Option<Vec<Named>> {
     let mut all: Vec<Named> = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -110,14 +112,15 @@ mod tests {
         }
     }
 
-    /// A descriptor of this process's own that someone opened without close-on-exec: it has an owner, and a second one would close it under him.
+    /// A descriptor of this process, opened without close-on-exec: it has an owner, and a second owner would close it under the
+    /// first.
     #[test]
     fn what_this_process_opened_itself_is_not_taken() {
         let (reader, writer) = std::io::pipe().unwrap();
         fcntl_setfd(&reader, FdFlags::empty()).unwrap();
         let other = fstat(std::fs::File::open("/dev/null").unwrap()).unwrap();
         let claims = [
-            // Not named at all; another file was named; close-on-exec, so it did not come over exec.
+            // Not named at all; another file named; close-on-exec, so not inherited over exec.
             (Inherited(Vec::new()), reader.as_raw_fd(), libc::EBADF),
             (claim(reader.as_raw_fd(), other), reader.as_raw_fd(), libc::EEXIST),
             (claim(writer.as_raw_fd(), fstat(&writer).unwrap()), writer.as_raw_fd(), libc::EEXIST),

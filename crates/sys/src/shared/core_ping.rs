@@ -1,4 +1,4 @@
-//! Core ping: how far apart two CPUs are, in the time that one cache line takes to the other and back.
+//! Core ping: the distance of two CPUs, as the time for one cache line to reach the other and return.
 //!
 //! ```text
 //!   initiator                     ball                         responder, in its measuring loop
@@ -9,12 +9,12 @@
 //!                      …
 //!                ── epoch, END ─► ████ ─────────────────────►  returns
 //! ```
-//! Both sides write the *same* line: the core that reads it gets it together with the right to write it, so a round
-//! trip is two transfers. With a line for each direction it would be four.
+//! Both sides write the *same* line: the core that reads it gets it together with the right to write it, so a round trip is two
+//! transfers. A line per direction would take four.
 //!
-//! Neither side waits for ever: each has a limit on CLOCK_MONOTONIC and looks at the stop flag, so a peer that died, was
-//! stopped, or has to share the only CPU costs time but never hangs a run. After such an end a late answer may spoil the
-//! following ping, which then returns `None`; the one after that works.
+//! Neither side waits for ever: each has a limit on CLOCK_MONOTONIC and checks the stop flag, so a peer that died, was stopped,
+//! or shares the only CPU costs time but never hangs a run. After such an end a late answer may spoil the next ping, which then
+//! returns `None`; the one after that works.
 
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
@@ -22,18 +22,18 @@ use std::time::{Duration, Instant};
 
 use super::Shared;
 
-/// Round trips between two looks at the clock: the clock's cost, some 25 ns, is shared by that many.
+/// Round trips between two looks at the clock: they share the clock's cost of some 25 ns.
 const BATCH: u32 = 16;
-/// Fewer batches make no median: one during which a side lost its CPU would be taken for the cores' distance.
+/// Fewest batches for a median: with fewer, a batch in which a side lost its CPU would pass for the cores' distance.
 const MIN_BATCHES: usize = 16;
-/// Batches after which a ping ends even if time is left: 4 ms at 0.12 us a round trip. They lie on the stack.
+/// Most batches of a ping, even if time is left: 4 ms at 0.12 us per round trip. They are kept on the stack.
 const MAX_BATCHES: usize = 2048;
-/// Loads of the line between two looks at the clock and the stop flag while waiting.
+/// Loads of the line between two looks at the clock and the stop flag during a wait.
 const LOOKS: u32 = 1024;
-/// The turn that says that a ping is over.
+/// Turn number that marks the end of a ping.
 const END: u32 = u32::MAX;
 
-/// The line's content: who is asked (32 bits), and whose turn it is (odd: the responder's).
+/// Contents of the line: the epoch (32 bits) and the turn (odd: the responder's).
 fn ball(epoch: u32, turn: u32) -> u64 {
     u64::from(epoch) << 32 | u64::from(turn)
 }
@@ -46,15 +46,15 @@ fn turn_of(ball: u64) -> u32 {
     ball as u32
 }
 
-/// The median round trip in ns of batches' times, `None` of fewer than [`MIN_BATCHES`].
+/// Median round trip in ns over batches; `None` for fewer than [`MIN_BATCHES`].
 fn median(batches: &mut [u32]) -> Option<u64> {
     batches.sort_unstable();
     (batches.len() >= MIN_BATCHES).then(|| u64::from(batches[batches.len() / 2] / BATCH))
 }
 
 impl Shared {
-    /// Initiator: asks the other side to join a ping and returns its epoch for [`measure_ping`](Shared::measure_ping). Between the two calls
-    /// the initiator may do whatever wakes a responder that sleeps.
+    /// Initiator: asks the other side to join a ping and returns its epoch for [`measure_ping`](Shared::measure_ping). Between
+    /// the two calls the initiator may wake a sleeping responder.
     pub fn call_ping(&self) -> u32 {
         let epoch = self.area().ended.0.load(Ordering::Relaxed).wrapping_add(1);
         self.area().ball.0.store(ball(epoch, 1), Ordering::Release);
@@ -63,12 +63,13 @@ impl Shared {
 
     /// Initiator: bounces the line for `duration` and returns the median round trip in ns, over batches of 16.
     ///
-    /// `epoch` is what [`call_ping`](Shared::call_ping) returned. `None` if the other side does not join within `patience`, or fewer than 16 batches were completed within
-    /// `patience + duration`, which is the longest that this takes. The two sides keep their roles: only one of them ever initiates.
+    /// `epoch` is the result of [`call_ping`](Shared::call_ping). `None` if the other side does not join within `patience`, or
+    /// completes fewer than 16 batches within `patience + duration`, the longest that this takes. The roles are fixed: only one
+    /// side ever initiates.
     pub fn measure_ping(&self, epoch: u32, patience: Duration, duration: Duration) -> Option<u64> {
         let ended = &self.area().ended.0;
         let median = self.bounce(epoch, patience, duration);
-        // For a responder that is yet to come, or whose late answer overwrites the line.
+        // Stops a responder that is yet to come, or whose late answer overwrites the line.
         ended.store(epoch, Ordering::Release);
         median
     }
@@ -84,7 +85,7 @@ impl Shared {
         let mut turn = 3;
         let mut before = Instant::now();
         let due = before + duration;
-        // On a busy machine either side may lose its CPU for longer than `duration`: a few batches are waited for.
+        // On a busy machine either side may lose its CPU for longer than `duration`: wait for a few batches.
         let give_up = start + patience + duration;
         while done < MIN_BATCHES || (done < MAX_BATCHES && before < due) {
             for _ in 0..BATCH {
@@ -99,14 +100,14 @@ impl Shared {
             done += 1;
             before = after;
         }
-        // The responder's last answer has been seen, so nobody else writes now.
+        // The responder's last answer has been seen, so no one else writes now.
         line.store(ball(epoch, END), Ordering::Release);
         median(&mut batches[..done])
     }
 
-    /// Responder: whether a ping began since the last call; `last_seen`, 0 at first, becomes its epoch.
+    /// Responder: true if a ping began since the last call; `last_seen`, initially 0, becomes its epoch.
     ///
-    /// Cheap enough for a measuring loop: a load of a line that nobody writes between pings.
+    /// Cheap enough for a measuring loop: one load of a line that is not written between pings.
     #[inline]
     pub fn ping_requested(&self, last_seen: &mut u32) -> bool {
         let now = self.area().ball.0.load(Ordering::Relaxed);
@@ -117,8 +118,8 @@ impl Shared {
         turn_of(now) != END
     }
 
-    /// Responder: answers the ping of `epoch` (what [`ping_requested`](Shared::ping_requested) left in `last_seen`)
-    /// until the initiator ends it, or for `limit`.
+    /// Responder: answers the ping of `epoch` (from [`ping_requested`](Shared::ping_requested), in `last_seen`) until the
+    /// initiator ends it, or for `limit`.
     pub fn answer_ping(&self, epoch: u32, limit: Duration) {
         let line = &self.area().ball.0;
         let due = Instant::now() + limit;
@@ -139,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// Whether the line becomes `wanted` before `due` and before a stop is requested.
+    /// True if the line becomes `wanted` before `due` and before a stop is requested.
     #[inline]
     fn comes(&self, wanted: u64, due: Instant) -> bool {
         loop {
@@ -196,14 +197,14 @@ mod tests {
             let shared = Arc::clone(&shared);
             move || {
                 pin(cpus[0]).unwrap();
-                // Ends after the most batches; the time is for a machine that is busy with other tests.
+                // Ends after the most batches; the long limit is for a machine busy with other tests.
                 [shared.measure_ping(shared.call_ping(), LONG, LONG), shared.measure_ping(shared.call_ping(), LONG, LONG)]
             }
         });
         let times = times.join().unwrap();
         shared.request_stop();
         let last_seen = other.join().unwrap();
-        // On a single CPU there may be none: then this shows only that both sides end.
+        // A single CPU may yield no result; then this shows only that both sides end.
         if allowed_cpus().unwrap().len() > 1 {
             for time in times {
                 assert!((10..1_000_000).contains(&time.unwrap()), "{times:?}");
@@ -245,14 +246,14 @@ mod tests {
     fn nobody_there_is_none_within_patience_and_does_not_spoil_the_next() {
         let shared = Arc::new(Shared::create().unwrap());
         assert_eq!(shared.measure_ping(shared.call_ping(), ms(1), ms(1)), None);
-        // A responder that comes too late leaves at once.
+        // A late responder leaves at once.
         let mut last_seen = 0;
         assert!(shared.ping_requested(&mut last_seen));
         let start = Instant::now();
         shared.answer_ping(last_seen, LONG);
         assert!(start.elapsed() < LONG / 2);
         assert!(!shared.ping_requested(&mut last_seen));
-        // Its late answer (turn 2 of ping 1) is not taken for one to the next ping.
+        // Its late answer (turn 2 of ping 1) does not count as one to the next ping.
         assert_eq!(shared.measure_ping(shared.call_ping(), ms(1), ms(1)), None);
         assert!(shared.ping_requested(&mut last_seen));
         assert_eq!(last_seen, 2);

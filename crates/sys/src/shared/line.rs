@@ -1,13 +1,12 @@
-//! The `memory` path's message: one cache line that request and reply take turns in, the floor of all paths.
+//! The `memory` path's message: one cache line that request and reply use in turn, the floor of all paths.
 //!
 //! ```text
 //!   word 0                              words 1 to 7          further lines
 //!   sequence (46) direction (1) length (17)   56 bytes        the rest of a payload of up to 64 KiB
 //! ```
-//! The sender writes the payload (relaxed), then word 0 (release); the receiver that sees a new word 0 (acquire) sees
-//! its payload. One message is under way at a time: a request, then its reply, in the same line, because the core that reads
-//! the request gets the right to write the line with it (see core ping). A peer that breaks this order garbles payload bytes,
-//! no more.
+//! The sender writes the payload (relaxed), then word 0 (release); a receiver that sees a new word 0 (acquire) sees its payload.
+//! One message is in flight at a time: a request, then its reply, in the same line, because the core that reads the request gets
+//! the right to write the line with it (see core ping). A peer that breaks this order garbles payload bytes, nothing else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +15,7 @@ const LENGTH_BITS: u32 = 17;
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 const SEQUENCE_SHIFT: u32 = LENGTH_BITS + 1;
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server.
@@ -25,7 +24,7 @@ pub enum Direction {
     Reply = 1,
 }
 
-/// A message between two cores, request and reply by turns; every content, zeroes included, is valid.
+/// A message between two cores, requests and replies in turn; every content, zeroes included, is valid.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Line {
@@ -34,15 +33,15 @@ pub struct Line {
 }
 
 impl Line {
-    /// The longest payload, in bytes.
+    /// Longest payload in bytes.
     pub const CAPACITY: usize = 64 << 10;
 
-    /// Sequence numbers are counted modulo this: at 10^7 transactions/s it takes 81 days.
+    /// Modulus of sequence numbers: at 10^7 transactions/s they wrap after 81 days.
     pub const SEQUENCES: u64 = 1 << (u64::BITS - SEQUENCE_SHIFT);
 
-    /// Writes a message. Payloads up to 56 bytes move the one line.
+    /// Writes a message. Payloads up to 56 bytes transfer only one line.
     ///
-    /// Returns how many bytes were taken, which is less than all only beyond [`Line::CAPACITY`].
+    /// Returns the number of bytes written: all of them, up to [`Line::CAPACITY`].
     #[inline]
     pub fn send(&self, direction: Direction, sequence: u64, payload: &[u8]) -> usize {
         let payload = &payload[..payload.len().min(Line::CAPACITY)];
@@ -51,7 +50,7 @@ impl Line {
             to.store(u64::from_le_bytes(*from), Ordering::Relaxed);
         }
         if !tail.is_empty() {
-            // Shifts, not copies: a memcpy of unknown length here and below costs 90 ns a round trip.
+            // Shifts, not copies: a memcpy of unknown length here and below costs 90 ns per round trip.
             let last = tail.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
             self.payload[words.len()].store(last, Ordering::Relaxed);
         }
@@ -60,10 +59,10 @@ impl Line {
         payload.len()
     }
 
-    /// The message of this direction whose sequence number is not `last`, if there is one: its number and its length.
+    /// Number and length of the message in this direction, if its sequence number differs from `last`.
     ///
-    /// Copies as much of the payload as `into` takes. An area that was never used holds an empty request number 0: start
-    /// with `last` 0, and number from 1.
+    /// Copies as much of the payload as fits into `into`. An unused area holds an empty request number 0: start with `last` 0,
+    /// and number from 1.
     #[inline]
     pub fn try_recv(&self, direction: Direction, last: u64, into: &mut [u8]) -> Option<(u64, usize)> {
         let word = self.word.load(Ordering::Acquire);
@@ -71,7 +70,7 @@ impl Line {
         if word >> LENGTH_BITS & 1 != direction as u64 || sequence == last % Line::SEQUENCES {
             return None;
         }
-        // The peer's word for the length is not trusted beyond what there is.
+        // Do not trust the peer's length beyond the capacity.
         let length = ((word & LENGTH_MASK) as usize).min(Line::CAPACITY);
         let copied = length.min(into.len());
         let (words, tail) = into[..copied].as_chunks_mut::<WORD>();
@@ -150,7 +149,7 @@ mod tests {
             if let Some(message) = shared.line().try_recv(direction, last, into) {
                 return message;
             }
-            // A fair chance for the other side where there is one CPU only.
+            // Gives the other side a fair chance on a single CPU.
             std::thread::yield_now();
         };
         let server = std::thread::spawn({

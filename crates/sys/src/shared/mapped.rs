@@ -1,4 +1,4 @@
-//! One value in a sealed file of memory, mapped by several processes.
+//! One value in a sealed memory file, mapped by several processes.
 
 use std::fmt;
 use std::fs::File;
@@ -9,16 +9,16 @@ use std::ptr::NonNull;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Seals without which a peer could cut the file short, and reading it would end this process (SIGBUS).
+/// Seals that keep a peer from truncating the file; reading a truncated one would end this process (SIGBUS).
 pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// What may lie there.
+/// Types allowed in the mapping.
 ///
 /// # Safety
-/// Atomics alone, aligned to a page at most: every content is valid, and others may write it at any time.
+/// Only atomics, with an alignment of at most a page: every content is valid, and others may write it at any time.
 pub(super) unsafe trait Atomics {}
 
-/// A value of type `T`, mapped; it is unmapped when dropped, and gone when the last process has dropped it.
+/// A mapped value of type `T`; unmapped when dropped, and freed when the last process has dropped it.
 pub(super) struct Mapped<T: Atomics> {
     value: NonNull<T>,
     fd: OwnedFd,
@@ -30,7 +30,7 @@ unsafe impl<T: Atomics> Send for Mapped<T> {}
 unsafe impl<T: Atomics> Sync for Mapped<T> {}
 
 impl<T: Atomics> Mapped<T> {
-    /// All zeroes, in a file of its own.
+    /// A zeroed value in a new file.
     pub(super) fn create() -> io::Result<Mapped<T>> {
         let fd = memfd_create("hairpin-shared", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, size_of::<T>() as u64)?;
@@ -38,9 +38,9 @@ impl<T: Atomics> Mapped<T> {
         Mapped::map(fd)
     }
 
-    /// What another process has created.
+    /// Maps a value created by another process.
     pub(super) fn open(fd: OwnedFd) -> io::Result<Mapped<T>> {
-        // A file without seals at all (a pipe, a file on disk) answers EINVAL.
+        // A file that does not support seals (a pipe, a file on disk) gives EINVAL.
         let seals = fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
         let file = File::from(fd);
         if !seals.contains(SEALS) || file.metadata()?.len() != size_of::<T>() as u64 {
@@ -52,7 +52,7 @@ impl<T: Atomics> Mapped<T> {
         Mapped::map(file.into())
     }
 
-    /// Maps a file that has the size of `T` for ever, and touches its pages.
+    /// Maps a file whose size is that of `T` and can no longer change, and touches its pages.
     fn map(fd: OwnedFd) -> io::Result<Mapped<T>> {
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
         let address = unsafe {
@@ -69,7 +69,6 @@ impl<T: Atomics> Mapped<T> {
         Ok(Mapped { value, fd })
     }
 
-    /// The value.
     pub(super) fn get(&self) -> &T {
         // SAFETY: the mapping is page-aligned, as large as `T`, lives as long as `self`, and the file behind it is sealed, so it stays readable. `T` is
         // atomics alone: every content is valid, and writes by others are allowed.

@@ -1,4 +1,4 @@
-//! Stamps of single transactions, which a worker leaves for the process that started it.
+//! Stamps of single transactions, left by a worker for the process that started it.
 //!
 //! ```text
 //!     0  count        stamps ever left
@@ -8,7 +8,7 @@
 //!   512  ring         the last 16,384 stamps: sequence, two moments
 //!   then the last 65,536 stamps of packets: which one, when
 //! ```
-//! One thread writes; whoever reads does so while that thread is known to wait, or takes what is still there.
+//! One thread writes; the reader reads while that thread is known to wait, or takes what is still there.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,9 +18,9 @@ use super::Apart;
 use super::mapped::{Atomics, Mapped};
 use crate::clock::Ticks;
 
-/// Stamps that are kept.
+/// Number of stamps kept.
 const KEPT: usize = 16_384;
-/// The same of packets: three for each message that is sent and received.
+/// Number of packet stamps kept: three for each message sent and received.
 const PACKETS: usize = 65_536;
 
 #[repr(C)]
@@ -36,61 +36,60 @@ struct Area {
 // SAFETY: atomics alone.
 unsafe impl Atomics for Area {}
 
-/// Two moments of a transaction on one side: of the client, its send call entered and the reply there; of the server, its receive call returned and its send
-/// call entered.
+/// Two times of a transaction on one side. Client: entry of the send call, arrival of the reply; server: return of the receive
+/// call, entry of the send call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The sequence number in the payload.
+    /// Sequence number in the payload.
     pub sequence: u32,
-    /// The first moment.
+    /// First time.
     pub first: Ticks,
-    /// The second.
+    /// Second time.
     pub second: Ticks,
 }
 
 /// A stamp of a packet on its way through the kernel, or of a frame on its way through a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Which stamp.
     pub which: Which,
-    /// When: CLOCK_REALTIME in ns where the kernel took it, ticks of the program's clock where the library of the rings did.
+    /// Time: CLOCK_REALTIME in ns for the kernel's stamps, ticks of the program's clock for those of the ring library.
     pub at: u64,
 }
 
-/// Where a stamp is taken.
+/// Place at which a stamp is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// By the kernel: it enters the device's queue.
+    /// Kernel: the packet enters the device's queue.
     Scheduled,
-    /// By the kernel: the driver has it.
+    /// Kernel: the packet reaches the driver.
     Driver,
-    /// By the kernel: the receiver's stack has it.
+    /// Kernel: the packet reaches the receiver's stack.
     Came,
-    /// By the library: it lies in the TX ring, and whoever takes it from there is told.
+    /// Library: the frame is in the TX ring, and its consumer has been notified.
     Kicked,
-    /// By the library: its descriptor was found in the RX ring.
+    /// Library: the frame's descriptor was found in the RX ring.
     Seen,
 }
 
-/// What a tracer has to know of a side.
+/// Facts about a side that a tracer needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// The measuring thread, as gettid(2) says; 0 before it was told.
+    /// The measuring thread's id, as from gettid(2); 0 until reported.
     pub thread: u32,
-    /// The cookie (`SO_COOKIE`) of the socket that it sends on; 0: none.
+    /// Cookie (`SO_COOKIE`) of its sending socket; 0: none.
     pub sends_on: u64,
-    /// The cookie of the socket that it receives on; 0: none.
+    /// Cookie of its receiving socket; 0: none.
     pub receives_on: u64,
-    /// The port that the flow has on this side; 0: none.
+    /// The flow's port on this side; 0: none.
     pub port: u16,
 }
 
-/// The area of one side.
+/// The stamp area of one side.
 #[derive(Debug)]
 pub struct Stamps(Mapped<Area>);
 
 impl Stamps {
-    /// Makes one (memfd_create(2), close-on-exec, sealed against any change of its size).
+    /// Creates an area (memfd_create(2), close-on-exec, sealed against changes of its size).
     ///
     /// # Errors
     /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
@@ -98,15 +97,15 @@ impl Stamps {
         Mapped::create().map(Stamps)
     }
 
-    /// Maps the one whose [descriptor](AsFd) came here.
+    /// Maps an area from its [descriptor](AsFd).
     ///
     /// # Errors
-    /// `InvalidData` if the descriptor is none; those of fcntl(2) and mmap(2).
+    /// `InvalidData` if the descriptor is not a stamp area; those of fcntl(2) and mmap(2).
     pub fn open(fd: OwnedFd) -> io::Result<Stamps> {
         Mapped::open(fd).map(Stamps)
     }
 
-    /// Leaves a stamp.
+    /// Adds a stamp.
     #[inline]
     pub fn push(&self, stamp: Stamp) {
         let area = self.0.get();
@@ -118,12 +117,12 @@ impl Stamps {
         area.count.0.store(count.wrapping_add(1), Ordering::Release);
     }
 
-    /// Stamps ever left.
+    /// Number of stamps ever added.
     pub fn count(&self) -> u64 {
         self.0.get().count.0.load(Ordering::Acquire)
     }
 
-    /// Those left since there were `count`, as far as they are still there, and how many are there now.
+    /// Stamps added since the count was `count`, as far as they are still kept, and the current count.
     pub fn since(&self, count: u64) -> (Vec<Stamp>, u64) {
         let now = self.count();
         let first = count.max(now.saturating_sub(KEPT as u64));
@@ -135,18 +134,18 @@ impl Stamps {
         ((first..now).map(stamp).collect(), now)
     }
 
-    /// Asks for stamps of packets and frames, or no longer.
+    /// Switches stamps of packets and frames on or off.
     pub fn want_packets(&self, wanted: bool) {
         self.0.get().wanted.0.store(wanted.into(), Ordering::Release);
     }
 
-    /// Whether stamps of packets and frames are wanted.
+    /// True if stamps of packets and frames are wanted.
     #[inline]
     pub fn wants_packets(&self) -> bool {
         self.0.get().wanted.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Leaves a stamp of a packet or frame.
+    /// Adds a stamp of a packet or frame.
     #[inline]
     pub fn push_packet(&self, packet: Packet) {
         let area = self.0.get();
@@ -157,7 +156,7 @@ impl Stamps {
         area.packets.0.store(count.wrapping_add(1), Ordering::Release);
     }
 
-    /// Stamps of packets left since there were `count`, as far as they are still there, and how many are there now.
+    /// Packet stamps added since their count was `count`, as far as they are still kept, and the current count.
     pub fn packets_since(&self, count: u64) -> (Vec<Packet>, u64) {
         let now = self.0.get().packets.0.load(Ordering::Acquire);
         let first = count.max(now.saturating_sub(PACKETS as u64));
@@ -175,7 +174,7 @@ impl Stamps {
         ((first..now).map(packet).collect(), now)
     }
 
-    /// Tells what a tracer has to know.
+    /// Sets the facts for the tracer.
     pub fn tell(&self, told: Told) {
         let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
         port.store(told.port.into(), Ordering::Relaxed);
@@ -184,7 +183,7 @@ impl Stamps {
         thread.store(told.thread.into(), Ordering::Release);
     }
 
-    /// What was told last.
+    /// The facts last set.
     pub fn told(&self) -> Told {
         let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
         Told {

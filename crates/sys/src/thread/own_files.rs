@@ -1,11 +1,11 @@
-//! Threads with a file table of their own, so that a second thread in the process does not slow their system calls.
+//! Threads with their own file table, so that a second thread in the process does not slow down their system calls.
 //!
 //! ```text
 //!   the process's table   3 4 5            3 4 5 6            numbers opened later mean other files in the two tables
 //!                             │ copied       
 //!   the thread's table        └─▶ 3 4 5 ─ work ─ 3 4 5        the same numbers at its end: none of them can get out
 //! ```
-//! The kernel counts references on a file in every system call if the table is shared, about 35 ns per receive on a machine of 2023.
+//! With a shared table the kernel counts references to a file in every system call, about 35 ns per receive on a machine of 2023.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,23 +15,24 @@ use std::thread::{Scope, ScopedJoinHandle};
 use rustix::io::fcntl_getfd;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// The calling thread's descriptors.
+/// Lists the calling thread's descriptors.
 const OPEN: &str = "/proc/thread-self/fd";
 
-/// Runs `work` on a new thread with a file table of its own, which has everything that is open now. `work` is told whether there is one; where that was
-/// refused it runs with the process's table.
+/// Runs `work` on a new thread with its own file table, a copy of everything open now. `work` gets the result of creating the
+/// table; if that failed, it runs with the process's table.
 ///
-/// What `work` opens, it closes: the process ends (abort) if a descriptor that was opened there is still open when `work` returns, because its
-/// number would mean another file wherever it went. What other threads open while it runs is not open there, so it must not be sent to it.
+/// `work` must close the files it opens: the process aborts if a descriptor opened there is still open when `work` returns,
+/// because its number would mean another file elsewhere. Files that other threads open meanwhile are not open in this thread, so
+/// do not send them to it.
 ///
 /// # Errors
-/// As `work` sees them: those of unshare(2), `CLONE_FILES`, and of reading `/proc/thread-self/fd`.
+/// Passed to `work`: those of unshare(2), `CLONE_FILES`, and of reading `/proc/thread-self/fd`.
 pub fn spawn_with_own_files<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce(io::Result<()>) -> T + Send + 'scope,
 ) -> ScopedJoinHandle<'scope, T> {
     scope.spawn(move || {
-        // Where it could not be looked at in the end, there is no table.
+        // If the table could not be checked at the end, do not create one.
         let parted = open_numbers().and_then(|_| {
             // SAFETY: the thread was made for `work` and ends with it, so no descriptor of another owner's is used on it but those that `work` has. Those that
             // are open now name the same files in both tables; `work` closing one leaves it open in the other, which is no harm. Those that it opens are
@@ -53,25 +54,25 @@ pub fn spawn_with_own_files<'scope, T: Send + 'scope>(
     })
 }
 
-/// Gives the calling thread a file table of its own.
+/// Gives the calling thread its own file table.
 ///
 /// # Safety
-/// From here on a descriptor's number means another file, or none, on the other side of the border between this thread and the others, unless it was open
-/// before and neither side has closed it. No owner of a descriptor (`OwnedFd`, `File`, a socket) that one side opened may be used or dropped on the
-/// other.
+/// From here on a descriptor's number means another file, or none, in this thread than in the others, unless it was open before
+/// and neither side has closed it. A descriptor's owner (`OwnedFd`, `File`, a socket) from one side must not be used or dropped
+/// on the other.
 unsafe fn unshare_files() -> io::Result<()> {
     // SAFETY: copying the table leaves every open descriptor valid under its number in both tables; the rest is the caller's promise.
     unsafe { unshare_unsafe(UnshareFlags::FILES) }?;
     Ok(())
 }
 
-/// The numbers that are open in the calling thread's table.
+/// The descriptor numbers open in the calling thread's table.
 fn open_numbers() -> io::Result<BTreeSet<RawFd>> {
     let numbers = std::fs::read_dir(OPEN)?
         .map(|entry| Ok(entry?.file_name().to_str().and_then(|name| name.parse().ok())))
         .filter_map(io::Result::transpose)
         .collect::<io::Result<Vec<RawFd>>>()?;
-    // The directory that was read is among them, and closed by now.
+    // They include the directory being read, which is closed by now.
     // SAFETY: the borrow is used for one fcntl(2) call on a number that is not -1, which fails if nothing is open there.
     let is_open = |number: &RawFd| fcntl_getfd(unsafe { BorrowedFd::borrow_raw(*number) }).is_ok();
     Ok(numbers.into_iter().filter(|number| *number >= 0).filter(is_open).collect())
@@ -114,7 +115,7 @@ mod tests {
         if std::env::var_os("HAIRPIN_TEST_ROLE").is_some() {
             let file =
                 std::thread::scope(|scope| spawn_with_own_files(scope, |_| File::open("/dev/null").unwrap()).join().unwrap());
-            // Its number means nothing here, or another file: this is what must not be reached.
+            // Here its number means nothing, or another file: this point must not be reached.
             drop(file);
         }
     }

@@ -1,4 +1,4 @@
-//! The memory of one of the rings that a socket shares with the kernel.
+//! The memory of one ring that a socket shares with the kernel.
 //!
 //! ```text
 //!   │ producer index ┊ … │ consumer index ┊ flags ┊ … │ entry 0 ┊ entry 1 ┊ … │     where each lies the kernel says (XDP_MMAP_OFFSETS)
@@ -75,7 +75,7 @@ impl<T: Copy> Map<T> {
         unsafe { self.consumer.as_ref() }
     }
 
-    /// After entries were submitted: whether the driver sleeps and has to be woken for them.
+    /// True if the driver sleeps and must be woken; check after submitting entries.
     #[inline(always)]
     pub(super) fn wants_waking(&self) -> bool {
         self.flags.is_none_or(|flags| {
@@ -85,7 +85,7 @@ impl<T: Copy> Map<T> {
         })
     }
 
-    /// The slot comes from the ring's Producer or Consumer, which were made with this ring's size.
+    /// The slot must come from the ring's Producer or Consumer, which have this ring's size.
     #[inline(always)]
     pub(super) fn read(&self, slot: usize) -> T {
         // SAFETY: slot < size of the ring, for which the mapping has room; the ring's protocol says that the kernel does not write it now,

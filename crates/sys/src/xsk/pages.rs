@@ -1,4 +1,4 @@
-//! Frames longer than a page: sent from where they lie, put together where they come.
+//! Frames longer than a page: sent in place, reassembled on arrival.
 //!
 //! ```text
 //!   Frame  │ page │ page │ page │ ─ lend_pages ─▶ TX ring: 4096 more│4096 more│808 ─▶ kernel        nothing is copied
@@ -7,9 +7,10 @@
 //!                       │ page      │ page    │ page
 //!   fill ring ◀─────────┴───────────┴─────────┘   these pages never leave this socket
 //! ```
-//! All of this is kept out of line, so that the code for frames that fit into a page stays small.
+//! All of this is out of line, so that the code for frames within a page stays small.
 //!
-//! A received frame is copied because its pages lie anywhere, each behind a headroom of its own, and an application wants one piece of memory.
+//! A received frame is copied because its pages may lie anywhere, each behind its own headroom, while an application needs one
+//! piece of memory.
 //!
 //! Source: `Documentation/networking/af_xdp.rst` ("Multi-Buffer Support"), `net/xdp/xsk.c`.
 
@@ -18,14 +19,14 @@ use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use super::{Socket, clear};
 use crate::umem::{Back, Frame, Pool};
 
-/// The pages to receive into, and the frame that is being put together from them.
+/// The pages to receive into, and the frame being reassembled.
 #[derive(Debug)]
 pub(super) struct Pages {
     pool: Pool,
-    /// Where they begin in the registered memory.
+    /// Offset of the pages in the registered memory.
     begin: u64,
     frame: Option<Frame>,
-    /// The rest of the frame is thrown away.
+    /// Discard the rest of the frame.
     spoilt: bool,
     too_long: u64,
 }
@@ -39,7 +40,7 @@ impl Pages {
         self.too_long
     }
 
-    /// Puts one part behind those before it; false if the ring handed back what it never had.
+    /// Appends a part to the frame; false if the ring returned an entry that was not lent.
     fn add(&mut self, to: &Pool, entry: &XdpDesc, metadata: usize) -> bool {
         let at = entry.addr.checked_sub(self.begin);
         let Some(part) = at.and_then(|at| self.pool.redeem(at, entry.len)) else {
@@ -50,7 +51,7 @@ impl Pages {
             let umem = self.pool.umem();
             let before = frame.len();
             if before == 0 && metadata > 0 {
-                // What the program said of the frame stays in front of it.
+                // The XDP program's metadata stays in front of the frame.
                 let known = umem.in_front(&part);
                 let known = &known[known.len().saturating_sub(metadata)..];
                 frame.set_len(metadata);
@@ -70,7 +71,7 @@ impl Pages {
 }
 
 impl Socket {
-    /// [`Socket::receive`] where frames may have several pages.
+    /// [`Socket::receive`] for frames of several pages.
     #[cold]
     #[inline(never)]
     pub(super) fn gather(&mut self, most: u32, mut take: impl FnMut(Frame)) {
@@ -79,7 +80,7 @@ impl Socket {
         let (mut used, mut came) = (0, 0);
         while came < most && self.received.ready(1, self.rx.producer()) > 0 {
             if pages.frame.is_none() && !pages.spoilt {
-                // Without a free chunk the parts wait in the ring; what comes when that is full is counted there.
+                // Without a free chunk the parts wait in the ring; frames that arrive once it is full are counted there.
                 let Some(frame) = self.pool.take() else { break };
                 pages.frame = Some(frame);
             }
@@ -104,13 +105,13 @@ impl Socket {
         if used > 0 {
             self.taken(used);
         }
-        // All of them at once: a frame may want more pages than a few missing ones leave.
+        // All at once: a frame may need more pages than a partly filled ring holds.
         if self.missing > 0 {
             self.refill_cleared();
         }
     }
 
-    /// [`Socket::refill`] with pages, or with chunks that have nothing where metadata will lie.
+    /// [`Socket::refill`] with pages, or with chunks whose space for metadata is cleared.
     #[cold]
     #[inline(never)]
     pub(super) fn refill_cleared(&mut self) {
@@ -125,7 +126,7 @@ impl Socket {
         let want = self.missing.min(pool.available() as u32);
         let room = self.filling.room(want, self.fill.consumer());
         for _ in 0..room {
-            // There are `want` at least.
+            // At least `want` chunks are available.
             let Some(mut frame) = pool.take() else { break };
             if self.metadata > 0 {
                 clear(pool.umem(), &mut frame, self.metadata);
@@ -137,11 +138,11 @@ impl Socket {
         self.missing -= room;
     }
 
-    /// [`Socket::send`] where frames may have several pages: a frame goes into the ring whole or not at all.
+    /// [`Socket::send`] for frames of several pages: a frame enters the ring whole or not at all.
     #[cold]
     #[inline(never)]
     pub(super) fn send_pages(&mut self, frames: &mut Vec<Frame>) -> (usize, u64) {
-        // The completion ring has to have room for all that the kernel may complete.
+        // The completion ring must have room for everything the kernel may complete.
         let want = frames.iter().map(Pool::pages_of).fold(0, u32::saturating_add).min(self.entries - self.in_flight);
         let room = self.sending.room(want, self.tx.consumer());
         let (mut entries, mut count, mut bytes) = (0, 0, 0);
@@ -164,7 +165,7 @@ impl Socket {
         (count, bytes)
     }
 
-    /// So many entries of the completion ring: pages that are sent.
+    /// Accounts for entries of the completion ring: pages that have been sent.
     #[cold]
     #[inline(never)]
     pub(super) fn reclaim_pages(&mut self, done: u32) {

@@ -1,4 +1,4 @@
-//! The path held against latencies that are known: what the program itself takes of a round trip, and round trips over declared latencies.
+//! Checks the path against known latencies: the program's own part of a round trip, and round trips over declared latencies.
 //!
 //! ```text
 //!   own     both ends in turn on one core, nothing emulated:  RTT = own + turn-around + device: tx_batch entered, pause, rx_batch left, twice
@@ -31,25 +31,26 @@ use crate::every::{every_rtt, median};
 use crate::frames::Frames;
 use crate::frames::inet::Unsummed;
 
-/// Silence that ends a measurement, in ns.
+/// A measurement ends after this much silence, in ns.
 const TIMEOUT_NS: u64 = 2_000_000_000;
-/// A measurement ends after this with what it has, in ns: where others want the cores, two ends that spin take turns of the scheduler.
+/// A measurement ends after this time, in ns, with the samples it has: on busy cores two spinning ends take turns of the
+/// scheduler.
 const LONGEST_NS: u64 = 2_000_000_000;
 
 /// The p50 of round trips over a declared latency, in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latency {
-    /// RTT.
     pub rtt_ns: f64,
-    /// The server's turn-around in it.
+    /// The server's turn-around within the RTT.
     pub turnaround_ns: f64,
 }
 
-/// What this program takes of a round trip over the device: its stamps included, the server's turn-around and the device not. p50 in ns of `count`
-/// transactions. After each frame sent it waits for `pause` before it looks: code and data that were not used for some microseconds are slower.
+/// This program's part of a round trip over the device: its stamps are included, the server's turn-around and the device are not.
+/// p50 in ns of `count` transactions. After each frame it waits for `pause` before it looks: code and data that were idle for
+/// some microseconds are slower.
 ///
 /// # Errors
-/// No memory.
+/// Out of memory.
 pub fn own_ns(clock: AnyClock, request: u32, reply: u32, pause: Nanos, count: u64) -> Result<f64, PathError> {
     let longest_frame = frame_of(request.max(reply));
     let (client, server) = pair(&Config { longest_frame, ..Config::default() }).map_err(refused)?;
@@ -72,15 +73,15 @@ pub fn own_ns(clock: AnyClock, request: u32, reply: u32, pause: Nanos, count: u6
     };
     let mut rtts = measure(&mut both, &clock, work(request, reply, count))?;
     let mut others: Vec<u64> = both.others.iter().map(|ticks| clock.to_ns(*ticks)).collect();
-    // Each way's first reading lies outside of what the stamps say, and so it does where the device reads its clock on entry.
+    // Each way's first clock reading lies outside the stamps, as it does for a device that reads its clock on entry.
     Ok((median(&mut rtts) as f64 - median(&mut others) as f64).max(0.0))
 }
 
-/// Round trips of `count` transactions between two CPUs over a device that takes `one_way` for each frame as `device` has the time, measured by
-/// `clock`: with one calibration for both, a wrong one would not show.
+/// Round trips of `count` transactions between two CPUs over a device that takes `one_way` for each frame by the clock `device`,
+/// measured by `clock`: with one calibration for both, a wrong one would not show.
 ///
 /// # Errors
-/// A CPU that is not allowed; no memory; a time that cannot be emulated.
+/// A CPU that this process may not use; out of memory; a time that cannot be emulated.
 pub fn proof(clock: Tsc, device: Tsc, cpus: [u32; 2], one_way: Picos, size: u32, count: u64) -> Result<Latency, PathError> {
     let (clock, longest_frame) = (AnyClock::from(clock), frame_of(size));
     let delay = |_| Delay { out: Picos(0), link: Picos(0), rest: one_way };
@@ -119,7 +120,7 @@ fn work(request: u32, reply: u32, count: u64) -> Work {
     }
 }
 
-/// Every RTT in ns.
+/// All RTTs in ns.
 fn measure<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> Result<Vec<u64>, PathError> {
     let measured = every_rtt(endpoint, clock, work).map_err(PathError::at("cannot measure over the emulated NIC"))?;
     Ok(measured.rtts_ns)
@@ -134,16 +135,16 @@ impl Attention for Told<'_> {
     }
 }
 
-/// What the device took. Atomics only because a ring may go to another thread; here none does.
+/// Time spent in the device. Atomics only because a ring may move to another thread; none does here.
 struct Device {
     clock: AnyClock,
     pause: u64,
     entered: AtomicU64,
-    /// Of this round trip until now, in ticks.
+    /// Time of this round trip so far, in ticks.
     ticks: AtomicU64,
 }
 
-/// A port that is timed from the entry of `tx_batch` until `rx_batch` of the other one returns the frame.
+/// A port that times each frame from the entry of `tx_batch` to the return of the other port's `rx_batch`.
 struct Stamped<'d> {
     port: Port,
     device: &'d Device,
@@ -168,7 +169,8 @@ impl PacketIo for Stamped<'_> {
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
         let Device { clock, pause, entered, ticks } = self.device;
         let entered = entered.load(Relaxed);
-        // Nothing is there yet, so the receiver looks again and again, as it does over a latency: the last look is then as little foreseen.
+        // No frame yet, so the receiver looks again and again, as it does over a latency; the last look is then just as
+        // unpredictable.
         if clock.now().0 < entered + pause {
             return 0;
         }
@@ -198,13 +200,13 @@ impl PacketIo for Stamped<'_> {
     }
 }
 
-/// Both ends in turn on one thread.
+/// Both ends, taking turns on one thread.
 struct Both<'d> {
     client: Frames<'d, Stamped<'d>, Unsummed, false>,
     server: Frames<'d, Stamped<'d>, Unsummed, false>,
     device: &'d Device,
     reply: usize,
-    /// Turn-around and device of each round trip, in ticks; as many as there is room for.
+    /// Turn-around and device time of each round trip, in ticks, up to the capacity.
     others: Vec<u64>,
 }
 
@@ -224,7 +226,7 @@ impl Endpoint for Both<'_> {
         let flow = request.flow;
         let sent = self.device.clock.now();
         self.server.reply(flow, self.reply)?;
-        // It is there, and nobody would look for it again.
+        // The reply is there, and no one would look for it again.
         let reply = self.client.recv(Ticks::NEVER)?;
         if self.others.len() < self.others.capacity() {
             self.others.push(sent.since(received) + self.device.ticks.load(Relaxed));
@@ -247,9 +249,9 @@ mod tests {
 
     use super::*;
 
-    /// Left out aloud where something is missing; a failure where it must run.
+    /// Prints a skip message where a requirement is missing; fails where the test must run.
     fn left_out(why: impl Display) {
-        // Past the harness, which shows the output of passed tests to nobody.
+        // Bypasses the test harness, which hides the output of passed tests.
         let _ = writeln!(io::stderr(), "niq: the proof of a latency: SKIPPED: {why}");
         assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "{why}");
     }
@@ -265,7 +267,7 @@ mod tests {
         let [client, server, ..] = allowed_cpus().unwrap()[..] else { return left_out("this process is allowed one CPU") };
         for declared_ns in [500, 20_000] {
             let found = proof(clock, clock, [client, server], Picos::from_ns(declared_ns), 18, 400).unwrap();
-            // Never sooner; how much later on a machine that does other things too is `hairpin check`'s affair.
+            // Never sooner; `hairpin check` measures how much later on a machine that is not idle.
             assert!(found.rtt_ns >= 2.0 * declared_ns as f64, "{declared_ns}: {found:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! `block`: a port that asks for the other side's interrupt; [`Waiting::for_interrupt`](hairpin_sys::wait::Waiting::for_interrupt) sleeps until it comes.
+//! `block`: a port that requests the other side's interrupt;
+//! [`Waiting::for_interrupt`](hairpin_sys::wait::Waiting::for_interrupt) sleeps until it arrives.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,7 +12,7 @@ use hairpin_sys::umem::{Frame, Pool, Umem};
 
 use super::Device;
 
-/// A port whose receiver sleeps: finding nothing, it asks to be woken, and looks once more.
+/// A port whose receiver sleeps: if the ring is empty, it asks to be woken and looks once more.
 pub(super) struct Interrupting(pub(super) Port);
 
 impl Device for Interrupting {
@@ -39,7 +40,7 @@ impl PacketIo for Interrupting {
             return came;
         }
         self.0.waitable();
-        // What is there and not due yet wakes nobody a second time.
+        // A frame that has arrived but is not due yet gives no second wake-up.
         while self.0.has_arrived() && self.0.pool().available() > 0 {
             let came = self.0.rx_batch(into, most);
             if came > 0 {

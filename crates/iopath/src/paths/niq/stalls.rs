@@ -1,4 +1,5 @@
-//! Stalls of either core, seen as gaps between two looks at the clock of a thread that spins; what overlaps one is counted apart.
+//! Stalls of either core, seen as gaps between two looks at the clock by a spinning thread; transactions that overlap one are
+//! counted separately.
 //!
 //! ```text
 //!   client  sent ─ look ─ look ─ look ───────────── look ─ reply     a gap on either side: this transaction is told apart
@@ -24,8 +25,8 @@ use crate::frames::Frames;
 use crate::frames::inet::Unsummed;
 use crate::stalls::Looks;
 
-/// A port that watches for stalls at each look into its ring: when this side last looked at the clock, and how often either side found that its core had
-/// stood still.
+/// A port that checks for stalls at each look into its ring. It keeps this side's last look at the clock, and counts both sides'
+/// stalls in shared memory.
 pub(super) struct Watching<'a, I> {
     io: I,
     clock: AnyClock,
@@ -49,7 +50,7 @@ impl<'a, I> Watching<'a, I> {
         }
     }
 
-    /// What was before `sent` is no part of a transaction.
+    /// Skips the time before `sent`, which belongs to no transaction.
     #[inline(always)]
     fn pass(&self, sent: Ticks) {
         let mut looks = self.looks.get();
@@ -104,15 +105,15 @@ impl<I: PacketIo> PacketIo for Watching<'_, I> {
     }
 }
 
-/// The client's endpoint where stalls are watched for: counts the transactions that overlap one, and adds up their RTTs.
+/// The client's endpoint while stalls are watched: counts the transactions that overlap a stall and sums their RTTs.
 pub(super) struct Watched<'a, I> {
     pub(super) frames: Frames<'a, Watching<'a, I>, Unsummed, false>,
-    /// Stalls known when the request was sent.
+    /// Number of stalls when the request was sent.
     seen: u64,
     sent: Ticks,
-    /// Of this block: how many, and ticks.
+    /// Transactions of this block that overlap a stall, and their RTTs in ticks.
     taken: [u64; 2],
-    /// Of all that are measured: how many, and ns.
+    /// The same over all measured blocks, in ns.
     kept: [u64; 2],
 }
 
@@ -121,7 +122,7 @@ impl<'a, I> Watched<'a, I> {
         Watched { frames, seen: 0, sent: Ticks::default(), taken: [0; 2], kept: [0; 2] }
     }
 
-    /// How many there were among the transactions that are kept, and their RTTs added up in ns.
+    /// Measured transactions that overlap a stall, and the sum of their RTTs in ns.
     pub(super) fn kept(&self) -> (u64, u64) {
         (self.kept[0], self.kept[1])
     }

@@ -1,4 +1,4 @@
-//! The client of `tcp-crr`: connects within the RTT, closes and prepares the next socket after it.
+//! The client of `tcp-crr`: connects within the RTT, then closes the connection and prepares the next socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::inet;
 use crate::measure::SideFound;
 use crate::stream::{closed, push_rest};
 
-/// One connection at a time, and the socket of the next.
+/// One connection at a time, and the socket for the next.
 pub(super) struct Client<'a> {
     job: &'a Job,
     clock: AnyClock,
@@ -40,7 +40,7 @@ pub(super) struct Client<'a> {
     server_closes: bool,
     connections: u64,
     used_up: bool,
-    /// What was granted of the options that were asked for.
+    /// Options granted and refused.
     pub(super) side: SideFound,
     parts: Parts,
 }
@@ -68,7 +68,7 @@ impl<'a> Client<'a> {
         Ok(client)
     }
 
-    /// True if the run ended because every pair of address and port has been used.
+    /// True if the run ended because every pair of address and port was used.
     pub(super) fn is_used_up(&self) -> bool {
         self.used_up
     }
@@ -78,19 +78,19 @@ impl<'a> Client<'a> {
         self.connections
     }
 
-    /// The times of the parts by their names.
+    /// Times of the parts, by name.
     pub(super) fn into_parts(self) -> impl Iterator<Item = (String, Times)> {
         NAMES.into_iter().map(String::from).zip(self.parts.times)
     }
 
-    /// Makes the next socket, bound to a pair of its own; none if all are used up.
+    /// Creates the next socket, bound to a fresh pair; none if all pairs are used.
     fn prepare(&mut self) -> Result<(), PathError> {
         while let Some(source) = self.tuples.next() {
             let socket = inet::new_socket(self.peer, Type::STREAM, Protocol::TCP)?;
             // The port may still be in TIME_WAIT from another destination.
             socket.set_reuse_address(true).map_err(PathError::at("cannot reuse a local port"))?;
             match socket.bind(&SockAddr::from(source)) {
-                // Another program has it.
+                // Another program holds the port.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
                 bound => bound.map_err(PathError::at(format!("cannot bind {source}")))?,
             }
@@ -108,7 +108,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// `false`: the pair is still held by an earlier connection, such as one of another run.
+    /// `false`: an earlier connection, such as one of another run, still holds the pair.
     #[inline(always)]
     fn connect(&self, fd: &OwnedFd) -> io::Result<bool> {
         let attempt = || match connect(fd, &self.peer) {
@@ -161,10 +161,10 @@ impl Endpoint for Client<'_> {
                 self.used_up = true;
                 return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "every source address and port has been used once"));
             }
-            // Called again, with a stamp that leaves the making of the socket out.
+            // The loop calls again with a later stamp, so that creating the socket is not timed.
             return Ok(false);
         };
-        // A connection whose request was given up.
+        // Drops a connection whose request was given up.
         self.current = None;
         self.have = 0;
         fill(&mut self.outgoing[..len]);
@@ -220,7 +220,7 @@ impl Endpoint for Client<'_> {
     }
 }
 
-/// The parts of each transaction, kept apart like the samples and folded between blocks.
+/// Times of each transaction's parts, kept like the samples and folded between blocks.
 struct Parts {
     clock: AnyClock,
     began: Ticks,
@@ -230,20 +230,20 @@ struct Parts {
     times: [Times; 3],
 }
 
-/// Their names in the record.
+/// Names of the parts in the record.
 const NAMES: [&str; 3] = ["connect", "exchange", "close"];
 
 impl Parts {
     fn new(clock: AnyClock) -> Parts {
         let mut taken = vec![[0; 3]; BLOCK_TRANSACTIONS];
-        // Written once here, so that no page fault happens inside a block.
+        // Touch every page now, so that no page fault happens inside a block.
         taken.clear();
         let (began, times) = (Ticks::default(), std::array::from_fn(|_| Times::new()));
         Parts { clock, began, connected: began, replied: began, taken, times }
     }
 
     fn close(&mut self, now: Ticks) {
-        // A block has no more transactions than there is room.
+        // There is room for a whole block of transactions.
         if self.taken.len() < self.taken.capacity() {
             self.taken.push([self.connected.since(self.began), self.replied.since(self.connected), now.since(self.replied)]);
         }

@@ -1,4 +1,4 @@
-//! The server of `tcp-crr`: accepts, answers and closes one connection after the other; none can hold the next up for long.
+//! The server of `tcp-crr`: accepts, answers and closes one connection after another; none can delay the next for long.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -17,7 +17,7 @@ use super::{Turn, server_closes};
 use crate::endpoint::{Endpoint, Reply};
 use crate::stream::push_rest;
 
-/// No connection is kept longer than this, or a quarter of the run's timeout: a client that stalls is closed.
+/// A connection is closed after this time, or a quarter of the run's timeout: a stalled client must not block the others.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// One connection at a time.
@@ -26,12 +26,12 @@ pub(super) struct Server {
     turn: Turn,
     listener: TcpListener,
     client: IpAddr,
-    /// What every request long enough must carry.
+    /// Every request long enough for a cookie must carry this one.
     cookie: u64,
     connection: Option<OwnedFd>,
     answered: bool,
     deadline: Ticks,
-    /// For request and reply.
+    /// Buffer for request and reply.
     buffer: Vec<u8>,
     request: usize,
     have: usize,
@@ -58,13 +58,13 @@ impl Server {
         }
     }
 
-    /// `false`: nobody came before `until`.
+    /// `false`: no connection before `until`.
     #[inline(always)]
     fn accept(&mut self, until: Ticks) -> io::Result<bool> {
         let flags = if self.turn.is_nonblocking() { SocketFlags::CLOEXEC | SocketFlags::NONBLOCK } else { SocketFlags::CLOEXEC };
         let accepted = self.turn.take(self.clock, self.listener.as_fd(), PollFlags::IN, until, || {
             match acceptfrom_with(&self.listener, flags) {
-                // It was closed before it could be accepted.
+                // The client closed the connection before it was accepted.
                 Err(Errno::CONNABORTED) => Ok(None),
                 result => or_nothing(result),
             }
@@ -79,14 +79,14 @@ impl Server {
         Ok(true)
     }
 
-    /// A client on loopback goes round the loopback addresses.
+    /// True for the client's address; on loopback, the client cycles through all loopback addresses.
     fn is_client(&self, from: IpAddr) -> bool {
         let (from, client) = (from.to_canonical(), self.client.to_canonical());
         from == client || (from.is_loopback() && client.is_loopback())
     }
 
-    /// Receives towards the whole request, or, once it is answered, towards the client's close. `None`: not there yet; `false`: the
-    /// connection is over, whoever ended it.
+    /// Receives towards the whole request or, once it is answered, towards the client's close. `None`: not complete yet; `false`:
+    /// the connection is over, whichever side ended it.
     #[inline(always)]
     fn advance(&mut self, connection: &OwnedFd, until: Ticks) -> io::Result<Option<bool>> {
         let end = if self.answered { 1 } else { self.request };
@@ -130,7 +130,7 @@ impl Endpoint for Server {
             match self.connection.take() {
                 None if !self.accept(until)? => return Ok(None),
                 None => {}
-                // Dropped, and so closed.
+                // Dropping the connection closes it.
                 Some(_) if self.answered && self.server_closes => {}
                 Some(connection) => match self.advance(&connection, until)? {
                     Some(true) => {
@@ -144,7 +144,7 @@ impl Endpoint for Server {
                     }
                 },
             }
-            // Strangers in a row do not keep the caller from its stop flag.
+            // A series of other connections must not keep the caller from its stop flag.
             if self.clock.now() >= until {
                 return Ok(None);
             }
@@ -163,7 +163,7 @@ impl Endpoint for Server {
         };
         self.answered = true;
         if whole.is_err() {
-            // The client is gone or takes nothing: that is its own affair.
+            // The client is gone or does not receive; its own side reports that.
             self.connection = None;
         }
         Ok(true)

@@ -1,16 +1,17 @@
-//! Source addresses and ports, each pair once: whoever closes first keeps the pair in TIME_WAIT for 60 s (RFC 9293, 3.6.1).
+//! Source addresses and ports, each pair used once: the side that closes first keeps the pair in TIME_WAIT for 60 s (RFC 9293,
+//! 3.6.1).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use hairpin_plan::job::FIRST_ROTATED;
 use hairpin_plan::job::LocalPort;
 
-/// Linux's own range where it cannot be read (ip-sysctl.rst, ip_local_port_range).
+/// Linux's default range, used where the setting cannot be read (ip-sysctl.rst, ip_local_port_range).
 const DEFAULT_RANGE: (u16, u16) = (32_768, 60_999);
-/// 127.0.0.1 to 127.0.0.254: the whole of 127/8 is local, and a peer there takes any of it.
+/// 127.0.0.1 to 127.0.0.254: all of 127/8 is local, and a peer there accepts any of it.
 const LOOPBACK_ADDRESSES: u64 = 254;
 
-/// The pairs of one run, from a start of its own, so that two runs in a row seldom meet in TIME_WAIT.
+/// The pairs of one run, from a random start, so that two consecutive runs seldom meet in TIME_WAIT.
 pub(super) struct Tuples {
     peer: SocketAddr,
     first_port: u16,
@@ -21,7 +22,7 @@ pub(super) struct Tuples {
 }
 
 impl Tuples {
-    /// For connections to `peer`; `start` is a random number.
+    /// Pairs for connections to `peer`; `start` is a random number.
     pub(super) fn new(peer: SocketAddr, local_port: LocalPort, start: u64) -> Tuples {
         let (first_port, ports) = match local_port {
             LocalPort::Any => {
@@ -35,7 +36,7 @@ impl Tuples {
         Tuples { peer, first_port, ports, addresses: if many { LOOPBACK_ADDRESSES } else { 1 }, start, used: 0 }
     }
 
-    /// The next pair; `None` when each has been handed out once. Ports go round first, then addresses.
+    /// The next pair; `None` when every pair has been used. Ports cycle first, then addresses.
     pub(super) fn next(&mut self) -> Option<SocketAddr> {
         let all = self.ports * self.addresses;
         if self.used == all {
@@ -53,7 +54,7 @@ impl Tuples {
     }
 }
 
-/// The ports that this network namespace hands out.
+/// The range of local ports in this network namespace.
 fn local_range() -> (u16, u16) {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     parse_range(&text).unwrap_or(DEFAULT_RANGE)

@@ -1,7 +1,7 @@
-//! A datagram's way as the kernel stamps it for its socket, where a tracer may put no hooks into the kernel.
+//! The kernel's timestamps of a datagram's path for its own socket, for tracing where hooks in the kernel are not allowed.
 //!
-//! Stamps of what was sent come by the socket's error queue, which is read after the reply: outside of the RTT on the client, inside the turn-around on the
-//! server.
+//! Timestamps of sent packets come through the socket's error queue, which is read after the reply: outside the RTT on the
+//! client, inside the turn-around on the server.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,20 +13,20 @@ use hairpin_sys::wait::or_nothing;
 use super::{Datagram, is_too_long};
 use crate::flows::Carrier;
 
-/// A connected socket that leaves the kernel's stamps of its packets while they are wanted.
+/// A connected socket that passes on the kernel's timestamps of its packets while a tracer wants them.
 pub(super) struct Stamped<'a> {
     plain: Datagram,
     stamps: &'a Stamps,
     on: bool,
 }
 
-/// All of them.
+/// Wraps all flows.
 pub(super) fn all(flows: Vec<Datagram>, stamps: &Stamps) -> Vec<Stamped<'_>> {
     flows.into_iter().map(|plain| Stamped { plain, stamps, on: false }).collect()
 }
 
 impl Stamped<'_> {
-    /// As it is wanted now; changes between blocks only.
+    /// Switches timestamps on or off as the tracer wants; that changes between blocks only.
     fn follow(&mut self) -> io::Result<()> {
         if self.on != self.stamps.wants_packets() {
             self.on = !self.on;
@@ -35,7 +35,7 @@ impl Stamped<'_> {
         Ok(())
     }
 
-    /// Takes the stamps of what was sent out of the error queue.
+    /// Reads the timestamps of sent packets from the error queue.
     fn collect(&mut self) -> io::Result<()> {
         if !self.on {
             return Ok(());
@@ -82,7 +82,7 @@ impl Carrier for Stamped<'_> {
         self.follow()
     }
 
-    /// The stamps of the last reply; this one's request has come.
+    /// Collects the timestamps of the last reply, now that the next request has arrived.
     fn replying(&mut self) -> io::Result<()> {
         self.collect()?;
         self.follow()
