@@ -1,10 +1,11 @@
-//! Messages in frames over a stream socket, with a total deadline on every receive and a bound on what a peer can make us hold.
+//! Framed messages over a stream socket. Every receive has one deadline in all, and the memory that a peer can make us hold is
+//! bounded.
 //!
 //! ```text
 //!   plain     | length u32 | JSON … | length u32 | JSON … |
 //!   keyed     | length u16 | sealed bytes ≤ 65,535 | length u16 | …        the plain stream, cut and sealed by Noise
 //! ```
-//! Lengths are little endian. Memory follows the bytes that came, never the length that a peer claims.
+//! Lengths are little endian. Memory grows with the bytes received, never with the length that a peer claims.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,36 +18,35 @@ use snow::TransportState;
 use crate::printable::printable;
 use crate::socket::Socket;
 
-/// The longest body of a frame: a server's record with its histogram and series fits several times.
+/// The longest body of a frame: several times a server's record with its histogram and series.
 pub const MAX_MESSAGE: usize = 4 << 20;
 
-/// A peer that takes no byte of a message for this long is given up.
+/// A send fails if the peer has not taken the whole message within this time.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of a frame's length.
+/// Bytes of a frame's length field.
 const HEADER: usize = 4;
-/// The longest Noise transport message, and the tag inside it (Noise specification, revision 34, sections 3 and 12).
+/// The longest Noise transport message, and the length of its tag (Noise specification, revision 34, sections 3 and 12).
 const MAX_SEALED: usize = 65_535;
 const TAG: usize = 16;
-/// Bytes taken from the socket at once.
+/// Bytes per read of the socket.
 const STEP: usize = 16 << 10;
 
-/// Why no message was sent. After any of these but [`SendError::TooLong`] and [`SendError::Encode`] the channel is of no more use.
+/// Why a message was not sent. The channel stays usable only after [`SendError::TooLong`] and [`SendError::Encode`].
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// The message is longer than [`MAX_MESSAGE`].
     #[error("a message of {len} bytes is longer than the session's {MAX_MESSAGE}: use fewer --size values or --flows in one run")]
     TooLong {
-        /// Bytes of the message.
         len: usize,
     },
-    /// The message has no JSON form.
+    /// The message cannot be written as JSON.
     #[error("a message has no JSON form: {0}; please report this")]
     Encode(serde_json::Error),
     /// The other side has closed.
     #[error("the other side ended the session; its own output or log says why")]
     Closed,
-    /// The other side takes nothing.
+    /// The other side reads nothing.
     #[error("the other side has taken nothing for {SEND_TIMEOUT:?}; is it stopped, or its network down?")]
     Timeout,
     /// The kernel refused.
@@ -54,7 +54,7 @@ pub enum SendError {
     Io(io::Error),
 }
 
-/// Why no message was received. Only after [`RecvError::Timeout`] and [`RecvError::Malformed`] the channel can still be used.
+/// Why a message was not received. The channel stays usable only after [`RecvError::Timeout`] and [`RecvError::Malformed`].
 #[derive(Debug, thiserror::Error)]
 pub enum RecvError {
     /// The stream ended between two messages.
@@ -65,7 +65,7 @@ pub enum RecvError {
         "the other side ended in the middle of a message; it was killed, or the network broke: look at its log and run again"
     )]
     Truncated,
-    /// No whole message in time.
+    /// No whole message came in time.
     #[error("the other side sent no whole message within {0:?}; is it alive, and its network up?")]
     Timeout(Duration),
     /// A frame longer than [`MAX_MESSAGE`] was announced.
@@ -73,18 +73,17 @@ pub enum RecvError {
         "the other side announced a message of {len} bytes, more than {MAX_MESSAGE}; it does not speak Hairpin's session, or is hostile"
     )]
     Oversized {
-        /// The length it announced.
         len: usize,
     },
-    /// A frame that is not the message expected.
+    /// A frame does not hold the expected message.
     #[error(
         "the other side sent a message that this version cannot read ({reason}); use the same version of hairpin on both sides"
     )]
     Malformed {
-        /// What the JSON parser said, control characters escaped.
+        /// The JSON parser's message, control characters escaped.
         reason: String,
     },
-    /// Bytes that were not sealed with the session's key.
+    /// The bytes were not sealed with the session's key.
     #[error("a message was altered on its way or was not made by this session's peer; the session is ended: run again")]
     Forged,
     /// The kernel refused.
@@ -97,9 +96,9 @@ pub enum RecvError {
 pub struct Channel {
     socket: Socket,
     noise: Option<Box<TransportState>>,
-    /// Sealed bytes of a record that is not whole yet.
+    /// Sealed bytes of an incomplete record.
     sealed: Vec<u8>,
-    /// Bytes of frames, not taken yet.
+    /// Received bytes of frames that no receive has returned yet.
     plain: Vec<u8>,
     end: Option<End>,
 }
@@ -112,7 +111,7 @@ enum End {
 }
 
 impl Channel {
-    /// A channel without key, to a process that is trusted as much as this one (one's own worker).
+    /// A channel without a key, to a process as trusted as this one (its own worker).
     pub fn plain(stream: impl Into<OwnedFd>) -> Channel {
         Channel::over(Socket::new(stream.into()), None)
     }
@@ -141,7 +140,7 @@ impl Channel {
         })
     }
 
-    /// Receives one message. `timeout` is the time for the whole of it: bytes that trickle in do not extend it.
+    /// Receives one message. `timeout` bounds the whole message: bytes that trickle in do not extend it.
     pub fn recv<T: DeserializeOwned>(&mut self, timeout: Duration) -> Result<T, RecvError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -154,14 +153,14 @@ impl Channel {
                 Err(e) if e.kind() == io::ErrorKind::TimedOut => return Err(RecvError::Timeout(timeout)),
                 Err(e) => return Err(RecvError::Io(e)),
             }
-            // Bytes that are always there must not outlast the deadline either.
+            // A steady stream of bytes must not outlast the deadline either.
             if Instant::now() >= deadline && !self.buffered() {
                 return Err(RecvError::Timeout(timeout));
             }
         }
     }
 
-    /// Receives one message if all of it is there; what came of the next one is kept.
+    /// Receives one message if it is complete; keeps the bytes of the next one.
     pub fn try_recv<T: DeserializeOwned>(&mut self) -> Result<Option<T>, RecvError> {
         loop {
             if let Some(frame) = self.take_frame()? {
@@ -175,13 +174,13 @@ impl Channel {
         }
     }
 
-    /// True if the next receive will end without reading the socket, with a message or an error: poll(2) on the descriptor may then wait
-    /// in vain.
+    /// True if the next receive will end without reading the socket, with a message or an error. A poll(2) on the descriptor may
+    /// then wait in vain.
     pub fn buffered(&self) -> bool {
         self.end.is_some() || announced(&self.plain).is_some_and(|len| len > MAX_MESSAGE || self.plain.len() >= HEADER + len)
     }
 
-    /// Takes in what the socket gave; no byte is the end of the stream.
+    /// Takes in bytes read from the socket; an empty slice is the end of the stream.
     fn absorb(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             self.end = Some(End::Closed);
@@ -198,12 +197,12 @@ impl Channel {
         }
     }
 
-    /// The next whole frame's body, if it is there.
+    /// The body of the next frame, if it is complete.
     fn take_frame(&mut self) -> Result<Option<Vec<u8>>, RecvError> {
         match announced(&self.plain) {
             Some(len) if len > MAX_MESSAGE => return Err(RecvError::Oversized { len }),
             Some(len) if self.plain.len() >= HEADER + len => {
-                // The buffer goes with the frame, so that a long message leaves nothing behind.
+                // The buffer goes with the frame, so a long message leaves no memory allocated behind it.
                 let rest = self.plain.split_off(HEADER + len);
                 let mut frame = std::mem::replace(&mut self.plain, rest);
                 frame.drain(..HEADER);
@@ -221,13 +220,13 @@ impl Channel {
 }
 
 impl AsFd for Channel {
-    /// To poll for the next message; see [`Channel::buffered`].
+    /// For poll(2); see [`Channel::buffered`] first.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// The length of the first frame's body, once its header is there.
+/// The length of the first frame's body, once its header has arrived.
 fn announced(plain: &[u8]) -> Option<usize> {
     plain.first_chunk().map(|header| u32::from_le_bytes(*header) as usize)
 }
@@ -236,7 +235,7 @@ fn decode<T: DeserializeOwned>(frame: &[u8]) -> Result<T, RecvError> {
     serde_json::from_slice(frame).map_err(|e| RecvError::Malformed { reason: printable(&e.to_string(), 200) })
 }
 
-/// Cuts a frame into records and seals each.
+/// Cuts a frame into records and seals each one.
 fn seal(noise: &mut TransportState, frame: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::with_capacity(frame.len() + (frame.len() / (MAX_SEALED - TAG) + 1) * (2 + TAG));
     let mut record = [0; MAX_SEALED];
@@ -248,7 +247,7 @@ fn seal(noise: &mut TransportState, frame: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Opens every whole record of `sealed` into `plain` and keeps the rest.
+/// Opens every complete record of `sealed` into `plain`; the rest stays in `sealed`.
 fn open(noise: &mut TransportState, sealed: &mut Vec<u8>, plain: &mut Vec<u8>) -> Result<(), snow::Error> {
     let mut at = 0;
     let mut piece = [0; MAX_SEALED];
@@ -286,7 +285,7 @@ mod tests {
         (Channel::plain(a), Channel::plain(b))
     }
 
-    /// A pair that shares Noise transport keys.
+    /// Two connected channels that share Noise transport keys.
     fn keyed() -> (Channel, Channel) {
         let (a, b) = UnixStream::pair().unwrap();
         let (mut client, mut server) = ([0; 96], [0; 96]);
@@ -381,7 +380,7 @@ mod tests {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        // 0x0001_0001 bytes at a byte per millisecond would take a minute.
+        // 0x0001_0001 bytes at one byte per millisecond would take a minute.
         let begun = Instant::now();
         assert!(matches!(b.recv::<Message>(4 * SOON), Err(RecvError::Timeout(_))));
         assert!(begun.elapsed() < LONG);

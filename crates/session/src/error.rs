@@ -1,4 +1,4 @@
-//! Why a run ends without a record, and whose fault that is.
+//! Why a run ends without a record, and who has to act on it.
 
 use std::io;
 
@@ -11,92 +11,84 @@ use crate::side::SideError;
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]
 pub enum PingError {
-    /// The path cannot do what it is asked.
+    /// The path cannot do this job.
     #[error("{path}: {source}")]
     Job {
-        /// The path spec.
         path: String,
-        /// What it cannot.
+        /// What the path refuses.
         source: Refused,
     },
     /// The path does not work over this link.
     #[error("{path}: {why}")]
     Unsupported {
-        /// The path spec.
         path: String,
-        /// Why not.
         why: String,
     },
-    /// The path needs what this process may not do.
+    /// The path needs a right that this process lacks.
     #[error("{path}: {why}")]
     Lacking {
-        /// The path spec.
         path: String,
-        /// What is missing, and what to do.
+        /// What is missing, and how to get it.
         why: String,
     },
     /// A CPU that this process may not use.
     #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu CLIENT,SERVER)")]
     Cpu {
-        /// What was asked for.
+        /// The CPU asked for.
         cpu: u32,
-        /// What there is.
+        /// The CPUs allowed.
         allowed: String,
     },
     /// A worker or server failed before anything was measured.
     #[error(transparent)]
     Side(#[from] SideError),
-    /// No session.
+    /// There is no session with the server.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The echo service's name.
+    /// The name of the echo service cannot be resolved.
     #[error("{host}:{port} does not resolve: {source}; check the name, or give an address")]
     Resolve {
-        /// The name.
         host: String,
-        /// The port.
         port: u16,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
-    /// The session's connection.
+    /// The address of the session's connection cannot be read.
     #[error("cannot read the session's addresses: {0}")]
     Address(io::Error),
-    /// Nothing was measured.
+    /// The row failed before anything was measured.
     #[error("{path}: {why}")]
     Row {
-        /// The path spec.
         path: String,
-        /// What happened.
         why: String,
     },
-    /// Streams beside the measured flow.
+    /// The bulk streams beside the measured flow failed.
     #[error("{0}")]
     Bulk(String),
-    /// Streams beside a flow that leaves this host.
+    /// Bulk streams were asked for beside a flow that leaves this host.
     #[error("--bulk fills a link of this host: use --link loopback or --link veth")]
     BulkElsewhere,
-    /// A recording that cannot be replayed.
+    /// The recording cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// Ctrl-C before anything was measured.
+    /// Ctrl-C came before anything was measured.
     #[error("stopped before anything was measured")]
     Interrupted,
 }
 
-/// What a failure asks of the user, as the exit codes put it.
+/// What kind of failure this is, as the exit codes divide them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Something went wrong (1).
     Failed,
-    /// What was asked cannot be (2).
+    /// The request cannot be met as it stands (2).
     Usage,
     /// A capability or device is missing (4).
     Missing,
 }
 
 impl PingError {
-    /// Which exit code it is.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             PingError::Job { .. } | PingError::Unsupported { .. } | PingError::Cpu { .. } => Blame::Usage,

@@ -1,17 +1,17 @@
-//! What a parent and its worker agree on: the program, its hidden verb, and which descriptor is which.
+//! What a parent and its worker agree on: the program, its hidden verb, and the descriptor numbers.
 
 use std::os::fd::RawFd;
 use std::path::Path;
 
 /// The hidden verb under which a program starts itself as a worker.
 pub const VERB: &str = "__worker";
-/// Where the worker finds the socket to its parent …
+/// The socket to the parent.
 pub const CONTROL_FD: RawFd = 3;
-/// … the area in which it is told to stop …
+/// The shared area with the stop flag.
 pub const STOP_FD: RawFd = 4;
-/// … the area it shares with the other side's worker, if there is one …
+/// The area shared with the other side's worker, if there is one.
 pub const NEIGHBOUR_FD: RawFd = 5;
-/// … and the one in which it leaves the stamps of each transaction, if a tracer wants them.
+/// The area for the stamps of each transaction, if a tracer reads them.
 pub const STAMPS_FD: RawFd = 6;
 
 /// The program to start as a worker: this one.

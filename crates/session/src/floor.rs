@@ -1,4 +1,5 @@
-//! The declared floor beside a measured row: what was declared, what the host says of its own interface, and what neither tells.
+//! The declared floor beside a measured row, from the user's declarations and the host's facts of its own interface; notes name
+//! what is assumed.
 //!
 //! ```text
 //!   flags ──▶ Declared ─┐
@@ -23,7 +24,7 @@ use serde_json::Value;
 /// The timestamp option of TCP with its padding (RFC 7323).
 const TCP_TIMESTAMPS: u64 = 12;
 
-/// What the path `niq` puts before the payload.
+/// Bytes of headers that the path `niq` puts before the payload.
 const NIQ_HEADERS: u64 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
 
 /// What the user declared.
@@ -31,20 +32,17 @@ const NIQ_HEADERS: u64 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
 pub struct Declared {
     /// The NIC design at both ends.
     pub nic: Nic,
-    /// The link.
     pub link: Link,
 }
 
-/// What is known of the real link.
+/// Facts of the real link.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// The client's facts.
     pub client: &'a HostFacts,
-    /// The client's MTU.
     pub mtu: Option<u64>,
-    /// Both ends are on this host, so that its interface says nothing of a wire.
+    /// Both ends are on this host, so its interface says nothing about a wire.
     pub one_host: bool,
-    /// IPv6.
+    /// Traffic is IPv6.
     pub ipv6: bool,
 }
 
@@ -52,7 +50,7 @@ impl Declared {
     /// The floor of a job's round trip.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Why there is no floor.
     pub fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
         let mut notes = Vec::new();
         let headers = headers(&job.spec.client, known, &mut notes)?;
@@ -74,10 +72,10 @@ impl Declared {
         Ok(floor)
     }
 
-    /// What the emulated NIC is to take for a job's frames; `None`: nothing, since nothing with a latency was declared.
+    /// The latency that the emulated NIC adds to a job's frames; `None` if nothing with a latency was declared.
     ///
     /// # Errors
-    /// Why it cannot, in words.
+    /// Why this latency cannot be emulated.
     pub fn emulated(&self, job: &Job) -> Result<Option<Emulated>, String> {
         let nic = self.nic.model();
         if nic.name() == "none" && self.link.rate.is_none() && self.link.cable.is_none() {
@@ -97,7 +95,7 @@ impl Declared {
         Ok(Some(Emulated { nic: nic.name().into(), whole, request, reply }))
     }
 
-    /// Fills in what the host says of its interface and nobody declared.
+    /// Fills in what was not declared from the host's facts of its interface.
     fn ask(&self, link: &mut Link, client: &HostFacts, frame: u64, notes: &mut Vec<String>) {
         if link.rate.is_none() {
             let speed = client.facts.get("link_speed_mbit_per_s").and_then(Value::as_u64);
@@ -124,7 +122,7 @@ impl Declared {
     }
 }
 
-/// Puts the floor of a declared link beside a row, or says why there is none.
+/// Puts the floor of a declared link beside a row, or the reason why there is none.
 pub fn beside(row: &mut Row, declared: Option<&Declared>, job: &Job, known: Known<'_>) {
     match declared.map(|declared| declared.of(job, known)) {
         None => {}
@@ -133,7 +131,7 @@ pub fn beside(row: &mut Row, declared: Option<&Declared>, job: &Job, known: Know
     }
 }
 
-/// The stages of a floor as the device keeps them.
+/// The stages of a floor in the form that the device takes.
 fn frame_times(floor: &Floor) -> Result<FrameTimes, String> {
     let total = floor.total_ns.ok_or_else(|| {
         let (nic, low, high) = (&floor.nic, floor.total_low_ns, floor.total_high_ns);
@@ -141,15 +139,15 @@ fn frame_times(floor: &Floor) -> Result<FrameTimes, String> {
     })?;
     let out: Picos = floor.stages.iter().filter(|stage| stage.part == Part::Out).filter_map(|stage| stage.time.ns).sum();
     let bits = i64::try_from(floor.wire_bytes * 8).unwrap_or(i64::MAX);
-    // A rate of Ethernet is at least 10 Mbit/s, so this fits; and it is not zero, since there is a floor.
+    // An Ethernet rate is at least 10 Mbit/s, so this fits; and it is not zero, since there is a floor.
     let link_ps = (i128::from(bits) * 1_000_000_000_000 / i128::from(floor.rate_bit_per_s.max(1))) as i64;
     Ok(FrameTimes { out_ps: out.0, link_ps, rest_ps: total.0 - out.0 })
 }
 
-/// What a path puts before the payload in a frame.
+/// Bytes of headers that a path puts before the payload of a frame.
 fn headers(side: &SideSpec, known: Known<'_>, notes: &mut Vec<String>) -> Result<u64, String> {
     let ip = if known.ipv6 { IPV6_HEADER } else { IPV4_HEADER };
-    // A path that makes its own frames knows its headers.
+    // A path that builds its own frames knows its headers.
     if let Some(headers) = side.path.headers_in_mtu(&side.options, known.ipv6) {
         return Ok(ETHERNET_HEADER + u64::from(headers));
     }
@@ -216,7 +214,7 @@ mod tests {
         }
         let unread = none.of(&sized("tcp", 100, 100), known(&facts(&[]))).unwrap();
         assert!(unread.notes[0].contains("timestamps"), "{:?}", unread.notes);
-        // Payload 18 over UDP is the shortest frame.
+        // A payload of 18 bytes over UDP makes the shortest frame.
         let niq = declared("niq", Link::default());
         let floor = niq.of(&sized("udp", 18, 22), Known { one_host: true, ..known(&facts(&[])) }).unwrap();
         assert_eq!((floor.total_ns, floor.rtt.ns), (Some(Picos::from_ns(1989)), Some(Picos::from_ns(1989 + 3059))));
@@ -229,12 +227,12 @@ mod tests {
         let floor = dma.of(&sized("udp", 1000, 1000), known(&client)).unwrap();
         assert_eq!(floor.rate_bit_per_s, 25_000_000_000);
         assert!(floor.stages.iter().any(|stage| stage.name == "pcie read, difference" && stage.source.contains("gen3x8")));
-        // Declared beats asked; a link of this host asks nothing, and the published rate stands.
+        // A declared value wins over the host's; a link of this host is not asked, so the published rate stands.
         let own = declared("dma", Link { rate: "40G".parse().ok(), ..Link::default() });
         assert_eq!(own.of(&sized("udp", 22, 22), known(&client)).unwrap().rate_bit_per_s, 40_000_000_000);
         let here = dma.of(&sized("udp", 22, 22), Known { one_host: true, ..known(&client) }).unwrap();
         assert_eq!(here.rate_bit_per_s, 10_000_000_000);
-        // A design without DMA takes no PCIe link.
+        // A design without DMA uses no PCIe link.
         assert!(declared("sniffer10g", Link::default()).of(&sized("udp", 64, 64), known(&client)).is_ok());
     }
 

@@ -1,4 +1,4 @@
-//! Before any message over TCP: both sides say which version they speak and whether they have a key, then prove the key.
+//! The step before any message over TCP: both sides state their version and whether they have a key, then prove the key.
 //!
 //! ```text
 //!   client                                                        server
@@ -13,8 +13,9 @@
 //!     │ a first, empty record: proves that the client is here now    │
 //!     ├─────────────────────────────────────────────────────────────►│    keyed: done
 //! ```
-//! Both preambles are the prologue of the Noise handshake, so that nobody between the two sides can change version or mode. A preamble
-//! keeps its form in every version. The last step keeps a recorded handshake, played again, from passing as a client.
+//! Both preambles are the prologue of the Noise handshake, so nobody between the two sides can change the version or the mode.
+//! The format of a preamble is the same in every version. The last step prevents a replayed recording of a handshake from passing
+//! as a client.
 
 mod error;
 
@@ -34,22 +35,22 @@ use crate::key::Key;
 use crate::printable::printable;
 use crate::socket::Socket;
 
-/// The version of the session that this build speaks; another one is refused.
+/// The session version of this build; any other version is refused.
 pub const VERSION: u16 = 1;
 
-/// Each side gives up if the handshake, or the TCP connection before it, takes longer in all.
+/// Time limit of each side for the whole handshake, and for the TCP connection before it.
 pub const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 const MAGIC: [u8; 4] = *b"HRPN";
 const PREAMBLE: usize = 8;
-/// Mode of a preamble that refuses; the next byte says why.
+/// The mode byte of a refusal; the next byte holds the reason.
 const REFUSED: u8 = 0xff;
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// Each of the two handshake messages: an ephemeral key of 32 bytes, and the tag of an empty payload.
+/// Length of each of the two handshake messages: an ephemeral key of 32 bytes, and the tag of an empty payload.
 const NOISE_MESSAGE: usize = 48;
-/// A sealed empty record: its length, and a tag.
+/// Length of a sealed empty record: its length field, and a tag.
 const PROOF: usize = 2 + 16;
-/// What is shown of a peer that speaks something else.
+/// Characters shown of what a foreign peer sent.
 const EXCERPT: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,34 +69,35 @@ enum Refusal {
     Crowded = 5,
 }
 
-/// The server's word on the client's first Noise message.
+/// The server's answers to the client's first Noise message.
 const WRONG_KEY: u8 = 0;
 const ACCEPTED: u8 = 1;
 const CROWDED: u8 = 2;
 
-/// A client that had to give way tries again for so long …
+/// A client turned away as one too many retries for this long …
 const TRIES_FOR: Duration = Duration::from_secs(3);
-/// … so often.
+/// … at this interval.
 const TRIES_EVERY: Duration = Duration::from_millis(50);
 
-/// Whether a server lets a client in.
+/// The rules by which a server lets a client in.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission<'a> {
     /// The server's key; without one only connections to a loopback address are let in.
     pub key: Option<&'a Key>,
-    /// Set when the client has to give way to another one, before the socket is shut down for reading: it is told so.
+    /// Set when the client has to give way to another one, before its socket is shut down for reading; the client is then told
+    /// the reason.
     pub gives_way: Option<&'a AtomicBool>,
 }
 
-/// Tells a client that has just connected that there are too many of its address. Never waits.
+/// Tells a client that has just connected that its address has too many connections. Never waits.
 pub fn turn_away(stream: &TcpStream) {
     use rustix::net::{SendFlags, send};
-    // One that takes no 8 bytes needs no reason.
+    // A client that cannot take 8 bytes needs no reason.
     let _ = send(stream, &preamble(REFUSED, Refusal::Crowded as u8), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
-/// Connects to `hairpin serve` and shakes hands; every address of `host` is tried in turn, each for [`TIME_LIMIT`], and all of it again for
-/// a while if too many others do the same.
+/// Connects to `hairpin serve` and shakes hands. Tries every address of `host` in turn, each for [`TIME_LIMIT`], and retries for
+/// a while if the server is crowded.
 pub fn connect(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, ConnectError> {
     let begun = Instant::now();
     loop {
@@ -124,7 +126,7 @@ fn connect_once(host: &str, port: u16, key: Option<&Key>) -> Result<Channel, Con
     })
 }
 
-/// The client's side on a connection that stands; `peer` is what messages call the server.
+/// The client's side over an established connection; messages call the server `peer`.
 pub fn greet(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>) -> Result<Channel, ConnectError> {
     let deadline = Instant::now() + TIME_LIMIT;
     let socket = Socket::new(stream.into());
@@ -134,7 +136,7 @@ pub fn greet(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>) -> Resul
     let mode = if key.is_some() { Mode::Keyed } else { Mode::Plain };
     let ours = preamble(mode as u8, 0);
     let asked = socket.write_all(&ours, deadline);
-    // A peer that speaks first and closes at once has still said what it is, so its words go before our error.
+    // A peer that speaks first and closes at once has still shown its protocol, so its words take precedence over our send error.
     let theirs = read_preamble(&socket, deadline).map_err(fail)?;
     asked.map_err(|e| fail(e.into()))?;
 
@@ -161,8 +163,8 @@ pub fn greet(stream: impl Into<OwnedFd>, peer: &str, key: Option<&Key>) -> Resul
     Ok(Channel::over(socket, noise))
 }
 
-/// The server's side on an accepted connection. Whatever the client does, this ends within [`TIME_LIMIT`] and holds less than 200 bytes
-/// of the client's until then.
+/// The server's side on an accepted connection. Whatever the client does, this ends within [`TIME_LIMIT`] and holds less than 200
+/// bytes of the client's data until then.
 pub fn accept(stream: impl Into<OwnedFd>, admission: Admission<'_>) -> Result<Channel, AcceptError> {
     accept_until(Socket::new(stream.into()), admission, Instant::now() + TIME_LIMIT)
 }
@@ -181,7 +183,7 @@ fn accept_until(socket: Socket, admission: Admission<'_>, deadline: Instant) -> 
     };
     let (version, mode) = (u16::from_le_bytes([theirs[4], theirs[5]]), theirs[6]);
     let refuse = |why: Refusal| {
-        // The client may be gone already; the reason for refusing it stays the same.
+        // The client may have gone already; the reason for refusing it stays the same.
         let _ = socket.write_all(&preamble(REFUSED, why as u8), deadline);
     };
     if version != VERSION {
@@ -249,7 +251,7 @@ fn initiate(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> R
     Ok(noise)
 }
 
-/// The server's word on the client's first Noise message.
+/// Answers the client's first Noise message.
 fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Result<HandshakeState, Broken> {
     let mut noise = noise(key, prologue, false)?;
     let mut message = [0; NOISE_MESSAGE];
@@ -263,7 +265,7 @@ fn respond(socket: &Socket, key: &Key, prologue: &[u8], deadline: Instant) -> Re
     Ok(noise)
 }
 
-/// Takes the client's last word: it is here now.
+/// Receives the client's last record, which proves that the client is here now.
 fn proved(socket: &Socket, noise: HandshakeState, deadline: Instant) -> Result<TransportState, Broken> {
     let mut noise = noise.into_transport_mode().map_err(noise_failed)?;
     let mut proof = [0; PROOF];
@@ -280,7 +282,7 @@ fn noise(key: &Key, prologue: &[u8], initiator: bool) -> Result<HandshakeState, 
     build().map_err(noise_failed)
 }
 
-/// A failure of Noise itself, such as no random bytes, rather than of the peer.
+/// A failure of Noise itself, such as missing random bytes, not of the peer.
 fn noise_failed(e: snow::Error) -> Broken {
     Broken::Io(io::Error::other(format!("Noise: {e:?}")))
 }
@@ -291,7 +293,7 @@ fn preamble(mode: u8, why: u8) -> [u8; PREAMBLE] {
     [m0, m1, m2, m3, v0, v1, mode, why]
 }
 
-/// Reads a preamble; another protocol is recognised at its first byte that differs.
+/// Reads a preamble; detects another protocol at the first byte that differs.
 fn read_preamble(socket: &Socket, deadline: Instant) -> Result<[u8; PREAMBLE], Broken> {
     let mut preamble = [0; PREAMBLE];
     let mut have = 0;
@@ -322,13 +324,13 @@ fn read_exact(socket: &Socket, buffer: &mut [u8], deadline: Instant) -> Result<(
     Ok(())
 }
 
-/// The first line of what a foreign peer sent.
+/// The first line of the bytes that a foreign peer sent.
 fn excerpt(bytes: &[u8]) -> String {
     let line = bytes.split(|b| matches!(b, b'\r' | b'\n')).next().unwrap_or_default();
     printable(&String::from_utf8_lossy(line), EXCERPT)
 }
 
-/// The session's small messages must not wait for each other's ACKs.
+/// Turns Nagle's algorithm off: the session's small messages must not wait for each other's ACKs.
 fn no_delay(socket: &Socket) -> io::Result<()> {
     match sockopt::socket_domain(socket.as_fd())? {
         AddressFamily::INET | AddressFamily::INET6 => Ok(sockopt::set_tcp_nodelay(socket.as_fd(), true)?),
@@ -344,7 +346,7 @@ fn is_local(socket: &Socket) -> io::Result<bool> {
             IpAddr::V4(ip) => ip.is_loopback(),
             IpAddr::V6(ip) => ip.to_canonical().is_loopback(),
         },
-        // No internet address: a UNIX socket.
+        // Not an internet address: a UNIX socket.
         Err(_) => true,
     })
 }
@@ -360,7 +362,7 @@ mod tests {
 
     const OPEN: Admission<'static> = Admission { key: None, gives_way: None };
 
-    /// Both sides over loopback TCP.
+    /// Runs both sides over loopback TCP.
     fn shake(client: Option<Key>, server: Option<Key>) -> (Result<Channel, ConnectError>, Result<Channel, AcceptError>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -369,7 +371,7 @@ mod tests {
         (client.join().unwrap(), accepted)
     }
 
-    /// What a client makes of a server that sends `bytes` and closes.
+    /// The client's result against a server that sends `bytes` and closes.
     fn client_against(bytes: &[u8]) -> Result<Channel, ConnectError> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(bytes).unwrap();
@@ -377,7 +379,7 @@ mod tests {
         greet(ours, "db:22", None)
     }
 
-    /// What a server makes of a client that sends `bytes` and closes, and what it answers.
+    /// The server's result against a client that sends `bytes` and closes, and the server's answer.
     fn server_against(bytes: &[u8], admission: Admission<'_>) -> (Result<Channel, AcceptError>, Vec<u8>) {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(bytes).unwrap();
@@ -432,10 +434,10 @@ mod tests {
     fn whoever_gives_way_is_told_why_at_every_step() {
         let key = a_key();
         for (key, said, told) in [
-            // Silent until then …
+            // The client has sent nothing yet …
             (None, vec![], preamble(REFUSED, Refusal::Crowded as u8).to_vec()),
             (Some(&key), vec![], preamble(REFUSED, Refusal::Crowded as u8).to_vec()),
-            // … or without a proof of the key.
+            // … or no proof of the key.
             (Some(&key), preamble(Mode::Keyed as u8, 0).to_vec(), [&preamble(Mode::Keyed as u8, 0)[..], &[CROWDED]].concat()),
         ] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -453,7 +455,7 @@ mod tests {
                 heard
             });
             assert_eq!(heard, told);
-            // A client that hears this says so.
+            // A client that gets this refusal reports it.
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.write_all(&told).unwrap();
             let client = greet(ours, "db:22", key).unwrap_err();
@@ -497,7 +499,7 @@ mod tests {
         let mut record = theirs.try_clone().unwrap();
         let initiator = key.clone();
         let client = thread::spawn(move || greet(ours, "server", Some(&initiator)).map(drop));
-        // The first 56 bytes do not depend on the server's random ones.
+        // The first 56 bytes do not depend on the server's random bytes.
         let mut first = [0; PREAMBLE + NOISE_MESSAGE];
         record.read_exact(&mut first[..PREAMBLE]).unwrap();
         record.write_all(&preamble(Mode::Keyed as u8, 0)).unwrap();

@@ -1,4 +1,4 @@
-//! Why a handshake ended without a session, as each side says it.
+//! Why a handshake ended without a session, as each side reports it.
 
 use std::io;
 
@@ -7,15 +7,14 @@ use super::{TIME_LIMIT, VERSION};
 /// Why there is no session with a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No such host.
+    /// The host name cannot be resolved.
     #[error("{host} does not resolve: {source}; check the name, or give an address")]
     Resolve {
-        /// The name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
-    /// Nothing listens there.
+    /// Nothing listens at this address.
     #[error("{peer} refused the connection; start `hairpin serve` there, with --listen if the client is another host")]
     Refused {
         /// The server, HOST:PORT.
@@ -27,18 +26,18 @@ pub enum ConnectError {
         /// The server, HOST:PORT.
         peer: String,
     },
-    /// Connected, then silence.
+    /// Connected, but the server sent nothing.
     #[error("{peer} accepted the connection and then said nothing for {TIME_LIMIT:?}; is it `hairpin serve`, and is it alive?")]
     Silent {
         /// The server, HOST:PORT.
         peer: String,
     },
-    /// Something else listens there.
+    /// Another protocol listens there.
     #[error("{peer} does not speak Hairpin (got \"{got}\"); give the port that `hairpin serve` printed")]
     NotHairpin {
         /// The server, HOST:PORT.
         peer: String,
-        /// What it sent, control characters escaped.
+        /// The bytes it sent, control characters escaped.
         got: String,
     },
     /// The server speaks another version.
@@ -46,10 +45,10 @@ pub enum ConnectError {
     WrongVersion {
         /// The server, HOST:PORT.
         peer: String,
-        /// Its version.
+        /// The server's version.
         theirs: u16,
     },
-    /// A key was not given and is needed.
+    /// The server needs a key and none was given.
     #[error("{peer} needs a key; copy the key file of `hairpin serve` here and add --key-file FILE")]
     KeyNeeded {
         /// The server, HOST:PORT.
@@ -64,13 +63,13 @@ pub enum ConnectError {
     /// The keys differ.
     #[error("wrong key: the server's --key-file and the client's differ; copy the server's key file here")]
     WrongKey,
-    /// Others hold all places.
+    /// Other connections hold all places.
     #[error("{peer} refused: too many connections from your address, try again")]
     Crowded {
         /// The server, HOST:PORT.
         peer: String,
     },
-    /// The server closed in the middle.
+    /// The server closed in the middle of the handshake.
     #[error("{peer} closed the connection before a session began; its log says why")]
     Closed {
         /// The server, HOST:PORT.
@@ -81,42 +80,41 @@ pub enum ConnectError {
     Io {
         /// The server, HOST:PORT.
         peer: String,
-        /// What the kernel said.
         source: io::Error,
     },
 }
 
-/// Why a client was not let in. Nothing of it is held any more.
+/// Why a client was not let in. The server keeps nothing of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
-    /// It speaks something else.
+    /// The client speaks another protocol.
     #[error("refused: does not speak Hairpin (got \"{got}\")")]
     NotHairpin {
-        /// What it sent, control characters escaped.
+        /// The bytes it sent, control characters escaped.
         got: String,
     },
-    /// It speaks another version.
+    /// The client speaks another version.
     #[error("refused: speaks version {theirs} of the session, this is version {VERSION}")]
     WrongVersion {
-        /// Its version.
+        /// The client's version.
         theirs: u16,
     },
-    /// It gave no key.
+    /// The client gave no key.
     #[error("refused: came without a key, and this server needs one")]
     KeyNeeded,
-    /// It has a key, this server has none.
+    /// The client has a key, this server has none.
     #[error("refused: came with a key, and this server has none")]
     NoKeyHere,
     /// The keys differ.
     #[error("refused: wrong key: the server's --key-file and the client's differ")]
     WrongKey,
-    /// Others came after it and all places were taken.
+    /// All places were taken, and later clients had precedence.
     #[error("refused: too many connections, and it had not proved itself")]
     Crowded,
-    /// It was silent, or too slow.
+    /// The client was silent, or too slow.
     #[error("refused: no whole handshake within {TIME_LIMIT:?}")]
     Timeout,
-    /// It closed in the middle.
+    /// The client closed in the middle of the handshake.
     #[error("refused: closed before the handshake was done")]
     Closed,
     /// The kernel refused.
@@ -124,16 +122,16 @@ pub enum AcceptError {
     Io(io::Error),
 }
 
-/// Why a step of the handshake failed, whichever side it is.
+/// Why a step of the handshake failed, on either side.
 #[derive(Debug)]
 pub(super) enum Broken {
     Foreign(String),
     Closed,
     Timeout,
     Io(io::Error),
-    /// Bytes that the key does not open.
+    /// The key does not open the bytes received.
     Key,
-    /// The server said that others hold all places.
+    /// The server said that other connections hold all places.
     Crowded,
 }
 
