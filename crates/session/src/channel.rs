@@ -38,6 +38,7 @@ pub enum SendError {
     /// The message is longer than [`MAX_MESSAGE`].
     #[error("a message of {len} bytes is longer than the session's {MAX_MESSAGE}: use fewer --size values or --flows in one run")]
     TooLong {
+        /// Bytes of the message.
         len: usize,
     },
     /// The message cannot be written as JSON.
@@ -73,6 +74,7 @@ pub enum RecvError {
         "the other side announced a message of {len} bytes, more than {MAX_MESSAGE}; it does not speak Hairpin's session, or is hostile"
     )]
     Oversized {
+        /// The announced length in bytes.
         len: usize,
     },
     /// A frame does not hold the expected message.

@@ -22,6 +22,7 @@ pub enum PingError {
     #[error("{path}: {why}")]
     Unsupported {
         path: String,
+        /// Why the path does not work there.
         why: String,
     },
     /// The path needs a right that this process lacks.
@@ -60,6 +61,7 @@ pub enum PingError {
     #[error("{path}: {why}")]
     Row {
         path: String,
+        /// What failed.
         why: String,
     },
     /// The bulk streams beside the measured flow failed.

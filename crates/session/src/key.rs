@@ -39,6 +39,7 @@ pub enum LoadKeyError {
     #[error("cannot read the key file {}: {source}; name the file that `hairpin serve` wrote, copied here", path.display())]
     Read {
         path: PathBuf,
+        /// The error of open(2) or read(2).
         source: io::Error,
     },
     /// The file does not hold a key.
