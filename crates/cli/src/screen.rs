@@ -35,7 +35,7 @@ pub fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails if stdin or stdout is not a terminal, before anything starts.
+/// Fails without a terminal for output and keys, before anything starts.
 pub fn check(flag: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() && keys().is_ok() {
         return Ok(());

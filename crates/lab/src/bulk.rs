@@ -72,7 +72,7 @@ impl Bulk {
         }
     }
 
-    /// Stops both ends and returns what arrived.
+    /// Stops both ends and returns the bytes and time that the sink counted.
     pub(crate) fn halt(&mut self) -> Result<BulkFacts, PingError> {
         self.source.stop();
         self.sink.stop();

@@ -30,7 +30,7 @@ pub struct Part {
     pub rows: Vec<Job>,
 }
 
-/// The demonstration, and what is left out with the reason.
+/// The rows of the demonstration, and those left out with the reason.
 #[derive(Debug)]
 pub struct Demo {
     pub parts: Vec<Part>,

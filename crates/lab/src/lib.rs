@@ -1,4 +1,4 @@
-//! The experiments behind the verbs: what runs in which order, and which records are kept.
+//! The experiments behind the verbs: the order of their measurements, and the records kept.
 //!
 //! ```text
 //!   ping      the rows of a plan                         demo     what `hairpin demo` measures

@@ -43,7 +43,7 @@ pub struct How {
     pub schedule: Schedule,
     /// Bulk TCP streams that fill the link meanwhile.
     pub bulk: u32,
-    /// Lowers the default room for requests in flight to what each path has, since the user did not ask for it.
+    /// Lowers the default room for requests in flight to the limit of each path, since the user did not ask for it.
     pub fits_room: bool,
 }
 

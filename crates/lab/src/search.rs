@@ -15,7 +15,7 @@ use hairpin_record::stream::{Step, Trial};
 pub const RESOLUTION: f64 = 0.02;
 /// The search stops below this share of the flat-out rate.
 const LEAST: f64 = 0.01;
-/// First guess, as a share of what got through flat out.
+/// First guess, as a share of the rate that got through flat out.
 const GUESS: f64 = 0.98;
 
 /// The results of a search so far.

@@ -206,7 +206,7 @@ impl Store {
     }
 
     /// Stores a run. The record is on the disk before the run has a name, so a crash or a full disk leaves no partial run.
-    /// Removes what killed writers left.
+    /// Removes leftovers of killed writers.
     pub fn save<B: Body + Serialize>(&self, record: &Record<B>) -> Result<RunId, SaveError> {
         let started = RunId::at(&record.head.started);
         let mut record = serde_json::to_vec(record).map_err(SaveError::Encode)?;
@@ -324,7 +324,7 @@ impl Store {
         Ok((temporary, lock))
     }
 
-    /// Removes what killed processes left. An error here must not prevent a run from being stored or listed.
+    /// Removes leftovers of killed processes. An error here must not prevent a run from being stored or listed.
     fn remove_stale(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY) && is_stale(&entry.path()).unwrap_or(false) {

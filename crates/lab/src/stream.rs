@@ -315,7 +315,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The answer that ends a side's trial. Ctrl-C stops the client, which then reports what it has.
+    /// The answer that ends a side's trial. Ctrl-C stops the client, which then reports its counts so far.
     fn answer(&mut self, side: Side, within: Duration, watcher: &mut dyn Watcher) -> Result<Answer, StreamError> {
         let until = Instant::now() + within;
         loop {

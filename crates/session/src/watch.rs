@@ -20,7 +20,7 @@ pub trait Watcher {
     fn wants_halves(&self) -> bool {
         false
     }
-    /// A traced block is over; `halves` is what a remote server's host saw of it. The next block begins when this returns.
+    /// A traced block is over; `halves` are the transactions as a remote server's host saw them. The next block begins when this returns.
     /// Returns whether a remote server must attach (true) or detach (false) its hooks before that; `None` leaves them.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Finds what would be cut off if every frame of an interface were sent back instead of received.
+//! Finds the connections that would be cut off if every frame of an interface were sent back instead of received.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -49,7 +49,7 @@ impl Meanwhile {
         Meanwhile { events: None, causes: Causes::new(whose), protocol, on: false }
     }
 
-    /// Loads the programs for these threads and sockets; returns what is missing.
+    /// Loads the programs for these threads and sockets; returns the missing tracepoints.
     pub(super) fn load(&mut self, client: Told, server: Told) -> Result<Vec<Missing>, TracerError> {
         self.causes.whose.threads = [client.thread, server.thread];
         let mut cpus: Vec<u32> = self.causes.whose.cpus.into_iter().flatten().collect();

@@ -39,7 +39,7 @@ impl Until {
         }
     }
 
-    /// The time as the next client is told.
+    /// The text that tells the next client how long to wait.
     pub(super) fn in_words(self, now: Instant) -> String {
         match self {
             Until::At(end) => {
