@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use hairpin_session::error::{Blame, PingError};
+use hairpin_session::error::{Blame, RunError};
 
 /// The verb failed.
 pub const FAILED: u8 = 1;
@@ -60,8 +60,8 @@ impl Failure {
     }
 }
 
-impl From<PingError> for Failure {
-    fn from(error: PingError) -> Failure {
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
         Failure::blamed(&error, error.blame())
     }
 }

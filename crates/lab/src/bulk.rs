@@ -11,7 +11,7 @@ use std::time::Duration;
 use hairpin_plan::job::Address;
 use hairpin_plan::path::LinkKind;
 use hairpin_record::load::BulkFacts;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::message::{Answer, BulkReport, BulkWork, Namespace, Order};
 use hairpin_session::plan::Target;
 use hairpin_session::side::{SideError, WorkerSide};
@@ -46,8 +46,8 @@ impl Bulk {
     ///
     /// # Errors
     /// The other side is another host, or a worker does not start.
-    pub(crate) fn beside(stage: &Stage, target: &Target, ipv6: bool) -> Result<Bulk, PingError> {
-        let Target::Link(link) = target else { return Err(PingError::BulkElsewhere) };
+    pub(crate) fn beside(stage: &Stage, target: &Target, ipv6: bool) -> Result<Bulk, RunError> {
+        let Target::Link(link) = target else { return Err(RunError::BulkElsewhere) };
         let (mut source, mut sink) = (WorkerSide::start(None, None)?, WorkerSide::start(None, None)?);
         if let (LinkKind::Veth, Some(server)) = (link.kind(), stage.server.pid()) {
             source.order(&Order::Enter(Namespace::JoinNetwork(stage.client.pid())))?;
@@ -73,11 +73,11 @@ impl Bulk {
     }
 
     /// Stops both ends and returns the bytes and time that the sink counted.
-    pub(crate) fn halt(&mut self) -> Result<BulkFacts, PingError> {
+    pub(crate) fn halt(&mut self) -> Result<BulkFacts, RunError> {
         self.source.stop();
         self.sink.stop();
         let [_, received] = [&mut self.source, &mut self.sink].map(|end| match end.answer(WITHIN) {
-            Ok(Answer::Bulk(BulkReport { error: Some(why), .. })) => Err(PingError::Bulk(why)),
+            Ok(Answer::Bulk(BulkReport { error: Some(why), .. })) => Err(RunError::Bulk(why)),
             Ok(Answer::Bulk(report)) => Ok(report),
             Ok(other) => Err(unexpected(other).into()),
             Err(error) => Err(error.into()),

@@ -29,7 +29,7 @@ use crate::experiment::rounds::{self, DISCARDED, Ended, Laid, Layout, Round, let
 use crate::experiment::stands::Stands;
 use crate::experiment::states::{self, States};
 use crate::experiment::{Arm, Switch, verdict};
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::rows;
 
 /// With `--until` the intervals are examined after these shares of the duration only: each look uses up part of the confidence.
@@ -63,7 +63,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// Those of a ping, until one round is complete; after that the record says why it ended.
-pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, PingError> {
+pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, RunError> {
     let Plan { arms, duration, seed, until, margin, figure, limits, command } = plan;
     let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));
     let looks = if until.is_some() { LOOKS.len() as u32 } else { 1 };
@@ -73,8 +73,8 @@ pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dy
     if first.rounds.is_empty() {
         return Err(match first.laid.ended {
             Some(Ended::Failed(error)) => error,
-            Some(Ended::Interrupted) => PingError::Interrupted,
-            None => PingError::Row { path: "compare".into(), why: TOO_SHORT.into() },
+            Some(Ended::Interrupted) => RunError::Interrupted,
+            None => RunError::Row { path: "compare".into(), why: TOO_SHORT.into() },
         });
     }
     let mut record = first.record(head.clone(), &stands, method, seed);

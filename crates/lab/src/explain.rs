@@ -33,7 +33,7 @@ use hairpin_trace::tracer::{Flow, Tracer};
 use hairpin_units::Nanos;
 
 use self::meanwhile::Meanwhile;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::rows;
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
@@ -76,16 +76,16 @@ impl How {
 ///
 /// # Errors
 /// Those of a ping. Hooks that cannot be attached are not an error, but noted in the record.
-pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, PingError> {
+pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, RunError> {
     let remote = match plan.target {
         Target::Link(_) => false,
         Target::Host { .. } => true,
         Target::Echo { .. } | Target::Reflector(_) => {
-            return Err(PingError::Unsupported { path: "explain".into(), why: NO_SESSION.into() });
+            return Err(RunError::Unsupported { path: "explain".into(), why: NO_SESSION.into() });
         }
     };
     for job in &plan.rows {
-        route_of(job, remote).map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?;
+        route_of(job, remote).map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })?;
     }
     hairpin_session::plan::check(plan)?;
     let head = rows::begin::<ExplainBody>(&plan.command);

@@ -23,7 +23,7 @@ use hairpin_units::{Nanos, Quantile};
 
 pub use self::knee::{ACHIEVED, FACTOR};
 use crate::bulk::Bulk;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_session::row::{self, Surroundings};
 use hairpin_session::rows;
@@ -77,13 +77,13 @@ pub trait Watcher {
 ///
 /// # Errors
 /// The first row could not be measured.
-pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Load, PingError> {
+pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Load, RunError> {
     for job in &mut plan.rows {
         schedule(job, how)?;
     }
     hairpin_session::plan::check(&plan)?;
     if how.bulk > 0 && !matches!(plan.target, Target::Link(_)) {
-        return Err(PingError::BulkElsewhere);
+        return Err(RunError::BulkElsewhere);
     }
     let head = rows::begin::<LoadBody>(&plan.command);
     let mut stage = Stage::set_up(&plan, None)?;
@@ -172,7 +172,7 @@ impl Offering<'_> {
         let row = measured.client.row;
         match measured.client.error {
             _ if measured.interrupted => Err(RowEnd::Interrupted),
-            Some(why) => Err(PingError::Row { path: row.path, why }.into()),
+            Some(why) => Err(RunError::Row { path: row.path, why }.into()),
             None => Ok(row.transactions_per_s),
         }
     }
@@ -195,7 +195,7 @@ impl Offering<'_> {
 }
 
 /// Gives a job its schedule; the rates come later, except that of a recording.
-fn schedule(job: &mut Job, how: &How) -> Result<(), PingError> {
+fn schedule(job: &mut Job, how: &How) -> Result<(), RunError> {
     let per_s = match &how.rates {
         Rates::Listed(rates) => rates.first().copied().unwrap_or(0.0),
         Rates::Found => 1.0,
@@ -207,7 +207,7 @@ fn schedule(job: &mut Job, how: &How) -> Result<(), PingError> {
         Schedule::Replay(file) => {
             // The working directory may be another one inside a mount namespace.
             let file = std::path::absolute(file)
-                .map_err(|source| PingError::Row { path: job.spec.to_string(), why: source.to_string() })?;
+                .map_err(|source| RunError::Row { path: job.spec.to_string(), why: source.to_string() })?;
             let recorded = replay::load(&file)?;
             let sizes = recorded.iter().map(|one| one.size);
             job.request = sizes.clone().max().unwrap_or(job.request);

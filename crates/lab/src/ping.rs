@@ -2,7 +2,7 @@
 
 use hairpin_record::head::Record;
 use hairpin_record::run::{Run, RunBody};
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::live::Live;
 use hairpin_session::message::Order;
 use hairpin_session::plan::{Plan, check, emulating};
@@ -13,7 +13,7 @@ use hairpin_sys::signal::Signals;
 
 /// Measures every row of the plan. A row that fails part way ends the run: the record keeps what was measured so far, with the
 /// error.
-pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, PingError> {
+pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     check(plan)?;
     let head = rows::begin::<RunBody>(&plan.command);
     let mut stage = Stage::set_up(plan, None)?;

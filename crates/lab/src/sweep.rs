@@ -31,7 +31,7 @@ use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
 use crate::experiment::stands::Stands;
 use crate::experiment::states::States;
 use crate::experiment::{Arm, Switch};
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::plan::Target;
 use hairpin_session::time::rfc3339;
 
@@ -60,7 +60,7 @@ pub enum SweepError {
     Plan(#[from] PlanError),
     /// A cell could not be measured.
     #[error(transparent)]
-    Ping(#[from] PingError),
+    Ping(#[from] RunError),
     /// The rounds kept for a resume could not be read or written.
     #[error(transparent)]
     Kept(#[from] KeptError),
@@ -131,8 +131,8 @@ pub fn run(
         kept.remove();
         return Err(match laid.ended {
             Some(Ended::Failed(error)) => error,
-            Some(Ended::Interrupted) => PingError::Interrupted,
-            None => PingError::Row {
+            Some(Ended::Interrupted) => RunError::Interrupted,
+            None => RunError::Row {
                 path: "sweep".into(),
                 why: "the time was over before one round was whole: give it a longer --duration".into(),
             },

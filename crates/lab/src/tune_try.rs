@@ -25,7 +25,7 @@ use toml::{Table, Value};
 use crate::compare::{self, MARGIN};
 use crate::experiment::Arm;
 use crate::knobs::{self, KnobError, Knobs};
-use hairpin_session::error::{Blame, PingError};
+use hairpin_session::error::{Blame, RunError};
 use hairpin_session::plan::Target;
 use hairpin_session::rows;
 
@@ -39,7 +39,7 @@ pub struct Plan<'a> {
     /// The other side of the round trips.
     pub target: &'a Target,
     /// Makes an arm of the path with this index.
-    pub arm: &'a dyn Fn(usize) -> Result<Arm, PingError>,
+    pub arm: &'a dyn Fn(usize) -> Result<Arm, RunError>,
     /// The number of paths.
     pub paths: usize,
     /// Duration of the whole experiment.
@@ -72,7 +72,7 @@ pub enum TryError {
     Knobs(#[from] KnobError),
     /// The measurement failed.
     #[error(transparent)]
-    Ping(#[from] PingError),
+    Ping(#[from] RunError),
 }
 
 impl TryError {
@@ -188,7 +188,7 @@ fn measure(
     record: &mut TuneTry,
     signals: &Signals,
     told: &mut dyn FnMut(&str, Duration),
-) -> Result<(), PingError> {
+) -> Result<(), RunError> {
     let names: Vec<String> = tried.iter().map(|(setting, _)| setting.to_string()).collect();
     let each = plan.duration / plan.paths.max(1) as u32;
     for path in 0..plan.paths {
@@ -280,10 +280,10 @@ fn one(
     knobs: &mut Knobs<'_>,
     signals: &Signals,
     told: &mut dyn FnMut(Duration),
-) -> Result<Compare, PingError> {
+) -> Result<Compare, RunError> {
     let arm = |given: &&str| Ok(Arm { given: (*given).to_owned(), ..(plan.arm)(path)? });
     let compare = compare::Plan {
-        arms: given.iter().map(arm).collect::<Result<_, PingError>>()?,
+        arms: given.iter().map(arm).collect::<Result<_, RunError>>()?,
         duration,
         seed: plan.seed.wrapping_add(path as u64),
         until: None,

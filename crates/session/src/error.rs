@@ -10,7 +10,7 @@ use crate::side::SideError;
 
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]
-pub enum PingError {
+pub enum RunError {
     /// The path cannot do this job.
     #[error("{path}: {source}")]
     Job {
@@ -89,14 +89,14 @@ pub enum Blame {
     Missing,
 }
 
-impl PingError {
+impl RunError {
     /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
-            PingError::Job { .. } | PingError::Unsupported { .. } | PingError::Cpu { .. } => Blame::Usage,
-            PingError::BulkElsewhere | PingError::Replay(_) => Blame::Usage,
-            PingError::Lacking { .. } => Blame::Missing,
-            PingError::Side(side) if side.missing() => Blame::Missing,
+            RunError::Job { .. } | RunError::Unsupported { .. } | RunError::Cpu { .. } => Blame::Usage,
+            RunError::BulkElsewhere | RunError::Replay(_) => Blame::Usage,
+            RunError::Lacking { .. } => Blame::Missing,
+            RunError::Side(side) if side.missing() => Blame::Missing,
             _ => Blame::Failed,
         }
     }

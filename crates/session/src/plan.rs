@@ -12,7 +12,7 @@ use hairpin_sys::netlink::Netlink;
 use hairpin_sys::thread;
 use hairpin_units::Quantile;
 
-use crate::error::PingError;
+use crate::error::RunError;
 use crate::floor::Declared;
 use crate::key::Key;
 use crate::link::LinkSpec;
@@ -106,7 +106,7 @@ impl Target {
 }
 
 /// Refuses a plan that cannot be measured, before anything starts.
-pub fn check(plan: &Plan) -> Result<(), PingError> {
+pub fn check(plan: &Plan) -> Result<(), RunError> {
     // A host name is resolved later, so the smaller limit applies to it.
     let ipv6 = match &plan.target {
         Target::Link(_) => plan.ipv6,
@@ -119,10 +119,10 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
         let server = job.cpus.server.filter(|_| matches!(plan.target, Target::Link(_)));
         if let Some(cpu) = [job.cpus.client, server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
             let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-            return Err(PingError::Cpu { cpu, allowed });
+            return Err(RunError::Cpu { cpu, allowed });
         }
         let path = || job.spec.to_string();
-        let bad = |source| PingError::Job { path: path(), source };
+        let bad = |source| RunError::Job { path: path(), source };
         job.check(ipv6).map_err(bad)?;
         emulating(job, plan.floor.as_ref())?;
         plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
@@ -134,9 +134,9 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
             if let Support::No(why) = runner(side.path).probe(kind) {
                 let lacking = runner(side.path).lacks(kind) == Some(&why);
                 return Err(if lacking {
-                    PingError::Lacking { path: path(), why }
+                    RunError::Lacking { path: path(), why }
                 } else {
-                    PingError::Unsupported { path: path(), why }
+                    RunError::Unsupported { path: path(), why }
                 });
             }
         }
@@ -145,9 +145,9 @@ pub fn check(plan: &Plan) -> Result<(), PingError> {
 }
 
 /// The job, with the latency of the declared link if the path emulates one.
-pub fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, PingError> {
+pub fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, RunError> {
     let emulates = job.spec.client.path.emulates;
     let emulated = declared.filter(|_| emulates).map(|declared| declared.emulated(job)).transpose();
-    let emulated = emulated.map_err(|why| PingError::Unsupported { path: job.spec.to_string(), why })?.flatten();
+    let emulated = emulated.map_err(|why| RunError::Unsupported { path: job.spec.to_string(), why })?.flatten();
     Ok(Job { emulated, ..job.clone() })
 }

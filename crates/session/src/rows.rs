@@ -12,7 +12,7 @@ use hairpin_plan::job::Job;
 use hairpin_record::head::{Body, Head, Place, Record};
 use hairpin_record::run::Row;
 
-use crate::error::PingError;
+use crate::error::RunError;
 use crate::floor::{self, Known};
 use crate::plan::Plan;
 use crate::row::{self, Surroundings};
@@ -34,11 +34,11 @@ pub fn rows<B>(
     record: &mut Record<B>,
     empty: impl Fn(&B) -> bool,
     mut row: impl FnMut(&mut Record<B>, usize, &Job) -> Result<(), RowEnd>,
-) -> Result<(), PingError> {
+) -> Result<(), RunError> {
     for (index, job) in plan.rows.iter().enumerate() {
         match row(record, index, job) {
             Ok(()) => {}
-            Err(RowEnd::Interrupted) if empty(record) => return Err(PingError::Interrupted),
+            Err(RowEnd::Interrupted) if empty(record) => return Err(RunError::Interrupted),
             Err(RowEnd::Interrupted) => record.head.interrupted = true,
             Err(RowEnd::Failed(error)) if empty(record) => return Err(error),
             Err(RowEnd::Failed(error)) => record.head.error = Some(format!("{}: {error}", job.spec)),

@@ -11,7 +11,7 @@ use hairpin_record::warning::Note;
 use hairpin_trace::halves;
 
 use crate::channel::Channel;
-use crate::error::PingError;
+use crate::error::RunError;
 use crate::message::{Answer, Order, Request, ServerReport};
 use crate::side::{SideError, WorkerSide};
 
@@ -55,7 +55,7 @@ pub enum Heard {
 
 impl Server {
     /// The facts of the server's host, if it can report them.
-    pub fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, PingError> {
+    pub fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, RunError> {
         let answer = match self {
             Server::Silent(_) => return Ok(None),
             Server::Worker { side, .. } => {
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// Makes it listen for a row; returns its address.
-    pub fn plan(&mut self, job: &Job) -> Result<Address, PingError> {
+    pub fn plan(&mut self, job: &Job) -> Result<Address, RunError> {
         let answer = match self {
             Server::Silent(address) => return Ok(address.clone()),
             Server::Worker { side, listen } => {

@@ -20,7 +20,7 @@ use hairpin_sys::netlink::Netlink;
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::signal::{SIGHUP, Signals};
 
-use crate::error::PingError;
+use crate::error::RunError;
 use crate::handshake;
 use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::plan::{Plan, Target};
@@ -43,10 +43,10 @@ pub struct Measured {
 
 pub enum RowEnd {
     Interrupted,
-    Failed(PingError),
+    Failed(RunError),
 }
 
-impl<E: Into<PingError>> From<E> for RowEnd {
+impl<E: Into<RunError>> From<E> for RowEnd {
     fn from(error: E) -> RowEnd {
         RowEnd::Failed(error.into())
     }
@@ -54,7 +54,7 @@ impl<E: Into<PingError>> From<E> for RowEnd {
 
 impl Stage {
     /// Starts the workers; each writes the stamps of its transactions to its area of `stamps`, if there is one.
-    pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Stage, PingError> {
+    pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Stage, RunError> {
         let mut stage = match &plan.target {
             Target::Link(link) => {
                 let meeting = Shared::create().map_err(SideError::from)?;
@@ -71,7 +71,7 @@ impl Stage {
             }
             Target::Host { host, port, key } => {
                 let channel = handshake::connect(host, *port, key.as_ref())?;
-                let (local, peer) = addresses(&channel).map_err(PingError::Address)?;
+                let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
                 let server = Server::Remote { channel: Box::new(channel), at: peer };
                 Stage {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
@@ -80,7 +80,7 @@ impl Stage {
                 }
             }
             Target::Echo { host, port } => {
-                let resolve = |source| PingError::Resolve { host: host.clone(), port: *port, source };
+                let resolve = |source| RunError::Resolve { host: host.clone(), port: *port, source };
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
                 let interface = local_address_towards(address).and_then(|local| interface_at(local, scope_of(address)));
@@ -109,8 +109,8 @@ impl Stage {
     }
 
     /// Facts of both hosts, the link and the client's clock.
-    pub fn place(&mut self, plan: &Plan) -> Result<Place, PingError> {
-        let Some(job) = plan.rows.first() else { return Err(PingError::Interrupted) };
+    pub fn place(&mut self, plan: &Plan) -> Result<Place, RunError> {
+        let Some(job) = plan.rows.first() else { return Err(RunError::Interrupted) };
         let (client, clock) = self.client.facts(self.interface.as_deref(), job.cpus.client, job.threads, false)?;
         let interface = match &plan.target {
             Target::Link(link) => link.server_interface(),
@@ -190,12 +190,12 @@ impl Stage {
             match answer {
                 Answer::Ready(_) => {
                     watch.going = true;
-                    watcher.ready().map_err(|why| PingError::Row { path: watch.path.clone(), why })?;
+                    watcher.ready().map_err(|why| RunError::Row { path: watch.path.clone(), why })?;
                     self.client.send(&Order::Go)?;
                     self.server.go();
                 }
                 Answer::Block => {
-                    let row = |why| PingError::Row { path: watch.path.clone(), why };
+                    let row = |why| RunError::Row { path: watch.path.clone(), why };
                     let halves = if watcher.wants_halves() { self.server.halves()? } else { Vec::new() };
                     if let Some(on) = watcher.block(halves).map_err(row)? {
                         self.server.hooks(on)?;
@@ -264,7 +264,7 @@ impl Stage {
         if let Some(stopped) = watch.stopped {
             self.client.nudge();
             if now.duration_since(stopped) > STOP_WITHIN {
-                return Err(PingError::Row {
+                return Err(RunError::Row {
                     path: watch.path.clone(),
                     why: "its worker process does not stop and was ended".into(),
                 }
@@ -273,7 +273,7 @@ impl Stage {
         }
         if now.duration_since(watch.heard) >= watch.silence + STOP_WITHIN {
             return Err(
-                PingError::Row { path: watch.path.clone(), why: "its worker process says nothing and was ended".into() }.into()
+                RunError::Row { path: watch.path.clone(), why: "its worker process says nothing and was ended".into() }.into()
             );
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Stage {
         let mut fds = vec![self.client.as_fd(), signals.as_fd()];
         fds.extend(self.server.watched().filter(|_| watch.server_said.is_none()));
         let limit = if watch.stopped.is_some() { NUDGE_EVERY } else { BEAT_EVERY };
-        wait(&fds, Some(limit)).map_err(|error| PingError::Side(SideError::Prepare(error)).into())
+        wait(&fds, Some(limit)).map_err(|error| RunError::Side(SideError::Prepare(error)).into())
     }
 }
 
@@ -347,8 +347,8 @@ fn reflector_link(reflector: &Reflector, mtu: Option<u64>) -> Link {
     }
 }
 
-fn died(who: &str, error: &SideError, watch: &Watch) -> PingError {
-    PingError::Row { path: watch.path.clone(), why: format!("{who} has ended: {error}") }
+fn died(who: &str, error: &SideError, watch: &Watch) -> RunError {
+    RunError::Row { path: watch.path.clone(), why: format!("{who} has ended: {error}") }
 }
 
 fn addresses(channel: &impl AsFd) -> io::Result<(SocketAddr, SocketAddr)> {

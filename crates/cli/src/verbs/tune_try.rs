@@ -11,7 +11,7 @@ use hairpin_lab::experiment::Arm;
 use hairpin_lab::knobs::interface_towards;
 use hairpin_lab::tune_try::{self, Plan, TryError};
 use hairpin_record::tune_try::TuneTry;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::link::LinkSpec;
 use hairpin_sys::host::RealHost;
 use hairpin_tune::profile;
@@ -99,7 +99,7 @@ impl Try {
             settings.extend(more.filter(|setting| !self.knobs.contains(setting)));
         }
         let (ipv6, interface) = (self.ipv6, self.interface.clone().or_else(|| interface_towards(&target)));
-        let arm = |path: usize| -> Result<Arm, PingError> {
+        let arm = |path: usize| -> Result<Arm, RunError> {
             Ok(Arm { given: String::new(), target: target.clone(), ipv6, job: jobs[path].clone(), floor: None, bulk: 0 })
         };
         let mut plan = Plan {

@@ -10,7 +10,7 @@ use hairpin_units::Nanos;
 use super::Limit;
 use super::stored::{Named, StoredError, held};
 use crate::ping;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::rows;
 use hairpin_session::watch::Watcher;
 
@@ -43,7 +43,7 @@ impl Baseline<'_> {
                 (true, _) => Err(StoredError::Interrupted),
                 (_, Some(why)) => {
                     let path = anew.results.last().map_or_else(|| "row".into(), |row| row.path.clone());
-                    Err(PingError::Row { path, why: why.clone() }.into())
+                    Err(RunError::Row { path, why: why.clone() }.into())
                 }
                 _ => Ok(anew),
             }

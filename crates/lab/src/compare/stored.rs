@@ -18,7 +18,7 @@ use super::{name, verdict};
 use crate::experiment::figures::as_quantile;
 use crate::experiment::stands::cpus;
 use crate::experiment::states::States;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::rows;
 
 /// Most blocks of a run that are used: its last ones.
@@ -49,7 +49,7 @@ pub enum StoredError {
     },
     /// The measurement failed.
     #[error(transparent)]
-    Ping(#[from] PingError),
+    Ping(#[from] RunError),
     /// Ctrl-C came.
     #[error("ended early, so nothing is said of the thresholds")]
     Interrupted,

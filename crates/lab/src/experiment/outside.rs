@@ -13,7 +13,7 @@ use super::rounds::{self, Bench, Ended, Layout, NoSwitch, Taken, letter};
 use super::stands::taken;
 use super::states::States;
 use super::verdict;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 
 /// Length of a block; each one pays for the start of a process.
 const BLOCK: Nanos = Nanos::from_millis(250);
@@ -33,7 +33,7 @@ struct Outside<'a, 'b> {
 impl Bench for Outside<'_, '_> {
     fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended> {
         let at_ns = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let failed = |why| Ended::Failed(PingError::Row { path: format!("arm {}", letter(arm)), why });
+        let failed = |why| Ended::Failed(RunError::Row { path: format!("arm {}", letter(arm)), why });
         let row = (self.measure)(arm, length, warmup).map_err(|why| why.map_or(Ended::Interrupted, failed))?;
         taken(&row, at_ns, None).map_err(|error| failed(error.to_string()))
     }

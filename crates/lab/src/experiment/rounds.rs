@@ -14,7 +14,7 @@ use hairpin_record::load::BulkFacts;
 use hairpin_units::Nanos;
 
 use super::random::Random;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 
 /// Number of discarded rounds, in which everything warms up.
 pub(crate) const DISCARDED: u32 = 2;
@@ -64,7 +64,7 @@ pub(crate) enum Ended {
     /// Ctrl-C came.
     Interrupted,
     /// An arm failed.
-    Failed(PingError),
+    Failed(RunError),
 }
 
 /// Measures the blocks of an experiment.
@@ -169,7 +169,7 @@ fn one(
 ) -> Result<Round, Ended> {
     let mut taken = vec![Taken::default(); order.len()];
     for arm in order {
-        let failed = |why| Ended::Failed(PingError::Row { path: format!("arm {}", letter(*arm)), why });
+        let failed = |why| Ended::Failed(RunError::Row { path: format!("arm {}", letter(*arm)), why });
         switch.to(*arm).map_err(failed)?;
         taken[*arm] = bench.block(*arm, laid.length, laid.warmup)?;
         taken[*arm].block.round = number.unwrap_or(0);

@@ -21,7 +21,7 @@ use super::Arm;
 use super::figures::{as_quantile, quantile};
 use super::rounds::{Bench, Ended, Taken, letter};
 use crate::bulk::Bulk;
-use hairpin_session::error::PingError;
+use hairpin_session::error::RunError;
 use hairpin_session::plan::Plan;
 use hairpin_session::row::{self, Surroundings};
 use hairpin_session::stage::{RowEnd, Stage};
@@ -61,7 +61,7 @@ struct Placed {
 
 impl<'a> Stands<'a> {
     /// Checks every arm, then sets up one stage per target.
-    pub(crate) fn set_up(arms: Vec<Arm>, command: &[String], signals: &'a Signals) -> Result<Stands<'a>, PingError> {
+    pub(crate) fn set_up(arms: Vec<Arm>, command: &[String], signals: &'a Signals) -> Result<Stands<'a>, RunError> {
         let mut plans: Vec<Plan> = Vec::new();
         let mut placed = Vec::new();
         for arm in arms {
@@ -156,7 +156,7 @@ impl Bench for Stands<'_> {
         if measured.interrupted {
             return Err(Ended::Interrupted);
         }
-        let failed = |why| Ended::Failed(PingError::Row { path: job.spec.to_string(), why });
+        let failed = |why| Ended::Failed(RunError::Row { path: job.spec.to_string(), why });
         if let Some(why) = measured.client.error.clone() {
             return Err(failed(why));
         }
