@@ -6,16 +6,16 @@ use std::process::ExitCode;
 
 use hairpin_session::error::{Blame, RunError};
 
-/// Something went wrong.
+/// The verb failed.
 pub const FAILED: u8 = 1;
-/// What was asked cannot be.
+/// The request cannot be met as it stands.
 pub const USAGE: u8 = 2;
 /// A threshold was crossed.
 pub const CROSSED: u8 = 3;
 /// A capability or device is missing.
 pub const MISSING: u8 = 4;
 
-/// Why a verb ended without what was asked: one clear message, and the exit code.
+/// Why a verb failed: one clear message, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -23,22 +23,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Something went wrong.
+    /// A failure with [`FAILED`].
     pub fn failed(message: impl Display) -> Failure {
         Failure { message: message.to_string(), code: FAILED }
     }
 
-    /// What was asked cannot be.
+    /// A failure with [`USAGE`].
     pub fn usage(message: impl Display) -> Failure {
         Failure { message: message.to_string(), code: USAGE }
     }
 
-    /// A capability or device is missing.
+    /// A failure with [`MISSING`].
     pub fn missing(message: impl Display) -> Failure {
         Failure { message: message.to_string(), code: MISSING }
     }
 
-    /// Whatever it asks of the user.
+    /// A failure with the exit code for `blame`.
     pub fn blamed(message: impl Display, blame: Blame) -> Failure {
         let code = match blame {
             Blame::Failed => FAILED,
@@ -48,12 +48,12 @@ impl Failure {
         Failure { message: message.to_string(), code }
     }
 
-    /// Whatever this code stands for.
+    /// A failure with this exit code.
     pub fn with_code(message: impl Display, code: u8) -> Failure {
         Failure { message: message.to_string(), code }
     }
 
-    /// Says so on stderr and gives the code.
+    /// Prints the message on stderr and returns the exit code.
     pub fn report(self) -> ExitCode {
         say(format_args!("hairpin: {}", self.message));
         ExitCode::from(self.code)
@@ -67,7 +67,7 @@ impl From<RunError> for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// Of writing to stdout: a reader that has seen enough is no failure.
+    /// For errors of writing to stdout: a closed pipe is not a failure.
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             std::process::exit(0);
@@ -76,7 +76,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// One line of talk. There is nothing to do about a stderr that is gone.
+/// Prints one line on stderr. Ignores errors: nothing can be done about a closed stderr.
 pub fn say(line: impl Display) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }

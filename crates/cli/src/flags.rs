@@ -1,4 +1,4 @@
-//! Flags that verbs share, as the contract words them.
+//! Flags shared by several verbs.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
@@ -16,7 +16,7 @@ use hairpin_units::{Nanos, Quantile, list, parse_duration};
 
 use crate::exit::{Failure, say};
 
-/// The port of a session, and of `hairpin serve`.
+/// The port of control sessions, and of `hairpin serve`.
 pub const PORT: u16 = 24_444;
 
 /// Where to: exactly one; paths that never leave a process's host need none.
@@ -56,7 +56,7 @@ pub struct Mirror {
 }
 
 impl Where {
-    /// With the key of a remote server's session. Where all of `paths` are local, there is one place to go.
+    /// The target, with the key of a remote server's session. If all of `paths` are local, only one target is possible.
     pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror, paths: &[Spec]) -> Result<Target, Failure> {
         if key_file.is_some() && self.host.is_none() {
             return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
@@ -85,7 +85,7 @@ fn is_local(spec: &Spec) -> bool {
     matches!(spec.client.speaks(), Speaks::Local(_))
 }
 
-/// Reads a key file, and says if others may read it too.
+/// Reads a key file, and warns if others may read it too.
 pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
     let loaded = Key::load(file).map_err(Failure::usage)?;
     if loaded.others_may_read() {
@@ -159,7 +159,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// One job per path and size, in that order. `timed` says whether --duration was given.
+    /// One job per path and size, in that order. `timed` is true if --duration was given.
     pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {
         let mut specs = self.paths.clone();
         if specs.is_empty() {
@@ -208,7 +208,7 @@ impl Work {
     }
 }
 
-/// Rotating over N ports needs N flows, unless each transaction has a connection of its own anyway.
+/// The number of flows: rotating over N ports needs N, unless each transaction has its own connection anyway.
 fn flows(spec: &Spec, asked: u32, port: LocalPort) -> u32 {
     match port {
         LocalPort::Rotate(count) if asked == 1 && spec.client.speaks() != Speaks::TcpPerTransaction => count.into(),
@@ -216,7 +216,7 @@ fn flows(spec: &Spec, asked: u32, port: LocalPort) -> u32 {
     }
 }
 
-/// Refuses an interface that is not there before a worker looks for it.
+/// Refuses an interface that does not exist, before a worker looks for it.
 pub fn interface_exists(name: &str) -> Result<(), Failure> {
     let links = Netlink::open().and_then(|netlink| netlink.links()).map_err(Failure::failed)?;
     if links.iter().any(|link| link.name == name) {
@@ -226,7 +226,7 @@ pub fn interface_exists(name: &str) -> Result<(), Failure> {
     Err(Failure::usage(format_args!("there is no interface \"{name}\"; there are: {}", known.join(", "))))
 }
 
-/// A number that nobody else knows: it proves that a message belongs to a session.
+/// A random number that proves that a message belongs to a session.
 pub fn cookie() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -234,12 +234,10 @@ pub fn cookie() -> Result<u64, Failure> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// `HOST[:PORT]`, IPv6 addresses in brackets if a port follows.
+/// `HOST[:PORT]`; an IPv6 address before a port is in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPort {
-    /// Name or address.
     pub host: String,
-    /// The port, if given.
     pub port: Option<u16>,
 }
 
@@ -255,7 +253,7 @@ impl std::str::FromStr for HostPort {
         if let Ok(address) = text.parse::<SocketAddrV4>() {
             return Ok(HostPort { host: address.ip().to_string(), port: Some(address.port()) });
         }
-        // An address of IPv6, in brackets if a port follows, with the interface after a % if it is link-local (RFC 4007, section 11).
+        // An IPv6 address, in brackets before a port; a link-local one has its interface after a % (RFC 4007, section 11).
         let (bare, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((bare, "")) => (bare, None),
             Some((bare, port)) => (bare, Some(port.strip_prefix(':').and_then(|port| port.parse().ok()).ok_or_else(bad)?)),
@@ -277,7 +275,7 @@ fn to_port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| *port > 0)
 }
 
-/// The address and the interface, by name or index, of `fe80::1%eth0`.
+/// Splits `fe80::1%eth0` into the address and the interface's name or index.
 pub fn scoped(text: &str) -> Option<(Ipv6Addr, &str)> {
     let (address, interface) = text.split_once('%')?;
     let sound = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '%' | '[' | ']');
@@ -289,7 +287,7 @@ pub fn scoped(text: &str) -> Option<(Ipv6Addr, &str)> {
 #[derive(Clone, Debug)]
 pub struct Sizes(pub Vec<u32>);
 
-/// Reads `64,1514` and `64..1024x2`.
+/// Parses `64,1514` and `64..1024x2`.
 pub fn sizes(text: &str) -> Result<Sizes, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     let sizes: Result<Vec<u32>, _> = numbers.into_iter().map(u32::try_from).collect();
@@ -300,7 +298,7 @@ pub fn sizes(text: &str) -> Result<Sizes, String> {
 #[derive(Clone, Debug)]
 pub struct Percentiles(pub Vec<Quantile>);
 
-/// Reads `50,99,99.9`.
+/// Parses `50,99,99.9`.
 pub fn percentiles(text: &str) -> Result<Percentiles, String> {
     let all: Result<Vec<Quantile>, _> = text.split(',').map(str::parse).collect();
     all.map(Percentiles).map_err(|error| error.to_string())
@@ -311,7 +309,7 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("\"{text}\" is no rate: 0.0001 to 10000000 requests per second"))
 }
 
-/// Reads `2,3`.
+/// Parses `2,3`.
 pub fn cpus(text: &str) -> Result<Sides<Option<u32>>, String> {
     let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
     pair.map(|(client, server)| Sides { client: Some(client), server: Some(server) })
@@ -326,7 +324,7 @@ fn rewrite(text: &str) -> Result<Rewrite, String> {
     }
 }
 
-/// Reads `02:00:00:00:00:02`.
+/// Parses `02:00:00:00:00:02`.
 pub fn mac(text: &str) -> Result<[u8; 6], String> {
     let digits = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
     let bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| digits(byte)));

@@ -1,4 +1,4 @@
-//! Follows what `hairpin ping --json-stream` writes, from a file that grows or from a pipe, into the state of a view.
+//! Follows the output of `hairpin ping --json-stream`, from a growing file or a pipe, and updates the state of a view.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::screen::{Shared, lock};
 
-/// How often a file is looked at that has nothing new.
+/// Interval at which a file without new data is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ struct Head {
     schema: String,
 }
 
-/// True if the file is what `--json-stream` writes, by its name or its first line.
+/// True if the file is output of `--json-stream`, by its name or its first line.
 pub fn is_stream(file: &Path) -> bool {
     let mut first = String::new();
     let read = |first: &mut String| BufReader::new(File::open(file)?).take(MAX_RECORD).read_line(first);
@@ -30,7 +30,7 @@ pub fn is_stream(file: &Path) -> bool {
         || (read(&mut first).is_ok() && serde_json::from_str::<Head>(&first).is_ok_and(|head| head.schema == Progress::SCHEMA))
 }
 
-/// Reads lines until the run's record, or until a pipe ends. `grows`: at the end of the file more may come.
+/// Reads lines until the run's record, or until a pipe ends. With `grows`, more may come after the end of the file.
 pub fn follow(stream: impl Read, grows: bool, state: &Shared) {
     if let Err(error) = read(BufReader::new(stream), grows, state) {
         lock(state).note(&format!("cannot read on: {error}"));
@@ -40,7 +40,7 @@ pub fn follow(stream: impl Read, grows: bool, state: &Shared) {
 fn read(mut stream: impl BufRead, grows: bool, state: &Shared) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
-        // Each line is bounded: a stream without an end of line fills nothing.
+        // The length of a line is limited, so a stream without line ends cannot fill the memory.
         let room = (MAX_RECORD + 1).saturating_sub(line.len() as u64);
         let read = stream.by_ref().take(room).read_until(b'\n', &mut line)?;
         let whole = line.ends_with(b"\n");
@@ -61,7 +61,7 @@ fn read(mut stream: impl BufRead, grows: bool, state: &Shared) -> io::Result<()>
     }
 }
 
-/// Takes a line in; true if it is the last.
+/// Handles a line; true if it is the last.
 fn take(line: &[u8], state: &Shared) -> bool {
     if line.trim_ascii().is_empty() {
         return false;

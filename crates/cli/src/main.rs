@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    // A worker must be on its way before anything could start a thread.
+    // A worker must start before any thread exists.
     if let Some(code) = verbs::worker::run_if_asked() {
         return code;
     }

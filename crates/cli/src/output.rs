@@ -1,4 +1,4 @@
-//! Where a record goes: stdout in the form that was asked for, and the run store.
+//! Prints a record on stdout in the format asked for, and saves it in the run store.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::exit::{Failure, say};
 use crate::flags::{Percentiles, percentiles};
 
-/// A form of output.
+/// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Table,
@@ -28,7 +28,7 @@ pub enum Format {
     Pingpong,
 }
 
-/// Every form with its name and what it is; the first four are those of every record.
+/// All formats with name and description; the first four exist for every record.
 const FORMATS: [(Format, &str, &str); 6] = [
     (Format::Table, "table", "For a terminal"),
     (Format::Markdown, "md", "For issues, pull requests and pages"),
@@ -38,7 +38,7 @@ const FORMATS: [(Format, &str, &str); 6] = [
     (Format::Pingpong, "pingpong", "A line per size, as snf_pingpong prints it, in half round trips"),
 ];
 
-/// The forms that every record has, and `more`.
+/// The formats of every record, plus `more`.
 pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<> {
     let value = |(format, name, help): &(Format, &'static str, &'static str)| {
         let value = PossibleValue::new(*name).help(*help);
@@ -69,7 +69,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The form that was asked for, if any was.
+    /// The format given, if any.
     fn asked(self) -> Option<Format> {
         match self {
             Output { json: true, .. } => Some(Format::Json),
@@ -79,7 +79,7 @@ impl Output {
         }
     }
 
-    /// The form that was asked for.
+    /// The format to print; the table by default.
     pub fn form(self) -> Format {
         self.asked().unwrap_or(Format::Table)
     }
@@ -89,18 +89,17 @@ impl Output {
         self.print_with(record, &options())
     }
 
-    /// Prints a record with other options than the usual ones.
+    /// Prints a record with these options.
     pub fn print_with(self, record: &(impl Show + Serialize + ?Sized), options: &Options) -> Result<(), Failure> {
         print(&self.text(record, options))
     }
 
-    /// The text of a record.
     pub fn text(self, record: &(impl Show + Serialize + ?Sized), options: &Options) -> String {
         shown(self.form(), record, options)
     }
 }
 
-/// A record in a form; pingpong is one of runs alone.
+/// The text of a record in a format; pingpong exists for runs only.
 fn shown(form: Format, record: &(impl Show + Serialize + ?Sized), options: &Options) -> String {
     match form {
         Format::Table | Format::Pingpong => term(record, options),
@@ -129,12 +128,12 @@ pub struct RunOutput {
 }
 
 impl RunOutput {
-    /// The form that was asked for.
+    /// The format to print.
     pub fn form(&self) -> Format {
         if self.json_stream { Format::JsonStream } else { self.output.form() }
     }
 
-    /// The same where CSV is what is asked for by saying nothing.
+    /// The same, with CSV as the default format.
     pub fn or_csv(mut self) -> RunOutput {
         self.output.csv |= !self.json_stream && self.output.asked().is_none();
         self
@@ -145,7 +144,7 @@ impl RunOutput {
         self.percentiles.as_ref().map_or_else(|| PERCENTILES.to_vec(), |Percentiles(all)| all.clone())
     }
 
-    /// The text of a record of any kind; `id` is the record's in the store, empty if it has none.
+    /// The text of a record of any kind; `id` is its id in the store, empty if it has none.
     pub fn text(&self, id: &str, record: &AnyRecord) -> Result<String, Failure> {
         match (record, self.form()) {
             (AnyRecord::Run(run), _) => Ok(self.text_of_run(id, run)),
@@ -157,7 +156,7 @@ impl RunOutput {
         }
     }
 
-    /// The text of a run, which also has pingpong.
+    /// The text of a run, for which pingpong exists too.
     pub fn text_of_run(&self, id: &str, run: &Run) -> String {
         if self.form() == Format::Pingpong {
             say(hairpin_report::PINGPONG_LABEL);
@@ -171,24 +170,24 @@ impl RunOutput {
     }
 }
 
-/// The usual options of a document.
+/// The default options of a document.
 pub fn options() -> Options {
     Options { colour: colour(), ..Options::default() }
 }
 
-/// True if stdout takes colour: a terminal, and neither NO_COLOR nor a dumb one.
+/// True if stdout supports colour: a terminal that is not dumb, without NO_COLOR.
 pub fn colour() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never && io::stdout().is_terminal()
 }
 
-/// Data to stdout.
+/// Writes data to stdout.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// The store of this user.
+/// This user's store.
 pub fn open_store() -> Result<Store, Failure> {
     let dir: PathBuf = store::default_dir().map_err(Failure::failed)?;
     Ok(Store::open(dir))
@@ -203,8 +202,8 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Keeps a record unless told otherwise. It comes after printing, so that a full disk loses nothing that was seen; `printed` is how that went: a terminal
-    /// that was hung up takes nothing, and what was measured is kept all the same.
+    /// Saves a record unless --no-store was given. Called after printing, so that a full disk loses no output. `printed` is the
+    /// result of printing: if the terminal was closed, the record is saved all the same.
     pub fn after<B: Body + Serialize>(self, printed: Result<(), Failure>, record: &Record<B>) -> Result<(), Failure> {
         if !self.no_store {
             keep(record)?;
@@ -213,7 +212,7 @@ impl Keep {
     }
 }
 
-/// Keeps a record and says under which name, which it returns.
+/// Saves a record, prints its id and returns it.
 pub fn keep<B: Body + Serialize>(record: &Record<B>) -> Result<RunId, Failure> {
     let id = open_store()?.save(record).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
     say(format_args!("stored as {id}: hairpin runs show {id}"));

@@ -1,6 +1,7 @@
-//! The terminal's event loop: draws the state of a run at most four times a second, and turns keys into what they mean.
+//! The terminal's event loop: draws the state of a run at most four times a second, and interprets keys.
 //!
-//! The terminal is put back whatever ends the program: the end of the loop, a panic of any thread (a hook does it), and the signals that a verb takes.
+//! The terminal is restored however the program ends: at the end of the loop, on a panic of any thread (by a hook), and on the
+//! signals that a verb handles.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -21,20 +22,20 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::exit::Failure;
 use crate::output::colour;
 
-/// No frame is drawn sooner after the one before; nor does an event wait longer to be seen.
+/// Least time between two frames, and longest delay before an event shows.
 const FRAME: Duration = Duration::from_millis(250);
-/// The thread that draws has ended by then, unless its terminal takes nothing.
+/// The drawing thread ends within this time, unless its terminal is blocked.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// A state that one thread changes and another draws.
+/// A state that one thread changes and another one draws.
 pub type Shared = Arc<Mutex<State>>;
 
-/// The state, whatever became of a thread that held it.
+/// Locks the state, even if a thread panicked while holding it.
 pub fn lock(state: &Shared) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Refuses what is no terminal, before anything starts.
+/// Fails without a terminal for output and keys, before anything starts.
 pub fn check(flag: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() && keys().is_ok() {
         return Ok(());
@@ -44,11 +45,11 @@ pub fn check(flag: &str) -> Result<(), Failure> {
     )))
 }
 
-/// What a key means.
+/// The meaning of a key.
 enum Meaning {
     Key(Key),
     Quit,
-    /// Ctrl-C: as quit, and again.
+    /// Ctrl-C: like quit, and may be repeated.
     Interrupt,
 }
 
@@ -72,12 +73,12 @@ fn meaning(key: KeyEvent) -> Option<Meaning> {
     }))
 }
 
-/// Waits for a key, at most so long. An error if the terminal was hung up, of which the library that reads keys makes an endless loop.
+/// Waits at most `limit` for a key. Fails if the terminal was closed, since the library that reads keys would loop forever then.
 fn wait(keys: &OwnedFd, limit: Duration) -> io::Result<()> {
     let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
     let mut fds = [PollFd::new(keys, PollFlags::IN)];
     match poll(&mut fds, Some(&limit)) {
-        // The size of the terminal changed.
+        // The terminal was resized.
         Err(rustix::io::Errno::INTR) => return Ok(()),
         other => other?,
     };
@@ -87,12 +88,12 @@ fn wait(keys: &OwnedFd, limit: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Where keys come from: standard input, or the terminal itself where that is something else.
+/// The source of keys: standard input, or the terminal itself if stdin is something else.
 fn keys() -> io::Result<OwnedFd> {
     if io::stdin().is_terminal() { io::stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
 }
 
-/// Draws until `over` says so or somebody wants to leave, which `leave` decides: true ends the loop.
+/// Draws until `over` returns true or the user wants to leave; then `leave` decides, and true ends the loop.
 fn turn(
     terminal: &mut DefaultTerminal,
     state: &Shared,
@@ -103,7 +104,7 @@ fn turn(
     let (mut drawn, mut at) = (None, None::<Instant>);
     while !over() {
         let waits = at.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
-        // The lock is not held while the terminal takes its time.
+        // The lock is not held during output to the terminal, which may be slow.
         let changed =
             Some(lock(state)).filter(|state| waits.is_zero() && drawn != Some(state.version())).map(|state| state.clone());
         if let Some(state) = changed {
@@ -127,7 +128,7 @@ fn turn(
     Ok(())
 }
 
-/// The terminal while it is drawn on. What it does itself when it is dropped panics where the terminal is gone and with it standard error.
+/// The terminal while it is drawn on. Its own drop handler panics if both the terminal and stderr are gone.
 struct Held(ManuallyDrop<DefaultTerminal>);
 
 impl Drop for Held {
@@ -142,12 +143,12 @@ fn open() -> Result<Held, Failure> {
     terminal.map_err(|error| Failure::failed(format_args!("cannot draw on this terminal: {error}")))
 }
 
-/// A terminal that is gone needs nothing put back.
+/// Restores the terminal. Ignores errors: a terminal that is gone needs nothing.
 fn close() {
     let _ = ratatui::try_restore();
 }
 
-/// Looks at a state until somebody leaves or a signal comes.
+/// Shows a state until the user leaves or a signal comes.
 pub fn look(state: &Shared, signalled: &mut dyn FnMut() -> bool) -> Result<(), Failure> {
     let mut terminal = open()?;
     let looked = turn(&mut terminal.0, state, signalled, &mut |_| true);
@@ -155,7 +156,7 @@ pub fn look(state: &Shared, signalled: &mut dyn FnMut() -> bool) -> Result<(), F
     looked.map_err(|error| Failure::failed(format_args!("the terminal failed: {error}")))
 }
 
-/// The live view of a run of this process. Dropping it puts the terminal back.
+/// The live view of a run in this process. Dropping it restores the terminal.
 pub struct Screen {
     state: Shared,
     over: Arc<AtomicBool>,
@@ -164,17 +165,18 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Nothing is drawn before [`start`](Screen::start).
+    /// Draws nothing before [`start`](Screen::start).
     pub fn new(state: State) -> Screen {
         Screen { state: Arc::new(Mutex::new(state)), over: Arc::default(), thread: None }
     }
 
-    /// Changes what is seen.
+    /// Changes the state.
     pub fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut lock(&self.state));
     }
 
-    /// Takes the terminal, and draws from a thread that keeps off `measured` as far as it may run elsewhere. Leaving sends this process what Ctrl-C does.
+    /// Takes over the terminal, and draws from a thread that avoids the CPUs in `measured` if others are allowed. When the user
+    /// leaves, it sends SIGINT to this process, as Ctrl-C does.
     pub fn start(&mut self, measured: Vec<u32>) -> Result<(), Failure> {
         if self.thread.is_some() {
             return Ok(());
@@ -192,12 +194,12 @@ impl Screen {
             let mut leave = |again: bool| {
                 lock(&ending).ending();
                 if !std::mem::replace(&mut told, true) || again {
-                    // As from a terminal that is not in raw mode; a process can always signal itself.
+                    // As a terminal outside raw mode does; a process can always signal itself.
                     let _ = kill_process(getpid(), Signal::INT);
                 }
                 false
             };
-            // A terminal that fails is gone; the run does not need it.
+            // On an error the terminal is gone; the run goes on without it.
             let _ = turn(&mut terminal.0, &state, &mut || over.load(Ordering::Relaxed), &mut leave);
         };
         let started = std::thread::Builder::new().name("view".into()).spawn(draws);
@@ -216,7 +218,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.over.store(true, Ordering::Relaxed);
-        // One that panicked has said so; one whose terminal takes nothing ends with the process.
+        // If the thread panicked it has printed the panic; if its terminal is blocked it ends with the process.
         let _ = thread.recv_timeout(END_WITHIN);
         close();
     }

@@ -1,10 +1,10 @@
-//! An application that already runs, watched for a while: which stages its transactions pass, and why some are slow.
+//! Watches a running application for a while: the stages of its transactions, and why some are slow.
 //!
 //! ```text
 //!   /proc/PID ─▶ ports ─▶ trace::attached ─ drained every 50 ms ─▶ totals ─▶ record
 //!                          until the duration, Ctrl-C, or the end of the process
 //! ```
-//! It runs in the verb's process: nothing is measured here, only taken out of the kernel.
+//! Runs in the verb's process: nothing is measured here, records are only taken out of the kernel.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -28,43 +28,42 @@ use hairpin_session::error::Blame;
 use hairpin_session::rows;
 use hairpin_session::side::wait;
 
-/// The ring has room for 32,768 transactions: 650,000 a second.
+/// The ring has room for 32,768 transactions, which at this interval is 650,000 a second.
 const DRAIN_EVERY: Duration = Duration::from_millis(50);
-/// Above this share of losses the head of the report says so.
+/// A greater share of lost records is reported at the head of the report.
 const LOST: f64 = 0.001;
-/// Above this share of what was seen, what could not be matched is worth a word.
+/// A greater share of unmatched records deserves a note.
 const UNMATCHED: f64 = 0.1;
-/// Connections of fewer transactions than this each are opened for a request or two; said of so many connections or more.
+/// Connections with fewer transactions each are opened for one or two requests; noted from [`MANY`] connections on.
 const SHORT: f64 = 3.0;
 const MANY: u64 = 20;
 
 /// What to watch, and for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What.
     pub target: Target,
-    /// How long at most.
+    /// The longest duration.
     pub duration: Nanos,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
 
-/// Whose transactions.
+/// The application to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Those of whoever serves on this port, TCP or UDP.
+    /// Whoever serves on this port, TCP or UDP.
     Port(u16),
-    /// Those of this process and of those that it started.
+    /// This process and its descendants.
     Process(i32),
 }
 
 /// Why nothing was watched.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachedError {
-    /// There is no such process.
+    /// The process does not exist.
     #[error("there is no process {0}: pgrep NAME finds one")]
     NoProcess(i32),
-    /// The programs are not in the kernel.
+    /// The BPF programs could not be attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// Waiting failed.
@@ -73,7 +72,7 @@ pub enum AttachedError {
 }
 
 impl AttachedError {
-    /// Which exit code it is.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             AttachedError::NoProcess(_) => Blame::Usage,
@@ -91,15 +90,15 @@ enum End {
     Process,
 }
 
-/// Watches until the duration, the user or the end of the process ends it; `begun` is called once the hooks are there.
+/// Watches until the duration, the user or the end of the process ends it; calls `begun` once the hooks are attached.
 ///
 /// # Errors
-/// What keeps it from beginning.
+/// The hooks or the wait failed before the watching began.
 pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Seen, AttachedError> {
     let host = facts(&RealHost, &Place::default());
     let Found { watch, mut watched, process, unix } = resolve(plan.target)?;
     let attached = Attached::attach(&watch)?;
-    // Whoever is watched goes first: taking records out can wait a little, and must not be what makes a transaction slow.
+    // The application has precedence: draining records can wait a little, and must not make a transaction slow.
     let _ = nice(5);
     let head = rows::begin::<AttachedBody>(&plan.command);
     let mut totals = attached.totals();
@@ -122,16 +121,15 @@ pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> R
     Ok(record)
 }
 
-/// What is to be watched.
+/// The resolved target.
 #[derive(Debug)]
 struct Found {
-    /// Its ports.
     watch: Watch,
-    /// What is said of it.
+    /// The target's description for the record.
     watched: Watched,
-    /// Tells of the process's end.
+    /// Readable when the process has ended.
     process: Option<OwnedFd>,
-    /// Unix sockets of the process.
+    /// Number of UNIX sockets of the process.
     unix: usize,
 }
 
@@ -144,7 +142,8 @@ fn resolve(target: Target) -> Result<Found, AttachedError> {
         Target::Process(pid) => {
             let missing = || AttachedError::NoProcess(pid);
             let handle = Pid::from_raw(pid).ok_or_else(missing)?;
-            // First, so that the number cannot come to mean another process unseen. Older kernels than 5.3 have none, and no tracepoints either.
+            // Opened first, so that a reused pid cannot go unnoticed. Kernels before 5.3 have no pidfd, and lack the tracepoints
+            // too.
             let handle = pidfd_open(handle, PidfdFlags::empty()).map_err(|_| missing())?;
             let found = sockets(&RealHost, pid).ok_or_else(missing)?;
             let watched = Watched {
@@ -183,7 +182,7 @@ fn follow(
     }
 }
 
-/// A process's descriptor is when it has ended.
+/// True if the process has ended, which makes its pidfd readable.
 fn readable(process: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(process, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
@@ -214,7 +213,7 @@ fn empty(host: HostFacts, watched: Watched) -> AttachedBody {
     }
 }
 
-/// Why there is less than was asked for, if there is.
+/// The reason why less was seen than asked for, if any.
 fn ended(target: Target, end: End, record: &AttachedBody, unix: usize) -> Option<String> {
     let took = Nanos(record.duration_ns);
     let who = match target {
@@ -306,7 +305,7 @@ mod tests {
     #[test]
     fn nothing_seen_says_so() {
         let none = record();
-        // Port 1 (tcpmux) is served nowhere any more.
+        // Nobody serves on port 1 (tcpmux) any more.
         let text = ended(Target::Port(1), End::Duration, &none, 0).unwrap();
         assert_eq!(
             text,
@@ -345,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_exist_is_an_error() {
-        // Above the kernel's largest number (PID_MAX_LIMIT).
+        // Greater than the kernel's largest pid (PID_MAX_LIMIT).
         let error = resolve(Target::Process(i32::MAX)).unwrap_err();
         assert_eq!(
             (error.to_string().as_str(), error.blame()),

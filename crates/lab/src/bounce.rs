@@ -1,4 +1,4 @@
-//! A bounce server: every frame that the filter takes goes back, counted once a second, until the user ends it.
+//! A bounce server: sends every frame that matches the filter back, with counts once a second, until the user ends it.
 //!
 //! ```text
 //!   verb's process                        worker
@@ -33,69 +33,65 @@ use hairpin_session::side::{SideError, WorkerSide, wait};
 
 pub mod lifeline;
 
-/// A worker that was told to stop reports within this.
+/// A worker that was told to stop reports within this time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// A worker that says nothing for so long is given up: it speaks once a second.
+/// A worker that sends nothing for this long is given up; it normally reports once a second.
 const SILENT: Duration = Duration::from_secs(10);
 
-/// What to bounce, and where.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where frames come in.
+    /// The interface on which frames come in.
     pub interface: String,
-    /// Where they go out, if not there.
+    /// The interface on which they go out, if another.
     pub output: Option<String>,
-    /// How; the first that opens.
+    /// The rings to try; the first that opens is used.
     pub io: Vec<IoSpec>,
-    /// The queue.
     pub queue: u32,
-    /// The CPU; the first that is allowed if not given.
+    /// The CPU; the second allowed one if not given.
     pub cpu: Option<u32>,
-    /// Which frames.
     pub filter: Filter,
-    /// What is changed in them.
+    /// Changes made to a frame.
     pub rewrite: Rewrite,
-    /// When they are handed to the kernel.
+    /// When frames are handed to the kernel.
     pub flush: Flush,
     /// Check checksums.
     pub verify: bool,
-    /// How often one and the same frame goes back in quick succession.
+    /// How often one and the same frame goes back in quick succession, at most.
     pub repeats: Option<u32>,
-    /// For how long; `None` until the user ends it.
+    /// The duration; `None` until the user ends it.
     pub duration: Option<Nanos>,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
 
-/// Told how it gets on.
+/// Receives the progress of a bouncer.
 pub trait Watcher {
-    /// The rings are open: how, what was granted, and of every earlier choice why not.
+    /// The rings are open; `passed_over` holds the reason for every earlier choice that did not open.
     fn opened(&mut self, _io: &IoSpec, _rings: &Rings, _passed_over: &[String]) {}
-    /// A second has passed.
     fn second(&mut self, _second: &BounceSecond) {}
 }
 
-/// Why there was no bouncing.
+/// Why nothing was bounced.
 #[derive(Debug, thiserror::Error)]
 pub enum BounceError {
-    /// A CPU that this process may not use.
+    /// This process may not use the CPU.
     #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu N)")]
     Cpu {
-        /// What was asked for.
+        /// The CPU asked for.
         cpu: u32,
-        /// What there is.
+        /// The CPUs allowed.
         allowed: String,
     },
     /// The worker failed.
     #[error(transparent)]
     Side(#[from] SideError),
-    /// Ctrl-C before it began.
+    /// Ctrl-C came before it began.
     #[error("stopped before a frame was bounced")]
     Interrupted,
 }
 
 impl BounceError {
-    /// Which exit code it is.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             BounceError::Cpu { .. } => Blame::Usage,
@@ -108,7 +104,7 @@ impl BounceError {
 /// Bounces until the user or the duration ends it.
 ///
 /// # Errors
-/// What keeps it from beginning; what ends it later is in the record.
+/// The start failed. A later failure is in the record.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Bounce, BounceError> {
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     if let Some(cpu) = plan.cpu.filter(|cpu| !allowed.contains(cpu)) {
@@ -150,7 +146,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     busy_core(Side::Server, &report.cpu, report.duration, &mut warnings);
     let warnings = warnings.into_iter().filter_map(|warning| match warning {
         Warning::ForeignTime { took, of, .. } => Some(Warning::BusyCore { took, of }.note()),
-        // What a tail would hold is no concern of a rate.
+        // The tail of a distribution does not matter to a rate.
         _ => None,
     });
     let (frames, duration_ns) = (report.frames, report.duration.0);
@@ -176,7 +172,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     })
 }
 
-/// Passes on every second until the worker has reported. Ctrl-C asks it to, a second one does not wait.
+/// Passes on the counts of every second until the worker has reported. Ctrl-C asks it to stop; a second Ctrl-C does not wait.
 fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn Watcher) -> Result<BounceReport, BounceError> {
     let (mut before, mut at) = (Bounced::default(), Nanos::ZERO);
     let mut stopped = None::<Instant>;
@@ -225,7 +221,7 @@ fn second(at: Nanos, duration_ns: u64, frames: Bounced) -> BounceSecond {
     }
 }
 
-/// The second CPU, as a server's side has it: the first is that of a client on the same host.
+/// The second CPU, as for a server's side: the first one is for a client on the same host.
 fn default_cpu(allowed: &[u32]) -> Option<u32> {
     allowed.get(1).or(allowed.first()).copied()
 }

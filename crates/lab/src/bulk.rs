@@ -1,4 +1,4 @@
-//! TCP streams that fill a link beside the measured flow, each end in a worker process of its own.
+//! TCP bulk streams that fill a link beside the measured flow, each end in its own worker process.
 //!
 //! ```text
 //!   client's network namespace                    server's network namespace
@@ -17,35 +17,35 @@ use hairpin_session::plan::Target;
 use hairpin_session::side::{SideError, WorkerSide};
 use hairpin_session::stage::Stage;
 
-/// Both ends are on this host: they meet within this, and report within this after they were stopped.
+/// Time limit for both ends, which are on this host, to connect, and to report after they were stopped.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// More than any link needs to be full.
+/// More streams than any link needs to be full.
 const MOST_STREAMS: u32 = 64;
 
-/// Reads `tcp:N`, and `none` for no stream.
+/// Parses `tcp:N`, or `none` for no stream.
 ///
 /// # Errors
-/// What to write.
+/// The text is neither; the message says what to write.
 pub fn streams(text: &str) -> Result<u32, String> {
     let some = |n: &str| n.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
     let streams = if text == "none" { Some(0) } else { text.strip_prefix("tcp:").and_then(some) };
     streams.ok_or_else(|| format!("\"{text}\" is no bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}, or none"))
 }
 
-/// Both ends as the verb sees them.
+/// Both ends of the streams.
 pub(crate) struct Bulk {
     source: WorkerSide,
     sink: WorkerSide,
-    /// Where the sink listens.
+    /// The sink's address.
     at: IpAddr,
 }
 
 impl Bulk {
-    /// Starts both ends, in the network namespaces of the two sides of a stage. They wait.
+    /// Starts both ends in the network namespaces of a stage's two sides. They wait.
     ///
     /// # Errors
-    /// The other side is another host; a worker does not start.
+    /// The other side is another host, or a worker does not start.
     pub(crate) fn beside(stage: &Stage, target: &Target, ipv6: bool) -> Result<Bulk, RunError> {
         let Target::Link(link) = target else { return Err(RunError::BulkElsewhere) };
         let (mut source, mut sink) = (WorkerSide::start(None, None)?, WorkerSide::start(None, None)?);
@@ -56,7 +56,7 @@ impl Bulk {
         Ok(Bulk { source, sink, at: link.addresses(ipv6).1 })
     }
 
-    /// Fills the link with so many streams from now on.
+    /// Fills the link with this many streams from now on.
     pub(crate) fn go(&mut self, streams: u32) -> Result<(), SideError> {
         self.sink.clear_stop();
         self.source.clear_stop();
@@ -72,7 +72,7 @@ impl Bulk {
         }
     }
 
-    /// Stops both ends and says what arrived.
+    /// Stops both ends and returns the bytes and time that the sink counted.
     pub(crate) fn halt(&mut self) -> Result<BulkFacts, RunError> {
         self.source.stop();
         self.sink.stop();

@@ -1,4 +1,4 @@
-//! The instrument, measured: what it costs, whether it reports a delay that it did not make, and an emulated NIC whose latency is known.
+//! Measures the instrument: its own cost, whether it reports injected delays correctly, and an emulated NIC of known latency.
 //!
 //! ```text
 //!   drive over Null                      duration / transactions = own cost
@@ -10,10 +10,11 @@
 //!     RTT p50                            must be 2 × declared + turn-around + own within 20 ns
 //!   all of it, by the instrument's clock │ by CLOCK_MONOTONIC_RAW        must agree within 200 ppm        (elapsed)
 //! ```
-//! A test that fails is made again, three times in all: what disturbs a virtual machine passes, a clock that runs wrong does not.
+//! A failed test is repeated, up to three times in all: a disturbance of a virtual machine passes, a wrong clock does not.
 //!
-//! Medians of short interleaved blocks: a stall of a virtual machine hits a few samples, and a change of its speed hits every delay of a
-//! round alike. The RTTs are those that `--raw` writes, since a histogram of three digits knows 100 us only to within 64 ns.
+//! Figures are medians of short interleaved blocks: a stall of a virtual machine hits a few samples, and a change of its speed
+//! hits every delay of a round alike. The RTTs are the exact ones that `--raw` writes, since a histogram of three digits resolves
+//! 100 us only to 64 ns.
 
 mod elapsed;
 
@@ -36,50 +37,50 @@ use self::elapsed::{Watch, monotonic_raw_ns};
 use hairpin_session::rows;
 use hairpin_session::worker::{choose_clock, clock_facts};
 
-/// A reported delay may lie so far from the injected one.
+/// Largest error of a reported delay.
 pub const BOUND_NS: u64 = 30;
-/// The delays that are injected.
+/// The injected delays.
 pub const DELAYS_NS: [u64; 5] = [500, 1_000, 5_000, 20_000, 100_000];
-/// How often a test that failed is made in all.
+/// How often a failing test is run in all.
 const TRIES: u32 = 3;
-/// No further round of a try begins after this: a host so busy will not be quieter with more of them.
+/// No further round of a try begins after this time: a host this busy will not become quieter.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Rounds over all delays; odd, so that the median is one of them.
 const ROUNDS: usize = 25;
-/// Transactions of a block with a delay: 25 ms at the longest.
+/// Transactions per block with a delay: 25 ms at the longest.
 const BLOCK: u64 = 251;
-/// Blocks over the path that does nothing.
+/// Blocks over the null path.
 const NULL_BLOCKS: usize = 101;
-/// Transactions of such a block: a tenth of a millisecond.
+/// Transactions per block over the null path: a tenth of a millisecond.
 const NULL_BLOCK: u64 = 4_000;
 /// Payload in bytes.
 const SIZE: usize = 64;
-/// A measured RTT over the emulated NIC may lie so far from the sum of its parts.
+/// Largest difference between a measured RTT over the emulated NIC and the sum of its parts.
 pub const LATENCY_BOUND_NS: u64 = 20;
-/// One way over the emulated NIC, the published budgets of 1989 and 3059 ns among them. After 10 us and more of waiting a round trip takes some 25 ns
-/// more than the sum of its parts: what was not used meanwhile has gone cold.
+/// Latencies of the emulated NIC, one way, among them the published budgets of 1989 and 3059 ns. After a wait of 10 us or more a
+/// round trip takes some 25 ns more than the sum of its parts, since unused code and data have left the caches.
 pub const LATENCIES_NS: [u64; 5] = [500, 1_000, 1_989, 3_059, 5_000];
 /// Rounds over all latencies; odd, so that the median is one of them.
 const LATENCY_ROUNDS: usize = 15;
-/// A block takes so long, in ns …
+/// Duration of a block over the emulated NIC, in ns …
 const LATENCY_BLOCK_NS: u64 = 20_000_000;
-/// … but has at most so many transactions.
+/// … with at most this many transactions.
 const LATENCY_BLOCK: u64 = 4_000;
-/// Payload of the shortest frame in bytes.
+/// Payload of the shortest frame, in bytes.
 const SHORTEST: u32 = 18;
 
 /// Why the instrument could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The loop over a path inside this process.
+    /// The loop over a path inside this process failed.
     #[error("the measuring loop failed over a path inside this process: {0}; please report this")]
     Loop(#[from] io::Error),
-    /// The emulated NIC.
+    /// The emulated NIC failed.
     #[error("the emulated NIC cannot be measured: {0}")]
     Niq(#[from] PathError),
 }
 
-/// Measures the instrument as a worker would use it on this host, against a busy wait by another clock.
+/// Measures the instrument as a worker would use it on this host, against a busy wait on another clock.
 pub fn instrument(command: &[String]) -> Result<Check, CheckError> {
     let head = rows::begin::<CheckBody>(command);
     Ok(Record { head, body: measured()? })
@@ -95,7 +96,7 @@ fn measured() -> Result<CheckBody, CheckError> {
     }
 }
 
-/// All tests of a time-stamp counter and its calibration.
+/// Runs all tests of a time-stamp counter and its calibration.
 fn of_tsc(clock: Tsc) -> Result<CheckBody, CheckError> {
     let watch = Watch::start(&clock, monotonic_raw_ns);
     let mut found = delays_in_tries(&clock)?;
@@ -124,8 +125,8 @@ fn delays_in_tries<C: Clock>(clock: &C) -> Result<CheckBody, CheckError> {
     Ok(CheckBody { delay_tries: tries, ..found })
 }
 
-/// Measures until nothing is missed, [`TRIES`] times at most and while they do not take three times our patience; the last measurement, and how many there
-/// were.
+/// Measures until a test passes, at most [`TRIES`] times and no longer than three times [`PATIENCE`]. Returns the last
+/// measurement, and the number of tries.
 fn in_tries<T>(mut measure: impl FnMut() -> Result<T, CheckError>, missed: impl Fn(&T) -> bool) -> Result<(T, u32), CheckError> {
     let (mut tries, began) = (1, Instant::now());
     loop {
@@ -137,12 +138,12 @@ fn in_tries<T>(mut measure: impl FnMut() -> Result<T, CheckError>, missed: impl 
     }
 }
 
-/// A bound of an error, which no clock of this step can be held to more closely.
+/// The error bound, raised to one step of the clock, below which no error can be judged.
 fn at_least_a_step(bound_ns: u64, check: &CheckBody) -> u64 {
     bound_ns.max(check.clock.least_error_ns().ceil() as u64)
 }
 
-/// The emulated NIC at each latency.
+/// Measures the emulated NIC at each latency.
 fn latencies(clock: Tsc, device: Tsc, cpus: [u32; 2], bound_ns: u64) -> Result<Vec<Latency>, CheckError> {
     let mut rounds = [const { Vec::<Latency>::new() }; LATENCIES_NS.len()];
     let began = Instant::now();
@@ -157,7 +158,7 @@ fn latencies(clock: Tsc, device: Tsc, cpus: [u32; 2], bound_ns: u64) -> Result<V
     Ok(rounds.into_iter().map(middle).collect())
 }
 
-/// Holds one round's measurement against the sum of its parts.
+/// Compares one round's measurement with the sum of its parts.
 fn latency(declared_ns: u64, own_ns: f64, found: niq::Latency, bound_ns: u64) -> Latency {
     let sum_ns = 2.0 * declared_ns as f64 + found.turnaround_ns + own_ns;
     let error_ns = found.rtt_ns - sum_ns;
@@ -172,13 +173,13 @@ fn latency(declared_ns: u64, own_ns: f64, found: niq::Latency, bound_ns: u64) ->
     }
 }
 
-/// The round with the middle error.
+/// The round with the median error.
 fn middle(mut rounds: Vec<Latency>) -> Latency {
     rounds.sort_by(|a, b| a.error_ns.total_cmp(&b.error_ns));
     rounds.swap_remove(rounds.len() / 2)
 }
 
-/// Measures the instrument with `clock`, and holds it against what `device` took.
+/// Measures the instrument with `clock`, and compares it with the delays by `device`'s clock.
 pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<CheckBody, CheckError> {
     let clock_facts = clock_facts(clock);
     let (own_cost_ns, own_cost_least_ns) = own_cost(clock)?;
@@ -198,7 +199,7 @@ pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<CheckBody
     };
     found.bound_ns = at_least_a_step(BOUND_NS, &found);
     found.delays = delays(clock, device, found.bound_ns)?;
-    // A clock that cannot tell the shortest delay from none shows nothing by being within a step of it.
+    // A clock that cannot tell the shortest delay from none proves nothing by an error of less than a step.
     let tells = found.bound_ns <= DELAYS_NS[0] / 2;
     if !tells || found.delays.iter().any(|delay| delay.verdict == Verdict::Failed) {
         found.verdict = Verdict::Failed;
@@ -206,7 +207,7 @@ pub fn check<C: Clock, D: Device>(clock: &C, device: &mut D) -> Result<CheckBody
     Ok(found)
 }
 
-/// Time per transaction over a path that does nothing: the median of many short blocks, and the least.
+/// Time per transaction over the null path: the median of many short blocks, and the least.
 fn own_cost<C: Clock>(clock: &C) -> Result<(f64, f64), CheckError> {
     let mut costs = Vec::with_capacity(NULL_BLOCKS);
     for _ in 0..NULL_BLOCKS {
@@ -235,10 +236,10 @@ fn delays<C: Clock, D: Device>(clock: &C, device: &mut D, bound_ns: u64) -> Resu
     Ok(DELAYS_NS.into_iter().zip(&mut differences).map(|(asked_ns, rounds)| delay(asked_ns, rounds, bound_ns)).collect())
 }
 
-/// Judges one delay from what each round injected and reported.
+/// Judges one delay by the injected and the reported time of each round.
 fn delay(asked_ns: u64, rounds: &mut [(f64, f64)], bound_ns: u64) -> Delay {
     let middle = rounds.len() / 2;
-    // One whole round: the one of the middle error, so that the three figures add up.
+    // The figures come from one round, that of the median error, so that they add up.
     rounds.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
     let (injected, reported) = rounds[middle];
     let error = reported - injected;
@@ -251,7 +252,7 @@ fn delay(asked_ns: u64, rounds: &mut [(f64, f64)], bound_ns: u64) -> Delay {
     }
 }
 
-/// Runs `count` transactions. Returns how long the block took, and every RTT, in ns.
+/// Runs `count` transactions. Returns the block's duration and every RTT, in ns.
 fn block<E: Endpoint, C: Clock>(clock: &C, endpoint: &mut E, count: u64) -> io::Result<(u64, Vec<u64>)> {
     let every = every_rtt(endpoint, clock, Work::short(SIZE, SIZE, count))?;
     Ok((every.measured_ns, every.rtts_ns))
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
     use hairpin_sys::clock::FakeClock;
 
-    /// Takes the delay on the instrument's fake clock, `factor` times as fast as it says.
+    /// Takes the delay on the instrument's fake clock, `factor` times as fast as it claims.
     struct Wrong {
         clock: FakeClock,
         factor: f64,
@@ -332,11 +333,12 @@ mod tests {
         assert_eq!((delay.reported_ns, delay.error_ns, delay.verdict), (502.0, 2.0, Verdict::Passed));
     }
 
-    /// Two calibrations of one counter, the instrument's 1 % wrong: the device, which has the other, and the time that all of it takes show it.
+    /// The instrument's calibration of the counter is wrong by 1 %. The device, which has the right one, and the elapsed time
+    /// both show it.
     #[test]
     fn a_calibration_one_per_cent_off_fails_whatever_else_happens_on_the_host() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
-            // Past the harness, which shows the output of passed tests to nobody.
+            // Written past the test harness, which hides the output of passed tests.
             let _ = writeln!(io::stderr(), "a_calibration_one_per_cent_off: SKIPPED: there is no TSC to be trusted here");
             return;
         };
@@ -344,7 +346,7 @@ mod tests {
             let wrong = clock.at_rate(clock.rate() * factor);
             let watch = Watch::start(&wrong, monotonic_raw_ns);
             std::thread::sleep(std::time::Duration::from_millis(20));
-            // What the device takes for its rate is right although the instrument's is not.
+            // The device finds the right rate although the instrument's is wrong.
             let device = wrong.at_rate(watch.ticks_per_ns(&wrong, monotonic_raw_ns));
             assert!((device.rate() / clock.rate() - 1.0).abs() < 1e-3, "{} {}", device.rate(), clock.rate());
             let elapsed = watch.end(&wrong, monotonic_raw_ns);

@@ -1,4 +1,4 @@
-//! `hairpin compare`: arms measured in turn and held against the first, stored runs held against each other, and thresholds for a gate.
+//! `hairpin compare`: measures arms in turn against the first one, compares stored runs, and applies thresholds as a gate.
 //!
 //! ```text
 //!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and only what is crossed again is crossed
@@ -32,27 +32,26 @@ use crate::experiment::{Arm, Switch, verdict};
 use hairpin_session::error::RunError;
 use hairpin_session::rows;
 
-/// With `--until` the intervals are looked at after these shares of the time, and no oftener: each look takes its part of the confidence.
+/// With `--until` the intervals are examined after these shares of the duration only: each look uses up part of the confidence.
 const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
-/// Rows of a baseline are measured anew so many times unless the user says otherwise.
+/// How often rows of a baseline are measured anew by default.
 pub const ANEW: u32 = 5;
-/// A difference of less than 2 % does not matter unless the user says otherwise.
+/// By default a difference of less than 2 % does not matter.
 pub const MARGIN: f64 = 0.02;
 
-/// What to compare.
 #[derive(Debug)]
 pub struct Plan {
-    /// The first is what the others are held against.
+    /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
-    /// The whole experiment.
+    /// Duration of the whole experiment.
     pub duration: Duration,
-    /// Of the random order.
+    /// Seed of the random order.
     pub seed: u64,
-    /// End as soon as the interval of every comparison is narrower than this share, from end to end.
+    /// Ends the experiment as soon as the interval of every comparison is narrower than this share, from end to end.
     pub until: Option<f64>,
     /// A difference of less than this share does not matter.
     pub margin: f64,
-    /// What the verdict is about.
+    /// The figure that the verdict is about.
     pub figure: Figure,
     /// Thresholds for every arm but the first.
     pub limits: Vec<Limit>,
@@ -60,10 +59,10 @@ pub struct Plan {
     pub command: Vec<String>,
 }
 
-/// Measures the arms in turn and holds them against the first. `told` hears how far it is, between rounds.
+/// Measures the arms in turn and compares them with the first. `told` gets the elapsed time, between rounds.
 ///
 /// # Errors
-/// Those of a ping, as long as no round is whole; after that the record says why it ended.
+/// Those of a ping, until one round is complete; after that the record says why it ended.
 pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, RunError> {
     let Plan { arms, duration, seed, until, margin, figure, limits, command } = plan;
     let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));
@@ -92,7 +91,7 @@ pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dy
 
 const TOO_SHORT: &str = "the time was over before one round was whole: give it a longer --duration";
 
-/// Rounds, and how they ended.
+/// The rounds, and how they ended.
 struct Measured {
     rounds: Vec<Round>,
     laid: Laid,
@@ -176,7 +175,7 @@ impl Measured {
     }
 }
 
-/// The blocks and figures of an arm.
+/// Fills in the blocks and figures of an arm.
 pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &States) {
     let taken = || rounds.iter().map(|round| &round.taken[at]);
     arm.figures = verdict::figures(taken());
@@ -196,7 +195,7 @@ pub(crate) fn fill(arm: &mut ArmRecord, at: usize, rounds: &[Round], states: &St
     arm.typical = Some(verdict::typical(arm.blocks.iter()));
 }
 
-/// What concerns all arms.
+/// Warnings that concern all arms.
 fn warnings(arms: &[ArmRecord]) -> Vec<Note> {
     let lost: Vec<String> = arms.iter().filter(|arm| arm.lost > 0).map(|arm| format!("{} by {}", arm.lost, arm.name)).collect();
     if lost.is_empty() {

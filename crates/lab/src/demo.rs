@@ -1,4 +1,5 @@
-//! What `hairpin demo` measures: every path and policy that this host supports, over loopback and veth, and `udp:block` at three rates.
+//! The rows of `hairpin demo`: every path and policy that this host supports, over loopback and veth, and `udp:block` at three
+//! rates.
 
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
@@ -12,36 +13,32 @@ use hairpin_units::Nanos;
 
 use hairpin_session::link::{LinkSpec, VethSpec};
 
-/// What the whole demonstration may take, without set-up.
+/// Time limit of the whole demonstration, without set-up.
 const WHOLE: Nanos = Nanos::from_secs(36);
-/// No row is shorter.
+/// Shortest duration of a row.
 const LEAST: Nanos = Nanos::from_millis(200);
-/// Rates of `udp:block`, with the time each needs for a median: twenty samples.
+/// Rates of `udp:block` with the duration that each needs for a median: twenty samples.
 const PACES: [(f64, Nanos); 2] = [(10.0, Nanos::from_millis(2_300)), (1000.0, Nanos::from_millis(1_000))];
-/// What a row takes besides its measured time: warm-up, connecting, reports.
+/// Time that a row takes besides its measured time: warm-up, connecting, reports.
 const OVERHEAD: Nanos = Nanos::from_millis(140);
-/// Discarded at the start of each row.
+/// Time discarded at the start of each row.
 const WARMUP: Nanos = Nanos::from_millis(80);
 
-/// The rows of one link.
 #[derive(Debug)]
 pub struct Part {
-    /// The link.
     pub link: LinkSpec,
-    /// What is measured over it.
     pub rows: Vec<Job>,
 }
 
-/// The demonstration, and what is left out with the reason.
+/// The rows of the demonstration, and those left out with the reason.
 #[derive(Debug)]
 pub struct Demo {
-    /// One part per link.
     pub parts: Vec<Part>,
     /// `path over link: why not`.
     pub skipped: Vec<String>,
 }
 
-/// Plans the demonstration from a job that holds the defaults; its path, times and pace are replaced. Only reads.
+/// Plans the demonstration from a job with the defaults; replaces its path, times and pace. Only reads.
 pub fn plan(template: &Job) -> Demo {
     let mut skipped = Vec::new();
     let mut parts = Vec::new();
@@ -61,7 +58,7 @@ fn rows(link: &LinkSpec, template: &Job, skipped: &mut Vec<String>) -> Vec<Job> 
     let mut rows = Vec::new();
     for path in PATHS {
         match runner(path).probe(link.kind()) {
-            // That a path of one host does not cross a veth pair is no news; what this user may not do is.
+            // Paths that never leave a host are not listed for veth; paths that this user lacks a right for are.
             Support::No(_) if link.kind() == LinkKind::Veth && runner(path).lacks(link.kind()).is_none() => continue,
             Support::No(why) => {
                 skipped.push(format!("{} over {}: {why}", path.name, link.record(None).kind));
@@ -82,7 +79,7 @@ fn rows(link: &LinkSpec, template: &Job, skipped: &mut Vec<String>) -> Vec<Job> 
     rows
 }
 
-/// Gives every row that has no time of its own an equal share of what is left.
+/// Gives every row without a duration an equal share of the time left.
 fn share_time(parts: &mut [Part]) {
     let all = || parts.iter().flat_map(|part| &part.rows);
     let fixed: u64 = all().filter(|job| job.pace.is_some()).filter_map(|job| job.duration).map(|duration| duration.0).sum();

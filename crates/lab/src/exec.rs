@@ -1,11 +1,12 @@
-//! `hairpin exec`: an unmodified program with settings of its process and its sockets, and the proof that they are in force.
+//! `hairpin exec`: runs an unmodified program with settings of its process and its sockets, and checks that they are in force.
 //!
 //! ```text
 //!   preload ─▶ program ─ socket(), accept() of the C library ─▶ option set
 //!                 ▲        └ what it leaves in the background becomes a child of this process (PR_SET_CHILD_SUBREAPER), so that it is known at the end
 //!                 └ after 1, 2, 4, … s: its descriptors are borrowed (pidfd_getfd(2)) and asked ─▶ those without the option are named, or given it
 //! ```
-//! Static programs and those whose language has its own system calls (Go) never call the C library: what is set by it does not reach them, and that is said.
+//! Static programs and languages with their own system calls (Go) never call the C library: settings made through it do not reach
+//! them, and the verb reports that.
 
 mod library;
 
@@ -35,36 +36,35 @@ use hairpin_session::error::Blame;
 
 pub use library::NoPlace;
 
-/// The first look at the program's sockets; each next one comes after twice the time …
+/// Delay of the first look at the program's sockets; it doubles before each next one …
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// … but this at most.
+/// … up to this.
 const LATEST_LOOK: Duration = Duration::from_secs(64);
-/// A socket is dressed right after it is made: what lacks an option is asked once more after this.
+/// The preload library sets options right after a socket is made: a socket that lacks one is checked again after this time.
 const DRESSED_WITHIN: Duration = Duration::from_millis(20);
-/// Where a process holds off deep idle states (Documentation/power/pm_qos_interface.rst of the kernel).
+/// The device with which a process keeps cores out of deep idle states (Documentation/power/pm_qos_interface.rst of the kernel).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
-/// What this process keeps blocked, and the program does not.
+/// Signals that this process keeps blocked, and the program does not.
 pub const SIGNALS: &[i32] = &[SIGINT, SIGTERM, SIGCHLD];
 
-/// What the program is given.
+/// Settings of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// SO_BUSY_POLL in us.
     pub busy_poll: Option<u32>,
-    /// TCP_NODELAY.
     pub nodelay: bool,
     /// TCP_QUICKACK, after each receive call.
     pub quickack: bool,
-    /// The CPU of all its threads.
+    /// The CPU for all its threads.
     pub cpu: Option<u32>,
-    /// No idle state that takes time to leave, on the whole host, while it runs.
+    /// Keeps the whole host out of idle states with an exit latency while the program runs.
     pub hold_idle: bool,
-    /// Sockets that lack an option are given it from outside.
+    /// Sets missing options on sockets from outside.
     pub set_live: bool,
 }
 
 impl Settings {
-    /// As preload.c reads them.
+    /// In the format that preload.c parses.
     fn for_preload(&self) -> String {
         let parts = [
             self.busy_poll.map(|usecs| format!("busy-poll={usecs}")),
@@ -74,7 +74,7 @@ impl Settings {
         parts.into_iter().flatten().collect::<Vec<_>>().join(",")
     }
 
-    /// What a socket of this protocol must have.
+    /// The options that a socket of this protocol must have.
     fn of(&self, protocol: i32) -> Vec<Wanted> {
         let busy_poll =
             self.busy_poll.map(|usecs| Wanted { name: "busy-poll", option: socket::SO_BUSY_POLL, value: usecs as i32 });
@@ -99,34 +99,33 @@ struct Wanted {
 /// Why the program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// Nothing to run.
+    /// No command was given.
     #[error("no command: hairpin exec [flags] -- COMMAND [ARGUMENT…]")]
     NoCommand,
-    /// A CPU that this process may not use.
+    /// This process may not use the CPU.
     #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed}")]
     Cpu {
-        /// What was asked for.
+        /// The CPU asked for.
         cpu: u32,
-        /// What there is.
+        /// The CPUs allowed.
         allowed: String,
     },
-    /// Busy polling needs a capability.
+    /// Busy polling needs a capability that is missing.
     #[error(
         "cannot set busy polling of a socket: {0}; it needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read, which is what a socket has without asking"
     )]
     BusyPoll(io::Error),
-    /// Idle states cannot be held off.
+    /// Idle states cannot be disabled.
     #[error("cannot hold {DMA_LATENCY}: {0}; it needs root, and a kernel with PM QoS")]
     Idle(io::Error),
-    /// The library cannot be had.
+    /// The preload library cannot be placed.
     #[error(transparent)]
     Library(#[from] NoPlace),
-    /// The program.
+    /// The program could not be started.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Its name.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The program runs, but cannot be waited for.
@@ -135,7 +134,7 @@ pub enum ExecError {
 }
 
 impl ExecError {
-    /// What it asks of the user.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             ExecError::NoCommand | ExecError::Cpu { .. } => Blame::Usage,
@@ -144,8 +143,8 @@ impl ExecError {
         }
     }
 
-    /// The exit code that env(1) and shells give a program that could not be started: 127 if there is none, else 126. `None` for what is no
-    /// fault of the program.
+    /// The exit code that env(1) and shells give a program that could not be started: 127 if it does not exist, else 126. `None`
+    /// if the program is not at fault.
     pub fn of_the_program(&self) -> Option<u8> {
         match self {
             ExecError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(127),
@@ -155,74 +154,75 @@ impl ExecError {
     }
 }
 
-/// What is told while the program runs.
+/// An event while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// A socket lacks an option, or lacked it.
+    /// A socket lacks an option, or lacked it until now.
     Lacks(Found),
-    /// The first sockets that were asked and have what they are to have.
+    /// The first sockets were checked and have their options.
     InForce {
         /// Internet sockets seen so far.
         sockets: u64,
-        /// Each option that can be read back, and how many of them have it.
+        /// Each option that can be read back, and how many sockets have it.
         options: BTreeMap<&'static str, u64>,
     },
 }
 
-/// A socket that was looked at for the first time.
+/// A socket at its first check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Whose it is.
+    /// The process that owns it.
     pub pid: u32,
     /// The process's name.
     pub name: String,
-    /// Its number there.
+    /// Its descriptor in that process.
     pub fd: RawFd,
-    /// What it is, such as `TCP 127.0.0.1:6379`.
+    /// Its protocol and addresses, such as `TCP 127.0.0.1:6379`.
     pub what: String,
-    /// Options that it lacked, and what became of them.
+    /// Options that it lacked, and the outcome for each.
     pub lacked: Vec<(&'static str, Outcome)>,
 }
 
-/// What became of a socket that lacked an option.
+/// What was done about a missing option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing: it was not asked for.
+    /// Nothing, since `set_live` is off.
     Left,
-    /// It has been given it.
+    /// The option was set.
     Set,
-    /// The kernel did not take it.
+    /// The kernel refused the option; its error.
     Refused(String),
 }
 
-/// What was seen over the program's life.
+/// Counts over the program's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Internet sockets of the program and of the processes that it started.
     pub sockets: u64,
-    /// Those that lacked an option and still do.
+    /// Those that still lack an option.
     pub without: u64,
-    /// Those that are to poll, have received something, and whose device nobody polls.
+    /// Those with busy polling that have received data from a device that cannot be polled.
     pub not_polled: u64,
-    /// Processes whose sockets could not be asked.
+    /// Processes whose sockets could not be examined.
     pub closed: u64,
 }
 
-/// How it ended.
+/// The end of a program.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// The program.
+    /// The program's exit status.
     pub status: ExitStatus,
-    /// What was seen over its life.
+    /// Counts over its life.
     pub seen: Seen,
-    /// What it left in the background: numbers and names of processes.
+    /// Processes left in the background: pids and names.
     pub left: Vec<(u32, String)>,
 }
 
-/// Runs the program to its end. `tell` hears of each socket that lacks an option, and once that sockets have theirs.
+/// Runs the program to its end. `tell` is called for each socket that lacks an option, and once when the first sockets have
+/// theirs.
 ///
 /// # Errors
-/// Why it was not started.
+/// The program could not be started or waited for.
 pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &mut dyn FnMut(&News)) -> Result<Ended, ExecError> {
     let (program, arguments) = command.split_first().ok_or(ExecError::NoCommand)?;
     let allowed = allowed_cpus().map_err(ExecError::Wait)?;
@@ -240,7 +240,7 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
     if !in_sockets.is_empty() {
         program::preload(&mut command, &library::lay()?, &in_sockets);
     }
-    // In force while the descriptor is open, and nobody else has it.
+    // In force while the descriptor is open; no other process inherits it.
     let held = settings.hold_idle.then(|| RealHost.hold(DMA_LATENCY, &0_i32.to_ne_bytes()));
     let _held = held.transpose().map_err(ExecError::Idle)?;
     let failed = |source| ExecError::Start { program: program.to_string_lossy().into_owned(), source };
@@ -252,14 +252,15 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
     let mut pause = FIRST_LOOK;
     let mut next = Instant::now() + pause;
     loop {
-        // Before the waiting, so that a child that ends meanwhile ends the sleep below.
+        // Before the wait for children, so that a child's end in between interrupts the sleep below.
         while let Ok(Some(signal)) = signals.next() {
-            // Ctrl-C goes to every process of the terminal's group; what is sent to this one is handed on.
+            // Ctrl-C reaches every process of the terminal's group by itself; a SIGTERM reaches only this one, so it is
+            // forwarded.
             if signal == SIGTERM {
                 let _ = kill_process(pid, Signal::TERM);
             }
         }
-        // Whoever else ended was left behind by its parent: nobody but this process waits for it.
+        // Any other child was orphaned by its parent and reparented to this process, the only one that waits for it.
         while let Some((process, status)) = wait(WaitOptions::NOHANG).map_err(|error| ExecError::Wait(error.into()))? {
             if process == pid {
                 let left = left_behind();
@@ -279,7 +280,7 @@ pub fn run(command: &[OsString], settings: Settings, signals: &Signals, tell: &m
     }
 }
 
-/// The exit code that stands for how a program ended, as shells have it.
+/// The exit code for a program's status, by the convention of shells.
 pub fn exit_code(status: ExitStatus) -> u8 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
 }
@@ -293,20 +294,20 @@ fn sleep(fds: &[BorrowedFd<'_>], limit: Duration) -> io::Result<()> {
     }
 }
 
-/// The sockets that are known, and what was found about them.
+/// The known sockets, and the counts over them.
 struct Survey {
     settings: Settings,
-    /// By inode: a socket has one number on the whole host.
+    /// Inodes: unique for sockets on the whole host.
     known: BTreeSet<u64>,
     seen: Seen,
-    /// How many sockets have an option.
+    /// How many sockets have each option.
     have: BTreeMap<&'static str, u64>,
-    /// That is said.
+    /// [`News::InForce`] has been sent.
     told: bool,
 }
 
 impl Survey {
-    /// Looks at the program and all that it has started.
+    /// Examines the sockets of the program and of all its descendants.
     fn look(&mut self, tell: &mut dyn FnMut(&News)) {
         self.seen.closed = 0;
         for pid in family(std::process::id()).into_iter().skip(1) {
@@ -327,7 +328,7 @@ impl Survey {
                         self.seen.closed += 1;
                         break;
                     }
-                    // Closed meanwhile.
+                    // The socket was closed in the meantime.
                     Err(_) => {}
                 }
             }
@@ -338,7 +339,7 @@ impl Survey {
         }
     }
 
-    /// What a socket lacks; `None` if that is nothing, or it is not of the internet.
+    /// The options that a socket lacks; `None` if there are none, or if it is not an internet socket.
     fn ask(&mut self, pid: u32, fd: RawFd, socket: &OwnedFd) -> Option<Found> {
         let families = [AddressFamily::INET, AddressFamily::INET6].map(|family| i32::from(family.as_raw()));
         let domain = socket::get(socket, socket::SO_DOMAIN).ok()?;
@@ -358,7 +359,8 @@ impl Survey {
             *self.have.entry(wanted.name).or_default() += 1;
         }
         self.seen.without += u64::from(lacked.iter().any(|(_, outcome)| *outcome != Outcome::Set));
-        // The device that received last; 0 on a socket that nothing has come to as well, but then no CPU has had anything for it either.
+        // The NAPI id of the device that received last. It is 0 on a socket without traffic too, but then no CPU has received for
+        // it either.
         let unpolled = self.settings.busy_poll.is_some()
             && socket::get(socket, socket::SO_INCOMING_NAPI_ID).is_ok_and(|id| id == 0)
             && socket::get(socket, socket::SO_INCOMING_CPU).is_ok_and(|cpu| cpu >= 0);
@@ -378,7 +380,7 @@ impl Survey {
     }
 }
 
-/// A process and all that descend from it.
+/// A process and all its descendants.
 fn family(program: u32) -> Vec<u32> {
     let mut family = vec![program];
     let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
@@ -395,7 +397,7 @@ fn family(program: u32) -> Vec<u32> {
     family
 }
 
-/// What the program left: whatever descends from this process when the program has ended, and still runs.
+/// Processes left by the program: descendants of this process that still run when the program has ended.
 fn left_behind() -> Vec<(u32, String)> {
     let runs = |pid: &u32| {
         fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
@@ -407,12 +409,12 @@ fn name_of(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-/// The parent's number in a line of `/proc/PID/stat` (proc_pid_stat(5)); the name before it may hold anything.
+/// The parent's pid in a line of `/proc/PID/stat` (proc_pid_stat(5)); the name before it may hold any character.
 fn parent_in(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Descriptors of a process that are sockets, with their inodes.
+/// The sockets of a process: descriptor and inode.
 fn sockets(pid: u32) -> Vec<(RawFd, u64)> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let socket = |entry: fs::DirEntry| {
@@ -423,7 +425,7 @@ fn sockets(pid: u32) -> Vec<(RawFd, u64)> {
     entries.filter_map(socket).collect()
 }
 
-/// `TCP 127.0.0.1:6379`, with the peer if it has one.
+/// Protocol and address, `TCP 127.0.0.1:6379`, with the peer if connected.
 fn what(socket: &OwnedFd, protocol: i32) -> String {
     let kind = if protocol == tcp() { "TCP" } else { "UDP" };
     let address = |found: Option<rustix::net::SocketAddrAny>| found.and_then(|found| SocketAddr::try_from(found).ok());

@@ -1,4 +1,4 @@
-//! `hairpin explain`: a path measured in blocks with and without hooks in turn, and where the time of its round trips went.
+//! `hairpin explain`: measures a path in blocks with and without hooks in turn, and shows where the time of its round trips went.
 //!
 //! ```text
 //!   phase      bare │ stages │ events │ bare │ stages │ events │ …      of blocks of 4,096 transactions at most
@@ -42,31 +42,31 @@ use hairpin_session::stage::Stage;
 use hairpin_session::watch::{NoWatcher, Watcher};
 use hairpin_session::worker::choose_clock;
 
-/// A phase without hooks takes so long at least; one for stages and one for events together as long.
+/// Least time of a phase without hooks, and of a pair of phases, one for stages and one for events.
 const PHASE: Duration = Duration::from_millis(250);
-/// Transactions that are kept: some 100 bytes each.
+/// Most transactions that are kept, some 100 bytes each.
 const MOST: usize = 1_000_000;
-/// A server's side that is alive has taken the flow within this.
+/// A live server's side has accepted the flow within this time.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
-/// Where there is nobody to ask.
+/// The message for a run without a session.
 const NO_SESSION: &str =
     "explain takes a HOST on which hairpin serve runs, or a --link: an echo service or a reflector leaves no stamps";
-/// How long a paced path is run flat out too.
+/// Time for which a paced path is also run flat out.
 const CLOSED: Nanos = Nanos::from_millis(300);
 
-/// What to explain beyond what a ping would measure.
+/// Options of `explain` beyond those of a ping.
 #[derive(Clone, Debug, Default)]
 pub struct How {
-    /// Four hooks in each direction, not all.
+    /// Use four hooks in each direction instead of all.
     pub light: bool,
-    /// Hooks that are left out.
+    /// Hooks to leave out.
     pub without: Vec<&'static Hook>,
-    /// So many of the slowest transactions, event by event.
+    /// Number of slowest transactions to show event by event.
     pub timelines: usize,
 }
 
 impl How {
-    /// The hooks that are wanted.
+    /// The hooks to attach.
     fn hooks(&self) -> Vec<&'static Hook> {
         HOOKS.iter().filter(|hook| (hook.light || !self.light) && !self.without.contains(hook)).collect()
     }
@@ -75,7 +75,7 @@ impl How {
 /// Explains every row of the plan.
 ///
 /// # Errors
-/// Those of a ping; hooks that cannot be had are none, but said in the record.
+/// Those of a ping. Hooks that cannot be attached are not an error, but noted in the record.
 pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, RunError> {
     let remote = match plan.target {
         Target::Link(_) => false,
@@ -132,7 +132,7 @@ fn area() -> Result<Stamps, SideError> {
     Ok(Stamps::create()?)
 }
 
-/// What a paced path takes flat out; a run that fails here fails again, and is told, with its pace.
+/// The pace of a path, and its p50 when run flat out. An error here comes again, and is reported, in the paced run.
 fn flat_out(stage: &mut Stage, job: &Job, index: usize, signals: &Signals) -> Option<Paced> {
     let per_s = job.pace?;
     let warmup = Nanos::from_millis(50);
@@ -142,7 +142,7 @@ fn flat_out(stage: &mut Stage, job: &Job, index: usize, signals: &Signals) -> Op
     Some(Paced { per_s, closed_p50_ns: measured.client.row.rtt_ns.p50? })
 }
 
-/// How a job's messages travel.
+/// The route of a job's messages through the kernel.
 fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     if (job.flows, job.threads, job.outstanding) != (1, 1, 1) {
         return Err("explain follows one request at a time: leave out --flows, --threads and --outstanding".into());
@@ -171,26 +171,26 @@ fn route_of(job: &Job, remote: bool) -> Result<Route, String> {
     if client == server { Ok(client) } else { Err("explain takes the same path on both sides".into()) }
 }
 
-/// What is on.
+/// The kind of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No hook.
+    /// No hooks.
     Bare,
-    /// The hooks that stamp, or where there are none to be had the programs' own stamps.
+    /// The hooks that stamp, or only the programs' own stamps if no hook is available.
     Stages,
-    /// Those, and the ones that say what happened on the cores. What these cost falls on no stage.
+    /// The same, and the hooks that record events on the cores. Their cost belongs to no stage.
     Events,
 }
 
-/// One row, traced.
+/// The tracing of one row.
 struct Tracing<'a> {
     stamps: &'a Sides<Stamps>,
     clock: AnyClock,
     route: Route,
     how: &'a How,
-    /// One of the sides sleeps while it waits.
+    /// One of the sides sleeps while waiting.
     sleeps: bool,
-    /// The kernel stamps the sockets' packets.
+    /// The kernel stamps the packets of the sockets.
     socket_stamps: bool,
     /// The path is a ring whose library stamps its frames.
     ring_stamps: bool,
@@ -199,14 +199,14 @@ struct Tracing<'a> {
     missing: Vec<Missing>,
     fold: Fold,
     untraced: Times,
-    /// The phase at hand.
+    /// The current phase.
     phase: Phase,
-    /// Its RTTs; of each phase before it that was bare or for stages which it was, and the median.
+    /// RTTs of the current phase; then, of each earlier bare or stages phase, its kind and median.
     rtts: Vec<u64>,
     medians: Vec<(Phase, f64)>,
     since: Instant,
     before: Option<Relation>,
-    /// When the first traced block began.
+    /// Start of the first traced block.
     first: Option<Ticks>,
     drift: Drift,
     seen: Sides<u64>,
@@ -251,7 +251,7 @@ impl<'a> Tracing<'a> {
         }
     }
 
-    /// Both threads and their sockets. The server's side takes the flow a moment after the client's has opened it.
+    /// Both threads and their sockets. The server's side accepts the flow a moment after the client's side has opened it.
     fn told(&self) -> (Told, Told) {
         let until = Instant::now() + TOLD_WITHIN;
         while self.route != Route::Remote && self.stamps.server.told().thread == 0 && Instant::now() < until {
@@ -260,7 +260,7 @@ impl<'a> Tracing<'a> {
         (self.stamps.client.told(), self.stamps.server.told())
     }
 
-    /// Without any hook the programs' own stamps are what is left.
+    /// Without any hook only the programs' own stamps remain.
     fn load(&mut self) {
         let (client, server) = self.told();
         if self.route == Route::Memory {
@@ -294,7 +294,7 @@ impl<'a> Tracing<'a> {
         self.fold = Fold::new(self.route, absent);
     }
 
-    /// What happens on the cores meanwhile; nothing of it under `--light`.
+    /// Attaches the hooks for events on the cores; none with `--light`.
     fn load_events(&mut self, client: Told, server: Told) {
         if self.how.light {
             return;
@@ -312,12 +312,12 @@ impl<'a> Tracing<'a> {
         self.phase != Phase::Bare
     }
 
-    /// How long the phase at hand takes at least.
+    /// Least duration of the current phase.
     fn length(&self) -> Duration {
         if self.is_traced() && self.meanwhile.is_loaded() { PHASE / 2 } else { PHASE }
     }
 
-    /// The next phase. Once as many transactions are kept as there is room for, all phases are bare.
+    /// Switches to the next phase. Once the limit of kept transactions is reached, all phases are bare.
     fn turn(&mut self) -> Result<(), String> {
         self.rtts.sort_unstable();
         if self.phase != Phase::Events {
@@ -346,7 +346,7 @@ impl<'a> Tracing<'a> {
         Ok(())
     }
 
-    /// Stamps of packets or frames since the last asking.
+    /// Stamps of packets or frames since the last call.
     fn rings(&mut self) -> Rings {
         let (client, seen) = self.stamps.client.packets_since(self.seen_packets.client);
         self.seen_packets.client = seen;
@@ -355,13 +355,13 @@ impl<'a> Tracing<'a> {
         Rings { client, server }
     }
 
-    /// What a hit of a hook took, and where that is known from. A path that sleeps says nothing of a tenth of a microsecond.
+    /// The cost of a hook hit, and how it was found. A path that sleeps cannot show a tenth of a microsecond.
     fn hook_ns(&self) -> Option<f64> {
         self.tracer.as_ref()?;
         if self.sleeps { cost::hit_ns(self.how.hooks()).ok().flatten() } else { self.slower_ns() }
     }
 
-    /// By how much phases with hooks were slower than the phases beside them without, over the hooks that a transaction passed.
+    /// The slowdown of phases with hooks against the bare phases beside them, per hook that a transaction passed.
     fn slower_ns(&self) -> Option<f64> {
         let mut more: Vec<f64> = Vec::new();
         for phases in self.medians.windows(3) {

@@ -1,9 +1,10 @@
-//! Settings of the host as part of an arm: on for its blocks, off for the others', all as before at the end.
+//! Settings of the host as part of an arm: on for its blocks, off for the blocks of others, all restored at the end.
 //!
 //! ```text
 //!   settings of every arm ─▶ plan (reads) ─▶ journal ─▶ block of arm B: its changes on ─▶ block of arm A: off ─▶ … ─▶ restored, or kept
 //! ```
-//! Between two switches it is added up how long the cores were in idle states that take time to leave: what a setting saves in latency it may cost there.
+//! Between two switches it sums up the cores' time in idle states with an exit latency: there a setting may cost what it saves in
+//! latency.
 
 use std::io::ErrorKind;
 use std::net::ToSocketAddrs;
@@ -24,23 +25,23 @@ use hairpin_session::stage::{interface_of, local_address_towards};
 /// Why an arm cannot have its settings.
 #[derive(Debug, thiserror::Error)]
 pub enum KnobError {
-    /// This host has no such setting, or it cannot be read.
+    /// This host lacks the setting, or it cannot be read.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The traffic does not pass what the setting changes.
+    /// The traffic does not pass the object of the setting.
     #[error(
         "{0} is a setting of this network namespace, and over --link veth the traffic is in namespaces of its own: try it over --link loopback, or to a HOST"
     )]
     OutOfReach(String),
-    /// The journal.
+    /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Not everything could be put back.
+    /// Some settings could not be restored.
     #[error("not everything could be put back: {0}; try `hairpin tune revert`")]
     Left(String),
 }
 
-/// The interface of this host by which a target is reached; `None` for a link of Hairpin's own.
+/// The interface of this host that leads to a target; `None` for a link of Hairpin's own.
 pub fn interface_towards(target: &Target) -> Option<String> {
     match target {
         Target::Link(_) => None,
@@ -53,7 +54,7 @@ pub fn interface_towards(target: &Target) -> Option<String> {
 }
 
 impl KnobError {
-    /// What it asks of the user.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             KnobError::Plan(plan) if plan.is_missing() => Blame::Missing,
@@ -64,23 +65,23 @@ impl KnobError {
     }
 }
 
-/// The settings of all arms under one entry of the journal.
+/// The settings of all arms, in one entry of the journal.
 pub struct Knobs<'h> {
     host: &'h dyn Host,
     tuning: Tuning<'h>,
-    /// By arm: which changes of the tuning are its own.
+    /// By arm: the indices of its changes in the tuning.
     arms: Vec<Vec<usize>>,
-    /// Since when which arm has the host.
+    /// The arm whose settings are on, since when, and the cores' deep idle time then in ns.
     since: Option<(usize, Instant, Option<u64>)>,
-    /// By arm: time, and time of all cores together in deep idle states, in ns.
+    /// By arm: elapsed time, and time of all cores together in deep idle states, in ns.
     spent: Vec<(u64, u64)>,
     cores: u64,
 }
 
-/// What an arm's settings would change here, for traffic that goes there. Reads only.
+/// The changes that an arm's settings make on this host, for traffic to `target`. Only reads.
 ///
 /// # Errors
-/// This host has no such setting, a value could not be read, or the traffic does not pass it.
+/// This host lacks a setting, a value could not be read, or the traffic does not pass the object of the setting.
 pub fn changes(host: &dyn Host, place: &Place<'_>, target: &Target, settings: &[Setting]) -> Result<Vec<Change>, KnobError> {
     let changes = plan(host, place, settings)?;
     let own = matches!(target, Target::Link(LinkSpec::Veth(_)));
@@ -90,16 +91,16 @@ pub fn changes(host: &dyn Host, place: &Place<'_>, target: &Target, settings: &[
     }
 }
 
-/// Whether each network namespace has a value of its own there. What lies below net/core is mostly one for all.
+/// True if each network namespace has its own value. Most values below net/core are global.
 fn is_of_namespace(address: &Address) -> bool {
     address.is_of_network() && !matches!(address, Address::File { path, .. } if path.starts_with("/proc/sys/net/core/"))
 }
 
 impl<'h> Knobs<'h> {
-    /// Writes down what the arms may change; nothing is changed yet.
+    /// Writes the arms' changes to the journal; changes nothing yet.
     ///
     /// # Errors
-    /// The journal cannot be had.
+    /// The journal cannot be written.
     pub fn begin(host: &'h dyn Host, journal: &Journal, arms: Vec<Vec<Change>>, about: &About) -> Result<Knobs<'h>, KnobError> {
         let mut all: Vec<Change> = Vec::new();
         let numbered = arms.into_iter().map(|changes| {
@@ -116,12 +117,11 @@ impl<'h> Knobs<'h> {
         Ok(Knobs { host, tuning: journal.begin(host, all, about)?, arms, since: None, spent: Vec::new(), cores })
     }
 
-    /// The changes of an arm.
     pub fn of(&self, arm: usize) -> Vec<&Change> {
         self.arms[arm].iter().filter_map(|index| self.tuning.changes().get(*index)).collect()
     }
 
-    /// Another set of arms of the same changes, each arm those of several of the old ones together.
+    /// Defines new arms over the same changes; each one combines several of the old arms.
     pub fn regroup(&mut self, arms: &[Vec<usize>]) {
         let together = |of: &Vec<usize>| {
             let mut all: Vec<usize> = of.iter().flat_map(|arm| self.arms[*arm].iter().copied()).collect();
@@ -132,10 +132,10 @@ impl<'h> Knobs<'h> {
         self.arms = arms.iter().map(together).collect();
     }
 
-    /// Makes an arm's changes once and takes them back.
+    /// Makes an arm's changes once and reverts them.
     ///
     /// # Errors
-    /// What this host does not take.
+    /// This host refuses a change.
     pub fn rehearse(&mut self, arm: usize) -> Result<(), Trouble> {
         let made = self.make(arm);
         let back = self.make_none();
@@ -154,7 +154,7 @@ impl<'h> Knobs<'h> {
         (0..self.tuning.changes().len()).rev().try_for_each(|index| self.tuning.off(index))
     }
 
-    /// Adds up what the arm that has the host has spent.
+    /// Adds up the time and the deep idle time of the current arm.
     fn account(&mut self) {
         let Some((arm, since, idle)) = self.since.take() else { return };
         if self.spent.len() <= arm {
@@ -166,7 +166,8 @@ impl<'h> Knobs<'h> {
         }
     }
 
-    /// By arm: the share of all cores' time in idle states that take time to leave, since the last asking; `None` where the kernel counts none.
+    /// By arm: the share of all cores' time in idle states with an exit latency, since the last call; `None` if the kernel does
+    /// not count it.
     pub fn deep_idle(&mut self, arms: usize) -> Vec<Option<f64>> {
         self.account();
         let mut spent = std::mem::take(&mut self.spent);
@@ -174,10 +175,10 @@ impl<'h> Knobs<'h> {
         spent.into_iter().map(|(time, deep)| (time > 0).then(|| deep as f64 / (time * self.cores) as f64)).collect()
     }
 
-    /// Leaves the changes of an arm made, with their entry, so that they can be reverted.
+    /// Leaves the changes of an arm in force, with their entry in the journal, so that they can be reverted.
     ///
     /// # Errors
-    /// What this host does not take, or the journal; all is put back then.
+    /// This host refuses a change, or the journal cannot be written; everything is restored then.
     pub fn keep(mut self, arm: usize) -> Result<(), KnobError> {
         if let Err(why) = self.make(arm) {
             return Err(KnobError::Left(why.to_string()));
@@ -185,10 +186,8 @@ impl<'h> Knobs<'h> {
         Ok(self.tuning.keep()?)
     }
 
-    /// Puts everything back.
-    ///
     /// # Errors
-    /// What could not be.
+    /// A setting could not be restored.
     pub fn restore(self) -> Result<(), KnobError> {
         self.tuning.restore().map_err(|left| KnobError::Left(left.iter().map(Trouble::to_string).collect::<Vec<_>>().join("; ")))
     }

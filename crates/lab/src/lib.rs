@@ -1,4 +1,4 @@
-//! Who runs what, in which order, and what is kept.
+//! The experiments behind the verbs: the order of their measurements, and the records kept.
 //!
 //! ```text
 //!   ping      the rows of a plan                         demo     what `hairpin demo` measures
@@ -14,7 +14,7 @@
 //!   metrics   a snapshot of a run that goes on, for Prometheus
 //!   store     one directory per run, with its record     records  what RUN stands for, of whatever schema     whole_file  written whole or not at all
 //! ```
-//! One row over two processes is crate `session`'s.
+//! Crate `session` measures one row over two processes.
 
 #![forbid(unsafe_code)]
 

@@ -30,54 +30,53 @@ use hairpin_session::rows;
 use hairpin_session::stage::{Measured, RowEnd, Stage};
 use hairpin_session::watch::NoWatcher;
 
-/// Rates that are offered where none are given, in parts of what a closed loop does: up to it in tenths, and beyond.
+/// Rates offered by default, in tenths of the rate of a closed loop: up to that rate, and one beyond.
 const TENTHS: std::ops::RangeInclusive<u32> = 1..=11;
-/// How long the closed loop is run to find those, at most.
+/// Longest run of the closed loop that finds that rate.
 const CLOSED: Nanos = Nanos::from_secs(1);
 
-/// What is offered.
+/// The load to offer.
 #[derive(Clone, Debug)]
 pub struct How {
-    /// At which rates.
     pub rates: Rates,
     /// When requests are due.
     pub schedule: Schedule,
-    /// TCP streams that fill the link meanwhile.
+    /// Bulk TCP streams that fill the link meanwhile.
     pub bulk: u32,
-    /// Room for requests in flight was not asked for: as much of the rows' as each path has.
+    /// Lowers the default room for requests in flight to the limit of each path, since the user did not ask for it.
     pub fits_room: bool,
 }
 
 /// The rates of a curve, in requests per second.
 #[derive(Clone, Debug)]
 pub enum Rates {
-    /// These.
     Listed(Vec<f64>),
-    /// In parts of what a closed loop does.
+    /// Fractions of the rate of a closed loop.
     Found,
 }
 
 /// When requests are due.
 #[derive(Clone, Debug)]
 pub enum Schedule {
-    /// One every interval.
+    /// At a fixed interval.
     Fixed,
-    /// With exponential intervals, drawn from this seed.
+    /// At exponential intervals, drawn from this seed.
     Poisson(u64),
-    /// As in this file, which has one rate of its own.
+    /// As recorded in this file, which implies the rate.
     Replay(PathBuf),
 }
 
-/// Told how it gets on, between rows.
+/// Receives the progress, between rows.
 pub trait Watcher {
-    /// What a closed loop does is being found, or a rate is offered.
+    /// The closed loop starts (`None`), or a rate is offered.
     fn begins(&mut self, _job: &Job, _per_s: Option<f64>) {}
 }
 
-/// Offers every rate for every row of the plan. A row that fails part way ends the run: what was measured until then is in the record, with its error.
+/// Offers every rate for every row of the plan. A row that fails part way ends the run: the record keeps what was measured so
+/// far, with the error.
 ///
 /// # Errors
-/// What keeps the first row from being measured.
+/// The first row could not be measured.
 pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Load, RunError> {
     for job in &mut plan.rows {
         schedule(job, how)?;
@@ -116,7 +115,7 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watch
     Ok(load)
 }
 
-/// What all rows share, ready to offer.
+/// State shared by all rows.
 struct Offering<'a> {
     plan: &'a Plan,
     how: &'a How,
@@ -128,7 +127,7 @@ struct Offering<'a> {
 }
 
 impl Offering<'_> {
-    /// One path at one size, at every rate.
+    /// Measures one path at one size at every rate.
     fn curve(&mut self, job: &Job, head: &mut Head, place: &mut Place, curve: &mut LoadCurve) -> Result<(), RowEnd> {
         let job = &hairpin_session::plan::emulating(job, self.plan.floor.as_ref())?;
         let rates = match (&self.how.schedule, &self.how.rates) {
@@ -195,7 +194,7 @@ impl Offering<'_> {
     }
 }
 
-/// Gives a job its schedule; rates come later, but for a recording's own.
+/// Gives a job its schedule; the rates come later, except that of a recording.
 fn schedule(job: &mut Job, how: &How) -> Result<(), RunError> {
     let per_s = match &how.rates {
         Rates::Listed(rates) => rates.first().copied().unwrap_or(0.0),
@@ -206,14 +205,14 @@ fn schedule(job: &mut Job, how: &How) -> Result<(), RunError> {
         Schedule::Fixed => of(Arrivals::Fixed),
         Schedule::Poisson(seed) => of(Arrivals::Poisson { seed: *seed }),
         Schedule::Replay(file) => {
-            // Inside a mount namespace the working directory may be another.
+            // The working directory may be another one inside a mount namespace.
             let file = std::path::absolute(file)
                 .map_err(|source| RunError::Row { path: job.spec.to_string(), why: source.to_string() })?;
             let recorded = replay::load(&file)?;
             let sizes = recorded.iter().map(|one| one.size);
             job.request = sizes.clone().max().unwrap_or(job.request);
             let smallest = sizes.min().unwrap_or(job.request);
-            // It ends by itself.
+            // A recording ends by itself.
             (job.duration, job.count) = (None, None);
             let per_s = replay::per_s(&recorded);
             OpenLoop { per_s, arrivals: Arrivals::Replay { file, arrivals: recorded.into() }, smallest }
@@ -270,10 +269,10 @@ fn offered(job: &Job, per_s: f64, row: Row, open: OpenFound, bulk: Option<BulkFa
     }
 }
 
-/// A rate that is easy to read.
+/// Rounds a rate to three digits, so that it is easy to read.
 fn three_digits(per_s: f64) -> f64 {
     let unit = 10f64.powf(per_s.max(1e-9).log10().floor() - 2.0);
-    // Rounded again, since a unit below 1 is no binary fraction.
+    // Rounded again, since a unit below 1 is not a binary fraction.
     ((per_s / unit).round() * unit * 1e6).round() / 1e6
 }
 

@@ -1,12 +1,12 @@
-//! A run for Prometheus: what its snapshots say, served over HTTP while it goes on.
+//! Metrics of a run for Prometheus: the figures of its snapshots, served over HTTP while it runs.
 //!
 //! ```text
 //!   snapshot, once a second ──▶ series (totals, histogram)         the verb's thread: adds, and goes on
 //!                                  │ copied under a lock
 //!   scraper ──▶ http ──▶ exposition (text or protobuf) ──▶ scraper     one thread off the measured cores
 //! ```
-//! The workers know nothing of it, and the verb's thread never waits for a scraper: the lock is held for a copy only. A scrape is encoded once for each
-//! snapshot, however often it is asked for. docs/metrics.md lists the metrics.
+//! The workers are not involved, and the verb's thread never waits for a scraper: the lock is held for a copy only. A scrape is
+//! encoded once per snapshot, however often it is requested. docs/metrics.md lists the metrics.
 
 mod exposition;
 mod http;
@@ -31,10 +31,10 @@ use crate::metrics::series::{Labels, Series};
 use hairpin_session::plan::Target;
 use hairpin_session::watch::Watcher;
 
-/// The port unless another is given: the one after the session's.
+/// The default port: the one after the session's.
 pub const PORT: u16 = 24_445;
 
-/// Where metrics are served: `PORT`, `ADDR`, or `ADDR:PORT`; on loopback unless another address is given.
+/// The address of the metrics server: `PORT`, `ADDR`, or `ADDR:PORT`; on loopback by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen(pub SocketAddr);
 
@@ -57,20 +57,20 @@ impl FromStr for Listen {
 }
 
 impl Listen {
-    /// True if nobody but this host can reach it.
+    /// True if only this host can reach it.
     pub fn is_loopback(&self) -> bool {
         self.0.ip().is_loopback()
     }
 }
 
-/// What is known of the run.
+/// The state of the run.
 #[derive(Clone, Debug, Default)]
 struct State {
     series: BTreeMap<Labels, Series>,
     measuring: bool,
-    /// When a snapshot came last, in s since 1970.
+    /// Time of the last snapshot, in s since 1970.
     last_snapshot_s: Option<f64>,
-    /// Grows with every change.
+    /// Incremented with every change.
     version: u64,
 }
 
@@ -78,10 +78,10 @@ struct State {
 pub struct Exporter {
     target: Target,
     address: SocketAddr,
-    /// Until the thread has it.
+    /// `None` once the thread has it.
     listener: Option<TcpListener>,
     state: Arc<Mutex<State>>,
-    /// The row that is measured.
+    /// The current row.
     row: Option<Labels>,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Debug for Exporter {
     }
 }
 
-/// Metrics cannot be served there.
+/// The address cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve metrics on {address}: {source}; choose another address or port with --metrics ADDR:PORT")]
 pub struct ListenError {
@@ -100,7 +100,7 @@ pub struct ListenError {
 }
 
 impl Exporter {
-    /// Listens; scrapers are answered once a row begins.
+    /// Binds the address; scrapers are answered once a row begins.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -112,7 +112,6 @@ impl Exporter {
         Ok(Exporter { target: target.clone(), address, listener: Some(listener), state: Arc::default(), row: None })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -121,24 +120,24 @@ impl Exporter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is served.
+    /// Changes the state that is served.
     fn change(&self, change: impl FnOnce(&mut State, Option<&Labels>)) {
         let mut state = self.state();
         change(&mut state, self.row.as_ref());
         state.version += 1;
     }
 
-    /// Starts the thread that answers scrapers, off the measured cores as far as there are others.
+    /// Starts the thread that answers scrapers, off the measured cores if there are others.
     fn serve(&mut self, job: &Job) {
         let Some(listener) = self.listener.take() else { return };
         let (state, cpus) = (Arc::clone(&self.state), self.target.cpus(job));
         let started = std::thread::Builder::new().name("metrics".into()).spawn(move || {
-            // With no other CPU it shares those that are measured; docs/metrics.md says so.
+            // Without another CPU it shares the measured ones; docs/metrics.md says so.
             let _ = thread::keep_off(&cpus);
             let mut pages = Pages { state, kept: BTreeMap::new() };
             http::serve(&listener, &mut |request| pages.answer(request));
         });
-        // A process that may have no thread has no metrics; scrapers then wait in vain, and the run goes on.
+        // If no thread can be started there are no metrics: scrapers wait in vain, and the run goes on.
         drop(started);
     }
 }
@@ -179,7 +178,7 @@ impl Watcher for Exporter {
     }
 }
 
-/// What scrapers get, each form encoded once for a state.
+/// The answers to scrapers; each form is encoded once per state.
 struct Pages {
     state: Arc<Mutex<State>>,
     kept: BTreeMap<exposition::Form, (u64, Arc<[u8]>)>,

@@ -1,12 +1,12 @@
-//! How long this CPU takes to read 4 bytes of a device, and what the steps of a NIC driver cost it.
+//! Measures how long this CPU takes to read 4 bytes of a device, and the cost of a NIC driver's steps.
 //!
 //! ```text
 //!   reads       │settle│start│ read │stop│ settle│start│ read │stop│ …      a block of reads
 //!   nothing     │settle│start│stop│ settle│start│stop│ …                     the instrument's own cost: its median is taken off each read
 //!               │ reads │ nothing │ reads │ nothing │ …                      in turns, so that a change of the CPU's clock hits both
 //! ```
-//! The stamps are ordered: a read begins after its first and has ended before its second (see [`hairpin_sys::clock`]). A virtual machine's CPU may be
-//! taken away in between; such reads are counted apart as stalls, and still stand in the histogram.
+//! The stamps are ordered: a read begins after the first stamp and ends before the second (see [`hairpin_sys::clock`]). A virtual
+//! machine's CPU may be preempted in between; such reads are also counted as stalls, and stay in the histogram.
 
 use std::hint::black_box;
 use std::sync::atomic::{Ordering, fence};
@@ -29,35 +29,33 @@ use hairpin_session::error::Blame;
 use hairpin_session::rows;
 use hairpin_session::worker::{choose_clock, clock_facts};
 
-/// Reads unless told otherwise: a tenth of a second at 1 us each.
+/// Default number of reads: a tenth of a second at 1 us each.
 pub const READS: u64 = 100_000;
-/// A read that takes so much longer than the median of its block is a stall.
+/// A read that takes this much longer than the median of its block counts as a stall.
 pub const STALL_NS: u64 = 2_000;
-/// Reads of a block: about a millisecond.
+/// Reads per block: about a millisecond.
 const BLOCK: usize = 1_000;
-/// Pairs of stamps with nothing between them, after each block of reads.
+/// Pairs of stamps with nothing in between, after each block of reads.
 const NOTHING: usize = 255;
-/// Lines that the steps go over: a page of them.
+/// Cache lines that the steps cycle through: a page.
 const LINES: usize = 64;
-/// Samples of each step.
+/// Samples per step.
 const SAMPLES: usize = 4_001;
-/// Steps in a row between two stamps.
+/// Consecutive steps between two stamps.
 const ROW: usize = LINES;
 
-/// What to read.
+/// The word of a device to read, and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// The device.
     pub device: Address,
-    /// Its BAR.
     pub bar: u8,
-    /// Where in the BAR, in bytes.
+    /// Offset in the BAR in bytes.
     pub offset: u64,
-    /// How many times, at least 1.
+    /// Number of reads, at least 1.
     pub count: u64,
 }
 
-/// What a refusal asks of the user.
+/// The exit code's kind for a refusal.
 pub fn blame(refusal: &NoWord) -> Blame {
     match refusal {
         NoWord::NoDevice { .. } | NoWord::NoBar { .. } | NoWord::IoPorts { .. } | NoWord::Offset { .. } => Blame::Usage,
@@ -71,15 +69,15 @@ pub fn blame(refusal: &NoWord) -> Blame {
     }
 }
 
-/// Maps what is to be read, and reads nothing of it yet.
+/// Maps the word; does not read it yet.
 ///
 /// # Errors
-/// Why it cannot be mapped.
+/// The word cannot be mapped.
 pub fn open(host: &dyn Host, ask: Ask) -> Result<Word, NoWord> {
     pci::open_word(host, ask.device, ask.bar, ask.offset)
 }
 
-/// Reads what [`open`] gave for `ask` as often as that says, and not once more. Tells how long each read took.
+/// Reads the word that [`open`] returned for `ask` exactly `ask.count` times, and returns how long each read took.
 pub fn probe(host: &dyn Host, ask: Ask, word: &Word, command: &[String]) -> Probe {
     let head = rows::begin::<ProbeBody>(command);
     let clock = choose_clock().0;
@@ -100,7 +98,7 @@ pub fn probe(host: &dyn Host, ask: Ask, word: &Word, command: &[String]) -> Prob
     }
 }
 
-/// The published table: nothing is measured.
+/// The published table; measures nothing.
 pub fn published_table() -> PublishedTable {
     PublishedTable {
         label: Label::of::<PublishedTable>(),
@@ -135,7 +133,7 @@ fn reads<B: Bar, C: Clock>(bar: &B, offset: usize, count: u64, clock: &C) -> Rea
     let mut nothing = Vec::with_capacity(NOTHING);
     let mut costs = Vec::new();
     let (mut first_value, mut and, mut stalls, mut sum_without) = (None, u32::MAX, 0, 0);
-    // The clock's code and the memory of the samples are brought in before the first read.
+    // Warms up the clock's code and the samples' memory before the first read.
     fill(&mut nothing, NOTHING, clock, || ());
     let mut left = count;
     while left > 0 {
@@ -173,7 +171,7 @@ fn reads<B: Bar, C: Clock>(bar: &B, offset: usize, count: u64, clock: &C) -> Rea
     }
 }
 
-/// Ticks of so many runs of `what`.
+/// Times `count` runs of `what`, in ticks.
 #[inline(always)]
 fn fill<C: Clock>(into: &mut Vec<u64>, count: usize, clock: &C, mut what: impl FnMut()) {
     into.clear();
@@ -188,15 +186,15 @@ fn fill<C: Clock>(into: &mut Vec<u64>, count: usize, clock: &C, mut what: impl F
 /// Why the steps of a NIC driver cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum PrimitivesError {
-    /// No memory for the mapped BAR's code, or another CPU than it is for.
+    /// No memory for the code of the mapped BAR, or it is for another CPU.
     #[error(transparent)]
     Mapped(#[from] MapError),
-    /// No memory to share.
+    /// No coherent memory.
     #[error(transparent)]
     Coherent(#[from] MemoryError),
 }
 
-/// What the steps of a NIC driver cost on this CPU, over ordinary memory.
+/// Measures the steps of a NIC driver on this CPU, over ordinary memory.
 ///
 /// # Errors
 /// See [`PrimitivesError`].
@@ -227,7 +225,7 @@ fn implementations<C: Clock>(coherent: &CoherentBar, mapped: &MappedBar, clock: 
     ]
 }
 
-/// Each step of the trait, alone and in a row.
+/// Measures each step of the trait, alone and in a row.
 fn steps<B: Bar, C: Clock>(bar: &B, clock: &C) -> Vec<Step> {
     let bytes = [0x5A; LINE];
     let mut into = [0; LINE];
@@ -244,7 +242,7 @@ fn steps<B: Bar, C: Clock>(bar: &B, clock: &C) -> Vec<Step> {
     };
     vec![
         step("write line", cost(clock, |_| (), 1, write), Some(cost(clock, |_| (), ROW, write))),
-        // With nothing written before it, a flush has nothing to wait for.
+        // Without a write before it, a flush has nothing to wait for.
         step("flush", cost(clock, write, 1, |_| bar.flush()), None),
         step("write line, flush", cost(clock, |_| (), 1, write_and_flush), Some(cost(clock, |_| (), ROW, write_and_flush))),
         step("read line anew", cost(clock, |_| (), 1, &mut read_line), Some(cost(clock, |_| (), ROW, &mut read_line))),
@@ -252,7 +250,8 @@ fn steps<B: Bar, C: Clock>(bar: &B, clock: &C) -> Vec<Step> {
     ]
 }
 
-/// The median cost of `what` in ns, done `row` times in a row after each `before`, which is not counted. Stores of the sample before it have left.
+/// The median cost of `what` in ns, over `row` consecutive runs after each `before`, which is not timed. Stores of the previous
+/// sample have left the CPU by then.
 fn cost<C: Clock>(clock: &C, mut before: impl FnMut(usize), row: usize, mut what: impl FnMut(usize)) -> f64 {
     let mut took = Vec::with_capacity(SAMPLES);
     let mut nothing = Vec::with_capacity(SAMPLES);
@@ -267,7 +266,7 @@ fn cost<C: Clock>(clock: &C, mut before: impl FnMut(usize), row: usize, mut what
     tenths(ticks as f64 / clock.rate() / row as f64)
 }
 
-/// Ticks that `what` takes until the CPU is done with it.
+/// Ticks until the CPU has completed `what`.
 #[inline(always)]
 fn between<C: Clock>(clock: &C, what: impl FnOnce()) -> u64 {
     settle();
@@ -300,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    /// A BAR whose every read is what `read` does and returns.
+    /// A BAR whose every read calls the closure and returns its value.
     struct Emulated<F>(F);
 
     impl<F: Fn(usize) -> u32> Bar for Emulated<F> {
@@ -321,17 +320,18 @@ mod tests {
         }
     }
 
-    /// A device that waits for `ns` on another clock than the one that measures it, std's, and keeps what that clock said of the wait.
+    /// A device that waits for `ns` on another clock (std's) than the one that measures it, and records the wait by that clock.
     fn wait(ns: u64, said: &RefCell<Vec<u64>>) -> u32 {
         let began = Instant::now();
         while (began.elapsed().as_nanos() as u64) < ns {}
-        // The CPU mispredicts the end of a wait; read after that, the time it takes is in what the device says.
+        // The CPU mispredicts the end of the loop; a clock reading after it includes that cost in the recorded wait.
         let waited = began.elapsed().as_nanos() as u64;
         said.borrow_mut().push(waited);
         7
     }
 
-    /// What a whole read of that device takes beyond what it says of its wait, by the same clock of its: the median over rows of reads.
+    /// Overhead of one emulated read in ns: measured total minus the recorded wait, both by the device's clock; the median over
+    /// rows of reads.
     fn beyond_ns() -> f64 {
         const ROW: u32 = 100;
         let said = RefCell::new(Vec::with_capacity(ROW as usize));
@@ -347,7 +347,7 @@ mod tests {
         rows[50]
     }
 
-    /// What was injected by the device's clock, and what was reported.
+    /// The injected latency by the device's clock, and the reported one.
     fn injected_and_reported<C: Clock>(clock: &C, latency_ns: u64) -> (f64, f64) {
         let said = RefCell::new(Vec::with_capacity(4_001));
         let device = Emulated(|_| wait(latency_ns, &said));
@@ -356,13 +356,14 @@ mod tests {
         (median(&mut said.borrow_mut()) as f64 + beyond, found.read_ns.p50.unwrap() as f64)
     }
 
-    /// Ten latencies between 100 ns and 3 us, new ones each time. The neighbours of a virtual machine may change the speed of its CPU in the middle
-    /// of a block, which no figure can tell from a longer read: of up to five blocks for a latency, one must be right.
+    /// Ten new random latencies between 100 ns and 3 us each time. Neighbours of a virtual machine may change the speed of its
+    /// CPU in the middle of a block, which no figure can tell from a longer read: of up to five blocks per latency, one must be
+    /// right.
     #[test]
     fn injected_latencies_are_reported_within_10_ns() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
-            // CLOCK_MONOTONIC_RAW is no other clock than the device's, and its step may be more than 10 ns.
-            // Past the harness, which shows the output of passed tests to nobody.
+            // CLOCK_MONOTONIC_RAW is not independent of the device's clock, and its step may be more than 10 ns. The message is
+            // written past the test harness, which hides the output of passed tests.
             let _ = writeln!(io::stderr(), "injected_latencies_are_reported_within_10_ns: SKIPPED: no trustworthy TSC");
             assert!(std::env::var("HAIRPIN_MUST_RUN").as_deref() != Ok("1"), "no trustworthy TSC");
             return;
@@ -435,7 +436,7 @@ mod tests {
         Ask { device: device.parse().unwrap(), bar, offset, count: 2_000 }
     }
 
-    /// The whole way but for the device: a file stands for the BAR.
+    /// The whole way except for the device: a file stands for the BAR.
     #[test]
     fn a_file_for_a_bar_is_probed() {
         let directory = tempfile::tempdir().unwrap();
@@ -479,7 +480,7 @@ mod tests {
         }
         let [coherent, mapped] = &found.implementations[..] else { panic!("{found:?}") };
         assert_eq!((coherent.name.as_str(), mapped.name.as_str()), ("coherent", "mapped"));
-        // A line from memory takes longer than one from the cache, whatever the CPU.
+        // A line from memory takes longer than one from the cache, on any CPU.
         assert!(mapped.steps[3].alone_ns > coherent.steps[3].alone_ns + 10.0, "{found:?}");
         assert!(mapped.steps[3].alone_ns > mapped.steps[4].alone_ns + 10.0, "{found:?}");
     }

@@ -11,7 +11,8 @@ use hairpin_session::stage::Stage;
 use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::Signals;
 
-/// Measures every row of the plan. A row that fails part way ends the run: what was measured until then is in the record, with its error.
+/// Measures every row of the plan. A row that fails part way ends the run: the record keeps what was measured so far, with the
+/// error.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     check(plan)?;
     let head = rows::begin::<RunBody>(&plan.command);
@@ -32,7 +33,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
             Ok(())
         },
     )?;
-    // Finishes the raw file; a worker that is gone has lost its rest, but not what is here.
+    // Finishes the raw file. If the worker is gone the rest of the file is lost, but not the rows here.
     if let Err(error) = stage.client.order(&Order::End) {
         run.head.error.get_or_insert(error.to_string());
     }

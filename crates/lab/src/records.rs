@@ -1,54 +1,52 @@
-//! What RUN stands for: one record of the store, or all of a JSON file; and the words for a kind that a verb does not take.
+//! Resolves RUN to records: one of the store, or all of a JSON file; and the error for a kind that a verb does not take.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
 
 use crate::store::{self, LoadError, ResolveError, Store};
 
-/// A record, and its name.
+/// A record with its name.
 #[derive(Clone, Debug)]
 pub struct Named {
     /// The run's id; empty if it is not in the store.
     pub id: String,
-    /// The run's id; of a file its name, with the number of the record if there are several in it.
+    /// The run's id; for a file its name, with the number of the record if it holds several.
     pub name: String,
-    /// The record.
     pub record: AnyRecord,
 }
 
-/// Why a RUN has no records.
+/// Why a RUN stands for no records.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
-    /// It stands for nothing.
+    /// The RUN cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// Its file cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The record is of a kind that the task does not take.
+    /// The task does not take this kind of record.
     #[error("{name} is a record of `hairpin {verb}`: there is nothing to {task} in it; what this takes are records of {takes}")]
     Kind {
-        /// The record's name.
         name: String,
-        /// The verb that made it.
+        /// The verb that made the record.
         verb: &'static str,
-        /// What was to be done with it: watch, compare, fit.
+        /// The task in a word: watch, compare, fit.
         task: &'static str,
-        /// The verbs whose records can be taken.
+        /// The verbs whose records the task takes.
         takes: &'static str,
     },
-    /// The file has several records where one is taken.
+    /// The file holds several records, and the task takes one.
     #[error("{name} is one of several records in a file, and one can be taken: put it into a file of its own")]
     Several {
-        /// The first record's name.
+        /// The name of the first record.
         name: String,
     },
 }
 
-/// The records that a RUN stands for: one of the store, or all of a JSON file.
+/// The records of a RUN: one of the store, or all of a JSON file.
 ///
 /// # Errors
-/// It stands for nothing, or for no record.
+/// The RUN cannot be resolved, or holds no record.
 pub fn load(store: &Store, run: &str) -> Result<Vec<Named>, RecordsError> {
     let found = store.resolve(run)?;
     let records = store::load_all(&found.file)?;
@@ -61,10 +59,10 @@ pub fn load(store: &Store, run: &str) -> Result<Vec<Named>, RecordsError> {
     Ok(records.into_iter().enumerate().map(named).collect())
 }
 
-/// The run of `hairpin ping` or `hairpin demo` that a RUN stands for, with its name. `task` says in one word what it is for.
+/// The run of `hairpin ping` or `hairpin demo` that a RUN stands for, with its name. `task` is one word for the error.
 ///
 /// # Errors
-/// It stands for nothing, for several records, or for a record of another verb.
+/// The RUN cannot be resolved, holds several records, or one of another verb.
 pub fn run(store: &Store, text: &str, task: &'static str) -> Result<(String, Run), RecordsError> {
     one(load(store, text)?, task, "ping and demo", |record| match record {
         AnyRecord::Run(run) => Ok(*run),
@@ -72,11 +70,11 @@ pub fn run(store: &Store, text: &str, task: &'static str) -> Result<(String, Run
     })
 }
 
-/// The runs of one RUN that can be held against others row by row: those of ping and demo as they are, of load each rate as a row of its own, whose RTTs are
-/// those from due.
+/// The runs of one RUN in a form that can be compared row by row: those of ping and demo as they are, those of load with one row
+/// per rate and RTTs from due.
 ///
 /// # Errors
-/// It stands for nothing, for several records, or for a record in which there is nothing to compare.
+/// The RUN cannot be resolved, holds several records, or one without anything to compare.
 pub fn comparable(store: &Store, text: &str) -> Result<(String, Run), RecordsError> {
     one(load(store, text)?, "compare", "ping, demo and load", |record| match record {
         AnyRecord::Run(run) => Ok(*run),

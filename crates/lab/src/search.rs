@@ -5,33 +5,33 @@
 //!               lo: no loss    │ next  │ first guess: what got through flat out
 //!               each rate is tried until two trials agree, three at most: it is without loss if two of three lost nothing
 //! ```
-//! A stall of the machine costs frames at any rate, so one trial that lost is not enough to refuse a rate; and a rate that loses in most trials may get
-//! through one, so one trial that lost nothing is not enough to take it. The majority of three errs to neither side: where half of all trials lose, it is
-//! right as often as wrong.
+//! A stall of the machine costs frames at any rate, so one trial with losses is not enough to reject a rate; and a rate that
+//! loses in most trials may succeed once, so one trial without loss is not enough to accept it. The majority of three is biased
+//! to neither side: at a rate where half of all trials lose, it is right as often as wrong.
 
 use hairpin_record::stream::{Step, Trial};
 
-/// The rate without loss is searched for to this share of itself.
+/// Resolution of the search, as a share of the rate.
 pub const RESOLUTION: f64 = 0.02;
-/// Below this share of the flat-out rate nothing is searched.
+/// The search stops below this share of the flat-out rate.
 const LEAST: f64 = 0.01;
-/// What got through flat out is tried first, less this share.
+/// First guess, as a share of the rate that got through flat out.
 const GUESS: f64 = 0.98;
 
-/// What a search has found so far.
+/// The results of a search so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// As fast as the sender can.
+    /// The trial as fast as the sender can.
     pub flat: Option<Trial>,
-    /// The highest rate without loss.
+    /// The trial at the highest rate without loss.
     pub lossless: Option<Trial>,
-    /// The least rate asked for at which most trials lost; `None` where none did.
+    /// The lowest rate asked for at which most trials lost; `None` if there is none.
     pub loses_per_s: Option<f64>,
-    /// Every trial.
+    /// All trials.
     pub steps: Vec<Step>,
 }
 
-/// Searches, with `trial` offering a rate in frames/s, or `None` as fast as it can. What was found before an error stays in `found`.
+/// Searches. `trial` offers a rate in frames/s, or as fast as it can for `None`. On an error, `found` keeps the results so far.
 pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result<Trial, E>) -> Result<(), E> {
     let flat = offer(found, &mut trial, None)?;
     found.flat = Some(flat.clone());
@@ -53,7 +53,7 @@ pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result
             }
             Some(best) => {
                 low = next;
-                // A sender that cannot keep the pace asked for offers less than a slower one might.
+                // A sender that cannot reach the rate asked for may offer less than at a lower one.
                 if found.lossless.as_ref().is_none_or(|known| best.offered_per_s > known.offered_per_s) {
                     found.lossless = Some(best);
                 }
@@ -61,7 +61,7 @@ pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result
         }
         next = (low + high) / 2.0;
         if low > 0.0 {
-            // The rate is near what got through, however far the sender can go beyond.
+            // The limit is near the rate that got through, however fast the sender can go.
             next = next.min(2.0 * low);
         }
     }
@@ -74,7 +74,7 @@ fn offer<E>(found: &mut Found, trial: &mut impl FnMut(Option<f64>) -> Result<Tri
     Ok(trial)
 }
 
-/// What two trials of at most three agree on: one of them if they lost nothing.
+/// The result on which two of at most three trials agree: one of the trials if they lost nothing.
 fn agreed<E>(
     found: &mut Found,
     trial: &mut impl FnMut(Option<f64>) -> Result<Trial, E>,
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// A device that carries so many frames a second, asked by a sender that can `most`, over 1 s.
+    /// A trial of 1 s: a device that carries `carries` frames a second, and a sender with a maximum of `most`.
     fn trial(asked: Option<f64>, most: f64, carries: f64) -> Trial {
         let offered = asked.unwrap_or(most).min(most).floor();
         let delivered = offered.min(carries.floor());
@@ -138,18 +138,19 @@ mod tests {
         assert!(low <= 400_000.0 && high > 400_000.0 && high <= low * (1.0 + RESOLUTION) + 1.0, "{low} to {high}");
     }
 
-    /// The same numbers each time, evenly between 0 and 1.
+    /// Reproducible numbers, uniform between 0 and 1.
     struct Numbers(u64);
 
     impl Numbers {
         fn next(&mut self) -> f64 {
-            // Knuth's multiplier for 64 bits; the high bits are the good ones.
+            // Knuth's multiplier for 64 bits; only the high bits are random enough.
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 11) as f64 / (1u64 << 53) as f64
         }
     }
 
-    /// A device that loses frames in a share of trials which grows with the rate: half of them at `carries`, nearly none and nearly all a tenth away.
+    /// A device that loses frames in a growing share of trials: half of them at `carries`, almost none and almost all a tenth
+    /// below and above.
     #[test]
     fn a_device_that_loses_by_chance_is_not_flattered() {
         let carries = 400_000.0;
@@ -162,7 +163,7 @@ mod tests {
                 let mut trial = trial(asked, 1e6, 1e6);
                 let loses = 1.0 / (1.0 + (-(trial.offered_per_s / carries - 1.0) / 0.03).exp());
                 trial.lost = u64::from(numbers.next() < loses);
-                // What gets through is no lead to where the losses begin.
+                // The rate that gets through gives no hint of where losses begin.
                 trial.delivered_per_s = Some(trial.offered_per_s);
                 Ok::<_, Infallible>(trial)
             };
@@ -170,7 +171,7 @@ mod tests {
             sum += found.lossless.map_or(0.0, |best| best.offered_per_s) / f64::from(searches as u32);
         }
         let bias = sum / carries - 1.0;
-        // What is found is the lower of two bounds, so it may lie below by as much as they are apart, and on average never above.
+        // The result is the lower of two bounds, so it may be low by their distance, and on average is never high.
         assert!((-RESOLUTION..=0.0).contains(&bias), "{:.2} % off on average", 100.0 * bias);
     }
 

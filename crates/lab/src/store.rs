@@ -1,11 +1,11 @@
-//! The run store: a directory per run, written whole or not at all.
+//! The run store: one directory per run, written completely or not at all.
 //!
 //! ```text
 //!   $HAIRPIN_RUNS/                          else $XDG_DATA_HOME/hairpin/runs, else ~/.local/share/hairpin/runs
 //!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
 //!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) as long as somebody is at it; renamed when all of it is on the disk
 //! ```
-//! What is not locked any more was left by a process that was killed; it goes when the store is written or listed next.
+//! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store.
 //! Ids sort by time, so the last one is the latest run.
 
 mod id;
@@ -27,23 +27,23 @@ use hairpin_session::printable::printable;
 
 pub use id::RunId;
 
-/// The environment variable that names the store's directory.
+/// The environment variable with the store's directory.
 pub const VARIABLE: &str = "HAIRPIN_RUNS";
-/// The file in a run's directory that holds its record.
+/// The file with the record in a run's directory.
 pub const RECORD: &str = "run.json";
-/// No record is longer; a larger file is not read.
+/// Largest record in bytes; a larger file is not read.
 pub const MAX_RECORD: u64 = 64 << 20;
 
 const TEMPORARY: &str = ".tmp-";
-/// A leftover that nobody has locked is no older than this while it is about to be locked.
+/// A new temporary directory is locked within this time.
 const UNLOCKED: Duration = Duration::from_secs(60);
-/// Where files cannot be locked: a writer that has not finished by then was killed.
+/// Where files cannot be locked, a writer that has not finished within this time was killed.
 const STALE: Duration = Duration::from_secs(24 * 3600);
-/// Ids that are tried before a store full of runs of one moment is an error.
+/// Number of ids to try before the store counts as full of runs of one moment.
 const MAX_TRIES: u32 = 256;
-/// Runs that are named when a text stands for more than one.
+/// Most runs named when a text is ambiguous.
 const NAMED: usize = 8;
-/// Runs that are named when a text stands for none.
+/// Most runs suggested when a text matches none.
 const NEAREST: usize = 3;
 
 /// The runs kept on this host.
@@ -52,32 +52,30 @@ pub struct Store {
     dir: PathBuf,
 }
 
-/// A run in the store, or why it cannot be read.
+/// A run in the store; its record, or why it cannot be read.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its id.
     pub id: RunId,
-    /// Its record.
     pub record: Result<AnyRecord, LoadError>,
 }
 
-/// What a RUN on the command line stands for.
+/// The run of a RUN on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its id, if it is in the store.
     pub id: Option<RunId>,
-    /// The file that holds its record.
+    /// The file with its record.
     pub file: PathBuf,
 }
 
-/// Why there is no place for runs.
+/// Neither a directory for runs nor a home directory is known.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "there is no place for runs: neither $HAIRPIN_RUNS, $XDG_DATA_HOME nor $HOME is set; set HAIRPIN_RUNS to a directory, or use --no-store"
 )]
 pub struct NoHome;
 
-/// Why a run was not stored. Nothing of it is left in the store.
+/// Why a run was not stored. Nothing of it stays in the store.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The store cannot be written.
@@ -85,10 +83,9 @@ pub enum SaveError {
     Write {
         /// The store's directory.
         dir: PathBuf,
-        /// What the kernel said.
         source: io::Error,
     },
-    /// The record has no JSON form.
+    /// The record cannot be written as JSON.
     #[error("the run has no JSON form: {0}; please report this")]
     Encode(serde_json::Error),
 }
@@ -99,7 +96,6 @@ pub enum SaveError {
 pub struct ListError {
     /// The store's directory.
     pub dir: PathBuf,
-    /// What the kernel said.
     pub source: io::Error,
 }
 
@@ -109,9 +105,8 @@ pub enum LoadError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", file.display())]
     Read {
-        /// The file.
         file: PathBuf,
-        /// What the kernel said.
+        /// The error of open(2) or read(2).
         source: io::Error,
     },
     /// The file is larger than any record.
@@ -123,47 +118,45 @@ pub enum LoadError {
     /// The file holds no record, or one of a later major version.
     #[error("{} is not the record of a run: {}; remove it with `hairpin runs rm` if it is in the store", file.display(), printable(&source.to_string(), 600))]
     Corrupt {
-        /// The file.
         file: PathBuf,
         /// What is wrong with it.
         source: ParseError,
     },
 }
 
-/// Why a text stands for no run.
+/// Why a text does not resolve to a run.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
-    /// There are no runs at all.
+    /// The store holds no runs.
     #[error("there is no run in {} yet; make one with `hairpin ping HOST`", dir.display())]
     Empty {
         /// The store's directory.
         dir: PathBuf,
     },
-    /// More than one id begins like this.
+    /// Several ids begin with the text.
     #[error("\"{text}\" could be {}; write more of the id", one_of(candidates))]
     Ambiguous {
-        /// What was given.
+        /// The text given.
         text: String,
         /// Every id that begins with it.
         candidates: Vec<RunId>,
     },
-    /// No id begins like this, and there is no such file or directory.
+    /// No id begins with the text, and there is no such file or directory.
     #[error(
         "no run is called \"{text}\", and there is no such file; the nearest are {}; see `hairpin runs list`",
         one_of(nearest)
     )]
     Unknown {
-        /// What was given.
+        /// The text given.
         text: String,
-        /// The ids that share most of their beginning with it, latest first.
+        /// The ids with the longest common prefix, latest first.
         nearest: Vec<RunId>,
     },
-    /// A path to nothing.
+    /// The text is a path, and nothing exists there.
     #[error("{} is neither a run's JSON file nor a run's directory: {source}", path.display())]
     NoFile {
-        /// What was given.
+        /// The path given.
         path: PathBuf,
-        /// What the kernel said.
         source: io::Error,
     },
     /// The store cannot be read.
@@ -175,15 +168,13 @@ pub enum ResolveError {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot remove {id} from {}: {source}", dir.display())]
 pub struct RemoveError {
-    /// The run.
     pub id: RunId,
     /// The store's directory.
     pub dir: PathBuf,
-    /// What the kernel said.
     pub source: io::Error,
 }
 
-/// Where runs are kept unless told otherwise: `$HAIRPIN_RUNS`, else `$XDG_DATA_HOME/hairpin/runs`, else `~/.local/share/hairpin/runs`.
+/// The default directory of runs: `$HAIRPIN_RUNS`, else `$XDG_DATA_HOME/hairpin/runs`, else `~/.local/share/hairpin/runs`.
 pub fn default_dir() -> Result<PathBuf, NoHome> {
     dir_from(|name| std::env::var_os(name))
 }
@@ -193,30 +184,29 @@ fn dir_from(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, NoHo
     if let Some(dir) = path(VARIABLE) {
         return Ok(dir);
     }
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG base directory specification requires relative paths to be ignored.
     let data = path("XDG_DATA_HOME").filter(|dir| dir.is_absolute());
     let data = data.or_else(|| path("HOME").map(|home| home.join(".local/share"))).ok_or(NoHome)?;
     Ok(data.join("hairpin/runs"))
 }
 
 impl Store {
-    /// The store in `dir`, which need not exist before the first run is saved.
+    /// The store in `dir`, which need not exist until the first run is saved.
     pub fn open(dir: impl Into<PathBuf>) -> Store {
         Store { dir: dir.into() }
     }
 
-    /// The store's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The file that holds a run's record.
+    /// The file with a run's record.
     pub fn file(&self, id: &RunId) -> PathBuf {
         self.dir.join(id).join(RECORD)
     }
 
-    /// Stores a run: its record is on the disk before it has a name, so a crash or a full disk leaves no half run. Leftovers of writers
-    /// that were killed are removed.
+    /// Stores a run. The record is on the disk before the run has a name, so a crash or a full disk leaves no partial run.
+    /// Removes leftovers of killed writers.
     pub fn save<B: Body + Serialize>(&self, record: &Record<B>) -> Result<RunId, SaveError> {
         let started = RunId::at(&record.head.started);
         let mut record = serde_json::to_vec(record).map_err(SaveError::Encode)?;
@@ -233,11 +223,11 @@ impl Store {
         file.sync_all()?;
         File::open(temporary.path())?.sync_all()?;
         for _ in 0..MAX_TRIES {
-            // A run's directory is never empty, so the rename fails where one has this id already.
+            // A run's directory is never empty, so the rename fails if this id is taken.
             match fs::rename(temporary.path(), self.dir.join(&id)) {
                 Ok(()) => {
                     let _renamed = temporary.keep();
-                    // The run is in place; a file system that cannot sync a directory has it all the same.
+                    // The run is in place, even if the file system cannot sync a directory.
                     let _ = File::open(&self.dir).and_then(|dir| dir.sync_all());
                     return Ok(id);
                 }
@@ -248,14 +238,14 @@ impl Store {
         Err(io::Error::other(format!("{MAX_TRIES} runs of the same moment are there already")))
     }
 
-    /// Every run, the latest last; one that cannot be read is listed with the reason. Each is read when it is asked for, so a store of
-    /// thousands is never in memory at once.
+    /// All runs, the latest last; an unreadable one is listed with the reason. Each is read on demand, so a store of thousands is
+    /// never in memory at once.
     pub fn list(&self) -> Result<impl DoubleEndedIterator<Item = Entry> + use<'_>, ListError> {
         self.remove_stale();
         Ok(self.ids()?.into_iter().map(|id| Entry { record: load(&self.file(&id)), id }))
     }
 
-    /// The ids of every run, the latest last. A store that does not exist has none.
+    /// The ids of all runs, the latest last; empty if the store does not exist.
     pub fn ids(&self) -> Result<Vec<RunId>, ListError> {
         let names = || match fs::read_dir(&self.dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -267,8 +257,8 @@ impl Store {
         Ok(ids)
     }
 
-    /// What RUN stands for: `latest`, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash is
-    /// always a path; any other is a run first.
+    /// Resolves a RUN: `latest`, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash is
+    /// always a path; any other text is tried as a run first.
     pub fn resolve(&self, text: &str) -> Result<Found, ResolveError> {
         if text.contains('/') {
             return self.resolve_path(Path::new(text));
@@ -302,7 +292,7 @@ impl Store {
         Ok(Found { id, file })
     }
 
-    /// The id of a directory that is a run in this store, however it was named.
+    /// The id of a directory, however written, that is a run in this store.
     fn id_of(&self, dir: &Path) -> Option<RunId> {
         let dir = dir.canonicalize().ok()?;
         let here = self.dir.canonicalize().ok()? == dir.parent()?;
@@ -313,7 +303,7 @@ impl Store {
         Found { file: self.file(&id), id: Some(id) }
     }
 
-    /// Removes a run; it is out of the store at once, whole, even if this is killed half way.
+    /// Removes a run. It leaves the store at once and completely, even if this process is killed half way.
     pub fn remove(&self, id: &RunId) -> Result<(), RemoveError> {
         let remove = || {
             let (temporary, _lock) = self.temporary()?;
@@ -323,18 +313,18 @@ impl Store {
         remove().map_err(|source| RemoveError { id: id.clone(), dir: self.dir.clone(), source })
     }
 
-    /// A directory of this process's own, with the lock that says so.
+    /// A temporary directory of this process, locked.
     fn temporary(&self) -> io::Result<(tempfile::TempDir, File)> {
-        // Less the umask, as any directory that a user makes.
+        // The umask applies, as for any directory that a user creates.
         let mode = fs::Permissions::from_mode(0o777);
         let temporary = tempfile::Builder::new().prefix(TEMPORARY).permissions(mode).tempdir_in(&self.dir)?;
         let lock = File::open(temporary.path())?;
-        // Where nothing can be locked it lasts a day after a kill.
+        // Where files cannot be locked, it stays for a day after a kill.
         let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
         Ok((temporary, lock))
     }
 
-    /// Removes what killed processes left. Whatever stands in the way of that must not keep a run from being stored or listed.
+    /// Removes leftovers of killed processes. An error here must not prevent a run from being stored or listed.
     fn remove_stale(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY) && is_stale(&entry.path()).unwrap_or(false) {
@@ -344,7 +334,7 @@ impl Store {
     }
 }
 
-/// True if nobody is at this directory any more.
+/// True if no process uses this directory any more.
 fn is_stale(temporary: &Path) -> io::Result<bool> {
     let directory = File::open(temporary)?;
     let age = directory.metadata()?.modified()?.elapsed().unwrap_or_default();
@@ -355,17 +345,17 @@ fn is_stale(temporary: &Path) -> io::Result<bool> {
     })
 }
 
-/// Reads the record of a run in the store; of a file with several the last.
+/// Reads the record of a run in the store; the last one if the file holds several.
 fn load(file: &Path) -> Result<AnyRecord, LoadError> {
     load_all(file)?.pop().ok_or_else(|| LoadError::Corrupt { file: file.into(), source: ParseError::Empty })
 }
 
-/// Reads every record of a file, of which there is at least one.
+/// Reads all records of a file, at least one.
 pub(crate) fn load_all(file: &Path) -> Result<Vec<AnyRecord>, LoadError> {
     AnyRecord::all(&read(file)?).map_err(|source| LoadError::Corrupt { file: file.into(), source })
 }
 
-/// The bytes of a record's file.
+/// Reads a record's file.
 fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
     let read = || {
         let mut record = Vec::new();
@@ -376,7 +366,7 @@ fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
     if record.len() as u64 > MAX_RECORD { Err(LoadError::TooLarge { file: file.into() }) } else { Ok(record) }
 }
 
-/// The ids that share most of their beginning with `text`, the latest first among equals.
+/// The ids with the longest common prefix with `text`, the latest first among equals.
 fn nearest(text: &str, mut ids: Vec<RunId>) -> Vec<RunId> {
     let shared = |id: &RunId| id.as_str().bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
     ids.sort_by_key(|id| std::cmp::Reverse((shared(id), id.clone())));
@@ -412,7 +402,7 @@ mod tests {
         AnyRecord::Run(Box::new(run(started)))
     }
 
-    /// A store with a run at each of these seconds.
+    /// A store with one run at each of these seconds.
     fn store(seconds: &[u32]) -> (tempfile::TempDir, Store, Vec<RunId>) {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().join("deep/runs"));
@@ -457,7 +447,7 @@ mod tests {
             opened
         };
         drop(half(".tmp-killed", UNLOCKED + Duration::from_secs(60)));
-        // About to be locked, and locked by a writer that is slow.
+        // One about to be locked, and one locked by a slow writer.
         drop(half(".tmp-new", Duration::from_secs(1)));
         let slow = half(".tmp-slow", 2 * STALE);
         flock(&slow, FlockOperation::NonBlockingLockExclusive).unwrap();

@@ -1,4 +1,4 @@
-//! Frames per second: one row per way, direction and size, each a search for the rate without loss, or one rate offered.
+//! Measures frames per second: one row per io, direction and size, each a search for the rate without loss, or one given rate.
 //!
 //! ```text
 //!   --link veth                client's worker                    server's worker
@@ -42,17 +42,17 @@ use hairpin_session::rows;
 use hairpin_session::server::NUDGE_EVERY;
 use hairpin_session::side::{SideError, WorkerSide, wait};
 
-/// What runs until the user ends it.
+/// The duration of a run that only the user ends.
 const ENDLESS: Nanos = Nanos::from_secs(10 * 365 * 86_400);
-/// A side reports within this after its trial is over.
+/// A side reports within this time after its trial is over.
 const REPORT_WITHIN: Duration = Duration::from_secs(10);
-/// Opening rings may measure which of two modes is the faster.
+/// Time limit for opening rings, which may include measuring which of two modes is faster.
 const OPEN_WITHIN: Duration = Duration::from_secs(20);
 
-/// Measures every row. One that fails part way ends the run: what was measured until then is in the record, with its error.
+/// Measures every row. A row that fails part way ends the run: the record keeps what was measured so far, with the error.
 ///
 /// # Errors
-/// What keeps the first row from being measured.
+/// The first row could not be measured.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Stream, StreamError> {
     let cpus = Cpus::choose(plan)?;
     let head = rows::begin::<StreamBody>(&plan.command);
@@ -78,7 +78,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
             continue;
         }
         stream.results.extend(stage.finish(plan, ask, found));
-        // Ctrl-C is how what has no other end is ended.
+        // An endless run ends with Ctrl-C, which does not count as an interruption.
         stream.head.interrupted |= stage.interrupted && (plan.duration.is_some() || stage.searches(plan, ask));
         match ended {
             Ok(()) if !stage.interrupted => {}
@@ -100,7 +100,7 @@ struct Stage<'a> {
     server: Option<WorkerSide>,
     interface: String,
     source: InterfaceFacts,
-    /// Whom frames are sent to.
+    /// The destination's hardware address.
     destination: Option<[u8; 6]>,
     cpus: Cpus,
     trials: u64,
@@ -156,12 +156,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// True if what is lost is known on this host, so that a rate without loss can be searched.
+    /// True if this host can count the losses, so that a rate without loss can be searched.
     fn searches(&self, plan: &Plan, ask: &Ask) -> bool {
         plan.per_s.is_none() && (self.server.is_some() || ask.direction == Direction::Bounce)
     }
 
-    /// Opens both sides' rings and makes the row's trials.
+    /// Opens both sides' rings and runs the row's trials.
     fn row(&mut self, plan: &Plan, ask: &Ask, found: &mut Found, watcher: &mut dyn Watcher) -> Result<(), StreamError> {
         self.rings = Sides { client: None, server: None };
         let open = |side: &mut WorkerSide, io: &IoSpec, interface: &str| open(side, io, interface, plan.queues);
@@ -199,7 +199,7 @@ impl<'a> Stage<'a> {
                 busy_core(side, cpu, Nanos(shown.duration_ns), &mut warnings);
             }
         }
-        // What a tail would hold is no concern of a rate.
+        // The tail of a distribution does not matter to a rate.
         warnings.retain(|warning| matches!(warning, Warning::ForeignTime { .. }));
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
         warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu }));
@@ -276,7 +276,7 @@ impl<'a> Stage<'a> {
         Ok(joined(ask, asked, client, server, far))
     }
 
-    /// Frames that the other end's kernel has counted, where that is who counts.
+    /// Frames counted by the other end's kernel, if it does the counting.
     fn far_frames(&mut self, ask: &Ask) -> Result<Option<u64>, StreamError> {
         match (&mut self.server, ask.direction) {
             (Some(server), Direction::Inject) => Ok(Some(server.interface_facts(SERVER_END)?.rx_frames)),
@@ -315,7 +315,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The next answer of a side that ends something. Ctrl-C stops the client, which then reports what it has.
+    /// The answer that ends a side's trial. Ctrl-C stops the client, which then reports its counts so far.
     fn answer(&mut self, side: Side, within: Duration, watcher: &mut dyn Watcher) -> Result<Answer, StreamError> {
         let until = Instant::now() + within;
         loop {
@@ -357,14 +357,14 @@ fn open(side: &mut WorkerSide, io: &IoSpec, interface: &str, queues: u32) -> Res
     }
 }
 
-/// Both sides' reports become one trial. `far` is what the other end's kernel counted.
+/// Joins both sides' reports into one trial. `far` is the count of the other end's kernel.
 fn joined(ask: &Ask, asked: Option<f64>, client: StreamReport, server: Option<StreamReport>, far: Option<u64>) -> Trial {
     let sent = &client.counts;
     let counts = match (ask.direction, &server) {
         (Direction::Receive, Some(server)) => &server.counts,
         _ => sent,
     };
-    // Who only receives knows of its sender's frames what their numbers say.
+    // A receiver knows about its sender's frames only from their sequence numbers.
     let follows = sent.sent_for == Nanos::ZERO && ask.direction == Direction::Receive;
     let (offered, duration_ns) = if follows { (sent.span, sent.came_for.0) } else { (sent.sent, sent.sent_for.0) };
     let delivered = match ask.direction {
@@ -422,7 +422,7 @@ mod tests {
 
         let trial = joined(&ask(Direction::Inject), None, client.clone(), None, Some(1002));
         assert_eq!((trial.delivered, trial.lost), (Some(1000), 0));
-        // Towards another host only this side's own losses are known.
+        // Towards another host only the losses of this side are known.
         let trial = joined(&ask(Direction::Inject), None, client, None, None);
         assert_eq!((trial.delivered, trial.lost, trial.lost_elsewhere), (None, 10, 0));
     }

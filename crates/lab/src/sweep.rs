@@ -1,4 +1,5 @@
-//! `hairpin sweep`: every combination of several factors measured in turn, what each factor does, and how far that depends on the others.
+//! `hairpin sweep`: measures every combination of several factors in turn, and shows the effect of each factor and their
+//! interactions.
 //!
 //! ```text
 //!   plan ──▶ cells ──▶ rounds, kept line by line ──▶ effects ──▶ record
@@ -34,20 +35,18 @@ use hairpin_session::error::RunError;
 use hairpin_session::plan::Target;
 use hairpin_session::time::rfc3339;
 
-/// What to sweep, and how.
 #[derive(Debug)]
 pub struct Ask {
-    /// The plan.
     pub plan: Plan,
-    /// What a plan does not say: cores, scheduling, and so on.
+    /// Job options that a plan does not set: cores, scheduling, and so on.
     pub template: Job,
-    /// The whole experiment; as the plan says if not given.
+    /// Duration of the whole experiment; the plan's if not given.
     pub duration: Option<Duration>,
-    /// Where to; the plan's link if not given.
+    /// The other side; the plan's link if not given.
     pub target: Option<Target>,
-    /// Of the random order.
+    /// Seed of the random order.
     pub seed: u64,
-    /// Begin anew, whatever was kept.
+    /// Start over, and discard kept rounds.
     pub restart: bool,
     /// The command line, for the record.
     pub command: Vec<String>,
@@ -56,29 +55,29 @@ pub struct Ask {
 /// Why there is no sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// The plan.
+    /// The plan is wrong.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A cell.
+    /// A cell could not be measured.
     #[error(transparent)]
     Ping(#[from] RunError),
-    /// What is kept for the case of a crash.
+    /// The rounds kept for a resume could not be read or written.
     #[error(transparent)]
     Kept(#[from] KeptError),
 }
 
-/// Hears how a sweep gets on.
+/// Receives the progress of a sweep.
 pub trait Watcher {
-    /// It goes on after so many rounds that were measured before.
+    /// The sweep resumes after this many rounds of an earlier attempt.
     fn resumes(&mut self, rounds: u32);
-    /// A round is whole.
+    /// A round is complete.
     fn round(&mut self, elapsed: Duration, of: Duration);
 }
 
-/// Sweeps. What was measured is kept in `store` until the record is there, so that the same command goes on after a crash.
+/// Runs a sweep. The rounds are kept in `store` until the record exists, so that the same command resumes after a crash.
 ///
 /// # Errors
-/// A plan that cannot be measured; a cell that fails before one round is whole.
+/// The plan cannot be measured, or a cell fails before one round is complete.
 pub fn run(
     ask: Ask,
     store: &Path,
@@ -145,7 +144,7 @@ pub fn run(
     described.iter_mut().enumerate().for_each(|(at, arm)| fill(arm, at, &all, &states));
     let found = effects::find(plan, &cells, &all, &states);
     let host = stands.host();
-    // What the stages hold is not to run beside the frames.
+    // The stages' workers must not run beside the frames.
     drop(stands);
     let mut beside = loss_free::Beside::default();
     if laid.ended.is_none() {
@@ -200,17 +199,17 @@ pub fn run(
             warnings: (lost > 0).then(loss).into_iter().collect(),
         },
     };
-    // An interrupted sweep is to go on.
+    // An interrupted sweep can be resumed.
     let finish = Finish((laid.ended.is_none() && !record.head.interrupted).then_some(kept));
     Ok((record, finish))
 }
 
-/// What was kept for the case of a crash; it is no longer needed once the record is out.
+/// The kept rounds; removed once the record is out.
 #[derive(Debug)]
 pub struct Finish(Option<Kept>);
 
 impl Finish {
-    /// The record is out. Returns whether the same command would go on where it ended.
+    /// Call when the record is out. Returns true if the same command would resume the sweep.
     pub fn done(self) -> bool {
         match self.0 {
             Some(kept) => {
@@ -223,7 +222,7 @@ impl Finish {
 }
 
 impl Plan {
-    /// A combination of levels as an arm.
+    /// The arm of a combination of levels.
     fn arm(&self, cell: &[usize], target: &Target, template: &Job) -> Result<Arm, PlanError> {
         let Work { spec, request, reply, flows, outstanding, bulk } = self.work(cell)?;
         Ok(Arm {

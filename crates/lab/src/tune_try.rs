@@ -1,4 +1,4 @@
-//! `hairpin tune try`: which setting buys what on this host, found by experiment.
+//! `hairpin tune try`: finds out by experiment which settings lower latency on this host.
 //!
 //! ```text
 //!   settings ─▶ what each would change ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in turn, in blocks
@@ -29,23 +29,22 @@ use hairpin_session::error::{Blame, RunError};
 use hairpin_session::plan::Target;
 use hairpin_session::rows;
 
-/// What to try.
+/// The settings to try, and how.
 pub struct Plan<'a> {
-    /// The settings.
     pub settings: Vec<Setting>,
-    /// True if they were not named one by one: what this host does not have is then left out, not an error.
+    /// True if the settings were not named one by one: those that this host lacks are then left out, not an error.
     pub as_there_are: bool,
-    /// Whose settings.
+    /// The interface and CPUs whose settings are meant.
     pub place: Place<'a>,
-    /// Where the round trips go.
+    /// The other side of the round trips.
     pub target: &'a Target,
-    /// Makes an arm of this path, by its index.
+    /// Makes an arm of the path with this index.
     pub arm: &'a dyn Fn(usize) -> Result<Arm, RunError>,
-    /// How many paths.
+    /// The number of paths.
     pub paths: usize,
-    /// The whole experiment.
+    /// Duration of the whole experiment.
     pub duration: Duration,
-    /// Of the random order.
+    /// Seed of the random order.
     pub seed: u64,
     /// Leave the winners in force.
     pub keep: bool,
@@ -56,29 +55,28 @@ pub struct Plan<'a> {
 /// Why there is no experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum TryError {
-    /// A setting that was named cannot be tried.
+    /// A named setting cannot be tried.
     #[error("{setting}: {why}")]
     Setting {
-        /// Which.
         setting: String,
-        /// Why.
+        /// Why it cannot be tried.
         why: String,
-        /// What it asks of the user.
+        /// The exit code's kind.
         blame: Blame,
     },
-    /// Nothing is left to try.
+    /// No setting is left to try.
     #[error("there is nothing to try: {0}")]
     Nothing(String),
-    /// The journal, or what could not be put back.
+    /// The journal failed, or a setting could not be restored.
     #[error(transparent)]
     Knobs(#[from] KnobError),
-    /// The measuring.
+    /// The measurement failed.
     #[error(transparent)]
     Ping(#[from] RunError),
 }
 
 impl TryError {
-    /// What it asks of the user.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             TryError::Setting { blame, .. } => *blame,
@@ -89,16 +87,16 @@ impl TryError {
     }
 }
 
-/// The share of the time for each setting alone; the rest is for the winners together.
+/// The share of the time in which each setting is tried alone; the rest is for all winners together.
 const ALONE: f64 = 0.75;
 
-/// A setting, and what it changes here.
+/// A setting with its changes on this host.
 pub type Candidate = (Setting, Vec<Change>);
 
-/// What is to be tried, before anything is changed: each setting with its changes, and what is left out.
+/// The settings to try with their changes, and those left out. Only reads.
 ///
 /// # Errors
-/// A setting that was named is not there, or is so already.
+/// A named setting does not exist here, or already has the value.
 pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, Vec<LeftOut>), TryError> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for setting in &plan.settings {
@@ -118,10 +116,10 @@ pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, V
     Ok((found, left_out))
 }
 
-/// Tries what [`candidates`] found. `told` hears what is measured and how far it is.
+/// Tries the settings that [`candidates`] returned. `told` gets the current comparison and its progress.
 ///
 /// # Errors
-/// Nothing could be tried, or not everything could be put back.
+/// No setting could be tried, or some could not be restored.
 pub fn run(
     host: &dyn Host,
     journal: &Journal,
@@ -182,7 +180,7 @@ pub fn run(
     Ok(record)
 }
 
-/// Every path, each setting alone and then the winners together.
+/// Measures every path with each setting alone, then with all winners together.
 fn measure(
     plan: &Plan<'_>,
     tried: &[Candidate],
@@ -197,7 +195,7 @@ fn measure(
         let given: Vec<&str> = std::iter::once("as it is").chain(names.iter().map(String::as_str)).collect();
         let alone = match one(plan, path, &given, each.mul_f64(ALONE), knobs, signals, &mut |elapsed| told("alone", elapsed)) {
             Ok(alone) => alone,
-            // What was measured before is not lost.
+            // Keeps the results so far.
             Err(error) if !record.paths.is_empty() => {
                 record.head.error = Some(error.to_string());
                 return Ok(());
@@ -243,8 +241,9 @@ fn measure(
     Ok(())
 }
 
-/// Where the winners measured anew and the best of them alone exclude each other: one setting cannot be worth both, and several cannot be worth less than one
-/// of them while none made the path slower. One of the two was the host's mood, and which one nobody knows: what was found there is `unclear`.
+/// Finds paths where the new measurement of the winners contradicts that of the best one alone: a single setting cannot have two
+/// different effects, and several settings cannot have less effect than one of them if none made the path slower. One of the two
+/// measurements was disturbed, and there is no telling which, so the result is `unclear`.
 fn contradict(paths: &mut [TriedPath], winners: &[usize], names: &[String]) -> Vec<Contradiction> {
     let interval = |comparison: &Comparison| {
         let figure = comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50)?;
@@ -272,7 +271,7 @@ fn contradict(paths: &mut [TriedPath], winners: &[usize], names: &[String]) -> V
     found
 }
 
-/// One comparison: the same work on hosts that are set differently.
+/// One comparison: the same work with different settings of the host.
 fn one(
     plan: &Plan<'_>,
     path: usize,
@@ -307,14 +306,15 @@ fn describe(setting: &Setting, changes: &[Change]) -> TriedSetting {
     }
 }
 
-/// The ratio of p50 and what it came to, of a setting on a path.
+/// The ratio of p50 and its verdict, for a setting on a path.
 fn p50(path: &TriedPath, at: usize) -> Option<(f64, Verdict)> {
     let comparison = path.alone.comparisons.get(at)?;
     let figure = comparison.figures.iter().find(|estimate| estimate.figure == Figure::P50)?;
     Some((figure.ratio?, comparison.verdict))
 }
 
-/// Settings that made a path faster and none slower; of several of one knob the one with the least product of ratios.
+/// The settings that made a path faster and none slower; for several values of one knob, the one with the least product of
+/// ratios.
 fn winners(paths: &[TriedPath], tried: &[Candidate]) -> Vec<usize> {
     let product = |at: usize| paths.iter().filter_map(|path| p50(path, at)).map(|(ratio, _)| ratio).product::<f64>();
     let wins = |at: &usize| {
@@ -330,7 +330,7 @@ fn winners(paths: &[TriedPath], tried: &[Candidate]) -> Vec<usize> {
     all.iter().copied().filter(best).collect()
 }
 
-/// The winners with what was measured of each.
+/// The profile of the winners, with the results for each.
 fn profile(record: &TuneTry, tried: &[Candidate], winners: &[usize]) -> ProfileFile {
     let mut file = ProfileFile { interface: record.interface.clone(), ..ProfileFile::default() };
     let host = record.host.as_ref().map_or("this host", |host| &host.hostname);
@@ -370,7 +370,7 @@ mod tests {
 
     use super::*;
 
-    /// What a path said of settings with these intervals of p50, each faster.
+    /// A comparison with these intervals of p50, each of them faster.
     fn said(intervals: &[[f64; 2]]) -> Compare {
         let comparison = |[low, high]: &[f64; 2]| Comparison {
             arm: "B".into(),
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn what_is_found_twice_and_not_the_same_is_unclear() {
         let setting = ["cpu_dma_latency_us=0".to_owned()];
-        // As a host with moods longer than a round once said it of one setting.
+        // As measured once for one setting, on a host whose speed changed for longer than a round.
         let mut paths = [tried(&[[0.147, 0.383]], [0.404, 0.964])];
         let found = contradict(&mut paths, &[0], &setting);
         assert_eq!(
@@ -424,9 +424,9 @@ mod tests {
             (paths[0].alone.comparisons[0].verdict, together.comparisons[0].verdict),
             (Verdict::Unclear, Verdict::Unclear)
         );
-        // Better than before is no less of a contradiction, of one setting.
+        // With one setting, an improvement is a contradiction too.
         assert_eq!(contradict(&mut [tried(&[[0.8, 0.9]], [0.5, 0.6])], &[0], &setting).len(), 1);
-        // What overlaps agrees.
+        // Overlapping intervals agree.
         let mut paths = [tried(&[[0.3, 0.5]], [0.4, 0.6])];
         assert!(contradict(&mut paths, &[0], &setting).is_empty());
         assert_eq!(paths[0].alone.comparisons[0].verdict, Verdict::Faster);

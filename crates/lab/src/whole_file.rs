@@ -1,38 +1,39 @@
-//! A file that is written whole or not at all: whoever has it open, or opens it meanwhile, sees the old one or the new one.
+//! Writes a file completely or not at all: a process that has it open, or opens it meanwhile, sees either the old or the new
+//! file.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Why a file was not written. What had its name before is as it was.
+/// Why a file was not written. An existing file of that name is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// There is a directory of that name.
+    /// A directory has this name.
     #[error("{} is a directory: name a file in it", file.display())]
     Directory {
-        /// What was to be the file.
+        /// The path of the file.
         file: PathBuf,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("cannot write {}: {source}; name a file in a directory that is there, that you may write, and that has space", file.display())]
     Write {
-        /// The file.
         file: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// Writes `bytes` to `file`. They are on the disk before they have the name. What is no regular file, such as a pipe or `/dev/stdout`, is written to as it is.
+/// Writes `bytes` to `file`. The bytes are on the disk before the name refers to them. Writes directly to anything but a regular
+/// file, such as a pipe or `/dev/stdout`.
 ///
 /// # Errors
-/// It cannot be written, or is a directory.
+/// The file cannot be written, or is a directory.
 pub fn write(file: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let failed = |source| WriteError::Write { file: file.into(), source };
     match fs::metadata(file) {
         Ok(there) if there.is_dir() => Err(WriteError::Directory { file: file.into() }),
-        // A link stays one: the file that it leads to is replaced.
+        // A symbolic link stays: the file that it points to is replaced.
         Ok(there) if there.is_file() => {
             file.canonicalize().and_then(|target| replace(&target, bytes, Some(there.permissions()))).map_err(failed)
         }
@@ -42,10 +43,10 @@ pub fn write(file: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     }
 }
 
-/// With these permissions, or those of any file that a user makes.
+/// Replaces the file, with these permissions or those of any file that a user creates.
 fn replace(file: &Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Less the umask.
+    // The umask applies.
     let mode = Permissions::from_mode(0o666);
     let mut temporary = tempfile::Builder::new().prefix(".hairpin-").permissions(mode).tempfile_in(dir)?;
     if let Some(permissions) = permissions {

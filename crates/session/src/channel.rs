@@ -37,7 +37,10 @@ const STEP: usize = 16 << 10;
 pub enum SendError {
     /// The message is longer than [`MAX_MESSAGE`].
     #[error("a message of {len} bytes is longer than the session's {MAX_MESSAGE}: use fewer --size values or --flows in one run")]
-    TooLong { len: usize },
+    TooLong {
+        /// Bytes of the message.
+        len: usize,
+    },
     /// The message cannot be written as JSON.
     #[error("a message has no JSON form: {0}; please report this")]
     Encode(serde_json::Error),
@@ -70,7 +73,10 @@ pub enum RecvError {
     #[error(
         "the other side announced a message of {len} bytes, more than {MAX_MESSAGE}; it does not speak Hairpin's session, or is hostile"
     )]
-    Oversized { len: usize },
+    Oversized {
+        /// The announced length in bytes.
+        len: usize,
+    },
     /// A frame does not hold the expected message.
     #[error(
         "the other side sent a message that this version cannot read ({reason}); use the same version of hairpin on both sides"

@@ -20,7 +20,11 @@ pub enum RunError {
     },
     /// The path does not work over this link.
     #[error("{path}: {why}")]
-    Unsupported { path: String, why: String },
+    Unsupported {
+        path: String,
+        /// Why the path does not work there.
+        why: String,
+    },
     /// The path needs a right that this process lacks.
     #[error("{path}: {why}")]
     Lacking {
@@ -55,7 +59,11 @@ pub enum RunError {
     Address(io::Error),
     /// The row failed before anything was measured.
     #[error("{path}: {why}")]
-    Row { path: String, why: String },
+    Row {
+        path: String,
+        /// What failed.
+        why: String,
+    },
     /// The bulk streams beside the measured flow failed.
     #[error("{0}")]
     Bulk(String),

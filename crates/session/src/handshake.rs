@@ -50,7 +50,7 @@ const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 const NOISE_MESSAGE: usize = 48;
 /// Length of a sealed empty record: its length field, and a tag.
 const PROOF: usize = 2 + 16;
-/// Characters shown of what a foreign peer sent.
+/// Characters shown of a foreign peer's first line.
 const EXCERPT: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How `bounce` and `stream` receive and send: path specs of packet rings, as a ring opened for them understands those.
+//! Path specs of packet rings as `bounce` and `stream` take them: the ring, its wait policy and its own options.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,12 +14,12 @@ use hairpin_plan::spec::{SideSpec, Spec, SpecError};
 use hairpin_sys::wait::Policy;
 use serde::{Deserialize, Serialize};
 
-/// Policies of rings that are never waited on by a round trip; the first is the default.
+/// Wait policies of a ring without round trips; the first is the default.
 const POLICIES: [Policy; 4] = [Policy::Spin, Policy::BusyPoll, Policy::Block, Policy::Adaptive];
-/// The options that a ring has by itself; the others belong to the frames of a round trip, or are flags of the verb.
+/// Options of the ring itself; the others belong to the frames of a round trip, or are flags of the verb.
 const OPTIONS: [&OptionDef; 4] = [&MODE, &ZERO_COPY, &FAVOUR, &USECS];
 
-/// A way to packets.
+/// A kind of packet ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackEndName {
     /// AF_XDP.
@@ -29,7 +29,7 @@ pub enum BackEndName {
 }
 
 impl BackEndName {
-    /// Every one, the fastest first.
+    /// All kinds, the fastest first.
     pub const ALL: [BackEndName; 2] = [BackEndName::Xdp, BackEndName::Packet];
 
     fn path(self) -> &'static Path {
@@ -40,32 +40,31 @@ impl BackEndName {
     }
 }
 
-/// One side: a ring, its policy, its options. What is not given is the device's own choice.
+/// One side: a ring, its policy, its options. The device chooses what is not given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IoSpec {
-    /// The kind of ring.
     pub back_end: BackEndName,
     side: SideSpec,
 }
 
-/// Why a text is no [`IoSpec`].
+/// Why a text is not an [`IoSpec`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IoError {
-    /// A path without packet rings.
+    /// The path has no packet rings.
     #[error("there is no packet ring \"{0}\"; there are: xdp, packet")]
     BackEnd(String),
-    /// A word of the spec.
+    /// The spec cannot be parsed.
     #[error(transparent)]
     Spec(SpecError),
-    /// An option that only round trips have.
+    /// The option exists only for round trips.
     #[error("{io} has no option \"{name}\" here; there are: {known}")]
     Option {
         /// The path.
         io: &'static str,
-        /// What was given.
+        /// The option given.
         name: &'static str,
-        /// Those that exist.
+        /// The options that exist.
         known: String,
     },
 }
@@ -88,12 +87,11 @@ impl TryFrom<SideSpec> for IoSpec {
 }
 
 impl IoSpec {
-    /// The wait policy.
     pub fn policy(&self) -> Policy {
         self.side.policy
     }
 
-    /// What is asked of the device; filter and sizes are the caller's.
+    /// The configuration of the device; the caller sets filter and sizes.
     pub fn config(&self) -> Config {
         let options = &self.side.options;
         Config {
@@ -109,7 +107,7 @@ impl IoSpec {
         }
     }
 
-    /// What a receive does until a frame is there.
+    /// How a receive waits for a frame.
     pub fn wait(&self) -> Wait {
         match self.side.policy {
             Policy::BusyPoll => Wait::BusyPoll,
@@ -121,7 +119,7 @@ impl IoSpec {
 }
 
 impl From<BackEndName> for IoSpec {
-    /// With the default policy and nothing else asked for.
+    /// With the default policy and no options.
     fn from(back_end: BackEndName) -> IoSpec {
         let side = SideSpec { path: back_end.path(), policy: POLICIES[0], options: Default::default() };
         IoSpec { back_end, side }
@@ -159,14 +157,13 @@ impl From<IoSpec> for String {
 /// Both sides of a stream: client, then server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoPair {
-    /// The client's.
     pub client: IoSpec,
-    /// The server's; the client's if it was not given.
+    /// The server's spec; equal to the client's if not given.
     pub server: IoSpec,
 }
 
 impl IoPair {
-    /// Both sides alike.
+    /// The same spec on both sides.
     pub fn same(io: IoSpec) -> IoPair {
         IoPair { client: io.clone(), server: io }
     }
@@ -207,7 +204,7 @@ mod tests {
             assert_eq!(spec.to_string(), canonical);
             assert_eq!(canonical.parse(), Ok(spec));
         }
-        // As everywhere, the server inherits the policy.
+        // As in every path spec, the server inherits the policy.
         assert_eq!("packet:block/xdp".parse::<IoPair>().unwrap().to_string(), "packet:block/xdp:block");
         assert_eq!("xdp:spin/packet:block".parse::<IoPair>().unwrap().to_string(), "xdp:spin/packet:block");
         assert_eq!("xdp:block".parse::<IoPair>().unwrap().to_string(), "xdp:block/xdp:block");

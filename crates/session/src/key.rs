@@ -1,4 +1,4 @@
-//! The key that both sides of a session share: 32 bytes, kept as one line of text in a file.
+//! The key shared by both sides of a session: 32 bytes, kept as one line of text in a file.
 
 use std::fmt;
 use std::fs::File;
@@ -10,22 +10,22 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 
-/// Bytes of a key, as Noise wants its pre-shared ones.
+/// Bytes of a key: the length of a Noise pre-shared key.
 pub const LEN: usize = 32;
 
-/// A key file is one short line; no more than this is read.
+/// Most bytes read of a key file, which is one short line.
 const MAX_FILE: u64 = 256;
 
-/// A session's key. `Debug` does not show it; [`Key::to_text`] does.
+/// The key of a session. `Debug` does not show it; [`Key::to_text`] does.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; LEN]);
 
-/// Why a text is no key. The text itself is not repeated: it may be a key with one character too many.
+/// Why a text is not a key. The message does not repeat the text: it may be a key with one character too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a key: write one line of 43 characters base64url or 64 hex digits, as `hairpin serve` does")]
 pub struct ParseKeyError;
 
-/// Why a key could not be made.
+/// Why a key could not be generated.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the kernel gave no random bytes (getrandom(2)): {0:?}; write a key file by hand: head -c 32 /dev/urandom | xxd -p -c 64"
@@ -38,32 +38,29 @@ pub enum LoadKeyError {
     /// The file cannot be read.
     #[error("cannot read the key file {}: {source}; name the file that `hairpin serve` wrote, copied here", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of open(2) or read(2).
         source: io::Error,
     },
-    /// The file holds something else.
+    /// The file does not hold a key.
     #[error("{} is {source}", path.display())]
     Parse {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the text.
         source: ParseKeyError,
     },
 }
 
-/// A key as read from a file, and who else may read that file.
+/// A key read from a file, and the file's permissions.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The key.
     pub key: Key,
     /// The file's permission bits, such as 0o600.
     pub mode: u32,
 }
 
 impl Loaded {
-    /// True if the file's group or everybody may read the key; worth a warning.
+    /// True if the file's group or all users may read the key, which deserves a warning.
     pub fn others_may_read(&self) -> bool {
         self.mode & 0o044 != 0
     }
@@ -78,7 +75,7 @@ impl Key {
         Ok(Key(bytes))
     }
 
-    /// Reads a key's text: base64url without padding, or hex. White space round it is ignored.
+    /// Parses a key's text: base64url without padding, or hex. Surrounding white space is ignored.
     pub fn parse(text: &str) -> Result<Key, ParseKeyError> {
         let text = text.trim_ascii();
         if text.len() == 2 * LEN {
@@ -88,12 +85,11 @@ impl Key {
         bytes.try_into().map(Key).map_err(|_| ParseKeyError)
     }
 
-    /// The key as one line of base64url, without a newline. Whoever sees it can join the session.
+    /// The key as one line of base64url, without a newline. Anyone who sees it can join the session.
     pub fn to_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 
-    /// Reads a key file.
     pub fn load(path: &Path) -> Result<Loaded, LoadKeyError> {
         let (text, mode) = read(path).map_err(|source| LoadKeyError::Read { path: path.into(), source })?;
         let key = str::from_utf8(&text).map_err(|_| ParseKeyError).and_then(Key::parse);

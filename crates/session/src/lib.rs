@@ -1,4 +1,4 @@
-//! One row over two processes: both sides in workers of their own or on two hosts, the link between them, and whoever answers.
+//! One row over two processes: both sides in their own workers or on two hosts, the link between them, and the answering server.
 //!
 //! ```text
 //!   plan ──▶ stage ──▶ rows ──▶ row (both sides' reports, joined)

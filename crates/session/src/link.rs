@@ -1,4 +1,4 @@
-//! What lies between the two sides: another host, loopback, or a veth pair between two namespaces that only the workers hold.
+//! The link between the two sides: to another host, loopback, or a veth pair between two namespaces that only the workers hold.
 //!
 //! ```text
 //!      client's worker                         server's worker
@@ -7,7 +7,7 @@
 //!   │            2001:2::1/64 │             │2001:2::2/64             │      are set aside for benchmarks
 //!   └─────────────────────────┘             └─────────────────────────┘
 //! ```
-//! Neither namespace has a name: when the workers end, however they end, the kernel takes both and the pair away.
+//! The namespaces have no names: when the workers end, however they end, the kernel removes both and the pair.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,32 +29,30 @@ pub const SERVER_END: &str = "hairpin1";
 /// A link that Hairpin makes or uses on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkSpec {
-    /// The loopback device.
     Loopback,
-    /// Two namespaces.
+    /// A veth pair between two network namespaces.
     Veth(VethSpec),
 }
 
-/// Options of a veth pair; what is not given is the kernel's own.
+/// Options of a veth pair; the kernel's defaults apply to those not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VethSpec {
     /// MTU of both ends in bytes.
     pub mtu: Option<u32>,
-    /// Queues of both ends.
     pub queues: Option<u32>,
-    /// Transmit queues of both ends, where they are to be others: AF_XDP sends on one beyond the receive queues.
+    /// Transmit queues of both ends, if not `queues`: AF_XDP sends on one beyond the receive queues.
     pub tx_queues: Option<u32>,
     /// Generic receive offload of both ends.
     pub gro: Option<bool>,
     /// TCP segmentation offload of both ends.
     pub tso: Option<bool>,
-    /// Outgoing rate of both ends (tbf).
+    /// Outgoing rate of both ends (tbf qdisc).
     pub rate: Option<BitRate>,
     /// TCP timestamps in both namespaces.
     pub timestamps: Option<bool>,
 }
 
-/// Why a text is no link.
+/// Why a text is not a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// Neither loopback nor veth.
@@ -63,17 +61,15 @@ pub enum LinkError {
     /// Loopback takes no options.
     #[error("loopback takes no options, veth does: --link veth:{0}")]
     Loopback(String),
-    /// An option that veth has not.
+    /// veth has no such option.
     #[error("veth has no option \"{0}\"; there are: mtu, queues, tx-queues, gro, tso, rate, timestamps")]
     Key(String),
-    /// A value that the option does not take.
+    /// The option does not take this value.
     #[error("veth: {key}={value}: {key} takes {takes}")]
     Value {
-        /// The option.
         key: String,
-        /// What was given.
         value: String,
-        /// What it takes.
+        /// The values it takes.
         takes: &'static str,
     },
 }
@@ -148,19 +144,19 @@ impl VethSpec {
         End { interface: interface.into(), addresses, gro, tso, rate, timestamps, quiet: false }
     }
 
-    /// An end without addresses on which the kernel sends nothing of its own, so that every frame counted is ours.
+    /// An end without addresses, on which the kernel sends nothing of its own: every frame counted is ours.
     fn quiet_end(&self, interface: &str) -> End {
         End { addresses: Vec::new(), quiet: true, ..self.end(interface, 0) }
     }
 }
 
 impl VethSpec {
-    /// Puts both workers into namespaces of their own with nothing but numbered frames between them.
+    /// Puts each worker into its own namespaces, joined by a pair that carries only numbered frames.
     pub fn set_up_quiet(&self, client: &mut WorkerSide, server: &mut WorkerSide) -> Result<(), SideError> {
         self.join(client, server, [self.quiet_end(CLIENT_END), self.quiet_end(SERVER_END)])
     }
 
-    /// Namespaces first, then the pair in one request, then each end.
+    /// Creates the namespaces, then the pair in one request, then sets up each end.
     fn join(&self, client: &mut WorkerSide, server: &mut WorkerSide, ends: [End; 2]) -> Result<(), SideError> {
         let (first, second) = match netns::can_make() {
             netns::Support::Privileged => (Namespace::New, Namespace::New),
@@ -182,7 +178,7 @@ impl VethSpec {
 }
 
 impl LinkSpec {
-    /// What paths are asked about.
+    /// The kind of link, for the paths' support check.
     pub fn kind(&self) -> LinkKind {
         match self {
             LinkSpec::Loopback => LinkKind::Loopback,
@@ -203,7 +199,7 @@ impl LinkSpec {
         }
     }
 
-    /// The interface of the client.
+    /// The client's interface.
     pub fn interface(&self) -> &'static str {
         match self {
             LinkSpec::Loopback => "lo",
@@ -211,7 +207,7 @@ impl LinkSpec {
         }
     }
 
-    /// The interface of the server.
+    /// The server's interface.
     pub fn server_interface(&self) -> &'static str {
         match self {
             LinkSpec::Loopback => "lo",
@@ -219,7 +215,7 @@ impl LinkSpec {
         }
     }
 
-    /// As it stands in the record; the MTU is known from the client's facts.
+    /// The link as the record holds it; `mtu` comes from the client's facts.
     pub fn record(&self, mtu: Option<u64>) -> Link {
         let (kind, options) = match self {
             LinkSpec::Loopback => ("loopback", BTreeMap::new()),
@@ -228,7 +224,7 @@ impl LinkSpec {
         Link { kind: kind.into(), interface: Some(self.interface().into()), mtu, peer: None, options }
     }
 
-    /// Puts both workers where they belong. For veth: namespaces first, then the pair in one request, then each end.
+    /// Sets the link up between both workers. For veth: namespaces first, then the pair in one request, then each end.
     pub fn set_up(&self, client: &mut WorkerSide, server: &mut WorkerSide) -> Result<(), SideError> {
         let LinkSpec::Veth(veth) = self else { return Ok(()) };
         veth.join(client, server, [veth.end(CLIENT_END, 1), veth.end(SERVER_END, 2)])

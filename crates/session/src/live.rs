@@ -1,7 +1,7 @@
-//! What this process adds to a snapshot of a row that goes on: the server's CPU time where its worker is here, and what may be wrong so far.
+//! What this process adds to a snapshot of a running row: the server's CPU time if its worker is local, and the warnings so far.
 //!
-//! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, made of what is known by now. All of it is read here,
-//! in the verb's process, and costs the workers nothing.
+//! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, computed from the data so
+//! far. All of it is read here, in the verb's process, and costs the workers nothing.
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::Job;
@@ -21,21 +21,21 @@ use crate::watch::Watcher;
 /// A tick of /proc/PID/stat (USER_HZ, part of the ABI: proc(5)).
 const NS_PER_TICK: u64 = 10_000_000;
 
-/// Hands everything on to a watcher, snapshots with what is known here.
+/// Passes everything on to a watcher; adds the local data to snapshots.
 pub struct Live<'a> {
     watcher: &'a mut dyn Watcher,
     job: &'a Job,
     hosts: &'a Hosts,
     client: Cores,
-    /// Where the server's worker is here.
+    /// The server's worker, if it is on this host.
     server: Option<ServerHere>,
-    /// The last line of each measuring thread.
+    /// The last progress message of each measuring thread.
     threads: Vec<Option<Progress>>,
-    /// The nearest and the farthest that the two cores have been.
+    /// The least and the greatest distance between the two cores so far.
     cores: Option<(u64, u64)>,
 }
 
-/// The cores of one side, and what they had done when measuring began.
+/// The cores of one side, and their activity counters when measuring began.
 struct Cores {
     cpus: Vec<u32>,
     before: Option<CoreActivity>,
@@ -57,7 +57,7 @@ impl Cores {
         self.before = Some(CoreActivity::read(&RealHost, &self.cpus));
     }
 
-    /// The side as it stands in a record, as far as it is known.
+    /// The side's CPU figures so far, in the form of the record.
     fn side(&self, own_ns: u64, switches_involuntary: u64) -> CpuSide {
         let busy_ns = self.before.as_ref().and_then(|before| CoreActivity::read(&RealHost, &self.cpus).since(before).busy_ns);
         let foreign_ns = busy_ns.map(|busy| busy.saturating_sub(own_ns));
@@ -79,10 +79,10 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The row as far as it is known, for the warnings that follow from it.
+    /// The row so far, for the warnings that follow from it.
     fn row(&self, progress: &Progress) -> Row {
         let cpu = progress.cpu.clone().unwrap_or_default();
-        // Its CPU time is metered from the start of warm-up.
+        // CPU time is metered from the start of the warm-up.
         let measured_ns = cpu.elapsed_ns.saturating_sub(self.job.warmup.0);
         let mut row = Row { duration_ns: measured_ns, ..Row::default() };
         row.rtt_ns.count = self.threads.iter().flatten().map(|line| line.transactions).sum();
@@ -103,7 +103,7 @@ impl<'a> Live<'a> {
         if blocks > 0 {
             warnings.push(Warning::ClockSuspect { blocks });
         }
-        // Which quantiles will be blank only the end can tell.
+        // Which quantiles will be blank is known only at the end.
         let around = Surroundings { hosts: self.hosts, one_host: self.server.is_some(), shown: &[] };
         warnings.extend(derive(self.job, &self.row(progress), around));
         warnings.iter().map(Warning::note).collect()
@@ -165,10 +165,10 @@ impl Watcher for Live<'_> {
     }
 }
 
-/// User and system time of a process, all its threads; `None` if /proc does not say.
+/// User and system time of all threads of a process; `None` if /proc does not give it.
 fn cpu_ns(host: &dyn Host, pid: u32) -> Option<u64> {
     let text = host.read(&format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command in parentheses, which may hold anything; utime and stime are the 14th and 15th.
+    // The second field is the command in parentheses, which may hold any character; utime and stime are the 14th and 15th.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
     Some((ticks()? + ticks()?) * NS_PER_TICK)

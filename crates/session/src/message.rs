@@ -1,4 +1,4 @@
-//! What the processes of a run say to each other.
+//! Messages between the processes of a run.
 //!
 //! ```text
 //!   verb ── Order ──▶ own worker ── Answer ──▶ verb             socketpair; both are one program
@@ -34,71 +34,66 @@ pub use packets::{
 };
 pub use traced::Half;
 
-/// What a verb tells its own worker.
+/// An order from a verb to its own worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Order {
     /// Use these CPUs and no others.
     StayOn(Vec<u32>),
-    /// Go into namespaces of your own, as the first thing.
+    /// Enter new namespaces, before anything else.
     Enter(Namespace),
-    /// Make the pair of devices, the other end in that process's namespace.
+    /// Create the veth pair, with the other end in the namespace of process `peer_pid`.
     MakePair {
         /// MTU of both ends in bytes.
         mtu: Option<u32>,
-        /// Queues of both ends.
         queues: Option<u32>,
-        /// Transmit queues, where they are to be others.
+        /// Transmit queues of both ends, if not `queues`.
         tx_queues: Option<u32>,
-        /// The other worker.
+        /// The pid of the other worker.
         peer_pid: u32,
     },
     /// Set up your end of the pair.
     SetUp(End),
     /// Read the host's facts.
     Facts {
-        /// The interface the traffic passes.
+        /// The interface that the traffic passes.
         interface: Option<String>,
         /// The first CPU of this side.
         cpu: Option<u32>,
-        /// Measuring threads.
         threads: u32,
-        /// Which default CPU.
+        /// True for the server's side, which has another default CPU.
         server: bool,
     },
-    /// Write every sample of the rows that follow here.
+    /// Write every sample of the following rows to a Parquet file.
     Raw {
-        /// The file.
         path: PathBuf,
         /// Path spec, request and reply bytes of each row.
         rows: Vec<(String, u64, u64)>,
     },
     /// Answer requests: the server's side of a row.
     Plan {
-        /// What to do.
         job: Box<Job>,
         /// Where to listen.
         listen: Listen,
     },
     /// Measure: the client's side of a row.
     Row {
-        /// What to do.
         job: Box<Job>,
-        /// Where the server is.
+        /// The server's address.
         peer: Address,
         /// Index of the row in the run, for the raw file.
         index: u32,
-        /// Somebody looks on: have each line of progress hold what came since the one before.
+        /// True if a watcher wants snapshots: each progress message then holds the data since the one before.
         snapshots: bool,
     },
-    /// The flows are open: measure now.
+    /// The flows are open: start measuring.
     Go,
     /// Open the rings of an interface, and keep them until the next order of this kind; `None` closes them.
     Rings(Option<Box<AskRings>>),
-    /// Send numbered frames, count them, or both, on the open rings.
+    /// Send numbered frames on the open rings, count them, or both.
     Stream(Box<Work>),
-    /// Bounce what comes to the open rings until stopped.
+    /// Send frames that arrive on the open rings back, until stopped.
     Bounce(Box<BounceWork>),
-    /// Be one end of streams that fill the link, until stopped.
+    /// Run one end of the bulk streams that fill the link, until stopped.
     Bulk(BulkWork),
     /// Read an interface's address and counters.
     Interface(String),
@@ -106,25 +101,24 @@ pub enum Order {
     End,
 }
 
-/// Which namespaces a worker enters.
+/// Namespaces that a worker enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespace {
     /// New ones, as root.
     New,
     /// New ones in a user namespace of its own.
     NewUser,
-    /// New ones in the user namespace of that process.
+    /// New ones in the user namespace of this process.
     JoinUser(u32),
-    /// The network namespace of that process.
+    /// The network namespace of this process.
     JoinNetwork(u32),
 }
 
 /// One end of a veth pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// The device.
     pub interface: String,
-    /// Its addresses, with prefix lengths.
+    /// Addresses with prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Generic receive offload.
     pub gro: Option<bool>,
@@ -134,92 +128,90 @@ pub struct End {
     pub rate: Option<BitRate>,
     /// net.ipv4.tcp_timestamps.
     pub timestamps: Option<bool>,
-    /// No IPv6 on it, so that the kernel sends nothing of its own.
+    /// Disables IPv6 on it, so that the kernel sends nothing of its own.
     pub quiet: bool,
 }
 
-/// What a client asks of `hairpin serve`.
+/// A client's request to `hairpin serve`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
     /// The facts of the server's host.
     Facts {
-        /// Measuring threads.
+        /// Measuring threads of the row.
         threads: u32,
     },
-    /// Make ready to answer this.
+    /// Get ready to answer the requests of this job.
     Plan(Box<Job>),
     /// Measuring begins.
     Go,
     /// Put the hooks on the tracepoints, or take them off.
     Hooks(bool),
-    /// A traced block is over: say what you saw of it.
+    /// A traced block is over: report what the server's host saw of it.
     Halves,
-    /// Still here.
+    /// A sign of life from the client.
     Beat,
-    /// The row is over: say what you saw.
+    /// The row is over: report what the server's side saw.
     Done,
 }
 
-/// What comes back, from a worker or from `hairpin serve`.
+/// An answer from a worker or from `hairpin serve`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// Done as ordered.
+    /// The order was carried out.
     Done,
-    /// In namespaces of its own.
+    /// The worker has entered its namespaces.
     Entered {
-        /// Why /sys does not show them, if it does not.
+        /// Why /sys does not show these namespaces, if it does not.
         sysfs: Option<String>,
     },
     /// The host's facts and, from a worker, its clock.
     Facts {
-        /// The facts.
         facts: HostFacts,
         /// The instrument's clock.
         clock: ClockFacts,
     },
-    /// A server's side announces where it can be met; a client's has opened its flows.
+    /// The server's side gives its address; the client's side has opened its flows.
     Ready(Option<Address>),
-    /// About once a second.
+    /// How far a row is, about once a second.
     Progress(Box<Progress>),
-    /// A traced block is over; the next begins when told to go.
+    /// A traced block is over; the next one begins on request.
     Block,
     /// What the server's host saw of a traced block.
     Halves(Vec<Half>),
-    /// What the client's side found.
+    /// The client's side's report of a row.
     Client(Box<ClientReport>),
-    /// What the server's side saw.
+    /// The server's side's report of a row.
     Server(Box<ServerReport>),
-    /// The rings are open: how, and what was granted. `passed_over` says why an earlier choice did not open.
+    /// The rings are open.
     Rings {
-        /// The choice that opened.
+        /// The first choice that opened.
         io: Box<IoSpec>,
-        /// What was granted.
+        /// What the kernel granted for these rings.
         rings: Rings,
-        /// The same of the second interface.
+        /// The same for the second interface.
         output: Option<Rings>,
-        /// `io: why not`, of every choice before.
+        /// `io: why not` of every earlier choice, which did not open.
         passed_over: Vec<String>,
     },
-    /// What was sent and counted until now, about once a second.
+    /// Counts of a stream so far, about once a second.
     Streaming(StreamCounts),
-    /// What was sent and counted.
+    /// The report of a stream.
     Streamed(Box<StreamReport>),
-    /// What was bounced until now, about once a second.
+    /// Counts of a bouncer so far, about once a second.
     Bouncing {
-        /// Since the start.
+        /// Time since the start.
         at: Nanos,
-        /// The counts.
         frames: Bounced,
     },
-    /// What was bounced.
+    /// The report of a bouncer.
     Bounced(Box<BounceReport>),
-    /// What this end of the bulk streams carried.
+    /// The report of this end of the bulk streams.
     Bulk(BulkReport),
-    /// An interface.
+    /// An interface's address and counters.
     Interface(InterfaceFacts),
-    /// It could not be done; nothing was measured.
+    /// The order failed; nothing was measured.
     Failed(Failure),
 }
 
@@ -232,46 +224,45 @@ pub struct Failure {
     pub missing: bool,
 }
 
-/// What the client's side found.
+/// The client's side's report of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientReport {
-    /// The row, but for the server's side.
+    /// The row without the server's side.
     pub row: Row,
-    /// Transactions of any kind, warm-up included: what accounts over the whole row are divided by.
+    /// Transactions of any kind, warm-up included: the divisor of counters that run over the whole row.
     pub exchanges: u64,
     /// True if the run was stopped.
     pub stopped: bool,
-    /// Why it ended early, if it did.
+    /// Why the row ended early, if it did.
     pub error: Option<String>,
     /// Relative change of the clock's rate over the row, in parts per 10^9.
     pub drift_ppb: Option<f64>,
-    /// What an open loop found beside the row.
+    /// Results of an open loop that are not in the row.
     #[serde(default)]
     pub open: Option<Box<OpenFound>>,
 }
 
-/// What the server's side saw.
+/// The server's side's report of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerReport {
-    /// Receive call returned → send call entered.
+    /// Time from the return of the receive call to the entry of the send call.
     pub turnaround_ns: Quantiles,
     /// Requests answered, warm-up included.
     pub answered: u64,
-    /// Why it ended early, if it did.
+    /// Why the row ended early, if it did.
     pub error: Option<String>,
-    /// Its CPU time.
+    /// CPU time of the server's side.
     pub cpu: CpuSide,
-    /// TCP's accounts, as totals.
+    /// TCP's counters, as totals.
     pub tcp: Option<TcpSide>,
-    /// Asked and granted.
+    /// Options asked for, and what was granted.
     pub granted: Vec<Granted>,
-    /// Where requests were delivered.
+    /// Where requests were delivered, per flow.
     pub flow_facts: Vec<FlowFacts>,
     /// System calls beyond receive and send.
     pub extra_calls: u64,
-    /// What the driver of an emulated NIC did.
+    /// Driver steps of an emulated NIC.
     #[serde(default)]
     pub pcie: Option<Pcie>,
-    /// What it noticed.
     pub warnings: Vec<Note>,
 }

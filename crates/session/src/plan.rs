@@ -1,4 +1,4 @@
-//! What is asked of a run, and what of it cannot be had.
+//! The plan of a run, and the check of what cannot be measured.
 
 use std::path::PathBuf;
 
@@ -18,55 +18,54 @@ use crate::key::Key;
 use crate::link::LinkSpec;
 use crate::side::SideError;
 
-/// What to measure, and where.
+/// What to measure, and over which link.
 #[derive(Debug)]
 pub struct Plan {
     /// The other side.
     pub target: Target,
-    /// Use IPv6 on a link of our own.
+    /// Use IPv6 on a link on this host.
     pub ipv6: bool,
-    /// One row each.
+    /// One job per row.
     pub rows: Vec<Job>,
-    /// Write every sample here.
+    /// Write every sample to this file.
     pub raw: Option<PathBuf>,
-    /// The quantiles that will be shown.
+    /// Quantiles that will be shown.
     pub shown: Vec<Quantile>,
-    /// The floor to hold the figures against.
+    /// The declared floor that the figures are compared with.
     pub floor: Option<Declared>,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
 
-/// MTU of a veth pair where none is asked for (ether_setup of the kernel).
+/// MTU of a veth pair if none is given (ether_setup of the kernel).
 const VETH_MTU: u32 = 1500;
 
-/// Where to.
+/// The other side of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A link on this host, with a server of our own.
+    /// A link on this host, with a worker as the server.
     Link(LinkSpec),
-    /// `hairpin serve` there.
+    /// A host on which `hairpin serve` runs.
     Host {
         /// Name or address.
         host: String,
-        /// Port of the session.
+        /// Port of its control session.
         port: u16,
-        /// Its key.
+        /// The session's key.
         key: Option<Key>,
     },
     /// A plain echo service.
     Echo {
         /// Name or address.
         host: String,
-        /// Its port.
         port: u16,
     },
-    /// Whatever returns Ethernet frames.
+    /// A peer that returns Ethernet frames.
     Reflector(Reflector),
 }
 
 impl Target {
-    /// What paths are asked about.
+    /// The kind of link, for the paths' support check.
     pub fn kind(&self) -> LinkKind {
         match self {
             Target::Link(link) => link.kind(),
@@ -76,7 +75,7 @@ impl Target {
         }
     }
 
-    /// The other side in a word, as a label.
+    /// A short label of the other side.
     pub fn label(&self) -> String {
         match self {
             Target::Link(link) => link.record(None).kind,
@@ -86,7 +85,7 @@ impl Target {
         }
     }
 
-    /// The CPUs of this host that a row measures on: those of the client, and those of a server of ours.
+    /// The CPUs of this host that a row measures on: the client's, and a local server's.
     pub fn cpus(&self, job: &Job) -> Vec<u32> {
         let allowed = thread::allowed_cpus().unwrap_or_default();
         let sides: &[Side] = if matches!(self, Target::Link(_)) { &[Side::Client, Side::Server] } else { &[Side::Client] };
@@ -94,7 +93,7 @@ impl Target {
         sides.iter().flat_map(of).collect()
     }
 
-    /// The MTU in bytes, where it is known before anything starts.
+    /// The MTU in bytes, if it is known before anything starts.
     fn mtu(&self) -> Option<u32> {
         let of = |name: &str| Some(Netlink::open().ok()?.link(name).ok()?.mtu);
         match self {
@@ -106,9 +105,9 @@ impl Target {
     }
 }
 
-/// Refuses what cannot be measured, before anything starts.
+/// Refuses a plan that cannot be measured, before anything starts.
 pub fn check(plan: &Plan) -> Result<(), RunError> {
-    // A name is resolved later: the smaller limit holds for it.
+    // A host name is resolved later, so the smaller limit applies to it.
     let ipv6 = match &plan.target {
         Target::Link(_) => plan.ipv6,
         Target::Host { host, .. } | Target::Echo { host, .. } => host.contains(':'),
@@ -116,7 +115,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     };
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     for job in &plan.rows {
-        // The server's CPU is its own host's affair unless that is this one.
+        // The server's CPU is checked here only if the server runs on this host.
         let server = job.cpus.server.filter(|_| matches!(plan.target, Target::Link(_)));
         if let Some(cpu) = [job.cpus.client, server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
             let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -129,7 +128,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
         plan.target.mtu().map_or(Ok(()), |mtu| job.check_mtu(ipv6, mtu)).map_err(bad)?;
         let kind = plan.target.kind();
         job.check_peer(kind).map_err(bad)?;
-        // What a remote server can do is its own affair.
+        // A remote server checks its own capabilities.
         let server = Some(&job.spec.server).filter(|_| kind != LinkKind::Host);
         for side in [&job.spec.client].into_iter().chain(server) {
             if let Support::No(why) = runner(side.path).probe(kind) {
@@ -145,7 +144,7 @@ pub fn check(plan: &Plan) -> Result<(), RunError> {
     Ok(())
 }
 
-/// The job, with the latency of the declared link where the path emulates one.
+/// The job, with the latency of the declared link if the path emulates one.
 pub fn emulating(job: &Job, declared: Option<&Declared>) -> Result<Job, RunError> {
     let emulates = job.spec.client.path.emulates;
     let emulated = declared.filter(|_| emulates).map(|declared| declared.emulated(job)).transpose();

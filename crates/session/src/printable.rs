@@ -1,6 +1,6 @@
-//! Text of others, made fit to show.
+//! Makes foreign text safe to print.
 
-/// What a foreign peer or file said, fit for one line of a log or terminal: control characters escaped, at most `limit` characters.
+/// Text of a foreign peer or file as one line for a log or terminal: control characters escaped, at most `limit` characters.
 pub fn printable(text: &str, limit: usize) -> String {
     let mut shown = String::new();
     for c in text.chars().take(limit) {

@@ -9,8 +9,8 @@
 //!   thread    UINT32   the measuring thread
 //!   row       UINT32   index into the rows that the file's metadata names
 //! ```
-//! The metadata `hairpin.schema` and `hairpin.rows` (JSON) say what the rows are. Samples are written in groups of [`GROUP`], so memory is
-//! constant but for the file's index, a few kB a group; the file is called FILE`.partial` until it is whole.
+//! The metadata `hairpin.schema` and `hairpin.rows` (JSON) describe the rows. Samples are written in groups of [`GROUP`], so
+//! memory is constant except for the file's index, a few kB per group; the file is called FILE`.partial` until it is complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -29,10 +29,10 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use serde::Serialize;
 
-/// The name of the schema, in the file's metadata.
+/// The schema's name in the file's metadata.
 pub const SCHEMA: &str = "hairpin.raw/1";
 
-/// Samples per row group, and the most that wait in memory (10 MiB).
+/// Samples per row group, and the most that are held in memory (10 MiB).
 pub const GROUP: usize = 1 << 18;
 
 const COLUMNS: &str = "message sample {
@@ -45,24 +45,23 @@ const COLUMNS: &str = "message sample {
     required int32 row (INTEGER(32,false));
 }";
 
-/// What a row of the run is, for the file's metadata.
+/// A row of the run as the file's metadata describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RawRow {
     /// The path spec in canonical form.
     pub path: String,
-    /// Payload of a request.
+    /// Payload of a request in bytes.
     pub request_bytes: u64,
-    /// Payload of a reply.
+    /// Payload of a reply in bytes.
     pub reply_bytes: u64,
 }
 
 /// Why samples were not written.
 #[derive(Debug, thiserror::Error)]
 pub enum RawError {
-    /// The file cannot be made.
+    /// The file cannot be created.
     #[error("cannot make {} for --raw: {source}; name a file in a directory that you may write", path.display())]
     Create {
-        /// The file.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
@@ -72,22 +71,20 @@ pub enum RawError {
     Write {
         /// The file, still partial.
         path: PathBuf,
-        /// What failed.
         source: ParquetError,
     },
-    /// The whole file cannot take its name.
+    /// The complete file cannot be renamed.
     #[error("cannot rename {} to {}: {source}; rename it by hand, it is whole", partial.display(), path.display())]
     Rename {
-        /// The file as it is called now.
+        /// The current name of the file.
         partial: PathBuf,
-        /// The file as it should be called.
+        /// The intended name of the file.
         path: PathBuf,
-        /// What the kernel said.
         source: io::Error,
     },
 }
 
-/// Writes samples to a file that takes its name in [`RawWriter::finish`]; dropped before, it stays `.partial`.
+/// Writes samples to a file that gets its name in [`RawWriter::finish`]; if dropped before, it stays `.partial`.
 pub struct RawWriter {
     path: PathBuf,
     partial: PathBuf,
@@ -95,15 +92,15 @@ pub struct RawWriter {
     waiting: Columns,
 }
 
-/// Samples that wait for their group to be full, column by column as Parquet wants them.
+/// Samples of the current group, column by column as Parquet wants them.
 struct Columns {
     times: [Vec<i64>; 3],
     numbers: [Vec<i32>; 4],
 }
 
 impl RawWriter {
-    /// Makes the file, and sets aside all the memory that samples will wait in. A file called `path` is replaced only by
-    /// [`RawWriter::finish`].
+    /// Creates the file and allocates all memory that samples are held in. Only [`RawWriter::finish`] replaces an existing file
+    /// called `path`.
     pub fn create(path: &Path, rows: &[RawRow]) -> Result<RawWriter, RawError> {
         let mut partial = OsString::from(path);
         partial.push(".partial");
@@ -113,13 +110,13 @@ impl RawWriter {
         let file = File::create(&partial).map_err(|source| RawError::Create { path: partial.clone(), source })?;
         let rows = serde_json::to_string(rows).map_err(|e| failed(ParquetError::External(e.into())))?;
         let about = [("hairpin.schema", SCHEMA.to_owned()), ("hairpin.rows", rows)];
-        // Statistics per page would only make the index grow.
+        // Statistics per page would only grow the index.
         let mut properties = WriterProperties::builder()
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_compression(Compression::SNAPPY)
             .set_key_value_metadata(Some(about.map(|(key, value)| KeyValue::new(key.into(), value)).to_vec()));
-        // These three rise, or nearly so: their differences are small.
+        // These three columns rise almost steadily, so their differences are small.
         for name in ["at_ns", "due_ns", "sequence"] {
             let column = ColumnPath::from(name);
             properties = properties
@@ -138,7 +135,7 @@ impl RawWriter {
     /// Writes the samples of one block of `thread` in the run's row `row`.
     pub fn write_block(&mut self, row: u32, thread: u32, samples: impl Iterator<Item = Sample>) -> Result<(), RawError> {
         for sample in samples {
-            // Parquet's unsigned numbers are kept in the bits of signed ones; times reach their sign in 292 years.
+            // Parquet keeps unsigned numbers in the bits of signed ones; times reach the sign bit in 292 years.
             let times = [sample.sent_ns, sample.due_ns, sample.rtt_ns].map(u64::cast_signed);
             let numbers = [sample.sequence, sample.flow, thread, row].map(u32::cast_signed);
             self.waiting.times.iter_mut().zip(times).for_each(|(column, value)| column.push(value));
@@ -150,7 +147,7 @@ impl RawWriter {
         Ok(())
     }
 
-    /// Writes what still waits, syncs the file and gives it its name.
+    /// Writes the last group, syncs the file and gives it its name.
     pub fn finish(mut self) -> Result<(), RawError> {
         if !self.waiting.times[0].is_empty() {
             self.write_group()?;
@@ -168,7 +165,7 @@ impl RawWriter {
 }
 
 impl Columns {
-    /// Writes one row group and empties the columns.
+    /// Writes one row group and clears the columns.
     fn write(&mut self, writer: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
         let mut group = writer.next_row_group()?;
         let (mut times, mut numbers) = (self.times.iter(), self.numbers.iter());

@@ -1,4 +1,4 @@
-//! Both sides' reports become one row, with every warning that the record itself gives cause for.
+//! Joins both sides' reports into one row, with every warning that the record itself justifies.
 
 use hairpin_plan::job::{Job, Schedule};
 use hairpin_record::run::{ClockFacts, CpuSide, HostFacts, Hosts, Row, Side, TcpSide};
@@ -9,23 +9,23 @@ use serde_json::Value;
 
 use crate::message::{ClientReport, ServerReport};
 
-/// Time of others on a measured core that is worth a warning: more than this …
+/// CPU time of others on a measured core that deserves a warning: more than this …
 const FOREIGN_LEAST: Nanos = Nanos::from_millis(30);
 /// … and more than this share of the run.
 const FOREIGN_SHARE: f64 = 0.02;
-/// Involuntary switches per second that are worth a warning; a handful happens on any host.
+/// Involuntary switches per second that deserve a warning; a handful happens on any host.
 const SWITCHES_PER_S: f64 = 5.0;
-/// Two distances between the cores are two states if one is so many times the other.
+/// Two distances between the cores count as two states if one is at least this many times the other.
 pub const STATES_APART: f64 = hairpin_record::core_states::APART;
 
-/// What is known about a run besides its rows.
+/// Facts about a run outside its rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// Facts of both hosts.
     pub hosts: &'a Hosts,
     /// True if both sides ran on this host.
     pub one_host: bool,
-    /// The quantiles that will be shown.
+    /// Quantiles that will be shown.
     pub shown: &'a [Quantile],
 }
 
@@ -69,7 +69,7 @@ fn take_server(row: &mut Row, server: ServerReport) {
     }
 }
 
-/// Turns totals into figures per transaction, to three digits behind the point.
+/// Turns totals into figures per transaction, with three decimals.
 fn per_transaction(side: &mut TcpSide, transactions: u64) {
     let share =
         |total: Option<f64>| total.filter(|_| transactions > 0).map(|n| (n / transactions as f64 * 1000.0).round() / 1000.0);
@@ -77,7 +77,7 @@ fn per_transaction(side: &mut TcpSide, transactions: u64) {
     side.segments_in_per_transaction = share(side.segments_in_per_transaction);
 }
 
-/// Every warning that a row gives cause for, as far as it is filled in.
+/// All warnings that a row justifies, from the fields filled in so far.
 pub fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let count = row.rtt_ns.count;
@@ -88,9 +88,9 @@ pub fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
         (Side::Client, Some(&row.cpu.client), Some(&around.hosts.client), job.spec.client.policy),
         (Side::Server, row.cpu.server.as_ref(), around.hosts.server.as_ref(), job.spec.server.policy),
     ];
-    // CPU time is taken from the word go, warm-up included.
+    // CPU time is metered from `Go` on, warm-up included.
     let metered = Nanos(row.duration_ns + row.gap_ns + job.warmup.0);
-    // Where nothing was measured it is the warm-up's alone.
+    // If nothing was measured, the CPU time is that of the warm-up alone.
     let warm_up_alone = count == 0 && row.duration_ns + row.gap_ns < job.warmup.0;
     for (side, cpu, facts, policy) in sides {
         if let Some(cpu) = cpu.filter(|_| !warm_up_alone) {
@@ -124,9 +124,9 @@ pub fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
     warnings
 }
 
-/// `whole` is the time over which the CPU's was taken.
+/// Warns of a core that others used; `whole` is the time over which CPU time was metered.
 pub fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<Warning>) {
-    // To within the step of /proc/stat.
+    // Accurate to one tick of /proc/stat.
     if let Some(took) = cpu.foreign_ns.map(|took| Nanos(took).min(whole))
         && took > FOREIGN_LEAST
         && took.0 as f64 > whole.0 as f64 * FOREIGN_SHARE
@@ -149,12 +149,12 @@ fn idle_core(side: Side, facts: &HostFacts, policy: Policy, warnings: &mut Vec<W
     }
 }
 
-/// The deepest idle state that a core may enter, unless /dev/cpu_dma_latency forbids all; with what the kernel says of its exit, which
-/// on a virtual machine is not what leaving it costs.
+/// The deepest idle state that a core may enter, unless /dev/cpu_dma_latency forbids all, with the kernel's figure for its exit
+/// latency. On a virtual machine the real cost of leaving it is another.
 fn deepest_idle(facts: &HostFacts) -> Option<(String, Option<Nanos>)> {
     let allowed_us = facts.facts.get("cpu_dma_latency_us").and_then(Value::as_u64).unwrap_or(u64::MAX);
     let states = facts.facts.get("idle_states")?;
-    // One list if all cores have the same states, else a list per core.
+    // One list if all cores have the same states, else one list per core.
     let lists: Vec<&Vec<Value>> = match states {
         Value::Array(list) => vec![list],
         Value::Object(by_cpu) => by_cpu.values().filter_map(Value::as_array).collect(),

@@ -1,4 +1,4 @@
-//! The rows of a plan, one after the other, and what becomes of them.
+//! Measures the rows of a plan in turn, and records how each one ended.
 //!
 //! ```text
 //!   plan ──▶ row ──▶ row ──▶ …                        all done
@@ -24,8 +24,8 @@ pub fn begin<B: Body>(command: &[String]) -> Head {
     Head::new::<B>(command.to_vec(), rfc3339(SystemTime::now()))
 }
 
-/// Measures every row of the plan with `row`, which adds its result to the record. Ends early where a row says in the head that it was interrupted or
-/// failed.
+/// Measures every row of the plan with `row`, which adds its result to the record. Ends early if a row notes in the head that it
+/// was interrupted or failed.
 ///
 /// # Errors
 /// The row failed or was interrupted, and the record is still `empty`.
@@ -51,7 +51,7 @@ pub fn rows<B>(
 }
 
 impl Stage {
-    /// Both sides' reports as one row, with its warnings and beside its floor. How the row ended goes into the head.
+    /// Both sides' reports as one row, with its warnings and its floor. The way the row ended goes into the head.
     pub fn joined(&self, plan: &Plan, job: &Job, measured: Measured, head: &mut Head, place: &mut Place) -> Row {
         head.interrupted |= measured.interrupted;
         head.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));

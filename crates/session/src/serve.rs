@@ -4,7 +4,8 @@
 //!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
 //!                 └ too many: refused, and told so        └ others: told how long, once they have proved the key
 //! ```
-//! Nothing a client says reaches the worker unchecked; where the worker listens, to whom it answers and what it may have of this host is decided here.
+//! No client input reaches the worker unchecked. This module decides where the worker listens, whom it answers and what it may
+//! use of this host.
 
 mod door;
 mod grants;
@@ -36,38 +37,38 @@ use crate::message::{Answer, Failure, Half, Order, Request};
 use crate::side::{SideError, WorkerSide, wait};
 use crate::stage::interface_at;
 
-/// Connections taken from the listener in one go.
+/// Most connections accepted before other work gets its turn.
 const AT_ONCE: usize = 64;
-/// A client that says nothing for so long is gone.
+/// A client that sends nothing for this long counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
-/// A row may last longer than planned by so much.
+/// A row may last this much longer than planned.
 const GRACE: Duration = Duration::from_secs(60);
-/// How often a session looks at its deadlines.
+/// Interval at which a session checks its deadlines.
 const TICK: Duration = Duration::from_millis(500);
-/// Requests taken in one go: then the worker and the deadlines have their turn, however many more there are.
+/// Requests handled before the worker and the deadlines get their turn, however many more there are.
 const REQUESTS_AT_ONCE: u32 = 32;
-/// A client that is sent away is given so long to say what it came for, so that it hears why before the connection ends.
+/// A client that is turned away gets this long to send its request, so that it receives the reason before the connection ends.
 const HEARS_WITHIN: Duration = Duration::from_secs(1);
 
-/// How to serve.
+/// Settings of the server.
 #[derive(Debug)]
 pub struct Service {
-    /// Required of every client; without one only loopback is let in.
+    /// The key required of every client; without one only loopback is let in.
     pub key: Option<Key>,
     /// First and last data port.
     pub ports: Option<(u16, u16)>,
-    /// What a client may have of this host.
+    /// What a client may use of this host.
     pub grants: Grants,
 }
 
-/// A connection that has not proved itself.
+/// A connection that has not completed the handshake.
 struct Guest {
     stream: TcpStream,
     from: SocketAddr,
     gives_way: AtomicBool,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct House<'a> {
     service: &'a Service,
     door: Mutex<Door<Arc<Guest>>>,
@@ -76,7 +77,8 @@ struct House<'a> {
     log: &'a (dyn Fn(String) + Sync),
 }
 
-/// Serves until a signal comes, and calls `ends` then. `log` takes one line per event; of a flood of refusals, a few lines and their number.
+/// Serves until a signal comes, then calls `ends`. `log` takes one line per event; a flood of refusals is logged as a few lines
+/// and a count.
 pub fn serve(
     listener: &TcpListener,
     service: Service,
@@ -94,7 +96,7 @@ pub fn serve(
             if signals.next()?.is_some() {
                 log("stopped".into());
                 ends();
-                // Sessions in progress end with this process, and their workers with them.
+                // Sessions in progress and their workers end with this process.
                 std::process::exit(0);
             }
             for _ in 0..AT_ONCE {
@@ -102,7 +104,7 @@ pub fn serve(
                     Ok((stream, from)) => house.arrive(Guest { stream, from, gives_way: AtomicBool::new(false) }),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => {
-                        // Out of descriptors, or a client that has gone again: wait a little, go on.
+                        // Out of descriptors, or the client has left again: wait a little and go on.
                         house.refused(|| format!("cannot accept a connection: {error}"));
                         std::thread::sleep(Duration::from_millis(100));
                         break;
@@ -135,10 +137,10 @@ pub fn serve(
 }
 
 impl Guest {
-    /// Ends its handshake; its thread tells it why.
+    /// Ends the guest's handshake; its thread tells the client why.
     fn give_way(&self) {
         self.gives_way.store(true, Ordering::Relaxed);
-        // One that has gone needs no end.
+        // A client that has gone needs no shutdown.
         let _ = self.stream.shutdown(Shutdown::Read);
     }
 }
@@ -161,14 +163,14 @@ impl House<'_> {
         }
     }
 
-    /// Logs a refusal, unless there were many lately.
+    /// Logs a refusal, unless there were many recently.
     fn refused(&self, line: impl FnOnce() -> String) {
         if self.refusals().note(Instant::now()) {
             (self.log)(line());
         }
     }
 
-    /// When to look at the door and the log again, if nothing happens.
+    /// When to check the door and the log again if nothing happens.
     fn look_again(&self, limit: Option<Duration>) -> Option<Duration> {
         let now = Instant::now();
         let (summary, due) = {
@@ -178,13 +180,13 @@ impl House<'_> {
         if let Some(line) = summary {
             (self.log)(line);
         }
-        // A place that is left is not told here.
+        // Nothing wakes this loop when a place is left.
         let limit = limit.map(|limit| limit.min(Duration::from_millis(10)));
         [limit, due.map(|due| due.max(Duration::from_millis(1)))].into_iter().flatten().min()
     }
 }
 
-/// A place inside the door; left when dropped.
+/// A place inside the door; left on drop.
 struct Place<'a> {
     house: &'a House<'a>,
     id: u64,
@@ -228,7 +230,8 @@ fn connection(guest: &Guest, place: Place<'_>) {
     drop(turn);
 }
 
-/// Tells a client why not. What it asks first is taken in, since a connection closed before that is reset, and the reason lost.
+/// Tells a client why it is turned away. Reads its first request, since closing a connection with unread bytes resets it and
+/// loses the reason.
 fn send_away(channel: &mut Channel, message: String) {
     let _ = channel.send(&Answer::Failed(Failure { message, missing: false }));
     let _ = channel.recv::<Request>(HEARS_WITHIN);
@@ -237,22 +240,22 @@ fn send_away(channel: &mut Channel, message: String) {
 /// Why a session ended before its client closed it.
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
-    /// The server's own worker.
+    /// The server's own worker failed.
     #[error(transparent)]
     Worker(#[from] SideError),
-    /// What came from the client.
+    /// No valid message came from the client.
     #[error("the client: {0}")]
     Client(RecvError),
-    /// What was to go to the client.
+    /// A message could not be sent to the client.
     #[error("the client takes no answers: {0}")]
     ToClient(#[from] SendError),
-    /// The client is gone, and said nothing.
+    /// The client sent nothing for [`SILENCE`].
     #[error("the client has said nothing for {SILENCE:?}")]
     Silent,
-    /// It takes more than it announced.
+    /// The row lasts longer than announced.
     #[error("the row lasts longer than was planned")]
     Overdue,
-    /// The kernel.
+    /// The kernel refused to wait.
     #[error("cannot wait for the client: {0}")]
     Wait(io::Error),
 }
@@ -264,10 +267,10 @@ struct Session<'a> {
     grants: &'a Grants,
     busy: &'a Busy,
     heard: Instant,
-    /// The row in progress: when it must be over, and whether the client has asked for its end.
+    /// The row in progress: its deadline, and whether the client has asked for its end.
     row: Option<RowState>,
     rows: u32,
-    /// Traces rows that want it.
+    /// Traces the rows that ask for it.
     host: ServersHost,
 }
 
@@ -308,7 +311,7 @@ impl<'a> Session<'a> {
                 self.worker.nudge();
             }
             let limit = match done {
-                // More is there than was taken.
+                // Requests are still buffered.
                 _ if self.channel.buffered() => Duration::ZERO,
                 true => Duration::from_millis(20),
                 false => TICK,
@@ -317,7 +320,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A request, `Some(None)` at the end of the session, `None` if there is nothing yet.
+    /// The next request; `Some(None)` at the end of the session, `None` if nothing has come yet.
     fn next_request(&mut self) -> Result<Option<Option<Request>>, SessionError> {
         match self.channel.try_recv::<Request>() {
             Ok(None) => Ok(None),
@@ -341,7 +344,7 @@ impl<'a> Session<'a> {
                 let halves = self.host.halves().into_iter().map(Half::from).collect();
                 Ok(self.channel.send(&Answer::Halves(halves))?)
             }
-            // The worker is measuring, and would not answer.
+            // The worker is measuring and would not answer.
             Request::Facts { .. } if self.row.is_some() => self.fails("facts are read between rows, not in one".into()),
             Request::Facts { threads } => {
                 let threads = threads.clamp(1, 1024);
@@ -366,7 +369,7 @@ impl<'a> Session<'a> {
     fn begin(&mut self, job: Box<Job>) -> Result<(), SessionError> {
         let now = Instant::now();
         self.busy.set(Until::end_of(&job, now));
-        // One without an end of its own ends with the client's silence.
+        // A job without a limit ends when the client stops sending.
         let lasts = job.duration.map_or(Duration::from_secs(366 * 86_400), Duration::from);
         let deadline = now + Duration::from(job.warmup) + lasts + GRACE + Duration::from(job.timeout);
         self.row = Some(RowState { deadline, done: false });

@@ -1,4 +1,5 @@
-//! The server's side as the verb sees it: its own worker, a remote `hairpin serve`, or an echo service or reflector that says nothing.
+//! The server's side as the verb sees it: a local worker, a remote `hairpin serve`, or an echo service or reflector that reports
+//! nothing.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,47 +15,46 @@ use crate::error::RunError;
 use crate::message::{Answer, Order, Request, ServerReport};
 use crate::side::{SideError, WorkerSide};
 
-/// How long a server may take to listen, or to report after it was told to stop.
+/// Time limit for a server to listen, or to report after it was stopped.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// … and how long after a row that failed, which is noticed late enough.
+/// The limit after a failed row, whose failure has taken long enough to notice.
 const FAILED_WITHIN: Duration = Duration::from_secs(1);
-/// A stopped worker is nudged so often until it reports.
+/// Interval at which a stopped worker is nudged until it reports.
 pub const NUDGE_EVERY: Duration = Duration::from_millis(20);
 
-/// Whoever answers the requests.
+/// The server's side of a run.
 #[derive(Debug)]
 pub enum Server {
-    /// A worker of ours.
+    /// A local worker.
     Worker {
-        /// The process.
+        /// The worker process.
         side: Box<WorkerSide>,
-        /// Where it listens.
+        /// The address and ports on which it listens.
         listen: Listen,
     },
-    /// A session with `hairpin serve`.
+    /// A session with `hairpin serve` on another host.
     Remote {
-        /// The session.
         channel: Box<Channel>,
-        /// The session's address as seen from here.
+        /// The session's address as seen from this host.
         at: SocketAddr,
     },
-    /// A plain echo service or a reflector, which says nothing.
+    /// A plain echo service or a reflector, which reports nothing.
     Silent(Address),
 }
 
-/// What a server said in mid-run.
+/// What a server reported during a row.
 #[derive(Debug)]
 pub enum Heard {
     /// Nothing of note.
     Nothing,
-    /// It ended by itself.
+    /// The server's side ended by itself.
     Ended(Box<ServerReport>),
-    /// It is gone, or failed.
+    /// The server is gone or has failed; the reason.
     Gone(String),
 }
 
 impl Server {
-    /// The facts of its host, if it can tell.
+    /// The facts of the server's host, if it can report them.
     pub fn facts(&mut self, interface: &str, job: &Job) -> Result<Option<HostFacts>, RunError> {
         let answer = match self {
             Server::Silent(_) => return Ok(None),
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Has it listen for a row; returns where.
+    /// Makes it listen for a row; returns its address.
     pub fn plan(&mut self, job: &Job) -> Result<Address, RunError> {
         let answer = match self {
             Server::Silent(address) => return Ok(address.clone()),
@@ -88,7 +88,8 @@ impl Server {
             }
         };
         match (answer, self) {
-            // A server behind a translator of addresses knows its port, but not the address under which it is seen; nor this host's interfaces.
+            // A server behind a network address translator knows its port, but not the address under which others see it, nor
+            // this host's interfaces.
             (Answer::Ready(Some(Address::Inet(announced))), Server::Remote { at, .. }) => {
                 let mut at = *at;
                 at.set_port(announced.port());
@@ -100,19 +101,19 @@ impl Server {
         }
     }
 
-    /// Measuring begins. A session that broke shows at the next look.
+    /// Tells the server that measuring begins. A broken session shows at the next look.
     pub fn go(&mut self) {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Go);
         }
     }
 
-    /// Has a remote server put its hooks on, or take them off.
+    /// Makes a remote server attach its hooks, or detach them.
     pub fn hooks(&mut self, on: bool) -> Result<(), SideError> {
         match self {
             Server::Remote { channel, .. } => {
                 channel.send(&Request::Hooks(on)).map_err(SideError::ToServer)?;
-                // They are on before the next request is sent.
+                // The hooks are on before the next request is sent.
                 match channel.recv(ANSWER_WITHIN).map_err(SideError::Server)? {
                     Answer::Done => Ok(()),
                     other => Err(SideError::OutOfTurn(format!("{other:?}"))),
@@ -122,7 +123,8 @@ impl Server {
         }
     }
 
-    /// What a remote server's host saw of the block that is over; of a worker's the verb sees everything itself.
+    /// What a remote server's host saw of the block that is over. For a local worker the list is empty: the verb sees everything
+    /// itself.
     pub fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Vec::new()) };
         channel.send(&Request::Halves).map_err(SideError::ToServer)?;
@@ -133,14 +135,14 @@ impl Server {
         }
     }
 
-    /// Keeps a session alive.
+    /// Sends a sign of life to keep the session alive.
     pub fn beat(&mut self) {
         if let Server::Remote { channel, .. } = self {
             let _ = channel.send(&Request::Beat);
         }
     }
 
-    /// The descriptor to watch.
+    /// The descriptor to poll.
     pub fn watched(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Server::Worker { side, .. } => Some(side.as_fd()),
@@ -149,7 +151,7 @@ impl Server {
         }
     }
 
-    /// What it said, without waiting.
+    /// The server's next report, without waiting.
     pub fn look(&mut self) -> Heard {
         let said = match self {
             Server::Worker { side, .. } => side.try_answer(),
@@ -165,8 +167,8 @@ impl Server {
         }
     }
 
-    /// Ends the row and returns what it saw, or why that is unknown; `None` under `--echo` and `--reflector`. After a row that `failed`, the way
-    /// to a remote server may be gone too, and is not waited for once more.
+    /// Ends the row and returns the server's report, or why it is missing; `None` under `--echo` and `--reflector`. After a row
+    /// that `failed`, the connection to a remote server may be gone too, so the wait is short.
     pub fn finish(&mut self, failed: bool) -> Option<Result<ServerReport, String>> {
         let within = if failed { FAILED_WITHIN } else { ANSWER_WITHIN };
         let told = match self {
@@ -207,7 +209,7 @@ impl Server {
         }
     }
 
-    /// The process of a worker of ours.
+    /// The pid of a local worker.
     pub fn pid(&self) -> Option<u32> {
         match self {
             Server::Worker { side, .. } => Some(side.pid()),
@@ -215,15 +217,15 @@ impl Server {
         }
     }
 
-    /// True if it shares this host with the client.
+    /// True if the server runs on this host.
     pub fn is_here(&self) -> bool {
         matches!(self, Server::Worker { .. })
     }
 }
 
-/// A server's report with nothing in it but a warning.
+/// The report without its error, which becomes a warning if the client failed too.
 pub fn without_error(mut report: ServerReport, client_failed: bool) -> ServerReport {
-    // A stream's server sees the client close; that is how every good run ends.
+    // The server of a stream sees the client close; every good run ends like that.
     if let Some(why) = report.error.take().filter(|_| client_failed) {
         report.warnings.push(Note { code: "server-ended".into(), message: format!("the server's side ended by itself: {why}") });
     }

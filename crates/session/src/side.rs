@@ -1,4 +1,4 @@
-//! A worker as the process that started it sees it: orders out, answers in, stop and nudge.
+//! A worker as its parent process sees it: orders out, answers in, stop and nudge.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,10 +15,10 @@ use crate::channel::{Channel, RecvError, SendError};
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD, VERB, program};
 use crate::message::{Answer, Failure, InterfaceFacts, Order};
 
-/// How long an order that measures nothing may take.
+/// Time limit of an order that measures nothing.
 const ORDER_WITHIN: Duration = Duration::from_secs(20);
 
-/// A worker process of ours; dropping it kills it.
+/// A worker process; dropping it kills it.
 #[derive(Debug)]
 pub struct WorkerSide {
     process: process::Worker,
@@ -26,31 +26,31 @@ pub struct WorkerSide {
     stop: Shared,
 }
 
-/// Why a worker did not do as told.
+/// Why a worker did not carry out an order.
 #[derive(Debug, thiserror::Error)]
 pub enum SideError {
-    /// It could not be started.
+    /// The worker could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// What it needs could not be made.
+    /// A resource that the worker needs could not be created.
     #[error("cannot prepare a worker process: {0}")]
     Prepare(#[from] io::Error),
-    /// It said why not.
+    /// The worker reported a failure.
     #[error("{}", .0.message)]
     Failed(Failure),
-    /// It did not take the order.
+    /// The worker did not read the order.
     #[error("the worker process takes no orders: {0}")]
     Send(#[from] SendError),
-    /// It did not answer.
+    /// The worker did not answer.
     #[error("the worker process does not answer: {0}")]
     Receive(#[from] RecvError),
-    /// The server of a session took no request.
+    /// The server of a session did not read a request.
     #[error("the server takes no requests: {0}")]
     ToServer(SendError),
-    /// The server of a session gave no answer.
+    /// The server of a session did not answer.
     #[error("the server does not answer: {0}")]
     Server(RecvError),
-    /// It answered something else.
+    /// The worker gave another answer than expected.
     #[error("the other process answered {0} out of turn")]
     OutOfTurn(String),
 }
@@ -63,7 +63,8 @@ impl SideError {
 }
 
 impl WorkerSide {
-    /// Starts a worker; with `neighbour` it shares that area with the other side's, and with `stamps` it leaves the stamps of each transaction there.
+    /// Starts a worker; it shares `neighbour` with the other side's worker, and writes the stamps of each transaction to
+    /// `stamps`.
     pub fn start(neighbour: Option<&Shared>, stamps: Option<&Stamps>) -> Result<WorkerSide, SideError> {
         let (ours, theirs) = UnixStream::pair()?;
         let stop = Shared::create()?;
@@ -77,12 +78,11 @@ impl WorkerSide {
         Ok(WorkerSide { process, channel: Channel::plain(ours), stop })
     }
 
-    /// Its pid.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Gives an order that is answered at once.
+    /// Sends an order that the worker answers at once.
     pub fn order(&mut self, order: &Order) -> Result<Answer, SideError> {
         self.send(order)?;
         match self.channel.recv(ORDER_WITHIN)? {
@@ -91,7 +91,7 @@ impl WorkerSide {
         }
     }
 
-    /// Gives an order whose answers come later.
+    /// Sends an order whose answers come later.
     pub fn send(&mut self, order: &Order) -> Result<(), SideError> {
         Ok(self.channel.send(order)?)
     }
@@ -101,12 +101,12 @@ impl WorkerSide {
         Ok(self.channel.recv(timeout)?)
     }
 
-    /// The next answer, if it is there.
+    /// The next answer, if it has come.
     pub fn try_answer(&mut self) -> Result<Option<Answer>, SideError> {
         Ok(self.channel.try_recv()?)
     }
 
-    /// The facts of its host and its clock: of `interface`, and of the cores that `threads` threads from `cpu` on use.
+    /// The worker's clock and the facts of its host: of `interface`, and of the cores that `threads` threads use, from `cpu` on.
     pub fn facts(
         &mut self,
         interface: Option<&str>,
@@ -120,7 +120,7 @@ impl WorkerSide {
         }
     }
 
-    /// The address, MTU and counts of an interface in its network namespace.
+    /// The address, MTU and counters of an interface in the worker's network namespace.
     pub fn interface_facts(&mut self, name: &str) -> Result<InterfaceFacts, SideError> {
         match self.order(&Order::Interface(name.into()))? {
             Answer::Interface(facts) => Ok(facts),
@@ -128,23 +128,23 @@ impl WorkerSide {
         }
     }
 
-    /// Asks it to end the row it is in. It may sleep in a system call: nudge it until it answers.
+    /// Asks the worker to end its row. It may sleep in a system call: nudge it until it answers.
     pub fn stop(&mut self) {
         self.stop.request_stop();
         self.nudge();
     }
 
-    /// Lets the next row run.
+    /// Clears the stop flag for the next row.
     pub fn clear_stop(&self) {
         self.stop.clear_stop();
     }
 
-    /// Wakes it from any system call. One that has ended needs no waking.
+    /// Wakes the worker from any system call. A worker that has ended needs no waking.
     pub fn nudge(&mut self) {
         let _ = self.process.nudge();
     }
 
-    /// True if it still runs.
+    /// True if the worker still runs.
     pub fn alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
@@ -156,7 +156,7 @@ impl AsFd for WorkerSide {
     }
 }
 
-/// Sleeps until one of them can be read, a signal comes, or `limit` has passed.
+/// Sleeps until a descriptor is readable, a signal comes, or `limit` has passed.
 pub fn wait(on: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<()> {
     let mut fds: Vec<PollFd<'_>> = on.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });

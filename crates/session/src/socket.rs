@@ -1,6 +1,7 @@
-//! Reads and writes on a stream socket, each bounded by a deadline that trickling bytes do not extend.
+//! Reads and writes on a stream socket, each with a deadline that trickling bytes do not extend.
 //!
-//! The socket's own blocking mode is neither needed nor changed: every call asks for `MSG_DONTWAIT`, and waiting is ppoll(2).
+//! Does not depend on the socket's own blocking mode, nor change it: every call passes `MSG_DONTWAIT`, and ppoll(2) does the
+//! waiting.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,21 +20,21 @@ impl Socket {
         Socket(fd)
     }
 
-    /// What is there now: `None` if nothing is, `Some(0)` at the end of the stream.
+    /// Reads what has arrived: `None` if nothing has, `Some(0)` at the end of the stream.
     pub(super) fn try_read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match recv(&self.0, &mut *buffer, RecvFlags::DONTWAIT) {
                 Ok((read, _)) => return Ok(Some(read)),
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => {}
-                // A peer that was killed with our bytes unread resets; for the caller that is an end like any other.
+                // If the peer was killed with our bytes unread, the connection is reset; the caller treats this as any other end.
                 Err(Errno::CONNRESET) => return Ok(Some(0)),
                 Err(e) => return Err(e.into()),
             }
         }
     }
 
-    /// Waits for at least one byte; 0 is the end of the stream, `ErrorKind::TimedOut` the deadline.
+    /// Waits for at least one byte; returns 0 at the end of the stream, `ErrorKind::TimedOut` at the deadline.
     pub(super) fn read(&self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize> {
         loop {
             if let Some(read) = self.try_read(buffer)? {
@@ -43,8 +44,8 @@ impl Socket {
         }
     }
 
-    /// Writes all bytes; `ErrorKind::BrokenPipe` if the other side is gone, `ErrorKind::TimedOut` at the deadline, and then some of them
-    /// may have been written.
+    /// Writes all bytes. Returns `ErrorKind::BrokenPipe` if the other side is gone, `ErrorKind::TimedOut` at the deadline; some
+    /// bytes may have been written then.
     pub(super) fn write_all(&self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
         while !bytes.is_empty() {
             match send(&self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -63,7 +64,7 @@ impl Socket {
         if left == Duration::ZERO {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        // A time too long for the kernel is no deadline.
+        // A time too long for the kernel means no deadline.
         let timeout = Timespec::try_from(left).ok();
         match poll(&mut [PollFd::new(&self.0, events)], timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),

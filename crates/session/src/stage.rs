@@ -1,4 +1,4 @@
-//! Both sides of a run and the link between them: set up once, then one row after the other is watched until both sides have reported.
+//! Both sides of a run and the link between them: set up once, then runs one row after the other until both sides have reported.
 //!
 //! ```text
 //!   verb ──▶ server: Plan ──▶ Ready(address)
@@ -53,7 +53,7 @@ impl<E: Into<RunError>> From<E> for RowEnd {
 }
 
 impl Stage {
-    /// Starts the workers; each leaves the stamps of its transactions in its area of `stamps`, if there are some.
+    /// Starts the workers; each writes the stamps of its transactions to its area of `stamps`, if there is one.
     pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Stage, RunError> {
         let mut stage = match &plan.target {
             Target::Link(link) => {
@@ -101,7 +101,7 @@ impl Stage {
         };
         if let Some(path) = &plan.raw {
             let rows = plan.rows.iter().map(|job| (job.spec.to_string(), job.request.into(), job.reply.into())).collect();
-            // Inside a mount namespace the working directory may be another.
+            // The working directory may be another one inside a mount namespace.
             let path = std::path::absolute(path).map_err(SideError::from)?;
             stage.client.order(&Order::Raw { path, rows })?;
         }
@@ -135,7 +135,7 @@ impl Stage {
     }
 
     pub fn row(&mut self, job: &Job, index: usize, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Measured, RowEnd> {
-        // The schedule is the client's affair.
+        // The schedule concerns the client only.
         let peer: Address = self.server.plan(&Job { open: None, ..job.clone() })?;
         self.client.clear_stop();
         let snapshots = watcher.wants_snapshots();
@@ -160,7 +160,7 @@ impl Stage {
         Ok(Measured { client: *client, server, interrupted: watch.interrupted })
     }
 
-    /// Takes in all that was said; returns the client's report once it is there.
+    /// Handles all messages received; returns the client's report once it has come.
     fn step(
         &mut self,
         watch: &mut Watch,
@@ -169,7 +169,7 @@ impl Stage {
     ) -> Result<Option<Box<ClientReport>>, RowEnd> {
         let now = Instant::now();
         while let Ok(Some(signal)) = signals.next() {
-            // A terminal that goes away says so more than once, and means no more by it.
+            // A terminal that closes may send SIGHUP more than once; count it once.
             if signal == SIGHUP && watch.interrupted {
                 continue;
             }
@@ -210,7 +210,7 @@ impl Stage {
                     return Ok(Some(report));
                 }
                 Answer::Failed(failure) => {
-                    // The server may know better why its peer could not begin.
+                    // The server may know better why the client could not begin.
                     let failure = match self.server.look() {
                         Heard::Gone(why) => {
                             crate::message::Failure { message: format!("{}; server: {why}", failure.message), ..failure }
@@ -238,7 +238,7 @@ impl Stage {
                 Heard::Gone(why) => (why.clone(), Err(why)),
             };
             watch.server_said = Some(said.1);
-            // A client that has just finished reports at once; one that waits for a dead server is told.
+            // A client that has just finished reports at once; one that waits for a dead server has to be stopped.
             watch.end_at = Some((now + Duration::from_secs(1), format!("the server's side ended in mid-run: {}", said.0)));
         }
         if let Some((at, why)) = &watch.end_at
@@ -251,14 +251,14 @@ impl Stage {
         }
     }
 
-    /// Nudges a client that was told to stop or that says nothing, and gives it up if that does not help.
+    /// Nudges a client that was told to stop or sends nothing, and gives it up if that does not help.
     fn enforce(&mut self, watch: &mut Watch, now: Instant) -> Result<(), RowEnd> {
         if now.duration_since(watch.beat) >= BEAT_EVERY {
             watch.beat = now;
             self.server.beat();
         }
         if now.duration_since(watch.heard) >= watch.silence {
-            // It may sleep in a receive call that has no time limit; awake, it looks at its own deadlines.
+            // It may sleep in a receive call without a time limit; once awake, it checks its own deadlines.
             self.client.nudge();
         }
         if let Some(stopped) = watch.stopped {
@@ -279,7 +279,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Sleeps until someone speaks.
+    /// Sleeps until a message or a signal comes.
     fn wait(&self, watch: &Watch, signals: &Signals) -> Result<(), RowEnd> {
         let mut fds = vec![self.client.as_fd(), signals.as_fd()];
         fds.extend(self.server.watched().filter(|_| watch.server_said.is_none()));
@@ -288,12 +288,12 @@ impl Stage {
     }
 }
 
-/// A session's server hears from its client so often.
+/// Interval of the client's sign of life to the server of a session.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// A worker that was told to stop reports within this.
+/// A worker that was told to stop reports within this time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where a row stands.
+/// The state of a row in progress.
 struct Watch {
     path: String,
     going: bool,
@@ -310,7 +310,7 @@ struct Watch {
 impl Watch {
     fn new(job: &Job) -> Watch {
         let now = Instant::now();
-        // A paced run has nothing to say between two requests.
+        // A paced run is silent between two requests.
         let interval_s = job.pace.map(|per_s| 1.0 / per_s).or(job.open.as_ref().map(OpenLoop::longest_gap_s));
         let interval = Duration::from_secs_f64(interval_s.unwrap_or(0.0).min(86_400.0));
         Watch {
@@ -332,7 +332,7 @@ impl Watch {
     }
 }
 
-/// A reflector as it stands in the record: what it does to frames, and whom they are sent to where that was given.
+/// A reflector as the record describes it: the change it makes to frames, and their destination address if given.
 fn reflector_link(reflector: &Reflector, mtu: Option<u64>) -> Link {
     let rewrite = match reflector.rewrite {
         Rewrite::None => "none",
@@ -366,7 +366,7 @@ pub fn local_address_towards(peer: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// The interface that has this address, which a link-local one names itself by its index.
+/// The interface with this address; a link-local address names it by its index.
 pub fn interface_at(address: IpAddr, scope: u32) -> Option<String> {
     if scope == 0 {
         return interface_of(address);
@@ -375,7 +375,7 @@ pub fn interface_at(address: IpAddr, scope: u32) -> Option<String> {
     links.into_iter().find(|link| link.index == scope).map(|link| link.name)
 }
 
-/// The interface that has this address.
+/// The interface with this address.
 pub fn interface_of(address: IpAddr) -> Option<String> {
     let interfaces = if_addrs::get_if_addrs().ok()?;
     interfaces.into_iter().find(|interface| interface.ip() == address.to_canonical()).map(|interface| interface.name)

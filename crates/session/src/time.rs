@@ -1,12 +1,12 @@
-//! The time of day in a record.
+//! The time format of a record.
 
 use std::time::{Duration, SystemTime};
 
-/// RFC 3339 has no fifth digit for a year.
+/// The last second that RFC 3339, with its four-digit years, can express.
 const END_OF_9999: Duration = Duration::from_secs(253_402_300_799);
 
-/// A time in UTC as RFC 3339 writes it, with microseconds: `2026-11-20T11:50:07.297123Z`. Years below
-/// 1970 and above 9999 become those.
+/// A time in UTC in RFC 3339, with microseconds: `2026-11-20T11:50:07.297123Z`. Times before 1970 and after 9999 are clamped to
+/// those years.
 pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().min(END_OF_9999);
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -17,7 +17,7 @@ pub fn rfc3339(time: SystemTime) -> String {
 
 /// The Gregorian date of a day since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
 fn civil(days: u64) -> (u64, u64, u64) {
-    // Years run from March here, so that the leap day is a year's last.
+    // Years start in March here, so that the leap day is the last day of a year.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

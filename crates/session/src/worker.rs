@@ -1,4 +1,4 @@
-//! A worker: the process in which one side of a run is measured, with one measuring thread per `--threads` and nothing else in it.
+//! A worker: the process that measures one side of a run, with one measuring thread per `--threads` and nothing else.
 //!
 //! It takes orders from the process that started it, and dies with it.
 
@@ -45,11 +45,11 @@ use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
 
 /// A worker waits for its next order as long as its parent lives.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// The kernel gives a queue back within this after its socket was closed.
+/// The kernel releases a queue within this time after its socket was closed.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Runs the worker until its parent closes the socket. `parent` is the pid it was started by, and `neighbour` says whether
-/// [`NEIGHBOUR_FD`] and `stamps` whether [`STAMPS_FD`] is there. Must be called before any thread exists.
+/// Runs the worker until its parent closes the socket. `parent` is the pid of the process that started it; `neighbour` says
+/// whether [`NEIGHBOUR_FD`] is open, `stamps` whether [`STAMPS_FD`] is. Must be called before any thread exists.
 pub fn main(parent: u32, neighbour: bool, stamps: bool) -> ExitCode {
     match Worker::adopt(parent, neighbour, stamps).and_then(Worker::serve) {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,7 +67,7 @@ struct Worker {
     neighbour: Option<Shared>,
     stamps: Option<Stamps>,
     allowed: Vec<u32>,
-    /// CPUs that there are for this process and its parent.
+    /// CPUs that this process and its parent may use.
     cores: usize,
     clock: AnyClock,
     no_tsc: Option<Warning>,
@@ -80,7 +80,7 @@ impl Worker {
     fn adopt(parent: u32, neighbour: bool, stamps: bool) -> io::Result<Worker> {
         die_with(parent)?;
         process::install_nudge_handler()?;
-        // Started as /proc/self/exe it would be called exe, in the lists of this host and in timelines.
+        // The process was started as /proc/self/exe, so process lists and timelines would call it `exe`.
         let _ = std::fs::write("/proc/self/comm", "hairpin");
         let (clock, no_tsc) = choose_clock();
         let mut inherited = Inherited::claim()?;
@@ -183,7 +183,7 @@ impl Worker {
     }
 
     fn open_rings(&mut self, ask: Option<&AskRings>) -> Result<Answer, Failure> {
-        // A queue has one owner: what is open goes first.
+        // A queue has one owner, so the open rings must close first.
         let had = self.rings.take().is_some();
         let Some(ask) = ask else { return Ok(Answer::Done) };
         let patience = if had { GIVEN_BACK_WITHIN } else { Duration::ZERO };
@@ -199,7 +199,7 @@ impl Worker {
         let (meter, start) = (Meter::start(&work.cpus), Instant::now());
         let since = || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let ran = rings.bounce(work, self.clock, &self.stop, &mut |frames| {
-            // A parent that is gone takes this process with it; there is nobody to tell.
+            // If the parent is gone, this process dies with it; there is nobody to tell.
             let _ = channel.send(&Answer::Bouncing { at: since(), frames: *frames });
         });
         let (duration, cpu) = (since(), meter.cpu(ran.counts.received, Policy::Spin, 0));
@@ -212,7 +212,7 @@ impl Worker {
         channel.send(&Answer::Ready(None)).map_err(failed)?;
         let meter = Meter::start(&work.cpus);
         let ran = rings.stream(work, self.clock, &self.stop, &mut |counts| {
-            // A parent that is gone takes this process with it; there is nobody to tell.
+            // If the parent is gone, this process dies with it; there is nobody to tell.
             let _ = channel.send(&Answer::Streaming(*counts));
         });
         let cpu = meter.cpu(ran.counts.sent.max(ran.counts.came), Policy::Spin, 0);
@@ -258,7 +258,7 @@ impl Worker {
         })))
     }
 
-    /// What was told of the row before is no longer true.
+    /// Clears the thread and flow announced for the row before.
     fn untell(&self) {
         if let Some(stamps) = &self.stamps {
             stamps.tell(Told::default());
@@ -284,7 +284,7 @@ impl Worker {
         let outcome = runner(job.spec.client.path).ping(&mut run);
         let found = run.found;
         let cpu = teller.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
-        // A run that failed after it began still has something to say.
+        // A run that failed after it began still has results.
         if found.recorder.is_none() {
             outcome.map_err(path_failure)?;
             return Err(failed("nothing was measured"));
@@ -321,7 +321,7 @@ impl Worker {
         row.silences = found.silences;
         row.silences.sort_by_key(|silence| silence.at_ns);
         warnings.extend(no_answer(&row.silences));
-        // A server that stood still lost nothing that a larger buffer would have kept.
+        // Silence is left out: a server that stood still lost nothing that a larger buffer would have kept.
         let in_silence: u64 = row.silences.iter().map(|silence| silence.sent).sum();
         let lost = found.counts.lost.saturating_sub(in_silence);
         if lost > 0 {
@@ -346,7 +346,7 @@ impl Worker {
         }
         row.niq = found.side.pcie.map(|client| Box::new(niq(job, client, found.own_ns, found.stalled, &row.rtt_ns)));
         let stop = Nanos(found.counts.longest_stop_ns);
-        // A send call that blocks is no stop.
+        // Time in a blocking send call is not a stop.
         if stop.0 > 2 * row.rtt_ns.p50.unwrap_or(0) {
             warnings.push(Warning::Stopped { gap: stop });
         }
@@ -362,12 +362,12 @@ impl Worker {
     }
 }
 
-/// The job with the recording that it replays, which is read where it is needed.
+/// The job with the recording that it replays, read on the host that needs it.
 fn with_recording(job: &Job) -> Result<Job, Failure> {
     let mut job = job.clone();
     if let Some(OpenLoop { arrivals: Arrivals::Replay { file, arrivals }, smallest, .. }) = &mut job.open {
         let read = replay::load(file).map_err(failed)?;
-        // Buffers and table are made for these.
+        // Buffers and tables are sized for these.
         if read.iter().any(|one| !(*smallest..=job.request).contains(&one.size)) {
             return Err(failed(format_args!("{} has changed since it was read first", file.display())));
         }
@@ -376,7 +376,7 @@ fn with_recording(job: &Job) -> Result<Job, Failure> {
     Ok(job)
 }
 
-/// What was emulated, and what the client's driver did.
+/// What was emulated, and the steps of the client's driver.
 fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>, rtt: &Quantiles) -> Niq {
     let one_way = |times: FrameTimes| Picos(times.one_way_ps());
     let without = stalled.zip(rtt.mean).and_then(|((count, ns), mean)| {
@@ -395,7 +395,7 @@ fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>
     }
 }
 
-/// The longest stretch without an answer.
+/// Warns of the longest silence.
 fn no_answer(silences: &[Silence]) -> Option<Warning> {
     let longest = *silences.iter().max_by_key(|silence| silence.length_ns)?;
     let together = Nanos(silences.iter().map(|silence| silence.length_ns).sum());
@@ -415,7 +415,7 @@ fn path_failure(error: PathError) -> Failure {
     Failure { message: error.to_string(), missing: error.is_missing() }
 }
 
-/// What a record says of a clock; measures it.
+/// The clock's facts for the record; measures the clock.
 pub fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
     let quality = Quality::measure(clock);
     let tenth = |ns: f64| (ns * 10.0).round() / 10.0;
@@ -440,14 +440,14 @@ fn set_up(end: &End) -> Result<(), String> {
         gro.and(tso).map_err(|error| error.to_string())?;
     }
     if let Some(rate) = end.rate {
-        // A bucket of two full frames or 1 ms, whichever is more; 50 ms may wait.
+        // The bucket holds two full frames or 1 ms, whichever is more; the queue holds 50 ms.
         let mtu = netlink.link(&end.interface).map_err(|error| error.to_string())?.mtu;
         let burst = Bytes((rate.0 / 8 / 1000).max(2 * (u64::from(mtu) + 14)));
         let tbf = Tbf { rate, burst, limit: Bytes((rate.0 / 8 / 20).max(burst.0)) };
         netlink.add_tbf(&end.interface, &tbf).map_err(|error| error.to_string())?;
     }
     if end.quiet {
-        // A kernel without IPv6 has no such sysctl, and nothing to keep quiet.
+        // A kernel without IPv6 lacks this sysctl, and needs none.
         let _ = netns::set_sysctl(&format!("net.ipv6.conf.{}.disable_ipv6", end.interface), "1");
     }
     for (address, prefix) in &end.addresses {
@@ -456,18 +456,18 @@ fn set_up(end: &End) -> Result<(), String> {
     netlink.set_up(&end.interface).map_err(|error| error.to_string())
 }
 
-/// An interface's address, and the frames that the kernel counted on it (/proc/net/dev, which is that of this process's namespace).
+/// An interface's address, and the frames that the kernel counted on it (/proc/net/dev of this process's namespace).
 fn interface(name: &str) -> Result<InterfaceFacts, String> {
     let link = Netlink::open().and_then(|netlink| netlink.link(name)).map_err(|error| error.to_string())?;
     let text = RealHost.read("/proc/self/net/dev").map_err(|error| format!("cannot read /proc/self/net/dev: {error}"))?;
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'));
-    // The second field is the received frames.
+    // The second field is the count of received frames.
     let rx_frames = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
     let rx_frames = rx_frames.ok_or_else(|| format!("/proc/self/net/dev says nothing of {name}"))?;
     Ok(InterfaceFacts { mac: link.mac, mtu: link.mtu, rx_frames })
 }
 
-/// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW with the warning that says why. Calibrates for 10 ms.
+/// The TSC if it can be trusted, else CLOCK_MONOTONIC_RAW with a warning that gives the reason. Calibrates for 10 ms.
 pub fn choose_clock() -> (AnyClock, Option<Warning>) {
     let clocksource = RealHost.read("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
     match Tsc::calibrate(&clocksource) {

@@ -73,7 +73,7 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    /// Bounces until it is ended, and prints the whole.
+    /// Bounces until it is stopped, then prints the totals.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         for interface in [Some(&self.interface), self.out_of.as_ref()].into_iter().flatten() {
@@ -127,7 +127,7 @@ impl From<BounceError> for Failure {
     }
 }
 
-/// A limit to repeats, or none.
+/// A limit on repeats, or none.
 #[derive(Clone, Copy, Debug)]
 struct Repeats(Option<u32>);
 
@@ -148,7 +148,7 @@ fn repeats(text: &str) -> Result<Repeats, String> {
     limit.map(|limit| Repeats(Some(limit))).ok_or_else(|| format!("\"{text}\" is no limit: write 1 to 1000000, or off"))
 }
 
-/// Prints a line a second.
+/// Prints a line per second.
 struct Teller {
     json_stream: bool,
     table: bool,
@@ -161,7 +161,7 @@ impl Watcher for Teller {
         }
         say(format_args!("hairpin bounces {io} on {}; Ctrl-C ends it", hairpin_report::rings_words(rings)));
         if self.table {
-            // A reader that is gone is noticed when the whole is printed.
+            // If the reader is gone, the error shows when the totals are printed.
             let _ = print(&hairpin_report::bounce_heading(&options()));
         }
     }

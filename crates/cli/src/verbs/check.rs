@@ -19,7 +19,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Measures the instrument; a known delay that it does not report is a failure.
+    /// Measures the instrument; fails if it misses an injected delay.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let check = instrument(&std::env::args().collect::<Vec<_>>()).map_err(Failure::failed)?;
         self.keep.after(self.output.print(&check), &check)?;

@@ -28,7 +28,7 @@ use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
 use crate::verbs::ping::{Teller, signals};
 
-/// The whole experiment, if the user says nothing.
+/// The default duration of the whole experiment.
 const DURATION: Nanos = Nanos::from_secs(30);
 
 /// Hold ways to do the work against each other: short blocks in turn, ratios with intervals, one word
@@ -109,7 +109,7 @@ struct Side {
     declared: Declared,
 }
 
-/// A side with the flags before the first `--`; what is said twice counts as said last.
+/// A side with the flags before the first `--`; the last of repeated flags wins.
 #[derive(Debug, Parser)]
 #[command(name = "hairpin compare", args_override_self = true, disable_help_flag = true)]
 struct Whole {
@@ -120,7 +120,7 @@ struct Whole {
 }
 
 impl Compare {
-    /// Measures, or reads what was measured, and prints.
+    /// Measures, or loads stored runs, and prints the comparison.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let sides = split(&self.sides);
         let (stored, anew) = (self.how.baseline.is_empty() && sides.is_empty(), !self.how.baseline.is_empty());
@@ -168,7 +168,7 @@ impl Compare {
             side.link = Some(link_of(baseline)?);
         }
         let ipv6 = side.ipv6;
-        // The paths are the baseline's; what a record does not say is as the flags have it.
+        // The paths come from the baseline; the flags set what its record does not say.
         side.work.paths =
             baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
         let (target, template) = side.job_and_target()?;
@@ -229,7 +229,7 @@ impl Compare {
     }
 }
 
-/// What was given for each side.
+/// The words of each side.
 fn split(words: &[String]) -> Vec<Vec<String>> {
     if words.is_empty() {
         return Vec::new();
@@ -242,7 +242,7 @@ fn before_the_sides() -> Vec<String> {
     std::env::args().skip(2).take_while(|word| word != "--").collect()
 }
 
-/// One side: the common flags, and its own after them.
+/// Parses one side: the common flags, followed by its own.
 fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting>), Failure> {
     let given = own.join(" ");
     let mut words = vec!["hairpin compare".to_owned()];
@@ -268,14 +268,14 @@ fn arm(common: &[String], own: &[String]) -> Result<(Arm, Vec<Setting>), Failure
 }
 
 impl Side {
-    /// Where to, and the one job.
+    /// The side's target and job.
     fn job_and_target(mut self) -> Result<(Target, Job), Failure> {
         if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {
             return Err(Failure::usage(
                 "a side has one size and the experiment one duration: leave out --sizes, --count and --forever",
             ));
         }
-        // What is said twice counts as said last.
+        // The last `--path` wins.
         let Some(path) = self.work.paths.pop() else {
             return Err(Failure::usage(
                 "a side takes a path: write it first, such as -- udp:spin, or before the sides as --path SPEC",
@@ -294,21 +294,21 @@ impl Side {
     }
 }
 
-/// A run, or several with commas between them.
+/// Loads a run, or several with commas between them.
 fn runs(text: &str) -> Result<Vec<(String, Run)>, Failure> {
     let load = |text: &str| match records::comparable(&open_store()?, text) {
         Ok((_, run)) => Ok((text.to_owned(), run)),
         Err(error @ (RecordsError::Load(_) | RecordsError::Several { .. })) => Err(Failure::failed(error)),
         Err(error) => Err(Failure::usage(error)),
     };
-    // A file's name may have a comma.
+    // The name of a file may contain a comma.
     match load(text) {
         Err(_) if text.contains(',') => text.split(',').map(load).collect(),
         one => Ok(vec![one?]),
     }
 }
 
-/// The link of a stored run, if it can be had again.
+/// The link of a stored run, if it can be set up again.
 fn link_of(run: &Run) -> Result<LinkSpec, Failure> {
     let options: Vec<String> = run.place.link.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let text =
@@ -318,7 +318,7 @@ fn link_of(run: &Run) -> Result<LinkSpec, Failure> {
     })
 }
 
-/// The exit code of what was printed.
+/// The exit code after printing.
 fn end(record: &Record) -> ExitCode {
     if let Some(error) = &record.head.error {
         return Failure::failed(error).report();
@@ -331,37 +331,36 @@ fn end(record: &Record) -> ExitCode {
     }
     let unknown = record.thresholds.iter().find_map(|found| Some((found, found.unknown.as_ref()?)));
     match unknown {
-        // A gate that cannot tell must not look open.
+        // A threshold that cannot be judged must not count as passed.
         Some((found, why)) => Failure::failed(format_args!("{} cannot be judged: {why}", found.given)).report(),
         None => ExitCode::SUCCESS,
     }
 }
 
-/// Reads `2%`.
+/// Parses `2%`.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.filter(|percent| *percent > 0.0 && *percent <= 100.0).map(|percent| percent / 100.0);
     share.ok_or_else(|| format!("\"{text}\" is no share: write a percentage such as 2%"))
 }
 
-/// Says on a terminal how far an experiment is, drawn between rounds.
+/// Shows an experiment's progress on a terminal; drawn between rounds only.
 pub struct Bar(Option<ProgressBar>);
 
 impl Bar {
-    /// Over so much time.
+    /// A bar for this duration.
     pub fn new(duration: Duration) -> Bar {
         let style = ProgressStyle::with_template("{bar:20} {pos}/{len} s").unwrap_or_else(|_| ProgressStyle::default_bar());
         Bar(io::stderr().is_terminal().then(|| ProgressBar::new(duration.as_secs()).with_style(style)))
     }
 
-    /// So far.
     pub fn at(&self, elapsed: Duration) {
         if let Some(bar) = &self.0 {
             bar.set_position(elapsed.as_secs());
         }
     }
 
-    /// Off the terminal.
+    /// Removes the bar from the terminal.
     pub fn clear(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

@@ -18,7 +18,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Prints them.
+    /// Prints the completions.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "hairpin", &mut text);
@@ -35,7 +35,7 @@ pub struct Man {
 }
 
 impl Man {
-    /// Writes them.
+    /// Writes the man pages.
     pub fn run(self) -> Result<ExitCode, Failure> {
         clap_mangen::generate_to(Cli::command(), &self.directory)
             .map_err(|error| Failure::failed(format_args!("cannot write man pages to {}: {error}", self.directory.display())))?;

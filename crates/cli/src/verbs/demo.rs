@@ -18,7 +18,7 @@ use crate::output::{Format, Output, keep, options, print};
 use crate::verbs::ping::{Teller, end, signals};
 use crate::verbs::report;
 
-/// The report of a demonstration, in the working directory. Nothing else is called so, and the next one replaces it.
+/// The report's file name in the working directory. No other file uses it, and the next demonstration replaces it.
 const REPORT: &str = "hairpin-demo.html";
 
 /// Measure every path and wait policy that this host supports
@@ -32,11 +32,11 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Measures, prints the table and three sentences, stores one run per link, and writes the report of all.
+    /// Measures, prints the table and three sentences, stores one run per link, and writes the report of all runs.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let demo = demo::plan(&template()?);
-        // Half a second a row supports no higher percentile.
+        // A row of half a second has too few samples for higher percentiles.
         let percentiles = vec![Quantile::P50, Quantile::P90, Quantile::P99];
         let mut runs: Vec<Run> = Vec::new();
         for part in demo.parts {
@@ -66,7 +66,7 @@ impl Demo {
     }
 }
 
-/// Stores the runs, and writes their report where a browser finds it: not every browser may look into the store.
+/// Stores the runs, and writes their report to a place that a browser may read: not every browser may read the store.
 fn keep_with_report(runs: &[Run]) -> Result<(), Failure> {
     let mut given = Vec::new();
     for run in runs {
@@ -79,7 +79,7 @@ fn keep_with_report(runs: &[Run]) -> Result<(), Failure> {
     })
 }
 
-/// What every row of the demonstration has in common.
+/// The common options of all rows.
 fn template() -> Result<Job, Failure> {
     let udp = "udp".parse().map_err(Failure::failed)?;
     Ok(Job { duration: None, warmup: Nanos::ZERO, cookie: crate::flags::cookie()?, ..Job::new(udp) })

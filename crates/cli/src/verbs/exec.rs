@@ -35,7 +35,7 @@ pub struct Exec {
 }
 
 impl Exec {
-    /// Runs it; the exit code is the program's.
+    /// Runs the program and returns its exit code.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let Exec { busy_poll, nodelay, quickack, cpu, hold_idle, set_live, command } = self;
         let signals = Signals::block(SIGNALS).map_err(Failure::failed)?;
@@ -77,7 +77,7 @@ impl Exec {
     }
 }
 
-/// Processes named in the line on those that went into the background.
+/// Most processes named in the line about those left in the background.
 const NAMED: usize = 3;
 
 fn background(left: &[(u32, String)]) -> String {

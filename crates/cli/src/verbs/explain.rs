@@ -54,7 +54,7 @@ pub struct Explain {
 }
 
 impl Explain {
-    /// Measures with and without hooks in turn, and prints.
+    /// Measures with and without hooks in turn, and prints the stages.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(target) = self.attach.target() {
             return explain_attached::run(target, self.work.duration, self.output, self.keep);
@@ -90,7 +90,7 @@ impl Explain {
     }
 }
 
-/// A hook by its name.
+/// The hook with this name.
 fn hook(text: &str) -> Result<&'static Hook, String> {
     let names = || HOOKS.iter().map(|hook| hook.name).collect::<Vec<_>>().join(", ");
     HOOKS.iter().find(|hook| hook.name == text).ok_or_else(|| format!("there is no hook \"{text}\"; there are: {}", names()))

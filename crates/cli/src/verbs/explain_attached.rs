@@ -1,4 +1,4 @@
-//! `hairpin explain --port` and `--pid`: an application that already runs.
+//! `hairpin explain --port` and `--pid`: watches a running application.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub struct Attach {
 }
 
 impl Attach {
-    /// What to watch, if anything.
+    /// The application to watch, if one was given.
     pub fn target(self) -> Option<Target> {
         self.port.map(Target::Port).or(self.pid.map(Target::Process))
     }
@@ -39,7 +39,7 @@ pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Resul
     let plan = Plan { target, duration, command: std::env::args().collect() };
     let record = attached::run(&plan, &signals, &mut |watched| say(begun(watched, duration)))?;
     keep.after(output.print(&record), &record)?;
-    // A process that was watched and has ended is no failure, if something was seen.
+    // If something was seen, the end of the watched process is not a failure.
     match record.head.error {
         Some(error) if record.transactions == 0 => Err(Failure::failed(error)),
         _ => Ok(ExitCode::SUCCESS),

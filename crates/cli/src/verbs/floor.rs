@@ -67,12 +67,12 @@ impl Declared {
         self.nic.is_some() || self.link() != Link::default()
     }
 
-    /// The design; the wire alone if none was declared.
+    /// The NIC design; only the wire if none was declared.
     pub fn nic(&self) -> Result<Nic, Failure> {
         self.nic.clone().map_or_else(|| "none".parse().map_err(Failure::usage), Ok)
     }
 
-    /// The link as the model takes it.
+    /// The link in the form of the model.
     pub fn link(&self) -> Link {
         let fec = match self.fec {
             None => Fec::AsTheRate,
@@ -142,7 +142,7 @@ enum Probe {
 }
 
 impl Floor {
-    /// Prints it. Nothing is measured, but by a probe.
+    /// Prints the floor. Only a probe measures anything.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if let Some(Probe::Pcie(probe)) = self.probe {
             return probe.run();
@@ -161,7 +161,7 @@ impl Floor {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The sizes asked for; one that is the design's own choice if there are none.
+    /// The sizes given; without any, the design's own.
     fn asked(&self) -> Vec<Option<Size>> {
         match (&self.frame, &self.sizes) {
             (Some(Lengths(all)), _) => all.iter().map(|n| Some(Size::Frame(*n))).collect(),
@@ -180,7 +180,7 @@ impl Floor {
         let mut sizes = floor::Sizes { label: Label::of::<floor::Sizes>(), floors: floors? };
         if let Some(rtt) = self.window {
             let [one] = &mut sizes.floors[..] else { return Err(Failure::usage("--window takes one size")) };
-            // Without a value: the floor's own.
+            // Without a value, the RTT is the floor's own.
             let declared = (rtt > Nanos::ZERO).then(|| i64::try_from(rtt.0).ok()).flatten().and_then(|ns| ns.checked_mul(1000));
             one.window = Some(waterfall::window(one, declared.map(Picos)));
         }

@@ -11,7 +11,7 @@ use hairpin_sys::pci::Address;
 use crate::exit::{Failure, say};
 use crate::output::{Keep, Output};
 
-/// At 1 us a read these take 10 seconds.
+/// At 1 us per read these take 10 seconds.
 const MOST_READS: u64 = 10_000_000;
 
 /// How long the CPU takes to read 4 bytes of a PCI device
@@ -38,7 +38,7 @@ pub struct FloorPcie {
     output: Output,
 }
 
-/// Decimal, or hexadecimal after 0x.
+/// Parses a decimal number, or a hexadecimal one after 0x.
 fn offset(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     let read = digits.map_or_else(|| text.parse(), |digits| u64::from_str_radix(digits, 16));
@@ -46,7 +46,7 @@ fn offset(text: &str) -> Result<u64, String> {
 }
 
 impl FloorPcie {
-    /// Measures, and prints it.
+    /// Measures, and prints the result.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if self.published {
             self.output.print(&published_table())?;

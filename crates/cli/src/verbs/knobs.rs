@@ -1,4 +1,4 @@
-//! Settings of this host that an experiment switches: shown, asked for, and put back at the end.
+//! Settings of this host that an experiment switches: shown, confirmed by the user, and restored at the end.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::SystemTime;
@@ -13,7 +13,7 @@ use hairpin_tune::{Change, Place, Setting};
 
 use crate::exit::{Failure, say};
 
-/// Why this host has no such setting for traffic that goes there; `None` if it has.
+/// Why this host lacks the setting for traffic to `target`; `None` if it has it.
 pub fn missing(target: &Target, setting: &Setting) -> Option<String> {
     let interface = knobs::interface_towards(target);
     let place = Place { cpus: &[], interface: interface.as_deref() };
@@ -26,7 +26,7 @@ pub fn missing(target: &Target, setting: &Setting) -> Option<String> {
     }
 }
 
-/// The settings of each arm, and where it goes; `None` if no arm has any.
+/// Prepares the settings of each arm, for traffic to its target; `None` if no arm has any.
 pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs<'static>>, Failure> {
     if arms.iter().all(|(_, settings)| settings.is_empty()) {
         return Ok(None);
@@ -56,7 +56,7 @@ fn failure(error: KnobError) -> Failure {
     Failure::blamed(&error, error.blame())
 }
 
-/// Asks at the terminal.
+/// Asks the user at the terminal.
 pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
@@ -69,7 +69,7 @@ pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Where changes are written down before they are made.
+/// The journal, to which changes are written before they are made.
 pub(super) fn journal() -> Result<Journal, Failure> {
     Ok(Journal::at(default_dir().map_err(Failure::failed)?))
 }

@@ -77,7 +77,7 @@ pub enum Arrivals {
 pub struct RateList(Vec<f64>);
 
 impl Load {
-    /// Measures and prints.
+    /// Measures, and prints the curves.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
@@ -101,13 +101,13 @@ impl Load {
             (Some(file), ..) => Schedule::Replay(file),
             (None, Arrivals::Fixed, _) => Schedule::Fixed,
             (None, Arrivals::Poisson, Some(seed)) => Schedule::Poisson(seed),
-            // JSON's numbers are exact to 53 bits in most readers.
+            // Most JSON readers represent integers exactly up to 53 bits only.
             (None, Arrivals::Poisson, None) => Schedule::Poisson(cookie()? >> 11),
         };
         let rates = self.rate.map_or(Rates::Found, |RateList(rates)| Rates::Listed(rates));
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
         let rows = self.work.jobs(was_given("duration"), target.kind(), false)?;
-        // The other flags of a link would be in the way of --rate.
+        // Other flags of a link would conflict with --rate.
         let declared = Declared { nic: self.nic, rate: None, cable: None, hops: Vec::new(), fec: None, pcie: None, vlan: false };
         let floor = declared.is_any().then(|| declared.nic().map(|nic| floor::Declared { nic, link: declared.link() }));
         let plan = Plan {
@@ -129,7 +129,7 @@ fn was_given(flag: &str) -> bool {
     load.is_some_and(|load| load.value_source(flag) == Some(ValueSource::CommandLine))
 }
 
-/// Says on a terminal what is measured next, between rows.
+/// Shows on a terminal what is measured next, between rows.
 struct Teller;
 
 impl Watcher for Teller {

@@ -1,4 +1,4 @@
-//! One verb a file.
+//! The verbs, one per file.
 
 use std::process::ExitCode;
 
@@ -105,7 +105,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Says what a killed process left changed, unless the verb does so itself, or nobody reads it.
+    /// Reports changes that a killed process left behind, unless the verb does that itself or its output is not for people.
     pub fn tell_of_orphans(&self) {
         match self {
             Verb::Tune(tune) if tune.tells_of_orphans() => {}
@@ -114,7 +114,7 @@ impl Verb {
         }
     }
 
-    /// Runs it.
+    /// Runs the verb.
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Verb::Ping(ping) => ping.run(),

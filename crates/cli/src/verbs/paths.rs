@@ -25,7 +25,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Lists them. Only reads.
+    /// Lists the paths. Only reads.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let option = |option: &OptionDef| PathOption {
             name: option.name.into(),

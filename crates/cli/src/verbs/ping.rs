@@ -61,7 +61,7 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Measures, prints, stores.
+    /// Measures, prints and stores.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let stream = self.output.form() == Format::JsonStream;
         let signals = if self.watch { watched_signals(stream)? } else { signals()? };
@@ -80,7 +80,7 @@ impl Ping {
         }
         let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: std::env::args().collect() };
         let measured = ping::run(&plan, &signals, &mut watcher);
-        // What is printed now is printed where the view was.
+        // From here on output goes where the view was.
         watcher.clear();
         let run = measured?;
         self.keep.after(print(&self.output.text_of_run("", &run)), &run)?;
@@ -88,12 +88,12 @@ impl Ping {
     }
 }
 
-/// Ctrl-C and SIGTERM as a descriptor; before any worker is started, which inherits it.
+/// Ctrl-C and SIGTERM as a descriptor. Called before any worker starts, since workers inherit the signal mask.
 pub fn signals() -> Result<Signals, Failure> {
     Signals::block(&[SIGINT, SIGTERM]).map_err(|error| Failure::failed(format_args!("cannot take signals: {error}")))
 }
 
-/// With a view on the terminal: it is put back too when somebody hangs up.
+/// For a view on the terminal also SIGHUP, so that the terminal is restored when it is closed.
 fn watched_signals(stream: bool) -> Result<Signals, Failure> {
     if stream {
         return Err(Failure::usage(
@@ -107,20 +107,20 @@ fn watched_signals(stream: bool) -> Result<Signals, Failure> {
 /// The exit code of a run that was printed.
 pub fn end(run: &Run) -> ExitCode {
     match &run.head.error {
-        // The table has said it; JSON on stdout may be read by nobody.
+        // The table has shown the error; nobody may be reading JSON on stdout.
         Some(error) => Failure::failed(error).report(),
         None => ExitCode::SUCCESS,
     }
 }
 
-/// --count alone has no other end; with --duration the first that is reached ends a row.
+/// True if --duration was given. With --count alone there is no other limit; with both, the first one reached ends a row.
 fn duration_was_given() -> bool {
     let matches = Cli::command().try_get_matches().ok();
     let ping = matches.as_ref().and_then(|matches| matches.subcommand_matches("ping"));
     ping.is_some_and(|ping| ping.value_source("duration") == Some(ValueSource::CommandLine))
 }
 
-/// Says how far a run is: by a bar on a terminal, drawn only between rows; as JSON lines, on a view, or to Prometheus if asked to.
+/// Reports the progress of a run: a bar on a terminal, drawn only between rows; JSON lines, a view, or Prometheus if asked for.
 pub struct Teller {
     stream: bool,
     bar: Option<ProgressBar>,
@@ -129,12 +129,12 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// `stream` prints a line of JSON per second.
+    /// With `stream`, prints a line of JSON per second.
     pub fn new(stream: bool) -> Teller {
         Teller { stream, bar: None, view: None, metrics: None }
     }
 
-    /// Serves metrics, and says where.
+    /// Serves metrics, and prints the address.
     fn serve(&mut self, on: Listen, target: &Target) -> Result<(), Failure> {
         let exporter = Exporter::listen(on, target).map_err(Failure::failed)?;
         say(format_args!("metrics on http://{}/metrics", exporter.address()));
@@ -151,7 +151,7 @@ impl Teller {
         self.view = Some((Screen::new(state), target.clone()));
     }
 
-    /// Takes bar and view off the terminal.
+    /// Removes bar and view from the terminal.
     pub fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -187,7 +187,7 @@ impl Watcher for Teller {
                 state.begins(&Begins { path: &path, request_bytes, reply_bytes, origin, pace_per_s: job.pace, of });
             });
             if let Err(failure) = screen.start(target.cpus(job)) {
-                // The run was asked for; it goes on without its view.
+                // The user wants the run; it goes on without its view.
                 failure.report();
                 self.view = None;
             }
@@ -204,7 +204,7 @@ impl Watcher for Teller {
 
     fn progress(&mut self, progress: &Progress) {
         if self.stream {
-            // A reader that is gone is noticed when the record is printed.
+            // If the reader is gone, the error shows when the record is printed.
             let _ = print(&hairpin_report::json_line(progress));
         }
         if let Some(metrics) = &mut self.metrics {

@@ -57,7 +57,7 @@ enum Picture {
 }
 
 impl Report {
-    /// Reads, and writes the report.
+    /// Reads the records and writes the report.
     pub fn run(self) -> Result<ExitCode, Failure> {
         if self.format == Format::Html && self.output.is_none() && io::stdout().is_terminal() {
             return Err(Failure::usage("a page for a browser does not go to a terminal: name a file with -o report.html"));
@@ -73,7 +73,7 @@ impl Report {
             Format::Html => hairpin_report::html(&view),
             Format::Md => hairpin_report::markdown(&view, &Options::default()),
             Format::Svg => hairpin_report::report_svg(&view, self.chart.into()),
-            // Colours are for who looks at once.
+            // Colours are for a reader at the terminal.
             Format::Term => {
                 let shown = self.output.is_none();
                 let options = Options { width: width(shown), colour: shown && colour(), ..Options::default() };
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// Columns of the terminal that reads it, else those of any.
+/// The width of the terminal in columns if the report is shown there, else a default.
 fn width(shown: bool) -> usize {
     let size = (shown && io::stdout().is_terminal()).then(|| terminal::size().ok()).flatten();
     size.map_or(Options::default().width, |(columns, _)| columns.into())
@@ -106,15 +106,15 @@ impl From<Picture> for Chart {
     }
 }
 
-/// The view of these records, made now, with every published table beside it.
+/// The view of these records, with the current time and every published table.
 pub fn of(given: &[Given]) -> View {
     view(given, &rfc3339(SystemTime::now()), references())
 }
 
-/// Writes a report whole, and says where it is.
+/// Writes a report completely or not at all, and prints its path.
 pub fn write(file: &Path, text: &str) -> Result<(), WriteError> {
     whole_file::write(file, text.as_bytes())?;
-    // The whole path can be given to a browser; a place that has none is named as it was given.
+    // A browser accepts an absolute path; a path that cannot be resolved is printed as given.
     let shown = file.canonicalize().unwrap_or_else(|_| file.into());
     say(format_args!("report: {}", shown.display()));
     Ok(())

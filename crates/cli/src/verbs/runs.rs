@@ -50,7 +50,7 @@ enum Action {
 }
 
 impl Runs {
-    /// Does it.
+    /// Runs the action.
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self.action.unwrap_or(Action::List { output: Output::default() }) {
             Action::List { output } => list(output)?,
@@ -84,7 +84,7 @@ fn export(runs: &[String], output: &RunOutput) -> Result<(), Failure> {
     for text in runs {
         for named in load(text)? {
             let text = output.text(&named.id, &named.record)?;
-            // One table of each kind: the header stands once.
+            // One table per kind: prints its header once.
             let again = output.form() == Format::Csv && table.as_deref() == Some(named.record.schema());
             print(if again { text.split_once('\n').map_or("", |(_, rows)| rows) } else { &text })?;
             table = Some(named.record.schema().to_owned());

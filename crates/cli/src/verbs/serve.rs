@@ -63,7 +63,7 @@ impl Serve {
         };
         say(format_args!("hairpin serves on {shown}; Ctrl-C ends it"));
         let log = |line: String| say(format_args!("{} {line}", rfc3339(SystemTime::now())));
-        // The key ends with this process, and so does its file.
+        // The key is valid only in this process, so its file is removed too.
         let ends = || made.iter().for_each(|file| drop(fs::remove_file(file)));
         serve(&listener, Service { key, ports: self.data_ports, grants }, &signals, &log, &ends)
             .map_err(|error| Failure::failed(format_args!("cannot serve on {shown}: {error}")))?;
@@ -88,7 +88,7 @@ fn address(listen: &HostPort) -> Result<SocketAddr, Failure> {
     }
 }
 
-/// The index of an interface by its name or, if none is called so, its index.
+/// The index of an interface by its name; if no interface has that name, by its number.
 fn index_of(interface: &str) -> Result<u32, Failure> {
     let links = Netlink::open().and_then(|netlink| netlink.links()).map_err(Failure::failed)?;
     let named = links.iter().find(|link| link.name == interface);
@@ -99,7 +99,7 @@ fn index_of(interface: &str) -> Result<u32, Failure> {
     })
 }
 
-/// The address in words; a link-local one with its interface as it was given.
+/// The address as text; a link-local one with its interface as given.
 fn shown(address: SocketAddr, listen: &HostPort) -> String {
     match address {
         SocketAddr::V6(address) if address.scope_id() != 0 => format!("[{}]:{}", listen.host, address.port()),
@@ -117,7 +117,7 @@ fn cannot_listen(address: &str, error: &io::Error) -> String {
     format!("cannot listen on {address}: {error}; {hint}")
 }
 
-/// The CPUs of the list, as far as this process may use them itself.
+/// The CPUs of the list that this process may use.
 fn granted_cpus(asked: Option<Vec<u32>>) -> Result<Vec<u32>, Failure> {
     let allowed =
         allowed_cpus().map_err(|error| Failure::failed(format_args!("cannot read the CPUs of this process: {error}")))?;
@@ -133,12 +133,12 @@ fn granted_cpus(asked: Option<Vec<u32>>) -> Result<Vec<u32>, Failure> {
     }
 }
 
-/// Says what to type on the client: on a terminal, the key itself; else it would stay in a file or journal that others read, so it goes into a
-/// file of its own, whose path is returned.
+/// Prints the command to type on the client. On a terminal it includes the key itself. Otherwise the key would stay in a file or
+/// journal that others can read, so it goes into a file of its own, whose path is returned.
 fn announce_key(key: &Key, address: SocketAddr, listen: &HostPort) -> Result<Option<PathBuf>, Failure> {
     let host = match address.ip().is_unspecified() {
         true => RealHost.read("/proc/sys/kernel/hostname").unwrap_or_else(|_| "HOST".into()),
-        // The interface is one of this host; the client's has a name of its own.
+        // The interface name is one of this host; the client's interface has another name.
         false => address.ip().to_string() + if scoped(&listen.host).is_some() { "%INTERFACE" } else { "" },
     };
     let host = if host.contains(':') { format!("[{host}]") } else { host };
@@ -156,7 +156,8 @@ fn announce_key(key: &Key, address: SocketAddr, listen: &HostPort) -> Result<Opt
     Ok(Some(file))
 }
 
-/// In the directory for what lives as long as a service or login, else in that for temporary files; never through a link, never over a file.
+/// Writes the key to the runtime directory of a service or login, else to the directory for temporary files. Never follows a
+/// link, never overwrites a file.
 fn write_key(key: &Key, port: u16) -> io::Result<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute() && dir.is_dir());
     let directory = given("RUNTIME_DIRECTORY").or_else(|| given("XDG_RUNTIME_DIR")).unwrap_or_else(std::env::temp_dir);

@@ -17,7 +17,7 @@ use crate::flags::{Sizes, cookie, cpus, interface_exists, mac, sizes};
 use crate::output::{Keep, Output};
 use crate::verbs::ping::signals;
 
-/// An Ethernet frame of a 1,500-byte packet, FCS not included.
+/// The Ethernet frame of a 1,500-byte packet in bytes, FCS not included.
 const LONGEST: u32 = 1514;
 
 /// Frames per second without loss, per packet io, direction and frame size
@@ -89,7 +89,7 @@ pub enum What {
 }
 
 impl Stream {
-    /// Measures and prints.
+    /// Measures, and prints the rows.
     pub fn run(self) -> Result<ExitCode, Failure> {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
@@ -117,7 +117,7 @@ impl Stream {
             }
             (None, None) => return Err(Failure::usage("say where to: --link veth, or -i IF with --dst-mac MAC")),
         };
-        // The lowest bit of the first byte (IEEE 802.3, 3.2.3).
+        // The lowest bit of the first byte marks a group address (IEEE 802.3, 3.2.3).
         if self.to.dst_mac.is_some_and(|mac| mac[0] & 1 == 1) {
             return Err(Failure::usage(
                 "--dst-mac is a group address: every host on the link would get the frames, and none returns them",
@@ -186,7 +186,7 @@ impl From<StreamError> for Failure {
     }
 }
 
-/// Says on a terminal how far it is, between trials; with -i, once a second on any stderr.
+/// Shows progress on a terminal, between trials; with -i, once a second on any stderr.
 struct Teller {
     lines: bool,
     before: StreamCounts,

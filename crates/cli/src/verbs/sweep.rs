@@ -77,7 +77,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Measures and prints.
+    /// Measures, and prints the effects.
     pub fn run(mut self) -> Result<ExitCode, Failure> {
         if self.list {
             print(&list()?)?;
@@ -128,7 +128,7 @@ impl Sweep {
         Ok(record.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
-    /// Where to: as the flags say, else the plan.
+    /// The target: from the flags, else from the plan.
     fn target(&mut self, plan: &Plan) -> Result<Target, Failure> {
         if let Some(HostPort { host, port }) = self.host.take() {
             let key = self.key_file.as_deref().map(load_key).transpose()?;
@@ -179,7 +179,7 @@ impl Sweep {
         }
         factors.extend(self.knobs.iter().cloned());
         if !options.is_empty() {
-            // An option goes to both sides, which a canonical spec writes out.
+            // An option applies to both sides; in a canonical spec each side has it.
             path = path.split('/').map(|side| format!("{side}{options}")).collect::<Vec<_>>().join("/");
             if self.paths.len() > 1 {
                 let sides =
@@ -236,7 +236,7 @@ fn list() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// A job as the defaults of `hairpin ping` have it; a plan says the rest.
+/// A job with the defaults of `hairpin ping`; a plan sets the rest.
 fn template() -> Result<hairpin_plan::job::Job, Failure> {
     #[derive(clap::Parser)]
     struct Defaults {
@@ -248,7 +248,7 @@ fn template() -> Result<hairpin_plan::job::Job, Failure> {
     jobs.pop().ok_or_else(|| Failure::failed("there is no default job"))
 }
 
-/// Reads `quickack=on,off`.
+/// Parses `quickack=on,off`.
 fn vary(text: &str) -> Result<Factor, String> {
     let bad = || format!("\"{text}\" varies nothing: write NAME=A,B, such as flows=1,4 or quickack=on,off");
     let (name, values) = text.split_once('=').ok_or_else(bad)?;

@@ -83,7 +83,7 @@ struct At {
     cpus: Option<Cpus>,
 }
 
-/// Several CPUs.
+/// A list of CPUs.
 #[derive(Clone, Debug)]
 struct Cpus(Vec<u32>);
 
@@ -145,7 +145,7 @@ struct Apply {
 }
 
 impl Tune {
-    /// Does it.
+    /// Runs the action.
     pub fn run(self) -> Result<ExitCode, Failure> {
         match self.action {
             Action::List { names, at, output } => {
@@ -177,7 +177,7 @@ impl Tune {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// True if it says itself what a killed process left.
+    /// True if the verb itself reports changes that a killed process left behind.
     pub fn tells_of_orphans(&self) -> bool {
         matches!(self.action, Action::Revert { .. } | Action::Status { .. })
     }
@@ -198,7 +198,7 @@ impl Apply {
                 return Err(Failure::failed("nothing was changed"));
             }
         }
-        // From here on a signal ends nothing half way.
+        // From here on no signal ends the process half way.
         let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| Failure::failed(format_args!("cannot block signals: {error}")))?;
         let about = About { command: command_line(), started: rfc3339(SystemTime::now()) };
@@ -211,7 +211,7 @@ impl Apply {
         }
         match (applied.denied, applied.refused) {
             (true, _) => return Ok(ExitCode::from(MISSING)),
-            // The command would run under something else than was asked for.
+            // The command would run under other settings than asked for.
             (false, true) if self.attended => return restored(tuning, FAILED),
             _ => {}
         }
@@ -219,7 +219,7 @@ impl Apply {
             let status = attend(&tuning, &self.command, &signals)
                 .map_err(|error| Failure::failed(format_args!("cannot run the command: {error}")))?;
             use std::os::unix::process::ExitStatusExt;
-            // As a shell has it.
+            // By the convention of shells.
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
             return restored(tuning, u8::try_from(code).unwrap_or(FAILED));
         }
@@ -227,7 +227,7 @@ impl Apply {
         Ok(ExitCode::from(if applied.refused { FAILED } else { 0 }))
     }
 
-    /// What must change. Reads only.
+    /// The changes to make. Only reads.
     fn plan(&self) -> Result<Plan, Failure> {
         let place = self.at.place();
         if let Some(profile) = self.profile {
@@ -266,7 +266,7 @@ impl Apply {
     }
 }
 
-/// Puts everything back and ends with this code.
+/// Restores everything and ends with this code.
 fn restored(tuning: Tuning<'_>, code: u8) -> Result<ExitCode, Failure> {
     match tuning.restore() {
         Ok(()) => Ok(ExitCode::from(code)),

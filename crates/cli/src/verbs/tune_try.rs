@@ -1,4 +1,4 @@
-//! `hairpin tune try`: which setting buys what on this host.
+//! `hairpin tune try`: finds out which settings lower latency on this host.
 
 use std::cell::Cell;
 use std::fs;
@@ -71,13 +71,13 @@ pub struct Try {
     output: Output,
 }
 
-/// For each setting alone, and for the host as it is, on each path.
+/// Default time for each setting alone, and for the host as it is, on each path.
 const EACH: Duration = Duration::from_secs(6);
-/// … of which a quarter of the whole is for the winners together.
+/// Factor for the whole experiment: a quarter of it is for all winners together.
 const WHOLE: f64 = 4.0 / 3.0;
 
 impl Try {
-    /// Does it.
+    /// Runs the experiment.
     pub fn run(mut self) -> Result<ExitCode, Failure> {
         if self.work.sizes.is_some() || self.work.count.is_some() || self.work.forever {
             return Err(Failure::usage("an experiment has one size and one duration: leave out --sizes, --count and --forever"));
@@ -85,7 +85,7 @@ impl Try {
         if let Some(interface) = &self.interface {
             interface_exists(interface)?;
         }
-        // What sleeps is what a host's settings delay most.
+        // Settings of a host delay paths that sleep the most.
         if self.work.paths.is_empty() {
             self.work.paths = ["udp", "tcp"].map(str::parse).into_iter().collect::<Result<_, _>>().map_err(Failure::usage)?;
         }
@@ -119,12 +119,12 @@ impl Try {
         plan.duration =
             if duration_was_given() { self.work.duration.into() } else { (EACH * arms * plan.paths as u32).mul_f64(WHOLE) };
         self.ask(&found.0.iter().map(|(setting, _)| setting.to_string()).collect::<Vec<_>>(), &plan)?;
-        // From here on a signal ends nothing half way.
+        // From here on no signal ends the process half way.
         let signals = signals()?;
         let bar = Bar::new(plan.duration);
         let (before, last) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
         let record = tune_try::run(&RealHost, &journal()?, &plan, found, &signals, &mut |_, elapsed| {
-            // Each part has a clock of its own.
+            // Each part of the experiment has its own elapsed time.
             if elapsed < last.get() {
                 before.set(before.get() + last.get());
             }
@@ -141,10 +141,10 @@ impl Try {
         Ok(end(&record))
     }
 
-    /// Says what is about to be done, and asks unless told not to.
+    /// Shows what is about to be done, and asks for confirmation unless told not to.
     fn ask(&self, settings: &[String], plan: &Plan<'_>) -> Result<(), Failure> {
         if settings.is_empty() {
-            // What was left out, and why, is the error of the experiment.
+            // With nothing to try, the experiment's error says what was left out and why.
             return Ok(());
         }
         say(format_args!(
@@ -168,7 +168,7 @@ fn end(record: &TuneTry) -> ExitCode {
     }
 }
 
-/// Whether the user chose how long it takes.
+/// True if the user gave --duration.
 fn duration_was_given() -> bool {
     std::env::args().any(|word| word == "--duration" || word.starts_with("--duration="))
 }

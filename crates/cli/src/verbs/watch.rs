@@ -26,7 +26,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Draws until somebody leaves.
+    /// Draws until the user leaves.
     pub fn run(self) -> Result<ExitCode, Failure> {
         screen::check("hairpin watch")?;
         let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP])
@@ -39,7 +39,7 @@ impl Watch {
             state
         } else if is_stream(Path::new(&self.what)) {
             let file = File::open(&self.what).map_err(|error| Failure::failed(format_args!("{}: {error}", self.what)))?;
-            // A pipe with a name ends; a file may grow.
+            // A named pipe ends; a regular file may grow.
             let grows = file.metadata().is_ok_and(|facts| facts.is_file());
             let state = shared(State::new(Source::Stream, &title));
             reader(&state, file, grows);
@@ -53,7 +53,7 @@ impl Watch {
     }
 }
 
-/// Reads beside the view; the process does not wait for it at its end.
+/// Reads in a separate thread, for which the process does not wait at its end.
 fn reader(state: &screen::Shared, stream: impl io::Read + Send + 'static, grows: bool) {
     let state = Arc::clone(state);
     drop(std::thread::spawn(move || follow(stream, grows, &state)));

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use hairpin_session::worker;
 
-/// Runs the worker if that is what this process was started for.
+/// Runs the worker if this process was started as one.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
     if args.next()? != hairpin_session::fds::VERB {

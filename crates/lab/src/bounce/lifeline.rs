@@ -1,32 +1,32 @@
-//! What would be cut off if every frame of an interface were sent back instead of taken in.
+//! Finds the connections that would be cut off if every frame of an interface were sent back instead of received.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hairpin_packet::filter::Filter;
 use hairpin_sys::host::Host;
 
-/// Ethertypes that a host lives on: IPv4, ARP, IPv6.
+/// Ethertypes that a host depends on: IPv4, ARP, IPv6.
 const VITAL: [u16; 3] = [0x0800, 0x0806, 0x86dd];
 /// The flag of a loopback device (`linux/if.h`).
 const IFF_LOOPBACK: u32 = 0x8;
 /// `ESTABLISHED` in /proc/net/tcp (`net/tcp_states.h`).
 const ESTABLISHED: &str = "01";
 
-/// Says what of this host would be cut off; `None` if nothing is known to be. `addresses` are those of the interface, and `ssh` is what
-/// $SSH_CONNECTION holds. Only reads.
+/// Says which connection of this host would be cut off; `None` if none is known. `addresses` are those of the interface, `ssh` is
+/// the value of $SSH_CONNECTION. Only reads.
 pub fn cut_off(host: &dyn Host, interface: &str, addresses: &[IpAddr], filter: Filter, ssh: Option<&str>) -> Option<String> {
     match filter {
         Filter::All => {}
         Filter::Ethertype(number) if VITAL.contains(&number) => {}
         Filter::Ethertype(_) | Filter::Udp { .. } => return None,
     }
-    // Its flags are hexadecimal, one of them IFF_LOOPBACK (netdevice(7)).
+    // The flags are hexadecimal; one of them is IFF_LOOPBACK (netdevice(7)).
     let flags = host.read(&format!("/sys/class/net/{interface}/flags")).unwrap_or_default();
     let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(0);
     if flags & IFF_LOOPBACK != 0 {
         return Some("all that programs of this host say to each other".into());
     }
-    // CLIENT'S ADDRESS, PORT, SERVER'S ADDRESS, PORT (sshd(8)).
+    // $SSH_CONNECTION: client's address and port, server's address and port (sshd(8)).
     let ssh = ssh.and_then(|ssh| ssh.split(' ').nth(2)).and_then(|address| address.parse::<IpAddr>().ok());
     if ssh.is_some_and(|address| addresses.contains(&address)) {
         return Some("the ssh connection that this command came over".into());
@@ -39,7 +39,7 @@ pub fn cut_off(host: &dyn Host, interface: &str, addresses: &[IpAddr], filter: F
     (count > 0).then(|| format!("{count} established TCP connections of this host"))
 }
 
-/// The addresses of an interface; none where they cannot be read.
+/// The addresses of an interface; empty if they cannot be read.
 pub fn addresses_of(interface: &str) -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
     all.into_iter().filter(|one| one.name == interface).map(|one| one.ip()).collect()
@@ -48,11 +48,11 @@ pub fn addresses_of(interface: &str) -> Vec<IpAddr> {
 /// True if a default route leaves through the interface (/proc/net/route, /proc/net/ipv6_route).
 fn default_route(host: &dyn Host, interface: &str) -> bool {
     let v4 = host.read("/proc/self/net/route").unwrap_or_default();
-    // Name, destination, gateway, flags, …, mask as the eighth.
+    // Fields: name, destination, gateway, flags, …; the eighth is the mask.
     let v4 = v4.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut v4 = v4.filter(|fields| fields.first() == Some(&interface));
     let v6 = host.read("/proc/self/net/ipv6_route").unwrap_or_default();
-    // Destination, its prefix length, …, the name as the last.
+    // Fields: destination, its prefix length, …; the last is the name.
     let v6 = v6.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut v6 = v6.filter(|fields| fields.last() == Some(&interface));
     let zero = |field: Option<&&str>| field.is_some_and(|field| field.bytes().all(|digit| digit == b'0'));
@@ -65,14 +65,14 @@ fn established(host: &dyn Host, table: &str) -> Vec<IpAddr> {
     text.lines()
         .skip(1)
         .filter_map(|line| {
-            // Number, local address:port, remote address:port, state.
+            // Fields: number, local address:port, remote address:port, state.
             let fields: Vec<&str> = line.split_whitespace().collect();
             (*fields.get(3)? == ESTABLISHED).then(|| address(fields[1].split(':').next()?))?
         })
         .collect()
 }
 
-/// Words of 32 bits in hexadecimal, each in the host's byte order.
+/// Parses an address as the kernel prints it: hexadecimal words of 32 bits, each in the host's byte order.
 fn address(text: &str) -> Option<IpAddr> {
     let word = |at: usize| Some(u32::from_str_radix(text.get(at * 8..at * 8 + 8)?, 16).ok()?.to_ne_bytes());
     match text.len() {

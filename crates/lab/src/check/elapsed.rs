@@ -1,17 +1,17 @@
-//! The instrument's clock over seconds, held against another: a calibration of 10 ms that went wrong shows here, whatever noise a host makes.
+//! Compares the instrument's clock with another over seconds: shows a bad calibration of 10 ms, whatever noise the host makes.
 //!
 //! ```text
 //!   start ─ tick │ other │ tick ──── the other tests, seconds ──── tick │ other │ tick ─ end      the narrowest of several brackets each
 //! ```
-//! The other clock is read here and not through the code that calibrates.
+//! The other clock is read by this module, not by the code that calibrates.
 
 use hairpin_record::check::{Elapsed, Verdict};
 use hairpin_sys::clock::{Clock, Ticks};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock may lie so far from the other one. Calibrated over 10 ms it is a few ppm off; 200 ppm of 100 us are 20 ns.
+/// Largest difference between the two clocks. A calibration over 10 ms is a few ppm off; 200 ppm of 100 us are 20 ns.
 const BOUND_PPM: f64 = 200.0;
-/// Brackets of which the narrowest counts.
+/// Number of brackets, of which the narrowest counts.
 const BRACKETS: usize = 15;
 
 /// CLOCK_MONOTONIC_RAW in ns.
@@ -20,7 +20,7 @@ pub(super) fn monotonic_raw_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Both clocks at one moment.
+/// The readings of both clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     ticks: Ticks,
@@ -28,7 +28,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Reads both.
+    /// Reads both clocks.
     pub(super) fn start<C: Clock>(clock: &C, mut other: impl FnMut() -> u64) -> Watch {
         let mut narrowest = u64::MAX;
         let mut read = Watch { ticks: Ticks(0), other_ns: 0 };
@@ -44,13 +44,13 @@ impl Watch {
         read
     }
 
-    /// Ticks of the clock in a nanosecond of the other, since the start.
+    /// Ticks of the clock per nanosecond of the other, since the start.
     pub(super) fn ticks_per_ns<C: Clock>(&self, clock: &C, other: impl FnMut() -> u64) -> f64 {
         let now = Watch::start(clock, other);
         now.ticks.since(self.ticks) as f64 / now.other_ns.saturating_sub(self.other_ns).max(1) as f64
     }
 
-    /// What both say of the time since the start.
+    /// The time since the start by both clocks.
     pub(super) fn end<C: Clock>(&self, clock: &C, other: impl FnMut() -> u64) -> Elapsed {
         let now = Watch::start(clock, other);
         let (ticks, other_ns) = (now.ticks.since(self.ticks), now.other_ns.saturating_sub(self.other_ns));
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// What both clocks say of 3 s of which the instrument's shows `factor`.
+    /// The result for 3 s, of which the instrument's clock shows `factor`.
     fn over(factor: f64) -> Elapsed {
         let clock = FakeClock::stepping(1);
         let watch = Watch::start(&clock, || 5_000);

@@ -1,4 +1,4 @@
-//! Rows of a stored run measured anew, several times, and held against all runs of the baseline: a gate.
+//! A gate: measures the rows of a stored run anew, several times, and compares them with all runs of the baseline.
 
 use hairpin_plan::job::Job;
 use hairpin_record::compare::{Compare, CompareBody};
@@ -14,28 +14,27 @@ use hairpin_session::error::RunError;
 use hairpin_session::rows;
 use hairpin_session::watch::Watcher;
 
-/// The rows of a run measured anew against all runs of its baseline.
+/// The rows of a run, to be measured anew against all runs of its baseline.
 #[derive(Debug)]
 pub struct Baseline<'a> {
-    /// Their records, and how they are called; the first says what to measure.
+    /// The baseline's records with their names; the first one says what to measure.
     pub runs: &'a [(String, Run)],
-    /// What to measure: as [`jobs`] has it.
+    /// The plan, with the rows of [`jobs`].
     pub plan: &'a hairpin_session::plan::Plan,
-    /// How many times.
+    /// How often the rows are measured.
     pub anew: u32,
-    /// Thresholds.
     pub limits: &'a [Limit],
-    /// What the verdict is about.
+    /// The figure that the verdict is about.
     pub figure: Figure,
     /// A difference of less than this share does not matter.
     pub margin: f64,
 }
 
 impl Baseline<'_> {
-    /// Measures, compares, and measures all of it once more if a threshold is crossed.
+    /// Measures and compares, and does all of it once more if a threshold is crossed.
     ///
     /// # Errors
-    /// Those of a ping; and Ctrl-C, since half a run is no ground for a gate.
+    /// Those of a ping; and Ctrl-C, since half a run cannot support a gate.
     pub fn hold(&self, signals: &hairpin_sys::signal::Signals, watcher: &mut dyn Watcher) -> Result<Compare, StoredError> {
         let head = rows::begin::<CompareBody>(&self.plan.command);
         let body = self.judged(&mut || {
@@ -52,7 +51,7 @@ impl Baseline<'_> {
         Ok(Record { head, body })
     }
 
-    /// With runs from `measure`.
+    /// The same with runs from `measure`.
     pub(super) fn judged(&self, measure: &mut dyn FnMut() -> Result<Run, StoredError>) -> Result<CompareBody, StoredError> {
         let mut once = || {
             let anew: Vec<(String, Run)> = (1..=self.anew)
@@ -71,15 +70,15 @@ impl Baseline<'_> {
     }
 }
 
-/// Runs as they are held against each other.
+/// Runs in the form that comparisons take.
 pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
     runs.iter().map(|(given, run)| (given.as_str(), run)).collect()
 }
 
-/// The rows of a run as jobs, measured as long as they were; what a record does not say is as in `template`.
+/// The rows of a run as jobs with the same durations; `template` supplies what a record does not say.
 ///
 /// # Errors
-/// A row whose path this version does not know, or that emulated a declared device.
+/// A row's path is unknown to this version, or emulated a declared device.
 pub fn jobs(run: &Run, template: &Job) -> Result<Vec<Job>, StoredError> {
     let job = |row: &Row| {
         let bad = |why: String| StoredError::Row { path: row.path.clone(), why };
@@ -111,16 +110,17 @@ mod tests {
     use super::*;
     use crate::experiment::random::Random;
 
-    /// What runs of the same path differ by, as a logarithm. In the records of `make bench-peers` the medians of 80 runs of 0.25 s, within one state of the cores,
-    /// differ by 0.011 to 0.042 on spinning paths (robust standard deviations), by 0.017 on the path in the middle; longer runs differ by less.
+    /// Deviation between runs of the same path, of logarithms. In the records of `make bench-peers` the medians of 80 runs of
+    /// 0.25 s, within one state of the cores, deviate by 0.011 to 0.042 on spinning paths (robust standard deviations), by 0.017
+    /// on the median path; longer runs deviate less.
     const RUNS_DIFFER: f64 = 0.015;
-    /// What blocks of a run differ by.
+    /// Deviation between the blocks of a run.
     const BLOCKS_DIFFER: f64 = 0.005;
     const BLOCKS: usize = 40;
     const GATES: usize = 200;
     const RUNS: usize = 10;
 
-    /// A host each of whose runs has a mood.
+    /// A host on which each run has a deviation of its own.
     struct Host(Random);
 
     impl Host {
@@ -130,7 +130,7 @@ mod tests {
 
         fn run(&mut self, p50: f64) -> Run {
             let mood = RUNS_DIFFER * self.normal();
-            // One run in five is in the other state of the cores, one in five changes within.
+            // One run in five is in the other state of the cores, one in five changes state on the way.
             let (far, changes) = (self.0.next() % 5, self.0.next().is_multiple_of(5));
             let mut measured = row("udp:spin/udp:spin", std::iter::empty(), 120);
             measured.blocks = (0..BLOCKS)
@@ -163,7 +163,8 @@ mod tests {
         }
     }
 
-    /// How many of [`GATES`] with baselines of their own close on `limit` where the work has become so much slower; and how many cannot tell.
+    /// How many of [`GATES`], each with its own baseline, close on `limit` if the work is slower by `slower`; and how many cannot
+    /// tell.
     fn closed(runs: usize, anew: u32, slower: f64, limit: &str) -> [usize; 2] {
         let (plan, limits) = (plan(), [limit.parse().unwrap()]);
         let mut count = [0, 0];
@@ -180,11 +181,11 @@ mod tests {
 
     #[test]
     fn without_a_change_a_gate_hardly_ever_closes() {
-        // The strictest threshold that there is: anything more than nothing.
+        // The strictest possible threshold: anything above zero.
         for (runs, anew) in [(RUNS, super::super::ANEW), (RUNS, 1), (3, super::super::ANEW), (1, super::super::ANEW)] {
             let [alarms, unknown] = closed(runs, anew, 1.0, "p50 > +0%");
             assert!(alarms <= 4, "{alarms} of {GATES} with {runs} runs of the baseline, {anew} anew");
-            // One run of the baseline is now and then in a state of the cores that no run anew is in.
+            // Now and then a run of the baseline is in a state of the cores in which no new run is.
             assert!(runs == 1 || unknown <= GATES / 20, "{unknown} of {GATES} with {runs} runs of the baseline, {anew} anew");
         }
     }
@@ -212,7 +213,7 @@ mod tests {
         });
         let alarms = alarms.count();
         assert!(alarms > 40, "{alarms} of {GATES}");
-        // So a gate with one run of either says that it cannot tell.
+        // A gate with one run on either side reports that it cannot tell.
         assert_eq!(closed(1, 1, 1.0, "p50 > +0%"), [0, GATES]);
     }
 

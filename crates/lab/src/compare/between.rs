@@ -1,42 +1,44 @@
-//! Runs as the unit: how far two sides lie apart, and how sure that is, from what runs of one side differ by.
+//! Comparison with runs as the unit: the distance between two sides and its interval, from the differences between runs of one
+//! side.
 //!
-//! Runs of the same work differ by more than their blocks tell: a port, a layout of memory, the hypervisor's mood of that minute stay for a whole run. So the
-//! variance is that of runs, pooled over both sides and over the states of the cores, and the interval is Student's. A run that saw two states is in both: its
-//! deviations count as if they were the same one, which can only widen the interval.
+//! Runs of the same work differ by more than their blocks show: a port, a layout of memory, or the hypervisor's state of the
+//! moment stays for a whole run. So the variance is that of runs, pooled over both sides and over the states of the cores, and
+//! the interval is Student's. A run that saw two states counts in both; its two deviations are treated as one, which can only
+//! widen the interval.
 
 use std::collections::BTreeMap;
 
 use hairpin_record::paired::Shift;
 use hairpin_record::statistics::t_quantile;
 
-/// A run counts in a state of which it has so many blocks.
+/// A run counts in a state from this many blocks on.
 pub(super) const FEWEST_BLOCKS: usize = 6;
 
 /// One run in one state of the cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
-    /// Which run of its side.
+    /// The index of the run on its side.
     pub(super) run: usize,
-    /// Blocks that it has there.
+    /// Its blocks in this state.
     pub(super) blocks: usize,
     /// The logarithm of its figure.
     pub(super) log: f64,
 }
 
-/// How far apart.
+/// The distance between the sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Between {
-    /// The second side over the first, as a logarithm; without ends if there is no second run of either side.
+    /// The second side over the first, as a logarithm; without an interval if neither side has a second run.
     pub(super) shift: Shift,
     /// The middle between both, as a logarithm.
     pub(super) centre: f64,
-    /// From run to run, of logarithms.
+    /// The deviation from run to run, of logarithms.
     pub(super) deviation: Option<f64>,
-    /// Blocks of the side that has fewer.
+    /// Blocks of the side with fewer.
     pub(super) blocks: usize,
 }
 
-/// Of the runs of both sides in each state that both saw. `None` if there is no such state.
+/// Compares the runs of both sides in each state that both saw. `None` if there is no such state.
 pub(super) fn runs<'a>(strata: impl Iterator<Item = &'a [Vec<Cell>; 2]> + Clone, confidence: f64) -> Option<Between> {
     let mean = |cells: &[Cell]| cells.iter().map(|cell| cell.log).sum::<f64>() / cells.len() as f64;
     let count = |cells: &[Cell]| cells.len() as f64;
@@ -47,7 +49,7 @@ pub(super) fn runs<'a>(strata: impl Iterator<Item = &'a [Vec<Cell>; 2]> + Clone,
     }
     let (mut typical, mut centre) = (0.0, 0.0);
     let (mut squares, mut cells, mut blocks) = (0.0, [0.0, 0.0], [0, 0]);
-    // What each run counts for in the estimate.
+    // The weight of each run in the estimate.
     let mut shares = [BTreeMap::new(), BTreeMap::new()];
     let mut means = 0.0;
     for stratum in strata {
@@ -65,7 +67,7 @@ pub(super) fn runs<'a>(strata: impl Iterator<Item = &'a [Vec<Cell>; 2]> + Clone,
             means += 1.0;
         }
     }
-    // Deviations of one run in two states are not two draws.
+    // Deviations of one run in two states do not count as two draws.
     let draws = (shares[0].len() + shares[1].len()) as f64 - 2.0;
     let reach = shares.iter().flat_map(BTreeMap::values).map(|share: &f64| share * share).sum::<f64>().sqrt();
     let freedom = (cells[0] + cells[1] - means).min(draws);
@@ -109,7 +111,7 @@ mod tests {
         assert_eq!((found.shift.low, found.shift.high, found.deviation), (f64::NEG_INFINITY, f64::INFINITY, None));
         assert_eq!(runs([].iter(), 0.95), None);
         let prediction = runs([[cells(&[0.0, 0.1, 0.2]), cells(&[0.2])]].iter(), 0.95).unwrap();
-        // t(2; 97.5 %) = 4.30265, and the one run has a deviation of its own: √(1 + 1/3).
+        // t(2; 97.5 %) = 4.30265, and a single run has a deviation of its own: √(1 + 1/3).
         assert!((prediction.shift.high - 0.1 - 4.302_65 * 0.1 * (4.0f64 / 3.0).sqrt()).abs() < 1e-4, "{prediction:?}");
     }
 

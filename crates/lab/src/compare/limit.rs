@@ -1,16 +1,15 @@
-//! `--fail-if 'p99 > +5%'`: a threshold that an interval must not lie wholly beyond.
+//! `--fail-if 'p99 > +5%'`: a threshold, crossed when an interval lies wholly beyond it.
 
 use std::str::FromStr;
 
 use hairpin_record::compare::{CompareBody, Threshold};
 use hairpin_record::experiment::{Estimate, Figure};
 
-/// A threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     given: String,
     figure: Figure,
-    /// More than the ratio is too much; else less is too little.
+    /// True if a greater ratio fails; false if a lesser one does.
     above: bool,
     ratio: f64,
 }
@@ -34,7 +33,7 @@ impl FromStr for Limit {
 }
 
 impl Limit {
-    /// Held against every comparison of a record.
+    /// Applies the threshold to every comparison of a record.
     pub(crate) fn hold(&self, record: &CompareBody) -> Vec<Threshold> {
         let held = |comparison: &hairpin_record::compare::Comparison| {
             let found = comparison.figures.iter().find(|estimate| estimate.figure == self.figure);
@@ -49,7 +48,7 @@ impl Limit {
         record.comparisons.iter().map(held).collect()
     }
 
-    /// Whether the interval lies wholly beyond the threshold; why nothing can be said.
+    /// Whether the interval lies wholly beyond the threshold. The error says why that cannot be told.
     fn is_crossed(&self, found: &Estimate) -> Result<bool, String> {
         let (Some(low), Some(high)) = (found.low, found.high) else {
             return Err(format!("{} has no interval: measure longer", self.figure));
@@ -60,13 +59,12 @@ impl Limit {
         Ok(if self.above { low > self.ratio } else { high < self.ratio })
     }
 
-    /// The figure.
     pub fn figure(&self) -> Figure {
         self.figure
     }
 }
 
-/// Only what is crossed again is crossed.
+/// Keeps a threshold crossed only if the repetition crosses it again.
 pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
     for (threshold, again) in first.iter_mut().zip(again) {
         threshold.confirmed = threshold.crossed.then_some(again.crossed);

@@ -1,10 +1,10 @@
-//! A record of load as rows that can be held against those of another.
+//! Converts a record of load into rows that can be compared with those of another.
 
 use hairpin_record::head::Record;
 use hairpin_record::load::{Load, LoadBody, LoadCurve, LoadRow};
 use hairpin_record::run::{Row, Run, RunBody};
 
-/// One row for each rate, which is a part of its path; of a rate that was measured again the last time counts. RTTs are those from due.
+/// One row per rate, which becomes part of the path; of a rate measured several times the last one counts. RTTs are from due.
 pub fn run_of_load(load: Load) -> Run {
     let Record { head, body: LoadBody { place, results, .. } } = load;
     let last = |curve: &LoadCurve, at: usize| curve.rates.get(at + 1).is_none_or(|next| next.repeat == 0);

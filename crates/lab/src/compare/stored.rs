@@ -1,10 +1,10 @@
-//! Stored runs held against each other: they were not measured in turn.
+//! Compares stored runs, which were not measured in turn.
 //!
 //! ```text
 //!   one run each     their own blocks are the unit: an interval of what these two runs were, and never a verdict
 //!   several          a run is the unit: the median of its blocks in each state of the cores; the interval holds what runs differ by (`between`)
 //! ```
-//! No interval is narrower than a step of either clock and a bucket of the histogram.
+//! An interval is at least as wide as a step of either clock and a bucket of the histogram.
 
 use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Matched, Method};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
@@ -21,42 +21,41 @@ use crate::experiment::states::States;
 use hairpin_session::error::RunError;
 use hairpin_session::rows;
 
-/// Blocks of a run that are looked at: its last ones.
+/// Most blocks of a run that are used: its last ones.
 const MOST: usize = 1000;
-/// The histogram's buckets are this wide below 2048 ns, and twice as wide with every doubling.
+/// Width of the histogram's buckets below 2048 ns; it doubles with every factor of two.
 const BUCKET_NS: f64 = 1.0;
 const FINEST_BELOW_NS: f64 = 2048.0;
 
 /// Why stored runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// Nothing in one that is in the other.
+    /// The runs have no row in common.
     #[error(
         "the two runs have no row in common: first {first}; second {second}; compare runs of the same paths and sizes, or of one row each"
     )]
     NothingInCommon {
-        /// Paths and sizes.
+        /// Paths and sizes of the first run.
         first: String,
-        /// Of the other.
+        /// Paths and sizes of the second run.
         second: String,
     },
-    /// A row that cannot be measured anew from its record.
+    /// A row cannot be measured anew from its record.
     #[error("the row {path} cannot be measured anew: {why}")]
     Row {
-        /// Its path.
+        /// The row's path.
         path: String,
-        /// Why.
         why: String,
     },
-    /// It could not be measured.
+    /// The measurement failed.
     #[error(transparent)]
     Ping(#[from] RunError),
-    /// Ctrl-C.
+    /// Ctrl-C came.
     #[error("ended early, so nothing is said of the thresholds")]
     Interrupted,
 }
 
-/// A run and how it is called.
+/// A run with its name.
 pub type Named<'a> = (&'a str, &'a Run);
 
 /// Rows of the same work, one of each run that has it.
@@ -64,7 +63,7 @@ struct Side<'a> {
     rows: Vec<(Named<'a>, &'a Row)>,
 }
 
-/// Holds the rows of the second runs against those of the first, as the command line asks.
+/// Compares the rows of the second runs with those of the first, as the command line asks.
 ///
 /// # Errors
 /// The runs have no row in common.
@@ -79,7 +78,8 @@ pub fn stored(
     Ok(Record { head, body: held(first, second, figure, margin)? })
 }
 
-/// Holds the rows of the second runs against those of the first; of several runs of a side each is one more draw of the same work.
+/// Compares the rows of the second runs with those of the first; with several runs on a side, each is one more draw of the same
+/// work.
 ///
 /// # Errors
 /// The runs have no row in common.
@@ -112,7 +112,7 @@ pub(super) fn held(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, ma
     } else if comparisons.iter().any(|comparison| comparison.runs.is_some_and(|[first, _]| first == 1)) {
         warnings.push(note("single-baseline", ONE_BASELINE));
     }
-    // Rows of load have no blocks, and so no distances.
+    // Rows of load have no blocks, and so no distances between the cores.
     let mut rows = pairs.iter().flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
     if dropped_all && rows.any(|(_, row)| !row.blocks.is_empty()) {
         warnings.push(note("no-common-state", NO_COMMON_STATE));
@@ -127,12 +127,12 @@ pub(super) fn held(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, ma
 const NOT_INTERLEAVED: &str = "the runs were measured one after the other, not in turn: whatever changed on the host in between counts as a difference of the arms; where both can be measured now, use `hairpin compare … -- A -- B`";
 const NO_COMMON_STATE: &str =
     "the cores were at another distance from each other in the two runs, so that nothing can be compared; measure again";
-/// Why two single runs have no verdict.
+/// Why two single runs get no verdict.
 pub(super) const ONE_EACH: &str =
     "one run each says nothing of how much runs differ from each other: measure the first several times, and name all of them";
 const ONE_BASELINE: &str = "there is one run of the baseline: how much runs differ is taken from those measured anew, which lie minutes apart; give --baseline several runs that were made at different times";
 
-/// Rows of the same path and size; of runs with one row each, these.
+/// Pairs rows of the same path and size; if each run has only one row, pairs these.
 fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
     let key = |row: &Row| (row.path.clone(), row.request_bytes, row.reply_bytes, row.flows, row.threads, row.outstanding);
     let of = |runs: &[Named<'a>], wanted: &Row| Side {
@@ -168,7 +168,7 @@ fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'
     found
 }
 
-/// A block's figure, between two steps of the clock where the record has it so.
+/// A block's figure, interpolated between two steps of the clock if the record has that.
 fn value(block: &Block, figure: Figure) -> Option<f64> {
     let between = block.interpolated_ns.unwrap_or_default();
     let ns = |between: Option<f64>, stored: Option<u64>| between.or(stored.map(|ns| ns as f64));
@@ -208,14 +208,14 @@ impl Side<'_> {
         all.all(|other| Some(other) == first)
     }
 
-    /// The logarithms of a figure of a run's blocks in a state.
+    /// The logarithms of a figure over a run's blocks in one state.
     fn logs(row: &Row, figure: Figure, states: Option<&States>, state: usize) -> Vec<f64> {
         let mine = row.blocks.iter().filter(|block| of_state(states, block) == Some(state));
         let logs: Vec<f64> = mine.filter_map(|block| Some(value(block, figure)?.ln())).collect();
         logs[logs.len().saturating_sub(MOST)..].to_vec()
     }
 
-    /// Each run that saw enough of a state, as one value.
+    /// One value for each run that saw enough of a state.
     fn cells(&self, figure: Figure, states: Option<&States>, state: usize) -> Vec<Cell> {
         let cell = |(run, (_, row)): (usize, &(Named<'_>, &Row))| {
             let logs = Side::logs(row, figure, states, state);
@@ -228,18 +228,18 @@ impl Side<'_> {
         self.rows.iter().enumerate().filter_map(cell).collect()
     }
 
-    /// A figure that blocks do not have: one value a run.
+    /// For a figure that blocks do not have: one value per run.
     fn whole_cells(&self, figure: Figure) -> Vec<Cell> {
         let rows = self.rows.iter().enumerate();
         rows.filter_map(|(run, (_, row))| Some(Cell { run, blocks: 1, log: whole(row).of(figure)?.ln() })).collect()
     }
 
-    /// The middle run's figure.
+    /// The median run's figure.
     fn whole(&self, figure: Figure) -> Option<f64> {
         verdict::middle(self.rows.iter().filter_map(|(_, row)| whole(row).of(figure)).collect())
     }
 
-    /// The coarsest step of its clocks.
+    /// The coarsest clock step of the side's runs.
     fn step_ns(&self) -> f64 {
         self.rows.iter().map(|((_, run), _)| run.place.clock.step_ns).fold(0.0, f64::max)
     }
@@ -293,7 +293,7 @@ fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>,
     Comparison {
         arm: name(at + 1),
         against: name(at),
-        // Two single runs are two draws of what runs may be.
+        // Two single runs are only two draws from all possible runs.
         verdict: main.filter(|_| !single).map_or(Verdict::Unclear, |main| verdict::verdict(main, method.margin)),
         needs_s: None,
         pairs: kept,
@@ -305,7 +305,7 @@ fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>,
     }
 }
 
-/// From the blocks of one run each.
+/// Estimates from the blocks of one run on each side.
 fn of_blocks(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -323,7 +323,7 @@ fn of_blocks(
             centres.push(verdict::middle(one).zip(verdict::middle(other)).map_or(0.0, |(one, other)| f64::midpoint(one, other)));
         }
     }
-    // Blocks of a state that few of either run saw widen the interval more than they add.
+    // Blocks of a state that few blocks of either run saw widen the interval more than they add.
     let enough = |weight: f64| weight >= verdict::FEWEST as f64;
     let all = !parts.iter().any(|(weight, ..)| enough(*weight));
     let kept: Vec<usize> = (0..parts.len()).filter(|at| all || enough(parts[*at].0)).collect();
@@ -338,7 +338,7 @@ fn of_blocks(
     (Some(Estimate { pairs: count as u64, blocks_per_value: 1.0, ..found }), used)
 }
 
-/// From runs, of which at least one side has several.
+/// Estimates from runs, of which at least one side has several.
 fn of_runs(a: &Side<'_>, b: &Side<'_>, figure: Figure, states: Option<&States>, method: &Method) -> (Option<Estimate>, Vec<u32>) {
     let mut strata: Vec<(u32, [Vec<Cell>; 2])> = (0..states.map_or(1, States::len))
         .map(|state| (state as u32, [a.cells(figure, states, state), b.cells(figure, states, state)]))
@@ -364,7 +364,7 @@ fn of_runs(a: &Side<'_>, b: &Side<'_>, figure: Figure, states: Option<&States>, 
     (Some(estimate), strata.iter().map(|(state, _)| *state).collect())
 }
 
-/// Without an interval: the ratio of the figures of both.
+/// The ratio of both figures, without an interval.
 fn bare(a: &Side<'_>, b: &Side<'_>, figure: Figure) -> Option<Estimate> {
     let (one, other) = (a.whole(figure)?, b.whole(figure)?);
     let nothing = Shift { typical: (other / one).ln(), low: f64::NEG_INFINITY, high: f64::INFINITY };
@@ -372,7 +372,7 @@ fn bare(a: &Side<'_>, b: &Side<'_>, figure: Figure) -> Option<Estimate> {
     found.ratio.is_some().then_some(Estimate { blocks_per_value: 1.0, ..found })
 }
 
-/// With an interval that reaches a step of the clock and a bucket of the histogram to either side at least.
+/// Widens the interval to at least a step of the clock and a bucket of the histogram on either side.
 fn resolved(found: Estimate, step_ns: f64) -> Estimate {
     let (Some(ratio), Some(low), Some(high), Some(base), Some(_)) =
         (found.ratio, found.low, found.high, found.base, as_quantile(found.figure))
@@ -470,7 +470,7 @@ pub(super) mod tests {
         (0..60).map(move |i| base + i * 37 % 41)
     }
 
-    /// As so many runs that differ by 1 % in all.
+    /// Several runs that differ by 1 % in all.
     fn several(rows: impl Fn(u64) -> Vec<Row>) -> Vec<Run> {
         (0..4).map(|at| run(rows(at))).collect()
     }
@@ -489,7 +489,7 @@ pub(super) mod tests {
         assert_eq!((comparison.arm.as_str(), comparison.against.as_str()), ("B", "A"));
         assert!((comparison.figures[0].ratio.unwrap() - 1.1).abs() < 0.01);
         assert_eq!(found.warnings[0].code, "not-interleaved");
-        // CPU time has one value a run: a ratio, and no interval.
+        // CPU time has one value per run: a ratio without an interval.
         let cpu = comparison.figures.iter().find(|estimate| estimate.figure == Figure::Cpu).unwrap();
         assert_eq!((cpu.ratio, cpu.low, cpu.high), (Some(1.0), None, None));
     }
@@ -535,7 +535,7 @@ pub(super) mod tests {
 
     #[test]
     fn ratio_and_difference_have_the_sign_of_the_columns_beside_them() {
-        // As in a record that has this: the blocks say less, the p99 of the whole run says more.
+        // As in a real record: the blocks say less, the p99 of the whole run says more.
         let (mut first, mut second) = (row("niq/niq", wobble(240), 120), row("niq/niq", wobble(230), 120));
         (first.rtt_ns.p99, second.rtt_ns.p99) = (Some(240), Some(260));
         let (first, second) = (run(vec![first]), run(vec![second]));
@@ -559,7 +559,7 @@ pub(super) mod tests {
         let (first, second) = (with(5_000.0), with(5_001.5));
         let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
         assert!((found.comparisons[0].figures[0].difference.unwrap() - 1.5).abs() < 1e-6);
-        // The row's p99 is not between steps, and the blocks' is what earlier records have.
+        // The row's p99 is not interpolated, and the blocks' is in the form of earlier records.
         assert_eq!(found.comparisons[0].figures[1].ratio, Some(1.0));
     }
 

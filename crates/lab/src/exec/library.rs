@@ -1,13 +1,13 @@
-//! Where the library lies that the program is to load: in a folder that nobody but its user can write, under a path that nobody else can take.
+//! The place of the preload library: a directory that only its user can write, at a path that nobody else can take over.
 //!
 //! ```text
 //!   $HAIRPIN_LIBRARY/preload-7f3a….so       else, the first that will do:
 //!     as root          /var/lib/hairpin/preload, /run/hairpin/preload
 //!     as anybody else  $XDG_STATE_HOME/hairpin/preload, ~/.local/state/hairpin/preload, $XDG_RUNTIME_DIR/hairpin/preload
 //! ```
-//! The path stays in the environment of whatever the program leaves behind, and the loader looks it up again for each program that is started there: with
-//! root's rights too, and for months. So the file stays, one for each build, and a name that goes with a process (`/proc/PID/fd/N`) or that others could take
-//! once it is free (`/tmp/…`) will not do.
+//! The path stays in the environment of every process that the program leaves behind, and the loader resolves it again for each
+//! program started there: with root's rights too, and for months. So the file stays, one per build. A name tied to a process
+//! (`/proc/PID/fd/N`), or one that others could take once it is free (`/tmp/…`), is not safe.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -20,18 +20,18 @@ use std::path::{Path, PathBuf};
 use hairpin_sys::program::LIBRARY;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
-/// The environment variable that names the folder.
+/// The environment variable with the directory.
 const VARIABLE: &str = "HAIRPIN_LIBRARY";
-/// The loader takes these for the end of a name, or puts something else in their place (ld.so(8)).
+/// Characters that the loader takes as separators or expands (ld.so(8)).
 const LOADER_READS: &[u8] = b" :;$";
-/// Written by the group or by others (inode(7)).
+/// Permission bits: the group or others may write (inode(7)).
 const WRITTEN_BY_OTHERS: u32 = 0o022;
-/// Entered by the group or by others.
+/// Permission bits: the group or others may enter.
 const ENTERED_BY_OTHERS: u32 = 0o011;
-/// Only an entry's owner removes it.
+/// The sticky bit: only the owner of an entry may remove it.
 const STICKY: u32 = 0o1000;
 
-/// Why there is no folder for the library.
+/// Why no directory will do for the library.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no place for the library that the program is to load{}; set {VARIABLE} to a folder that only you can write", told(.0))]
 pub struct NoPlace(Vec<(PathBuf, String)>);
@@ -44,11 +44,12 @@ fn told(tried: &[(PathBuf, String)]) -> String {
     text
 }
 
-/// Folders that may do.
+/// The directories to try.
 #[derive(Debug, PartialEq, Eq)]
 struct Candidates {
     folders: Vec<PathBuf>,
-    /// Somebody chose it, and answers for its staying there: it may lie below a folder such as /tmp, where others make names but cannot take this one.
+    /// The user named the directory and is responsible for its permanence: it may be below one such as /tmp, where others can
+    /// create names but cannot take this one.
     named: bool,
 }
 
@@ -58,7 +59,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Candid
         return Candidates { folders: vec![folder], named: true };
     }
     if root {
-        // sudo -E brings another user's variables along.
+        // With sudo -E the variables are those of another user.
         return Candidates {
             folders: ["/var/lib/hairpin/preload", "/run/hairpin/preload"].map(PathBuf::from).into(),
             named: false,
@@ -70,7 +71,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Candid
     Candidates { folders, named: false }
 }
 
-/// Lays the library down, or finds it laid down, and returns its path.
+/// Writes the library, or finds it there, and returns its path.
 pub(super) fn lay() -> Result<PathBuf, NoPlace> {
     let user = rustix::process::geteuid();
     let Candidates { folders, named } = candidates(|name| std::env::var_os(name), user.is_root());
@@ -86,7 +87,7 @@ pub(super) fn lay() -> Result<PathBuf, NoPlace> {
 
 fn lay_in(folder: &Path, user: u32, named: bool) -> Result<PathBuf, String> {
     let said = |error: io::Error| error.to_string();
-    // For every user to enter: what root starts may go on as somebody else.
+    // Every user may enter: a program started by root may go on as another user.
     DirBuilder::new().recursive(true).mode(0o755).create(folder).map_err(said)?;
     let folder = folder.canonicalize().map_err(said)?;
     is_ours_alone(&folder, user, named)?;
@@ -101,19 +102,20 @@ fn lay_in(folder: &Path, user: u32, named: bool) -> Result<PathBuf, String> {
         let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(said)?;
         file.write_all(LIBRARY).map_err(said)?;
         file.as_file().set_permissions(Permissions::from_mode(0o644)).map_err(said)?;
-        // Who loads the old one keeps it: this is another file under the same name.
+        // Processes that have the old file mapped keep it: this is a new file under the same name.
         file.persist(&path).map_err(|error| said(error.error))?;
     }
     Ok(path)
 }
 
-/// True if this very library lies there, and is nobody else's to write.
+/// True if this very library is there and only its owner can write it.
 fn lies_there(path: &Path, user: u32) -> bool {
     let ours = |about: fs::Metadata| about.is_file() && about.uid() == user && about.mode() & WRITTEN_BY_OTHERS == 0;
     fs::symlink_metadata(path).is_ok_and(ours) && fs::read(path).is_ok_and(|bytes| bytes == LIBRARY)
 }
 
-/// Whether nobody but this user and root can put something else at this path, now or after it is gone. `named`: for as long as it is there.
+/// Checks that only this user and root can place another file at this path, now or after a removal. With `named`, only while the
+/// file exists.
 fn is_ours_alone(folder: &Path, user: u32, named: bool) -> Result<(), String> {
     let mut parts = Vec::new();
     for part in folder.ancestors() {
@@ -124,16 +126,16 @@ fn is_ours_alone(folder: &Path, user: u32, named: bool) -> Result<(), String> {
     judge(&parts, user, named)
 }
 
-/// A folder on the way.
+/// A directory along the path.
 struct Part<'a> {
     path: &'a Path,
     owner: u32,
     mode: u32,
 }
 
-/// `way` begins with `/`.
+/// Judges a path from `/` downwards.
 fn judge(way: &[Part<'_>], user: u32, named: bool) -> Result<(), String> {
-    // Root, under whatever number a user namespace shows it.
+    // Root's uid, whatever number a user namespace shows for it.
     let root = way.first().map_or(0, |part| part.owner);
     for (at, part) in way.iter().enumerate() {
         let (shown, last) = (part.path.display(), at + 1 == way.len());
@@ -144,14 +146,14 @@ fn judge(way: &[Part<'_>], user: u32, named: bool) -> Result<(), String> {
             return Err(format!("others than its owner can write {shown}"));
         }
         if part.owner == user && part.mode & ENTERED_BY_OTHERS == 0 {
-            // Nobody else comes as far as what lies below.
+            // Others cannot get below this directory.
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// FNV-1a: builds that differ lie side by side.
+/// FNV-1a, so that different builds get different file names.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -192,18 +194,18 @@ mod tests {
         for (way, named, why) in [
             (&[top, ("/var", 0, 0o755), ("/var/own", 7, 0o755)][..], false, ""),
             (&[top, ("/home", 0, 0o755), ("/home/a", 7, 0o710)], false, ""),
-            // Nobody else comes as far as what the group can write.
+            // Others cannot reach the directory that the group can write.
             (&[top, ("/home", 0, 0o755), ("/home/a", 7, 0o700), ("/home/a/x", 7, 0o775)], false, ""),
             (
                 &[top, ("/home", 0, 0o755), ("/home/a", 7, 0o750), ("/home/a/x", 7, 0o775)],
                 false,
                 "others than its owner can write /home/a/x",
             ),
-            // In a user namespace root is somebody else.
+            // In a user namespace root has another uid.
             (&[("/", 65534, 0o755), ("/home", 65534, 0o755), ("/home/a", 7, 0o755)], false, ""),
             (&[top, ("/home", 65534, 0o755), ("/home/a", 7, 0o755)], false, "/home belongs to user 65534"),
             (&[top, ("/var", 0, 0o755)], false, "/var belongs to user 0"),
-            // Free again for everybody once it is removed, unless somebody answers for its staying.
+            // The name is free for everybody once the file is removed, unless the user takes responsibility for it.
             (&[top, ("/tmp", 0, 0o1777), ("/tmp/x", 7, 0o700)], false, "others than its owner can write /tmp"),
             (&[top, ("/tmp", 0, 0o1777), ("/tmp/x", 7, 0o700)], true, ""),
             (&[top, ("/tmp", 0, 0o777), ("/tmp/x", 7, 0o700)], true, "others than its owner can write /tmp"),

@@ -1,4 +1,4 @@
-//! The figures of a block, and of several blocks together.
+//! The figures of a block, and of several blocks combined.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use hairpin_units::Quantile;
 
 use super::rounds::Taken;
 
-/// A quantile of times in ns that are ascending, each with how often it came, between the steps of the clock; `None` if fewer than ten lie beyond it.
+/// A quantile of times in ns, given in ascending order with their counts, interpolated between the clock's steps; `None` if fewer
+/// than ten lie beyond it.
 pub(crate) fn quantile(times: &[(u64, u64)], q: Quantile) -> Option<f64> {
     let [found] = between(times.iter().copied(), times.iter().map(|(_, often)| often).sum(), [q]);
     found
 }
 
-/// Several blocks' times as one.
+/// Merges the times of several blocks.
 pub(crate) fn together<'a>(blocks: impl Iterator<Item = &'a Taken>) -> Vec<(u64, u64)> {
     let mut all = BTreeMap::new();
     for (ns, often) in blocks.flat_map(|taken| &taken.times) {
@@ -23,7 +24,7 @@ pub(crate) fn together<'a>(blocks: impl Iterator<Item = &'a Taken>) -> Vec<(u64,
     all.into_iter().collect()
 }
 
-/// The quantile that a figure is, if it is one.
+/// The quantile of a figure, if it is one.
 pub(crate) fn as_quantile(figure: Figure) -> Option<Quantile> {
     match figure {
         Figure::P50 => Some(Quantile::P50),
@@ -33,7 +34,7 @@ pub(crate) fn as_quantile(figure: Figure) -> Option<Quantile> {
     }
 }
 
-/// Figures of a block that are no quantiles.
+/// The figures of a block that are not quantiles.
 pub(crate) fn of_block(block: &ArmBlock, figure: Figure) -> Option<f64> {
     let found = match figure {
         Figure::P50 => block.p50_ns,
@@ -45,8 +46,8 @@ pub(crate) fn of_block(block: &ArmBlock, figure: Figure) -> Option<f64> {
     found.filter(|value| value.is_finite() && *value > 0.0)
 }
 
-/// A figure of both sides of pairs. Where one block has too few transactions for a quantile, the blocks of neighbouring pairs are put together until both
-/// sides have enough: quantiles are never averaged. Returns the values and how many blocks each stands for.
+/// A figure of both sides of pairs. If one block has too few transactions for a quantile, blocks of neighbouring pairs are merged
+/// until both sides have enough: quantiles are never averaged. Returns the values and how many blocks each stands for.
 pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64, f64)>, f64) {
     let Some(q) = as_quantile(figure) else {
         let values = pairs.iter().filter_map(|(a, b)| Some((of_block(&a.block, figure)?, of_block(&b.block, figure)?)));
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn quantiles_lie_between_the_steps() {
-        // Half the times at 100 and half at 110: the median lies between, and moves as the shares do.
+        // Half the times at 100, half at 110: the median lies between, and moves with the shares.
         let at = |often: u64| quantile(&[(90, 100), (100, often), (110, 1000 - often), (120, 100)], Quantile::P50).unwrap();
         assert!((at(500) - 105.0).abs() < 1e-9);
         assert!(at(490) > at(500) && at(510) < at(500));
@@ -97,7 +98,7 @@ mod tests {
     fn blocks_are_put_together_until_the_quantile_is_supported() {
         let (a, b) = (taken(&[(100, 390), (200, 10)]), taken(&[(100, 300), (300, 100)]));
         let pairs = vec![(&a, &b); 7];
-        // 400 a block: three make the thousand that p99 takes, and the seventh pair is left over.
+        // 400 per block: three make the thousand that p99 needs, and the seventh pair is left over.
         let (values, each) = of_pairs(&pairs, Figure::P99);
         assert_eq!((values.len(), each), (2, 3.0));
         assert!(values[0].0 > 150.0 && values[0].1 > 250.0, "{values:?}");

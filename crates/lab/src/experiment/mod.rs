@@ -5,7 +5,7 @@
 //!   stands    the real blocks: rows on stages that stand all the time         states   which blocks saw the same distance between the two cores
 //!   figures   a block's quantiles, and of several together                    verdict  pairs ─▶ ratios with intervals ─▶ one word
 //! ```
-//! Rounds, states, figures and verdict touch no clock and no socket: the tests run them over simulated blocks.
+//! Rounds, states, figures and verdict use no clock and no socket: the tests run them over simulated blocks.
 
 pub(crate) mod figures;
 pub mod outside;
@@ -22,19 +22,19 @@ use hairpin_plan::job::Job;
 use hairpin_session::floor::Declared;
 use hairpin_session::plan::Target;
 
-/// One way to do the work.
+/// An alternative to compare: one way to do the work.
 #[derive(Debug)]
 pub struct Arm {
-    /// What the user wrote for it.
+    /// The user's text for it.
     pub given: String,
-    /// Where to.
+    /// The other side.
     pub target: Target,
-    /// Use IPv6 on a link of our own.
+    /// Use IPv6 on a link on this host.
     pub ipv6: bool,
-    /// What to do; its duration and warm-up are those of a block, which the experiment chooses.
+    /// The job; the experiment sets duration and warm-up to those of a block.
     pub job: Job,
-    /// The latency that the path `niq` is to emulate.
+    /// The declared latency that the path `niq` emulates.
     pub floor: Option<Declared>,
-    /// TCP streams that fill the link during its blocks.
+    /// Bulk TCP streams that fill the link during its blocks.
     pub bulk: u32,
 }

@@ -1,4 +1,5 @@
-//! Blocks that something outside measures, such as another build of the command or another tool: the same rounds, pairs and intervals as for arms of our own.
+//! Blocks measured outside this process, such as by another build or another tool: the same rounds, pairs and intervals as for
+//! arms.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -14,14 +15,14 @@ use super::states::States;
 use super::verdict;
 use hairpin_session::error::RunError;
 
-/// Length of a block: each pays for a process of its own.
+/// Length of a block; each one pays for the start of a process.
 const BLOCK: Nanos = Nanos::from_millis(250);
-/// Intervals hold the truth with this confidence.
+/// Confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
-/// Two arms whose ratio lies within this of 1 are the same.
+/// Two arms with a ratio within this of 1 count as the same.
 const MARGIN: f64 = 0.02;
 
-/// Measures a row of arm 0 or 1, of this length and warm-up; the error says why it could not, or `None` after Ctrl-C.
+/// Measures a row of arm 0 or 1, of this length and warm-up; the error holds the reason, or `None` after Ctrl-C.
 pub type Measure<'a> = dyn FnMut(usize, Nanos, Nanos) -> Result<Row, Option<String>> + 'a;
 
 struct Outside<'a, 'b> {
@@ -42,10 +43,11 @@ impl Bench for Outside<'_, '_> {
     }
 }
 
-/// Measures two arms by turns, in random order within each round, for `duration`: the p50 of the second over that of the first with its 95 % interval.
+/// Measures two arms in turn, in random order within each round, for `duration`. Returns p50 of the second over that of the
+/// first, with its 95 % interval.
 ///
 /// # Errors
-/// A block could not be measured: what `measure` said, or `None` after Ctrl-C.
+/// A block could not be measured: the error of `measure`, or `None` after Ctrl-C.
 pub fn pairs(duration: Duration, seed: u64, measure: &mut Measure<'_>) -> Result<Comparison, Option<String>> {
     let layout = Layout { arms: 2, duration, seed, done: 0, length: Some(BLOCK) };
     let mut outside = Outside { measure, began: Instant::now() };

@@ -1,16 +1,14 @@
-//! Random order that can be had again from its seed.
+//! Random order, reproducible from its seed.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): enough to shuffle a few arms.
+/// SplitMix64 (Steele, Lea, Flood 2014): good enough to shuffle a few arms.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// From a seed.
     pub(crate) fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next 64 bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -19,11 +17,11 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// All numbers below `count`, in random order (Fisher and Yates).
+    /// All numbers below `count` in random order (Fisher and Yates).
     pub(crate) fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
-            // The bias of the remainder is one in 2^58 for any number of arms that one would measure.
+            // The remainder's bias is 2^-58 for any realistic number of arms.
             let other = (self.next() % (last as u64 + 1)) as usize;
             order.swap(last, other);
         }

@@ -1,4 +1,4 @@
-//! Rounds: one block of every arm in random order, until time is up or enough is known.
+//! Rounds: one block of every arm in random order, until the time is up or the result is known.
 //!
 //! ```text
 //!   discarded rounds    B A │ A B            everything warms up; the arms' rates choose the length of the blocks
@@ -16,38 +16,37 @@ use hairpin_units::Nanos;
 use super::random::Random;
 use hairpin_session::error::RunError;
 
-/// Rounds that warm everything up.
+/// Number of discarded rounds, in which everything warms up.
 pub(crate) const DISCARDED: u32 = 2;
-/// A block is not shorter than this unless the whole experiment is …
+/// Shortest block, unless the whole experiment is short …
 const SHORTEST: Nanos = Nanos::from_millis(50);
-/// … and not longer, so that what drifts is shared by the blocks of a round.
+/// … and longest block, so that drift hits all blocks of a round alike.
 const LONGEST: Nanos = Nanos::from_millis(250);
-/// No block is shorter.
+/// Shortest block in any experiment.
 const LEAST: Nanos = Nanos::from_millis(20);
-/// Transactions that a block is to have: p99 takes a thousand.
+/// Wanted transactions per block: p99 needs a thousand.
 const WANTED: f64 = 1_200.0;
-/// A short experiment has at least so many rounds, if that can be had.
+/// Wanted rounds of a short experiment.
 const ROUNDS: u32 = 32;
-/// Warm-up of a block, and the share of its length if that is more.
+/// Warm-up of a block; or the share of its length below, if that is more.
 const WARMUP: Nanos = Nanos::from_millis(5);
 const WARMUP_SHARE: u64 = 10;
 
-/// One block, and every RTT of it with how often it came.
+/// One block, and its RTTs with their counts.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Taken {
-    /// Its figures.
     pub(crate) block: ArmBlock,
-    /// Ascending; each distinct time in ns and how often it came.
+    /// Distinct times in ns, ascending, with their counts.
     pub(crate) times: Vec<(u64, u64)>,
-    /// Every cache-line round trip beside it in ns.
+    /// Every cache-line round trip measured beside it, in ns.
     pub(crate) cores: Vec<u64>,
-    /// Where both sides ran.
+    /// The CPUs of both sides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cpus: Option<Cpus>,
     /// TCP segments per transaction that the client sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) segments_out: Option<f64>,
-    /// What the bulk streams beside it carried.
+    /// What the bulk streams carried during the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bulk: Option<BulkFacts>,
 }
@@ -55,37 +54,37 @@ pub(crate) struct Taken {
 /// One block of every arm.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Round {
-    /// By arm, in the order of the arms, not that of measuring.
+    /// In the order of the arms, not of measuring.
     pub(crate) taken: Vec<Taken>,
 }
 
 /// Why there is no block.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// Ctrl-C.
+    /// Ctrl-C came.
     Interrupted,
     /// An arm failed.
     Failed(RunError),
 }
 
-/// Measures blocks.
+/// Measures the blocks of an experiment.
 pub(crate) trait Bench {
     /// Measures one block of this arm.
     fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended>;
-    /// Since the experiment began.
+    /// Time since the experiment began.
     fn elapsed(&self) -> Duration;
 }
 
-/// Makes the host as an arm wants it: settings that are no part of a path, such as the host's knobs.
+/// Prepares the host for an arm: settings outside a path, such as knobs.
 pub trait Switch {
     /// Called before each block, outside measured time.
     ///
     /// # Errors
-    /// Why the host cannot be made so; it ends the experiment.
+    /// The host cannot be changed so; this ends the experiment.
     fn to(&mut self, arm: usize) -> Result<(), String>;
 }
 
-/// Leaves the host as it is.
+/// Leaves the host unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSwitch;
 
@@ -95,33 +94,31 @@ impl Switch for NoSwitch {
     }
 }
 
-/// How the blocks are laid out.
+/// The layout of an experiment.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// Arms.
+    /// Number of arms.
     pub(crate) arms: usize,
-    /// The whole experiment.
+    /// Duration of the whole experiment.
     pub(crate) duration: Duration,
-    /// Of the random order.
+    /// Seed of the random order.
     pub(crate) seed: u64,
-    /// Rounds that were measured before, in an experiment that was broken off.
+    /// Rounds already measured, when an aborted experiment resumes.
     pub(crate) done: u32,
-    /// The blocks' length where it is known already.
+    /// The blocks' length if already chosen.
     pub(crate) length: Option<Nanos>,
 }
 
-/// What came of it.
+/// How an experiment went.
 #[derive(Debug)]
 pub(crate) struct Laid {
-    /// Length of the blocks.
     pub(crate) length: Nanos,
-    /// Their warm-up.
     pub(crate) warmup: Nanos,
-    /// Why it ended before its time, if it did.
+    /// Why it ended early, if it did.
     pub(crate) ended: Option<Ended>,
 }
 
-/// Measures rounds, and hands on each one that is whole; `keep` may end it.
+/// Measures rounds, and passes each complete one to `keep`, which may end the experiment.
 pub(crate) fn run(
     layout: &Layout,
     bench: &mut dyn Bench,
@@ -129,10 +126,10 @@ pub(crate) fn run(
     keep: &mut dyn FnMut(Round, Nanos, Duration) -> ControlFlow<()>,
 ) -> Laid {
     let mut random = Random::new(layout.seed);
-    // An experiment that goes on has the orders that it would have had.
+    // A resumed experiment continues the same sequence of orders.
     (0..layout.done).for_each(|_| drop(random.order(layout.arms)));
     let mut laid = Laid { length: layout.length.unwrap_or(SHORTEST), warmup: WARMUP, ended: None };
-    // Of each arm its best round: whatever else ran during the other is no reason for long blocks.
+    // The best round of each arm: a disturbance in the other one is no reason for long blocks.
     let mut rates = vec![0.0; layout.arms];
     let mut number = 0;
     while bench.elapsed() < layout.duration {
@@ -188,7 +185,7 @@ fn length(slowest: f64, layout: &Layout) -> Nanos {
     supported.clamp(SHORTEST, LONGEST).min(share).max(LEAST)
 }
 
-/// A, B … Z, then AA, AB …
+/// The name of an arm: A, B … Z, then AA, AB …
 pub(crate) fn letter(arm: usize) -> String {
     let last = char::from(b'A' + (arm % 26) as u8);
     if arm < 26 { last.into() } else { letter(arm / 26 - 1) + &last.to_string() }

@@ -1,7 +1,7 @@
-//! The real blocks: a row each, on stages that stand all the time.
+//! Measures real blocks: one row each, on stages that stay up for the whole experiment.
 //!
-//! Arms with one target share a stage. Its two workers wait in a blocking receive between rows, so an arm that is not measured is parked by construction. A
-//! row opens new sockets: the client's port changes within every arm alike.
+//! Arms with the same target share a stage. Its two workers wait in a blocking receive between rows, so other arms consume
+//! nothing. Each row opens new sockets, so the client's port changes within every arm alike.
 
 use std::time::{Duration, Instant};
 
@@ -27,10 +27,10 @@ use hairpin_session::row::{self, Surroundings};
 use hairpin_session::stage::{RowEnd, Stage};
 use hairpin_session::watch::NoWatcher;
 
-/// What a row's measured time has beside its block: the cache line before it.
+/// Time of a row outside its block: the cache-line measurement before it.
 const BESIDE: Nanos = Nanos::from_millis(3);
 
-/// Every stage, and the arms on them.
+/// All stages, and the arms on them.
 pub(crate) struct Stands<'a> {
     stages: Vec<Standing>,
     arms: Vec<Placed>,
@@ -42,25 +42,25 @@ pub(crate) struct Stands<'a> {
 struct Standing {
     stage: Stage,
     place: Place,
-    /// Both ends of the streams that fill the link in the blocks of some arms.
+    /// Both ends of the bulk streams that fill the link during the blocks of some arms.
     bulk: Option<Bulk>,
 }
 
 struct Placed {
     stage: usize,
     job: Job,
-    /// Streams that fill the link during its blocks.
+    /// Bulk streams during its blocks.
     bulk: u32,
     given: String,
     granted: Vec<Granted>,
     warnings: Vec<Note>,
     cpus: Option<Cpus>,
-    /// Modes that are chosen by trial are chosen once.
+    /// True once the modes that a path chooses by trial are fixed.
     settled: bool,
 }
 
 impl<'a> Stands<'a> {
-    /// Checks every arm, then sets up a stage for each target.
+    /// Checks every arm, then sets up one stage per target.
     pub(crate) fn set_up(arms: Vec<Arm>, command: &[String], signals: &'a Signals) -> Result<Stands<'a>, RunError> {
         let mut plans: Vec<Plan> = Vec::new();
         let mut placed = Vec::new();
@@ -105,17 +105,17 @@ impl<'a> Stands<'a> {
         Ok(Stands { stages, arms: placed, signals, began: Instant::now(), rows: 0 })
     }
 
-    /// The next experiment on the same stages.
+    /// Prepares the same stages for the next experiment.
     pub(crate) fn begin_again(&mut self) {
         self.began = Instant::now();
     }
 
-    /// The host on which the clients run.
+    /// Facts of the clients' host.
     pub(crate) fn host(&self) -> Option<HostFacts> {
         self.stages.first().map(|standing| standing.place.hosts.client.clone())
     }
 
-    /// What the record says of each arm beside its figures.
+    /// What the record says of each arm besides its figures.
     pub(crate) fn described(&self) -> Vec<Described> {
         let describe = |(at, arm): (usize, &Placed)| Described {
             name: letter(at),
@@ -173,7 +173,7 @@ impl Bench for Stands<'_> {
 }
 
 impl Placed {
-    /// What the row says of the arm: what was refused, what it warns of, and the mode that its path chose.
+    /// Keeps a row's facts about its arm: refused options, warnings, and the mode that its path chose.
     fn keep(&mut self, row: &Row) {
         for granted in row.granted.iter().filter(|granted| granted.asked != granted.got) {
             if !self.granted.contains(granted) {
@@ -181,7 +181,8 @@ impl Placed {
             }
         }
         for note in &row.warnings {
-            // A short block has its own reasons for some of them: its states are looked at over all blocks, and its seconds are tenths.
+            // A short block triggers some of these for reasons of its own: states are judged over all blocks, and its seconds are
+            // tenths.
             let of_blocks = ["core-states", "involuntary-switches", "foreign-time", "too-few-samples"];
             if !of_blocks.contains(&note.code.as_str()) && !self.warnings.iter().any(|known| known.code == note.code) {
                 self.warnings.push(note.clone());
@@ -196,7 +197,7 @@ impl Placed {
                     Side::Server => &mut self.job.spec.server,
                 };
                 if side.options.get(&MODE).is_none() && side.path.takes(&MODE) {
-                    // What the path says it got is one of the option's values; else it goes on choosing for itself.
+                    // If the granted text is a value of the option, fix it; otherwise the path goes on choosing.
                     let _ = side.options.add(&MODE, &granted.got);
                 }
             }
@@ -204,14 +205,14 @@ impl Placed {
     }
 }
 
-/// Where both sides of a row ran; `None` where that is not known.
+/// The CPUs of both sides of a row; `None` if unknown.
 pub(crate) fn cpus(row: &Row) -> Option<Cpus> {
     let server = row.cpu.server.as_ref().map_or_else(Vec::new, |server| server.cpus.clone());
     let found = Cpus { client: row.cpu.client.cpus.clone(), server };
     (!found.client.is_empty()).then_some(found)
 }
 
-/// What of a row is a block's.
+/// The part of a row that belongs to a block.
 pub(crate) fn taken(row: &Row, at_ns: u64, bulk: Option<BulkFacts>) -> Result<Taken, hairpin_record::histogram::DecodeError> {
     let times: Vec<(u64, u64)> = Decoded::decode(&row.histogram)?.counts().collect();
     let of = |figure| as_quantile(figure).and_then(|q| quantile(&times, q));

@@ -1,9 +1,9 @@
-//! The states of the two cores: blocks whose distance was about the same.
+//! States of the two cores: blocks with about the same distance between them.
 //!
-//! On a virtual machine the hypervisor moves virtual CPUs, and with them how fast two cores hand data to each other. It stays so for seconds, and every
-//! local round trip changes in step. Pairs of blocks in different states say nothing of the arms.
+//! On a virtual machine the hypervisor moves virtual CPUs, which changes how fast two cores hand data to each other. A change
+//! lasts for seconds, and every local round trip changes with it. Pairs of blocks in different states say nothing about the arms.
 //!
-//! An arm that runs on other CPUs than the first has a distance of its own, which is a part of what is compared: it has no state.
+//! An arm on other CPUs than the first has its own distance, which is part of the comparison: it has no state.
 
 use std::ops::Range;
 
@@ -12,22 +12,22 @@ use hairpin_record::experiment::State;
 
 use super::rounds::{Round, Taken};
 
-/// The states that were seen, nearest first.
+/// The observed states, nearest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct States {
-    /// Where each but the last one ends, in ns.
+    /// Upper bound of each state but the last, in ns.
     ends: Vec<f64>,
-    /// The median of each.
+    /// The median of each state.
     medians: Vec<u64>,
 }
 
 impl States {
-    /// Of all blocks of the arms that run on the CPUs of the first.
+    /// Over all blocks of the arms that run on the CPUs of the first.
     pub(crate) fn of(rounds: &[Round]) -> States {
         States::of_cores(placed_as_the_first(rounds).flat_map(|taken| taken.cores.iter().copied()))
     }
 
-    /// Of all cache-line round trips.
+    /// Over all cache-line round trips.
     pub(crate) fn of_cores(cores: impl Iterator<Item = u64>) -> States {
         let mut cores: Vec<u64> = cores.filter(|ns| *ns > 0).collect();
         cores.sort_unstable();
@@ -39,12 +39,12 @@ impl States {
         }
     }
 
-    /// How many there are; 1 where the sides share no memory.
+    /// The number of states; 1 if the sides share no memory.
     pub(crate) fn len(&self) -> usize {
         self.medians.len().max(1)
     }
 
-    /// The state of a block; `None` if it changed, or if others know it and this block does not.
+    /// The state of a block; `None` if it changed during the block, or if only this block lacks the data.
     pub(crate) fn state(&self, cores: &[u64]) -> Option<usize> {
         if self.medians.is_empty() {
             return Some(0);
@@ -54,7 +54,7 @@ impl States {
         cores.iter().all(|ns| of(ns) == first).then_some(first)
     }
 
-    /// As the record has them.
+    /// In the form of the record.
     pub(crate) fn record<'a>(&self, taken: impl Iterator<Item = &'a Taken>) -> Vec<State> {
         let mut states: Vec<State> =
             (0..self.len()).map(|at| State { core_rtt_ns: self.medians.get(at).copied(), blocks: 0 }).collect();

@@ -1,10 +1,10 @@
-//! From rounds to one word: pairs within a round and a state, ratios with intervals, a verdict.
+//! From rounds to a verdict: pairs within a round and a state, ratios with intervals, one word.
 //!
 //! ```text
 //!   rounds ──▶ pairs of one state ──▶ ln(b / a) per figure ──▶ interval per state ──▶ combined by weight ──▶ faster │ slower │ same │ unclear
 //!                  └ others are dropped and counted                └ states with fewer than 12 pairs are left out
 //! ```
-//! Arms on different CPUs are compared with whatever distance there is between these: all their blocks make pairs.
+//! Arms on different CPUs are compared including the distance between those: all their blocks make pairs.
 
 use hairpin_record::compare::{Comparison, Figures, Matched, Method};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
@@ -15,18 +15,18 @@ use super::figures::{as_quantile, of_block, of_pairs, quantile, together};
 use super::rounds::{Round, Taken, letter};
 use super::states::States;
 
-/// Fewer pairs tell nothing.
+/// Least number of pairs for an estimate.
 pub(crate) const FEWEST: usize = 12;
-/// All intervals of an experiment together hold the truth with this confidence.
+/// The joint confidence of all intervals of an experiment.
 const CONFIDENCE: f64 = 0.95;
 
-/// Intervals for so many comparisons, looked at so often.
+/// The method for this number of comparisons and looks.
 pub(crate) fn method(figure: Figure, comparisons: usize, looks: u32, margin: f64) -> Method {
     let shares = (Figure::ALL.len() * comparisons.max(1)) as f64 * f64::from(looks.max(1));
     Method { figure, confidence: CONFIDENCE, confidence_each: 1.0 - (1.0 - CONFIDENCE) / shares, looks, margin }
 }
 
-/// The arm `b` held against the arm `a`.
+/// Compares arm `b` with arm `a`.
 pub(crate) fn compare(rounds: &[Round], a: usize, b: usize, states: &States, method: &Method, elapsed: Duration) -> Comparison {
     let matched =
         if rounds.iter().all(|round| round.taken[a].cpus == round.taken[b].cpus) { Matched::CoreDistance } else { Matched::All };
@@ -60,7 +60,7 @@ pub(crate) fn compare(rounds: &[Round], a: usize, b: usize, states: &States, met
     }
 }
 
-/// Pairs of each state.
+/// The pairs of each state.
 fn by_state<'a>(rounds: &'a [Round], a: usize, b: usize, states: &States) -> Vec<Vec<(&'a Taken, &'a Taken)>> {
     let mut pairs = vec![Vec::new(); states.len()];
     for round in rounds {
@@ -74,15 +74,16 @@ fn by_state<'a>(rounds: &'a [Round], a: usize, b: usize, states: &States) -> Vec
     pairs
 }
 
-/// A figure of the pairs of one state.
+/// A figure over the pairs of one state.
 struct Sample {
     state: u32,
     values: Vec<(f64, f64)>,
-    /// Blocks that one value stands for.
+    /// Blocks per value.
     each: f64,
 }
 
-/// A figure's ratio from the pairs of all states that have enough; of the state with most if none has. And which states those are.
+/// A figure's ratio from the pairs of all states with enough pairs, or of the state with most if none has enough; and these
+/// states.
 fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) -> (Option<Estimate>, Vec<u32>) {
     let sample = |(state, pairs): (usize, &Vec<(&Taken, &Taken)>)| {
         let (values, each) = of_pairs(pairs, figure);
@@ -94,7 +95,7 @@ fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) ->
     let mut parts = Vec::new();
     let (mut used, mut count, mut blocks, mut alike, mut centre, mut widened) = (Vec::new(), 0, 0.0, 0.0, 0.0, 0.0);
     for Sample { state, values, each } in samples.iter().filter(|sample| sample.values.len() >= enough) {
-        // Where no state has enough, one of those that have most.
+        // If no state has enough, use only the first with most.
         if most < FEWEST && !used.is_empty() {
             break;
         }
@@ -124,7 +125,7 @@ fn estimate(pairs: &[Vec<(&Taken, &Taken)>], figure: Figure, confidence: f64) ->
     (Some(estimate), used)
 }
 
-/// An estimate whose figures of both arms lie as far apart as the ratio says, around the `centre` of both, a logarithm.
+/// An estimate whose figures for both arms are as far apart as the ratio says, around their `centre`, a logarithm.
 pub(crate) fn of_shift(figure: Figure, shift: &Shift, centre: f64) -> Estimate {
     let ratio = shift.ratio();
     let finite = |value: f64| Some(value).filter(|value| value.is_finite() && *value > 0.0);
@@ -145,10 +146,10 @@ pub(crate) fn of_shift(figure: Figure, shift: &Shift, centre: f64) -> Estimate {
     }
 }
 
-/// The word for an interval.
+/// The verdict for an interval.
 pub(crate) fn verdict(estimate: &Estimate, margin: f64) -> Verdict {
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else { return Verdict::Unclear };
-    // Where runs are the unit, their number is in the interval.
+    // With runs as the unit, their number is already in the interval.
     if estimate.pairs < FEWEST as u64 && estimate.between_runs.is_none() {
         return Verdict::Unclear;
     }
@@ -162,30 +163,31 @@ pub(crate) fn verdict(estimate: &Estimate, margin: f64) -> Verdict {
     if within(low, high, margin) { Verdict::Same } else { Verdict::Unclear }
 }
 
-/// True if the whole interval is within the margin of 1; either way round, so that exchanging the arms changes nothing.
+/// True if the whole interval is within the margin of 1; symmetric, so that exchanging the arms changes nothing.
 pub(crate) fn within(low: f64, high: f64, margin: f64) -> bool {
     low >= 1.0 / (1.0 + margin) && high <= 1.0 + margin
 }
 
-/// How long the experiment would have to last for a verdict, in s, if what was seen until now goes on: the interval narrows with the square root of the pairs.
+/// The duration in s that a verdict would need if things go on like this: the interval narrows with the square root of the number
+/// of pairs.
 fn needs(main: Option<&Estimate>, kept: usize, margin: f64, elapsed: Duration) -> Option<f64> {
     let so_far = elapsed.as_secs_f64();
     let pairs = main.map_or(0, |main| main.pairs);
-    // Some pairs more than the fewest: rounds are dropped by chance.
+    // A few more pairs than the minimum, since rounds are dropped at random.
     let for_pairs = |have: f64| so_far * FEWEST as f64 * 1.5 / have;
     let Some((ratio, low, high)) = main.and_then(|main| Some((main.ratio?, main.low?, main.high?))) else {
         return (pairs.max(kept as u64) > 0).then(|| for_pairs(pairs.max(1) as f64));
     };
     let half = (high / low).ln() / 2.0;
     let away = ratio.ln().abs();
-    // Narrow enough to leave 1 out, or to lie within the margin.
+    // Narrow enough to exclude 1, or to lie within the margin.
     let wanted = away.max((1.0 + margin).ln() - away);
     let narrower = so_far * (half / wanted).powi(2);
     let least = if pairs < FEWEST as u64 { for_pairs(pairs.max(1) as f64) } else { so_far };
     Some(narrower.max(least))
 }
 
-/// The medians of the figures of an arm's blocks, which weigh alike; `None` where fewer than half of them have the figure.
+/// The medians of the figures over an arm's blocks, with equal weights; `None` if fewer than half of them have the figure.
 pub(crate) fn typical<'a>(blocks: impl Iterator<Item = &'a ArmBlock> + Clone) -> Figures {
     let of = |figure| {
         let found: Vec<f64> = blocks.clone().filter_map(|block| of_block(block, figure)).collect();
@@ -214,7 +216,7 @@ pub(crate) fn figures<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Fig
     }
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` for no values.
 pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let count = values.len();
@@ -228,7 +230,7 @@ mod tests {
     use super::super::random::Random;
     use super::*;
 
-    /// A host whose round trips drift, jump between two states, and are noisy as this one's are.
+    /// A host with drift, jumps between two states, and the noise of a real one.
     pub(crate) struct Host {
         random: Random,
         drift: f64,
@@ -244,7 +246,7 @@ mod tests {
             (self.random.next() >> 11) as f64 / (1u64 << 53) as f64
         }
 
-        /// Nearly normal, with tails: one block in thirty meets something.
+        /// Nearly normal, with heavy tails: one block in thirty is disturbed.
         fn noise(&mut self) -> f64 {
             let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
             let wild = if self.uniform() < 1.0 / 30.0 { 8.0 * self.uniform() } else { 0.0 };
@@ -252,7 +254,7 @@ mod tests {
         }
 
         fn block(&mut self, p50: f64, noise: f64) -> Taken {
-            // A walk of 0.3 % a block, pulled back; the state changes about every 40 blocks.
+            // A random walk of 0.3 % per block, pulled back; the state changes about every 40 blocks.
             self.drift = 0.99 * self.drift + 0.003 * (2.0 * self.uniform() - 1.0);
             if self.uniform() < 1.0 / 40.0 {
                 self.far = !self.far;
@@ -292,7 +294,8 @@ mod tests {
             told += usize::from(matches!(comparison.verdict, Verdict::Faster | Verdict::Slower));
             alike += usize::from(comparison.verdict == Verdict::Same);
         }
-        // The interval of each figure is one of 99 %: the aim is 6 of 600; 14 would come about by chance once in a thousand times.
+        // The interval of each figure is one of 99 %: 6 of 600 are expected; 14 would come about by chance once in a thousand
+        // times.
         assert!(told <= 14, "{told} of {tries}");
         assert!(alike * 100 >= 80 * tries as usize, "{alike} of {tries}");
     }
@@ -330,7 +333,7 @@ mod tests {
         let cpus = |server| Some(Cpus { client: vec![0], server: vec![server] });
         for round in &mut rounds {
             (round.taken[0].cpus, round.taken[1].cpus) = (cpus(1), cpus(0));
-            // Two threads of one core hand each other no cache line.
+            // Two threads on one core exchange no cache line.
             round.taken[1].cores.clear();
         }
         let states = States::of(&rounds);
@@ -339,14 +342,15 @@ mod tests {
         assert_eq!((comparison.matched, comparison.states_used.len()), (Matched::All, 0));
         let ratio = comparison.figures[0].ratio.unwrap();
         assert!((10.0..14.0).contains(&(1.0 / ratio)), "{ratio}");
-        // The distance of the second arm is none of the first one's states.
+        // The distance of the second arm matches none of the first one's states.
         rounds.iter_mut().for_each(|round| round.taken[1].cores = vec![9_000]);
         assert_eq!(States::of(&rounds), states);
     }
 
     #[test]
     fn figures_and_ratio_of_a_comparison_agree() {
-        // One arm is in two moods: fast blocks have more transactions, so most of these are fast, however many blocks are slow.
+        // One arm has fast and slow blocks. Fast ones have more transactions, so most transactions are fast, however many blocks
+        // are slow.
         let rounds: Vec<Round> = Host::new(11)
             .rounds(60, 0.01, &[1.0, 0.9])
             .into_iter()
@@ -385,7 +389,7 @@ mod tests {
             (Rate, 1.05, 1.10, 40, Faster),
             (Rate, 0.90, 0.95, 40, Slower),
             (Cpu, 0.90, 0.95, 40, Faster),
-            // Within the margin, but surely not 1.
+            // Within the margin, but certainly not 1.
             (P50, 1.005, 1.015, 40, Slower),
             (P50, 0.985, 1.015, 40, Same),
             (P50, 0.97, 1.015, 40, Unclear),
@@ -399,7 +403,7 @@ mod tests {
 
     #[test]
     fn who_cannot_tell_says_how_long_it_would_take() {
-        // Half a width of 4 % is to become 2 %: four times as long.
+        // Half a width of 4 % has to become 2 %: four times as long.
         let wide = estimate_of(Figure::P50, 0.96, 1.0 / 0.96, 40);
         let needs_s = needs(Some(&wide), 40, 0.02, Duration::from_secs(10)).unwrap();
         assert!((needs_s - 10.0 * (0.96f64.ln() / 1.02f64.ln()).powi(2)).abs() < 1e-9, "{needs_s}");

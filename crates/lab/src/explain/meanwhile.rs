@@ -1,4 +1,4 @@
-//! What happened on the cores meanwhile: events taken out between blocks, and at the end causes, findings and timelines.
+//! Events on the cores during a row: collected between blocks; at the end causes, findings and timelines.
 
 use hairpin_iopath::measure::cpu_of;
 use hairpin_plan::job::Job;
@@ -18,7 +18,7 @@ use hairpin_trace::names::Names;
 use hairpin_trace::timeline::timeline;
 use hairpin_trace::tracer::TracerError;
 
-/// Events of one row.
+/// The events of one row.
 pub(super) struct Meanwhile {
     events: Option<Events>,
     causes: Causes,
@@ -27,7 +27,7 @@ pub(super) struct Meanwhile {
 }
 
 impl Meanwhile {
-    /// Of a job; `here` says that the server is on this host too.
+    /// For a job; `here` is true if the server is on this host too.
     pub(super) fn new(job: &Job, here: bool) -> Meanwhile {
         let allowed = thread::allowed_cpus().unwrap_or_default();
         let cpu = |side| cpu_of(job, side, 0, &allowed);
@@ -49,7 +49,7 @@ impl Meanwhile {
         Meanwhile { events: None, causes: Causes::new(whose), protocol, on: false }
     }
 
-    /// Loads the programs for these threads and sockets; says what is missing.
+    /// Loads the programs for these threads and sockets; returns the missing tracepoints.
     pub(super) fn load(&mut self, client: Told, server: Told) -> Result<Vec<Missing>, TracerError> {
         self.causes.whose.threads = [client.thread, server.thread];
         let mut cpus: Vec<u32> = self.causes.whose.cpus.into_iter().flatten().collect();
@@ -64,7 +64,7 @@ impl Meanwhile {
         Ok(missing)
     }
 
-    /// On or off for the next phase.
+    /// Switches the events on or off for the next phase.
     pub(super) fn turn(&mut self, on: bool) -> Result<(), TracerError> {
         if let Some(events) = &mut self.events {
             if !on {
@@ -77,27 +77,27 @@ impl Meanwhile {
         Ok(())
     }
 
-    /// What happened in the block that is over.
+    /// The events of the block that is over.
     pub(super) fn take(&mut self) -> Taken {
         self.events.as_mut().filter(|_| self.on).map(Events::take).unwrap_or_default()
     }
 
-    /// A block that counts, `at_ns` after the first one.
+    /// Adds a block to the result; it began `at_ns` after the first one.
     pub(super) fn add(&mut self, transactions: &[Transaction], taken: &Taken, span: &Span, at_ns: u64) {
         self.causes.add(transactions, &taken.events, span, at_ns);
     }
 
-    /// Whether there are programs to put on.
+    /// True if programs are loaded.
     pub(super) fn is_loaded(&self) -> bool {
         self.events.is_some()
     }
 
-    /// One that does not.
+    /// Leaves a block out of the result.
     pub(super) fn pass(&mut self, taken: &Taken) {
         self.causes.pass(&taken.events);
     }
 
-    /// Writes causes, findings and the slowest transactions. `into` has the stages and what was granted.
+    /// Writes causes, findings and the slowest transactions into `into`, which has the stages and what was granted.
     pub(super) fn finish(mut self, typical: &Typical, timelines: usize, paced: Option<Paced>, into: &mut Explained) {
         let whose = self.causes.whose;
         let cpus: Vec<u32> = whose.cpus.into_iter().flatten().collect();
@@ -111,7 +111,7 @@ impl Meanwhile {
             names.learn(&RealHost, threads);
             into.causes = self.causes.table(typical, &names);
         }
-        // What was granted and a pace need no event.
+        // Findings about granted options and a pace need no events.
         let observed = Observed {
             explained: into,
             whose,

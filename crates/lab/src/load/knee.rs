@@ -1,4 +1,4 @@
-//! Up to which rate a path keeps up.
+//! Finds the highest rate with which a path keeps up.
 //!
 //! ```text
 //!   RTT from due │                 ╱       going up, a path keeps up while it answers 99 % of what is due, and while the quantile stays within
@@ -6,61 +6,63 @@
 //!                │________......╳
 //!                └──────────────────▶ offered rate
 //! ```
-//! The least value so far and not the first one: at a low rate a host that sleeps between requests is slower than at a higher one.
+//! It is the least value so far, not the first one: at a low rate a host that sleeps between requests is slower than at a higher
+//! one.
 //!
-//! A stall of the client's core makes requests late whatever the path can do. So a rate that fails is measured again, and is beyond the knee only if it
-//! fails each time. Where stalls account for the failure, it is no failure of the path: then either a higher rate keeps up, or the knee is unclear.
+//! A stall of the client's core makes requests late whatever the path can do. So a rate that fails is measured again, and is
+//! beyond the knee only if it fails each time. If stalls account for the failure, it does not count against the path: then either
+//! a higher rate keeps up, or the knee is unclear.
 
 use hairpin_record::histogram::Decoded;
 use hairpin_record::load::{Knee, LoadRow};
 use hairpin_record::run::Quantiles;
 use hairpin_units::Quantile;
 
-/// The share of what is offered that a path answers which keeps up.
+/// The share of the offered requests that a path must answer to keep up.
 pub const ACHIEVED: f64 = 0.99;
-/// How many times its least value the quantile may be.
+/// The greatest multiple of its least value that the quantile may reach.
 pub const FACTOR: f64 = 5.0;
-/// How often a rate that fails is measured again, at most.
+/// How often a failing rate is measured again, at most.
 const REPEATS: usize = 2;
 /// How often a rate has to fail to be beyond the knee.
 const FAILURES: usize = 2;
-/// Stalls that take this part of what may lie beyond the quantile can set it: those are what was seen, and requests queue behind them.
+/// Observed stalls can set the quantile if they take this part of the share beyond it, since requests queue behind them.
 const STALLED: f64 = 0.1;
 
-/// Which of a row's quantiles.
+/// Picks one of a row's quantiles.
 type Of = fn(&Quantiles) -> Option<u64>;
 
-/// A rate and everything measured at it, in the order of measuring.
+/// A rate and its measurements, in the order of measuring.
 struct Rate<'r> {
     per_s: f64,
     rows: Vec<&'r LoadRow>,
 }
 
-/// What one measurement of a rate says.
+/// The result of one measurement of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     KeepsUp,
-    /// It fails, and stalls of the client's core account for that.
+    /// It fails because of stalls of the client's core.
     Stalls,
-    /// It fails: `achieved` or `latency`.
+    /// It fails, by `achieved` or `latency`.
     Fails(&'static str),
     /// Too few requests for the quantile.
     Unknown,
 }
 
-/// What all measurements of a rate say together.
+/// The joint result of all measurements of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     KeepsUp,
     Stalls,
-    /// It failed as often as it must.
+    /// It failed often enough.
     Beyond(&'static str),
     /// It failed, but not often enough.
     Once(&'static str),
     Unknown,
 }
 
-/// What is held against the rates above: the least values at the rates that keep up.
+/// The reference for higher rates: the least values at the rates that keep up.
 #[derive(Clone, Copy)]
 struct Least {
     quantile: f64,
@@ -69,7 +71,7 @@ struct Least {
     p50_ns: u64,
 }
 
-/// The knee of a curve; `None` where there are too few rates or figures.
+/// The knee of a curve; `None` if there are too few rates or figures.
 pub(super) fn find(rows: &[LoadRow]) -> Option<Knee> {
     let rates = ascending(rows);
     if rates.len() < 2 {
@@ -85,7 +87,7 @@ pub(super) fn find(rows: &[LoadRow]) -> Option<Knee> {
                 knee.unclear = None;
             }
             Verdict::Stalls => knee.unclear = Some("stalls".into()),
-            // Failing once is enough where the next rate fails as well, or there is none.
+            // One failure is enough if the next rate fails as well, or there is none.
             Verdict::Once(_) if matches!(next, Some(Verdict::KeepsUp | Verdict::Stalls | Verdict::Unknown)) => {}
             Verdict::Beyond(why) | Verdict::Once(why) => {
                 knee.beyond_per_s = Some(*per_s);
@@ -97,7 +99,7 @@ pub(super) fn find(rows: &[LoadRow]) -> Option<Knee> {
     Some(knee)
 }
 
-/// True if the rate measured last has to be measured again before anything is said of it. Beyond the knee nothing is measured twice.
+/// True if the last rate has to be measured again for a decision. Nothing beyond the knee is measured twice.
 pub(super) fn again(rows: &[LoadRow]) -> bool {
     let Some(last) = rows.last() else { return false };
     let mut rates = ascending(rows);
@@ -126,9 +128,9 @@ struct Judged {
     verdicts: Vec<(f64, Verdict)>,
 }
 
-/// Goes up the rates.
+/// Judges the rates in ascending order.
 fn judge(rates: &[Rate]) -> Option<Judged> {
-    // One and the same for all; a row that answered next to nothing does not keep up whatever its quantiles.
+    // One quantile for all rates; a row that answered next to nothing does not keep up whatever its quantiles.
     let choices: [(f64, Of); 3] = [(0.99, |of| of.p99), (0.9, |of| of.p90), (0.5, |of| of.p50)];
     let answered = || rates.iter().flat_map(|rate| &rate.rows).filter(|row| achieves(row));
     let (quantile, of) = choices.into_iter().find(|(_, of)| answered().all(|row| of(&row.rtt_from_due_ns).is_some()))?;
@@ -140,7 +142,7 @@ fn judge(rates: &[Rate]) -> Option<Judged> {
 impl Least {
     fn verdict(&mut self, rate: &Rate) -> Verdict {
         let found: Vec<Found> = rate.rows.iter().map(|row| self.found(row)).collect();
-        // Noise makes no rate faster: one that kept up once can be kept up with.
+        // Noise makes no rate faster: if a rate kept up once, the path can keep up with it.
         if found.contains(&Found::KeepsUp) {
             let kept = rate.rows.iter().zip(&found).filter(|(_, found)| **found == Found::KeepsUp);
             for (row, _) in kept {
@@ -167,7 +169,7 @@ impl Least {
         match (self.of)(&row.rtt_from_due_ns) {
             None => Found::Unknown,
             Some(ns) if within(ns, self.ns) => Found::KeepsUp,
-            // Stalls of a few hundredths of the time do not make every other request wait: the path does.
+            // Stalls of a few hundredths of the time do not delay every other request, so the path does.
             Some(_) if row.rtt_from_due_ns.p50.is_some_and(|ns| !within(ns, self.p50_ns)) => Found::Fails("latency"),
             Some(_) if self.undisturbed(row).is_some_and(|ns| within(ns, self.ns)) => Found::Stalls,
             Some(_) if row.stalls.is_some_and(|stalls| stalls.share >= (1.0 - self.quantile) * STALLED) => Found::Stalls,
@@ -175,7 +177,7 @@ impl Least {
         }
     }
 
-    /// The least that the quantile can be of the requests that were not due in a stall: as if those that were had been the slowest of all.
+    /// The least possible quantile of the requests that were not due in a stall: assumes that those in a stall were the slowest.
     fn undisturbed(&self, row: &LoadRow) -> Option<u64> {
         row.stalls?;
         let (all, undisturbed) = (row.lateness_ns.count, row.lateness_undisturbed_ns.count);
@@ -187,7 +189,7 @@ impl Least {
     }
 }
 
-/// True if as good as all that was due has been answered. A few may be under way or due at the very end.
+/// True if almost all due requests have been answered. A few may be under way, or due at the very end.
 fn achieves(row: &LoadRow) -> bool {
     (row.transactions + row.late) as f64 + 2.0 >= row.due as f64 * ACHIEVED
 }
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_knee_is_the_last_rate_that_is_answered_in_time() {
-        // In whatever order they were measured; slower at the lowest rate, as where cores sleep.
+        // In any order of measuring; slower at the lowest rate, as on a host whose cores sleep.
         let rows = [row(300.0, 1.0, 12), row(100.0, 1.0, 40), row(200.0, 1.0, 10), row(400.0, 1.0, 51), row(500.0, 0.9, 9)];
         assert_eq!(found(&rows), (Some(300.0), Some(400.0), Some("latency".into())));
         let rows = [row(100.0, 1.0, 10), row(200.0, 0.995, 49), row(300.0, 0.98, 10)];
@@ -240,8 +242,8 @@ mod tests {
         assert_eq!((knee.quantile, knee.keeps_up_per_s, knee.beyond_per_s), (0.5, Some(200.0), None));
     }
 
-    /// Rate, answered share, p50 and p99 from due in us, share of time in stalls: a spinning client of a virtual machine that other tenants disturb. The
-    /// path keeps up with 199,000/s, which is answered in full with a p50 of 8.9 us.
+    /// Rate, answered share, p50 and p99 from due in us, share of time in stalls: a spinning client on a virtual machine
+    /// disturbed by other tenants. The path keeps up with 199,000/s, which is answered in full with a p50 of 8.9 us.
     const DISTURBED: [(f64, f64, u64, u64, f64); 11] = [
         (28_500.0, 1.0, 6_459, 26_220, 0.0143),
         (56_900.0, 1.0, 6_651, 404_500, 0.0152),
@@ -272,7 +274,7 @@ mod tests {
             (knee.keeps_up_per_s, knee.beyond_per_s, knee.why.as_deref()),
             (Some(28_500.0), Some(228_000.0), Some("achieved"))
         );
-        // Measured again, the rate that was not answered in full keeps up, and so does the next: what is beyond is further up.
+        // In a second measurement the rate that was not answered in full keeps up, and so does the next: the knee is further up.
         let again = |row: &LoadRow| LoadRow { repeat: 1, transactions: row.due, ..row.clone() };
         let mut rows = rows.to_vec();
         rows.push(LoadRow { rtt_from_due_ns: rows[0].rtt_from_due_ns.clone(), ..again(&rows[7]) });
@@ -301,7 +303,7 @@ mod tests {
         rows.push(disturbed(7e4, 0.9, 6_000_000, 48_000_000, 0.0));
         let knee = find(&rows).unwrap();
         assert_eq!((knee.keeps_up_per_s, knee.beyond_per_s, knee.unclear), (Some(6e4), Some(7e4), None));
-        // Nor is one that failed for another reason, once: the next keeps up.
+        // A rate that failed once for another reason is not beyond the knee either, since the next one keeps up.
         rows[1].stalls = None;
         assert_eq!(find(&rows).unwrap().keeps_up_per_s, Some(6e4));
     }
@@ -312,17 +314,17 @@ mod tests {
         assert!(!again(&rows), "it keeps up");
         rows.push(row(200.0, 1.0, 90));
         assert!(again(&rows));
-        // Kept up with after all.
+        // It kept up after all.
         let kept = [rows.clone(), vec![row(200.0, 1.0, 12)]].concat();
         assert!(!again(&kept));
         assert_eq!(find(&kept).unwrap().keeps_up_per_s, Some(200.0));
-        // Failed twice: beyond, and nothing above it is measured twice.
+        // It failed twice: it is beyond, and nothing above it is measured twice.
         rows.push(row(200.0, 1.0, 80));
         assert!(!again(&rows));
         rows.push(row(300.0, 0.5, 900));
         assert!(!again(&rows));
         assert_eq!(find(&rows).unwrap().beyond_per_s, Some(200.0));
-        // What stalls account for is measured again twice, and no more.
+        // A failure due to stalls is measured again twice, and no more.
         let mut rows = vec![row(100.0, 1.0, 10)];
         for left in [true, true, false] {
             rows.push(disturbed(200.0, 1.0, 9_000, 90_000, 0.02));
@@ -338,7 +340,7 @@ mod tests {
         assert_eq!((knee.beyond_per_s, knee.why.as_deref(), knee.unclear), (Some(2e4), Some("latency"), None));
     }
 
-    /// Of 10,000 requests so many were due in a stall, and so many took 400 us.
+    /// Of 10,000 requests, `due_in_stalls` were due in a stall, and `slow` took 400 us.
     fn counted(due_in_stalls: u64, slow: u64) -> LoadRow {
         let mut times = Times::new();
         (0..10_000).for_each(|n| times.record(if n < slow { 400_000 } else { 6_500 }));
@@ -347,7 +349,7 @@ mod tests {
         row.histograms = LoadHistograms { rtt_from_due: times.encode(), ..LoadHistograms::default() };
         row.lateness_ns.count = 10_000;
         row.lateness_undisturbed_ns.count = 10_000 - due_in_stalls;
-        // Short ones: their time alone would not account for it.
+        // Short stalls: their time alone would not account for the failure.
         row.stalls = Some(StallFacts { count: 90, total_ns: 0, share: 0.0001 });
         row
     }

@@ -1,4 +1,4 @@
-//! The metrics in the forms that scrapers take: text, and protobuf with a native histogram.
+//! Encodes the metrics in the forms that scrapers accept: text, and protobuf with a native histogram.
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ use super::State;
 use super::plain::plain;
 use super::series::{Distribution, Labels, Series};
 
-/// Buckets of the native histogram: 2^5 to a factor of two, so that each is 2.2 % wide.
+/// The native histogram's resolution: 2^5 buckets per factor of two, each 2.2 % wide.
 const SCHEMA: i32 = 5;
-/// What lies below is in the zero bucket; a TSC does not tell half a nanosecond.
+/// Times below this are in the zero bucket; a TSC cannot resolve half a nanosecond.
 const ZERO_S: f64 = 5e-10;
-/// Bounds of the classic histogram in ns: 1, 2, 5 to a factor of ten, from 100 ns to 10 s.
+/// Bounds of the classic histogram in ns: 1, 2, 5 per factor of ten, from 100 ns to 10 s.
 const BOUNDS_NS: [u64; 25] = [
     100,
     200,
@@ -48,19 +48,18 @@ const BOUNDS_NS: [u64; 25] = [
     10_000_000_000,
 ];
 
-/// A form of exposition.
+/// An exposition format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Form {
-    /// Of everybody who asks for nothing else: the text form 0.0.4.
+    /// The default: text format 0.0.4.
     Plain,
-    /// OpenMetrics.
     OpenMetrics,
     /// Protobuf, the only form with a native histogram.
     Protobuf,
 }
 
 impl Form {
-    /// The one that a scraper likes best; by its header `Accept`.
+    /// The format that a scraper prefers, from its header `Accept`.
     pub(super) fn accepted(accept: &str) -> Form {
         let mut best = (Form::Plain, 0.0);
         for range in accept.split(',') {
@@ -95,7 +94,7 @@ impl Form {
     }
 }
 
-/// All metrics in this form.
+/// Encodes all metrics.
 pub(super) fn encode(state: State, form: Form) -> Result<Vec<u8>, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exposed(state)));
@@ -112,7 +111,7 @@ pub(super) fn encode(state: State, form: Form) -> Result<Vec<u8>, fmt::Error> {
 #[derive(Debug)]
 struct Exposed(State);
 
-/// A counter: name, what it counts, its unit, its value.
+/// A counter: name, description, unit, value.
 type Counter = (&'static str, &'static str, Option<Unit>, fn(&Series) -> f64);
 
 impl Collector for Exposed {
@@ -168,7 +167,7 @@ impl Collector for Exposed {
 
 type All = std::collections::BTreeMap<Labels, Series>;
 
-/// One histogram of times, classic and native.
+/// Encodes one histogram of times, classic and native.
 fn times(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -221,7 +220,7 @@ fn gauges(encoder: &mut DescriptorEncoder<'_>, all: &All) -> Result<(), fmt::Err
     Ok(())
 }
 
-/// Counts by upper bound in s, not added up; the last has no bound.
+/// Counts by upper bound in s, not cumulative; the last has no bound.
 fn classic(rtt: &Decoded) -> Vec<(f64, u64)> {
     let bounds = BOUNDS_NS.iter().map(|ns| *ns as f64 / 1e9).chain([f64::INFINITY]);
     let mut buckets: Vec<(f64, u64)> = bounds.map(|bound| (bound, 0)).collect();
@@ -231,7 +230,7 @@ fn classic(rtt: &Decoded) -> Vec<(f64, u64)> {
     buckets
 }
 
-/// A native histogram: runs of buckets that hold something, and their counts as differences.
+/// A native histogram: spans of non-empty buckets, and their counts as differences.
 #[derive(Debug, Default)]
 pub(super) struct Native {
     zero: u64,
@@ -248,7 +247,7 @@ impl Native {
             if seconds <= ZERO_S {
                 native.zero += count;
             } else {
-                // Bucket i holds what is above 2^((i - 1) / 2^SCHEMA) and not above 2^(i / 2^SCHEMA).
+                // Bucket i holds values above 2^((i - 1) / 2^SCHEMA) up to 2^(i / 2^SCHEMA).
                 *counts.entry((seconds.log2() * f64::from(1 << SCHEMA)).ceil() as i32).or_default() += count;
             }
         }
@@ -291,7 +290,7 @@ mod tests {
 
     #[test]
     fn native_buckets_are_those_of_the_specification() {
-        // 2^-20 s is 953.67 ns: the boundary between buckets -640 and -639.
+        // 2^-20 s is 953.67 ns, the boundary between buckets -640 and -639.
         let native = Native::of(&decoded(&[0, 953, 954, 954, 975, 1_000_000_000]));
         assert_eq!(native.zero, 1);
         assert_eq!(native.spans, [(-640, 3), (637, 1)], "three neighbours, then bucket 0 after 637 empty ones");

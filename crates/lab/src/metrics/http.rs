@@ -1,7 +1,8 @@
-//! A server of small pages to whoever asks, bounded in every way: connections, bytes, time, and how many it takes in a second.
+//! A server of small pages, with limits on everything: connections, bytes, time, and connections accepted per second.
 //!
-//! HTTP/1.1 with one request a connection, read by `httparse`. Servers of the usual kind have a thread for each connection or bring a runtime along; here one
-//! thread waits in poll(2) on all of them, and a peer that is slow, silent or greedy costs it a slot until its time is over.
+//! HTTP/1.1 with one request per connection, parsed by `httparse`. Usual servers have a thread per connection or need an async
+//! runtime. Here one thread waits in poll(2) on all connections, and a slow, silent or greedy peer occupies one slot until its
+//! time is over.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,31 +12,31 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Connections at one time; when another comes, the oldest is closed.
+/// Most connections at a time; beyond that the oldest is closed.
 const CONNECTIONS: usize = 64;
-/// Bytes of a request; a scraper's has some 500.
+/// Largest request in bytes; a scraper's has some 500.
 const REQUEST: usize = 8 << 10;
-/// What comes after it is read and thrown away so far: a connection that is closed on unread bytes loses its answer.
+/// Most bytes after the request that are read and discarded: closing a connection with unread bytes would lose the answer.
 const BEYOND: usize = 64 << 10;
-/// Header lines of a request.
+/// Most header lines of a request.
 const HEADERS: usize = 64;
-/// A connection is over by then, whatever came of it.
+/// Longest life of a connection, whatever its state.
 const LIFETIME: Duration = Duration::from_secs(5);
-/// So many connections are taken …
+/// Most connections accepted …
 const BURST: usize = 20;
-/// … within this; others wait in the kernel's queue, whose length is bounded too.
+/// … per window; others wait in the kernel's queue, whose length is limited too.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// What is asked for.
+/// A request.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
-    /// Without the query.
+    /// The path without the query.
     pub(super) path: &'a str,
-    /// The header `Accept`, or nothing.
+    /// The header `Accept`, empty if absent.
     pub(super) accept: &'a str,
 }
 
-/// What comes back.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -44,7 +45,6 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// A line of text.
     pub(super) fn text(status: u16, line: &str) -> Answer {
         Answer { status, content_type: "text/plain; charset=utf-8", body: line.as_bytes().into() }
     }
@@ -67,23 +67,23 @@ impl Answer {
     }
 }
 
-/// Answers until the process ends. The listener does not block.
+/// Answers until the process ends. `listener` must be non-blocking.
 pub(super) fn serve(listener: &TcpListener, answer: &mut dyn FnMut(&Request<'_>) -> Answer) {
     let mut server = Server { connections: Vec::new(), window: Instant::now(), taken: 0 };
-    // poll(2) fails for want of memory only.
+    // poll(2) fails only for lack of memory.
     while server.turn(listener, answer).is_ok() {}
 }
 
 struct Server {
-    /// The oldest first.
+    /// Oldest first.
     connections: Vec<Connection>,
     window: Instant,
-    /// Connections taken since the window began.
+    /// Connections accepted in the current window.
     taken: usize,
 }
 
 impl Server {
-    /// Waits for something to do, and does it.
+    /// Waits for events and handles them.
     fn turn(&mut self, listener: &TcpListener, answer: &mut dyn FnMut(&Request<'_>) -> Answer) -> io::Result<()> {
         let now = Instant::now();
         if now.duration_since(self.window) >= WINDOW {
@@ -130,7 +130,8 @@ impl Server {
                     self.connections.push(Connection { stream, ends: now + LIFETIME, does: Does::Read(Vec::new()) });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Mostly one that was gone before it was taken. With no descriptor left the oldest one gives its own; the rest of the window passes.
+                // Usually a connection that was gone before accept(2). If no descriptor is left, the oldest connection gives up
+                // its own; nothing more is accepted in this window.
                 Err(error) => {
                     if error.kind() != io::ErrorKind::ConnectionAborted && !self.connections.is_empty() {
                         self.connections.remove(0);
@@ -149,11 +150,11 @@ struct Connection {
 }
 
 enum Does {
-    /// Takes in the request.
+    /// Reads the request.
     Read(Vec<u8>),
-    /// Hands out the answer: head, body, and how many bytes of both are out.
+    /// Sends the answer: head, body, and bytes of both sent so far.
     Write(Vec<u8>, Arc<[u8]>, usize),
-    /// Waits for the peer to close, as long as it says no more than so many bytes.
+    /// Waits for the peer to close, as long as it sends no more than this many bytes.
     Drain(usize),
 }
 
@@ -165,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Goes on as far as it can; false if it is over.
+    /// Advances as far as possible; false if the connection is over.
     fn step(&mut self, answer: &mut dyn FnMut(&Request<'_>) -> Answer) -> bool {
         let mut room = [0; 1024];
         if let Does::Drain(left) = &mut self.does {
@@ -200,12 +201,12 @@ impl Connection {
     }
 }
 
-/// True if the connection may go on later.
+/// True if the connection can go on later.
 fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// The answer to a request, and whether its body is wanted; `None` while the request is not whole.
+/// The answer to a request, and whether to send its body; `None` while the request is incomplete.
 fn reply(bytes: &[u8], answer: &mut dyn FnMut(&Request<'_>) -> Answer) -> Option<(Answer, bool)> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn silent_and_slow_peers_keep_nobody_waiting() {
-        // More than a socket's buffers hold.
+        // More than a socket's buffers can hold.
         let address = serving(32 << 20);
         let mut deaf = TcpStream::connect(address).unwrap();
         deaf.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();

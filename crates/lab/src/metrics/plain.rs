@@ -1,4 +1,4 @@
-//! The text form 0.0.4, from the text of OpenMetrics.
+//! Converts OpenMetrics text to the text format 0.0.4.
 //!
 //! ```text
 //!   # TYPE hairpin_lost counter   ─▶  # TYPE hairpin_lost_total counter        the type belongs to the name of the samples
@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-/// The same metrics in the older form.
+/// The same metrics in the older format.
 pub(super) fn plain(open: &str) -> String {
     let kinds: HashMap<&str, &str> = open.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
     let renamed = |name: &str| match kinds.get(name) {
@@ -24,7 +24,7 @@ pub(super) fn plain(open: &str) -> String {
             None => line.to_owned(),
             Some(("HELP", rest)) => {
                 let (name, help) = rest.split_once(' ').unwrap_or((rest, ""));
-                // Quotes stand for themselves here.
+                // Quotes are not escaped here.
                 format!("# HELP {} {}", renamed(name), help.replace("\\\"", "\""))
             }
             Some(("TYPE", rest)) => {

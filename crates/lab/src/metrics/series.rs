@@ -1,4 +1,4 @@
-//! What is known of one path towards one peer: totals that only grow, and a histogram.
+//! The series of one path to one peer: totals that only grow, and a histogram.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use hairpin_record::histogram::Decoded;
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Quantiles, Row};
 
-/// What tells series apart.
+/// The labels of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Labels {
     pub(super) path: String,
@@ -29,7 +29,7 @@ impl Labels {
         }
     }
 
-    /// As Prometheus takes them.
+    /// The label pairs for Prometheus.
     pub(super) fn pairs(&self) -> Vec<(&'static str, String)> {
         vec![
             ("path", self.path.clone()),
@@ -41,7 +41,7 @@ impl Labels {
     }
 }
 
-/// What only grows, over all rows of these labels.
+/// The counters, over all rows with these labels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     pub(super) transactions: u64,
@@ -50,14 +50,14 @@ pub(super) struct Totals {
     pub(super) late: u64,
     pub(super) measured_ns: u64,
     pub(super) client_ns: u64,
-    /// `None` while nothing is known of the server.
+    /// `None` while the server's CPU time is unknown.
     pub(super) server_ns: Option<u64>,
     pub(super) rtt: Distribution,
-    /// From due, once a paced request has been measured.
+    /// Times from due; `None` until a paced request has been measured.
     pub(super) from_due: Option<Box<Distribution>>,
 }
 
-/// Times and their sum, which buckets do not tell exactly.
+/// Times with their exact sum, which buckets cannot give.
 #[derive(Clone, Debug)]
 pub(super) struct Distribution {
     pub(super) times: Decoded,
@@ -71,7 +71,7 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// Adds what came in an interval; this process's own worker wrote the histogram.
+    /// Adds the times of an interval; the histogram comes from this process's own worker.
     fn add(&mut self, histogram: &str, times: &Quantiles) {
         if let Ok(decoded) = Decoded::decode(histogram) {
             self.times.add(&decoded);
@@ -79,40 +79,39 @@ impl Distribution {
         }
     }
 
-    /// What it was before a row, and all of the row.
+    /// Sets the times to those before the row plus all of the row's.
     fn set(&mut self, before: Option<&Distribution>, histogram: &str, times: &Quantiles) {
         if let Ok(decoded) = Decoded::decode(histogram) {
             let least = self.sum_ns;
             *self = before.cloned().unwrap_or_default();
             self.times.add(&decoded);
-            // A counter never falls.
+            // A counter must not fall.
             self.sum_ns = least.max(self.sum_ns + sum(times));
         }
     }
 }
 
-/// One path towards one peer.
+/// One path to one peer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
     pub(super) totals: Totals,
-    /// Codes of the warnings that hold now.
+    /// Codes of the current warnings.
     pub(super) warnings: Vec<String>,
     /// Cache-line round trip between the cores, the largest of the last interval.
     pub(super) core_rtt_ns: Option<u64>,
-    /// When the row that is measured began.
+    /// The totals at the start of the current row.
     before: Box<Totals>,
-    /// The last line of each thread of that row.
+    /// The last progress message of each thread of that row.
     last: BTreeMap<u32, Progress>,
 }
 
 impl Series {
-    /// A row begins.
     pub(super) fn begin(&mut self) {
         *self.before = self.totals.clone();
         self.last.clear();
     }
 
-    /// A measuring thread of the row says how far it is.
+    /// Adds the progress of one measuring thread.
     pub(super) fn progress(&mut self, line: &Progress) {
         let nothing = Progress::default();
         let last = self.last.get(&line.thread).unwrap_or(&nothing);
@@ -121,12 +120,12 @@ impl Series {
         totals.sent += line.sent.saturating_sub(last.sent);
         totals.lost += line.lost.saturating_sub(last.lost);
         totals.late += line.late.saturating_sub(last.late);
-        // Threads measure side by side.
+        // Threads measure in parallel, so one of them counts the time.
         if line.thread == 0 {
             totals.measured_ns += line.at_ns.saturating_sub(last.at_ns);
         }
         if let Some(cpu) = &line.cpu {
-            // Of the process: whichever thread tells of it.
+            // The CPU time is that of the process, whichever thread reports it.
             totals.client_ns = totals.client_ns.max(self.before.client_ns + cpu.client_ns);
             if let Some(server_ns) = cpu.server_ns {
                 let so_far = self.before.server_ns.unwrap_or(0) + server_ns;
@@ -144,7 +143,7 @@ impl Series {
         self.last.insert(line.thread, line.clone());
     }
 
-    /// The row is over: what its record says takes the place of what its snapshots said, which miss the time after the last one.
+    /// The row is over: its record replaces the snapshots' figures, which miss the time after the last one.
     pub(super) fn end(&mut self, row: &Row) {
         let sent = self.last.values().map(|line| line.sent).sum::<u64>().max(row.transactions + row.lost);
         let (before, totals) = (&*self.before, &mut self.totals);
@@ -170,7 +169,7 @@ fn sum(rtt: &Quantiles) -> f64 {
     rtt.mean.unwrap_or(0.0) * rtt.count as f64
 }
 
-/// Each once.
+/// The distinct codes.
 fn codes(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut codes: Vec<String> = all.collect();
     codes.sort();

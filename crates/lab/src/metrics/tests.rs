@@ -1,4 +1,4 @@
-//! From snapshots and the row's record to what a scraper reads.
+//! Tests the way from snapshots and the row's record to a scrape.
 
 use hairpin_record::histogram::Times;
 use hairpin_record::progress::{CpuSoFar, Interval};
@@ -40,7 +40,7 @@ fn text(exporter: &Exporter) -> String {
     String::from_utf8(page(exporter, exposition::Form::OpenMetrics)).unwrap()
 }
 
-/// The value of the only line that begins so, whatever its labels.
+/// The value of the only line with this prefix, whatever its labels.
 #[track_caller]
 fn value(text: &str, name: &str) -> f64 {
     let of = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
@@ -112,7 +112,7 @@ fn snapshots_add_up_and_the_record_has_the_last_word() {
     assert_eq!(value(&served, "hairpin_measuring"), 0.0);
     assert!(!served.contains("code="), "the row's record has no warning: {served}");
 
-    // Another row of the same labels goes on from there.
+    // Another row with the same labels continues from there.
     exporter.begins(1, 2, &job);
     exporter.progress(&line(1_000, &first));
     assert_eq!(value(&text(&exporter), "hairpin_transactions_total"), 2_507.0);
@@ -158,8 +158,8 @@ fn a_page_is_encoded_once_for_a_state() {
     assert_eq!(pages.answer(&Request { path: "/metrics", accept: "" }).status, 200);
 }
 
-/// What a reader of the text form 0.0.4 that forgives nothing has against a page. Written from the description of the form ("Exposition formats" of
-/// Prometheus), not from the writer.
+/// The faults that a strict parser of text format 0.0.4 finds in a page. Written from the description of the format ("Exposition
+/// formats" of Prometheus), not from the encoder.
 fn faults(page: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name_is_right = |name: &str| {
@@ -302,10 +302,10 @@ fn the_plain_text_is_what_a_strict_reader_takes() {
     assert_eq!(faults(&plain), [""; 0], "{plain}");
     assert!(plain.contains("# TYPE hairpin_build_info gauge\nhairpin_build_info{version="), "{plain}");
     assert!(plain.contains("# TYPE hairpin_lost_total counter\n"), "{plain}");
-    // The same samples as in the other form.
+    // The same samples as in the other format.
     let samples = |page: &str| page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(samples(&plain), samples(&text(&exporter)));
-    // The reader is one that finds faults.
+    // Shows that the parser does find faults.
     assert!(faults(&text(&exporter)).len() > 3, "OpenMetrics is another form");
     for bad in [
         "# TYPE a counter\na 1",

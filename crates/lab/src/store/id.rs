@@ -1,4 +1,4 @@
-//! A run's id, and the time of day behind it.
+//! A run's id, made of its start time.
 
 use std::fmt;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::time::SystemTime;
 
 use hairpin_session::time::rfc3339;
 
-/// A run's id, such as `20261120-115007-4c1f`. It has no other form, so it is always one plain directory name.
+/// A run's id, such as `20261120-115007-4c1f`. This is its only form, so it is always a plain directory name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
 impl RunId {
-    /// An id in its only form, `YYYYMMDD-HHMMSS-xxxx`.
+    /// Parses `YYYYMMDD-HHMMSS-xxxx`.
     pub fn parse(text: &str) -> Option<RunId> {
         let is_id = text.len() == 20
             && text.bytes().enumerate().all(|(i, byte)| match i {
@@ -22,7 +22,7 @@ impl RunId {
         is_id.then(|| RunId(text.into()))
     }
 
-    /// The id of a run that started at `started`, as [`rfc3339`] writes it; of one that starts now if it is anything else.
+    /// The id of a run that started at `started` in the format of [`rfc3339`]; if that cannot be parsed, of one that starts now.
     pub(super) fn at(started: &str) -> RunId {
         RunId::of(started)
             .or_else(|| RunId::of(&rfc3339(SystemTime::now())))
@@ -37,7 +37,6 @@ impl RunId {
         RunId::parse(&format!("{digits}-{:04x}", (u64::from(micros) << 16) / 1_000_000))
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

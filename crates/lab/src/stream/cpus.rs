@@ -1,4 +1,4 @@
-//! Which CPUs the threads of both sides are pinned to.
+//! Chooses the CPUs for the threads of both sides.
 
 use hairpin_plan::job::Sides;
 use hairpin_sys::thread;
@@ -7,7 +7,6 @@ use hairpin_sys::wait::Policy;
 use super::{Plan, StreamError, Target};
 use hairpin_session::side::SideError;
 
-/// The CPUs of both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cpus {
     pub(super) client: Vec<u32>,
@@ -15,10 +14,10 @@ pub(super) struct Cpus {
 }
 
 impl Cpus {
-    /// Those asked for, or the first that this process may use.
+    /// The CPUs asked for, or the first ones that this process may use.
     ///
     /// # Errors
-    /// A CPU that is not allowed, and a policy that sleeps with fewer CPUs than queues.
+    /// A CPU is not allowed, or a policy that sleeps has fewer CPUs than queues.
     pub(super) fn choose(plan: &Plan) -> Result<Cpus, StreamError> {
         let allowed = thread::allowed_cpus().map_err(SideError::from)?;
         if let Some(cpu) = [plan.cpus.client, plan.cpus.server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
@@ -37,7 +36,7 @@ impl Cpus {
         Ok(chosen)
     }
 
-    /// A CPU for each queue, as far as they go for both sides; the server's after the client's.
+    /// One CPU per queue, as far as they suffice for both sides; the server's come after the client's.
     fn of(allowed: &[u32], queues: u32, asked: Sides<Option<u32>>, two: bool) -> Cpus {
         let most = if two { (allowed.len() / 2).max(1) } else { allowed.len() };
         let threads = most.min(queues as usize);

@@ -1,4 +1,4 @@
-//! What a measurement of frames per second is asked, whom it tells how it gets on, and why there is none.
+//! The plan of a measurement of frames per second, its progress callbacks and its errors.
 
 use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
@@ -11,38 +11,35 @@ use hairpin_session::link::VethSpec;
 use hairpin_session::message::StreamCounts;
 use hairpin_session::side::SideError;
 
-/// Each trial of a search where no duration is given.
+/// Default duration of a trial in a search.
 pub const TRIAL: Nanos = Nanos::from_millis(500);
 
-/// What to measure, and where.
 #[derive(Debug)]
 pub struct Plan {
-    /// The other end.
+    /// The other end of the stream.
     pub target: Target,
-    /// One row each.
+    /// One per row.
     pub rows: Vec<Ask>,
-    /// Queues of each side.
     pub queues: u32,
-    /// Each trial; `None`: [`TRIAL`] in a search, else until the user ends it.
+    /// Duration of a trial; `None`: [`TRIAL`] in a search, else until the user ends it.
     pub duration: Option<Nanos>,
-    /// Offers this rate in frames/s and searches nothing.
+    /// Offers this rate in frames/s instead of a search.
     pub per_s: Option<f64>,
     /// The first CPU of each side.
     pub cpus: Sides<Option<u32>>,
-    /// A number that nobody else knows: whose frames they are.
+    /// A random number that marks the frames of this run.
     pub cookie: u64,
     /// The command line, for the record.
     pub command: Vec<String>,
 }
 
-/// Where to.
+/// The other end of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// Two namespaces of our own.
+    /// A veth pair between two namespaces.
     Veth(VethSpec),
-    /// An interface of this host, and behind it another host.
+    /// An interface of this host with another host behind it.
     Interface {
-        /// The interface.
         name: String,
         /// The other host's hardware address; not needed to receive.
         to: Option<[u8; 6]>,
@@ -52,80 +49,77 @@ pub enum Target {
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
-    /// How both sides send and receive.
+    /// The rings of both sides.
     pub io: IoPair,
-    /// What is counted.
     pub direction: Direction,
     /// Bytes of every frame, FCS not included.
     pub bytes: u64,
-    /// Nobody asked for this io by name: where it does not open it is passed over.
+    /// The user did not name this io: skip it if it does not open.
     pub optional: bool,
 }
 
-/// Told how it gets on, between trials or about once a second.
+/// Receives the progress, between trials or about once a second.
 pub trait Watcher {
     /// A row begins.
     fn begins(&mut self, _index: usize, _of: usize, _ask: &Ask) {}
-    /// A trial of it is done.
+    /// A trial of the row is done.
     fn trial(&mut self, _ask: &Ask, _step: &Step) {}
-    /// A row without a search goes on.
+    /// A row without a search has run for another second.
     fn second(&mut self, _counts: &StreamCounts) {}
-    /// A row is passed over.
+    /// A row is skipped.
     fn skipped(&mut self, _ask: &Ask, _why: &str) {}
 }
 
 /// Why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// A frame that the interface does not take.
+    /// The interface does not take frames of this size.
     #[error("{interface} has an MTU of {mtu} bytes, so frames have {MIN_FRAME_WITHOUT_FCS} to {} bytes without FCS, not {bytes}", mtu + ETHERNET_HEADER)]
     Size {
-        /// The interface.
         interface: String,
-        /// Its MTU.
+        /// The interface's MTU.
         mtu: u64,
-        /// What was asked for.
+        /// The frame size asked for.
         bytes: u64,
     },
-    /// A CPU that this process may not use.
+    /// This process may not use the CPU.
     #[error("CPU {cpu} does not exist or is not allowed to this process: choose from {allowed} (--cpu CLIENT,SERVER)")]
     Cpu {
-        /// What was asked for.
+        /// The CPU asked for.
         cpu: u32,
-        /// What there is.
+        /// The CPUs allowed.
         allowed: String,
     },
-    /// Threads that sleep need a ring each.
+    /// Threads that sleep need one ring each.
     #[error(
         "{io} sleeps until a frame is there, so {queues} queues of a side need {queues} CPUs, and there are {cpus}: use :spin, or fewer --queues"
     )]
     Sleeps {
-        /// The io.
         io: String,
         /// Queues of a side.
         queues: u32,
         /// CPUs of a side.
         cpus: usize,
     },
-    /// An end without a hardware address.
+    /// The interface has no hardware address.
     #[error("{0} has no Ethernet address, so no frames go there")]
     NoAddress(String),
     /// A worker failed.
     #[error(transparent)]
     Side(#[from] SideError),
-    /// Rings, with the io that was asked for.
+    /// The rings of a side failed: the message, and whether a capability or a device is missing.
     #[error("{0}")]
     Rings(String, bool),
-    /// It stopped part way.
+    /// A trial ended early; the reason.
     #[error("{0}")]
     Ended(String),
-    /// Ctrl-C before anything was measured.
+    /// Ctrl-C came before anything was measured.
     #[error("stopped before anything was measured")]
     Interrupted,
 }
 
 impl StreamError {
-    /// Which exit code it is.
+    /// The exit code's kind.
     pub fn blame(&self) -> Blame {
         match self {
             StreamError::Size { .. } | StreamError::Cpu { .. } | StreamError::Sleeps { .. } => Blame::Usage,

@@ -1,4 +1,5 @@
-//! What each factor does: per round the mean of ln(level / first level) over cells that differ in nothing else, then an interval over the rounds.
+//! The effect of each factor: per round the mean of ln(level / first level) over cells that differ in nothing else, then an
+//! interval over the rounds.
 //!
 //! ```text
 //!   main effect    of b:  cells (·,b) and (·,b₀) that agree in all else, of one round and one state of the cores
@@ -14,9 +15,9 @@ use crate::experiment::figures::of_block;
 use crate::experiment::rounds::Round;
 use crate::experiment::states::States;
 
-/// All intervals of a sweep together hold the truth with this confidence.
+/// The joint confidence of all intervals of a sweep.
 pub(crate) const CONFIDENCE: f64 = 0.95;
-/// Figures of an effect: a block must support them by itself.
+/// Figures of an effect; a single block must support them.
 const FIGURES: [Figure; 4] = [Figure::P50, Figure::P99, Figure::Rate, Figure::Cpu];
 
 pub(crate) struct Found {
@@ -25,10 +26,10 @@ pub(crate) struct Found {
     pub(crate) interactions: Vec<Interaction>,
 }
 
-/// Cells with the sign of their logarithm in a contrast.
+/// Cells, with the sign of their logarithm in the sum.
 type Contrast = Vec<(usize, f64)>;
 
-/// Every effect of the plan.
+/// All effects of the plan.
 pub(crate) fn find(plan: &Plan, cells: &[Vec<usize>], rounds: &[Round], states: &States) -> Found {
     let name = |factor: usize, level: usize| plan.factors[factor].levels[level].name().to_owned();
     let levels = |factor: usize| 1..plan.factors[factor].levels.len();
@@ -88,7 +89,7 @@ fn interaction_contrasts(cells: &[Vec<usize>], [one, other]: [usize; 2], [level,
     cells.iter().filter(|cell| cell[one] == 0 && cell[other] == 0).filter_map(corner).collect()
 }
 
-/// The mean of the contrasts of each round, and the interval over the rounds.
+/// The mean of each round's contrasts, with an interval over the rounds.
 fn ratio(contrasts: &[Contrast], rounds: &[Round], states: &States, figure: Figure, confidence: f64) -> Option<Ratio> {
     let values: Vec<f64> = rounds.iter().filter_map(|round| mean(contrasts, round, states, figure)).collect();
     let found = paired::shift(&values, confidence)?.ratio();
@@ -102,7 +103,8 @@ fn ratio(contrasts: &[Contrast], rounds: &[Round], states: &States, figure: Figu
     })
 }
 
-/// Over the contrasts whose cells all saw one state; `None` if those are fewer than half, so that each round's mean is of about the same cells.
+/// The mean over the contrasts whose cells all saw one state; `None` if those are fewer than half, so that each round's mean
+/// covers about the same cells.
 fn mean(contrasts: &[Contrast], round: &Round, states: &States, figure: Figure) -> Option<f64> {
     let one = |contrast: &Contrast| {
         let mut seen = None;
@@ -141,7 +143,8 @@ name = "size"
 levels = ["64", "1024"]
 "#;
 
-    /// Spinning takes 5 us, blocking ten times that; 1,024 bytes a fifth more, but nothing more when blocking: an interaction of 1 / 1.2.
+    /// Spinning takes 5 us, blocking ten times as much; 1,024 bytes take a fifth more, but nothing more when blocking: an
+    /// interaction of 1 / 1.2.
     fn rounds(count: u64) -> Vec<Round> {
         let value = |cell: u64, round: u64| {
             let noise = 1.0 + ((round * 7919 + cell * 104_729) % 100) as f64 / 10_000.0;
@@ -176,7 +179,7 @@ levels = ["64", "1024"]
         let [interaction] = &found.interactions[..] else { panic!("one interaction") };
         let both = p50(&interaction.figures);
         assert!((both.ratio - 1.0 / 1.2).abs() < 0.01 && both.tells(), "{both:?}");
-        // Every tenth round the first cell saw another distance between the cores than the others.
+        // In every tenth round the first cell saw another distance between the cores than the others.
         assert_eq!(both.rounds, 54);
         let rate = found.main[0].figures.iter().find(|ratio| ratio.figure == Figure::Rate).unwrap();
         assert!((rate.ratio - 1.0).abs() < 1e-9 && !rate.tells());

@@ -1,4 +1,4 @@
-//! What a sweep keeps while it goes on, so that it survives a crash: a line of JSON per whole round.
+//! Keeps the rounds of a running sweep, so that they survive a crash: one line of JSON per complete round.
 //!
 //! ```text
 //!   STORE/sweeps/4c1f….jsonl     {"key": …, "seed": …, "started": …}      the plan, the link, the duration: another plan has another file
@@ -18,21 +18,20 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::rounds::Round;
 use hairpin_session::time::rfc3339;
 
-/// More is not read: no sweep that ends this year writes so much.
+/// Most bytes that are read: more than any sweep writes in a year.
 const MOST: u64 = 4 << 30;
 
-/// Why nothing can be kept.
+/// Why rounds cannot be kept.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    /// The file.
+    /// The file cannot be read or written.
     #[error("cannot keep the rounds of the sweep in {}: {source}; set $HAIRPIN_RUNS to a directory that you may write and that has space", file.display())]
     File {
-        /// The file.
         file: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Somebody else has it.
+    /// Another process runs this sweep.
     #[error("the same sweep is under way in another process; wait for its end, or change the plan")]
     Busy,
 }
@@ -44,18 +43,16 @@ struct Head {
     started: String,
 }
 
-/// A round and when it was whole.
+/// A round, and when it was complete.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// Measuring until then, over all attempts.
+    /// Measuring time until then, over all attempts.
     pub(crate) elapsed_ns: u64,
-    /// The length of its blocks.
     pub(crate) length_ns: u64,
-    /// The round.
     pub(crate) round: Round,
 }
 
-/// What was measured before.
+/// The rounds of earlier attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
     pub(crate) seed: u64,
@@ -65,7 +62,7 @@ pub(crate) struct Before {
     pub(crate) rounds: Vec<Round>,
 }
 
-/// The file of a sweep that is under way.
+/// The file of a running sweep.
 #[derive(Debug)]
 pub(crate) struct Kept {
     file: File,
@@ -73,7 +70,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Opens the file of the sweep with this key in the store, and reads what is whole.
+    /// Opens the file of the sweep with this key in the store, and reads its complete lines.
     pub(crate) fn open(store: &Path, key: &str, seed: u64, restart: bool) -> Result<(Kept, Before), KeptError> {
         let path = store.join("sweeps").join(format!("{:016x}.jsonl", hash(key)));
         let opened = || {
@@ -125,18 +122,18 @@ impl Kept {
         self.file.sync_data()
     }
 
-    /// Adds a round; it is on the disk when this returns.
+    /// Adds a round, which is on the disk on return.
     pub(crate) fn add(&mut self, line: &Line) -> Result<(), KeptError> {
         self.write(line).map_err(|source| self.failed(source))
     }
 
-    /// It is no longer needed. A file that cannot be removed does no harm: with the same plan it would be taken for what it is.
+    /// Removes the file. If that fails, no harm is done: a sweep of the same plan would use it correctly.
     pub(crate) fn remove(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// FNV-1a: enough to tell plans apart by name; the key itself is in the file.
+/// FNV-1a: enough to give plans different file names; the key itself is in the file.
 fn hash(key: &str) -> u64 {
     key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,6 +1,7 @@
-//! Frames per second without loss beside the round trips of a sweep: what low latency costs in rate.
+//! Frames per second without loss, next to the round trips of a sweep: the price of low latency in throughput.
 //!
-//! Once per way to frames and setting of the host, after the rounds: the search of [`stream`](crate::stream), the server receiving.
+//! Measured once per io and setting of the host, after the rounds: the search of [`stream`](crate::stream), with the server
+//! receiving.
 
 use hairpin_plan::job::Sides;
 use hairpin_plan::spec::SideSpec;
@@ -15,7 +16,7 @@ use hairpin_session::io::IoPair;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
 
-/// What was found, and what was not measured, in words.
+/// The rows found, and the reason for each that was not measured.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) found: Vec<LossFree>,
@@ -23,13 +24,13 @@ pub(crate) struct Beside {
     pub(crate) interrupted: bool,
 }
 
-/// A way to frames at a setting of the host.
+/// An io at a setting of the host.
 #[derive(Debug, PartialEq)]
 struct Way {
     io: Result<IoPair, String>,
-    /// The level of each factor that is its concern.
+    /// The levels of the factors that matter to it.
     levels: Vec<Option<String>>,
-    /// A cell that has them.
+    /// A cell with these levels.
     cell: usize,
 }
 
@@ -41,7 +42,7 @@ impl Beside {
         }
     }
 
-    /// Measures all ways of the plan, if it asks for any.
+    /// Measures all ios of the plan, if it asks for them.
     pub(crate) fn measure(
         &mut self,
         plan: &Plan,
@@ -101,7 +102,7 @@ impl Beside {
 struct Silent;
 impl Watcher for Silent {}
 
-/// Each way once, in the order of the cells. Factors that are in neither the path nor a setting are none of its concern.
+/// Each io and setting once, in the order of the cells. Factors outside the path and the settings do not matter.
 fn ways(plan: &Plan, cells: &[Vec<usize>]) -> Vec<Way> {
     let concerns = |name: &str| {
         let braced = format!("{{{name}}}");

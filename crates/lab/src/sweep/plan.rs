@@ -1,4 +1,4 @@
-//! A plan: what is varied, and how the work follows from it.
+//! The plan of a sweep: its factors, and the job for each combination of their levels.
 //!
 //! ```toml
 //! name = "sizes"
@@ -28,7 +28,7 @@ use serde::Deserialize;
 use crate::bulk::streams;
 use hairpin_session::link::LinkSpec;
 
-/// The plans that come with the program.
+/// The plans shipped with the program.
 pub const PLANS: &[(&str, &str)] = &[
     ("sun-fire", include_str!("../../../../plans/sun-fire.toml")),
     ("busy-poll", include_str!("../../../../plans/busy-poll.toml")),
@@ -36,38 +36,37 @@ pub const PLANS: &[(&str, &str)] = &[
     ("idle-states", include_str!("../../../../plans/idle-states.toml")),
 ];
 
-/// A level at which a setting is not changed.
+/// The level at which a setting stays unchanged.
 const AS_IS: &str = "=as-is";
-/// More combinations are no plan but a mistake.
+/// Most combinations; a plan with more is a mistake.
 const MOST_CELLS: usize = 512;
 
-/// What is varied, and how.
+/// A plan: the factors, and the work.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// Its name.
     pub name: String,
-    /// What it is about, in a line.
+    /// The subject in one line.
     #[serde(default)]
     pub title: String,
-    /// The link of this host.
+    /// A link on this host.
     #[serde(default)]
     pub link: Option<String>,
-    /// The whole experiment.
+    /// Duration of the whole experiment.
     #[serde(default)]
     pub duration: Option<String>,
-    /// Which combinations.
+    /// The combinations to measure.
     #[serde(default)]
     pub design: Design,
     /// The path spec, with `{NAME}` for a factor's level.
     pub path: String,
-    /// Payload of request and reply.
+    /// Payload of request and reply in bytes.
     #[serde(default)]
     pub size: Option<String>,
-    /// Payload of a request, with `reply`.
+    /// Payload of a request in bytes, with `reply`.
     #[serde(default)]
     pub request: Option<String>,
-    /// Payload of a reply.
+    /// Payload of a reply in bytes.
     #[serde(default)]
     pub reply: Option<String>,
     /// Connections or sockets.
@@ -76,95 +75,92 @@ pub struct Plan {
     /// Requests in flight per flow.
     #[serde(default)]
     pub outstanding: Option<String>,
-    /// TCP streams that fill the link meanwhile: `none` or `tcp:N`.
+    /// Bulk TCP streams that fill the link meanwhile: `none` or `tcp:N`.
     #[serde(default)]
     pub bulk: Option<String>,
-    /// Frames per second without loss of so many bytes (FCS not included), for each way to frames at each setting of the host, beside the round trips.
+    /// Frame size in bytes (FCS not included) for which frames per second without loss are also measured, per io and setting of
+    /// the host.
     #[serde(default)]
     pub loss_free_frame: Option<u64>,
-    /// Settings of this host, as `NAME={FACTOR}`; at a level `as-is` the host is as it is.
+    /// Settings of this host, as `NAME={FACTOR}`; at the level `as-is` the setting stays unchanged.
     #[serde(default)]
     pub knobs: Vec<String>,
-    /// What belongs to the plan's subject and is not measured, in words.
+    /// Parts of the subject that the plan does not measure, as sentences.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// What is varied.
     #[serde(rename = "factor")]
     pub factors: Vec<Factor>,
 }
 
-/// What a combination of levels does.
+/// The work of a combination of levels.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Work {
     pub(crate) spec: Spec,
-    /// Bytes of a request.
     pub(crate) request: u32,
-    /// Bytes of a reply.
     pub(crate) reply: u32,
     /// Connections or sockets.
     pub(crate) flows: u32,
     /// Requests in flight per flow.
     pub(crate) outstanding: u32,
-    /// TCP streams that fill the link meanwhile.
+    /// Bulk TCP streams that fill the link meanwhile.
     pub(crate) bulk: u32,
 }
 
-/// Which combinations of levels are measured.
+/// The combinations of levels that are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {
-    /// All of them.
+    /// All combinations.
     #[default]
     Factorial,
     /// The first level of every factor, and each other level alone.
     OneAtATime,
 }
 
-/// Something that is varied.
+/// A factor of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Factor {
-    /// Its name, as it stands between braces.
+    /// The name, as written between braces.
     pub name: String,
-    /// Its levels; the first is what the others are held against.
+    /// The levels; the others are compared with the first.
     pub levels: Vec<Level>,
-    /// Where there is no such setting of the host, its first level is measured, and why is said.
+    /// If the host lacks such a setting, the first level is measured, and the record says why.
     #[serde(default)]
     pub optional: bool,
 }
 
 impl Factor {
-    /// One that must be varied.
+    /// A factor that is not optional.
     #[must_use]
     pub fn new(name: &str, levels: Vec<Level>) -> Factor {
         Factor { name: name.into(), levels, optional: false }
     }
 }
 
-/// A level of a factor.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Level {
-    /// Called as it is written.
+    /// The name is the value.
     Plain(String),
-    /// Called otherwise.
+    /// The name differs from the value.
     Named {
-        /// In tables.
+        /// The name in tables.
         name: String,
-        /// Between the braces.
+        /// The value in place of the braces.
         value: String,
     },
 }
 
 impl Level {
-    /// In tables.
+    /// The name in tables.
     pub fn name(&self) -> &str {
         match self {
             Level::Plain(text) | Level::Named { name: text, .. } => text,
         }
     }
 
-    /// Between the braces.
+    /// The value in place of the braces.
     fn value(&self) -> &str {
         match self {
             Level::Plain(text) | Level::Named { value: text, .. } => text,
@@ -175,34 +171,32 @@ impl Level {
 /// Why a plan cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Not TOML, or not a plan.
+    /// The file is not TOML, or not a plan.
     #[error("{file} is no plan: {why}")]
     Parse {
-        /// The file.
         file: String,
-        /// What the parser said.
+        /// The parser's error.
         why: String,
     },
-    /// No plan of that name.
+    /// No plan has this name.
     #[error("there is no plan \"{name}\"; there are: {}; or give a FILE.toml", PLANS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
     Unknown {
-        /// What was given.
+        /// The name given.
         name: String,
     },
-    /// Something in it.
+    /// Part of the plan is wrong.
     #[error("plan {plan}: {why}")]
     Bad {
-        /// Its name.
         plan: String,
         /// What is wrong.
         why: String,
     },
 }
 
-/// A plan that comes with the program.
+/// A plan shipped with the program.
 ///
 /// # Errors
-/// There is none of that name.
+/// No shipped plan has this name.
 pub fn shipped(name: &str) -> Result<Plan, PlanError> {
     let found = PLANS.iter().find(|(known, _)| *known == name);
     let (name, text) = found.ok_or_else(|| PlanError::Unknown { name: name.into() })?;
@@ -210,10 +204,10 @@ pub fn shipped(name: &str) -> Result<Plan, PlanError> {
 }
 
 impl Plan {
-    /// Reads a plan.
+    /// Parses a plan.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// What is wrong, and where.
     pub fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
         let plan: Plan = toml::from_str(text).map_err(|error| {
             let why = error.to_string();
@@ -223,10 +217,10 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Refuses what cannot be measured.
+    /// Refuses a plan that cannot be measured.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// What is wrong.
     pub fn check(&self) -> Result<(), PlanError> {
         self.link()?;
         self.duration()?;
@@ -237,7 +231,7 @@ impl Plan {
         PlanError::Bad { plan: self.name.clone(), why: why.into() }
     }
 
-    /// Every combination, as indices of levels; the first level of every factor comes first.
+    /// All combinations, as indices of levels; the one with the first level of every factor comes first.
     pub(crate) fn cells(&self) -> Result<Vec<Vec<usize>>, PlanError> {
         if let Some(factor) = self.factors.iter().find(|factor| factor.levels.len() < 2) {
             return Err(self.bad(format!("the factor \"{}\" has fewer than two levels: there is nothing to vary", factor.name)));
@@ -278,7 +272,7 @@ impl Plan {
         self.factors.iter().zip(cell).map(|(factor, level)| factor.levels[*level].name().to_owned()).collect()
     }
 
-    /// What a combination does.
+    /// The work of a combination.
     pub(crate) fn work(&self, cell: &[usize]) -> Result<Work, PlanError> {
         let number = |what: &str, text: &Option<String>, default: u32| match text {
             None => Ok(default),
@@ -301,8 +295,8 @@ impl Plan {
         })
     }
 
-    /// The plan without its optional factors for which `missing` knows why the host has no such setting: each stands at its first level, and the reason
-    /// stands with what is left out.
+    /// The plan without the optional factors that this host lacks: `missing` returns the reason for each. Such a factor stays at
+    /// its first level, and the reason is added to `left_out`.
     #[must_use]
     pub fn without_missing(mut self, missing: impl Fn(&Setting) -> Option<String>) -> Plan {
         for at in (0..self.factors.len()).rev().filter(|at| self.factors[*at].optional).collect::<Vec<_>>() {
@@ -326,10 +320,10 @@ impl Plan {
         self
     }
 
-    /// The settings of the host at a combination.
+    /// The settings of the host for a combination.
     ///
     /// # Errors
-    /// No setting has such a name or value.
+    /// No setting has this name or value.
     pub fn settings(&self, cell: &[usize]) -> Result<Vec<Setting>, PlanError> {
         let filled = self.knobs.iter().map(|knob| self.fill(knob, cell));
         let set = filled.filter(|text| !text.as_ref().is_ok_and(|text| text.ends_with(AS_IS)));
@@ -339,7 +333,7 @@ impl Plan {
     /// The settings of every combination, in order; empty if the plan has none.
     ///
     /// # Errors
-    /// As [`settings`](Plan::settings).
+    /// Those of [`settings`](Plan::settings).
     pub fn all_settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
         if self.knobs.is_empty() {
             return Ok(Vec::new());
@@ -358,10 +352,10 @@ impl Plan {
         }
     }
 
-    /// Where its round trips go.
+    /// The link of the round trips.
     ///
     /// # Errors
-    /// It is no link.
+    /// The text is not a link.
     pub fn link(&self) -> Result<LinkSpec, PlanError> {
         let text = self.link.as_deref().unwrap_or("loopback");
         text.parse().map_err(|error: hairpin_session::link::LinkError| self.bad(error.to_string()))

@@ -1,35 +1,33 @@
-//! What is said of streams that fill a link beside the measured flow.
+//! Messages about the bulk streams that fill a link beside the measured flow.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// One end of TCP streams.
+/// One end of TCP bulk streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BulkWork {
-    /// Takes in whatever comes, and counts it.
+    /// Reads and counts all bytes.
     Sink {
         /// Where to listen; the port is the kernel's choice, announced in `Ready`.
         at: SocketAddr,
-        /// Streams.
         streams: u32,
     },
-    /// Sends as fast as the streams take it; `Ready` once all are connected.
+    /// Sends as fast as the streams accept data; answers `Ready` once all are connected.
     Source {
-        /// The sink.
+        /// The sink's address.
         to: SocketAddr,
-        /// Streams.
         streams: u32,
     },
 }
 
-/// What an end carried.
+/// The report of one end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BulkReport {
     /// Bytes sent or received.
     pub bytes: u64,
-    /// From the first byte to the last.
+    /// Time from the first byte to the last.
     pub duration_ns: u64,
-    /// Why it ended before it was told to.
+    /// Why this end ended before it was stopped, if it did.
     pub error: Option<String>,
 }

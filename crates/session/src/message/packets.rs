@@ -1,4 +1,4 @@
-//! What is said about rings: opened once, then used for one trial after the other.
+//! Messages about packet rings: opened once, then used for one trial after the other.
 //!
 //! ```text
 //!   verb ── Rings ──▶ worker       ◀── Rings(what was granted)
@@ -18,140 +18,132 @@ use serde::{Deserialize, Serialize};
 
 use crate::io::IoSpec;
 
-/// Rings to be opened.
+/// Rings to open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskRings {
-    /// How; the first that opens, in this order.
+    /// The choices, in order of preference; the first that opens is used.
     pub io: Vec<IoSpec>,
-    /// Where.
     pub interface: String,
-    /// The first queue.
     pub queue: u32,
-    /// How many queues.
+    /// The number of queues, from `queue` on.
     pub queues: u32,
-    /// Which frames, as [`Filter`](hairpin_packet::filter::Filter) prints.
+    /// The filter of frames, as [`Filter`](hairpin_packet::filter::Filter) prints it.
     pub filter: String,
-    /// The longest frame in bytes; `None`: what the interface's MTU allows.
+    /// The longest frame in bytes; `None`: as the interface's MTU allows.
     pub longest: Option<usize>,
-    /// A second interface, for what goes out; then there is one queue.
+    /// A second interface, on which frames go out; the number of queues is then 1.
     pub output: Option<String>,
 }
 
-/// Numbered frames to be sent, counted, or both.
+/// A trial of numbered frames: sent, counted, or both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// What to send.
     pub send: Option<Send>,
-    /// Whose frames to count.
     pub count: Count,
-    /// Flows that are told apart when counting.
+    /// Flows that are counted separately.
     pub flows: u16,
-    /// For how long where nothing is sent; `None` until stopped.
+    /// Duration if nothing is sent; `None` until stopped.
     pub duration: Option<Nanos>,
-    /// The CPUs; the rings are shared out to a thread on each.
+    /// The CPUs; the rings are divided among one thread on each.
     pub cpus: Vec<u32>,
 }
 
 /// Whose frames are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Count {
-    /// Nobody's.
+    /// Counts nothing.
     Nobody,
-    /// Those with this cookie.
+    /// Frames with this cookie.
     Of(u64),
-    /// Those of whoever sends.
+    /// Frames of any sender.
     Anybody,
 }
 
 /// Numbered frames to be sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Send {
-    /// To whom.
+    /// The destination's hardware address.
     pub destination: [u8; 6],
-    /// From whom.
+    /// The source's hardware address.
     pub source: [u8; 6],
-    /// Whose frames they are.
+    /// The cookie that marks these frames.
     pub cookie: u64,
     /// Bytes of every frame, FCS not included.
     pub bytes: usize,
-    /// Frames per second over all rings; `None` for as fast as it goes.
+    /// Frames per second over all rings; `None` for as fast as possible.
     pub per_s: Option<f64>,
-    /// For how long.
     pub duration: Nanos,
 }
 
-/// What is to be bounced, and how.
+/// What to bounce, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BounceWork {
-    /// Which frames, as [`Filter`](hairpin_packet::filter::Filter) prints.
+    /// The filter of frames, as [`Filter`](hairpin_packet::filter::Filter) prints it.
     pub filter: String,
-    /// What is changed in a frame, as [`Rewrite`](hairpin_packet::bounce::Rewrite) prints.
+    /// Changes made to a frame, as [`Rewrite`](hairpin_packet::bounce::Rewrite) prints them.
     pub rewrite: String,
-    /// When what is to be sent is kicked.
+    /// When frames to send are handed to the kernel.
     pub flush: Flush,
     /// Check checksums.
     pub verify: bool,
-    /// How often one and the same frame is sent back in quick succession.
+    /// How often one and the same frame is sent back in quick succession, at most.
     pub repeats: Option<u32>,
-    /// Until then; `None` until stopped.
+    /// Duration; `None` until stopped.
     pub duration: Option<Nanos>,
-    /// The CPUs; the rings are shared out to a thread on each.
+    /// The CPUs; the rings are divided among one thread on each.
     pub cpus: Vec<u32>,
 }
 
 /// An interface's address and the kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceFacts {
-    /// Its hardware address.
     pub mac: Option<[u8; 6]>,
-    /// MTU in bytes.
     pub mtu: u32,
     /// Frames received.
     pub rx_frames: u64,
 }
 
-/// Numbered frames sent and counted.
+/// Counts of numbered frames, sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
     /// Frames handed to a ring.
     pub sent: u64,
-    /// From the start to the last of them.
+    /// Time from the start to the last frame sent.
     pub sent_for: Nanos,
-    /// Frames that came, each once.
+    /// Frames received, each counted once.
     pub came: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub came_bytes: u64,
-    /// From the first of them to the last.
+    /// Time from the first frame received to the last.
     pub came_for: Nanos,
-    /// Numbers from the lowest to the highest.
+    /// The range of sequence numbers received, from the lowest to the highest.
     pub span: u64,
-    /// Frames that came a second time.
+    /// Frames received more than once.
     pub duplicates: u64,
-    /// Frames overtaken.
+    /// Frames overtaken by later ones.
     pub reordered: u64,
-    /// Frames of others.
+    /// Frames of other senders.
     pub foreign: u64,
 }
 
-/// What a side sent and counted, and what it cost.
+/// The counts of a side in a stream, and their cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamReport {
     /// The counts of all threads.
     pub counts: StreamCounts,
-    /// What its rings lost meanwhile.
+    /// Frames that this side's rings lost during the trial.
     pub lost: Lost,
-    /// CPU time, per frame that it sent or received, whichever is more.
+    /// CPU time per frame sent or received, whichever are more.
     pub cpu: CpuSide,
     /// Why it ended early, if it did.
     pub error: Option<String>,
 }
 
-/// What was bounced, and what it cost.
+/// The counts of a bouncer, and their cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BounceReport {
-    /// From the first look at the ring to the last.
+    /// Time from the first look at the ring to the last.
     pub duration: Nanos,
-    /// What became of the frames.
     pub frames: Bounced,
     /// CPU time, per frame received.
     pub cpu: CpuSide,
@@ -159,18 +151,18 @@ pub struct BounceReport {
     pub error: Option<String>,
 }
 
-/// When what is to be sent back is handed to the kernel.
+/// When frames to send back are handed to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flush {
     /// Each frame at once.
     Each,
-    /// After so many frames, or when no more is there.
+    /// After this many frames, or when no more have arrived.
     Every(NonZeroU32),
-    /// At once at a low rate, in batches as it grows.
+    /// At once at a low rate, in growing batches as the rate rises.
     Adaptive,
 }
 
-/// A text that is no [`Flush`].
+/// A text that is not a [`Flush`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is no flush: write each, adaptive, or a number of frames from 1 to 1024")]
 pub struct NotAFlush(String);

@@ -1,4 +1,4 @@
-//! What the server's host saw of traced transactions, as the session carries it.
+//! Traced transactions as the server's host saw them, in the session's messages.
 
 use hairpin_trace::halves;
 use hairpin_trace::moment::Moment;
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 /// One transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Half {
-    /// In the payload.
+    /// Sequence number in the payload.
     pub sequence: u32,
-    /// Receive call returned → send call entered, in ns.
+    /// Time from the return of the receive call to the entry of the send call, in ns.
     pub turnaround_ns: u64,
-    /// Hooks on the way in, by the place of their moment in [`Moment::ALL`], and how long before the receive call returned they were passed, in ns.
+    /// Hooks passed on the way in: index of the moment in [`Moment::ALL`], and ns before the return of the receive call.
     pub into: Vec<(u8, u64)>,
-    /// The same on the way out, after the send call was entered.
+    /// Hooks passed on the way out: index of the moment, and ns after the entry of the send call.
     pub out: Vec<(u8, u64)>,
 }
 
@@ -26,7 +26,8 @@ impl From<halves::Half> for Half {
 }
 
 impl From<Half> for halves::Half {
-    /// Moments that this version does not know, or that are not in order, are left out: the other side may be another version, or hostile.
+    /// Leaves out moments that this version does not know or that are not in order: the other side may run another version, or be
+    /// hostile.
     fn from(half: Half) -> halves::Half {
         let known = |moments: Vec<(u8, u64)>, grows: bool| {
             let mut kept: Vec<(Moment, u64)> = Vec::new();
@@ -52,7 +53,7 @@ impl From<Half> for halves::Half {
     }
 }
 
-/// Nothing of a transaction takes longer: an hour.
+/// Upper limit of any time in a transaction: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 #[cfg(test)]

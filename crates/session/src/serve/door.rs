@@ -1,28 +1,29 @@
-//! Who may shake hands now, so that nobody who only holds connections open keeps others out.
+//! Admission to the handshake, so that nobody keeps others out by just holding connections open.
 //!
 //! ```text
 //!   accept ─▶ waiting, 64 of a source, 256 in all ─▶ inside, 8 of a source, 16 in all ─▶ the session, or away
 //!               └ beyond: refused                     └ full: the longest there of the source with most gives way
 //! ```
-//! Whoever comes from a source that has fewest inside is let in first, and nobody gives way before a handshake had its time. So a source that
-//! reconnects as fast as it can gets its share of places and no more, and whoever shares its address waits for a turn of at most half a second.
+//! The waiting connection whose source has fewest inside is let in first, and nobody gives way before their handshake has had its
+//! time. So a source that reconnects as fast as it can gets its share of places and no more, and others at the same address wait
+//! at most half a second for a turn.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Connections that may be shaking hands at once …
+/// Most connections in a handshake at once …
 const MOST_INSIDE: usize = 16;
-/// … of one source.
+/// … from one source.
 const SHARE_INSIDE: usize = 8;
-/// Connections that may wait for that …
+/// Most connections waiting for one …
 const MOST_WAITING: usize = 256;
-/// … of one source.
+/// … from one source.
 const SHARE_WAITING: usize = 64;
-/// What a handshake may take before it gives way to another.
+/// Time that a handshake gets before it may have to give way.
 const LEAST_TIME: Duration = Duration::from_millis(50);
 
-/// Where a connection comes from: an address, or the network of 64 bits that one host of IPv6 has to itself.
+/// The source of a connection: an IPv4 address, or the 64-bit network that one host of IPv6 has to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Source(IpAddr);
 
@@ -37,7 +38,7 @@ impl Source {
     }
 }
 
-/// The connections that have not proved themselves yet.
+/// The connections that have not completed the handshake.
 #[derive(Debug)]
 pub(super) struct Door<T> {
     waiting: VecDeque<(Source, T)>,
@@ -53,31 +54,30 @@ struct Inside<T> {
     guest: T,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<T> {
     /// Nobody waits.
     Nobody,
-    /// Look again after so long.
+    /// Look again after this time.
     Wait(Duration),
     /// Let this one in.
     Come {
-        /// By this number it leaves again.
+        /// The number under which it leaves again.
         id: u64,
-        /// Who comes.
         guest: T,
-        /// Who has to go for it.
+        /// The connection that has to give way, if any.
         gives_way: Option<T>,
     },
 }
 
 impl<T: Clone> Door<T> {
-    /// With nobody at it.
+    /// An empty door.
     pub(super) fn new() -> Door<T> {
         Door { waiting: VecDeque::new(), inside: Vec::new(), next: 0 }
     }
 
-    /// A connection has come; returns the one to refuse, if there are too many.
+    /// Adds a new connection; returns one to refuse, if there are too many.
     pub(super) fn arrive(&mut self, from: IpAddr, guest: T) -> Option<T> {
         let source = Source::of(from);
         if self.waiting_of(source) >= SHARE_WAITING {
@@ -93,7 +93,7 @@ impl<T: Clone> Door<T> {
         self.waiting.remove(at).map(|(_, guest)| guest)
     }
 
-    /// Whom to let in now.
+    /// The connection to let in now.
     pub(super) fn next(&mut self, now: Instant) -> Next<T> {
         let mut least_wait = None::<Duration>;
         let mut best = None::<(usize, usize, Option<usize>)>;
@@ -120,17 +120,17 @@ impl<T: Clone> Door<T> {
         Next::Come { id, guest, gives_way }
     }
 
-    /// It has proved itself, or has gone.
+    /// Removes a connection that has completed the handshake or closed.
     pub(super) fn leave(&mut self, id: u64) {
         self.inside.retain(|inside| inside.id != id);
     }
 
-    /// Who has to go for one of `source`, which has `own` inside: those inside stand in the order in which they came.
+    /// The connection that gives way to one of `source`, which has `own` inside. Those inside are in order of arrival.
     fn victim(&self, source: Source, own: usize) -> Option<usize> {
         let of = match (own >= SHARE_INSIDE, self.inside.len() >= MOST_INSIDE) {
             (true, _) => source,
             (false, false) => return None,
-            // The first of those with most.
+            // The first one of the source with most.
             (false, true) => {
                 let most = self.inside.iter().map(|inside| self.inside_of(inside.source)).max()?;
                 self.inside.iter().find(|inside| self.inside_of(inside.source) == most)?.source
@@ -156,7 +156,7 @@ mod tests {
         [127, 0, 0, last].into()
     }
 
-    /// Lets in all that can come now; who came, and who gave way.
+    /// Lets in everyone who can enter now; returns who entered, and who gave way.
     fn come(door: &mut Door<u32>, now: Instant) -> (Vec<u32>, Vec<u32>) {
         let (mut came, mut gone) = (Vec::new(), Vec::new());
         while let Next::Come { guest, gives_way, .. } = door.next(now) {
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(door.next(now + LEAST_TIME / 2), Next::Wait(LEAST_TIME / 2), "a handshake has its time");
         let later = now + LEAST_TIME;
         assert_eq!(come(&mut door, later), ((8..16).collect(), (0..8).collect()));
-        // Another address has the other places, at once.
+        // Another address gets the other places at once.
         door.arrive(v4(2), 100);
         assert_eq!(come(&mut door, later), (vec![100], vec![]));
     }

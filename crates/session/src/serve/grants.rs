@@ -1,4 +1,4 @@
-//! What a client may have of this host, and what of its plan is refused.
+//! What a client may use of this host, and which parts of its job are refused.
 
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
@@ -8,19 +8,19 @@ use hairpin_units::Nanos;
 
 use crate::message::Failure;
 
-/// Bytes in flight over all flows of a session.
+/// Most bytes in flight over all flows of a session.
 const MOST_IN_FLIGHT: u64 = 64 << 20;
 
-/// What the server's host gives to its clients.
+/// What the server's host grants its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grants {
-    /// The highest priority of SCHED_FIFO, with locked memory; `None`: neither.
+    /// The highest priority of SCHED_FIFO, with locked memory; `None`: neither is granted.
     pub fifo: Option<u8>,
-    /// The CPUs that a client's threads run on, ascending.
+    /// The CPUs that a client's threads may run on, ascending.
     pub cpus: Vec<u32>,
 }
 
-/// Refuses what a client has no business to ask.
+/// Refuses a job beyond these grants and limits.
 pub(super) fn admit(job: &Job, grants: &Grants, ipv6: bool, in_progress: bool) -> Result<(), Failure> {
     let wrong = |message: String| Failure { message, missing: false };
     let lacking = |message: String| Failure { message, missing: true };

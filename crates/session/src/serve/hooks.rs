@@ -1,4 +1,4 @@
-//! The host of a remote server: its stamps and hooks, handed out block by block as times by its own clock.
+//! The host of a remote server: hands out its stamps and hooks block by block, as times of its own clock.
 
 use std::thread;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use hairpin_trace::tracer::{Flow, Tracer};
 
 use crate::worker::choose_clock;
 
-/// A server's side leaves its stamps of a transaction within this after its reply was received.
+/// The server's side writes its stamps of a transaction within this time after its reply was received.
 pub const STAMPED_WITHIN: Duration = Duration::from_millis(1);
 
-/// What `hairpin serve` sees of the rows of a session that want to be traced.
+/// Traces the rows of a `hairpin serve` session that ask for it.
 pub(crate) struct ServersHost {
     stamps: Stamps,
     clock: Option<AnyClock>,
@@ -27,23 +27,23 @@ pub(crate) struct ServersHost {
 }
 
 impl ServersHost {
-    /// `stamps` is the area of the session's worker.
+    /// `stamps` is the shared area of the session's worker.
     pub(crate) fn new(stamps: Stamps) -> ServersHost {
         ServersHost { stamps, clock: None, tracer: None, before: None, drift: Drift::default(), seen: 0 }
     }
 
-    /// The worker's area.
+    /// The worker's shared area.
     pub(crate) fn stamps(&self) -> &Stamps {
         &self.stamps
     }
 
-    /// A row is over, or begins: nothing is traced.
+    /// Stops tracing, between rows.
     pub(crate) fn rests(&mut self) {
         self.tracer = None;
         self.before = None;
     }
 
-    /// Puts the hooks on, as far as this host offers them, or takes them off. The stamps of the program are there in any case.
+    /// Attaches the hooks that this host offers, or detaches them. The program's own stamps are always there.
     pub(crate) fn hooks(&mut self, on: bool) {
         let told = self.stamps.told();
         if told.thread == 0 {
@@ -65,9 +65,9 @@ impl ServersHost {
         self.begin();
     }
 
-    /// What was seen since the last time; the flow rests.
+    /// What was seen since the last call; no transaction is under way.
     pub(crate) fn halves(&mut self) -> Vec<Half> {
-        // The program leaves its stamp after the reply, which may be at home already.
+        // The server writes its stamp after sending the reply, which may already be back at the client.
         thread::sleep(STAMPED_WITHIN);
         let (clock, after) = (self.clock(), self.relation());
         let (stamps, seen) = self.stamps.since(self.seen);

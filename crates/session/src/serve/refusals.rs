@@ -1,13 +1,13 @@
-//! The log of refusals: the first few of every ten seconds by line, the others by number.
+//! The log of refusals: the first few of every ten seconds as lines, the rest as a count.
 
 use std::time::{Duration, Instant};
 
 /// Lines of refusals …
 const LINES: u32 = 8;
-/// … in so long.
+/// … within this window.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What was refused lately.
+/// The refusals of the current window.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     window: Option<Window>,
@@ -21,7 +21,7 @@ struct Window {
 }
 
 impl Refusals {
-    /// Notes one; true if it is to be logged by itself.
+    /// Counts a refusal; true if it gets a line of its own.
     pub(super) fn note(&mut self, now: Instant) -> bool {
         let window = self.window.get_or_insert(Window { began: now, lines: 0, more: 0 });
         if window.lines < LINES {
@@ -38,13 +38,13 @@ impl Refusals {
         (window.more > 0).then(|| format!("{} more refused in {} s", grouped(window.more), WINDOW.as_secs()))
     }
 
-    /// How long until the next summary, if one is to come.
+    /// Time until the next summary, if one is pending.
     pub(super) fn due(&self, now: Instant) -> Option<Duration> {
         self.window.as_ref().map(|window| WINDOW.saturating_sub(now.saturating_duration_since(window.began)))
     }
 }
 
-/// `13,000`.
+/// Groups digits by three: `13,000`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(refusals.due(begun + WINDOW / 2), Some(WINDOW / 2));
         assert_eq!(refusals.summary(begun + WINDOW).as_deref(), Some("13,000 more refused in 10 s"));
         assert_eq!(refusals.summary(begun + WINDOW), None);
-        // A few are all logged, with nothing to sum up.
+        // All of a few refusals are logged, and no summary follows.
         assert!(refusals.note(begun + WINDOW));
         assert_eq!(refusals.summary(begun + 2 * WINDOW), None);
         assert_eq!((grouped(7), grouped(1_000), grouped(1_234_567)), ("7".into(), "1,000".into(), "1,234,567".into()));

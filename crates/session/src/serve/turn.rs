@@ -1,4 +1,4 @@
-//! Whose turn to measure it is, until when, and how the next one waits for a session that is over but not yet gone.
+//! Which session measures now and until when, and how the next one waits for a session that is over but still ending.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use hairpin_plan::job::Job;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A session whose client has gone takes its worker and rings down within this.
+/// A session whose client has gone shuts its worker and rings down within this time.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// A client that has just ended may not have been noticed yet.
+/// The end of a client may go unnoticed for this long.
 const NOTICED_WITHIN: Duration = Duration::from_millis(150);
-/// How often the next one looks again.
+/// Polling interval of the waiting session.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Until when a session measures.
+/// When a session ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// This time, at the latest.
+    /// At this time at the latest.
     At(Instant),
-    /// So many transactions are done.
+    /// After this many transactions.
     Count(u64),
-    /// Its client ends it.
+    /// When its client ends it.
     Client,
 }
 
@@ -39,7 +39,7 @@ impl Until {
         }
     }
 
-    /// What the next client is told.
+    /// The text that tells the next client how long to wait.
     pub(super) fn in_words(self, now: Instant) -> String {
         match self {
             Until::At(end) => {
@@ -58,26 +58,27 @@ impl Until {
     }
 }
 
-/// The session that measures now, if there is one.
+/// The session that measures now, if any.
 #[derive(Debug, Default)]
 pub(super) struct Busy(Mutex<Option<Running>>);
 
 #[derive(Debug)]
 struct Running {
     until: Until,
-    /// A copy of the session's connection, to see its client go.
+    /// A copy of the session's connection, to notice its client's end.
     connection: OwnedFd,
 }
 
 impl Busy {
-    /// Sets when the session that has the turn will be over.
+    /// Sets when the current session will be over.
     pub(super) fn set(&self, until: Until) {
         if let Some(running) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             running.until = until;
         }
     }
 
-    /// Gives the turn to the session over `connection`, or says until when another has it. One whose client has gone is waited for.
+    /// Gives the turn to the session over `connection`, or returns until when another has it. Waits for a session whose client
+    /// has gone.
     pub(super) fn take(&self, connection: &impl AsFd, until: Until) -> io::Result<Result<Turn<'_>, Until>> {
         let connection = connection.as_fd().try_clone_to_owned()?;
         let begun = Instant::now();
@@ -97,14 +98,14 @@ impl Busy {
     }
 }
 
-/// True if the peer has closed its end, whatever of it is still unread.
+/// True if the peer has closed its end, even with data unread.
 fn has_gone(connection: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(connection, PollFlags::RDHUP)];
     let found = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     found.is_ok() && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }
 
-/// The right to measure; given back when dropped.
+/// The right to measure; given back on drop.
 #[derive(Debug)]
 pub(super) struct Turn<'a>(&'a Busy);
 
@@ -132,7 +133,7 @@ mod tests {
         drop(client);
         std::thread::scope(|scope| {
             let next = scope.spawn(|| busy.take(&second, until).unwrap().is_ok());
-            // The session takes its time to go; the next waits for it.
+            // The session takes a while to end, and the next one waits for it.
             std::thread::sleep(2 * NOTICED_WITHIN);
             drop((turn, first));
             assert!(next.join().unwrap());

@@ -1,4 +1,4 @@
-//! One end of the TCP streams that fill a link beside the measured flow.
+//! One end of the TCP bulk streams that fill the link beside the measured flow.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,14 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{BulkReport, BulkWork};
 
-/// Bytes of a read or write.
+/// Bytes per read or write.
 const CHUNK: usize = 64 << 10;
-/// How often an end that waits looks at its stop flag.
+/// Interval at which a waiting end checks its stop flag.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// The other end is met within this.
+/// Time limit for the connections to the other end.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Does one end's work in this process. `ready` is told where the sink listens, or that all streams of the source are connected.
+/// Runs one end in this process. `ready` gets the sink's address, or `None` once all streams of the source are connected.
 pub fn run(work: BulkWork, stop: &Shared, mut ready: impl FnMut(Option<Address>) -> io::Result<()>) -> io::Result<BulkReport> {
     let mut streams = match work {
         BulkWork::Sink { at, streams } => {
@@ -43,7 +43,7 @@ pub fn run(work: BulkWork, stop: &Shared, mut ready: impl FnMut(Option<Address>)
                 first.get_or_insert(last);
                 report.bytes += bytes;
             }
-            // The other end is stopped first or last, as it happens.
+            // Either end may be stopped first.
             Err(error) => {
                 std::thread::sleep(Duration::from_millis(50));
                 report.error = (!stop.stop_requested()).then(|| format!("the other end of a bulk stream has ended: {error}"));
@@ -68,7 +68,7 @@ fn accept(listener: &TcpListener, count: u32, stop: &Shared) -> io::Result<Vec<T
     Ok(streams)
 }
 
-/// Waits until some stream can go on, and lets each go on once. Returns the bytes.
+/// Waits until some stream is ready, and reads or writes each ready one once. Returns the bytes moved.
 fn turn(streams: &mut [TcpStream], chunk: &mut [u8], sends: bool) -> io::Result<u64> {
     let flags = if sends { PollFlags::OUT } else { PollFlags::IN };
     sleep(&mut streams.iter().map(|stream| PollFd::new(stream, flags)).collect::<Vec<_>>())?;

@@ -1,4 +1,4 @@
-//! The packet rings that a worker holds: opened once, driven for one trial after the other.
+//! The packet rings of a worker: opened once, used for one trial after the other.
 //!
 //! ```text
 //!   Order::Rings ──▶ open ──▶ Device ─ ring, ring, …     kept in the worker until the next Order::Rings
@@ -29,19 +29,19 @@ use crate::io::{BackEndName, IoSpec};
 use crate::message::Flush;
 use crate::message::{AskRings, BounceWork, Count, Failure, StreamCounts, Work};
 
-/// Rings that are open, whatever their back end.
+/// Open rings of any back end.
 pub trait Opened {
-    /// Sends and counts as ordered; `tell` hears the counts about once a second.
+    /// Sends and counts as `work` says; `tell` gets the counts about once a second.
     fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts>;
 
-    /// Bounces as ordered; `tell` hears the counts about once a second. What is lost is in the counts.
+    /// Bounces as `work` says; `tell` gets the counts about once a second. The counts include frames lost.
     fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced>;
 }
 
-/// Whom to tell how it gets on.
+/// Receives the counts so far.
 pub type Tell<'a, T> = &'a mut (dyn FnMut(&T) + Send);
 
-/// What rings did, and why they ended early, if they did.
+/// The counts of a trial, and why it ended early, if it did.
 #[derive(Debug)]
 pub struct Ran<T> {
     pub counts: T,
@@ -49,7 +49,7 @@ pub struct Ran<T> {
     pub error: Option<String>,
 }
 
-/// What an open came to.
+/// The result of an open.
 pub struct Open {
     pub io: IoSpec,
     pub opened: Box<dyn Opened>,
@@ -58,11 +58,11 @@ pub struct Open {
     pub passed_over: Vec<String>,
 }
 
-/// Rings, what was granted them, and what was granted the second interface.
+/// The rings, what they were granted, and what the second interface was granted.
 type OneOpen = (Box<dyn Opened>, Rings, Option<Rings>);
 
-/// Opens the first choice that opens. `patience` is how long to wait for a queue that somebody has: the kernel gives one back a moment after
-/// its socket was closed.
+/// Opens the first choice that works. `patience` is how long to wait for a queue that is in use: the kernel releases it a moment
+/// after its socket was closed.
 pub fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
     let until = Instant::now() + patience;
     let filter: Filter = ask.filter.parse().map_err(|error| Failure { message: format!("{error}"), missing: false })?;
@@ -95,9 +95,9 @@ pub fn open(ask: &AskRings, patience: Duration) -> Result<Open, Failure> {
 const AGAIN: Duration = Duration::from_millis(10);
 
 struct Device<B: BackEnd> {
-    /// Keeps the programs attached and the filters open.
+    /// Keeps the programs attached and the filters loaded.
     _devices: Vec<B>,
-    /// Where `output` is true there are two: frames come in the first and go out of the second.
+    /// With a second interface there are two: frames come in on the first and go out on the second.
     io: Vec<B::Io>,
     output: bool,
     wait: Wait,
@@ -112,7 +112,7 @@ impl<B: BackEnd + 'static> Device<B> {
         let mut devices = vec![device];
         let mut output = None;
         if let Some(interface) = &ask.output {
-            // Never started: nothing is to come in there.
+            // Not started: no frame may come in there.
             let mut device = B::open(interface, config)?;
             let ring = device.ring(0)?;
             output = Some(facts(&[ring.granted()]));
@@ -124,7 +124,7 @@ impl<B: BackEnd + 'static> Device<B> {
         Ok((Box::new(opened), input, output))
     }
 
-    /// Drives all rings, shared out to a thread on each of `cpus`; on this thread if that is one.
+    /// Drives all rings, divided among one thread on each of `cpus`; with one CPU, on this thread.
     fn drive<T: Send>(
         &mut self,
         cpus: &[u32],
@@ -157,7 +157,7 @@ impl<B: BackEnd + 'static> Device<B> {
                     .into_iter()
                     .enumerate()
                     .map(|(thread, share)| {
-                        // A file table of its own makes its calls cheaper; where that is refused they are dearer.
+                        // A file table of its own makes the thread's system calls cheaper; if refused, they cost more.
                         spawn_with_own_files(scope, move |_| on(thread, share))
                     })
                     .collect();
@@ -184,7 +184,7 @@ impl<B: BackEnd + 'static> Device<B> {
         (done, lost, error)
     }
 
-    /// A thread for each CPU, as far as there are rings; one where frames go from ring to ring.
+    /// One thread per CPU, at most one per ring; only one if frames pass from ring to ring.
     fn threads(&self, cpus: &[u32]) -> usize {
         if self.output { 1 } else { cpus.len().min(self.io.len()).max(1) }
     }
@@ -267,7 +267,7 @@ impl<B: BackEnd + 'static> Device<B> {
     }
 }
 
-/// How a bouncer goes on.
+/// The next step of a bouncer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Go,
@@ -276,14 +276,14 @@ enum Turn {
     Stop,
 }
 
-/// Frames that a bouncer takes at once.
+/// Most frames that a bouncer receives at once.
 const MOST: usize = 64;
-/// A bouncer that sleeps looks after so many milliseconds whether it is to stop.
+/// A sleeping bouncer checks its stop flag at this interval, in ms.
 const LOOK_MS: i32 = 10;
-/// Watchers hear so often.
+/// Interval of the watchers' counts.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Bounces on every ring in turn, out of `out` if there is one, until `go` says stop. An error ends it with what was counted until then.
+/// Bounces on every ring in turn, out of `out` if given, until `go` returns stop. An error ends it; the counts so far stay valid.
 fn bounce<P: PacketIo>(
     rings: &[Ring<P, AnyClock>],
     out: Option<&Ring<P, AnyClock>>,
@@ -295,7 +295,7 @@ fn bounce<P: PacketIo>(
         bouncers.push(Bounce::new(config).map_err(|error| format!("cannot get a random key: {error}"))?);
     }
     let mut scratch = Vec::with_capacity(MOST);
-    // Several rings: none may sleep.
+    // With several rings none may sleep.
     let wait = if rings.len() == 1 { LOOK_MS } else { 0 };
     let mut error = None;
     'turns: loop {
@@ -311,7 +311,7 @@ fn bounce<P: PacketIo>(
                 None => bouncer.turn(ring, &mut scratch, MOST, wait),
             };
             let turned = match turned {
-                // Frames do not wait on one ring for those that come on another.
+                // Frames on one ring must not wait for arrivals on another.
                 Ok(Received::WouldBlock) => ring.flush(),
                 turned => turned.map(|_| ()),
             };
@@ -356,10 +356,10 @@ impl<B: BackEnd + 'static> Opened for Device<B> {
     }
 }
 
-/// Frames of one kick; the loop flushes after each of its own batches, which are no longer.
+/// Frames per kick. The loop flushes after each of its own batches, which are not longer.
 const BATCH: NonZeroU32 = NonZeroU32::new(64).unwrap();
 
-/// What every thread has counted, and whom to tell.
+/// The counts of every thread, and the callback for their sum.
 type Heard<'a> = Mutex<(Vec<StreamCounts>, Tell<'a, StreamCounts>)>;
 
 struct Watching<'a, 'b> {
@@ -375,7 +375,7 @@ impl Watch for Watching<'_, '_> {
     }
 
     fn second(&mut self, totals: &Totals) {
-        // Another thread that panicked is found when it is joined.
+        // If another thread panicked, its join reports it.
         let Ok(mut heard) = self.heard.lock() else { return };
         let (all, tell) = &mut *heard;
         all[self.thread] = counts(totals);
@@ -426,7 +426,7 @@ fn lost(counters: Counters) -> Lost {
     }
 }
 
-/// What all of an interface's rings were granted; what one of them lacks is not there.
+/// What all rings of an interface were granted; a feature that one of them lacks is left out.
 fn facts(granted: &[&Granted]) -> Rings {
     let Some(first) = granted.first() else { return Rings::default() };
     let mut refused: Vec<Refused> = Vec::new();

@@ -1,7 +1,8 @@
-//! Tells the parent how a side gets on, between blocks.
+//! Reports a side's progress to the parent, between blocks.
 //!
-//! What a snapshot takes falls into the gap between two blocks, once a second: some 10 us for the quantiles since the start, and where somebody looks on
-//! ([`Before`]) the difference of two histograms and its encoding besides. None of it is inside a measured interval; it is in `gap_ns`.
+//! The cost of a snapshot falls into the gap between two blocks, once a second: some 10 us for the quantiles since the start. If
+//! a watcher wants snapshots ([`Before`]), the difference of two histograms and its encoding come on top. None of it is inside a
+//! measured interval; it is in `gap_ns`.
 
 use std::io;
 use std::sync::Mutex;
@@ -26,29 +27,29 @@ use crate::channel::Channel;
 use crate::message::{Answer, Order};
 use crate::raw::RawWriter;
 
-/// How often a run says how far it is.
+/// Interval of progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// The parent says `Go` at once.
+/// Time limit for the parent's `Go`, which normally comes at once.
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
-/// Tells the parent how a side gets on.
+/// Reports a side's progress to the parent.
 pub(super) struct Teller<'a> {
     channel: Mutex<&'a mut Channel>,
     raw: Mutex<Option<(&'a mut RawWriter, u32)>>,
     job: &'a Job,
     side: Side,
     cpus: Vec<u32>,
-    /// One of each measuring thread.
+    /// One per measuring thread.
     told: Vec<Mutex<Told>>,
     meter: Mutex<Option<Meter>>,
-    /// CPU time that went into meeting the other side's core, in ns.
+    /// CPU time spent on meeting the other side's core, in ns.
     met: AtomicU64,
     /// CPU time of blocks in ns, and their transactions.
     worked: [AtomicU64; 2],
 }
 
 impl<'a> Teller<'a> {
-    /// `snapshots`: somebody looks at the run while it goes on.
+    /// `snapshots`: a watcher wants the data of each second.
     pub(super) fn new(
         channel: &'a mut Channel,
         job: &'a Job,
@@ -95,7 +96,7 @@ impl Observer for Teller<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
         if self.side == Side::Client {
-            // Its meter starts when its loop does.
+            // The thread's meter starts with its loop.
             return self.await_go();
         }
         if let Ok(mut meter) = self.meter.lock() {
@@ -151,7 +152,7 @@ impl Observer for Teller<'_> {
             cpu: self.meter.lock().ok().and_then(|meter| meter.as_ref().and_then(Meter::so_far)),
             warnings: Vec::new(),
         };
-        // A parent that is gone takes this process with it; there is nobody to tell.
+        // If the parent is gone, this process dies with it; there is nobody to tell.
         let _ = self.send(&Answer::Progress(Box::new(progress)));
     }
 
@@ -164,21 +165,21 @@ impl Observer for Teller<'_> {
     }
 }
 
-/// When a measuring thread told of itself last, and what it had found by then.
+/// When a measuring thread last reported, and its results by then.
 struct Told {
     at: Instant,
-    /// Only if somebody looks on.
+    /// Only with snapshots.
     before: Option<Box<Before>>,
 }
 
-/// What a measuring thread had found when it told of itself last. Its memory is set aside before the run.
+/// The results of a measuring thread at its last report. Its memory is allocated before the run.
 struct Before {
     rtt: Times,
-    /// From due, of a loop that has due times.
+    /// Times from due, if the loop has due times.
     from_due: Option<Times>,
     since: Times,
     measured_ns: u64,
-    /// The last block that was told of began here.
+    /// Start of the last block reported.
     block_at_ns: Option<u64>,
 }
 
@@ -187,7 +188,7 @@ impl Before {
         Before { rtt: Times::new(), from_due: timed.then(Times::new), since: Times::new(), measured_ns: 0, block_at_ns: None }
     }
 
-    /// What came since then; from now on, then is now.
+    /// The results since the last report; the next call starts from here.
     fn interval(&mut self, recorder: &Recorder) -> Interval {
         let due = recorder.from_due().zip(self.from_due.as_mut()).map(|(now, before)| {
             self.since.set_to_difference(now, before);
@@ -214,14 +215,14 @@ impl Before {
     }
 }
 
-/// CPU time of this process and activity of its cores since some moment.
+/// CPU time of this process and activity of its cores since the meter's start.
 pub(super) struct Meter {
     cpus: Vec<u32>,
     began: Instant,
     usage: io::Result<thread::Usage>,
     activity: CoreActivity,
     met: u64,
-    /// CPU time in ns and transactions of measured blocks, where there were such.
+    /// CPU time in ns and transactions of the measured blocks, if there were any.
     worked: Option<(u64, u64)>,
 }
 
@@ -231,7 +232,7 @@ impl Meter {
         Meter { cpus: cpus.to_vec(), began: Instant::now(), usage: thread::process_usage(), activity, met: 0, worked: None }
     }
 
-    /// What one system call can tell.
+    /// The CPU time so far, from one system call.
     fn so_far(&self) -> Option<CpuSoFar> {
         let (Ok(before), Ok(after)) = (&self.usage, thread::process_usage()) else { return None };
         let times = |usage: &thread::Usage| usage.user_ns + usage.system_ns;
@@ -243,8 +244,8 @@ impl Meter {
         })
     }
 
-    /// Over so many transactions. A side that sleeps and was woken in vain more than once in ten transactions has no CPU time per transaction: waking it was the
-    /// instrument's own work.
+    /// The CPU figures per transaction, over `transactions`. A sleeping side that was woken in vain more than once in ten
+    /// transactions gets no CPU time per transaction: waking it was the instrument's own work.
     pub(super) fn cpu(self, transactions: u64, policy: Policy, waits_in_vain: u64) -> CpuSide {
         let activity = CoreActivity::read(&RealHost, &self.cpus).since(&self.activity);
         let mut side = CpuSide {
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!((none.rtt_ns.count, none.core_rtt_most_ns), (0, None));
     }
 
-    /// Prints what it takes, which no test judges.
+    /// Prints the cost, which no test judges.
     #[test]
     fn an_interval_of_a_second_holds_all_of_it() {
         let mut recorder = Recorder::new(None, false, 0, 1);
