@@ -1,6 +1,7 @@
-//! A record of any kind, told apart by the schema that it names.
+//! A record of any kind. Its field `schema` names the kind.
 //!
-//! A file may hold several, one after the other, as `hairpin demo --json` prints them; lines of progress between them are passed over.
+//! A file may hold several records, one after the other, as `hairpin demo --json` prints them. Progress lines between records are
+//! skipped.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -19,7 +20,7 @@ use crate::stream::Stream;
 use crate::sweep::Sweep;
 use crate::tune_try::TuneTry;
 
-/// A record of a measurement.
+/// A measurement's record, one variant per schema.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "each variant is documented at its record")]
@@ -38,12 +39,12 @@ pub enum AnyRecord {
     Primitives(Box<Primitives>),
 }
 
-/// A kind of record.
+/// A kind of record: its schema and its verb.
 #[derive(Debug)]
 pub struct Kind {
-    /// Its schema, such as `hairpin.run/1`.
+    /// Schema name, such as `hairpin.run/1`.
     pub schema: &'static str,
-    /// The verb that makes it, such as `ping`.
+    /// The verb that produces the record, such as `ping`.
     pub verb: &'static str,
     read: fn(&[u8]) -> serde_json::Result<AnyRecord>,
 }
@@ -72,50 +73,50 @@ pub static KINDS: [Kind; 12] = [
     },
 ];
 
-/// Lines that stand between records in a stream and are none.
+/// Schemas of lines that may stand between records in a stream but are not records.
 const LINES: [&str; 2] = [Progress::SCHEMA, BounceSecond::SCHEMA];
 
-/// Why bytes are no records.
+/// Why bytes could not be parsed as records.
 #[derive(Debug, Error)]
 pub enum ParseError {
-    /// No bytes, or white space.
+    /// The input is empty or only white space.
     #[error("it is empty, so it holds no record")]
     Empty,
-    /// Not JSON, or JSON that ends too early.
+    /// The input is not JSON, or the JSON ends too early.
     #[error("it is not JSON: {0}")]
     Json(serde_json::Error),
-    /// JSON of something else.
+    /// JSON without the field `schema`.
     #[error("it has no field \"schema\", so it is no record of hairpin")]
     NoSchema,
-    /// A schema of no record, or one of a later major version.
+    /// An unknown schema, or a later major version of a known one.
     #[error(
         "it has schema \"{0}\", and records have {known}; if it is a later version of one of these, use the hairpin that wrote it",
         known = KINDS.iter().map(|kind| kind.schema).collect::<Vec<_>>().join(", ")
     )]
     Schema(String),
-    /// The schema of a record without its fields.
+    /// The schema is known, but fields are missing or wrong.
     #[error("it says that it is {schema}, and is not: {source}")]
     Corrupt {
-        /// The schema that it names.
+        /// Name of the schema.
         schema: &'static str,
-        /// What the JSON parser said.
+        /// The JSON parser's error.
         source: serde_json::Error,
     },
 }
 
-/// The field that every record begins with.
+/// The field that every record starts with.
 #[derive(Deserialize)]
 struct Named {
     schema: Option<String>,
 }
 
 impl AnyRecord {
-    /// Every record in `bytes`, at least one.
+    /// Parses every record in `bytes`.
     ///
     /// # Errors
-    /// The first that is none, or none at all.
+    /// The first value that is not a record, or `bytes` without any record.
     pub fn all(bytes: &[u8]) -> Result<Vec<AnyRecord>, ParseError> {
-        // The schemas are read first: they say which type the bytes between two of them have.
+        // The schemas are read first; they decide the type of each value.
         let mut heads = serde_json::Deserializer::from_slice(bytes).into_iter::<Named>();
         let (mut found, mut from, mut line) = (Vec::new(), 0, None);
         while let Some(head) = heads.next() {
@@ -138,7 +139,7 @@ impl AnyRecord {
         }
     }
 
-    /// Who made it, when and how.
+    /// The record's head: tool, command, start time, and how it ended.
     #[must_use]
     pub fn head(&self) -> &Head {
         match self {
@@ -157,7 +158,7 @@ impl AnyRecord {
         }
     }
 
-    /// Where it was measured; `None` for the kinds that do not have both sides.
+    /// Hosts, link and clock; `None` for kinds of records without both sides.
     #[must_use]
     pub fn place(&self) -> Option<&Place> {
         match self {
@@ -169,7 +170,7 @@ impl AnyRecord {
         }
     }
 
-    /// Facts of the host that measured, where the record has them.
+    /// Facts of the host that measured, if the record has them.
     #[must_use]
     pub fn host(&self) -> Option<&HostFacts> {
         match self {
@@ -182,13 +183,13 @@ impl AnyRecord {
         }
     }
 
-    /// The name of its schema.
+    /// Name of the record's schema.
     #[must_use]
     pub fn schema(&self) -> &str {
         &self.head().schema
     }
 
-    /// The verb that makes such a record, such as `ping`.
+    /// The verb that produces this kind of record, such as `ping`.
     #[must_use]
     pub fn verb(&self) -> &'static str {
         KINDS.iter().find(|kind| kind.schema == self.schema()).map_or("hairpin", |kind| kind.verb)

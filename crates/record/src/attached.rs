@@ -1,11 +1,13 @@
-//! The schema `hairpin.explain-attached/1`: where the time of an application's transactions went, seen from the kernel without its co-operation.
+//! The schema `hairpin.explain-attached/1`: how an application spends the time of its transactions, observed from the kernel
+//! without the application's co-operation.
 //!
 //! ```text
 //!   transaction   an alternation of direction on one connection: message in, message out
 //!   sum           from its first hook to its last one: what its stages add up to, exactly
 //!   view          which sides' sockets are on this host; sums of different views are not the same thing
 //! ```
-//! Times are integer nanoseconds. Of other processes nothing is here but their name and number. Later versions of the schema only add fields.
+//! Times are integer nanoseconds. The only data on other processes is their name and number. Later versions of the schema only
+//! add fields.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,7 +86,7 @@ pub struct Unmatched {
 }
 
 impl Unmatched {
-    /// All of them.
+    /// Sum over all reasons.
     pub fn total(&self) -> u64 {
         self.causes().iter().map(|(_, count)| count).sum()
     }

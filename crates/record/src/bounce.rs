@@ -1,4 +1,4 @@
-//! The schemas of `hairpin bounce`: `hairpin.bounce/1` for the whole, `hairpin.bounce-second/1` for each second of it.
+//! The schemas of `hairpin bounce`: `hairpin.bounce/1` for the whole run, `hairpin.bounce-second/1` for each second.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,24 +122,24 @@ impl Kept {
         ]
     }
 
-    /// Frames not sent back, of whatever cause.
+    /// Frames not sent back, summed over all causes.
     pub fn total(&self) -> u64 {
         self.causes().iter().map(|(_, count)| count).sum()
     }
 }
 
 impl Bounced {
-    /// Every way in which a frame was lost, in words, with its count.
+    /// All kinds of losses in words, with their counts.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.lost.causes().into_iter().chain([("TX ring full", self.tx_ring_full)])
     }
 
-    /// Cause by cause with another ring's.
+    /// Adds another ring's counts, field by field.
     pub fn plus(self, other: Bounced) -> Bounced {
         self.with(other, u64::wrapping_add, Lost::plus)
     }
 
-    /// What happened after `earlier` was read; counters may wrap.
+    /// The increase of every counter since `earlier`; counters may wrap.
     pub fn since(self, earlier: Bounced) -> Bounced {
         self.with(earlier, u64::wrapping_sub, Lost::since)
     }

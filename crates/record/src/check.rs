@@ -1,5 +1,5 @@
-//! The schema `hairpin.check/1`: what the instrument costs, whether it reports a delay that it did not make, and whether an emulated NIC keeps its
-//! word.
+//! The schema `hairpin.check/1`: the cost of the instrument, how well it reports a delay that it did not cause itself, and
+//! whether an emulated NIC keeps its declared latency.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The schema `hairpin.compare/1`: arms measured in turn, and how each compares with the first.
+//! The schema `hairpin.compare/1`: arms measured in turn, each compared with the first.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -147,7 +147,7 @@ pub enum Matched {
 }
 
 impl Matched {
-    /// True if only blocks of one distance between the cores make a pair.
+    /// True if a pair needs two blocks with the same distance between the cores.
     #[must_use]
     pub fn by_distance(&self) -> bool {
         *self == Matched::CoreDistance
@@ -171,7 +171,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// By name.
+    /// The value of `figure`.
     #[must_use]
     pub fn of(&self, figure: Figure) -> Option<f64> {
         match figure {

@@ -1,7 +1,8 @@
-//! In which state two cores were: how far apart a cache line finds them.
+//! The state of two cores: the distance between them, as a cache-line round trip.
 //!
-//! On a virtual machine the hypervisor moves virtual CPUs, and with them how fast two cores hand data to each other. It stays so for seconds, and every
-//! local round trip changes in step. A row measured near and one measured far apart differ by the hypervisor, whatever their paths.
+//! On a virtual machine the hypervisor moves virtual CPUs, which changes how fast two cores hand data to each other. A state
+//! lasts for seconds, and every local round trip changes with it. If one row is measured near and another far apart, they differ
+//! because of the hypervisor, whatever their paths.
 //!
 //! ```text
 //!   blocks of all rows  ▁▂▁▂▁▁▂▁▁▇█▇▇█▇▇█     two groups whose medians are 1.6 times apart or more are two states
@@ -13,15 +14,15 @@ use std::ops::Range;
 
 use crate::run::Row;
 
-/// Two distances between the cores are two states if one is so many times the other.
+/// The least ratio between two core distances that count as two states.
 pub const APART: f64 = 1.6;
-/// One block in so many may be of another state: a median hardly moves.
+/// One block in this many may belong to another state: that hardly moves a median.
 const STRAY: usize = 20;
-/// From so many blocks on one stray is none.
+/// With at least this many blocks, a single block of another state is always tolerated.
 const FEW: usize = 8;
 
-/// Sorted distances as groups that are far enough apart: split in two where the squares of the logarithms' distances from their means are least, as often as
-/// the halves' medians lie [`APART`].
+/// Splits sorted distances into groups. Each split minimises the squared deviations of the logarithms from the halves' means, and
+/// is repeated as long as the halves' medians differ by at least the factor [`APART`].
 pub fn split(sorted: &[u64]) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     split_into(sorted, 0, &mut groups);
@@ -38,7 +39,7 @@ fn split_into(sorted: &[u64], from: usize, groups: &mut Vec<Range<usize>>) {
     for (at, log) in logs.iter().enumerate().take(logs.len() - 1) {
         before += log;
         let (low, high) = ((at + 1) as f64, (logs.len() - at - 1) as f64);
-        // What lies between the halves is most where what lies within them is least.
+        // The variance between the halves is largest where the variance within them is least.
         let between = before * before / low + (all - before) * (all - before) / high;
         if between > best.0 && sorted[at] < sorted[at + 1] {
             best = (between, at + 1);
@@ -53,19 +54,19 @@ fn split_into(sorted: &[u64], from: usize, groups: &mut Vec<Range<usize>>) {
     split_into(far, from + near.len(), groups);
 }
 
-/// The upper one of the two in the middle.
+/// The median; the upper of the two middle values if their number is even.
 fn median(sorted: &[u64]) -> u64 {
     sorted[sorted.len() / 2]
 }
 
-/// In which state the cores of a row were.
+/// The core state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody looked.
+    /// The distance was not measured.
     Unknown,
-    /// In this one, counted from the nearest.
+    /// Always in this state, counted from the nearest.
     One(usize),
-    /// Now in this one, now in that.
+    /// Changed between states during the row.
     Several,
 }
 
@@ -74,16 +75,16 @@ pub enum State {
 pub struct Apart {
     /// The row's state.
     pub state: State,
-    /// The state of the rows that are ranked.
+    /// The state of the ranked rows.
     pub ranked: usize,
-    /// Cache-line round trips of the row's blocks, the least and the largest, in ns.
+    /// Least and largest cache-line round trip of the row's blocks, in ns.
     pub found: (u64, u64),
-    /// Those of the rows that are ranked.
+    /// Least and largest cache-line round trip of the ranked rows' blocks, in ns.
     pub others: (u64, u64),
 }
 
 impl Apart {
-    /// In words: `cores far apart: 394 to 462 ns a cache line; not ranked with the rows measured near (54 to 71 ns)`.
+    /// The reason in words: `cores far apart: 394 to 462 ns a cache line; not ranked with the rows measured near (54 to 71 ns)`.
     pub fn words(&self) -> String {
         let (low, high) = self.found;
         let (least, largest) = self.others;
@@ -104,14 +105,14 @@ impl Apart {
     }
 }
 
-/// The states of some rows.
+/// The core states of a set of rows.
 #[derive(Clone, Debug, Default)]
 pub struct CoreStates {
     rows: Vec<(State, Option<Apart>)>,
 }
 
 impl CoreStates {
-    /// Of rows with what tells their pair of cores from others: only rows of one pair are held against each other.
+    /// Determines the states. The key of each row identifies its hosts; only rows with the same key and CPUs are compared.
     pub fn of<'r, K: PartialEq>(rows: impl IntoIterator<Item = (K, &'r Row)>) -> CoreStates {
         let rows: Vec<(K, &Row)> = rows.into_iter().collect();
         let same = |(of, a): &(K, &Row), (with, b): &(K, &Row)| of == with && pair(a) == pair(b);
@@ -157,7 +158,8 @@ fn of_one_pair(rows: &[&Row]) -> Vec<(State, Option<Apart>)> {
     let ends: Vec<u64> = groups.iter().map(|group| sorted[group.end - 1]).collect();
     let states: Vec<State> = rows.iter().map(|row| state(row, &ends)).collect();
     let rows_of = |state: usize| states.iter().filter(|found| **found == State::One(state)).count();
-    // The state of most rows, the nearest of equals. Where every row was in several, they differ in nothing.
+    // The state of most rows, or the nearest of several equally frequent ones. If every row changed between states, there is
+    // nothing to rank by.
     let ranked = (0..groups.len()).rev().max_by_key(|state| rows_of(*state)).filter(|state| rows_of(*state) > 0);
     let range = |ns: &[u64]| (ns.iter().copied().min().unwrap_or(0), ns.iter().copied().max().unwrap_or(0));
     let apart = |row: &Row, state: State| {
@@ -222,12 +224,12 @@ mod tests {
             found.apart(1).unwrap().words(),
             "cores far apart: 400 to 400 ns a cache line; not ranked with the rows measured near (60 to 60 ns)"
         );
-        // Where most were far apart, the near one is the odd one.
+        // If most rows were far apart, the near one is the exception.
         let (_, apart) = states(&[far.clone(), near.clone(), far.clone()]);
         assert_eq!(apart, [false, true, false]);
-        // Of as many of each the near ones are ranked.
+        // With equal numbers, the near ones are ranked.
         assert_eq!(states(&[far.clone(), near.clone()]).1, [true, false]);
-        // Other hosts, or other cores of one, are no other state.
+        // Rows of other hosts or other cores are never in a different state.
         let hosts = CoreStates::of([("a", &near), ("b", &far)]);
         assert_eq!((hosts.apart(0), hosts.apart(1)), (None, None));
         let mut elsewhere = far;

@@ -1,7 +1,7 @@
-//! What every experiment's record has: blocks of its arms, figures, intervals and the verdict of a comparison.
+//! Parts shared by the records of all experiments: blocks of arms, figures, intervals, and the verdict of a comparison.
 //!
-//! An arm is one way to do the work. A block is a short stretch of measuring of one arm; a round has one block of every arm in random order, so that a pair
-//! of a round shares whatever the host did meanwhile.
+//! An arm is one way to do the work. A block is a short measurement of one arm. A round has one block of every arm in random
+//! order, so that both blocks of a pair share whatever the host did meanwhile.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,16 +31,16 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All of them, in the order of tables.
+    /// All figures, in the order of tables.
     pub const ALL: [Figure; 5] = [Figure::P50, Figure::P99, Figure::P999, Figure::Rate, Figure::Cpu];
 
-    /// True if more of it is better.
+    /// True if a higher value is better.
     #[must_use]
     pub fn more_is_better(self) -> bool {
         self == Figure::Rate
     }
 
-    /// As users write it.
+    /// The name that users type.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

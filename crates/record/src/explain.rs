@@ -1,4 +1,4 @@
-//! The schema `hairpin.explain/1`: where the time of a round trip went, stage by stage, and what the slow ones met.
+//! The schema `hairpin.explain/1`: the time of a round trip, stage by stage, and the causes of slow round trips.
 //!
 //! ```text
 //!   of every traced transaction:   RTT = stages + observer + residual, exactly

@@ -9,10 +9,11 @@
 //!      └──────────────┬────────────── bytes
 //!                     step: between the last size below and the first above
 //! ```
-//! The spread of a round trip grows with it, so each point weighs 1/ns² (the lines fit relative errors). Two lines are taken in place of one
-//! only if an F test at 1 %, divided by the number of places tried, says so.
+//! The spread of a round trip grows with its length, so each point weighs 1/ns² (the lines fit relative errors). Two lines
+//! replace one only if an F test at a level of 1 %, divided by the number of places tried, supports it.
 //!
-//! Times are known to a step of the clock at best, however well the points lie on a line: no interval is narrower than that to either side.
+//! A time is known to one step of the clock at best, however well the points fit a line, so every interval reaches at least one
+//! step to either side.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -173,7 +174,7 @@ impl Fitted {
             from_bytes: points[0].0,
             to_bytes: points[points.len() - 1].0,
             base_ns: error.round(self.at(0.0), self.variance_at(0.0), 1.0),
-            // One end of the line a step up, the other down or in place.
+            // The steepest error: one end of the line moves up by a step, the other down or not at all.
             ns_per_byte: error.round(self.slope, 1.0 / self.spread, 1.0 / (points[points.len() - 1].0 - points[0].0)),
         }
     }
@@ -188,7 +189,7 @@ struct Error {
 }
 
 impl Error {
-    /// An estimate with its interval, which reaches so many steps of the clock to either side at least.
+    /// An estimate with its interval, which reaches at least `steps` steps of the clock to either side.
     fn round(self, value: f64, variance: f64, steps: f64) -> Estimate {
         let half = (variance * self.variance).sqrt() * t_quantile(0.5 + CONFIDENCE / 2.0, self.freedom);
         let half = half.max(steps * self.step_ns);
@@ -196,10 +197,11 @@ impl Error {
     }
 }
 
-/// Fits times in ns over sizes in bytes, taken by a clock that moves in steps of `step_ns`; several times at one size may be given, in any order.
+/// Fits times in ns over sizes in bytes. `step_ns` is the step of the clock that took the times. Points may be in any order, with
+/// several times per size.
 ///
 /// # Errors
-/// Fewer than three sizes, or a time that is not above zero.
+/// Fewer than three sizes, or a time that is not positive.
 pub fn fit(points: &[(f64, f64)], step_ns: f64) -> Result<Fit, NoFit> {
     // Times are kept in whole ns.
     let step_ns = if step_ns.is_finite() { step_ns.max(1.0) } else { 1.0 };
@@ -208,7 +210,7 @@ pub fn fit(points: &[(f64, f64)], step_ns: f64) -> Result<Fit, NoFit> {
     }
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    // The places between two sizes: the index of the first point above each.
+    // The candidate places for a step: the index of the first point above each gap between two sizes.
     let places: Vec<usize> = (1..points.len()).filter(|i| points[i - 1].0 < points[*i].0).collect();
     if places.len() < 2 {
         return Err(NoFit::TooFew(places.len() + usize::from(!points.is_empty())));
@@ -224,7 +226,7 @@ pub fn fit(points: &[(f64, f64)], step_ns: f64) -> Result<Fit, NoFit> {
         .collect();
     let rss = |(_, below, above): &(usize, Fitted, Fitted)| (below.rss + above.rss).max(least);
     let best = tried.iter().min_by(|a, b| rss(a).total_cmp(&rss(b)));
-    // Two lines have two parameters more, and the errors of n points about them have n - 4 degrees of freedom.
+    // Two lines have two more parameters than one, which leaves n - 4 degrees of freedom.
     let freedom = n - 4.0;
     let better = best.filter(|best| {
         let f = (one.rss.max(least) - rss(best)) / 2.0 / (rss(best) / freedom);
@@ -236,7 +238,7 @@ pub fn fit(points: &[(f64, f64)], step_ns: f64) -> Result<Fit, NoFit> {
     };
     let error = Error { variance: rss(best) / freedom, freedom, step_ns };
     let (i, below, above) = best;
-    // Every place that does nearly as well may be the one.
+    // The step may be at any place that fits nearly as well.
     let bound = rss(best) * (1.0 + f_quantile(CONFIDENCE, 1.0, freedom) / freedom);
     let possible = || tried.iter().filter(|place| rss(place) <= bound).map(|place| place.0);
     let (first, last) = (possible().min().unwrap_or(*i), possible().max().unwrap_or(*i));
@@ -261,9 +263,9 @@ pub struct OfRows {
     pub apart: usize,
 }
 
-/// Points and fit of rows of one path: RTT p50 over the mean of request and reply. A row with a pace idles between requests, so it measures something else
-/// than one that runs flat out, and is left out; so is one without a p50, and one whose cores were in another state than those of most rows.
-/// `step_ns` is that of the run's clock.
+/// Points and fit of rows of one path: RTT p50 over the mean of request and reply size. Three kinds of rows are left out: paced
+/// rows, which idle between requests and so measure something else than unpaced ones; rows without a p50; and rows whose cores
+/// were in another state than those of most rows. `step_ns` is the step of the run's clock.
 pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>, step_ns: f64) -> OfRows {
     let bytes = |row: &Row| (row.request_bytes as f64 + row.reply_bytes as f64) / 2.0;
     let flat_out = rows.filter(|row| row.pace_per_s.is_none());
@@ -280,7 +282,7 @@ pub fn of_rows<'r>(rows: impl Iterator<Item = &'r Row>, step_ns: f64) -> OfRows 
     OfRows { points, fit, apart }
 }
 
-/// The F distribution's quantile `q`; without end where the distribution is not defined, so that no test passes.
+/// The F distribution's quantile `q`; infinite where the distribution is not defined, so that no test passes.
 fn f_quantile(q: f64, above: f64, below: f64) -> f64 {
     FisherSnedecor::new(above, below).map_or(f64::INFINITY, |f| f.inverse_cdf(q))
 }
@@ -402,7 +404,7 @@ mod tests {
         }
     }
 
-    /// Points on a line, as a clock of 10 ns steps shows them: the line may lie a step beside, and the intervals say so.
+    /// Points on a line, read with a clock of 10 ns steps: the line may be off by a step, and the intervals include that.
     #[test]
     fn no_interval_is_narrower_than_a_step_of_the_clock() {
         let half = |estimate: Estimate| (estimate.high - estimate.low) / 2.0;
@@ -444,7 +446,7 @@ mod tests {
         let found = of_rows(near[..2].iter().chain(&far[..1]), 1.0);
         assert_eq!(found.fit, Err(NoFit::States { apart: 1, rows: 3 }));
         assert!(found.fit.unwrap_err().to_string().contains("1 of 3 rows"));
-        // Far apart throughout is one state.
+        // Rows that are all far apart are in one state.
         let far = [64, 256, 1024].map(|bytes| row(bytes, 5000 + bytes, 400));
         near_one(of_rows(far.iter(), 1.0).fit.unwrap().line.ns_per_byte.value);
     }

@@ -1,5 +1,5 @@
-//! The schemas of `hairpin floor`: the stages of one frame with their sources, two designs side by side, a table of sizes, and a fit of
-//! measured runs.
+//! The schemas of `hairpin floor`: the stages of one frame with their sources, two designs side by side, a table of sizes, and a
+//! fit of measured runs.
 //!
 //! Model times are decimal nanoseconds, exact to a picosecond. A stage whose source gives an interval has `ns: null` and both ends.
 
@@ -57,17 +57,17 @@ pub struct Span {
 }
 
 impl Span {
-    /// A point.
+    /// A time without uncertainty.
     pub fn point(time: Picos) -> Span {
         Span { ns: Some(time), low_ns: time, high_ns: time }
     }
 
-    /// Between two ends, in either order; a point if they are the same.
+    /// A time between two ends, given in either order; a point if they are equal.
     pub fn between(a: Picos, b: Picos) -> Span {
         Span { ns: (a == b).then_some(a), low_ns: a.min(b), high_ns: a.max(b) }
     }
 
-    /// The difference to another, the ends being independent of each other.
+    /// `self` - `other`, if both vary independently within their ends.
     #[must_use]
     pub fn less(self, other: Span) -> Span {
         Span::between(self.low_ns - other.high_ns, self.high_ns - other.low_ns)
@@ -190,7 +190,7 @@ pub struct Window {
 }
 
 impl Floor {
-    /// One way.
+    /// The time of one way.
     pub fn one_way(&self) -> Span {
         Span::between(self.total_low_ns, self.total_high_ns)
     }

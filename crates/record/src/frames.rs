@@ -1,4 +1,4 @@
-//! Frames and the rings that they pass: what an open was granted, and every way to lose a frame.
+//! Frames and rings: features granted when a ring was opened, and counts of lost frames by cause.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,17 +72,17 @@ impl Lost {
         ]
     }
 
-    /// Frames lost, of whatever cause.
+    /// Frames lost, summed over all causes.
     pub fn total(&self) -> u64 {
         self.causes().iter().map(|(_, count)| count).sum()
     }
 
-    /// Cause by cause with another side's or another ring's.
+    /// Adds the counts of another side or ring, cause by cause.
     pub fn plus(self, other: Lost) -> Lost {
         self.with(other, u64::wrapping_add)
     }
 
-    /// What was lost after `earlier` was read; counters may wrap.
+    /// The losses since `earlier`; counters may wrap.
     pub fn since(self, earlier: Lost) -> Lost {
         self.with(earlier, u64::wrapping_sub)
     }
@@ -103,7 +103,7 @@ impl Lost {
 /// Ethernet's preamble, start-of-frame delimiter, FCS and gap between frames: on the wire with every frame (IEEE 802.3).
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 
-/// Bit rate on the wire of so many frames of so many bytes in all, none of which needs padding.
+/// Bit rate on the wire of `frames` frames with `bytes` bytes in total, none of which needs padding.
 pub fn wire_bits_per_s(frames: u64, bytes: u64, duration_ns: u64) -> f64 {
     per_s(8 * (bytes + frames * WIRE_OVERHEAD_BYTES), duration_ns)
 }

@@ -1,4 +1,4 @@
-//! The part that records of all kinds share, and how it is made.
+//! The part that all records share, and how it is made.
 //!
 //! ```text
 //!   Record<B> ── head    schema, tool, command, started, interrupted, error     every record of a measurement
@@ -76,7 +76,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of a `B` whose measurement started at `started`, RFC 3339 in UTC. Nothing has gone wrong yet.
+    /// The head of a record whose measurement started at `started`, RFC 3339 in UTC; not interrupted, no error.
     pub fn new<B: Body>(command: Vec<String>, started: String) -> Head {
         Head { schema: B::SCHEMA.into(), tool: TOOL.into(), command, started, interrupted: false, error: None }
     }
@@ -104,7 +104,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// That of a `B` made now.
+    /// The label of a `B` made by this version of the tool.
     pub fn of<B: Body>() -> Label {
         Label { schema: B::SCHEMA.into(), tool: TOOL.into() }
     }

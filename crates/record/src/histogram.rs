@@ -1,7 +1,8 @@
-//! A histogram of times: three digits from 1 ns to 60 s, with exact count, min, max, sum and sum of squares beside it.
+//! A histogram of times with three digits of precision from 1 ns to 60 s. Count, minimum, maximum, sum and sum of squares are
+//! exact.
 //!
-//! Quantiles come from [HdrHistogram](http://hdrhistogram.org) and are within 0.1 %; averages of quantiles are never taken, histograms
-//! are added instead.
+//! Quantiles come from [HdrHistogram](http://hdrhistogram.org) and are within 0.1 %. Quantiles are never averaged; histograms are
+//! added instead.
 
 use std::io::Read;
 
@@ -14,15 +15,15 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 
 use crate::run::{Interpolated, Quantiles};
 
-/// Longer times are counted as this.
+/// Longer times are recorded as this value.
 pub const HIGHEST_NS: u64 = 60_000_000_000;
 
-/// The first bytes of HDR V2, compressed and not, and the length of the header of the latter.
+/// The first bytes of HDR V2, compressed and uncompressed, and the length of the uncompressed header.
 const COMPRESSED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
 const PLAIN: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
 const HEADER: usize = 40;
 
-/// Times in ns as a distribution of constant size.
+/// A distribution of times in ns, in constant memory.
 #[derive(Clone, Debug)]
 pub struct Times {
     hdr: Histogram<u64>,
@@ -38,31 +39,31 @@ impl Default for Times {
     }
 }
 
-/// Why a text is no histogram.
+/// Why a text could not be decoded as a histogram.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Not base64.
+    /// The text is not base64.
     #[error("the histogram is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// Not HDR V2.
+    /// The data is not HDR V2.
     #[error("the histogram is not HDR V2 compressed: {0}")]
     Hdr(String),
-    /// Larger than any histogram that Hairpin writes.
+    /// The data is larger than any histogram that Hairpin writes.
     #[error("the histogram is larger than {MAX_ENCODED} bytes")]
     TooLarge,
 }
 
-/// No histogram that Hairpin writes is longer, as base64.
+/// The longest base64 text accepted; Hairpin writes no longer one.
 pub const MAX_ENCODED: usize = 1 << 20;
 
 impl Times {
-    /// An empty histogram; allocates all it will ever need.
+    /// An empty histogram; allocates all the memory it will ever need.
     pub fn new() -> Times {
         let hdr = Histogram::new_with_bounds(1, HIGHEST_NS, 3).expect("bounds are constants");
         Times { hdr, min: u64::MAX, max: 0, sum: 0, squares: 0.0 }
     }
 
-    /// Adds one time; allocates nothing.
+    /// Records one time; allocates nothing.
     pub fn record(&mut self, ns: u64) {
         self.hdr.saturating_record(ns);
         self.min = self.min.min(ns);
@@ -71,7 +72,7 @@ impl Times {
         self.squares += (ns as f64) * (ns as f64);
     }
 
-    /// Adds all of another histogram.
+    /// Adds another histogram.
     pub fn add(&mut self, other: &Times) {
         self.hdr.add(&other.hdr).expect("both have the same bounds");
         self.min = self.min.min(other.min);
@@ -80,23 +81,23 @@ impl Times {
         self.squares += other.squares;
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Removes all times but keeps the memory.
     pub fn clear(&mut self) {
         self.hdr.reset();
         (self.min, self.max, self.sum, self.squares) = (u64::MAX, 0, 0, 0.0);
     }
 
-    /// Becomes a copy of another histogram; allocates nothing.
+    /// Copies another histogram; allocates nothing.
     pub fn set_to(&mut self, other: &Times) {
         self.clear();
         self.add(other);
     }
 
-    /// Becomes what `now` holds beyond `before`, an earlier state of it; allocates nothing. Which of its times were exact is not known any more: the least
-    /// and the largest are then those of their buckets, to three digits.
+    /// Becomes the difference between `now` and `before`, an earlier state of the same histogram; allocates nothing. The exact
+    /// minimum and maximum of the difference are unknown: both become the ends of their buckets, to three digits.
     pub fn set_to_difference(&mut self, now: &Times, before: &Times) {
         self.set_to(now);
-        // An earlier state has nothing that the later one has not.
+        // A later state contains all counts of an earlier one.
         self.hdr.subtract(&before.hdr).expect("the earlier state is one of the same histogram");
         (self.sum, self.squares) = (now.sum - before.sum, (now.squares - before.squares).max(0.0));
         if self.hdr.is_empty() {
@@ -106,17 +107,17 @@ impl Times {
         (self.min, self.max) = (ends.0.clamp(now.min, now.max), ends.1.clamp(now.min, now.max));
     }
 
-    /// Times recorded.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.hdr.len()
     }
 
-    /// The largest time, 0 if there is none.
+    /// The largest time; 0 if the histogram is empty.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// What a time takes without disturbance, in ns: the first decile, or the least of too few; 0 if there is none.
+    /// The undisturbed time in ns: the first decile, or the minimum with fewer than 100 times; 0 if the histogram is empty.
     pub fn typical(&self) -> u64 {
         match self.count() {
             0 => 0,
@@ -125,17 +126,18 @@ impl Times {
         }
     }
 
-    /// The share of the times that are at most `ns`; 1 if there is none.
+    /// The share of times up to and including `ns`; 1 if the histogram is empty.
     pub fn share_up_to(&self, ns: u64) -> f64 {
         self.hdr.quantile_below(ns)
     }
 
-    /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
+    /// The quantile in ns; `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
         q.is_supported_by(self.count()).then(|| self.hdr.value_at_quantile(q.get()).clamp(self.min, self.max))
     }
 
-    /// p50, p99 and p99.9 between the steps of the clock and of the buckets; `None` if not even the median is supported.
+    /// p50, p99 and p99.9, interpolated between the steps of the clock and of the buckets; `None` if there are too few times even
+    /// for the median.
     pub fn interpolated(&self) -> Option<Interpolated> {
         let asked = [Quantile::P50, Quantile::P99, Quantile::P999];
         let counts =
@@ -144,7 +146,7 @@ impl Times {
         p50.map(|p50| Interpolated { p50: Some(p50), p99, p999 })
     }
 
-    /// The summary that stands in a record.
+    /// The summary stored in a record.
     pub fn quantiles(&self) -> Quantiles {
         let count = self.count();
         if count == 0 {
@@ -165,7 +167,7 @@ impl Times {
         }
     }
 
-    /// As HDR V2, deflated, base64.
+    /// Encodes as HDR V2, deflated, base64.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(&self.hdr, &mut bytes).expect("a Vec takes every byte");
@@ -173,10 +175,12 @@ impl Times {
     }
 }
 
-/// Quantiles of `count` times that are ascending, each with how often it came, at ranks that ascend too; `None` if fewer than ten lie beyond one.
+/// Interpolated quantiles. `times` are (ns, how often) pairs, ascending, with `count` times in total; `asked` must ascend too. A
+/// quantile is `None` if fewer than ten times lie beyond it.
 ///
-/// A clock has steps, and a histogram has buckets. A time stands for the space between its neighbours, and the quantile is interpolated within it: so a
-/// shift of less than a step is seen, as the shares of two steps change.
+/// A clock has steps, and a histogram has buckets. Each time therefore stands for the space up to the midpoints to its
+/// neighbours, and the quantile is interpolated within that space. This reveals a shift of less than a step, because the shares
+/// of two steps change.
 pub fn between<const N: usize>(
     times: impl IntoIterator<Item = (u64, u64)>,
     count: u64,
@@ -202,12 +206,12 @@ pub fn between<const N: usize>(
     found
 }
 
-/// Quantiles from a histogram as it stands in a record.
+/// A histogram read from a record.
 #[derive(Clone, Debug)]
 pub struct Decoded(Histogram<u64>);
 
 impl Decoded {
-    /// Reads what [`Times::encode`] wrote.
+    /// Decodes the output of [`Times::encode`].
     pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
         if text.len() > MAX_ENCODED {
             return Err(DecodeError::TooLarge);
@@ -215,48 +219,48 @@ impl Decoded {
         let hdr: Histogram<u64> = Deserializer::new()
             .deserialize(&mut inflate(&BASE64.decode(text)?)?.as_slice())
             .map_err(|e| DecodeError::Hdr(e.to_string()))?;
-        // The sum of all counts saturates; one that did would overflow in every quantile.
+        // The sum of all counts saturates; a saturated one would overflow in every quantile.
         if hdr.len() == u64::MAX {
             return Err(DecodeError::Hdr("more than 2^64 times".into()));
         }
         Ok(Decoded(hdr))
     }
 
-    /// A histogram of nothing, to add others to.
+    /// An empty histogram, as the start of a sum.
     pub fn empty() -> Decoded {
         Decoded(Times::new().hdr)
     }
 
-    /// Adds all of another histogram. One that would bring more than 2^64 times together, which only a forged one can, is left out.
+    /// Adds another histogram. It is ignored if the total would exceed 2^64 times, which takes a forged histogram.
     pub fn add(&mut self, other: &Decoded) {
         if self.0.len().checked_add(other.0.len()).is_some_and(|sum| sum < u64::MAX) {
             self.0.add(&other.0).expect("both have the same bounds");
         }
     }
 
-    /// The quantile in ns, or `None` if fewer than ten times lie beyond it.
+    /// The quantile in ns; `None` if fewer than ten times lie beyond it.
     pub fn quantile(&self, q: Quantile) -> Option<u64> {
         q.is_supported_by(self.0.len()).then(|| self.0.value_at_quantile(q.get()))
     }
 
-    /// The share of the times that are at most `ns`; 1 if there is none.
+    /// The share of times up to and including `ns`; 1 if the histogram is empty.
     pub fn share_up_to(&self, ns: u64) -> f64 {
         self.0.quantile_below(ns)
     }
 
-    /// Times recorded.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Every time that was recorded and how often, ascending, to three digits.
+    /// Every recorded time with its count, ascending, to three digits.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter_recorded().map(|step| (self.0.lowest_equivalent(step.value_iterated_to()), step.count_at_value()))
     }
 }
 
-/// Unpacks an encoded histogram into its uncompressed form. The deserializer sets aside whatever length that form claims (up to 4 GiB), so
-/// the length must be what is there.
+/// Decompresses an encoded histogram. The deserializer allocates whatever length the header claims (up to 4 GiB), so the claimed
+/// length must match the data.
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let bad = |what: &str| DecodeError::Hdr(what.into());
     let zlib = bytes.strip_prefix(&COMPRESSED).and_then(|rest| rest.get(4..)).ok_or_else(|| bad("it does not begin like one"))?;
@@ -270,14 +274,14 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
     if !head.starts_with(&PLAIN) || head[4..8] != (counts.len() as u32).to_be_bytes() {
         return Err(bad("its length is not what it claims"));
     }
-    // Precision and range decide how much memory the counts take; Hairpin writes only one of each.
+    // Precision and range determine how much memory the counts take; Hairpin writes only one combination.
     if head[12..32] != bounds() {
         return Err(bad("its range is not 1 ns to 60 s with three digits"));
     }
     Ok(inner)
 }
 
-/// Digits, lowest and highest value as they stand in the header of every histogram that Hairpin writes.
+/// Precision, lowest and highest value, as in the header of every histogram that Hairpin writes.
 fn bounds() -> [u8; 20] {
     let mut bounds = [0; 20];
     bounds[..4].copy_from_slice(&3u32.to_be_bytes());
@@ -309,7 +313,7 @@ mod tests {
 
     #[test]
     fn quantiles_lie_between_the_steps_of_the_clock() {
-        // Half the times at 100 and half at 110: the median lies between, and moves as the shares do.
+        // Half the times at 100 and half at 110: the median lies between and moves with the shares.
         let median = |often: u64| {
             let mut times = Times::new();
             for (ns, often) in [(90, 100), (100, often), (110, 1000 - often), (120, 100)] {

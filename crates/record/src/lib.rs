@@ -1,4 +1,4 @@
-//! What a run found, as pure data: no clock, no socket, no file is touched here.
+//! The results of a run as pure data: this crate touches no clock, socket or file.
 //!
 //! ```text
 //!   samples ──fold──▶ Recorder ──finish──▶ Row ──▶ Run (hairpin.run/1) ──▶ store, report

@@ -1,4 +1,4 @@
-//! The schema `hairpin.load/1`: round trips against the rate at which requests are due.
+//! The schema `hairpin.load/1`: round trips against the offered rate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -210,7 +210,7 @@ pub struct OpenFound {
 }
 
 impl OpenFound {
-    /// The distributions of a recorder that keeps them.
+    /// The open loop's distributions; `None` if the recorder does not keep them.
     pub fn distributions(recorder: &Recorder) -> Option<OpenFound> {
         let (from_due, lateness) = (recorder.from_due()?, recorder.lateness()?);
         Some(OpenFound {

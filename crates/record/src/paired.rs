@@ -1,8 +1,9 @@
-//! Paired blocks: the typical logarithm of their ratios, with an interval that asks for no normal distribution.
+//! Paired blocks: the typical logarithm of their ratios, with an interval that does not assume a normal distribution.
 //!
-//! A pair is two short blocks measured close in time, one of each thing that is compared. The estimate is that of Hodges and Lehmann (Annals of
-//! Mathematical Statistics 34, 1963): the median of the means of all two pairs. Its interval is the one that goes with Wilcoxon's signed-rank test. One
-//! wild pair moves neither far, and where the pairs are normally distributed 5 % more of them do what the mean would.
+//! A pair is two short blocks measured close in time, one of each thing compared. The estimate is that of Hodges and Lehmann
+//! (Annals of Mathematical Statistics 34, 1963): the median of the means of all pairs of values. Its interval comes from
+//! Wilcoxon's signed-rank test. A single outlier moves neither far. For normally distributed values, the method needs 5 % more
+//! pairs than the mean for the same precision.
 //!
 //! ```text
 //!   logs of ratios ──▶ Walsh averages (a + b) / 2 ──▶ median: the estimate
@@ -15,18 +16,18 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::statistics::{Ratio, t_quantile};
 
-/// Up to so many pairs the signed-rank distribution is computed, beyond it is as good as normal.
+/// Up to this many pairs the signed-rank distribution is computed exactly; above it the normal approximation is good enough.
 const EXACT: usize = 64;
-/// Halvings that find a Walsh average to the last bit that matters.
+/// Enough halvings to find a Walsh average to its last significant bit.
 const HALVINGS: usize = 100;
-/// Pairs that resemble each other more than this carry no more information, and the interval grows no more.
+/// Upper limit for the correlation of neighbours: beyond it the interval grows no further.
 const MOST_ALIKE: f64 = 0.95;
-/// Means over several pairs say something of how much they scatter if there are so many of them.
+/// The least number of block means whose scatter is informative.
 const FEWEST_MEANS: usize = 12;
-/// Means whose lag-1 correlation is less than so many of its standard errors count as independent.
+/// Means count as independent if their lag-1 correlation is below this many of its standard errors.
 const ALIKE_ERRORS: f64 = 1.5;
 
-/// The typical value of a sample, and the interval that holds the true one.
+/// The typical value of a sample, with a confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The estimate.
@@ -38,20 +39,21 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Of logarithms as ratios.
+    /// Turns logarithms into ratios.
     #[must_use]
     pub fn ratio(&self) -> Ratio {
         Ratio { ratio: self.typical.exp(), low: self.low.exp(), high: self.high.exp() }
     }
 
-    /// With an interval that is so many times as wide to either side.
+    /// Widens the interval by the factor `times` to either side.
     #[must_use]
     pub fn widened(&self, times: f64) -> Shift {
         let away = |end: f64| self.typical + (end - self.typical) * times;
         Shift { typical: self.typical, low: away(self.low), high: away(self.high) }
     }
 
-    /// The mean of several, each with its weight; the weights add up to 1. Independent errors add up by their squares.
+    /// The weighted mean of several shifts; the weights must add up to 1. The half widths are added as independent errors, by
+    /// their squares.
     #[must_use]
     pub fn combined(parts: &[(f64, Shift)]) -> Shift {
         let typical: f64 = parts.iter().map(|(weight, part)| weight * part.typical).sum();
@@ -62,14 +64,15 @@ impl Shift {
     }
 }
 
-/// The typical value of `values`, which are in the order they were measured, with an interval of this `confidence` (such as 0.99), widened where neighbours
-/// resemble each other or a mood lasts for several of them (see [`moods`]). `None` if there is no value or one that is not finite.
+/// The typical value of `values`, in the order measured, with an interval of this `confidence` (such as 0.99). The interval is
+/// widened if neighbours are correlated or a mood lasts for several values (see [`moods`]). `None` if `values` is empty or one is
+/// not finite.
 #[must_use]
 pub fn shift(values: &[f64], confidence: f64) -> Option<Shift> {
     Some(plain(values, confidence)?.widened(moods(values, confidence)))
 }
 
-/// As [`shift`], of values that are independent of each other.
+/// Like [`shift`], for values that are independent of each other.
 #[must_use]
 pub fn plain(values: &[f64], confidence: f64) -> Option<Shift> {
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -91,10 +94,10 @@ pub fn plain(values: &[f64], confidence: f64) -> Option<Shift> {
     Some(Shift { typical: middle, low, high })
 }
 
-/// The Walsh average with so many below it, of sorted values.
+/// The Walsh average of sorted values that has `rank` averages below it.
 fn walsh(sorted: &[f64], rank: u64) -> f64 {
     let (mut low, mut high) = (sorted[0], sorted[sorted.len() - 1]);
-    // The least value that has more than `rank` averages up to it.
+    // Searches the least value with more than `rank` averages up to and including it.
     for _ in 0..HALVINGS {
         let middle = f64::midpoint(low, high);
         if middle <= low || middle >= high {
@@ -119,8 +122,8 @@ fn averages_up_to(sorted: &[f64], limit: f64) -> u64 {
     count
 }
 
-/// How many Walsh averages lie outside the interval on either side: the greatest k with P(T ≤ k) ≤ `tail`, less the one that the interval ends at. `None` if
-/// even the outermost two would hold the truth too seldom.
+/// The number of Walsh averages outside the interval on either side: the greatest k with P(T ≤ k) ≤ `tail`, less the one at which
+/// the interval ends. `None` if even the outermost two averages do not reach the confidence.
 fn outside(n: usize, tail: f64) -> Option<u64> {
     if n > EXACT {
         let n = n as f64;
@@ -128,7 +131,7 @@ fn outside(n: usize, tail: f64) -> Option<u64> {
         let k = mean + deviation * Normal::standard().inverse_cdf(tail) - 0.5;
         return (k >= 0.0).then_some(k as u64);
     }
-    // Of the 2^n ways to give n ranks a sign, the share in which those with a plus add up to t.
+    // Among the 2^n ways to sign n ranks, the share whose positive ranks add up to t.
     let most = n * (n + 1) / 2;
     let mut shares = vec![0.0; most + 1];
     shares[0] = 1.0;
@@ -149,7 +152,7 @@ fn outside(n: usize, tail: f64) -> Option<u64> {
     found
 }
 
-/// How much neighbours resemble each other: the lag-1 correlation of the ranks, from −1 to 1; 0 where there are too few values to tell.
+/// The lag-1 correlation of the ranks of neighbours, from −1 to 1; 0 with too few values to tell.
 #[must_use]
 pub fn alike(values: &[f64]) -> f64 {
     if values.len() < 4 {
@@ -158,7 +161,7 @@ pub fn alike(values: &[f64]) -> f64 {
     lag_one(&ranks(values))
 }
 
-/// Ranks less their mean. Equal values share the mean of their ranks.
+/// Ranks minus their mean. Equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -181,11 +184,13 @@ fn lag_one(values: &[f64]) -> f64 {
     if all == 0.0 { 0.0 } else { values.windows(2).map(|two| two[0] * two[1]).sum::<f64>() / all }
 }
 
-/// What an interval of this `confidence` grows by if the host has moods: stretches of several values that lie on one side.
+/// The factor by which an interval of this `confidence` must grow because of moods: stretches in which several values lie on one
+/// side.
 ///
-/// Noise within a mood hides it from neighbours. Means over several values have less of the noise and all of the mood, so they scatter more than the values
-/// would let them: the blocking of Flyvbjerg and Petersen (Journal of Chemical Physics 91, 1989), of ranks, over 1, 2, 4 … values as long as there are twelve
-/// means. Each length says what the interval would have to be; the widest counts. A mood that lasts as long as what was measured cannot be seen.
+/// Noise hides a mood from the correlation of neighbours. Means over several values have less noise but the full mood, so they
+/// scatter more than independent values would. This is the blocking of Flyvbjerg and Petersen (Journal of Chemical Physics 91,
+/// 1989), applied to ranks, with blocks of 1, 2, 4 … values as long as there are twelve means. Each block length gives a width;
+/// the widest counts. A mood that lasts for the whole measurement cannot be detected.
 #[must_use]
 pub fn moods(values: &[f64], confidence: f64) -> f64 {
     let ranks = ranks(values);
@@ -195,7 +200,7 @@ pub fn moods(values: &[f64], confidence: f64) -> f64 {
     let normal = Normal::standard().inverse_cdf(upper);
     let mut length = 2;
     while ranks.len() / length >= FEWEST_MEANS && scatter > 0.0 && normal > 0.0 {
-        // The oldest are left out if they do not fill a mean.
+        // The oldest values are dropped if they do not fill a mean.
         let means: Vec<f64> = ranks.rchunks_exact(length).map(|few| few.iter().sum::<f64>() / length as f64).collect();
         let (count, middle) = (means.len() as f64, means.iter().sum::<f64>() / means.len() as f64);
         let alike = lag_one(&means.iter().map(|mean| mean - middle).collect::<Vec<_>>());
@@ -211,15 +216,16 @@ fn variance(values: &[f64]) -> f64 {
     crate::statistics::standard_deviation(values).map_or(0.0, |deviation| deviation * deviation)
 }
 
-/// What an interval grows by if neighbours are so `alike`, as in a first-order autoregression. Those that differ more than chance has it narrow nothing.
+/// The factor by which an interval must grow if neighbours have the correlation `alike`, as in a first-order autoregression. A
+/// negative correlation does not narrow the interval.
 #[must_use]
 pub fn widening(alike: f64) -> f64 {
     let r = alike.clamp(0.0, MOST_ALIKE);
     ((1.0 + r) / (1.0 - r)).sqrt()
 }
 
-/// By how much the values of `second` lie above those of `first`: the median of all differences, with the interval of the rank-sum test (Mann and Whitney),
-/// widened where neighbours of either resemble each other. For samples that were not taken in turn.
+/// By how much the values of `second` exceed those of `first`: the median of all differences, with the interval of the rank-sum
+/// test (Mann and Whitney), widened if neighbours in either are correlated. For samples that were not measured in turn.
 #[must_use]
 pub fn apart(first: &[f64], second: &[f64], confidence: f64) -> Option<Shift> {
     if first.is_empty() || second.is_empty() || !first.iter().chain(second).all(|value| value.is_finite()) {
@@ -263,7 +269,7 @@ mod tests {
 
     #[test]
     fn few_values_have_no_interval_at_high_confidence() {
-        // Of 2^5 signs one in 32 has all alike: 93.75 % is the most that five values can say.
+        // Each of the two patterns of 2^5 with equal signs has probability 1/32, so five values support at most 93.75 %.
         let found = plain(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.93).unwrap();
         assert_eq!((found.low, found.typical, found.high), (1.0, 3.0, 5.0));
         let found = plain(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap();
@@ -305,7 +311,7 @@ mod tests {
         assert_eq!((widening(-0.5), alike(&[3.0; 9])), (1.0, 0.0));
     }
 
-    /// A generator that makes the test the same each time (SplitMix64), and nearly normal values from it.
+    /// A deterministic generator (SplitMix64) with nearly normal values.
     struct Dice(u64);
 
     impl Dice {
@@ -322,8 +328,8 @@ mod tests {
         }
     }
 
-    /// In how many of `tries` an interval of 99 % holds the true difference of `TRUTH`, where a mood lasts for `lasts` pairs in the middle and moves one of the
-    /// two sides by as much as the noise of a pair.
+    /// How many of `tries` 99 % intervals contain the true difference `TRUTH`, if moods last for `lasts` pairs on average and
+    /// move one of the two sides by as much as the noise of a pair.
     fn held(tries: u32, pairs: usize, lasts: f64, interval: impl Fn(&[f64]) -> Shift) -> u32 {
         const TRUTH: f64 = 0.05;
         let mut dice = Dice(17);
@@ -349,10 +355,10 @@ mod tests {
         for pairs in [100, 200] {
             let lasts = pairs as f64 / 20.0;
             let told = held(tries, pairs, lasts, |logs| shift(logs, 0.99).unwrap());
-            // What docs/method.md claims: 97 % at least.
+            // docs/method.md claims at least 97 %.
             assert!(told * 100 >= 97 * tries, "{told} of {tries} with {pairs} pairs");
         }
-        // Neighbours alone do not see such a mood through the noise.
+        // The correlation of neighbours alone does not detect such a mood through the noise.
         let neighbours = |logs: &[f64]| plain(logs, 0.99).unwrap().widened(widening(alike(logs)));
         let told = held(tries, 200, 10.0, neighbours);
         assert!(told * 100 < 93 * tries, "{told} of {tries}");

@@ -1,4 +1,5 @@
-//! The schemas of `hairpin floor pcie`: 4-byte reads of a device by the CPU, and what the steps of a NIC driver cost over ordinary memory.
+//! The schemas of `hairpin floor pcie`: the CPU's 4-byte reads of a device, and the cost of a NIC driver's steps over ordinary
+//! memory.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

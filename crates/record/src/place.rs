@@ -1,4 +1,4 @@
-//! Where something was measured: hosts, link, clock.
+//! The place of a measurement: hosts, link, clock.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,8 @@ pub struct ClockFacts {
 }
 
 impl ClockFacts {
-    /// What no error bound of a time may be below, in ns: a step of the clock, and the whole ns in which times are kept.
+    /// The smallest meaningful error bound of a time in ns: one step of the clock, and at least 1 ns, since times are stored as
+    /// whole ns.
     pub fn least_error_ns(&self) -> f64 {
         if self.step_ns.is_finite() { self.step_ns.max(1.0) } else { 1.0 }
     }

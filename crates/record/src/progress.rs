@@ -1,7 +1,7 @@
-//! The schema `hairpin.progress/1`: one line per second of `--json-stream`, before the final line, which is the whole run.
+//! The schema `hairpin.progress/1`: one line per second of `--json-stream`, before the final line, which holds the whole run.
 //!
-//! Each line stands for itself: what was found since the start, and, where somebody asked for it, what came since the line before as a histogram. The
-//! histograms of all lines add up to that of the row, but for what came after the last line.
+//! Each line is complete in itself: results since the start and, if requested, a histogram of the time since the previous line.
+//! The histograms of all lines add up to the row's histogram, apart from transactions after the last line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

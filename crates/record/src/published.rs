@@ -1,17 +1,17 @@
-//! A published figure that can stand beside measured ones.
+//! A published figure to show beside measured ones.
 
 use serde::Serialize;
 
-/// A row of somebody's table.
+/// A row of a published table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// Who or what it is, such as `Myricom Sniffer10G`.
+    /// The product or system, such as `Myricom Sniffer10G`.
     pub name: String,
-    /// What the figure is: `RTT mean: 2 x the published mean half round trip`.
+    /// The definition of the figure: `RTT mean: 2 x the published mean half round trip`.
     pub what: String,
-    /// Printed by its source, or arithmetic on what it prints.
+    /// True if the figure is calculated from printed ones, false if it is printed in the source.
     pub derived: bool,
-    /// Its source, with the table or page.
+    /// The source, with the table or page.
     pub source: String,
     /// Points: payload in bytes and RTT in ns.
     pub points: Vec<[f64; 2]>,

@@ -1,4 +1,4 @@
-//! Folds samples into what a record keeps: histogram, blocks, series and the slowest, in constant memory.
+//! Folds samples into a record's histogram, blocks, series and slowest transactions, in constant memory.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,19 +8,19 @@ use hairpin_units::{Nanos, Quantile};
 use crate::histogram::Times;
 use crate::run::{Block, Due, Point, Row, Slow};
 
-/// Blocks and points that a record keeps; an endless run keeps the last ones.
+/// The most blocks and points in a record; an endless run keeps the last ones.
 pub const KEPT: usize = 4096;
-/// Transactions that are named as the slowest.
+/// The number of slowest transactions listed.
 pub const SLOWEST: usize = 64;
-/// No series is finer.
+/// The shortest interval of a series.
 const FINEST_POINT: Nanos = Nanos::from_millis(100);
 
 /// One transaction, in ns since the start of measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// When the request was due; equal to `sent_ns` unless the run was paced.
+    /// Time at which the request was due; equal to `sent_ns` unless the run was paced.
     pub due_ns: u64,
-    /// When the send call was entered.
+    /// Time at which the send call was entered.
     pub sent_ns: u64,
     /// Send call entered → reply in the buffer.
     pub rtt_ns: u64,
@@ -28,44 +28,44 @@ pub struct Sample {
     pub sequence: u32,
     /// The request's flow.
     pub flow: u32,
-    /// Due while the client's core stood still, as far as that was watched for.
+    /// True if the request was due during a detected stall of the client's core.
     pub stalled: bool,
 }
 
-/// How late requests of an open loop were sent: sent - due.
+/// Lateness of an open loop's requests: sent - due.
 #[derive(Clone, Debug)]
 pub struct Lateness {
-    /// All of them.
+    /// All requests.
     pub all: Times,
-    /// Those that were not due while the client's core stood still.
+    /// Requests that were not due during a stall of the client's core.
     pub undisturbed: Times,
 }
 
-/// A request with a due time that was answered late or not at all: no RTT, but part of the distribution from due.
+/// A request with a due time that was answered late or never: it has no RTT, but belongs to the distribution from due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// Due → answered, or → the end of the run if it never was.
+    /// Due → answered, or due → end of the run if it was never answered.
     pub from_due_ns: u64,
-    /// Due → sent; `None` if it never was.
+    /// Due → sent; `None` if it was never sent.
     pub late_ns: Option<u64>,
-    /// Answered in the end.
+    /// True if it was answered in the end.
     pub answered: bool,
 }
 
-/// Begin, end and neighbourhood of a block.
+/// Start, length and conditions of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BlockFacts {
-    /// Start, since the start of measuring.
+    /// Start, since measuring began.
     pub at_ns: u64,
     /// Measured length.
     pub length_ns: u64,
-    /// Cache-line round trip between the two cores, the larger of before and after.
+    /// Cache-line round trip between the two cores: the larger of the values before and after.
     pub core_rtt_ns: Option<u64>,
-    /// The clocks disagreed.
+    /// True if the two clocks disagreed.
     pub clock_suspect: bool,
 }
 
-/// Everything one measuring thread has found so far.
+/// The results of one measuring thread so far.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     rtt: Times,
@@ -89,9 +89,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For `thread` of `threads` in a run of `duration` (`None`: endless); `paced` keeps the distribution from the due time as well.
+    /// A recorder for thread number `thread` of `threads`, in a run of `duration` (`None`: endless). With `paced` it also keeps
+    /// the distribution from the due time.
     pub fn new(duration: Option<Nanos>, paced: bool, thread: u32, threads: u32) -> Recorder {
-        // The threads share the places of the series.
+        // The threads share the capacity of the series.
         let places = (KEPT / threads.max(1) as usize).max(1) as u64;
         let point_ns = duration.map_or(0, |d| d.0.div_ceil(places)).max(FINEST_POINT.0);
         Recorder {
@@ -116,7 +117,7 @@ impl Recorder {
         }
     }
 
-    /// Keeps how late each request was sent as well.
+    /// Also keeps each request's lateness.
     pub fn with_lateness(self) -> Recorder {
         let lateness = Lateness { all: Times::new(), undisturbed: Times::new() };
         Recorder { lateness: Some(Box::new(lateness)), ..self }
@@ -184,22 +185,24 @@ impl Recorder {
         }
     }
 
-    /// The run is over: its due times lay within `wall_ns`, and `left_out` more requests would have been due while the instrument did work of its own.
+    /// Ends the run: its due times lay within `wall_ns`, and `left_out` more requests would have been due while the instrument
+    /// did its own work.
     pub fn close(&mut self, wall_ns: u64, left_out: u64) {
         (self.wall_ns, self.left_out) = (wall_ns, left_out);
     }
 
-    /// Requests sent and never answered, and requests never sent: in the distribution from due with the time that they had waited when the run ended.
+    /// The number of requests sent but never answered, and of requests never sent. Both are in the distribution from due, with
+    /// the time they had waited when the run ended.
     pub fn never(&self) -> (u64, u64) {
         (self.unanswered, self.unsent)
     }
 
-    /// Requests that would have been due while the instrument did work of its own.
+    /// Requests that would have been due while the instrument did its own work.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Time over which requests were due, the instrument's own work included; 0 unless they were.
+    /// The period over which requests were due, including the instrument's own work; 0 without due times.
     pub fn wall_ns(&self) -> u64 {
         self.wall_ns
     }
@@ -209,12 +212,12 @@ impl Recorder {
         &self.rtt
     }
 
-    /// The RTTs from the due time, if requests had one.
+    /// The RTTs from the due time, if requests had due times.
     pub fn from_due(&self) -> Option<&Times> {
         self.from_due.as_ref()
     }
 
-    /// How late requests were sent, if that is kept.
+    /// The lateness of requests, if kept.
     pub fn lateness(&self) -> Option<&Lateness> {
         self.lateness.as_deref()
     }
@@ -224,17 +227,17 @@ impl Recorder {
         self.measured_ns
     }
 
-    /// The blocks that are kept, in the order they were measured.
+    /// The stored blocks in the order measured.
     pub fn blocks(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.blocks.iter()
     }
 
-    /// Blocks over which the clocks disagreed.
+    /// Number of blocks over which the clocks disagreed.
     pub fn suspects(&self) -> u64 {
         self.suspects
     }
 
-    /// Adds what another thread of the same row has found; measured time is that of the longest thread.
+    /// Adds the results of another thread of the same row; the measured time is that of the longest thread.
     pub fn merge(&mut self, mut other: Recorder) {
         self.end_point();
         other.end_point();
@@ -262,7 +265,7 @@ impl Recorder {
         self.suspects += other.suspects;
     }
 
-    /// Writes what was found into a row.
+    /// Writes the results into a row.
     pub fn finish(mut self, row: &mut Row) {
         self.end_point();
         row.transactions = self.rtt.count();
@@ -274,7 +277,7 @@ impl Recorder {
         row.histogram = self.rtt.encode();
         row.histogram_from_due = self.from_due.as_ref().map(Times::encode);
         row.due = self.from_due.as_ref().map(|from_due| {
-            // Whatever was late is answered all the same.
+            // Late requests were answered too.
             let answered = from_due.count() - self.unanswered - self.unsent;
             Due {
                 requests: from_due.count(),
@@ -294,7 +297,7 @@ impl Recorder {
         }
         row.blocks.sort_by_key(|block| (block.at_ns, block.thread));
         row.series.sort_by_key(|point| (point.at_ns, point.thread));
-        // `into_sorted_vec` ascends; the entries are reversed, so the slowest comes first.
+        // `into_sorted_vec` sorts in ascending order; the entries' order is reversed, so the slowest comes first.
         row.slowest = self.slowest.into_sorted_vec().into_iter().map(|slow| slow.0).collect();
     }
 
@@ -315,7 +318,7 @@ impl Recorder {
     }
 }
 
-/// As many as `most` of them, evenly spread.
+/// At most `most` of the items, evenly spread.
 fn thinned<T>(items: VecDeque<T>, most: usize) -> Vec<T> {
     let count = items.len();
     let is_kept = |at: usize| count <= most || (at + 1) * most / count > at * most / count;

@@ -1,4 +1,4 @@
-//! The schema `hairpin.run/1`: what a run asked, found and may be wrong about.
+//! The schema `hairpin.run/1`: the settings of a run, its results, and warnings about them.
 //!
 //! Times are integer nanoseconds with the unit in the field's name. A quantile that the sample count does not support is `null`
 //! (see [`Quantile::is_supported_by`](hairpin_units::Quantile::is_supported_by)). Later versions of the schema only add fields.

@@ -1,4 +1,4 @@
-//! Words of every record: which side, where a figure comes from, and a stretch without a reply.
+//! Terms shared by all records: the side, the origin of a figure, and a period without a reply.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
-//! Ratios with their intervals: how much faster one thing is than another, and how sure that is.
+//! Ratios with intervals: how much faster one thing is than another, and how certain that is.
 //!
-//! Round-trip times are skewed and drift together, so pairs taken close in time are compared by the logarithm of their ratio. Means of
-//! logarithms are geometric means of ratios, and swapping the two sides only turns the sign.
+//! Round-trip times are skewed and drift together, so pairs measured close in time are compared by the logarithm of their ratio.
+//! Means of logarithms are geometric means of ratios, and swapping the two sides only changes the sign.
 //!
 //! ```text
 //!   pairs ──ln(a / b)──▶ LogMean (one cell) ──pooled──▶ LogMean (many cells) ──interval──▶ Ratio { ratio, low, high }
@@ -46,7 +46,7 @@ pub struct Ratio {
 }
 
 impl LogMean {
-    /// The mean of `logs`, each the natural logarithm of one pair's ratio. The pairs are taken as independent of each other.
+    /// The mean of `logs`, each the natural logarithm of one pair's ratio. The pairs are assumed to be independent.
     ///
     /// # Errors
     /// Fewer than two values, or one that is not finite.
@@ -56,11 +56,11 @@ impl LogMean {
         Ok(LogMean { mean: logs.iter().sum::<f64>() / n, variance: spread * spread / n, freedom: n - 1.0 })
     }
 
-    /// The mean of several cells, each with the same weight however many pairs it has: the logarithm of the cells' geometric mean. Its
-    /// degrees of freedom are those of Welch and Satterthwaite (Biometrics Bulletin 2, 1946), since cells differ in their spread.
+    /// The mean of several cells, all weighted equally, however many pairs they have: the logarithm of the cells' geometric mean.
+    /// The degrees of freedom follow Welch and Satterthwaite (Biometrics Bulletin 2, 1946), since cells differ in their spread.
     ///
     /// # Errors
-    /// There is no cell.
+    /// `cells` is empty.
     pub fn pooled(cells: &[LogMean]) -> Result<LogMean, NoMean> {
         if cells.is_empty() {
             return Err(NoMean::TooFew(0));
@@ -75,17 +75,17 @@ impl LogMean {
         })
     }
 
-    /// The ratio with its interval from Student's t distribution at `confidence`, such as 0.95; one outside 0..1 is taken as the nearer end.
+    /// The ratio with its interval from Student's t distribution at `confidence`, such as 0.95, clamped to 0..1.
     #[must_use]
     pub fn interval(&self, confidence: f64) -> Ratio {
         let error = self.variance.sqrt();
-        // No spread, no width: the product with an infinite quantile would be NaN.
+        // Without spread the width is 0; multiplying by an infinite quantile would give NaN.
         let half = if error > 0.0 { error * t_quantile(0.5 + confidence.clamp(0.0, 1.0) / 2.0, self.freedom) } else { 0.0 };
         Ratio { ratio: self.mean.exp(), low: (self.mean - half).exp(), high: (self.mean + half).exp() }
     }
 }
 
-/// The standard deviation of `values` as a sample of more (n − 1).
+/// The sample standard deviation of `values` (n − 1).
 ///
 /// # Errors
 /// Fewer than two values, or one that is not finite.
@@ -101,8 +101,8 @@ pub fn standard_deviation(values: &[f64]) -> Result<f64, NoMean> {
     Ok((values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
 }
 
-/// The t distribution's quantile `q`; of the normal distribution where `freedom` is so large that the two differ by less than 2 in 10,000
-/// and the t distribution's series converge badly.
+/// The t distribution's quantile `q`. For large `freedom`, where the t distribution's series converge badly, the normal
+/// distribution's quantile is used; the two differ by less than 2 in 10,000.
 #[must_use]
 pub fn t_quantile(q: f64, freedom: f64) -> f64 {
     if freedom > 1e4 {
@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn the_interval_holds_the_truth_as_often_as_it_says() {
-        // Twelve uniform values make a nearly normal one; a fixed generator (Numerical Recipes' LCG) makes the test the same each time.
+        // The sum of twelve uniform values is nearly normal; a fixed generator (Numerical Recipes' LCG) keeps the test
+        // deterministic.
         let mut seed = 1u32;
         let mut uniform = || {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,4 +1,4 @@
-//! The schema `hairpin.stream/1`: how many frames a second go through, with and without loss.
+//! The schema `hairpin.stream/1`: frames per second, with and without loss.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The schema `hairpin.sweep/1`: many cells measured in turn, and what each factor does.
+//! The schema `hairpin.sweep/1`: many cells measured in turn, and the effect of each factor.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// True if the interval leaves 1 out.
+    /// True if the interval does not contain 1.
     #[must_use]
     pub fn tells(&self) -> bool {
         self.low.is_some_and(|low| low > 1.0) || self.high.is_some_and(|high| high < 1.0)

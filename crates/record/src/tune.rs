@@ -1,5 +1,5 @@
-//! The schemas `hairpin.tune-list/1`, `hairpin.tune-check/1`, `hairpin.tune-changes/1` and `hairpin.tune-status/1`: the settings of a host, what
-//! stands in the way of low latency, and what was changed.
+//! The schemas `hairpin.tune-list/1`, `hairpin.tune-check/1`, `hairpin.tune-changes/1` and `hairpin.tune-status/1`: the settings
+//! of a host, obstacles to low latency, and changes made.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The schema `hairpin.tune-try/1`: settings of a host, each on and off in turn while round trips were measured, and what each was worth.
+//! The schema `hairpin.tune-try/1`: settings of a host, switched on and off in turn while round trips were measured, and the gain
+//! from each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Every way in which a figure may mislead: what was seen, a likely cause, and the flag or command to use.
+//! Reasons why a figure may mislead: the observation, a likely cause, and the flag or command to use.
 
 use hairpin_units::{Nanos, Quantile};
 use schemars::JsonSchema;
@@ -196,7 +196,7 @@ impl Warning {
         }
     }
 
-    /// What was seen, a likely cause, and the flag or command to use.
+    /// The observation, a likely cause, and the flag or command to use.
     pub fn message(&self) -> String {
         match self {
             Warning::TooFewSamples { quantile, count } => format!(
@@ -286,7 +286,7 @@ impl Warning {
         }
     }
 
-    /// As it stands in a record.
+    /// The warning as stored in a record.
     pub fn note(&self) -> Note {
         Note { code: self.code().into(), message: self.message() }
     }

@@ -1,4 +1,5 @@
-//! The accounts that some rows have beside their round trips: TCP segments, the parts of a transaction, paced requests, an emulated NIC.
+//! Extra tables that some rows carry beside their round trips: TCP segments, the parts of a transaction, paced requests, an
+//! emulated NIC.
 
 use hairpin_record::run::{Niq, Row, TcpSide};
 use hairpin_units::Picos;
@@ -9,10 +10,10 @@ use crate::figure::{payload, us};
 use crate::label::{paced, path};
 use crate::prose::clean;
 
-/// A table with the sentence that says what it shows.
+/// A table and the sentence above it that explains it.
 type Account = (&'static str, Table);
 
-/// Every account that some of these rows have.
+/// Every extra table that at least one of these rows has data for.
 pub(crate) fn accounts(rows: &[&Row]) -> impl Iterator<Item = Account> {
     let all = [tcp(rows), parts(rows), from_due(rows), pcie(rows), emulated(rows)];
     all.into_iter().filter(|(_, table)| !table.rows.is_empty())
@@ -22,7 +23,7 @@ fn labels() -> Vec<Column> {
     vec![Column::words("path"), Column::figures("payload").in_unit("B")]
 }
 
-/// TCP_INFO of both sides; the transaction rate leads, since segments are what it is paid in.
+/// TCP_INFO of both sides. The transaction rate comes first, because each transaction is paid for in segments.
 fn tcp(rows: &[&Row]) -> Account {
     let per = |figure: Option<f64>| figure.into_cell(|x| Cell::Fixed(x, 2));
     let side = |side: Option<&TcpSide>| match side {
@@ -47,7 +48,7 @@ fn tcp(rows: &[&Row]) -> Account {
     (heading, Table::new(columns, 3, lines))
 }
 
-/// `tcp-crr`: connect, exchange and close, then whatever other parts a path has.
+/// `tcp-crr`: connect, exchange and close, then any other parts a path has.
 fn parts(rows: &[&Row]) -> Account {
     let rank = |name: &str| ["connect", "exchange", "close"].iter().position(|known| *known == name).unwrap_or(3);
     let mut names: Vec<&str> = rows.iter().flat_map(|row| row.parts_ns.keys()).map(String::as_str).collect();
@@ -61,7 +62,7 @@ fn parts(rows: &[&Row]) -> Account {
     ("Parts of a transaction, timed apart: p50 in us", Table::new(columns, 3, lines))
 }
 
-/// `--pace`: what a request waited for its turn counts as well.
+/// `--pace`: RTT from the due time, so a request's wait for its turn counts as well.
 fn from_due(rows: &[&Row]) -> Account {
     let lines = rows.iter().filter_map(|row| row.rtt_from_due_ns.as_ref().map(|times| (row, times))).map(|(row, times)| {
         let figures = [times.min, times.p50, times.p90, times.p99, times.p999, times.max].map(Cell::ns);
@@ -76,7 +77,7 @@ fn from_due(rows: &[&Row]) -> Account {
     (heading, Table::new(columns, 3, lines))
 }
 
-/// `niq`: what a NIC of its design would make the client's PCI Express link carry.
+/// `niq`: the traffic that a NIC of this design would put on the client's PCI Express link.
 fn pcie(rows: &[&Row]) -> Account {
     let lines = niq(rows).map(|(row, niq)| {
         let (own, sent, came) = (&niq.client, niq.client.frames_sent, niq.client.frames_received);
@@ -92,7 +93,7 @@ fn pcie(rows: &[&Row]) -> Account {
     (heading, Table::new(columns, 2, lines))
 }
 
-/// `niq` with a declared latency: what was declared, and what stalls of the host do to the mean.
+/// `niq` with a declared latency: the declared value, and the effect of host stalls on the mean.
 fn emulated(rows: &[&Row]) -> Account {
     let lines = niq(rows).filter_map(|(row, niq)| Some((row, niq, niq.nic.as_ref()?))).map(|(row, niq, nic)| {
         let declared = match (niq.request_ns, niq.reply_ns) {

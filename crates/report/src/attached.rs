@@ -1,4 +1,5 @@
-//! What `hairpin explain` found of an application that already runs: its transactions stage by stage, its connections, the slow ones and their causes.
+//! The output of `hairpin explain` on a running application: transactions stage by stage, connections, slow transactions and
+//! their causes.
 
 mod causes;
 
@@ -12,7 +13,7 @@ use crate::figure::us;
 use crate::options::Options;
 use crate::prose::clean;
 
-/// Connections and slow transactions that are shown; the record has more.
+/// At most this many connections and slow transactions are shown; the record has more.
 const SHOWN: usize = 5;
 
 impl Show for Attached {
@@ -41,7 +42,7 @@ impl Show for Attached {
     }
 }
 
-/// One line per view and stage, and the sum of each view.
+/// One line per view and stage, and one for the sum of each view.
 fn data(record: &Attached) -> Data {
     let of = |total: &Total| {
         let view = match total.view {
@@ -74,7 +75,8 @@ fn context(record: &Attached) -> Vec<String> {
     vec![record.host.hostname.clone(), format!("{what}, watched for {seconds:.2} s")]
 }
 
-/// Transactions, and what is none. Losses are said here, before any figure, where there are enough to matter.
+/// Counts of transactions and of messages that are not transactions. If losses are large enough to matter, they appear here,
+/// before any figure.
 fn counts(record: &Attached) -> String {
     let mut parts = vec![format!("{} transactions", record.transactions)];
     let meaning = |(what, count)| match what {
@@ -110,7 +112,7 @@ fn heading(total: &Total, record: &Attached) -> String {
     format!("{role}{who}. Times in us, measured in the kernel; sum: {sum}; share: of the time of all transactions.")
 }
 
-/// A line for each stage, and the sum; bars from where a stage begins to where it ends, by share.
+/// A line per stage, and the sum. Each bar spans the stage's share, from its start to its end.
 fn stages(total: &Total) -> Table {
     let mut begins = 0.0;
     let row = |stage: &Stage| {
@@ -167,7 +169,7 @@ fn connections(doc: &mut Doc, record: &Attached) {
     doc.table(Table::new(columns, 1, shown.iter().map(row)));
 }
 
-/// The only connection, in a sentence.
+/// One sentence for a record with a single connection.
 fn only(connection: &Connection) -> String {
     let Connection { protocol, server, client, server_process, client_process, .. } = connection;
     let who = |side: &str, process: &Option<Process>| {
@@ -212,5 +214,5 @@ fn story(slow: &Slow) -> String {
     )
 }
 
-/// Whoever is named there had the CPU before.
+/// The cause whose `who` is the thread that had the CPU meanwhile.
 const RUN_QUEUE: &str = "run queue wait";

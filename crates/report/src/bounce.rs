@@ -1,4 +1,4 @@
-//! The text of `hairpin bounce`: a heading, a line per second, and the whole at the end.
+//! The text of `hairpin bounce`: a heading, a line per second, and the totals at the end.
 
 use hairpin_record::bounce::{Bounce, BounceSecond, Bounced};
 
@@ -9,13 +9,13 @@ use crate::prose::{WIDTH, wrap};
 use crate::rings;
 use crate::style::Tone;
 
-/// Titles over the lines that follow once a second.
+/// Column titles above the lines that follow once a second.
 pub fn bounce_heading(options: &Options) -> String {
     let titles = format!("{:>7}{:>11}{:>13}{:>11}  {}", "s", "frames/s", "bytes", "Mbit/s", "not sent back");
     Tone::Heading.paint(&titles, options.colour) + "\n"
 }
 
-/// One second: frames sent back per second, their bytes, bit rate on the wire, and every frame that was not sent back with its cause.
+/// One second: frames sent back per second, their bytes, the bit rate on the wire, and frames not sent back, by cause.
 pub fn bounce_line(second: &BounceSecond) -> String {
     let frames = &second.frames;
     let causes = [words(frames.kept.causes(), ""), words(frames.losses(), "lost: "), checksums(frames)];
@@ -31,7 +31,7 @@ pub fn bounce_line(second: &BounceSecond) -> String {
     lines.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// What came, what was sent back, what was not and why, and what to know about the figures.
+/// Frames received, frames sent back, frames dropped with the cause, and notes on the figures.
 impl Show for Bounce {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::of(&self.head, context(self));
@@ -55,7 +55,6 @@ impl Show for Bounce {
     }
 }
 
-/// One line.
 fn data(bounce: &Bounce) -> Data {
     let frames = &bounce.frames;
     let sum = |causes: &mut dyn Iterator<Item = (&'static str, u64)>| causes.map(|(_, count)| count).sum::<u64>();
@@ -118,7 +117,7 @@ fn checksums(frames: &Bounced) -> Option<String> {
     words([("with a wrong checksum, sent back all the same", frames.wrong_checksum)], "")
 }
 
-/// `12 RX ring full, 3 no free chunk`; `None` if nothing was counted.
+/// `12 RX ring full, 3 no free chunk`; `None` if every count is 0.
 pub(crate) fn words<'a>(causes: impl IntoIterator<Item = (&'a str, u64)>, before: &str) -> Option<String> {
     let parts: Vec<String> = causes.into_iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{n} {what}")).collect();
     (!parts.is_empty()).then(|| format!("{before}{}", parts.join(", ")))

@@ -1,4 +1,4 @@
-//! The cells of a table: a figure with its kind, so that each format writes it its own way.
+//! Table cells. A cell stores a figure and its kind; each format decides how to write it.
 //!
 //! ```text
 //!   Cell::Ns(4700.0)      a terminal and a page show  4.700   (us)     scripts read  4700.0   (ns)
@@ -10,27 +10,25 @@ use crate::figure::{decimals, fine_ratio, percent, rate, us_signed};
 use crate::prose::clean;
 use crate::style::Tone;
 
-/// One cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Cell {
-    /// Not known, or not applicable.
+    /// Unknown, or not applicable.
     #[default]
     Blank,
-    /// Words.
     Text(String),
-    /// A word that stands out, such as a verdict.
+    /// A highlighted word, such as a verdict.
     Word(String, Tone),
-    /// A count, a number of bytes, or a time in whole units that the column names.
+    /// A count, a number of bytes, or a time in the whole units named by the column.
     Count(u64),
     /// A time or a mean of times in ns, shown in us.
     Ns(f64),
-    /// A difference of times in ns, shown in us and with its sign.
+    /// A difference of times in ns, shown in us and signed.
     Growth(f64),
     /// Events per second.
     Rate(f64),
-    /// A share of 1, shown in percent with its sign.
+    /// A fraction of 1, shown in percent with a `%` sign.
     Share(f64),
-    /// The same where the column names the percent.
+    /// A fraction of 1 in a column whose title says percent, so without the `%` sign.
     Percent(f64),
     /// A ratio near 1.
     Ratio(f64),
@@ -38,32 +36,32 @@ pub enum Cell {
     Number(f64),
     /// A number with this many decimals.
     Fixed(f64, usize),
-    /// A share of the longest in a line's colour, in eighths of a column; for terminals only.
+    /// A fraction of the longest bar, drawn in a line's colour in eighths of a column; terminals only.
     Block(f64, usize),
-    /// Ranges on the scale that stands over the column; for terminals only.
+    /// Ranges on the scale printed above the column; terminals only.
     Strip(Strip, usize),
-    /// Part of a whole, drawn to scale in what room the other columns leave; for terminals only.
+    /// Part of a whole, drawn to scale in the room that the other columns leave; terminals only.
     Bar(Bar),
 }
 
-/// Part of a whole that reaches from 0 to 1.
+/// Part of a whole that runs from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bar {
-    /// Where it begins.
     pub from: f64,
-    /// Where it ends; less than `from` for what takes something back.
+    /// End of the part; less than `from` for a negative part.
     pub to: f64,
-    /// Where it may end at most, if that is further.
+    /// The furthest possible end, where that is beyond `to`.
     pub most: f64,
 }
 
 impl Bar {
-    /// A part whose end is known.
+    /// A part whose end is exact.
     pub fn new(from: f64, to: f64) -> Bar {
         Bar { from, to, most: to }
     }
 
-    /// `#` from the beginning to the end, `-` on to where it may end, `<` where it takes something back; less than half a column is a dot.
+    /// `#` from start to end, `-` on to the furthest possible end, `<` for a negative part. Less than half a column becomes a
+    /// dot.
     fn drawn(self, room: usize) -> String {
         let exact = |at: f64| if at.is_nan() { 0.0 } else { at.clamp(0.0, 1.0) * room as f64 };
         let column = |at: f64| exact(at).round() as usize;
@@ -86,12 +84,12 @@ impl Bar {
 }
 
 impl Cell {
-    /// A time of a record in whole ns.
+    /// A time stored as whole ns in a record.
     pub fn ns(ns: Option<u64>) -> Cell {
         ns.map(|ns| ns as f64).into_cell(Cell::Ns)
     }
 
-    /// What a reader sees; `room` columns are left for a bar.
+    /// The text for people; a bar gets `room` columns.
     pub(crate) fn shown(&self, room: usize) -> String {
         match self {
             Cell::Blank => String::new(),
@@ -111,8 +109,8 @@ impl Cell {
         }
     }
 
-    /// What a script reads: numbers whole, in the unit that the column's name has. A number that may have a fraction always has a point, so that a
-    /// column's type can be told from any of its lines.
+    /// The text for scripts: unrounded numbers in the unit given in the column's name. A number that may have a fraction always
+    /// has a decimal point, so that any line reveals the column's type.
     pub(crate) fn raw(&self) -> String {
         match self {
             Cell::Blank | Cell::Bar(_) | Cell::Block(..) | Cell::Strip(..) => String::new(),
@@ -125,7 +123,7 @@ impl Cell {
         }
     }
 
-    /// The unit of [`raw`](Cell::raw), as the name of a column ends.
+    /// The unit of [`raw`](Cell::raw), as a suffix for the column's name.
     pub(crate) fn unit(&self) -> &'static str {
         match self {
             Cell::Ns(_) | Cell::Growth(_) => "_ns",
@@ -147,7 +145,7 @@ impl Cell {
 /// Eighths of a column, the thinnest first.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// Full columns and an eighth of what is left; anything above nothing is seen.
+/// Full columns plus the remaining eighths. Any share above 0 draws something.
 fn block(share: f64, room: usize) -> String {
     if share.is_nan() || share <= 0.0 {
         return String::new();
@@ -162,9 +160,9 @@ fn float(value: f64) -> String {
     if value.is_finite() && !text.contains('.') { format!("{text}.0") } else { text }
 }
 
-/// A value that may be missing as a cell of a kind.
+/// Turns an optional value into a cell.
 pub(crate) trait IntoCell<T> {
-    /// Blank where there is no value.
+    /// Blank for `None`.
     fn into_cell(self, kind: impl FnOnce(T) -> Cell) -> Cell;
 }
 

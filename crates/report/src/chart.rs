@@ -1,4 +1,4 @@
-//! The plot engine: scales with their ticks, and what draws on them in characters.
+//! The plot engine: scales with ticks, and the character graphics drawn on them.
 //!
 //! ```text
 //!   values ──▶ axis ──▶ canvas ──▶ picture      a document's plots for a terminal

@@ -1,4 +1,5 @@
-//! What `hairpin check` found: the instrument's cost, its clock beside another, a row per injected delay, and a row per latency of the emulated NIC.
+//! The output of `hairpin check`: the instrument's own cost, its clock against another, a row per injected delay, and a row per
+//! emulated NIC latency.
 
 use hairpin_record::check::{Check, Delay, Elapsed, Latency, Verdict};
 use hairpin_units::Nanos;
@@ -73,7 +74,7 @@ fn delays(check: &Check) -> Table {
     Table::new(columns, 1, check.delays.iter().map(row))
 }
 
-/// Both clocks over the whole check.
+/// How the two clocks compare over the whole check.
 fn kept_time(elapsed: &Elapsed) -> String {
     let s = |ns: u64| ns as f64 / 1e9;
     format!(
@@ -87,12 +88,12 @@ fn kept_time(elapsed: &Elapsed) -> String {
     )
 }
 
-/// The worst error of some, in ns.
+/// The largest absolute error, in ns.
 fn worst(errors: impl Iterator<Item = f64>) -> f64 {
     errors.map(f64::abs).fold(0.0, f64::max)
 }
 
-/// How often a test was made, where once was not enough.
+/// The number of tries, if there was more than one.
 fn at_try(tries: u32) -> String {
     if tries > 1 { format!(" at try {tries}") } else { String::new() }
 }
@@ -112,7 +113,7 @@ fn passed(check: &Check) -> String {
     format!("{delays}, and every round trip over a known latency within {latencies:.1} ns of {allowed} allowed{at_try}")
 }
 
-/// The emulated NIC, or why it was left out.
+/// The emulated NIC's rows, or the reason it was skipped.
 fn latencies(doc: &mut Doc, check: &Check) {
     if let Some(why) = &check.no_latencies {
         doc.lead("emulated    ", format!("no NIC of a known latency was measured: {}", clean(why)));
@@ -141,7 +142,7 @@ fn latencies(doc: &mut Doc, check: &Check) {
     doc.gap();
 }
 
-/// What was not reported as it should.
+/// How many delays and latencies were misreported, and by how much.
 fn missed(check: &Check) -> String {
     let failed = |verdicts: &mut dyn Iterator<Item = Verdict>| verdicts.filter(|verdict| *verdict == Verdict::Failed).count();
     let delays = failed(&mut check.delays.iter().map(|delay| delay.verdict));

@@ -1,4 +1,4 @@
-//! What stands in the columns of a row: round trips, turn-around, CPU time.
+//! The columns of a row: round trips, turn-around, CPU time.
 
 use hairpin_record::histogram::{DecodeError, Decoded};
 use hairpin_record::run::{Quantiles, Row};
@@ -7,7 +7,7 @@ use hairpin_units::Quantile;
 use crate::cell::{Cell, IntoCell};
 use crate::options::Options;
 
-/// The definition that goes with every table of RTTs.
+/// The definition of RTT, printed with every table of RTTs.
 pub(crate) const RTT: &str = "client's send call entered -> reply in the caller's buffer";
 
 /// The titles of [`times`].
@@ -16,7 +16,8 @@ pub(crate) fn titles(options: &Options) -> Vec<String> {
     std::iter::once("min".into()).chain(quantiles).chain(["max".into()]).collect()
 }
 
-/// Minimum, the asked percentiles and maximum in ns, halved with `--hrt`; and why percentiles are missing that the histogram should give.
+/// Minimum, requested percentiles and maximum in ns, halved with `--hrt`, plus the reason if the histogram that holds the
+/// percentiles could not be decoded.
 pub(crate) fn times(row: &Row, options: &Options) -> (Vec<Option<f64>>, Option<DecodeError>) {
     let needs_histogram = options.percentiles.iter().any(|q| kept(&row.rtt_ns, *q).is_none()) && row.transactions > 0;
     let (histogram, error) = match needs_histogram.then(|| Decoded::decode(&row.histogram)) {
@@ -39,7 +40,7 @@ pub(crate) fn cells(row: &Row, options: &Options) -> impl Iterator<Item = Cell> 
     times(row, options).0.into_iter().map(|ns| ns.into_cell(Cell::Ns))
 }
 
-/// A quantile that the record holds as a field; `None` if it is not one of those.
+/// A quantile that the record stores as a field; `None` for any other quantile.
 pub(crate) fn kept(times: &Quantiles, q: Quantile) -> Option<Option<u64>> {
     match q {
         Quantile::P50 => Some(times.p50),
@@ -50,32 +51,29 @@ pub(crate) fn kept(times: &Quantiles, q: Quantile) -> Option<Option<u64>> {
     }
 }
 
-/// A histogram's bucket may reach beyond the exact ends.
+/// Clamps a histogram value to the exact minimum and maximum, since a bucket may reach beyond them.
 pub(crate) fn within(ns: u64, times: &Quantiles) -> u64 {
     ns.max(times.min.unwrap_or(0)).min(times.max.unwrap_or(u64::MAX))
 }
 
-/// Median of the server's receive → send in ns, if it is known.
+/// Median of the server's receive → send in ns, if known.
 pub(crate) fn turnaround(row: &Row) -> Option<f64> {
     row.turnaround_ns.as_ref().and_then(|times| times.p50).map(|ns| ns as f64)
 }
 
-/// Whose CPU time the column of a table adds up.
+/// The sides whose CPU time a column adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CpuOf {
-    /// Client and server.
     Both,
-    /// No row knows its server.
+    /// The client alone, because no row has the server's.
     Client,
 }
 
 impl CpuOf {
-    /// Of these rows.
     pub(crate) fn rows<'a>(mut rows: impl Iterator<Item = &'a Row>) -> CpuOf {
         if rows.any(|row| row.cpu.server.is_some()) { CpuOf::Both } else { CpuOf::Client }
     }
 
-    /// In words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             CpuOf::Both => "user + system time of both sides per transaction",
@@ -83,7 +81,7 @@ impl CpuOf {
         }
     }
 
-    /// CPU time per transaction in ns; `None` where a side that the column adds up is not known.
+    /// CPU time per transaction in ns; `None` if the column needs a side that the row does not have.
     pub(crate) fn per_transaction(self, row: &Row) -> Option<f64> {
         let client = row.cpu.client.per_transaction_ns?;
         match self {

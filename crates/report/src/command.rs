@@ -1,14 +1,15 @@
-//! A command line over several lines that a shell still reads as one.
+//! Breaks a command line over several lines so that a shell still reads it as one.
 
 use crate::prose::{fold, width};
 
-/// Ends a line that goes on.
+/// Ends a line that is continued.
 const GOES_ON: &str = " \\";
 
-/// Said where a word was cut.
+/// Shown where a word was cut.
 const CUT: &str = "(a word longer than a line is cut: take this command from the record)";
 
-/// The command, each line after `indent`, broken only at spaces outside of quotes. A word longer than a line is cut, and then no shell reads it.
+/// The command, each line prefixed with `indent`, broken only at spaces outside quotes. A word longer than a line is cut, and the
+/// result is then not valid shell.
 pub(crate) fn lines(indent: &str, command: &str, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(width(indent) + width(GOES_ON) + 2).max(8);
     let mut lines: Vec<String> = Vec::new();
@@ -32,7 +33,7 @@ pub(crate) fn lines(indent: &str, command: &str, columns: usize) -> Vec<String> 
     lines.chain(cut.then(|| format!("{indent}{CUT}"))).collect()
 }
 
-/// The words of a command with their quotes.
+/// Splits a command into words, quotes included.
 fn words(command: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut from, mut quote, mut escaped) = (0, None, false);

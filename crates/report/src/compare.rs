@@ -1,4 +1,4 @@
-//! What `hairpin compare` found: what was held against what, a table of ratios with intervals, and one word for each comparison.
+//! The output of `hairpin compare`: the arms, a table of ratios with intervals, and one verdict per comparison.
 
 use hairpin_record::compare::{Arm, Compare, Comparison, Cpus, Design, Matched};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
@@ -66,16 +66,16 @@ fn find<'r>(record: &'r Compare, name: &str) -> Option<&'r Arm> {
     record.arms.iter().find(|arm| arm.name == name)
 }
 
-/// How long an experiment took, and in which pieces.
+/// How long an experiment took, and its rounds and blocks.
 pub(crate) fn rounds(design: &Design) -> String {
     let block = Nanos(design.block_ns / 1_000_000 * 1_000_000);
     format!("{} rounds in {}, blocks of {block}", design.rounds, seconds(design.elapsed_ns as f64 / 1e9))
 }
 
-/// An arm as a reader wants it: path, payload, and what else it does not share with the others.
+/// An arm for a reader: path, payload, and the other facts that distinguish it.
 pub(crate) fn described(arm: &Arm, record: &Compare) -> String {
     let mut text = without_words(arm, record, true);
-    // What differs may be no part of the work, such as a setting: then what the user wrote says it.
+    // Arms may differ in something that is not part of the work, such as a setting; then use the user's own words.
     let bare = |arm: &Arm| without_words(arm, record, false);
     let same = |other: &Arm| other.name != arm.name && other.link == arm.link && bare(other) == bare(arm);
     if record.design.is_some() && !arm.given.is_empty() && record.arms.iter().any(same) {
@@ -111,7 +111,7 @@ fn without_words(arm: &Arm, record: &Compare, with_link: bool) -> String {
     parts.join(", ")
 }
 
-/// As `--cpu` takes them: of several threads the first.
+/// The CPU as `--cpu` takes it; with several threads, the first.
 fn placed(cpus: &Cpus) -> String {
     let first = |cpus: &[u32]| cpus.first().map_or_else(|| "?".into(), u32::to_string);
     format!("{},{}", first(&cpus.client), first(&cpus.server))
@@ -153,12 +153,12 @@ fn one(doc: &mut Doc, record: &Compare, comparison: &Comparison) {
     pairs(record, comparison).into_iter().for_each(|line| doc.text(line));
 }
 
-/// Both ends of a ratio's interval.
+/// The lower and upper end of a ratio's interval.
 pub(crate) fn interval(low: Option<f64>, high: Option<f64>, between: &str) -> String {
     low.zip(high).map_or_else(|| "not known".into(), |(low, high)| format!("{}{between}{}", ratio(low), ratio(high)))
 }
 
-/// The figures of both arms that the ratio is of; in records of earlier versions those of all transactions.
+/// The figures of both arms behind the ratio. Records of earlier versions have only those of all transactions.
 pub(crate) fn values(estimate: &Estimate, against: Option<&Arm>, arm: Option<&Arm>) -> [Option<f64>; 2] {
     let pooled = |arm: Option<&Arm>| arm.and_then(|arm| arm.figures.of(estimate.figure));
     match (estimate.base, estimate.value) {
@@ -167,12 +167,12 @@ pub(crate) fn values(estimate: &Estimate, against: Option<&Arm>, arm: Option<&Ar
     }
 }
 
-/// The comparison in a sentence without a full stop.
+/// The comparison as a sentence without its full stop.
 pub(crate) fn sentence(record: &Compare, comparison: &Comparison) -> String {
     format!("{} against {}: {}{}", comparison.arm, comparison.against, comparison.verdict, because(record, comparison))
 }
 
-/// What the word rests on; begins with a comma.
+/// The reason for the verdict; begins with a comma.
 pub(crate) fn because(record: &Compare, comparison: &Comparison) -> String {
     let figure = record.method.figure;
     let margin = record.method.margin * 100.0;
@@ -223,7 +223,7 @@ fn title(figure: Figure) -> &'static str {
     }
 }
 
-/// Which pairs were used, and what was put together.
+/// Which blocks and runs the pairs come from, and which pairs were dropped.
 pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
     let mut found = Vec::new();
     if comparison.dropped > 0 {
@@ -285,7 +285,7 @@ fn meaning(record: &Compare) -> String {
     )
 }
 
-/// What came of each threshold.
+/// The outcome of each threshold.
 pub(crate) fn thresholds(record: &Compare) -> Vec<String> {
     let told = record.thresholds.iter().map(|threshold| {
         let what = match (&threshold.unknown, threshold.crossed, threshold.confirmed) {

@@ -1,8 +1,8 @@
-//! A document for spreadsheets and scripts (RFC 4180, lines end in LF): a line of names with their units, then a line for each row.
+//! A document as CSV for spreadsheets and scripts (RFC 4180, lines end in LF): a header line with units, then a line per row.
 
 use crate::doc::{Block, Data, Doc};
 
-/// The fields that a record has for scripts; of a record that has none of its own, those of its first table.
+/// The record's own fields for scripts, or the document's first table if the record has none.
 pub(crate) fn csv(doc: &Doc) -> String {
     let table = || doc.blocks.iter().find_map(|block| if let Block::Table(table) = block { Some(table.data()) } else { None });
     doc.data.clone().or_else(table).map_or(String::new(), |data| text(&data))

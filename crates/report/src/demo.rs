@@ -1,4 +1,4 @@
-//! Several runs as one: ordered by RTT p50 over every link, what they show in three sentences, and what may be wrong with them.
+//! Several runs in one document: rows ordered by RTT p50 over all links, a three-sentence summary, and the warnings.
 
 use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Row, Run};
@@ -12,7 +12,7 @@ use crate::prose::clean;
 use crate::run::{head, line, results};
 use crate::sentences::{Entry, sentences};
 
-/// One table over all runs, each row with its run's link, then three sentences made from the rows, then each kind of warning once.
+/// One table over all runs, with the link in each row; three sentences derived from the rows; then each kind of warning once.
 ///
 /// Rows without an RTT p50 come last.
 impl Show for [Run] {
@@ -50,7 +50,7 @@ impl Show for [Run] {
     }
 }
 
-/// Each kind of warning once: how many rows have it, and how the first of them puts it. The records hold them all.
+/// Each kind of warning once, with the number of rows that have it and the first row's message. The records hold all messages.
 fn warned(rows: &[(Name, &Row)], states: &CoreStates) -> List {
     let mut kinds: Vec<(&str, usize, String)> = Vec::new();
     for (name, row) in rows {
@@ -76,7 +76,7 @@ fn warned(rows: &[(Name, &Row)], states: &CoreStates) -> List {
     List::warnings("Warnings, each kind once; `hairpin runs show` has them all", items.collect())
 }
 
-/// Every payload that occurs, in the order of the rows.
+/// Every payload size that occurs, in row order.
 fn sizes(rows: &[(Name, &Row)]) -> String {
     let mut sizes: Vec<String> = Vec::new();
     for (_, row) in rows {

@@ -1,4 +1,4 @@
-//! What a record says to people: one document, which each format writes its own way.
+//! A record's readable form: one document, rendered by each format in its own way.
 //!
 //! ```text
 //!   record ──Show──▶ Doc ──▶ term       aligned columns, colours, bars
@@ -14,50 +14,46 @@ use crate::chart::picture::Picture;
 use crate::options::Options;
 use crate::style::Tone;
 
-/// A record that people read.
+/// A record that can be shown to people.
 pub trait Show {
-    /// The document.
     fn doc(&self, options: &Options) -> Doc;
 }
 
-/// Blocks in the order in which they are read.
+/// Blocks in reading order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Doc {
     pub(crate) blocks: Vec<Block>,
-    /// What scripts read, where the tables have less than the record, or are several.
+    /// The fields for scripts, if a record has several tables or more data than its tables show.
     pub(crate) data: Option<Data>,
 }
 
-/// One block.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Block {
-    /// A blank line of a terminal; other formats part blocks anyway.
+    /// A blank line on a terminal; other formats separate blocks anyway.
     Gap,
     Text(Text),
     Table(Table),
     List(List),
-    /// A plot; for terminals only, since the tables have its figures.
+    /// A plot; terminals only, since the tables have its figures.
     Chart(Picture),
-    /// What else is of use on a terminal only.
+    /// Blocks that only a terminal shows.
     Screen(Vec<Block>),
-    /// A command that can be given again.
+    /// A command that the reader can run again.
     Command(String),
-    /// Lines as they are.
+    /// Lines printed unchanged.
     Verbatim(Vec<String>),
 }
 
-/// A paragraph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Text {
-    /// Stands before the first line; the others are indented as far.
+    /// Printed before the first line; later lines are indented by its width.
     pub(crate) lead: String,
     pub(crate) text: String,
     pub(crate) tone: Tone,
-    /// The first of these words in it stands out.
+    /// A word to highlight at its first occurrence.
     pub(crate) word: Option<(String, Tone)>,
 }
 
-/// A headed list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct List {
     pub(crate) heading: String,
@@ -67,39 +63,37 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Facts.
+    /// Plain items.
     pub(crate) fn plain(heading: impl Into<String>, items: Vec<String>) -> List {
         List { heading: heading.into(), tone: Tone::Heading, numbered: false, items }
     }
 
-    /// Sentences in an order.
     pub(crate) fn numbered(heading: impl Into<String>, items: Vec<String>) -> List {
         List { numbered: true, ..List::plain(heading, items) }
     }
 
-    /// Ways in which figures may mislead.
+    /// Reasons why figures may mislead.
     pub(crate) fn warnings(heading: impl Into<String>, items: Vec<String>) -> List {
         List { tone: Tone::Warning, ..List::numbered(heading, items) }
     }
 
-    /// What failed.
+    /// Failures.
     pub(crate) fn errors(heading: impl Into<String>, items: Vec<String>) -> List {
         List { tone: Tone::Error, ..List::plain(heading, items) }
     }
 }
 
-/// Rows under titles.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
-    /// The first columns, which name a row: on a narrow terminal they may stand on a line of their own.
+    /// How many leading columns name the row. On a narrow terminal these go on a line of their own.
     pub(crate) labels: usize,
     pub(crate) rows: Vec<Row>,
-    /// Said in place of a table without rows.
+    /// Printed in place of a table without rows.
     pub(crate) empty: &'static str,
-    /// Columns of space before each line.
+    /// Spaces before each line.
     pub(crate) indent: usize,
-    /// True if even figures that are too long stay within the terminal: their lines are folded.
+    /// True to fold lines whose figures alone are wider than the terminal.
     pub(crate) folds: bool,
 }
 
@@ -115,7 +109,7 @@ impl Table {
         }
     }
 
-    /// The raw numbers as a script reads them.
+    /// The raw numbers for scripts.
     pub(crate) fn data(&self) -> Data {
         let all: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].place.is_written()).collect();
         let unit = |at: usize| self.rows.iter().map(|row| row.cells[at].unit()).find(|unit| !unit.is_empty());
@@ -125,7 +119,6 @@ impl Table {
     }
 }
 
-/// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) cells: Vec<Cell>,
@@ -138,41 +131,38 @@ impl From<Vec<Cell>> for Row {
     }
 }
 
-/// Where a column's cells stand.
+/// How a column is aligned, and which formats show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Place {
-    /// Words, aligned left.
     Left,
-    /// Figures, aligned right.
     Right,
-    /// A bar in what room is left; for terminals only.
+    /// A bar in the remaining room; terminals only.
     Bar,
-    /// Strips on this scale, in all room that is left; for terminals only.
+    /// Strips on this scale, in all remaining room; terminals only.
     Scale(Axis),
-    /// Words for terminals only.
+    /// Text; terminals only.
     Screen,
-    /// Figures that a terminal has no room for.
+    /// Figures for every format except the terminal, which has no room for them.
     Page,
-    /// The last column, set in as many lines as it takes.
+    /// The last column, wrapped over several lines.
     Prose,
-    /// On a terminal below the row, after this lead.
+    /// On a terminal, printed below the row after this lead.
     Below(&'static str),
 }
 
 impl Place {
-    /// True if it is more than a drawing: then every format has it.
+    /// True unless the column is only a drawing; every format shows such a column.
     pub(crate) fn is_written(self) -> bool {
         !matches!(self, Place::Bar | Place::Scale(_) | Place::Screen)
     }
 }
 
-/// One column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Column {
     pub(crate) title: String,
-    /// Shown over all neighbouring columns of this group.
+    /// The title over all neighbouring columns with the same group.
     pub(crate) group: &'static str,
-    /// The unit, where the text above a terminal's table says it.
+    /// The unit, if a terminal states it in the text above the table.
     pub(crate) unit: &'static str,
     pub(crate) place: Place,
 }
@@ -190,7 +180,7 @@ impl Column {
         Column::new(title, Place::Right)
     }
 
-    /// Times that a reader sees in us.
+    /// Times that people see in us.
     pub(crate) fn us(title: impl Into<String>) -> Column {
         Column { unit: "us", ..Column::figures(title) }
     }
@@ -219,23 +209,23 @@ impl Column {
         Column::new(title, Place::Below(lead))
     }
 
-    /// The column as part of a group.
+    /// Puts the column in a group.
     pub(crate) fn under(self, group: &'static str) -> Column {
         Column { group, ..self }
     }
 
-    /// With its unit.
+    /// Sets the unit.
     pub(crate) fn in_unit(self, unit: &'static str) -> Column {
         Column { unit, ..self }
     }
 
-    /// Group, title and unit, for formats that have no line above the titles.
+    /// Group, title and unit, for formats without a line above the titles.
     pub(crate) fn full_title(&self) -> String {
         let title = [self.group, self.title.trim()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
         if self.unit.is_empty() { title } else { format!("{title}, {}", self.unit) }
     }
 
-    /// The same as scripts write names.
+    /// The full title as a field name for scripts.
     fn name(&self, unit: &str) -> String {
         let title = Column { unit: "", ..self.clone() }.full_title().to_lowercase().replace("/s", "_per_s");
         let mut name: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' }).collect();
@@ -251,36 +241,36 @@ impl Column {
     }
 }
 
-/// Names with their units, and a line for each row.
+/// Field names with units, and the rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Data {
     pub(crate) names: Vec<String>,
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-/// The fields of one line for scripts, each with its name.
+/// The named fields of one line for scripts.
 pub(crate) type Fields = Vec<(String, Cell)>;
 
 impl Data {
-    /// Names with spaces between them, and as many cells in each row.
+    /// `names` is separated by spaces; each row has as many cells.
     pub(crate) fn table<const N: usize>(names: &str, rows: impl IntoIterator<Item = [Cell; N]>) -> Data {
         Data { names: names.split(' ').map(str::to_owned).collect(), rows: rows.into_iter().map(Vec::from).collect() }
     }
 
-    /// `none` has the names, and each row the same ones.
+    /// `none` supplies the names; each row must have the same ones.
     pub(crate) fn new(none: Fields, rows: impl IntoIterator<Item = Fields>) -> Data {
         let values = |fields: Fields| fields.into_iter().map(|(_, cell)| cell).collect();
         Data { names: none.into_iter().map(|(name, _)| name).collect(), rows: rows.into_iter().map(values).collect() }
     }
 }
 
-/// Fields with names that are known beforehand.
+/// Fields with fixed names.
 pub(crate) fn fields<const N: usize>(fields: [(&str, Cell); N]) -> Fields {
     fields.into_iter().map(|(name, cell)| (name.to_owned(), cell)).collect()
 }
 
 impl Doc {
-    /// Tool, time and the parts behind them: what every record begins with.
+    /// Tool, time, then `parts`: the first lines of every document.
     pub(crate) fn of(head: &Head, parts: impl IntoIterator<Item = String>) -> Doc {
         let mut doc = Doc::default();
         let head = [&head.tool, &head.started].map(String::clone).into_iter().filter(|part| !part.is_empty());
@@ -304,7 +294,7 @@ impl Doc {
         self.blocks.push(Block::Text(Text { lead: lead.into(), text: text.into(), tone, word: None }));
     }
 
-    /// A paragraph in which one word stands out.
+    /// A paragraph with one word highlighted.
     pub(crate) fn verdict(&mut self, lead: impl Into<String>, text: impl Into<String>, word: &str, tone: Tone) {
         let word = Some((word.to_owned(), tone));
         self.blocks.push(Block::Text(Text { lead: lead.into(), text: text.into(), tone: Tone::Plain, word }));
@@ -318,7 +308,7 @@ impl Doc {
         self.blocks.push(Block::Table(table));
     }
 
-    /// A list, if it has items.
+    /// Adds a list, unless it is empty.
     pub(crate) fn list(&mut self, list: List) {
         if !list.items.is_empty() {
             self.blocks.push(Block::List(list));

@@ -1,4 +1,4 @@
-//! The report without a browser: a document for terminals and Markdown, and SVG for pages.
+//! The report without a browser: a document for terminals and Markdown, and SVG images.
 //!
 //! ```text
 //!   View ──▶ words ──▶ report                     names, figures and sentences are the same in all

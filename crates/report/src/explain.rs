@@ -1,4 +1,4 @@
-//! What `hairpin explain` found: what cannot be seen here, the RTT, where a round trip goes, what the slow ones met.
+//! The output of `hairpin explain`: missing hooks, the RTT, the stages of a round trip, and the causes of slow ones.
 //!
 //! ```text
 //!   Explain ──▶ head, waterfall ──▶ conclusion ──▶ causes ──▶ timeline
@@ -28,10 +28,10 @@ pub(crate) use conclusion::{lost, typical};
 pub use perfetto::explain_perfetto;
 pub(crate) use waterfall::gap as not_adding_up;
 
-/// One in so many transactions may lose an event before the head says so.
+/// The head warns of lost events if there is more than one in this many transactions.
 const LOST_EVENTS_PER: u128 = 1000;
 
-/// With [`Options::detail`] that many of each path's slowest transactions event by event.
+/// [`Options::detail`] is the number of slowest transactions per path to print event by event.
 impl Show for Explain {
     fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::of(&self.head, between(&self.place));
@@ -58,7 +58,7 @@ impl Show for Explain {
     }
 }
 
-/// One line per path and stage, then what the hooks took, what no stage explains, and the whole.
+/// One line per path and stage, then the observer, the residual and the total.
 fn data(record: &Explain) -> Data {
     let names = "path request_bytes reply_bytes stage side direction count p50_ns p99_ns typical_mean_ns slow_mean_ns";
     let of = |result: &Explained| {
@@ -93,13 +93,12 @@ fn data(record: &Explain) -> Data {
     Data::table(names, record.results.iter().flat_map(of))
 }
 
-/// Path and payload.
 pub(crate) fn name(result: &Explained) -> Name {
     let base = labelled(short(&result.path), result.origin);
     Name { base, size: format!("{} B", payloads(result.request_bytes, result.reply_bytes)) }
 }
 
-/// Lost events if there are many, then the headline, the traced transactions beside it, and what could not be matched.
+/// Lost events if there are many, then the headline RTT, the traced transactions beside it, and the unmatched ones.
 fn head(doc: &mut Doc, result: &Explained) {
     let (traced, lost) = (&result.rtt_ns, result.lost_events);
     if u128::from(lost) * LOST_EVENTS_PER > u128::from(traced.count) {
@@ -127,7 +126,7 @@ fn p99(times: &Quantiles) -> String {
     times.p99.map_or("no p99".into(), |ns| format!("p99 {} us", us(ns as f64)))
 }
 
-/// How many were traced, and with how many stamps.
+/// How many transactions were traced, with how many stamps each.
 fn hooked(result: &Explained) -> String {
     let stamps: f64 = result.hooks.iter().map(|hook| hook.per_transaction).sum();
     let each = result.hook_ns.filter(|ns| (0.0..1e9).contains(ns)).map_or(String::new(), |ns| format!(", {ns:.0} ns each"));
@@ -138,18 +137,19 @@ fn hooked(result: &Explained) -> String {
     format!("{} round trips{hooks}", result.rtt_ns.count)
 }
 
-/// What the hooks are found to take against what the traced ones took longer: both are measured, so that one proves the other.
+/// The measured cost of the hooks against the extra time of traced transactions. The two are measured independently, so each
+/// checks the other.
 fn agreement(result: &Explained) -> Option<String> {
     let (traced, observer, untraced) = (result.rtt_ns.p50?, result.observer_ns.p50?, result.untraced_rtt_ns.p50?);
     let without = traced as f64 - observer as f64;
     let beyond = without / untraced.max(1) as f64 - 1.0;
     let figures = format!("less {} us for the hooks: {} us", us(observer as f64), us_signed(without));
     let than = if beyond < 0.0 { "shorter" } else { "longer" };
-    // A ratio of two times of 64 bits may have twenty digits.
+    // The ratio of two 64-bit times may have twenty digits.
     (beyond.abs() < 1e4).then(|| format!("{figures}, {} % {than} than without any hook (derived)", percent(beyond.abs())))
 }
 
-/// What did not come together, and what was not taken.
+/// Unmatched round trips, lost events and rejected blocks.
 pub(crate) fn matched(result: &Explained) -> String {
     let (count, lost) = (result.rtt_ns.count, result.lost_events);
     let all = count.saturating_add(result.unmatched);
@@ -171,7 +171,7 @@ pub(crate) fn matched(result: &Explained) -> String {
     parts.join(", ")
 }
 
-/// In percent; `None` of nothing.
+/// The percentage; `None` if the whole is 0.
 fn share_of(part: u64, whole: u64) -> Option<String> {
     (whole > 0).then(|| match part as f64 / whole as f64 {
         share if share < 1e4 => percent(share),
@@ -179,7 +179,7 @@ fn share_of(part: u64, whole: u64) -> Option<String> {
     })
 }
 
-/// What stands below all paths.
+/// The lists below all paths.
 fn lists(record: &Explain) -> Vec<List> {
     let names: Vec<Name> = record.results.iter().map(name).collect();
     let results: Vec<&Explained> = record.results.iter().collect();

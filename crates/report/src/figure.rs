@@ -2,7 +2,7 @@
 
 use hairpin_record::run::Row;
 
-/// A time in us, to the nanosecond below 10 us and with four significant digits up to 10,000 us, whole above.
+/// A time in us: to the nanosecond below 10 us, with four significant digits up to 10,000 us, whole above.
 pub(crate) fn us(ns: f64) -> String {
     match ns / 1e3 {
         x if x < 9.9995 => format!("{x:.3}"),
@@ -12,7 +12,7 @@ pub(crate) fn us(ns: f64) -> String {
     }
 }
 
-/// A mean of a record in us as [`us`]; it may have any sign and size, and takes no more than 8 columns.
+/// A mean from a record in us, formatted as [`us`]. It may have any sign and magnitude, and takes at most 8 columns.
 pub(crate) fn us_signed(ns: f64) -> String {
     let (sign, size) = (if ns < 0.0 { "-" } else { "" }, ns.abs());
     match size {
@@ -31,7 +31,7 @@ pub(crate) fn rate(per_s: f64) -> String {
     }
 }
 
-/// A figure with four significant digits at most, whole from 1,000 on.
+/// A figure with at most four significant digits, whole from 1,000 on.
 pub(crate) fn decimals(x: f64) -> String {
     match x {
         x if x >= 999.95 || x == 0.0 => format!("{x:.0}"),
@@ -41,7 +41,7 @@ pub(crate) fn decimals(x: f64) -> String {
     }
 }
 
-/// A share in percent: three significant digits, and never 0 for what is not.
+/// A share in percent with three significant digits; never 0 for a share above 0.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         x if x <= 0.0 => "0".into(),
@@ -51,12 +51,12 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// An asked rate, as short as it is exact.
+/// A requested rate, in its shortest exact form.
 pub(crate) fn pace(per_s: f64) -> String {
     format!("{per_s}/s")
 }
 
-/// Bytes of the request, and of the reply if they differ.
+/// Bytes of the request, and of the reply if different.
 pub(crate) fn payload(row: &Row) -> String {
     payloads(row.request_bytes, row.reply_bytes)
 }
@@ -75,7 +75,7 @@ pub(crate) fn ratio(x: f64) -> String {
     }
 }
 
-/// A ratio near 1, to a tenth of a percent; one of another record may have any size.
+/// A ratio near 1, to a tenth of a percent. Ratios in records from elsewhere may have any magnitude.
 pub(crate) fn fine_ratio(x: f64) -> String {
     match x {
         x if x.abs() >= 1e9 => format!("{x:.1e}"),
@@ -85,7 +85,7 @@ pub(crate) fn fine_ratio(x: f64) -> String {
     }
 }
 
-/// A time of an experiment.
+/// The duration of an experiment.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
         s if s < 100.0 => format!("{s:.1} s"),

@@ -1,4 +1,4 @@
-//! What `hairpin floor --fit` says: base, time per byte and step of each path, and what they mean.
+//! The output of `hairpin floor --fit`: base, time per byte and step of each path, and what they mean.
 
 use hairpin_record::fit::{Estimate, Fit, Line};
 use hairpin_record::fit::{FitReport, PathFit};
@@ -10,10 +10,10 @@ use crate::figure::{ratio, us_signed};
 use crate::label::short;
 use crate::options::Options;
 
-/// A copy in memory at 10 GB/s, in ns per byte: an assumed figure, to give ns per byte a size.
+/// An assumed memory copy at 10 GB/s, in ns per byte, as a yardstick for the slope.
 const COPY_NS_PER_BYTE: f64 = 0.1;
 
-/// Each path's lines, step and points.
+/// The lines, step and points of each path.
 impl Show for FitReport {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();
@@ -85,7 +85,7 @@ fn row(line: &Line) -> Vec<Cell> {
     ]
 }
 
-/// What a slope means: bytes go there and back, so each way takes half of it.
+/// Explains a slope: the bytes travel both ways, so each way accounts for half of it.
 fn meaning(line: &Line, several: bool, rate: Option<u64>) -> String {
     let slope = line.ns_per_byte;
     let place = if several { format!("From {} to {} bytes, ", line.from_bytes, line.to_bytes) } else { String::new() };

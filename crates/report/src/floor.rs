@@ -1,4 +1,4 @@
-//! What `hairpin floor` says: the waterfall of one frame, a table of sizes, two designs side by side.
+//! The output of `hairpin floor`: the waterfall of one frame, a table of sizes, or two designs side by side.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,11 @@ use crate::options::Options;
 use crate::pingpong::{Line, line};
 use crate::prose::clean;
 
-/// Round trips of one size in a published ping-pong.
+/// The number of round trips per size in a published ping-pong.
 const PINGPONG_ROUND_TRIPS: f64 = 100_000.0;
 
-/// What was declared, the waterfall of the stages, and what follows from their sum. With [`Options::detail`], a sentence for each stage.
+/// The declared link and NIC, the waterfall of the stages, and the rates that follow from their sum. With [`Options::detail`], a
+/// sentence for each stage.
 impl Show for Floor {
     fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
@@ -44,13 +45,13 @@ impl Show for Floor {
     }
 }
 
-/// The value and both ends, for scripts.
+/// The value and both ends of its range, for scripts.
 fn span(span: Span) -> [Cell; 3] {
     let ns = |time: Picos| Cell::Number(time.as_ns_f64());
     [span.ns.into_cell(ns), ns(span.low_ns), ns(span.high_ns)]
 }
 
-/// What was declared.
+/// The declared link and NIC.
 fn heading(doc: &mut Doc, floor: &Floor) {
     doc.lead(format!("{}: ", clean(&floor.nic)), &floor.about);
     let cable = floor.cable.as_deref().map_or("no cable known".into(), clean);
@@ -63,7 +64,7 @@ fn heading(doc: &mut Doc, floor: &Floor) {
     doc.text(format!("{}, {cable}, {size}", BitRate(floor.rate_bit_per_s)));
 }
 
-/// A line for each stage: name, time, share, a bar from where it begins to where it ends, and how the figure came to be.
+/// A line for each stage: name, time, share, a bar from its start to its end, and how the figure was obtained.
 fn waterfall(floor: &Floor) -> Table {
     let total = floor.total_high_ns.0.max(1) as f64;
     let bar = |begins: Span, ends: Span| {
@@ -87,7 +88,7 @@ fn waterfall(floor: &Floor) -> Table {
     Table::new(columns, 1, rows)
 }
 
-/// The weakest of the stages' classes: a sum is as good as its worst part, and arithmetic in any case.
+/// The weakest class among the stages: a sum is no better than its worst part, and at best arithmetic.
 fn class(floor: &Floor) -> &'static str {
     let assumed = floor.stages.iter().any(|stage| stage.class == Class::Assumed);
     if assumed {
@@ -99,13 +100,13 @@ fn class(floor: &Floor) -> &'static str {
     }
 }
 
-/// Transactions or frames per second, both ends where they differ.
+/// Transactions or frames per second; both ends of the range where they differ.
 fn rates([low, high]: [f64; 2]) -> String {
     let [low, high] = [low, high].map(|rate| format!("{rate:.0}"));
     if low == high { low } else { format!("{low}..{high}") }
 }
 
-/// What follows from the sum.
+/// RTT, transaction rate, line rate and TCP window, derived from the sum of the stages.
 fn sums(doc: &mut Doc, floor: &Floor) {
     let lines = [
         ("RTT", format!("{} ns: there and back, without the server's turn-around", figure(floor.rtt))),
@@ -116,7 +117,7 @@ fn sums(doc: &mut Doc, floor: &Floor) {
     lines.into_iter().chain(window).for_each(|(name, text)| doc.lead(format!("{name:14}"), text));
 }
 
-/// The least that fills the link.
+/// The least TCP window that fills the link.
 fn window(floor: &Floor, window: &Window) -> String {
     let bytes = match (window.low_bytes, window.high_bytes) {
         (low, high) if low == high => low.to_string(),
@@ -131,13 +132,13 @@ fn window(floor: &Floor, window: &Window) -> String {
     )
 }
 
-/// `pcie write, 484 ns, published: what happens. Source: who says so.`
+/// `pcie write, 484 ns, published: what happens. Source: title or address.`
 fn sentence(stage: &Stage) -> String {
     let what = if stage.what.is_empty() { String::new() } else { format!("{} ", stage.what) };
     format!("{}, {} ns, {}: {what}Source: {}.", stage.name, figure(stage.time), stage.class, stage.source)
 }
 
-/// Each note once.
+/// Prints each note once.
 fn notes<'n>(doc: &mut Doc, notes: impl IntoIterator<Item = &'n String>) {
     let mut seen = BTreeSet::new();
     let notes: Vec<&String> = notes.into_iter().filter(|note| seen.insert(*note)).collect();
@@ -147,7 +148,7 @@ fn notes<'n>(doc: &mut Doc, notes: impl IntoIterator<Item = &'n String>) {
     notes.into_iter().for_each(|note| doc.lead("note: ", note));
 }
 
-/// With its sign.
+/// A time with its sign.
 fn signed(span: Span) -> String {
     let one = |time: Picos| if time > Picos::ZERO { format!("+{}", decimal(time)) } else { decimal(time) };
     match span.ns {
@@ -193,7 +194,7 @@ impl Show for Sizes {
     }
 }
 
-/// What scripts read of several floors.
+/// The fields of several floors for scripts.
 fn data(sizes: &Sizes) -> Data {
     let names = "nic size_bytes frame_bytes wire_bytes one_way_ns one_way_low_ns one_way_high_ns rtt_ns rtt_low_ns rtt_high_ns line_rate_frames_per_s class";
     let line = |floor: &Floor| -> [Cell; 12] {
@@ -206,7 +207,7 @@ fn data(sizes: &Sizes) -> Data {
     Data::table(names, sizes.floors.iter().map(line))
 }
 
-/// Two designs, their stages side by side, and what makes the difference.
+/// Two designs, their stages side by side, and the stages that make the difference.
 impl Show for Comparison {
     fn doc(&self, _: &Options) -> Doc {
         let (first, second) = (&self.first, &self.second);
@@ -278,7 +279,8 @@ fn explained(comparison: &Comparison) -> String {
     format!("{second} against {first}, one way: {whole}{share}: {}.", words.join(", "))
 }
 
-/// A line per size as `snf_pingpong` prints it: half round trips of the model. Minimum and maximum stand only where a table publishes them.
+/// A line per size in the format of `snf_pingpong`: half round trips of the model. Minimum and maximum appear only for a
+/// published table that has them.
 pub fn floor_pingpong(sizes: &Sizes) -> String {
     let rows = sizes.floors.iter().map(|floor| {
         let mean_ns = floor.total_ns.map(Picos::as_ns_f64);

@@ -7,17 +7,18 @@ use hairpin_units::{BitRate, Picos};
 use crate::figure::{ratio, us_signed};
 use crate::prose::clean;
 
-/// An RTT p50 beside its floor: RTT, floor, gap.
+/// An RTT p50 against its floor: RTT, floor, gap.
 pub(crate) fn gap(p50: Option<u64>, origin: Origin, floor: &Floor) -> String {
     let link = [Some(BitRate(floor.rate_bit_per_s).to_string()), floor.cable.as_deref().map(clean)];
     let declared = format!("{}, {}", clean(&floor.nic), link.into_iter().flatten().collect::<Vec<_>>().join(", "));
     let Some(p50) = p50 else {
         return format!("floor {} ({declared}); there is no RTT p50 to hold against it", scaled(floor.rtt));
     };
-    // A record from elsewhere may claim any time.
+    // A record from elsewhere may contain any time.
     let rtt = Span::point(Picos::from_ns(p50.min(Picos::MAX.0 as u64 / 1000) as i64));
     let beyond = rtt.less(floor.rtt);
-    // An emulated link is the declared one: below it lies what was taken off for the program's own part and did not take so long.
+    // On an emulated link, the floor is the declared time. An RTT can fall below it if the program's own part took less than was
+    // subtracted for it.
     let words = if beyond.high_ns < Picos::ZERO && origin != Origin::Emulated {
         "the RTT is below the floor: this link is not the declared one".into()
     } else {
@@ -27,7 +28,7 @@ pub(crate) fn gap(p50: Option<u64>, origin: Origin, floor: &Floor) -> String {
     format!("RTT p50 {}, floor {} ({declared}), {words}", scaled(rtt), scaled(floor.rtt))
 }
 
-/// A time with its unit, as sentences have it: exact in ns below 1 us, in us above.
+/// A time with its unit, for sentences: exact in ns below 1 us, in us above.
 fn scaled(span: Span) -> String {
     if span.low_ns.0.abs().max(span.high_ns.0.abs()) < 1_000_000 {
         return format!("{} ns", figure(span));
@@ -38,7 +39,7 @@ fn scaled(span: Span) -> String {
     }
 }
 
-/// A time in decimal ns without its unit, or both ends.
+/// A time in decimal ns without its unit, or both ends of a range.
 pub(crate) fn figure(span: Span) -> String {
     match span.ns {
         Some(ns) => decimal(ns),

@@ -1,4 +1,4 @@
-//! A table as aligned lines that keep within a width.
+//! A table as aligned lines that fit a given width.
 //!
 //! ```text
 //!   fits with two columns of space     path      payload  trans/s    min
@@ -19,18 +19,18 @@ use crate::doc::{Column, Place, Row, Table};
 use crate::prose::{WIDTH, fold, width, wrap};
 use crate::style::Tone;
 
-/// A bar says nothing in less.
+/// A shorter bar is unreadable.
 const LEAST_BAR: usize = 8;
-/// And no more in this.
+/// A longer bar adds nothing.
 const LONGEST_BAR: usize = 60;
 
-/// The lines of the heading, and those of each row.
+/// The heading's lines, and the lines of each row.
 pub(crate) struct Lines {
     pub(crate) heads: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// The lines of a table, none wider than `columns` unless the figures alone are.
+/// The lines of a table, none wider than `columns` unless the figures alone exceed it.
 pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
     let (columns, room) = (columns.saturating_sub(table.indent), WIDTH.saturating_sub(table.indent));
     let grid = Grid::of(table, columns);
@@ -63,7 +63,7 @@ pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
     }
 }
 
-/// The text behind a line, which is `taken` columns wide, from column `base` to column `room`.
+/// Appends text to `line`, which is `taken` columns wide; the text goes from column `base` to column `room` on each line.
 fn hung(line: &str, taken: usize, base: usize, text: &str, room: usize) -> Vec<String> {
     let mut lines = wrap(&" ".repeat(base), text, room);
     let pad = " ".repeat(base.saturating_sub(taken));
@@ -71,18 +71,18 @@ fn hung(line: &str, taken: usize, base: usize, text: &str, room: usize) -> Vec<S
     lines
 }
 
-/// A column that takes what room is left.
+/// True for a column that takes the remaining room.
 fn drawn(column: &Column) -> bool {
     matches!(column.place, Place::Bar | Place::Scale(_))
 }
 
-/// The last column where that is prose.
+/// The last column, if it is prose.
 struct Prose {
     title: String,
     cells: Vec<String>,
 }
 
-/// The columns that stand side by side, as text.
+/// The side-by-side columns as text.
 struct Grid<'a> {
     columns: Vec<&'a Column>,
     titles: Vec<String>,
@@ -90,7 +90,7 @@ struct Grid<'a> {
     cells: Vec<Vec<(String, Tone)>>,
     widths: Vec<usize>,
     prose: Option<Prose>,
-    /// Where prose begins.
+    /// The column at which prose begins.
     base: usize,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Grid<'a> {
             widths[bar] = 0;
             let taken: usize = widths.iter().sum();
             let left = |gap: usize| columns.saturating_sub(taken + gap * (of.len() - 1));
-            // Two columns of space between figures are easier to read than a longer bar.
+            // Two spaces between figures read better than a longer bar.
             widths[bar] = if left(2) >= LEAST_BAR { left(2) } else { left(1) }.max(LEAST_BAR);
             match of[bar].place {
                 Place::Scale(axis) => titles[bar] = scale(&axis, widths[bar]),
@@ -131,7 +131,7 @@ impl<'a> Grid<'a> {
         self.widths.iter().sum::<usize>() + gap * self.widths.len().saturating_sub(1)
     }
 
-    /// The width of the first column and the space between columns, if labels stand beside figures.
+    /// The width of the first column and the space between columns, if labels fit beside figures.
     fn side_by_side(&self, columns: usize) -> Option<(usize, usize)> {
         let gap = if self.total(2) <= columns { 2 } else { 1 };
         let first = *self.widths.first()?;
@@ -154,7 +154,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Labels and figures on one line; a label wider than its column goes before, on a line of its own.
+    /// Labels and figures on one line; a label wider than its column goes on a line of its own above.
     fn inline(&self, first: usize, gap: usize, columns: usize, colour: bool) -> Lines {
         let widths = [&[first], self.widths.get(1..).unwrap_or_default()].concat();
         let row = |row: &Vec<(String, Tone)>| {
@@ -192,7 +192,7 @@ impl<'a> Grid<'a> {
             .collect()
     }
 
-    /// The line above the titles: `------- RTT -------` over each group.
+    /// The line above the titles, with `------- RTT -------` over each group.
     fn groups(&self, from: usize, widths: &[usize], gap: usize) -> String {
         let mut line = String::new();
         let mut i = from;
@@ -215,7 +215,7 @@ impl<'a> Grid<'a> {
             if i > from {
                 line.push_str(&" ".repeat(gap));
             }
-            // Spaces are not painted, so that those at the end of a line can go.
+            // Spaces are left unpainted so that trailing ones can be trimmed.
             let text = text.trim_end();
             let pad = " ".repeat(widths[i].saturating_sub(width(text)));
             let painted = tone.paint(text, colour);
@@ -227,7 +227,7 @@ impl<'a> Grid<'a> {
         line.trim_end().into()
     }
 
-    /// The last line of a row without colour.
+    /// The last line of a row, without colour.
     fn last_line(&self, row: usize, columns: usize) -> String {
         self.fitted(columns, false).rows.swap_remove(row).pop().unwrap_or_default()
     }

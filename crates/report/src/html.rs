@@ -1,14 +1,14 @@
-//! The report as one HTML file: the page of `web/`, built and checked in, with the view inside.
+//! The report as one HTML file: the page built from `web/` and checked in, with the view embedded.
 
 use crate::view::View;
 
-/// The page with nothing in it.
+/// The page without a view.
 const PAGE: &str = include_str!("../web/dist/report.html");
-/// Where the view goes.
+/// The placeholder that the view replaces.
 const PLACE: &str = "<script type=\"application/json\" id=\"view\">null</script>";
 
-/// The page with this view. Nothing in the view can end its script or start another: `<`, `>` and `&` are escaped, and so are the two line separators that
-/// JSON allows in a string and older JavaScript does not.
+/// The page with this view. The view cannot close its script element or open another: `<`, `>` and `&` are escaped, and so are
+/// the two line separators that JSON allows in a string but older JavaScript does not.
 pub fn html(view: &View) -> String {
     let json = serde_json::to_string(view).expect("a view has text keys only, and numbers that are none become null");
     let (before, after) = PAGE.split_once(PLACE).expect("the page has a place for the view, as a test holds");

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The types are structs and maps with text as keys, and text is what serde_json needs as a key.
+/// serde_json fails only on map keys that are not text, and records have none.
 const ALWAYS: &str = "records have text keys only";
 
 /// The record, a field per line.

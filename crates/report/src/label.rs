@@ -1,10 +1,11 @@
-//! What a row is called in a text.
+//! Names of rows in text.
 
 use hairpin_record::run::{Origin, Row};
 
 use crate::figure::{pace, payload};
 
-/// A path spec in its shortest form that reads back as the one given: the server's side is left out where it says nothing new.
+/// The shortest form of a path spec that parses back to the same spec: the server's side is omitted where it follows from the
+/// client's.
 ///
 /// ```
 /// use hairpin_report::short_path;
@@ -19,13 +20,13 @@ pub fn short(path: &str) -> String {
         return client.into();
     }
     match (client.split_once(':'), server.split_once(':')) {
-        // With options in play, leaving out the path would let the server inherit the client's.
+        // Where options are set, a server side without a path name would inherit the client's options.
         (Some((name, _)), Some((same, words))) if name == same && !path.contains('=') => format!("{client}/{words}"),
         _ => path,
     }
 }
 
-/// A row's name: what several rows may share, and what tells those apart.
+/// A row's name in two parts: one that several rows may share, and one that distinguishes those rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Name {
     /// Path, rate if paced, origin unless measured, link if there are several.
@@ -34,7 +35,7 @@ pub(crate) struct Name {
     pub(crate) size: String,
 }
 
-/// Names a row; `link` is given where rows of several links stand together.
+/// Names a row. Pass `link` if the rows are from several links.
 pub(crate) fn name(row: &Row, link: Option<&str>) -> Name {
     let mut base = path(row);
     if let Some(link) = link {
@@ -43,7 +44,7 @@ pub(crate) fn name(row: &Row, link: Option<&str>) -> Name {
     Name { base, size: format!("{} B", payload(row)) }
 }
 
-/// Path, and rate if paced; for tables whose heading tells the origin.
+/// Path, and rate if paced; for tables whose heading states the origin.
 pub(crate) fn paced(row: &Row) -> String {
     let text = short(&row.path);
     match row.pace_per_s {
@@ -52,12 +53,12 @@ pub(crate) fn paced(row: &Row) -> String {
     }
 }
 
-/// The cell that leads a row: path, rate if paced, origin unless measured.
+/// The first cell of a row: path, rate if paced, origin unless measured.
 pub(crate) fn path(row: &Row) -> String {
     labelled(paced(row), row.origin)
 }
 
-/// With the origin behind it, unless it is measured.
+/// Appends the origin, unless the row was measured.
 pub(crate) fn labelled(text: String, origin: Origin) -> String {
     match origin {
         Origin::Measured => text,
@@ -66,7 +67,7 @@ pub(crate) fn labelled(text: String, origin: Origin) -> String {
     }
 }
 
-/// Names the chosen rows of all: `udp:spin (64, 128 B), tcp`; sizes only where not every row of that base is meant.
+/// Names the chosen rows: `udp:spin (64, 128 B), tcp`. Sizes appear only where not all rows of that base are chosen.
 pub(crate) fn join(all: &[Name], chosen: &[usize]) -> String {
     if chosen.len() == all.len() && all.len() > 3 {
         return "all rows".into();

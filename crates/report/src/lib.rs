@@ -1,4 +1,4 @@
-//! From a record to what people read: pure functions from data to text.
+//! Turns records into readable output: pure functions from data to text.
 //!
 //! ```text
 //!   record ──Show──▶ Doc ──▶ term, markdown, csv      one document, one renderer a format
@@ -7,8 +7,9 @@
 //!              └──▶ drawn                              … or Markdown, SVG, plots for a terminal)
 //!   Progress ──▶ watch                                (a frame of the live view)
 //! ```
-//! No clock, socket or terminal is touched here: width and colour are parameters, and a text depends on nothing but its arguments.
-//! Text that may come from another host or from a file never carries control characters into a terminal ([`prose::clean`]).
+//! This crate touches no clock, socket or terminal: width and colour are parameters, and a text depends on nothing but its
+//! arguments. Text that may come from another host or from a file never carries control characters into a terminal
+//! ([`prose::clean`]).
 
 #![forbid(unsafe_code)]
 
@@ -72,7 +73,8 @@ pub use rings::words as rings_words;
 pub use runs::{RunList, RunRow};
 pub use stream::stream_trial;
 
-/// The record for a terminal: in 80 columns, or in [`Options::width`] if that is more. Only a table of more figures than fit gets wider than that.
+/// The record for a terminal, 80 columns wide or [`Options::width`] if that is more. Only a table whose figures do not fit gets
+/// wider.
 pub fn term(record: &(impl Show + ?Sized), options: &Options) -> String {
     term::term(&record.doc(options), options)
 }
@@ -82,7 +84,7 @@ pub fn markdown(record: &(impl Show + ?Sized), options: &Options) -> String {
     markdown::markdown(&record.doc(options))
 }
 
-/// The record as CSV: a line of names with their units, then a line per result; what is not known is empty.
+/// The record as CSV: a header line with units, then a line per result. Unknown values are empty.
 pub fn csv(record: &(impl Show + ?Sized), options: &Options) -> String {
     csv::csv(&record.doc(options))
 }

@@ -1,4 +1,4 @@
-//! Where a record was made, in words.
+//! The place of a measurement in words.
 
 use hairpin_record::head::Place;
 use hairpin_record::run::Link;
@@ -12,7 +12,7 @@ pub(crate) fn between(Place { hosts, link, clock }: &Place) -> Vec<String> {
     parts
 }
 
-/// Link and hosts, as far as they are known.
+/// Link and hosts, as far as known.
 pub(crate) fn over(Place { hosts, link, .. }: &Place) -> Vec<String> {
     let server = hosts.server.as_ref().map(|host| format!(" -> {}", host.hostname));
     let mut parts = link_words(link);

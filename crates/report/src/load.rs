@@ -1,4 +1,4 @@
-//! The curve of `hairpin load`: a table per path, with its knee in a sentence.
+//! The curve of `hairpin load`: a table per path, with the knee in a sentence.
 
 use hairpin_record::load::{Knee, Load, LoadCurve, LoadRow};
 
@@ -144,7 +144,7 @@ fn table(load: &Load, curve: &LoadCurve) -> Table {
     Table::new(columns, 1, curve.rates.iter().map(cells))
 }
 
-/// Where the curve bends, in a sentence.
+/// The knee of the curve in a sentence.
 pub(crate) fn knee(curve: &LoadCurve) -> String {
     let saturation = curve
         .saturation_per_s
@@ -172,13 +172,13 @@ pub(crate) fn knee(curve: &LoadCurve) -> String {
     format!("{found}{saturation}")
 }
 
-/// The rate of a row, told from the same rate measured before.
+/// The rate of a row, marked if it repeats an earlier measurement of the same rate.
 fn per_s(row: &LoadRow) -> String {
     let again = if row.repeat > 0 { " again" } else { "" };
     format!("{}/s{again}", rate(row.offered_per_s))
 }
 
-/// Why there is no figure, and between which rates the knee lies.
+/// Why the knee has no figure, and the rates between which it lies.
 fn unclear(curve: &LoadCurve, knee: &Knee, quantile: &str, why: &str) -> String {
     let between = |row: &&LoadRow| {
         knee.keeps_up_per_s.is_none_or(|per_s| row.offered_per_s > per_s)
@@ -220,10 +220,10 @@ fn lists(load: &Load) -> Vec<List> {
     ]
 }
 
-/// Requests that could not leave on time, where they are this share of those due; fewer are in the record.
+/// Delayed requests are reported from this share of the due requests on; smaller shares appear only in the record.
 const WORTH: f64 = 0.001;
 
-/// At which rates requests could not leave on time, were never answered, or were left out.
+/// The rates at which requests left late, were never answered, or were left out.
 fn waited(curve: &LoadCurve) -> Vec<String> {
     let at = |of: fn(&LoadRow) -> u64| -> Option<String> {
         let share = |row: &LoadRow| if row.due == 0 { 0.0 } else { of(row) as f64 / row.due as f64 };

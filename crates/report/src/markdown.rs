@@ -17,7 +17,7 @@ pub(crate) fn markdown(doc: &Doc) -> String {
             Block::List(items) => (list(items), false),
             Block::Verbatim(lines) => (verbatim("", lines), false),
         };
-        // Items of a list stand together.
+        // Items of one list are not separated by a blank line.
         if before.is_some_and(|before| !(before && item)) {
             text.push('\n');
         }
@@ -27,7 +27,7 @@ pub(crate) fn markdown(doc: &Doc) -> String {
     text
 }
 
-/// A paragraph; with a lead, the item of a list.
+/// A paragraph; a list item if it has a lead.
 fn paragraph(text: &Text) -> String {
     let body = escape(&text.text);
     let lead = text.lead.trim().trim_end_matches(':');
@@ -41,7 +41,6 @@ fn paragraph(text: &Text) -> String {
     }
 }
 
-/// A headed list.
 pub(crate) fn list(list: &List) -> Vec<String> {
     let mut text = vec![format!("**{}**", escape(&list.heading)), String::new()];
     for (i, item) in list.items.iter().enumerate() {
@@ -51,7 +50,7 @@ pub(crate) fn list(list: &List) -> Vec<String> {
     text
 }
 
-/// Head, rule and rows; bars are left out, since the figures beside them say the same.
+/// Heading, rule and rows. Bars are omitted, since the figures beside them say the same.
 pub(crate) fn table(table: &Table) -> Vec<String> {
     if table.rows.is_empty() {
         return vec![escape(table.empty)];
@@ -67,7 +66,7 @@ pub(crate) fn table(table: &Table) -> Vec<String> {
     lines
 }
 
-/// Lines as they are, between more backticks than stand together anywhere within.
+/// A code fence with more backticks than any run of them in `lines`.
 pub(crate) fn verbatim(language: &str, lines: &[String]) -> Vec<String> {
     let runs = lines.iter().flat_map(|line| line.split(|c| c != '`')).map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
@@ -75,14 +74,15 @@ pub(crate) fn verbatim(language: &str, lines: &[String]) -> Vec<String> {
     std::iter::once(format!("{fence}{language}")).chain(lines).chain([fence]).collect()
 }
 
-/// Keeps a text from being read as markup, and by a forge as a mention of somebody, a reference to an issue or an address to link to: forges look for these
-/// in what is rendered, so that no escape of Markdown's own helps; a space of no width does.
+/// Escapes text against Markdown, and against a forge that would turn it into a mention, an issue reference or a link. Forges
+/// look for these in the rendered text, where Markdown's escapes have no effect, so a zero-width space is inserted.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     let text = clean(text);
     for (i, c) in text.char_indices() {
         let after = &text[i + c.len_utf8()..];
-        // What begins a quotation, a list or a rule does so in front only, and a sign before a figure begins none.
+        // Quotation, list and rule markers work only at the start of a line, and a sign directly before a figure starts none of
+        // them.
         let begins = c == '>' || (matches!(c, '-' | '+') && (after.starts_with(' ') || after.starts_with("--")));
         if matches!(c, '\\' | '|' | '`' | '*' | '_' | '<' | '[' | ']' | '#' | '~' | '$' | '&') || (i == 0 && begins) {
             escaped.push('\\');
@@ -95,10 +95,10 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A space of no width, as an entity that nobody overlooks.
+/// A zero-width space, written as an entity so that it is visible in the source.
 const NO_WIDTH: &str = "&#8203;";
 
-/// True behind the character from which on a forge would make a link: `@name`, `#1`, `GH-1`, `https://`, `www.`.
+/// True after the character at which a forge would start a link: `@name`, `#1`, `GH-1`, `https://`, `www.`.
 fn linked(c: char, before: &str, after: &str) -> bool {
     let ends = |word: &str| {
         before.len() >= word.len() && before.as_bytes()[before.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())

@@ -1,4 +1,4 @@
-//! What stands below a table: losses, what was not granted, warnings; alike messages of several rows become one.
+//! The lists below a table: losses, refused settings, warnings. Similar messages of several rows are merged.
 
 use hairpin_record::core_states::{Apart, CoreStates};
 use hairpin_record::floor::Floor;
@@ -10,18 +10,18 @@ use crate::doc::List;
 use crate::gap::gap;
 use crate::label::{Name, join};
 
-/// Of warnings with one code and different figures, so many are shown; the others are counted.
+/// At most this many warnings with one code and different figures are shown; the others are counted.
 const SHOWN_PER_CODE: usize = 3;
 
-/// How a report names that rows were measured with the cores in different states.
+/// The warning code for rows measured with the cores in different states.
 pub(crate) const APART: &str = "cores-apart";
 
-/// The two hosts of a run: rows of other hosts have other cores.
+/// The two hosts of a run. Core states are comparable only between rows of the same hosts.
 pub(crate) fn hosts(run: &Run) -> (&str, Option<&str>) {
     (&run.place.hosts.client.hostname, run.place.hosts.server.as_ref().map(|host| host.hostname.as_str()))
 }
 
-/// Every list that the rows of a run have.
+/// All lists of a run's rows.
 pub(crate) fn lists(rows: &[(Name, &Row)]) -> Vec<List> {
     let names: Vec<Name> = rows.iter().map(|(name, _)| name.clone()).collect();
     let rows: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
@@ -35,15 +35,15 @@ pub(crate) fn lists(rows: &[(Name, &Row)]) -> Vec<List> {
     ]
 }
 
-/// What the mark behind a path means.
+/// The meaning of the mark after a path.
 const MARKED: &str = "* Not to be ranked with the other rows";
 
-/// The mark behind the path of a row that is not to be ranked with the others.
+/// The mark after the path of a row that must not be ranked with the others.
 pub(crate) fn mark(apart: Option<Apart>) -> &'static str {
     if apart.is_some() { " *" } else { "" }
 }
 
-/// In which state the cores of the marked rows were.
+/// The core states of the marked rows.
 fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
     let states = CoreStates::of(rows.iter().map(|row| ((), *row)));
     let mut found: Vec<(Apart, Vec<usize>)> = Vec::new();
@@ -60,7 +60,7 @@ fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
     found.into_iter().map(|(apart, of)| format!("{}: {}", join(names, &of), apart.words())).collect()
 }
 
-/// How a run ended, if not as asked.
+/// Why a run ended early, if it did.
 pub(crate) fn ended(head: &Head) -> List {
     let error = head
         .error
@@ -71,7 +71,7 @@ pub(crate) fn ended(head: &Head) -> List {
     List::errors("Incomplete", error.into_iter().chain(early).collect())
 }
 
-/// What was asked of the kernel and is not in force.
+/// Settings that were requested from the kernel and not granted.
 pub(crate) fn not_granted<R>(names: &[Name], rows: &[&R], granted: impl Fn(&R) -> &[Granted]) -> List {
     List::plain("Asked for, not granted", merged(names, rows, |row| refused(granted(row))))
 }
@@ -81,7 +81,7 @@ pub(crate) fn warned<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Not
     List::warnings("Warnings", warnings(names, rows, notes))
 }
 
-/// Asks every row for its messages and lists each once, after the names of its rows.
+/// Collects the messages of every row and lists each once, after the names of its rows.
 pub(crate) fn merged<R>(names: &[Name], rows: &[&R], messages: impl Fn(&R) -> Vec<String>) -> Vec<String> {
     let mut found: Vec<(String, Vec<usize>)> = Vec::new();
     for (i, row) in rows.iter().enumerate() {
@@ -113,14 +113,14 @@ fn against_floor(row: &Row) -> Vec<String> {
     row.floor.as_ref().map_or(Vec::new(), |floor| beside_floor(row.rtt_ns.p50, row.origin, floor))
 }
 
-/// RTT, floor and gap, and what is not in the floor.
+/// RTT, floor and gap, and the parts that the floor leaves out.
 pub(crate) fn beside_floor(p50: Option<u64>, origin: Origin, floor: &Floor) -> Vec<String> {
     let mut items = vec![gap(p50, origin, floor)];
     items.extend(floor.notes.iter().map(|note| format!("of the floor: {note}")));
     items
 }
 
-/// Those of a row.
+/// The stray requests and replies of one row.
 pub(crate) fn strays(row: &Row) -> Vec<String> {
     strayed([row.lost, row.late, row.duplicates, row.reordered, row.corrupt], row.transactions)
 }
@@ -132,7 +132,7 @@ pub(crate) fn strayed(counts: [u64; 5], transactions: u64) -> Vec<String> {
     if parts.is_empty() { Vec::new() } else { vec![format!("{} beside {transactions} answered", parts.join(", "))] }
 }
 
-/// What was asked of the kernel and is not in force.
+/// Settings that were requested from the kernel and not granted.
 pub(crate) fn refused(granted: &[Granted]) -> Vec<String> {
     let differ = granted.iter().filter(|granted| granted.asked != granted.got);
     differ
@@ -143,7 +143,7 @@ pub(crate) fn refused(granted: &[Granted]) -> Vec<String> {
         .collect()
 }
 
-/// Every warning of the rows, those of one code together.
+/// Every warning of the rows, grouped by code.
 pub(crate) fn warnings<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note]) -> Vec<String> {
     let mut codes: Vec<&str> = Vec::new();
     for note in rows.iter().flat_map(|row| notes(row)) {

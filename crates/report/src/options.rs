@@ -1,11 +1,10 @@
-//! How a text is to look.
+//! How text is formatted.
 
 use hairpin_units::Quantile;
 
-/// The percentiles that are shown unless others are asked for.
+/// The percentiles shown by default.
 pub const PERCENTILES: [Quantile; 4] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
 
-/// How a text is to look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Columns of the terminal; less than 80 counts as 80.
@@ -18,7 +17,8 @@ pub struct Options {
     pub percentiles: Vec<Quantile>,
     /// The run's id in the store, for the CSV; empty if it has none.
     pub run: String,
-    /// What is shown beyond the usual: the number of timelines of `explain`; with 1, `floor` has a sentence a stage and `tune list` all about a setting.
+    /// How much extra detail to show: the number of timelines for `explain`; from 1 on, `floor` adds a sentence per stage and `tune list` describes
+    /// each setting in full.
     pub detail: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The listing of `hairpin paths`: every way to do a round trip, and what this host supports.
+//! The output of `hairpin paths`: every way to do a round trip, and whether this host supports it.
 
 use serde::Serialize;
 
@@ -7,7 +7,6 @@ use crate::doc::{Column, Doc, Show, Table};
 use crate::options::Options;
 use crate::style::Tone;
 
-/// Every path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Paths {
     schema: &'static str,
@@ -15,53 +14,45 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// In the order given.
+    /// Keeps the given order.
     pub fn new(paths: Vec<PathRow>) -> Paths {
         Paths { schema: "hairpin.paths/1", paths }
     }
 }
 
-/// Whether this host can do it.
+/// Whether this host supports a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Support {
-    /// It can.
     Yes,
-    /// It can, but something is missing.
+    /// Supported, with something missing.
     Degraded,
-    /// It cannot.
     No,
 }
 
-/// One path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PathRow {
-    /// The path's name.
     pub path: String,
-    /// A sentence about it.
+    /// One sentence.
     pub summary: String,
-    /// What both ends must have in common: tcp, udp, raw or local.
+    /// The protocol that both ends must share: tcp, udp, raw or local.
     pub speaks: String,
-    /// The wait policies it knows.
     pub policies: Vec<String>,
-    /// The options it knows.
     pub options: Vec<PathOption>,
-    /// What this host supports.
     pub support: Support,
-    /// What is missing, if anything is.
+    /// The reason for anything other than full support.
     pub why: Option<String>,
 }
 
-/// An option of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PathOption {
-    /// As a path spec has it.
+    /// The name as written in a path spec.
     pub name: String,
-    /// The values it takes.
+    /// The accepted values.
     pub values: String,
-    /// What holds where it is not given.
+    /// The value used if the option is not given.
     pub default: String,
-    /// What it does.
+    /// The effect of the option.
     pub doc: String,
 }
 

@@ -1,4 +1,4 @@
-//! What `hairpin floor pcie` says: reads of a device with their histogram, and what a driver's steps cost.
+//! The output of `hairpin floor pcie`: reads of a device with a histogram, and the cost of a driver's steps.
 
 use hairpin_record::histogram::Decoded;
 use hairpin_record::pcie::{Primitives, Probe, Published, PublishedRead, PublishedTable};
@@ -9,10 +9,10 @@ use crate::figure::percent;
 use crate::options::Options;
 use crate::prose::clean;
 
-/// Rows of a histogram, without the one of all that is longer.
+/// Rows of a histogram, not counting the last one for all longer times.
 const ROWS: u64 = 12;
 
-/// A device's reads: figures, histogram, what to know of them, and the published reference with its label.
+/// A device's reads: figures, histogram, notes, and the published reference with its label.
 impl Show for Probe {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();
@@ -29,7 +29,7 @@ impl Show for Probe {
     }
 }
 
-/// What was read, and of what.
+/// The device and the register that was read.
 fn heading(doc: &mut Doc, probe: &Probe) {
     let device = &probe.device;
     let what = format!(
@@ -59,7 +59,7 @@ fn figures(probe: &Probe) -> Table {
     Table::new(columns, 1, [row])
 }
 
-/// From the shortest time to the p99 or beyond in steps of equal and round width, and a last row for all that is longer.
+/// Equal, round steps from the shortest time to at least the p99, and a last row for all longer times.
 fn histogram(doc: &mut Doc, probe: &Probe) {
     let counts: Vec<(u64, u64)> = match Decoded::decode(&probe.reads.histogram) {
         Ok(decoded) => decoded.counts().collect(),
@@ -92,7 +92,7 @@ fn histogram(doc: &mut Doc, probe: &Probe) {
     doc.table(Table::new(titles.into_iter().chain([Column::bar()]).collect(), 1, table));
 }
 
-/// The next of 1, 2, 5, 10, 20, 50, …
+/// The next larger number of the sequence 1, 2, 5, 10, 20, 50, …
 fn step(at_least: u64) -> u64 {
     let mut power = 1u64;
     loop {
@@ -132,7 +132,7 @@ fn remarks(doc: &mut Doc, probe: &Probe) {
     doc.lead("value       ", value);
 }
 
-/// The published table alone.
+/// The published table on its own.
 impl Show for PublishedTable {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();
@@ -143,7 +143,7 @@ impl Show for PublishedTable {
     }
 }
 
-/// The published figures under what they are.
+/// The published figures below their source.
 fn reference(doc: &mut Doc, published: &Published, remark: &str) {
     doc.lead("published   ", format!("{}. {}. {remark}", clean(&published.label), clean(&published.source)));
     let mut columns = vec![Column::words("the CPU meanwhile"), Column::figures("mean ns")];
@@ -160,7 +160,7 @@ fn reference(doc: &mut Doc, published: &Published, remark: &str) {
     doc.table(Table::new(columns, 1, published.rows.iter().map(row)));
 }
 
-/// What the steps of a driver cost on this CPU, a pair of columns for each way to do them.
+/// The cost of a driver's steps on this CPU, two columns for each implementation.
 impl Show for Primitives {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();
@@ -174,7 +174,7 @@ impl Show for Primitives {
             let name = clean(&way.name);
             [Column::figures(format!("{name}: alone")), Column::figures("in a row")]
         }));
-        // Every way has the same steps, in the same order.
+        // Every implementation has the same steps, in the same order.
         let steps = ways.first().map_or(&[][..], |way| &way.steps);
         let rows = steps.iter().enumerate().map(|(at, step)| {
             let figures = ways.iter().flat_map(|way| {

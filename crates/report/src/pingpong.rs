@@ -1,14 +1,14 @@
-//! A line per size as the `snf_pingpong` of a published table prints it, so that old and new figures can be laid side by side.
+//! A line per size in the format of `snf_pingpong` as published, so that old and new figures can be compared.
 
 use hairpin_record::run::{Niq, Row, Run};
 
 use crate::label::path;
 use crate::prose::clean;
 
-/// What the lines' HRT is; they have no room to say so themselves.
+/// The definition of HRT; the lines themselves have no room for it.
 pub const PINGPONG_LABEL: &str = "HRT is RTT/2, not one-way";
 
-/// One line's figures; half round trips in ns.
+/// The figures of one line: half round trips in ns.
 pub(crate) struct Line {
     pub(crate) elapsed_us: Option<u64>,
     pub(crate) mean_ns: Option<f64>,
@@ -17,7 +17,7 @@ pub(crate) struct Line {
     pub(crate) bytes: u64,
 }
 
-/// The line, with `nan` for what there is not, as C prints it.
+/// The line; missing figures are `nan`, as C prints them.
 pub(crate) fn line(figures: &Line) -> String {
     let us = |ns: Option<f64>| ns.map_or("nan".into(), |ns| format!("{:.2}", ns / 1e3));
     format!(
@@ -30,7 +30,7 @@ pub(crate) fn line(figures: &Line) -> String {
     )
 }
 
-/// A comment before a line of figures that no such NIC gave.
+/// A comment line before figures that come from an emulated NIC.
 fn emulated(row: &Row, nic: &str, stalled: Option<u64>, without_ns: Option<f64>) -> String {
     let mut text = format!("# emulated: {}", clean(nic));
     if let Some((stalled, without_ns)) = stalled.zip(without_ns) {
@@ -43,8 +43,9 @@ fn emulated(row: &Row, nic: &str, stalled: Option<u64>, without_ns: Option<f64>)
 
 /// `elapsed = %d us, %.2f per HRT (min:%.2f, max:%.2f), size %d`, a line per result.
 ///
-/// `elapsed` is the measured time, HRT half the exact mean, minimum and maximum of the RTT in us, `size` the request's payload. A result
-/// without a reply has `nan`, as C prints it. Results of several paths stand under a line `# PATH` each.
+/// `elapsed` is the measured time; HRT is half the exact mean, minimum and maximum of the RTT in us; `size` is the request's
+/// payload. A result without a reply has `nan`, as C prints it. Results of several paths are grouped, each group after a line `#
+/// PATH`.
 pub fn pingpong(run: &Run) -> String {
     let several = run.results.windows(2).any(|pair| path(&pair[0]) != path(&pair[1]));
     let mut text = String::new();

@@ -1,12 +1,12 @@
-//! Running text for a terminal: cleaned, measured in columns, wrapped.
+//! Running text for a terminal: sanitised, measured in columns, wrapped.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Prose is never set wider than this, however wide the terminal is.
+/// Prose is never wider than this, on any terminal.
 pub(crate) const WIDTH: usize = 80;
 
-/// The text without anything that could steer a terminal: line breaks and tabs become spaces, other control characters and those
-/// that change the direction of writing, join or vary their neighbours (so that a terminal may set them wider than counted) become U+FFFD.
+/// Makes text safe to print on a terminal. Line breaks and tabs become spaces. Other control characters become U+FFFD, and so do
+/// characters that change the writing direction, join or vary their neighbours (a terminal may draw those wider than counted).
 pub fn clean(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -19,13 +19,13 @@ pub fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Columns that the text takes in a terminal.
+/// The number of terminal columns that the text takes.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Sets a paragraph to lines of at most `columns`, the first line after `first`, the others after as many spaces.
-/// A word longer than a line is broken.
+/// Wraps a paragraph to at most `columns`: the first line starts with `first`, the others with as many spaces. A word longer than
+/// a line is broken.
 pub(crate) fn wrap(first: &str, text: &str, columns: usize) -> Vec<String> {
     let indent = width(first);
     let room = columns.saturating_sub(indent).max(8);

@@ -1,4 +1,4 @@
-//! What rings were granted, in words.
+//! The granted rings in words.
 
 use hairpin_record::frames::Rings;
 
@@ -18,7 +18,7 @@ pub fn words(rings: &Rings) -> String {
     format!("{} {queues}{how}", clean(&rings.interface))
 }
 
-/// A line per thing that was asked and not granted; `side` leads if it is not empty.
+/// A line per requested feature that was refused; starts with `side` unless it is empty.
 pub(crate) fn refused(side: &str, rings: &Rings) -> Vec<String> {
     let before = if side.is_empty() { String::new() } else { format!("{side}: ") };
     rings.refused.iter().map(|refused| format!("{before}{}: {}", refused.feature, refused.why)).collect()

@@ -1,4 +1,4 @@
-//! A run: one row per result, what the columns mean above, what may mislead below.
+//! A run: one row per result, column definitions above, warnings below.
 
 use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Origin, Row, Run};
@@ -39,7 +39,7 @@ pub(crate) fn head(run: &Run) -> Doc {
     Doc::of(&run.head, between(&run.place))
 }
 
-/// What the columns are, and the table. With `links`, the link of each row takes the place of its payload.
+/// The column definitions and the table. With `links`, each row shows its link in place of its payload.
 pub(crate) fn results(doc: &mut Doc, rows: &[(Name, &Row)], links: Option<&[&str]>, states: &CoreStates, options: &Options) {
     let cpu = CpuOf::rows(rows.iter().map(|(_, row)| *row));
     doc.text(if options.hrt { format!("RTT/2, not one-way, in us; RTT: {RTT}") } else { format!("RTT in us: {RTT}") });
@@ -62,7 +62,7 @@ pub(crate) fn results(doc: &mut Doc, rows: &[(Name, &Row)], links: Option<&[&str
     doc.table(Table::new(columns, 3, rows.iter().enumerate().map(line)));
 }
 
-/// Rows whose percentiles are blank since their histogram cannot be read.
+/// Rows whose percentiles are blank because their histogram cannot be decoded.
 fn unreadable(rows: &[(Name, &Row)], options: &Options) -> List {
     let why = |(name, row): &(Name, &Row)| {
         times(row, options).1.map(|error| format!("{} {}: percentiles are blank: {error}", name.base, name.size))
@@ -70,8 +70,8 @@ fn unreadable(rows: &[(Name, &Row)], options: &Options) -> List {
     List::errors("Unreadable", rows.iter().filter_map(why).collect())
 }
 
-/// Names and values of a line for scripts; the names do not depend on the row. Asked percentiles beyond the usual ones and half round trips (`hrt_…`:
-/// RTT/2, not one-way) are further columns.
+/// Names and values of a line for scripts; the names do not depend on the row. Requested percentiles beyond the usual ones and
+/// half round trips (`hrt_…`: RTT/2, not one-way) are extra columns.
 pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
     let origin = match row.origin {
         Origin::Measured => "measured",
@@ -134,7 +134,7 @@ pub(crate) fn line(run: &Run, row: &Row, options: &Options) -> Fields {
     let codes: Vec<&str> = row.warnings.iter().map(|note| note.code.as_str()).collect();
     line.extend(fields([
         ("warnings", codes.join(" ").into()),
-        // New columns come last: those before keep their places.
+        // New columns go last, so that existing ones keep their positions.
         ("run", (&options.run).into()),
         ("client_hostname", (&run.place.hosts.client.hostname).into()),
         ("server_hostname", run.place.hosts.server.as_ref().map(|host| &host.hostname).into()),

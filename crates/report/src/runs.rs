@@ -1,4 +1,4 @@
-//! The listing of `hairpin runs list`: what the run store holds, corrupt runs named.
+//! The output of `hairpin runs list`: the contents of the run store, including corrupt runs by name.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_units::Nanos;
@@ -10,7 +10,7 @@ use crate::label::short;
 use crate::options::Options;
 use crate::style::Tone;
 
-/// What the run store holds.
+/// The contents of the run store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunList {
     schema: &'static str,
@@ -18,7 +18,7 @@ pub struct RunList {
 }
 
 impl RunList {
-    /// In the order given.
+    /// Keeps the given order.
     pub fn new(runs: Vec<RunRow>) -> RunList {
         RunList { schema: "hairpin.runs/1", runs }
     }
@@ -28,34 +28,31 @@ impl RunList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum RunRow {
-    /// A run that can be read.
+    /// A readable run.
     Run {
-        /// Its id.
         id: String,
         /// Its schema, such as `hairpin.run/1`.
         schema: String,
         /// When it started, RFC 3339.
         started: String,
-        /// Its command line.
         command: Vec<String>,
-        /// How many results it has.
+        /// The number of results.
         rows: usize,
-        /// Path of its first result, if it has one.
+        /// Path of the first result, if there is one.
         first_path: Option<String>,
-        /// RTT p50 of its first result.
+        /// RTT p50 of the first result.
         first_p50_ns: Option<u64>,
     },
-    /// A run that cannot be read.
+    /// An unreadable run.
     Corrupt {
-        /// Its id.
         id: String,
-        /// Why not.
+        /// The reason.
         error: String,
     },
 }
 
 impl RunRow {
-    /// A record of the store.
+    /// The row for a stored record.
     pub fn of(id: String, record: &AnyRecord) -> RunRow {
         let head = record.head();
         let (rows, first) = results(record);
@@ -71,7 +68,7 @@ impl RunRow {
     }
 }
 
-/// How many results a record has, with name and RTT p50 of the first; what has no round trips has no p50.
+/// The number of results in a record, with name and RTT p50 of the first; records without round trips have no p50.
 fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
     let whole = |ns: Option<f64>| ns.map(|ns| ns.round() as u64);
     match record {
@@ -108,7 +105,7 @@ fn results(record: &AnyRecord) -> (usize, Option<(&str, Option<u64>)>) {
     }
 }
 
-/// A line of figures and one of the command for each run, then the corrupt ones.
+/// For each run a line of figures and a line with its command, then the corrupt runs.
 impl Show for RunList {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();

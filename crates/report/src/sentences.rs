@@ -1,7 +1,7 @@
-//! Three sentences made from the rows of a demo: what is fastest, what blocking costs, what a low rate costs.
+//! Three sentences derived from a demo's rows: the fastest path, the cost of blocking, the cost of a low rate.
 //!
-//! Each says so where the rows that it needs are missing. The words of a comparison's verdict are not used here: one pass over a
-//! handful of rows proves no difference, it shows one.
+//! A sentence whose rows are missing says so. None of them uses the words of a comparison's verdict: a single pass over a handful
+//! of rows shows a difference but does not prove it.
 
 use hairpin_plan::path::Speaks;
 use hairpin_plan::paths::by_name;
@@ -17,14 +17,14 @@ pub(crate) struct Entry<'a> {
     pub(crate) row: &'a Row,
     pub(crate) link: &'a str,
     pub(crate) client: &'a HostFacts,
-    /// Why it is not held against the others, if it is not.
+    /// Why it is not ranked with the others, if so.
     pub(crate) apart: Option<Apart>,
 }
 
-/// The rates whose cost is told, in 1/s.
+/// The rates whose cost is reported, in 1/s.
 const RATES: [f64; 2] = [10.0, 1000.0];
 
-/// A path spec whose two sides are alike.
+/// A path spec with the same settings on both sides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Plain<'a> {
     name: &'a str,
@@ -64,7 +64,7 @@ impl Entry<'_> {
         self.row.pace_per_s.is_none()
     }
 
-    /// Flat out, with the cores in the state of most rows.
+    /// True for a row measured flat out, with the cores in the state of most rows.
     fn ranked(&self) -> bool {
         self.flat_out() && self.apart.is_none()
     }
@@ -74,12 +74,11 @@ impl Entry<'_> {
     }
 }
 
-/// The three sentences.
 pub(crate) fn sentences(entries: &[Entry<'_>]) -> [String; 3] {
     [fastest(entries), blocking(entries), low_rate(entries)]
 }
 
-/// Which row that ran flat out has the least RTT p50, how the plain default compares, and what is not ranked.
+/// The unpaced row with the lowest RTT p50, how the plain default compares, and the rows that are not ranked.
 pub(crate) fn fastest(entries: &[Entry<'_>]) -> String {
     let told = first_of(entries);
     match not_ranked(entries) {
@@ -104,7 +103,7 @@ pub(crate) fn not_ranked(entries: &[Entry<'_>]) -> Option<String> {
 
 fn first_of(entries: &[Entry<'_>]) -> String {
     let ran = || entries.iter().filter(|e| e.ranked() && e.row.origin == Origin::Measured && e.row.rtt_ns.p50.is_some());
-    // Paths that cannot leave the host.
+    // Paths that work only within one host.
     let local = |e: &Entry<'_>| {
         let name = e.row.path.split([':', '/']).next().unwrap_or_default();
         by_name(name).is_some_and(|path| matches!(path.speaks, Speaks::Local(_)))
@@ -144,7 +143,7 @@ impl Entry<'_> {
     }
 }
 
-/// What a side that sleeps costs against one that spins.
+/// The cost of a side that sleeps against one that spins.
 pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
     let ran = |e: &&Entry<'_>| e.ranked() && e.row.rtt_ns.p50.is_some();
     let blocks = || entries.iter().filter(ran).filter(|e| e.plain().is_some_and(|p| p.policy == "block"));
@@ -193,10 +192,10 @@ pub(crate) fn blocking(entries: &[Entry<'_>]) -> String {
     text
 }
 
-/// The deepest idle state that the host's facts allow its cores, with what leaving it costs.
+/// The deepest idle state that the host's settings allow its cores, with its exit latency.
 ///
-/// `idle_states` is a list of `{name, latency_us, disabled}`, or an object of such lists by CPU where the cores differ; a state that
-/// takes longer to leave than `cpu_dma_latency_us` is not entered.
+/// `idle_states` is a list of `{name, latency_us, disabled}`, or an object of such lists by CPU where the cores differ. A state
+/// with an exit latency above `cpu_dma_latency_us` is not entered.
 pub(crate) fn idle(host: &HostFacts) -> Option<String> {
     let states: Vec<&Value> = match host.facts.get("idle_states")? {
         Value::Array(states) => states.iter().collect(),
@@ -212,7 +211,7 @@ pub(crate) fn idle(host: &HostFacts) -> Option<String> {
     };
     let deepest = states.into_iter().filter(allowed).max_by_key(|state| latency(state))?;
     let name = crate::prose::clean(deepest.get("name")?.as_str()?);
-    // What a guest's kernel says of the exit is not what leaving it costs: the hypervisor runs others meanwhile.
+    // In a virtual machine the guest's exit latency is not the real cost: the hypervisor runs others meanwhile.
     Some(if virtual_machine { name } else { format!("{name} ({} us to leave)", latency(deepest)?) })
 }
 
@@ -231,7 +230,7 @@ fn low_rate(entries: &[Entry<'_>]) -> String {
     format!("What the low rate costs cannot be said: {why}.")
 }
 
-/// The sentence for one link, or what it lacks.
+/// The sentence for one link, or the reason why there is none.
 fn rates(rows: &[&Entry<'_>], link: &str) -> Result<String, String> {
     let over = crate::prose::clean(link);
     let at = |rate: Option<f64>| {

@@ -1,4 +1,4 @@
-//! Frames per second of `hairpin stream`: without loss, and flat out.
+//! The output of `hairpin stream`: frames per second without loss, and flat out.
 
 use hairpin_record::stream::{Direction, Step, Stream, StreamRow, Trial};
 
@@ -28,7 +28,7 @@ impl Show for Stream {
     }
 }
 
-/// A row that has nothing.
+/// An empty row.
 fn blank() -> StreamRow {
     StreamRow {
         io: String::new(),
@@ -86,7 +86,7 @@ fn line(stream: &Stream, row: &StreamRow) -> Fields {
     ])
 }
 
-/// A trial in a line of talk.
+/// A trial as a line of progress output.
 pub fn stream_trial(io: &str, direction: Direction, frame_bytes: Option<u64>, step: &Step) -> String {
     let asked = step.asked_per_s.map_or("flat out".into(), |asked| format!("asked {}/s", rate(asked)));
     let size = frame_bytes.map_or(String::new(), |bytes| format!(" {bytes} B"));
@@ -107,7 +107,7 @@ fn heading(stream: &Stream) -> Vec<String> {
 
 fn table(stream: &Stream) -> Table {
     let searched = stream.resolution.is_some();
-    // Another host's rate may be anything.
+    // A rate reported by another host may have any value.
     let flat_out = |row: &StreamRow| row.offered.asked_per_s.is_none() && row.frame_bytes.is_some();
     let flat = if stream.results.iter().all(flat_out) { "flat out" } else { "offered" };
     let mut columns =
@@ -135,14 +135,14 @@ fn table(stream: &Stream) -> Table {
     Table::new(columns, 3, stream.results.iter().map(cells))
 }
 
-/// Both sides' time per frame; nothing where it is not known.
+/// Time per frame of both sides, where known.
 fn cpu(trial: &Trial) -> Cell {
     let sides = [Some(&trial.cpu.client), trial.cpu.server.as_ref()];
     let known: Vec<f64> = sides.into_iter().flatten().filter_map(|side| side.per_transaction_ns).collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>()).into_cell(|ns| Cell::Fixed(ns, 0))
 }
 
-/// Between which rates the one without loss lies.
+/// The two rates between which the lossless rate lies.
 fn bounds(row: &StreamRow) -> Vec<String> {
     let loses = row.loses_per_s.map(|loses| format!("most trials lost frames at {}/s", rate(loses)));
     match (&row.lossless, loses) {
@@ -169,7 +169,7 @@ fn name(row: &StreamRow) -> Name {
     Name { base: format!("{} {}", short(&row.io), row.direction), size }
 }
 
-/// What became of the frames that did not arrive once and in order.
+/// Frames that were lost, duplicated, reordered or of another stream, by cause.
 fn strays(row: &StreamRow) -> Vec<String> {
     let trial = &row.offered;
     let mut parts: Vec<String> = words(trial.lost_by_cause.causes(), "").into_iter().collect();
@@ -193,7 +193,7 @@ fn granted(row: &StreamRow) -> Vec<String> {
 fn refused(row: &StreamRow) -> Vec<String> {
     let both = [row.client.as_ref(), row.server.as_ref()];
     let mut items = both[0].map(|rings| rings::refused("", rings)).unwrap_or_default();
-    // What the client was refused as well is in the record, with the server's own reason.
+    // Features refused to both sides are in the record, with the server's own reason.
     let known = |feature: &str| both[0].is_some_and(|rings| rings.refused.iter().any(|refused| refused.feature == feature));
     let other = both[1].map(|rings| rings.refused.iter().filter(|refused| !known(&refused.feature)));
     items.extend(other.into_iter().flatten().map(|refused| format!("server: {}: {}", refused.feature, refused.why)));

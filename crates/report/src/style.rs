@@ -1,28 +1,27 @@
-//! Colours, used only where the options ask for them.
+//! Colours, used only if the options ask for them.
 
 use anstyle::{Ansi256Color, AnsiColor, Style};
 
-/// Colours of Okabe and Ito as near as a terminal's 256 have them, light enough for a dark screen.
+/// The colours of Okabe and Ito, as closely as a terminal's 256 allow, light enough for a dark background.
 const PALETTE: [u8; 7] = [32, 166, 36, 175, 214, 74, 244];
 
-/// What a piece of text is to the reader.
+/// The role of a piece of text, which decides its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// A fact.
     #[default]
     Plain,
     /// The heading of a column, a table or a list.
     Heading,
-    /// Something that may mislead.
+    /// A reason why a figure may mislead.
     Warning,
-    /// Something that failed.
+    /// A failure.
     Error,
-    /// A line of a picture, by its number.
+    /// A line of a plot, by number.
     Line(usize),
 }
 
 impl Tone {
-    /// The text in this tone's colour, or as it is.
+    /// The text in this tone's colour, or unchanged without colour.
     pub(crate) fn paint(self, text: &str, colour: bool) -> String {
         let style = match self {
             _ if text.is_empty() => return String::new(),

@@ -1,4 +1,4 @@
-//! What `hairpin sweep` found: a table of all cells, what each factor does, and what depends on what.
+//! The output of `hairpin sweep`: a table of all cells, the effect of each factor, and interactions between factors.
 
 use hairpin_record::compare::{Arm, Figures};
 use hairpin_record::experiment::Figure;
@@ -90,7 +90,8 @@ fn effects(record: &Sweep) -> Table {
     Table::new(columns, 1, rows)
 }
 
-/// The medians of the cell's blocks, which weigh alike as they do in ratios; what blocks are too short for is that of all transactions.
+/// The medians of the cell's blocks, each block weighted equally as in the ratios. A figure for which blocks are too short comes
+/// from all transactions.
 fn typical(arm: &Arm) -> Figures {
     let (pooled, typical) = (arm.figures, arm.typical.unwrap_or_default());
     Figures {
@@ -107,7 +108,7 @@ fn shown(figures: &[Ratio], figure: Figure) -> [Cell; 2] {
     [Cell::Ratio(found.ratio), interval(found.low, found.high, "..").into()]
 }
 
-/// Round trips of the least and the most bytes beside the frames per second that nothing is lost at: what the one costs in the other.
+/// Round trips at the smallest and largest size beside the lossless frame rate, to show what one costs the other.
 fn loss_free(doc: &mut Doc, record: &Sweep) {
     let Some(first) = record.loss_free.first() else { return };
     let concerned: Vec<usize> =
@@ -136,7 +137,7 @@ fn loss_free(doc: &mut Doc, record: &Sweep) {
     doc.table(Table::new(columns, concerned.len(), record.loss_free.iter().map(row)));
 }
 
-/// Those whose p50 tells; the others are counted.
+/// Lists the interactions visible in p50 and counts the others.
 fn interactions(doc: &mut Doc, record: &Sweep) {
     let mut items = Vec::new();
     let mut silent = 0;

@@ -1,4 +1,4 @@
-//! A document for a terminal: aligned tables, wrapped prose, colours if they are asked for.
+//! A document for a terminal: aligned tables, wrapped prose, optional colour.
 
 use crate::command;
 use crate::doc::{Block, Doc, List, Text};
@@ -6,7 +6,7 @@ use crate::grid::{self, Lines};
 use crate::options::Options;
 use crate::prose::{WIDTH, clean, fold, width, wrap};
 
-/// The document in 80 columns, or in [`Options::width`] if that is more; only a table of more figures than fit gets wider.
+/// The document in 80 columns, or in [`Options::width`] if that is more. Only a table whose figures do not fit gets wider.
 pub(crate) fn term(doc: &Doc, options: &Options) -> String {
     doc.blocks.iter().flat_map(|block| lines(block, options)).map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -22,7 +22,7 @@ fn lines(block: &Block, options: &Options) -> Vec<String> {
                 heads.extend(rows.into_iter().flatten());
                 heads
             };
-            // Escapes are no columns, so that only lines without colour can be folded.
+            // Escape sequences take no columns, so only lines without colour can be folded.
             let plain = if table.folds { all(false) } else { Vec::new() };
             if plain.iter().all(|line| width(line) <= options.columns()) {
                 return all(options.colour);
@@ -45,7 +45,7 @@ fn paragraph(text: &Text, colour: bool) -> Vec<String> {
     lines.iter().map(|line| text.tone.paint(line, colour)).collect()
 }
 
-/// A list under its heading, a blank line before it.
+/// A list under its heading, after a blank line.
 fn list(list: &List, colour: bool) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(wrap("", &list.heading, WIDTH).iter().map(|line| list.tone.paint(line, colour)));

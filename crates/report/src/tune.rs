@@ -1,4 +1,4 @@
-//! What `hairpin tune` says: every setting, one setting, the doctor's findings, a diff, what became of it, and the journal.
+//! The output of `hairpin tune`: all settings, one setting, the doctor's findings, a diff, its outcome, and the journal.
 
 use hairpin_record::tune::{ChangeRow, Changes, Finding, KnobRow, List, Settable, Status, StatusEntry, TuneCheck};
 use hairpin_units::Nanos;
@@ -10,10 +10,10 @@ use crate::options::Options;
 use crate::prose::{clean, width};
 use crate::style::Tone;
 
-/// The longest value that stands in a table.
+/// The longest value shown in a table.
 const CELL: usize = 24;
 
-/// A line for each setting, the ones that can be changed first; with [`Options::detail`] all about each.
+/// A line for each setting, those that can be changed first. With [`Options::detail`], the full description of each.
 impl Show for List {
     fn doc(&self, options: &Options) -> Doc {
         let mut doc = Doc::default();
@@ -56,7 +56,7 @@ fn overview(doc: &mut Doc, list: &List) {
             vec![(&row.name).into(), mark.into(), cut(&now(row)).into(), (&row.summary).into()]
         };
         let mut columns = ["setting", "", "now"].map(Column::words).to_vec();
-        // What it is takes a second line: the table would be wider than a terminal.
+        // The description goes on a second line; in a column the table would be wider than a terminal.
         columns.push(Column::below("what it is", "    "));
         doc.table(Table::new(columns, 1, rows.iter().map(row)));
     }
@@ -67,7 +67,7 @@ fn overview(doc: &mut Doc, list: &List) {
     );
 }
 
-/// All about a setting.
+/// The full description of a setting.
 fn about(doc: &mut Doc, at: usize, row: &KnobRow) {
     if at > 0 {
         doc.gap();
@@ -118,7 +118,7 @@ fn now(row: &KnobRow) -> String {
     }
 }
 
-/// A fact in words: a list with commas, an object by its keys.
+/// A fact in words: a list separated by commas, an object by its keys.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) => clean(text),
@@ -132,12 +132,12 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// At most as much as a cell holds.
+/// Cut to the width of a cell.
 fn cut(text: &str) -> String {
     if width(text) <= CELL { text.to_owned() } else { format!("{}...", text.chars().take(CELL - 3).collect::<String>()) }
 }
 
-/// What stands in the way, the largest expected effect first.
+/// The doctor's findings, the largest expected effect first.
 impl Show for TuneCheck {
     fn doc(&self, _: &Options) -> Doc {
         let interface = self
@@ -180,7 +180,7 @@ impl Show for TuneCheck {
 }
 
 fn finding(doc: &mut Doc, at: usize, found: &Finding, latency: bool) {
-    // What is at stake is latency: no other profile is after that.
+    // The stake is latency, which only the latency profile is about.
     let stake = match found.stake_ns {
         _ if !latency => String::new(),
         0 => "the tail, or what happens under load".to_owned(),
@@ -204,7 +204,7 @@ fn finding(doc: &mut Doc, at: usize, found: &Finding, latency: bool) {
     }
 }
 
-/// A diff, or what became of it.
+/// A diff, or its outcome.
 impl Show for Changes {
     fn doc(&self, _: &Options) -> Doc {
         let planned = self.action == "plan";
@@ -228,7 +228,7 @@ fn is_trouble(outcome: &str) -> bool {
     matches!(outcome, "refused" | "changed" | "elsewhere" | "failed")
 }
 
-/// Setting, change and place; what becomes of it if that is known.
+/// Setting, change and place, and the outcome if known.
 fn table(rows: &[ChangeRow], outcome: bool, backwards: bool) -> Table {
     let mut columns = ["setting", "was", "is to be"].map(Column::words).to_vec();
     columns.extend(outcome.then(|| Column::words("outcome")));
@@ -245,7 +245,7 @@ fn table(rows: &[ChangeRow], outcome: bool, backwards: bool) -> Table {
     Table::new(columns, 1, rows.iter().map(row))
 }
 
-/// The journal: who changed what, and how it stands.
+/// The journal: who changed what, and whether the change is still in force.
 impl Show for Status {
     fn doc(&self, _: &Options) -> Doc {
         let mut doc = Doc::default();

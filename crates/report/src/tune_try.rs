@@ -1,4 +1,4 @@
-//! What `hairpin tune try` found: what each setting is worth on each path, what it costs, and what to do with it.
+//! The output of `hairpin tune try`: the gain of each setting on each path, its cost, and what to do next.
 
 use hairpin_record::compare::{Arm, Compare, Comparison};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
@@ -33,7 +33,7 @@ impl Show for TuneTry {
         if let Some(profile) = &self.profile {
             doc.gap();
             doc.heading("The profile");
-            // What it was made from stands above.
+            // The evidence for the profile is already shown above.
             let knobs = profile.lines().skip_while(|line| *line != "[knobs]").take_while(|line| !line.starts_with("[evidence"));
             let mut knobs: Vec<String> = knobs.map(str::to_owned).collect();
             while knobs.last().is_some_and(|line| line.trim().is_empty()) {
@@ -152,7 +152,7 @@ fn whole_percent(share: Option<f64>) -> Cell {
     share.into_cell(|share| format!("{:.0} %", share * 100.0).into())
 }
 
-/// What came of it, and what to do.
+/// The outcome, and what to do next.
 fn conclusion(record: &TuneTry) -> String {
     if !record.contradictions.is_empty() {
         let ends = |[low, high]: [f64; 2]| format!("{} to {}", ratio(low), ratio(high));

@@ -1,10 +1,10 @@
-//! One frame of the live view: from the snapshots of a run so far to a picture.
+//! One frame of the live view: turns the snapshots of a run into a picture.
 //!
 //! ```text
 //!   progress, row, run ──▶ State ──▶ draw ──▶ a frame of ratatui       no clock, no terminal: what is drawn follows from the state alone
 //!   Key ─────────────────────┘
 //! ```
-//! The terminal's event loop is in the crate `cli`; it gives keys and snapshots to the state and draws when it changed.
+//! The terminal's event loop is in the crate `cli`; it passes keys and snapshots to the state and redraws after each change.
 
 mod course;
 mod draw;

@@ -1,4 +1,4 @@
-//! Why transactions were slow: the causes by program, however many processes of it there were, and what is wrong with all of them.
+//! Causes of slow transactions, grouped by program, and problems that affect all transactions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,18 +9,18 @@ use crate::cell::Cell;
 use crate::doc::{Column, Doc, List, Table};
 use crate::prose::clean;
 
-/// A cause, by all processes of one name, in whichever stages.
+/// A cause, summed over all processes of one name and over all stages.
 struct Row<'a> {
     cause: &'a SlowCause,
-    /// Its processes, each as it is named.
+    /// The processes, each as it appears in the record.
     who: BTreeSet<(Option<i32>, &'a str)>,
-    /// Stages, with what was lost in each.
+    /// Stages, with the time lost in each.
     stages: Vec<(&'a str, u64)>,
     count: u64,
     lost_ns: u64,
 }
 
-/// The table, of which `most` rows are shown.
+/// The table, limited to `most` rows.
 pub(super) fn show(doc: &mut Doc, record: &Attached, most: usize) {
     if record.causes.is_empty() && record.slow_observer == 0 {
         return;
@@ -64,13 +64,13 @@ pub(super) fn show(doc: &mut Doc, record: &Attached, most: usize) {
     }
 }
 
-/// What is wrong with all transactions, if anything.
+/// Problems that affect all transactions.
 pub(super) fn findings(record: &Attached) -> List {
     let found = record.findings.iter();
     List::warnings("Findings", found.map(|found| format!("{}: {}; {}", found.detector, found.seen, found.advice)).collect())
 }
 
-/// The rows, the one that took most time first.
+/// The rows, the largest total time first.
 fn by_program(causes: &[SlowCause]) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for cause in causes {
@@ -95,7 +95,7 @@ fn by_program(causes: &[SlowCause]) -> Vec<Row<'_>> {
     rows
 }
 
-/// What processes have in common; a thread whose name was not read has its number alone.
+/// The name that groups processes; a thread whose name was not read is known by its number.
 fn name(cause: &SlowCause) -> &str {
     if cause.program.is_empty() { &cause.who } else { &cause.program }
 }

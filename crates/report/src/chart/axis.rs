@@ -1,21 +1,21 @@
-//! Scales of the plots: times and bytes by their logarithm or in proportion, quantiles by how rare what lies beyond them is.
+//! Scales of plots: logarithmic or linear for times and bytes; for quantiles, by the share that lies beyond.
 
 use crate::figure::us;
 
-/// An axis reaches at least from one value to so many times it, so that a single value stands in the middle.
+/// The least ratio between the ends of an axis, so that a single value stands in the middle.
 const LEAST_RATIO: f64 = 2.0;
 /// Room beyond the first and the last value, as a ratio.
 const MARGIN: f64 = 1.12;
-/// Times beyond these are no times, and lie at the ends.
+/// Times outside these bounds are invalid and are drawn at the ends.
 const LEAST_NS: f64 = 1e-3;
 const MOST_NS: f64 = 1e20;
-/// A tick's label of more digits than this is a power of ten.
+/// A tick's label with more digits than this is written as a power of ten.
 const DIGITS: i32 = 8;
-/// Share of an axis that lies between 0, which has no logarithm, and the least value above it.
+/// Share of an axis between 0, which has no logarithm, and the least value above it.
 const ZERO: f64 = 0.08;
-/// What the rarest quantile that a plot shows leaves beyond it.
+/// 1 − q of the rarest quantile that a plot shows.
 const RAREST: f64 = 1e-12;
-/// Mantissas of ticks in tenths, the fewest first; denser ones are tried until there are enough.
+/// Mantissas of ticks in tenths, the sparsest set first; denser sets are tried until there are enough ticks.
 const MANTISSAS: [&[u32]; 4] = [
     &[10],
     &[10, 20, 50],
@@ -24,16 +24,14 @@ const MANTISSAS: [&[u32]; 4] = [
 ];
 const ENOUGH: usize = 4;
 
-/// Where values lie.
+/// How values map to positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
-    /// By logarithm.
     Log,
-    /// By logarithm, and 0 at the beginning.
+    /// Logarithmic, with 0 at the start.
     LogFromZero,
-    /// In proportion.
     Linear,
-    /// By what a quantile leaves beyond it: each further nine takes as much room as the one before.
+    /// By the share beyond a quantile: each further nine takes as much room as the one before.
     Tail,
 }
 
@@ -45,7 +43,7 @@ pub(crate) struct Axis {
     high: f64,
 }
 
-/// A value with its label.
+/// A labelled value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) value: f64,
@@ -62,19 +60,19 @@ impl Axis {
         Axis { scale: Scale::Log, low: low / wider, high: high * wider }
     }
 
-    /// From one value to another, by logarithm or in proportion.
+    /// An axis from `low` to `high`, logarithmic or linear.
     pub(crate) fn between(low: f64, high: f64, log: bool) -> Axis {
         let low = if log { low.max(LEAST_NS) } else { low };
         let beyond = if log { low * LEAST_RATIO } else { low + 1.0 };
         Axis { scale: if log { Scale::Log } else { Scale::Linear }, low, high: if high > low { high } else { beyond } }
     }
 
-    /// An axis for times in proportion, from 0.
+    /// A linear axis for times, from 0.
     pub(crate) fn times_from_zero(values: impl Iterator<Item = f64>) -> Axis {
         Axis::between(0.0, MARGIN * values.fold(1.0, f64::max), false)
     }
 
-    /// An axis for payloads, which may be of no bytes.
+    /// An axis for payloads, which may be 0 bytes.
     pub(crate) fn bytes(values: &[f64]) -> Axis {
         let (low, high) = ends(values.iter().copied().filter(|bytes| *bytes > 0.0)).unwrap_or((1.0, 1.0));
         let scale = if values.contains(&0.0) { Scale::LogFromZero } else { Scale::Log };
@@ -88,7 +86,7 @@ impl Axis {
         Axis { scale: Scale::Tail, low, high: if high > low { high } else { low + 1.0 } }
     }
 
-    /// Where a value lies, from 0 to 1; what is beyond an end lies at that end.
+    /// The position of a value from 0 to 1; values beyond an end lie at that end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = |value: f64| ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0);
         match self.scale {
@@ -100,7 +98,7 @@ impl Axis {
         }
     }
 
-    /// Round times within the ends, labelled in us: as many as there may be.
+    /// At most `most` round times within the ends, labelled in us.
     pub(crate) fn time_ticks(&self, most: usize) -> Vec<Tick> {
         if self.scale == Scale::Linear {
             return self.round_ticks(most, short);
@@ -117,12 +115,12 @@ impl Axis {
                 best = denser;
             }
         }
-        // Over many decades even one tick for each is too many.
+        // Over many decades even one tick per decade is too many.
         let every = best.len().div_ceil(most.max(1)).max(1);
         best.into_iter().step_by(every).collect()
     }
 
-    /// Multiples of a round step within the ends of an axis in proportion: no more than there may be.
+    /// At most `most` multiples of a round step within the ends of a linear axis.
     pub(crate) fn round_ticks(&self, most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
         let least = (self.high - self.low) / most.max(1) as f64;
         let decade = 10f64.powf(least.log10().floor());
@@ -132,7 +130,7 @@ impl Axis {
         all.take(most).map(|value| Tick { value, label: label(value) }).collect()
     }
 
-    /// The quantiles that have a name, within the ends.
+    /// The named quantiles within the ends.
     pub(crate) fn quantile_ticks(&self) -> Vec<Tick> {
         let named =
             [(0.0, "p0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
@@ -142,12 +140,12 @@ impl Axis {
     }
 }
 
-/// Of the values those that have room: a label of so many characters takes `room(characters)` of the axis. The first and the last stay.
+/// The values whose labels fit: a label of `n` characters takes `room(n)` of the axis. The first and the last value stay.
 pub(crate) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) -> Vec<Tick> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.dedup();
-    // Only a forged record has sizes that large; no axis has room for their digits.
+    // Only a forged record has sizes this large; no axis has room for their digits.
     let tick = |value: f64| Tick { value, label: if value < 1e9 { value.to_string() } else { format!("{value:.1e}") } };
     let apart = |a: &Tick, b: &Tick| axis.at(b.value) - axis.at(a.value) >= room(a.label.len().max(b.label.len()));
     let mut ticks: Vec<Tick> = Vec::new();
@@ -170,18 +168,18 @@ pub(crate) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) 
     ticks
 }
 
-/// A time in us without zeros at its end.
+/// A time in us without trailing zeros.
 fn short(ns: f64) -> String {
     let text = us(ns);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// How many nines a quantile has: 1 for p90, 2 for p99.
+/// The number of nines in a quantile: 1 for p90, 2 for p99.
 fn nines(q: f64) -> f64 {
     -(1.0 - q.clamp(0.0, 1.0)).max(RAREST).log10()
 }
 
-/// `tenths` / 10 × 10^`decade` ns as a tick in us, without what arithmetic adds to it.
+/// `tenths` / 10 × 10^`decade` ns as a tick in us, without floating-point noise.
 fn tick(tenths: u32, decade: i32) -> Tick {
     let (mantissa, decade) = if tenths.is_multiple_of(10) { (tenths / 10, decade) } else { (tenths, decade - 1) };
     let value = f64::from(mantissa) * 10f64.powi(decade);

@@ -1,4 +1,4 @@
-//! A canvas of braille characters: each is two dots wide and four high, and belongs to the line that was drawn there first.
+//! A canvas of braille characters. Each has two by four dots and belongs to the line that was drawn there first.
 
 use crate::chart::axis::{Axis, Tick};
 use crate::prose::width;
@@ -18,7 +18,7 @@ struct Cell {
 /// Neighbouring characters, and the line that they belong to.
 pub(crate) type Run = (String, Option<usize>);
 
-/// Dots and marks in a rectangle; places on it go from (0, 0) at the lower left to (1, 1).
+/// Dots and marks in a rectangle. Coordinates run from (0, 0) at the lower left to (1, 1).
 pub(crate) struct Canvas {
     columns: usize,
     cells: Vec<Cell>,
@@ -33,7 +33,7 @@ impl Canvas {
         self.cells.len() / self.columns
     }
 
-    /// The character row in which a height lies, from the top.
+    /// The character row, counted from the top, at height `y`.
     pub(crate) fn row(&self, y: f64) -> usize {
         self.dot_at((0.0, y)).1 / 4
     }
@@ -43,12 +43,11 @@ impl Canvas {
         (scaled(x, self.columns * 2), scaled(1.0 - y, self.rows() * 4))
     }
 
-    /// One dot.
     pub(crate) fn dot(&mut self, at: (f64, f64), line: usize) {
         self.line(at, at, 1, line);
     }
 
-    /// A straight line, of which only every so-manieth dot is set.
+    /// A straight line; only every `every`-th dot is set.
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), every: usize, line: usize) {
         let (from, to) = (self.dot_at(from), self.dot_at(to));
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1));
@@ -57,7 +56,7 @@ impl Canvas {
         };
         for i in 0..=steps {
             let (x, y) = (between(from.0, to.0, i), between(from.1, to.1, i));
-            // By place, not by step, so that a line of many short pieces has as many gaps as one of one piece.
+            // By position, not by step, so that a line of many short pieces has as many gaps as a single long one.
             if (x + y).is_multiple_of(every) || (steps == 0 && every == 1) {
                 let cell = &mut self.cells[y / 4 * self.columns + x / 2];
                 cell.dots |= DOTS[y % 4][x % 2];
@@ -66,7 +65,8 @@ impl Canvas {
         }
     }
 
-    /// A character in place of the dots. Where one is already it stands beside it, and where there are two as well it is left out.
+    /// A character in place of the dots. If the place is taken, the mark goes beside it; if the neighbours are taken too, it is
+    /// left out.
     pub(crate) fn mark(&mut self, at: (f64, f64), mark: char, line: usize) {
         let (x, y) = self.dot_at(at);
         let (row, column) = (y / 4 * self.columns, x / 2);
@@ -78,7 +78,7 @@ impl Canvas {
         }
     }
 
-    /// A character in place of the dots where nothing is yet.
+    /// A character in place of the dots, only where the canvas is empty.
     pub(crate) fn bullet(&mut self, at: (f64, f64), mark: char, line: usize) {
         let (x, y) = self.dot_at(at);
         let cell = &mut self.cells[y / 4 * self.columns + x / 2];
@@ -87,14 +87,14 @@ impl Canvas {
         }
     }
 
-    /// The rows from the top, each in runs of neighbours of one line.
+    /// The rows from the top, each split into runs of one line.
     fn runs(&self) -> impl Iterator<Item = Vec<Run>> {
         let glyph = |cell: &Cell| cell.mark.unwrap_or_else(|| glyph(cell.dots));
         let run = move |group: &[Cell]| (group.iter().map(glyph).collect(), group[0].line);
         self.cells.chunks(self.columns).map(move |row| row.chunk_by(|a, b| a.line == b.line).map(run).collect())
     }
 
-    /// The rows behind their axis, which has `left` columns for its labels.
+    /// The rows to the right of their axis, whose labels take `left` columns.
     pub(crate) fn beside(&self, axis: &Axis, ticks: Vec<Tick>, left: usize) -> Vec<Vec<Run>> {
         let mut labels = vec![String::new(); self.rows()];
         for Tick { value, label } in ticks {
@@ -124,7 +124,7 @@ impl Canvas {
     }
 }
 
-/// The braille character of some dots; of none a space, which every font has.
+/// The braille character for some dots; a space for none, since every font has that.
 fn glyph(dots: u8) -> char {
     if dots == 0 { ' ' } else { char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' ') }
 }

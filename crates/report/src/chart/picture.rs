@@ -1,4 +1,4 @@
-//! A plot of curves in braille: each ends in a letter, by which the legend names it.
+//! A plot of curves in braille. Each curve ends in a letter that the legend explains.
 
 use crate::chart::axis::{Axis, Tick, thinned};
 use crate::chart::canvas::{Canvas, Run};
@@ -7,21 +7,21 @@ use crate::style::Tone;
 
 /// Rows of a picture.
 const ROWS: usize = 16;
-/// Left of it stand labels.
+/// Columns for labels to the left.
 const LEFT: usize = 8;
-/// Right of it letters, as many as may end in one row.
+/// Columns for letters to the right: the largest number of curves that end in one row.
 const ENDS: usize = 6;
-/// A picture is no wider than this.
+/// The greatest width of a picture.
 const LONGEST: usize = 120;
-/// Ticks of the vertical axis: as many as there may be.
+/// The greatest number of ticks on the vertical axis.
 const TICKS: usize = 7;
 
-/// A picture before it is drawn.
+/// A picture that is still to be drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// Values that may be labelled along the horizontal axis; of an axis of quantiles none, since they have names.
+    /// Values that may be labelled along the horizontal axis; empty for an axis of quantiles, which have names.
     pub(crate) values: Vec<f64>,
     pub(crate) x_title: &'static str,
     pub(crate) curves: Vec<Curve>,
@@ -31,17 +31,17 @@ pub struct Picture {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Curve {
     pub(crate) points: Vec<(f64, f64)>,
-    /// Places at which a character stands.
+    /// Positions with a character.
     pub(crate) marks: Vec<(f64, f64, char)>,
-    /// One dot in so many is set; 0 for no line.
+    /// One dot in `every` is set; 0 for no line.
     pub(crate) every: usize,
-    /// Where it ends.
+    /// The letter at the curve's end.
     pub(crate) letter: Option<char>,
     pub(crate) tone: Tone,
 }
 
 impl Picture {
-    /// The lines, of at most `columns`.
+    /// The picture as lines of at most `columns`.
     pub(crate) fn lines(&self, columns: usize, colour: bool) -> Vec<String> {
         let room = columns.min(LONGEST) - LEFT - 2 - ENDS;
         let mut canvas = Canvas::new(room, ROWS);
@@ -70,7 +70,7 @@ impl Picture {
         text
     }
 
-    /// The ticks of the horizontal axis that have room.
+    /// The ticks of the horizontal axis that fit.
     fn ticks(&self, room: usize) -> Vec<Tick> {
         let share = |characters: usize| (characters + 1) as f64 / room as f64;
         if !self.values.is_empty() {

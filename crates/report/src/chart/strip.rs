@@ -3,10 +3,10 @@
 use crate::chart::axis::{Axis, Tick};
 use crate::prose::width;
 
-/// A tick and the room to the next take so many columns.
+/// Columns for a tick and the space after it.
 const TICK: usize = 9;
 
-/// What lies where, from 0 to 1; what is put later hides what was there before.
+/// Characters at positions from 0 to 1; later ones hide earlier ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Strip {
     ranges: Vec<(f64, f64, char)>,
@@ -14,17 +14,16 @@ pub struct Strip {
 }
 
 impl Strip {
-    /// From one place to another, if both are known.
+    /// A range, if both ends are known.
     pub(crate) fn range(&mut self, from: Option<f64>, to: Option<f64>, c: char) {
         self.ranges.extend(from.zip(to).map(|(from, to)| (from, to, c)));
     }
 
-    /// At a place, if it is known.
+    /// A mark, if its position is known.
     pub(crate) fn mark(&mut self, at: Option<f64>, c: char) {
         self.marks.extend(at.map(|at| (at, c)));
     }
 
-    /// The line.
     pub(crate) fn drawn(&self, columns: usize) -> String {
         let mut cells = vec![' '; columns.max(1)];
         let last = cells.len() - 1;
@@ -40,7 +39,7 @@ impl Strip {
     }
 }
 
-/// Ticks over strips, each label beginning where its value lies.
+/// Ticks over strips; each label starts at the position of its value.
 pub(crate) fn scale(axis: &Axis, room: usize) -> String {
     let mut line = String::new();
     for Tick { value, label } in axis.time_ticks(room / TICK) {

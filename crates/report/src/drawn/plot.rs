@@ -1,4 +1,4 @@
-//! What is drawn in a plot: lines, points, floors and scales, from the view alone.
+//! The contents of a plot: lines, points, floors and scales, computed from the view alone.
 
 use hairpin_record::fit;
 use hairpin_record::run::Origin;
@@ -9,21 +9,20 @@ use crate::figure::{us, us_signed};
 use crate::prose::clean;
 use crate::view::{Curve, Percentile, Row, View};
 
-/// More lines than this cannot be told apart.
+/// The greatest number of lines that a reader can tell apart.
 const MOST_LINES: usize = 12;
-/// A published figure is drawn if it is no further than so many times from what was measured.
+/// A published figure is drawn if its ratio to the measured figures is at most this.
 const NEAR: f64 = 8.0;
-/// How many colours and how many marks there are.
+/// The number of colours, and the number of marks.
 pub(super) const COLOURS: usize = 7;
 pub(super) const MARKS: usize = 7;
-/// Rows of many sizes have as many floors; of more than this only the lowest is drawn.
+/// Rows of many sizes have as many floors; with more floors than this, only the lowest is drawn.
 const MOST_FLOORS: usize = 2;
-/// A fit is straight over bytes, and so bent where both scales are logarithms: it is drawn in so many pieces.
+/// A fit is linear in bytes and therefore curved on two logarithmic scales: it is drawn in this many pieces.
 const PIECES: u32 = 24;
-/// Quantiles at which the percentile plot has a mark.
+/// Quantiles marked on the percentile plot.
 const MARKED: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
-/// A plot that can be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chart {
     /// RTT p50 against payload.
@@ -32,19 +31,19 @@ pub enum Chart {
     Percentiles,
 }
 
-/// A plot before it is drawn.
+/// A plot that is still to be drawn.
 pub(super) struct Plot {
     pub(super) chart: Chart,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// Payloads that can be labelled; empty where the axis is not of payloads.
+    /// Payloads that can be labelled; empty unless the axis shows payloads.
     pub(super) sizes: Vec<f64>,
-    /// True if a request and its reply differ in size somewhere: the axis shows their mean.
+    /// True if a request and its reply differ in size somewhere; the axis then shows their mean.
     pub(super) uneven: bool,
     pub(super) lines: Vec<Line>,
     pub(super) floors: Vec<Floor>,
     pub(super) published: Vec<Reference>,
-    /// What is not drawn.
+    /// Sentences on how many paths, rows, floors and tables are not drawn.
     pub(super) left_out: Vec<String>,
 }
 
@@ -52,9 +51,9 @@ pub(super) struct Plot {
 pub(super) struct Line {
     pub(super) label: String,
     pub(super) origin: Origin,
-    /// Which colour, and which mark: no two lines of a plot have both alike.
+    /// Number of the colour and of the mark; no two lines of a plot share both.
     pub(super) look: (usize, usize),
-    /// Samples behind its points, the fewest and the most.
+    /// The lowest and highest number of samples behind a point.
     pub(super) samples: (u64, u64),
     pub(super) points: Vec<Point>,
     /// The fitted lines, as pieces of (x, ns).
@@ -69,17 +68,17 @@ pub(super) struct Point {
     pub(super) ns: f64,
     /// Ends of the 95 % interval.
     pub(super) interval: Option<(f64, f64)>,
-    /// True if it is worth a mark.
+    /// True if the point gets a mark.
     pub(super) marked: bool,
-    /// True if it is not to be ranked with the others: its mark is hollow.
+    /// True if the point must not be ranked with the others: its mark is hollow.
     pub(super) apart: bool,
     /// The point in words.
     pub(super) words: String,
 }
 
-/// The least that physics allows: lower and upper end over x.
+/// A physical floor: lower and upper end over x.
 pub(super) struct Floor {
-    /// The lines that it belongs to; empty if to all of them.
+    /// The lines that it belongs to; empty for all lines.
     of: Vec<String>,
     pub(super) points: Vec<(f64, [f64; 2])>,
 }
@@ -87,7 +86,7 @@ pub(super) struct Floor {
 /// A published figure.
 pub(super) struct Reference {
     pub(super) name: String,
-    /// What the figure is and where it stands.
+    /// The figure and its source.
     pub(super) words: String,
     pub(super) points: Vec<(f64, f64)>,
 }
@@ -101,12 +100,11 @@ impl Plot {
         }
     }
 
-    /// The title.
     pub(super) fn title(&self) -> &'static str {
         title(self.chart)
     }
 
-    /// What stands along the horizontal axis.
+    /// The title of the horizontal axis.
     pub(super) fn x_title(&self) -> &'static str {
         match self.chart {
             Chart::Sizes if self.uneven => "payload in bytes, mean of request and reply",
@@ -116,7 +114,6 @@ impl Plot {
     }
 }
 
-/// The title of a plot.
 pub(super) fn title(chart: Chart) -> &'static str {
     match chart {
         Chart::Sizes => "RTT p50 against payload",
@@ -125,14 +122,14 @@ pub(super) fn title(chart: Chart) -> &'static str {
 }
 
 impl Line {
-    /// Origin and samples.
+    /// Origin and number of samples.
     pub(super) fn detail(&self) -> String {
         format!("{}, {}", words::origin(self.origin), words::samples(self.samples))
     }
 }
 
 impl Floor {
-    /// All of it in words.
+    /// The whole line in words.
     pub(super) fn words(&self) -> String {
         let ends = |end: fn(f64, f64) -> f64, from: f64| self.points.iter().flat_map(|(_, ns)| *ns).fold(from, end);
         let (low, high) = (us_signed(ends(f64::min, f64::INFINITY)), us_signed(ends(f64::max, 0.0)));
@@ -144,7 +141,7 @@ impl Floor {
         if low == high { format!("floor{of} {low} us") } else { format!("floor{of} {low} to {high} us") }
     }
 
-    /// Its lower end over x, and the upper one where it is another.
+    /// The lower end over x, and the upper end if different.
     pub(super) fn edges(&self) -> Vec<Vec<(f64, f64)>> {
         let edge = |end: usize| self.points.iter().map(|(x, ns)| (*x, ns[end])).collect::<Vec<_>>();
         let (low, high) = (edge(0), edge(1));
@@ -184,7 +181,7 @@ fn sizes(view: &View) -> Option<Plot> {
     let mut sizes: Vec<f64> = lines.iter().flat_map(|line| line.points.iter().map(|point| point.x)).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    // What was measured fills the picture: published figures far from it would leave it a corner.
+    // Measured values set the scale: published figures far away would squeeze them into a corner.
     let (low, high) =
         times(&lines, &floors, &[]).fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), ns| (low.min(ns), high.max(ns)));
     let near = |reference: &Reference| reference.points.iter().all(|(_, ns)| (low / NEAR..=high * NEAR).contains(ns));
@@ -216,7 +213,7 @@ fn percentiles(view: &View) -> Option<Plot> {
         .collect();
     let few = view.rows.len() - drawn.len();
     let left_out = drawn.len().saturating_sub(MOST_LINES);
-    // Every path at its smallest size comes before any at its second.
+    // All paths at their smallest size come before any path at its second size.
     drawn.sort_by_key(|(row, _)| (place_in_curve(view, row), row.number));
     drawn.truncate(MOST_LINES);
     drawn.sort_by_key(|(row, _)| row.number);
@@ -256,12 +253,12 @@ fn percentiles(view: &View) -> Option<Plot> {
     })
 }
 
-/// A colour for each line; after a round of them each gets another mark.
+/// A colour for each line; each time the colours are used up, the mark changes.
 fn by_number(line: usize) -> (usize, usize) {
     (line % COLOURS, (line + line / COLOURS) % MARKS)
 }
 
-/// A colour for each path and a mark for each of its sizes; where that does not tell all rows apart, one after the other.
+/// A colour for each path and a mark for each of its sizes; if two rows would look alike, colours and marks by row number.
 fn looks(view: &View, rows: &[&Row]) -> Vec<(usize, usize)> {
     let by_path = |row: &&Row| {
         let curve = view.curves.iter().position(|curve| curve.rows.contains(&row.number))?;
@@ -272,7 +269,7 @@ fn looks(view: &View, rows: &[&Row]) -> Vec<(usize, usize)> {
     looks.filter(apart).unwrap_or_else(|| (0..rows.len()).map(by_number).collect())
 }
 
-/// Each floor once, with the lines that it belongs to.
+/// Each distinct floor once, with the lines that it belongs to.
 fn floors<'a>(lines: impl Iterator<Item = (&'a str, Vec<(f64, [f64; 2])>)>) -> Vec<Floor> {
     let (mut floors, mut all): (Vec<Floor>, usize) = (Vec::new(), 0);
     for (label, points) in lines {
@@ -288,12 +285,12 @@ fn floors<'a>(lines: impl Iterator<Item = (&'a str, Vec<(f64, [f64; 2])>)>) -> V
     floors
 }
 
-/// How many sizes of the row's path are smaller; 0 where it was measured at one size.
+/// The number of smaller sizes of the row's path; 0 if the path was measured at one size.
 fn place_in_curve(view: &View, row: &Row) -> usize {
     view.curves.iter().find_map(|curve| curve.rows.iter().position(|number| *number == row.number)).unwrap_or(0)
 }
 
-/// The size at which a row stands in a plot over sizes.
+/// The x value of a row in a plot over sizes.
 fn payload(row: &Row) -> f64 {
     (row.request_bytes as f64 + row.reply_bytes as f64) / 2.0
 }
@@ -332,7 +329,7 @@ fn percentile_point(row: &Row, point: &Percentile, last: bool) -> Point {
     }
 }
 
-/// Both lines, each as what lies on it.
+/// The points of both fitted lines.
 fn fit_pieces(fit: &fit::Fit) -> Vec<Vec<(f64, f64)>> {
     let pieces = |line: &fit::Line| {
         // Equal steps of the logarithm, from the least size that has one.
@@ -345,7 +342,7 @@ fn fit_pieces(fit: &fit::Fit) -> Vec<Vec<(f64, f64)>> {
     std::iter::once(&fit.line).chain(&fit.above).map(pieces).collect()
 }
 
-/// The fit with what the state of the cores has left of it, or why there is none.
+/// The fit with a note on rows left out for their core state, or why there is no fit.
 fn told_fit(curve: &Curve) -> Option<String> {
     let parts: Vec<String> = curve.fit.iter().map(fit_words).chain(curve.fit_note.as_deref().map(clean)).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -374,7 +371,7 @@ fn fit_words(fit: &fit::Fit) -> String {
     }
 }
 
-/// What lies at the sizes that are drawn; rows without a p50 may have been left out at either end.
+/// The part of a line within the drawn sizes; rows without a p50 may be missing at either end.
 fn within(mut piece: Vec<(f64, f64)>, rows: &[(&Row, u64)]) -> Vec<(f64, f64)> {
     let sizes = rows.iter().map(|(row, _)| payload(row));
     let (from, to) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
@@ -382,7 +379,7 @@ fn within(mut piece: Vec<(f64, f64)>, rows: &[(&Row, u64)]) -> Vec<(f64, f64)> {
     piece
 }
 
-/// A published table at payloads within the measured ones, if it has any.
+/// The figures of a published table at payloads within the measured range, if there are any.
 fn reference(published: &crate::view::Published, sizes: &[f64]) -> Option<Reference> {
     let (from, to) = (sizes.first()?, sizes.last()?);
     let mut points: Vec<(f64, f64)> = published.points.iter().map(|[bytes, ns]| (bytes.round(), *ns)).collect();

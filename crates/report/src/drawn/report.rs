@@ -1,4 +1,4 @@
-//! The report as a document: what the page in a browser shows, for a terminal and for Markdown.
+//! The report as a document for a terminal and for Markdown, with the contents of the browser page.
 
 use hairpin_record::run::Origin;
 
@@ -16,17 +16,17 @@ use crate::prose::{clean, fold, width};
 use crate::style::Tone;
 use crate::view::{Breakdown, Comparison, Published, Ratio, Row, Stage, View};
 
-/// A name takes no more of a table on a terminal; the view has it whole.
+/// The widest name in a terminal table; the view has the full name.
 const LONGEST_LABEL: usize = 30;
-/// The same for an arm that is compared.
+/// The widest name of a compared arm.
 const LONGEST_ARM: usize = 10;
-/// What a floor is called in a plot.
+/// The letter of a floor in a plot.
 const FLOOR: char = 'F';
-/// Quantiles that a legend shows.
+/// Quantiles shown in a legend.
 const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 /// Columns of a ratio's strip.
 const RATIO_COLUMNS: usize = 21;
-/// What a ratio's strip reaches at least, so that small differences look small.
+/// The least range of a ratio's strip, so that small differences look small.
 const LEAST_RATIO: f64 = 1.05;
 
 impl Show for View {
@@ -57,23 +57,23 @@ impl Show for View {
     }
 }
 
-/// Not too long for its column.
+/// Cuts a name to the width of its column.
 fn cut(name: &str, columns: usize) -> String {
     if width(name) <= columns { name.into() } else { fold(name, columns - 2).swap_remove(0) + ".." }
 }
 
-/// A table that no figure of a view makes wider than the screen.
+/// A table that folds long figures, so that none makes it wider than the screen.
 fn folded<R: Into<TableRow>>(columns: Vec<Column>, labels: usize, rows: impl IntoIterator<Item = R>) -> Table {
     Table { folds: true, ..Table::new(columns, labels, rows) }
 }
 
-/// A row's number and name, the numbers one below the other.
+/// A row's number and name, numbers right-aligned.
 fn numbered(view: &View, row: &Row) -> String {
     let digits = view.rows.iter().map(|row| row.number).max().unwrap_or(0).to_string().len();
     format!("{:>digits$} {}{}", row.number, words::row(row), words::mark(row))
 }
 
-/// Every row on one scale: least, median, 99th and 99.9th percentile.
+/// All rows on one scale: minimum, median, 99th and 99.9th percentile.
 fn strips(doc: &mut Doc, view: &View) {
     let times = |row: &Row| [row.rtt.min, row.rtt.p50.ns, row.rtt.p99.ns, row.rtt.p999.ns].map(|ns| ns.map(|ns| ns as f64));
     let floor = |row: &Row| row.floor_ns.map(|[low, _]| low);
@@ -127,12 +127,12 @@ fn legend_of_strips(view: &View) -> String {
     parts.join(", ")
 }
 
-/// The rows in figures.
+/// The rows as a table of figures.
 fn rows(doc: &mut Doc, view: &View) {
     let any = |has: fn(&Row) -> bool| view.rows.iter().any(has);
     let (lost, interval, floor) =
         (any(|row| row.lost > 0), any(|row| words::interval(&row.rtt.p50).is_some()), any(|row| row.floor_ns.is_some()));
-    // Most labels tell the payload; then a column of it has no room to take.
+    // If every label includes the payload, a separate column for it is not needed.
     let told = view.rows.iter().all(|row| row.label.contains(&format!("{} B", words::payload(row))));
     let cells = |row: &Row| {
         let time = |ns: Option<u64>| Cell::ns(ns);
@@ -170,7 +170,7 @@ fn digit(reference: usize) -> char {
     char::from_digit((reference % 9) as u32 + 1, 10).unwrap_or('*')
 }
 
-/// The plot with its legend, or nothing where there is nothing to draw.
+/// The plot with its legend; nothing if there is nothing to draw.
 fn plot(doc: &mut Doc, view: &View, chart: Chart) {
     let Ok(plot) = Plot::of(view, chart) else { return };
     doc.gap();
@@ -199,7 +199,7 @@ fn plot(doc: &mut Doc, view: &View, chart: Chart) {
 fn picture(plot: &Plot) -> Picture {
     let line = |(i, line): (usize, &Line)| {
         let last = line.points.len().saturating_sub(1);
-        // The quantiles' marks would hide each other where lines run together; their letters stand at the ends.
+        // Quantile marks would hide each other where lines overlap, so only the letters at the ends are drawn.
         let marked = |at: usize| line.points[at].marked && (plot.chart == Chart::Sizes || at == last);
         let mark = |at: usize| {
             let point = &line.points[at];
@@ -220,7 +220,7 @@ fn picture(plot: &Plot) -> Picture {
         letter: None,
         tone: Tone::Plain,
     });
-    // The lower end alone: two lines of dots would run into each other.
+    // The lower end alone: two dotted lines would run into each other.
     let floors = plot.floors.iter().map(|floor| Curve {
         points: floor.points.iter().map(|(x, [low, _])| (*x, *low)).collect(),
         marks: Vec::new(),
@@ -237,7 +237,7 @@ fn named(i: usize, line: &Line) -> [Cell; 2] {
     [Cell::Word(letter(i).into(), Tone::Line(line.look.0)), cut(&words::named(&line.label, line.origin), LONGEST_LABEL).into()]
 }
 
-/// The ends of each line; the table of rows has all between.
+/// The first and last point of each line; the table of rows has the points between.
 fn sizes(plot: &Plot) -> Table {
     let mut columns = vec![Column::screen(""), Column::words("path"), Column::figures("samples")];
     for (group, bytes) in [("least", "from B"), ("largest", "to B")] {
@@ -255,7 +255,7 @@ fn sizes(plot: &Plot) -> Table {
     folded(columns, 2, plot.lines.iter().enumerate().map(cells))
 }
 
-/// Each line at the quantiles that it has.
+/// The values of each line at its quantiles.
 fn percentiles(plot: &Plot) -> Table {
     let near = |line: &Line, q: f64| line.points.iter().find(|point| (point.x - q).abs() < 1e-9).map(|point| point.ns);
     let shown: Vec<f64> = QUANTILES.into_iter().filter(|q| plot.lines.iter().any(|line| near(line, *q).is_some())).collect();
@@ -270,7 +270,7 @@ fn percentiles(plot: &Plot) -> Table {
     folded(columns, 2, plot.lines.iter().enumerate().map(cells))
 }
 
-/// One verdict: what was compared, the figures, and each ratio on a scale round 1.
+/// One verdict: the arms, the figures, and each ratio on a scale around 1.
 fn comparison(doc: &mut Doc, found: &Comparison) {
     let tone = match found.verdict.as_str() {
         "slower" => Tone::Error,
@@ -282,7 +282,7 @@ fn comparison(doc: &mut Doc, found: &Comparison) {
     if !found.sentence.is_empty() {
         doc.text(&found.sentence);
     }
-    // Arms may have any names; in the table there is no room for long ones.
+    // Arm names may be long, and the table has no room for that.
     let arm = |name: &str| Column::figures(cut(&clean(name), LONGEST_ARM));
     let mut columns = vec![Column::words(""), arm(&found.against), arm(&found.arm)];
     columns.extend([Column::figures("ratio"), Column::figures("interval"), Column::screen(format!("{:>11}", 1))]);
@@ -300,7 +300,7 @@ fn comparison(doc: &mut Doc, found: &Comparison) {
     doc.text(words::meaning(found));
 }
 
-/// A strip for each ratio with its interval, on one scale with 1 in the middle.
+/// A strip for each ratio with its interval; all share one scale with 1 in the middle.
 fn ratios(ratios: &[Ratio]) -> Vec<Strip> {
     let far = |ratio: Option<f64>| ratio.filter(|ratio| *ratio > 0.0 && ratio.is_finite()).map_or(0.0, |ratio| ratio.ln().abs());
     let all = ratios.iter().flat_map(|one| [one.ratio, one.low, one.high]);
@@ -316,7 +316,7 @@ fn ratios(ratios: &[Ratio]) -> Vec<Strip> {
     ratios.iter().map(strip).collect()
 }
 
-/// A bar for each stage, in the order in which it is passed.
+/// A bar for each stage, in the order of a round trip.
 fn breakdown(doc: &mut Doc, found: &Breakdown) {
     doc.gap();
     doc.heading(format!("Where the time goes: {}", words::breakdown(found)));
@@ -327,7 +327,7 @@ fn breakdown(doc: &mut Doc, found: &Breakdown) {
     let mut columns = vec![Column::words("stage"), Column::us("typical"), Column::figures("share"), Column::bar()];
     columns.extend(slow.then(|| [Column::us("slow"), Column::us("grew")]).into_iter().flatten());
     columns.extend([Column::us("p50"), Column::us("p99")]);
-    // The longest stage, not the whole, fills the room: a bar is to be read against the others.
+    // The longest stage fills the room, not the whole round trip: bars are compared with each other.
     let longest = found.stages.iter().map(|stage| stage.typical_ns).fold(0.0, f64::max);
     let line = |name: String, [typical, slow_ns]: [f64; 2], bar: Cell, quantiles: [Option<u64>; 2]| {
         let share = (known && found.typical_ns > 0.0).then(|| words::share(typical / found.typical_ns));
@@ -361,7 +361,7 @@ fn breakdown(doc: &mut Doc, found: &Breakdown) {
     doc.list(List::plain("What the slow ones met", causes.collect()));
 }
 
-/// Requests, replies, and what belongs to neither.
+/// One colour for requests, one for replies, one for everything else.
 fn colour(stage: &Stage) -> usize {
     match stage.direction.as_str() {
         "request" => 0,
@@ -379,7 +379,7 @@ fn published(view: &View) -> List {
     List::plain("Published figures, not measured here", view.published.iter().map(item).collect())
 }
 
-/// Where each record is from, and the command that makes it again.
+/// The source of each record, and the command that repeats it.
 fn records(doc: &mut Doc, view: &View) {
     if view.records.is_empty() {
         return;

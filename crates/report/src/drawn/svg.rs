@@ -1,4 +1,4 @@
-//! A plot as a picture that stands alone: no script, no font and no file beside it; light or dark as the reader's screen is.
+//! A plot as a self-contained picture: no script, font or other file; light or dark as the reader's screen.
 //!
 //! ```text
 //!   title                                               │ label      each line is labelled where it ends,
@@ -23,33 +23,32 @@ use crate::columns::RTT;
 use crate::prose::{clean, wrap};
 use crate::view::View;
 
-/// The picture's width.
 const WIDTH: f64 = 1000.0;
-/// Where the plot begins and ends across.
+/// The plot's left and right edge.
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 664.0;
-/// Where labels begin.
+/// The left edge of labels.
 const LABELS: f64 = 700.0;
-/// Below the titles.
+/// The plot's upper edge, below the titles.
 const TOP: f64 = 98.0;
 /// The plot's least height.
 const LEAST: f64 = 380.0;
-/// From the plot's end to the first note.
+/// From the plot's lower edge to the first note.
 const BELOW: f64 = 66.0;
-/// From line to line of small text.
+/// Line spacing of small text.
 const LEADING: f64 = 16.0;
-/// Columns of a line of small text over the whole width, of a label's name, and of what stands below it.
+/// Columns of small text: over the full width, in a label's name, and in the text below the name.
 const NOTE_COLUMNS: usize = 130;
 const NAME_COLUMNS: usize = 36;
 const DETAIL_COLUMNS: usize = 43;
-/// Of a label more lines than this are cut; the tooltip has all.
+/// The most lines of a label; the tooltip has the full text.
 const LABEL_LINES: usize = 2;
 const CUT: &str = " ...";
-/// Leaders start from ends in this last part of the plot; others would cross it, and marks tell as much.
+/// Leaders start only from line ends in the last part of the plot; others would cross it, and marks identify those lines anyway.
 const LED: f64 = 0.9;
-/// Time ticks: as many as there may be.
+/// The greatest number of time ticks.
 const TIME_TICKS: usize = 9;
-/// Room of a tick's label, in characters of the axis.
+/// The width of a tick's label, in characters of the axis.
 const TICK_ROOM: f64 = 8.5;
 
 /// The plot as one SVG document.
@@ -65,7 +64,7 @@ pub fn report_svg(view: &View, chart: Chart) -> String {
     }
 }
 
-/// Where the plot lies on the page.
+/// The plot's place on the page.
 struct Frame {
     bottom: f64,
 }
@@ -151,7 +150,7 @@ fn axes(page: &mut Page, plot: &Plot, frame: &Frame) {
     page.text((LEFT + RIGHT) / 2.0, frame.bottom + 40.0, "small middle", &format!("{} (log scale)", plot.x_title()));
 }
 
-/// Intervals below the line, the line below its marks, so that each stays to be seen.
+/// Draws intervals first, then the line, then its marks, so that none hides another.
 fn line(page: &mut Page, plot: &Plot, frame: &Frame, line: &Line) {
     let (colour, shape) = (format!("c{}", line.look.0), Shape::of(line.look.1));
     page.open(&format!("{}: {}", line.label, line.detail()));
@@ -179,7 +178,7 @@ fn line(page: &mut Page, plot: &Plot, frame: &Frame, line: &Line) {
     page.close();
 }
 
-/// A label for every line, floor and published figure; anchors are still values.
+/// A label for every line, floor and published figure; anchors are still values, not positions.
 fn labels(plot: &Plot) -> Vec<Label> {
     let text = |name: &str, details: &[&str]| {
         let mut lines: Vec<(&'static str, String)> = cut(name, NAME_COLUMNS).into_iter().map(|line| ("label", line)).collect();
@@ -221,7 +220,7 @@ fn labels(plot: &Plot) -> Vec<Label> {
             at: 0.0,
             lines,
             mark: Sign::Mark(Shape::published(i), "published".into()),
-            // Its points may lie anywhere, and no other line has its mark.
+            // The points may lie anywhere, and no other line has this mark.
             led: false,
             tooltip: format!("{}: {}", reference.name, reference.words),
         });
@@ -229,7 +228,7 @@ fn labels(plot: &Plot) -> Vec<Label> {
     labels
 }
 
-/// As many lines as a label may have.
+/// The lines of a label, at most [`LABEL_LINES`].
 fn cut(text: &str, columns: usize) -> Vec<String> {
     let mut lines = wrap("", text, columns);
     if lines.len() > LABEL_LINES {
@@ -240,7 +239,7 @@ fn cut(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// What is drawn and how, for those who see it.
+/// The caption: what is drawn and how.
 fn explained(plot: &Plot) -> String {
     let has = |what: fn(&Line) -> bool| plot.lines.iter().any(what);
     let mut parts = vec![format!("RTT in us, log scale: {}", RTT.replace("->", "\u{2192}"))];
@@ -262,7 +261,7 @@ fn explained(plot: &Plot) -> String {
     parts.join("; ") + "."
 }
 
-/// The same for those who do not.
+/// The description for screen readers.
 fn description(plot: &Plot) -> String {
     let mut text = vec![format!("A plot over {}. {}", plot.x_title(), explained(plot))];
     for line in &plot.lines {

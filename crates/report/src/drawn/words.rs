@@ -10,23 +10,22 @@ use crate::notes::warnings;
 use crate::prose::clean;
 use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, Stage, View, Warning};
 
-/// What is larger is shown by its power of ten.
+/// Larger figures are shown as powers of ten.
 const LARGEST: f64 = 1e9;
 
-/// What a mark of its own says of a figure.
+/// The meaning of the mark on a row.
 pub(super) const APART: &str = "the two cores were in another state than for most rows, so not to be ranked with them";
 
-/// The mark behind the name of a row that is not to be ranked with the others.
+/// The mark after the name of a row that must not be ranked with the others.
 pub(super) fn mark(row: &Row) -> &'static str {
     if row.apart.is_some() { " *" } else { "" }
 }
 
-/// What that mark means, if any row has it.
+/// The meaning of the mark, if any row has it.
 pub(super) fn marked(view: &View) -> Option<String> {
     view.rows.iter().any(|row| row.apart.is_some()).then(|| format!("* {APART}; see the warnings {}.", crate::notes::APART))
 }
 
-/// In a word.
 pub(super) fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Measured => "measured",
@@ -35,7 +34,7 @@ pub(super) fn origin(origin: Origin) -> &'static str {
     }
 }
 
-/// A label with its origin behind it, unless it is measured or the label says it.
+/// A label followed by its origin, unless that is measured or part of the label.
 pub(super) fn named(label: &str, of: Origin) -> String {
     let label = clean(label);
     if label.contains(&format!("[{}]", origin(of))) { label } else { labelled(label, of) }
@@ -46,17 +45,17 @@ pub(super) fn row(row: &Row) -> String {
     named(&plain(row), row.origin)
 }
 
-/// A row's name where its origin stands beside it.
+/// A row's name for places where the origin stands beside it.
 pub(super) fn plain(row: &Row) -> String {
     if row.label.is_empty() { short(&row.path) } else { clean(&row.label) }
 }
 
-/// Bytes of the request, and of the reply if they differ.
+/// Bytes of the request, and of the reply if different.
 pub(super) fn payload(row: &Row) -> String {
     payloads(row.request_bytes, row.reply_bytes)
 }
 
-/// A time in us, nothing where there is none.
+/// A time in us; empty for `None`.
 pub(super) fn time(ns: Option<u64>) -> String {
     ns.map_or(String::new(), |ns| us_signed(ns as f64))
 }
@@ -67,7 +66,7 @@ pub(super) fn interval(quantile: &Quantile) -> Option<String> {
     Some(format!("{} to {}", us_signed(low as f64), us_signed(high as f64)))
 }
 
-/// A floor in us: one figure, or both its ends.
+/// A floor in us: one figure, or both ends.
 pub(super) fn floor(floor: Option<[f64; 2]>) -> String {
     floor.map_or(String::new(), |[low, high]| {
         let (low, high) = (us_signed(low), us_signed(high));
@@ -75,7 +74,7 @@ pub(super) fn floor(floor: Option<[f64; 2]>) -> String {
     })
 }
 
-/// A rate in 1/s; nothing where it is no number.
+/// A rate in 1/s; empty if it is not a finite number.
 pub(super) fn per_second(per_s: f64) -> String {
     match per_s {
         x if !x.is_finite() => String::new(),
@@ -84,12 +83,12 @@ pub(super) fn per_second(per_s: f64) -> String {
     }
 }
 
-/// One count, or the least and the most.
+/// One count, or the lowest and the highest.
 pub(super) fn span(from: u64, to: u64) -> String {
     if from == to { from.to_string() } else { format!("{from} to {to}") }
 }
 
-/// How many samples.
+/// The number of samples.
 pub(super) fn samples((from, to): (u64, u64)) -> String {
     format!("{} {}", span(from, to), if to == 1 { "sample" } else { "samples" })
 }
@@ -100,26 +99,26 @@ pub(super) fn quantile(q: f64) -> String {
     format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// What a published figure is and where it stands.
+/// A published figure and its source.
 pub(super) fn published(published: &Published) -> String {
     let origin = if published.derived { "derived from published figures" } else { "published" };
     format!("{origin}, {}; {}", clean(&published.what), clean(&published.source))
 }
 
-/// Where, when and with what a record was made.
+/// Where, when and with which tool a record was made.
 pub(super) fn record(record: &Record) -> String {
     let parts = [&record.schema, &record.tool, &record.started, &record.link, &record.clock];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
     format!("{}: {}", clean(&record.name), parts.join(", "))
 }
 
-/// The verdict with what was held against what.
+/// The verdict with the names of both arms.
 pub(super) fn verdict(comparison: &Comparison) -> String {
     let turns = if comparison.interleaved { "" } else { " (stored runs, not measured in turn)" };
     format!("{} against {}: {}{turns}", clean(&comparison.arm), clean(&comparison.against), clean(&comparison.verdict))
 }
 
-/// What the intervals of a comparison mean.
+/// The meaning of a comparison's intervals.
 pub(super) fn meaning(comparison: &Comparison) -> String {
     format!(
         "The verdict is about {}. All intervals together hold with {:.0} %; a difference of less than {} % does not matter.",
@@ -149,7 +148,7 @@ pub(super) fn figure_title(name: &str) -> String {
     }
 }
 
-/// A compared figure: us, or 1/s.
+/// The value of a compared figure: us, or 1/s.
 pub(super) fn compared(ratio: &Ratio, value: Option<f64>) -> String {
     match value {
         None => String::new(),
@@ -158,12 +157,12 @@ pub(super) fn compared(ratio: &Ratio, value: Option<f64>) -> String {
     }
 }
 
-/// A share in percent; a record that does not add up may have any.
+/// A share in percent; an inconsistent record may have any value.
 pub(super) fn share(share: f64) -> String {
     if share < 100.0 { format!("{} %", percent(share)) } else { format!("{:.0e} %", share * 100.0) }
 }
 
-/// Both ends of a ratio's interval.
+/// The lower and upper end of a ratio's interval.
 pub(super) fn ratio_interval(ratio: &Ratio) -> String {
     match (ratio.low, ratio.high) {
         (Some(low), Some(high)) => format!("{} to {}", fine_ratio(low), fine_ratio(high)),
@@ -176,7 +175,7 @@ pub(super) fn breakdown(breakdown: &Breakdown) -> String {
     format!("{}, {} B", named(&breakdown.label, breakdown.origin), breakdown.request_bytes)
 }
 
-/// How the round trip that a breakdown takes apart was measured.
+/// How the analysed round trips were measured.
 pub(super) fn headline(breakdown: &Breakdown) -> String {
     let p50 = |ns: Option<u64>| ns.map_or("no RTT p50".into(), |ns| format!("RTT p50 {} us", us_signed(ns as f64)));
     format!(
@@ -187,7 +186,7 @@ pub(super) fn headline(breakdown: &Breakdown) -> String {
     )
 }
 
-/// Which round trips the means of a breakdown are of.
+/// The round trips behind the means of a breakdown.
 pub(super) fn groups(breakdown: &Breakdown) -> String {
     let mut parts = Vec::new();
     if breakdown.typical_count > 0 {
@@ -204,14 +203,14 @@ pub(super) fn groups(breakdown: &Breakdown) -> String {
     format!("Traced round trips, in us; {}.", parts.join("; "))
 }
 
-/// Direction and side of a stage: `request, client`; nothing for what belongs to none.
+/// Direction and side of a stage: `request, client`; empty for a stage with neither.
 pub(super) fn place(stage: &Stage) -> String {
     let parts: Vec<String> =
         [&stage.direction, &stage.side].into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
     parts.join(", ")
 }
 
-/// Facts that differ between hosts, each value with the hosts that have it; and how many do not differ.
+/// Facts that differ between hosts, each value with its hosts; and the number of facts that are the same.
 pub(super) fn hosts(view: &View) -> Option<(Vec<(String, String)>, String)> {
     if view.facts.is_empty() {
         return None;
@@ -241,7 +240,7 @@ fn values(view: &View, fact: &Fact) -> String {
     found.into_iter().map(|(value, hosts)| format!("{value} ({})", hosts.join(", "))).collect::<Vec<_>>().join("; ")
 }
 
-/// What stands below everything: what may be wrong with a figure, how records ended.
+/// The lists at the end: warnings, and records that ended early.
 pub(super) fn lists(view: &View) -> Vec<List> {
     let of_record =
         |record: &Record| Name { base: format!("record {} ({})", record.number, clean(&record.name)), size: String::new() };
@@ -256,7 +255,7 @@ pub(super) fn lists(view: &View) -> Vec<List> {
         .collect()
 }
 
-/// The name of a row of which all sizes may be meant.
+/// The name of a row for messages that may concern all its sizes.
 fn row_name(view: &View, of: &Row) -> Name {
     let curve = view.curves.iter().find(|curve| curve.rows.contains(&of.number));
     let base = curve.map_or_else(|| row(of), |curve| named(&curve.label, of.origin));

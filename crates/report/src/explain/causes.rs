@@ -1,4 +1,4 @@
-//! What made round trips slow, by time lost, each with what to do; and what the detectors found.
+//! Causes of slow round trips by time lost, each with advice, and the detectors' findings.
 
 use hairpin_record::explain::Explained;
 
@@ -6,10 +6,10 @@ use crate::cell::Cell;
 use crate::doc::{Column, Doc, List, Table};
 use crate::prose::{clean, fold, width};
 
-/// A name longer than this is cut; the record has it whole.
+/// Longer names are cut; the record has the full name.
 const LONGEST_NAME: usize = 28;
 
-/// The table of causes and the list of findings, where there are any.
+/// The table of causes and the list of findings, unless empty.
 pub(super) fn show(doc: &mut Doc, result: &Explained) {
     if !result.causes.is_empty() {
         doc.gap();
@@ -39,7 +39,7 @@ fn table(result: &Explained) -> Table {
     Table { indent: 2, ..Table::new(columns, 1, rows) }
 }
 
-/// Clean and not too long for its column.
+/// The name, sanitised and cut to the width of its column.
 fn cut(name: &str) -> String {
     let name = clean(name);
     if width(&name) <= LONGEST_NAME {

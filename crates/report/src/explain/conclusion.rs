@@ -1,6 +1,6 @@
-//! Sentences made from the stages: where the typical time is, what the slow ones add, and what takes most of it.
+//! Sentences derived from the stages: where typical time goes, what slow round trips add, and the main cause.
 //!
-//! They are derived from the record alone, and each is left out where what it needs is not there.
+//! They use the record alone. A sentence whose data is missing is left out.
 
 use hairpin_record::explain::{Explained, Stage};
 use hairpin_record::run::Hosts;
@@ -10,7 +10,7 @@ use crate::figure::{percent, us_signed};
 use crate::prose::clean;
 use crate::sentences::idle;
 
-/// Every stage, in the words of its page.
+/// Every stage, described in the words of its page.
 const STAGES: [(&str, &str); 17] = [
     ("send call", "the system call, the socket and the protocols on the way down to the device"),
     ("fill", "building the frame and writing its descriptor"),
@@ -30,19 +30,18 @@ const STAGES: [(&str, &str); 17] = [
     ("ring", "until the receiver's library has found the descriptor; of an emulated device all of it"),
     ("outside", "all that lies outside both hosts"),
 ];
-/// Stages are named until they make so much of the round trip, but no more than this.
+/// Stages are named until they make up this share of the round trip, but at most [`NAMED`].
 const MOST: f64 = 0.5;
 const NAMED: usize = 3;
-/// More than this without a name is worth a word.
+/// A larger unexplained share is mentioned.
 const RESIDUAL: f64 = 0.05;
 
-/// The sentences under their heading.
 pub(super) fn show(doc: &mut Doc, result: &Explained, hosts: &Hosts) {
     let sentences = [typical(result), sleeping(result, hosts), slow(result), lost(result), unnamed(result)];
     doc.list(List::plain("What this shows", sentences.into_iter().flatten().collect()));
 }
 
-/// Stages by name, both ways together, the longest first.
+/// Stages summed by name over both directions, the longest first.
 fn by_name(stages: &[Stage]) -> Vec<(String, f64)> {
     let mut names: Vec<(String, f64)> = Vec::new();
     for stage in stages {
@@ -56,7 +55,7 @@ fn by_name(stages: &[Stage]) -> Vec<(String, f64)> {
     names
 }
 
-/// Those few that make most of the typical round trip.
+/// The few stages that make up most of the typical round trip.
 fn leading(result: &Explained) -> Option<(f64, Vec<(String, f64)>)> {
     let whole = result.typical.rtt_ns;
     if result.typical.count == 0 || !(whole > 0.0 && whole.is_finite()) {
@@ -87,7 +86,7 @@ pub(crate) fn typical(result: &Explained) -> Option<String> {
     Some(format!("{figures} {verb} {}, both ways together{meaning}.", and(&names)))
 }
 
-/// Whoever sleeps has to be woken: what does without, and how deep the cores may sleep.
+/// A sleeping side has to be woken: the alternative, and the deepest idle state of the cores.
 fn sleeping(result: &Explained, hosts: &Hosts) -> Option<String> {
     let (_, named) = leading(result)?;
     named.iter().find(|(name, _)| name.split(" + ").any(|part| ["wake-up", "run queue"].contains(&part)))?;
@@ -102,7 +101,7 @@ fn sleeping(result: &Explained, hosts: &Hosts) -> Option<String> {
     Some(format!("A side that spins is never woken, and with /dev/cpu_dma_latency held at 0 a core stays awake{deep}."))
 }
 
-/// What the slow ones take longer, and where.
+/// The extra time of slow round trips, and its stages.
 fn slow(result: &Explained) -> Option<String> {
     let (typical, slow) = (&result.typical, &result.slow);
     if typical.count > 0 && slow.count == 0 {
@@ -130,7 +129,7 @@ fn slow(result: &Explained) -> Option<String> {
     }
 }
 
-/// The first of the causes.
+/// The main cause.
 pub(crate) fn lost(result: &Explained) -> Option<String> {
     let cause = result.causes.first()?;
     let who = if cause.who.is_empty() { String::new() } else { format!(", {}", cause.who) };
@@ -144,7 +143,7 @@ pub(crate) fn lost(result: &Explained) -> Option<String> {
     ))
 }
 
-/// More than a little lies between hooks without a name for it.
+/// A notable share of time lies between hooks that no stage names.
 fn unnamed(result: &Explained) -> Option<String> {
     let (ns, whole) = (result.typical.residual_ns, result.typical.rtt_ns);
     let share = ns / whole;
@@ -153,7 +152,7 @@ fn unnamed(result: &Explained) -> Option<String> {
     })
 }
 
-/// What happens in a stage; of several merged into one nothing is said.
+/// The description of a stage; `None` for several stages merged into one.
 fn meaning(name: &str) -> Option<&'static str> {
     STAGES.iter().find(|(stage, _)| *stage == name).map(|(_, meaning)| *meaning)
 }

@@ -1,11 +1,11 @@
-//! The slowest round trips as Chrome trace events: what the Perfetto UI and chrome://tracing open.
+//! The slowest round trips as Chrome trace events, for the Perfetto UI and chrome://tracing.
 //!
 //! ```text
 //!   process  client   round trips, one row for each path; in them the client's stages
 //!            server   the server's stages
 //!            cores    what belongs to neither side, a row for each CPU
 //! ```
-//! A stage is a slice from the hook at its start to the hook at its end, as they were stamped: what the hooks themselves took is inside.
+//! A stage is a slice from the stamp of its first hook to that of its last; it includes the hooks' own cost.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::label::short;
 use crate::prose::clean;
 
-/// The process of events that belong to neither side.
+/// The process for events that belong to neither side.
 const CORES: u32 = 3;
 
 /// Every timeline of the record, in trace-event JSON with times in us.
@@ -103,7 +103,7 @@ fn slices(result: &Explained, timeline: &Timeline, thread: u32) -> Vec<Value> {
     all
 }
 
-/// Which stage lies between which events: from hook to hook in the order of the stages, over whatever else happened meanwhile.
+/// Matches stages to events: each stage runs from hook to hook in stage order, skipping any other events between.
 ///
 /// Hooks belong to a side; a switch between other threads, or an interrupt, belongs to neither.
 fn stages<'r>(stages: &'r [Stage], events: &'r [Event]) -> Vec<(&'r Stage, &'r Event, &'r Event)> {
@@ -114,7 +114,7 @@ fn stages<'r>(stages: &'r [Stage], events: &'r [Event]) -> Vec<(&'r Stage, &'r E
         let rest = stages.iter().enumerate().skip(next).filter(|(_, stage)| stage.from == hooks[at].name);
         let ends = rest.filter_map(|(i, stage)| {
             let end = (at + 1..hooks.len()).find(|end| hooks[*end].name == stage.to)?;
-            // The same hook once more is that of the way back: here the stage's end was not stamped.
+            // The same hook again belongs to the way back, so the stage's end was not stamped here.
             let again = hooks[at + 1..end].iter().any(|hook| hook.name == stage.from);
             (!again).then_some((end, i, stage))
         });

@@ -8,10 +8,10 @@ use crate::doc::{Column, Doc, Table};
 use crate::figure::us_signed;
 use crate::prose::{clean, width};
 
-/// An event's name that is longer stands with its detail.
+/// A longer event name goes into the detail column.
 const NAME: usize = 18;
 
-/// Of each path this many, and no more than there are.
+/// At most `timelines` timelines of a path.
 pub(super) fn show(doc: &mut Doc, result: &Explained, timelines: usize) {
     for (at, timeline) in result.slowest.iter().take(timelines).enumerate() {
         let cause = if timeline.cause.is_empty() { String::new() } else { format!(": {}", timeline.cause) };
@@ -47,7 +47,7 @@ fn table(timeline: &Timeline) -> Table {
     Table::new(columns, 1, timeline.events.iter().map(row))
 }
 
-/// To the nanosecond, so that what lies below each other can be compared; beyond a day as a power of ten.
+/// To the nanosecond, so that figures in a column can be compared; beyond a day as a power of ten.
 fn fixed(ns: f64) -> String {
     if ns.abs() < 1e8 { format!("{:.3}", ns / 1e3) } else { us_signed(ns) }
 }

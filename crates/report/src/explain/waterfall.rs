@@ -1,4 +1,4 @@
-//! The stages in the order of a round trip: all, typical ones with a bar where each stage lies, slow ones beside them.
+//! The stages in the order of a round trip: over all, typical with a bar, and slow.
 
 use hairpin_record::explain::{Direction, Explained, Stage};
 use hairpin_record::run::Quantiles;
@@ -9,14 +9,14 @@ use crate::figure::{percent, us, us_signed};
 use crate::prose::clean;
 use crate::style::Tone;
 
-/// Stages that all but so many round trips pass need no remark.
+/// A stage passed by at least this share of round trips needs no remark.
 const NEARLY_ALL: f64 = 0.995;
-/// The second of those that grew is marked if it makes at least so much of the growth.
+/// The stage with the second-largest growth is marked if it makes up at least this share of the growth.
 const SECOND: f64 = 0.2;
-/// A mean is a sum of integers divided: more than this apart is no rounding.
+/// A mean is a sum of integers divided: a larger relative difference is not rounding.
 const ROUNDING: f64 = 1e-3;
 
-/// What the columns are, and the table.
+/// The column definitions and the table.
 pub(super) fn show(doc: &mut Doc, result: &Explained) {
     doc.text(legend(result));
     doc.gap();
@@ -27,9 +27,9 @@ pub(super) fn show(doc: &mut Doc, result: &Explained) {
 struct Line<'r> {
     name: String,
     times: Option<&'r Quantiles>,
-    /// Mean of the typical, mean of the slow.
+    /// Means over the typical and over the slow round trips.
     means: [Option<f64>; 2],
-    /// Where it lies in the typical round trip, in ns.
+    /// Start and end within the typical round trip, in ns.
     part: Option<(f64, f64)>,
     mark: bool,
     tone: Tone,
@@ -67,7 +67,7 @@ fn table(result: &Explained) -> Table {
     Table::new(columns, 1, lines(result).into_iter().map(row))
 }
 
-/// Groups of stages with their sums, then what the hooks took, what no stage explains, the whole, and the floor.
+/// Groups of stages with their sums, then observer, residual, RTT and floor.
 fn lines(result: &Explained) -> Vec<Line<'_>> {
     let mark = grown(&result.stages);
     let known = [result.typical.count > 0, result.slow.count > 0];
@@ -77,7 +77,7 @@ fn lines(result: &Explained) -> Vec<Line<'_>> {
     let mut at = 0.0;
     let mut part = |ns: f64| {
         let from = at;
-        // What may be below zero by a rounding does not move the next bar back.
+        // A mean below zero by rounding must not move the next bar back.
         at += ns.max(0.0);
         Some((from, at))
     };
@@ -104,7 +104,7 @@ fn lines(result: &Explained) -> Vec<Line<'_>> {
     }
     let whole = line("RTT".into(), Some(&result.rtt_ns), means(typical.rtt_ns, slow.rtt_ns), Some((0.0, typical.rtt_ns)));
     lines.push(Line { tone: Tone::Heading, ..whole });
-    // An interval has no one length; the words below the table have both its ends.
+    // A floor with two ends has no single length; the text below the table gives both.
     if let Some(floor) = result.floor.as_ref().and_then(|floor| floor.rtt.ns) {
         let ns = floor.as_ns_f64();
         lines.push(line("floor".into(), None, [Some(ns), None], Some((0.0, ns))));
@@ -112,7 +112,7 @@ fn lines(result: &Explained) -> Vec<Line<'_>> {
     lines
 }
 
-/// The one stage that grew most from the typical to the slow, and the next if it made much of it too.
+/// The stage that grew most from typical to slow, and the next one if its growth is large too.
 fn grown(stages: &[Stage]) -> Vec<usize> {
     let growth = |i: &usize| stages[*i].slow_ns - stages[*i].typical_ns;
     let mut order: Vec<usize> = (0..stages.len()).filter(|i| growth(i) > 0.0).collect();
@@ -123,7 +123,7 @@ fn grown(stages: &[Stage]) -> Vec<usize> {
     order
 }
 
-/// The share of round trips that pass a stage, where it is not about all.
+/// The share of round trips that pass a stage, if notably below 1.
 fn passed(stage: &Stage, result: &Explained) -> Option<String> {
     let share = stage.ns.count as f64 / result.rtt_ns.count as f64;
     (share < NEARLY_ALL).then(|| format!("{} %", percent(share)))
@@ -162,7 +162,7 @@ fn share(share: f64) -> Cell {
     if share < 100.0 { Cell::Share(share) } else { format!("{share:.0e}").into() }
 }
 
-/// Says so where the parts do not make the whole: the record is not what it says it is.
+/// A warning if the parts do not add up to the whole: such a record is inconsistent.
 pub(crate) fn gap(result: &Explained) -> Vec<String> {
     let stages = |of: fn(&Stage) -> f64| result.stages.iter().map(of).sum::<f64>();
     let groups =

@@ -1,4 +1,4 @@
-//! Where the time went: the stages and causes of every explained path.
+//! The stages and causes of every explained path.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::explain::{self, Explain, Explained};
@@ -12,7 +12,7 @@ use crate::label::Name;
 use crate::notes::refused;
 use crate::prose::clean;
 
-/// All of them, in the order of the records.
+/// All breakdowns, in the order of the records.
 pub(super) fn breakdowns(given: &[Given]) -> Vec<Breakdown> {
     let of = |(at, given): (usize, &Given)| match &given.record {
         AnyRecord::Explain(record) => {
@@ -24,7 +24,7 @@ pub(super) fn breakdowns(given: &[Given]) -> Vec<Breakdown> {
     given.iter().enumerate().flat_map(of).collect()
 }
 
-/// What a path is called: with its origin unless it was measured, and with its size where that alone tells it from another of its record.
+/// The name of each path: with its origin unless measured, and with its size if another path of the record differs only in that.
 pub(super) fn labels(record: &Explain) -> Vec<String> {
     let names: Vec<Name> = record.results.iter().map(name).collect();
     let called = |of: &Name| {
@@ -92,12 +92,12 @@ fn stage(stage: &explain::Stage) -> Stage {
     }
 }
 
-/// The record's figure where its count supports it.
+/// The record's figure, if its count supports it.
 fn quantile(times: &Quantiles, q: Quantile, ns: Option<u64>) -> Option<u64> {
     ns.filter(|_| q.is_supported_by(times.count))
 }
 
-/// The record's own, what does not add up, what could not be matched, what was not granted, and what detectors found.
+/// The record's own warnings, then inconsistent sums, unmatched transactions, refused settings, and the detectors' findings.
 fn warnings(result: &Explained) -> Vec<Warning> {
     let mut found: Vec<Warning> = not_adding_up(result).iter().map(|text| told("does-not-add-up", text)).collect();
     found.extend(result.warnings.iter().map(warning));

@@ -1,4 +1,4 @@
-//! The instrument, checked: each known delay and each emulated latency, and how far the instrument lay from it.
+//! Results of `hairpin check`: each known delay and emulated latency, and the instrument's error.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::check::{CheckBody, Verdict};

@@ -1,4 +1,4 @@
-//! Every arm that was held against the first of its record, every setting that was tried, and every level of a factor that was swept.
+//! Comparisons: every arm against the first of its record, every tried setting, and every level of a swept factor.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::compare::{self, Arm, Compare};
@@ -9,7 +9,7 @@ use super::{Comparison, Given, Ratio};
 use crate::compare::{described, sentence, values};
 use crate::prose::clean;
 
-/// All of them, in the order of the records.
+/// All comparisons, in the order of the records.
 pub(super) fn comparisons(given: &[Given]) -> Vec<Comparison> {
     let of = |(at, given): (usize, &Given)| match &given.record {
         AnyRecord::Compare(record) => of_compare(at + 1, record),
@@ -27,7 +27,7 @@ fn of_compare(number: usize, record: &Compare) -> Vec<Comparison> {
     record.comparisons.iter().map(|found| comparison(number, record, found)).collect()
 }
 
-/// A level of a factor against its first, over all levels of the other factors. No margin is asked of a sweep.
+/// A level of a factor against the first level, over all levels of the other factors. A sweep has no margin.
 fn effect(number: usize, sweep: &Sweep, found: &Effect) -> Comparison {
     let word = match found.figures.iter().find(|ratio| ratio.figure == Figure::P50).filter(|ratio| ratio.tells()) {
         Some(ratio) if ratio.ratio < 1.0 => Verdict::Faster,

@@ -1,4 +1,4 @@
-//! RTT against size: the rows of a run that differ in their size alone.
+//! RTT against size: the rows of a run that differ only in size.
 
 use hairpin_record::fit::{Estimate, Fit, Line, NoFit, OfRows, of_rows};
 use hairpin_record::run::{self, Run};
@@ -6,10 +6,10 @@ use hairpin_record::run::{self, Run};
 use super::labels::{over, work};
 use super::{Curve, Given, Row, runs};
 
-/// More sizes than any run has are not fitted: the search for the step takes the square of them.
+/// Curves with more sizes, which no real run has, are not fitted: the search for the step is quadratic in their number.
 const MOST_SIZES: usize = 1000;
 
-/// The curves of all runs, from their rows as they are shown.
+/// The curves of all runs; they refer to `rows`.
 pub(super) fn curves(given: &[Given], rows: &[Row]) -> Vec<Curve> {
     let several = runs(given).any(|(_, run)| runs(given).any(|(_, other)| over(&run.place.link) != over(&other.place.link)));
     let mut before = 0;
@@ -45,7 +45,7 @@ fn of_run(record: usize, run: &Run, shown: &[Row], link: bool) -> Vec<Curve> {
     groups.into_iter().filter_map(curve).collect()
 }
 
-/// What the state of the cores has left of a fit.
+/// The rows that a fit leaves out because of their core state.
 fn note(found: &OfRows) -> Option<String> {
     match &found.fit {
         Err(why @ NoFit::States { .. }) => Some(format!("none: {why}")),
@@ -57,7 +57,7 @@ fn note(found: &OfRows) -> Option<String> {
     }
 }
 
-/// A fit of times without measure may have no measure either.
+/// Times out of any reasonable range may give a fit that is not finite.
 fn finite(fit: &Fit) -> bool {
     let estimate = |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].iter().all(|x| x.is_finite());
     let line = |line: &Line| estimate(&line.base_ns) && estimate(&line.ns_per_byte);

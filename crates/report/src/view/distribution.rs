@@ -1,4 +1,4 @@
-//! A distribution in figures: quantiles with their intervals, the points of the percentile plot, buckets.
+//! A distribution in figures: quantiles with intervals, the points of the percentile plot, buckets.
 
 use hairpin_record::histogram::Decoded;
 use hairpin_record::paired;
@@ -8,27 +8,28 @@ use hairpin_units::Quantile as Q;
 use super::{Bucket, Percentile, Quantile, Summary};
 use crate::columns::{kept, within};
 
-/// Intervals hold the truth this often.
+/// The confidence of intervals.
 const CONFIDENCE: f64 = 0.95;
-/// Blocks that are looked at for an interval: the last ones.
+/// An interval uses only the last blocks, at most this many.
 const MOST_BLOCKS: usize = 1000;
-/// The percentile plot has a point at each of these, then at so many a decade of 1 − q, from p90 on to the last that the count supports.
+/// The percentile plot has a point at each of these; from p90 on it has `PER_DECADE` points per decade of 1 − q, up to the last
+/// quantile that the count supports.
 const LOWER: [f64; 20] =
     [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.875];
 const PER_DECADE: u32 = 20;
-/// No quantile beyond 1 − 10^−6 has a name.
+/// Quantiles beyond 1 − 10^−6 have no name.
 const DECADES: u32 = 6;
-/// Buckets divide each power of two into 2^6, into fewer as long as there would be more than so many in all …
+/// Buckets divide each power of two into 2^6, or into fewer if there would be more than `MOST_BUCKETS` in all …
 const FINEST: u32 = 6;
 const MOST_BUCKETS: usize = 200;
-/// … and into 2^4 where less than a hundredth of all lies on their side.
+/// … and into 2^4 where less than 1 / `RARE` of all samples lies on the bucket's side.
 const COARSE: u32 = 4;
 const RARE: u64 = 100;
 
-/// The figures of a record, with intervals from the row's blocks if there are any.
+/// The figures of a record, with intervals if the row has blocks.
 pub(super) fn summary(times: &Quantiles, blocks: &[Block]) -> Summary {
     let mut sound: Vec<&Block> = blocks.iter().filter(|block| !block.clock_suspect).collect();
-    // Threads stand one after the other in the record; what resembles each other are neighbours in time.
+    // The record stores threads one after the other, but it is neighbours in time that are correlated.
     sound.sort_by_key(|block| block.at_ns);
     let sound = &sound[sound.len().saturating_sub(MOST_BLOCKS)..];
     let quantile = |q: Q, of: fn(&Block) -> Option<u64>| {
@@ -48,8 +49,9 @@ pub(super) fn summary(times: &Quantiles, blocks: &[Block]) -> Summary {
     }
 }
 
-/// The ends of a quantile's 95 % interval: as far away from it, as a ratio, as those of the blocks' typical quantile are from that (Hodges and Lehmann, widened
-/// where neighbours resemble each other). `None` where there are too few blocks, or most of them are too short for the quantile.
+/// The ends of a quantile's 95 % interval. Their ratio to the quantile is the ratio between the interval and the estimate of the
+/// blocks' typical quantile (Hodges and Lehmann, widened where neighbours are correlated). `None` with too few blocks, or if most
+/// blocks are too short for the quantile.
 fn interval(ns: u64, blocks: &[&Block], of: fn(&Block) -> Option<u64>) -> Option<[u64; 2]> {
     let logs: Vec<f64> = blocks.iter().filter_map(|block| of(block)).filter(|ns| *ns > 0).map(|ns| (ns as f64).ln()).collect();
     if 2 * logs.len() <= blocks.len() {
@@ -58,11 +60,11 @@ fn interval(ns: u64, blocks: &[&Block], of: fn(&Block) -> Option<u64>) -> Option
     let found = paired::shift(&logs, CONFIDENCE)?;
     let end = |end: f64| Some(ns as f64 * (end - found.typical).exp()).filter(|ns| ns.is_finite());
     let (low, high) = (end(found.low)?, end(found.high)?);
-    // Of fewer than six blocks the lower end is none.
+    // With fewer than six blocks the interval has no lower end.
     found.low.is_finite().then_some([low.floor() as u64, high.ceil() as u64])
 }
 
-/// The points of the percentile plot; those that the record holds itself where there is no histogram.
+/// The points of the percentile plot; without a histogram, the quantiles stored in the record.
 pub(super) fn percentiles(times: &Quantiles, histogram: Option<&Decoded>) -> Vec<Percentile> {
     let Some(histogram) = histogram else {
         let all = [Q::P50, Q::P90, Q::P99, Q::P999].into_iter().filter(|q| q.is_supported_by(times.count));
@@ -78,7 +80,7 @@ pub(super) fn percentiles(times: &Quantiles, histogram: Option<&Decoded>) -> Vec
     all.into_iter().map_while(|q| Some(Percentile { q: q.get(), ns: known(q)? })).collect()
 }
 
-/// The counts of a histogram, the fine ones put together.
+/// The counts of a histogram, merged into coarser buckets.
 pub(super) fn buckets(histogram: &Decoded) -> Vec<Bucket> {
     let finest = (COARSE + 1..=FINEST).rev().map(|fine| divided(histogram, fine)).find(|found| found.len() <= MOST_BUCKETS);
     finest.unwrap_or_else(|| divided(histogram, COARSE))
@@ -95,7 +97,7 @@ fn divided(histogram: &Decoded, fine: u32) -> Vec<Bucket> {
         below = up_to;
         let (mut from_ns, to_ns) = ends(ns, if coarse { COARSE } else { fine });
         if found.is_empty() {
-            // Nothing was as short as this one may begin.
+            // No sample lies below this one, so the first bucket starts here.
             from_ns = ns;
         }
         if let Some(last) = found.last_mut().filter(|last| from_ns <= last.to_ns) {
@@ -103,7 +105,8 @@ fn divided(histogram: &Decoded, fine: u32) -> Vec<Bucket> {
                 last.count = last.count.saturating_add(count);
                 continue;
             }
-            // Where the width changes, one of the two ends earlier or begins later. All that was counted so far lies below this time.
+            // Where the width changes, one bucket ends earlier or the other starts later. All samples counted so far lie below
+            // this time.
             last.to_ns = last.to_ns.min(ns - 1);
             from_ns = last.to_ns + 1;
         }
@@ -112,7 +115,7 @@ fn divided(histogram: &Decoded, fine: u32) -> Vec<Bucket> {
     found
 }
 
-/// The bucket that holds a time, of those that divide each power of two into 2^`bits`.
+/// The ends of the bucket that holds `ns`, if each power of two is divided into 2^`bits` buckets.
 fn ends(ns: u64, bits: u32) -> (u64, u64) {
     let shift = ns.checked_ilog2().unwrap_or(0).saturating_sub(bits);
     let from = ns >> shift << shift;
@@ -146,20 +149,21 @@ mod tests {
         assert!(low < 5000 && 5000 < high && high - low < 60, "{p50:?}");
         assert_eq!(summary(&blocks[..5]).p50, Quantile { ns: Some(5000), low_ns: None, high_ns: None });
         assert!(summary(&blocks[..6]).p50.low_ns.is_some());
-        // Most blocks have no p99, so nothing is said of it.
+        // Most blocks have no p99, so it gets no interval.
         let mut few = blocks.clone();
         few[..20].iter_mut().for_each(|block| block.p99 = Some(9000));
         assert_eq!(summary(&few).p99, Quantile { ns: Some(9000), low_ns: None, high_ns: None });
         few[20].p99 = Some(9000);
         assert!(summary(&few).p99.low_ns.is_some());
-        // Blocks over which the clocks disagreed are left out.
+        // Blocks with disagreeing clocks are left out.
         few.iter_mut().for_each(|block| block.clock_suspect = true);
         assert_eq!(summary(&few).p50.low_ns, None);
     }
 
     #[test]
     fn intervals_hold_the_median_as_often_as_they_say() {
-        // Blocks wander: each has a level of its own, and the row's median is that of all. A fixed generator makes the test the same each time.
+        // Blocks wander: each has its own level, and the row's median is that of all. A fixed generator keeps the test
+        // deterministic.
         let mut seed = 7u32;
         let mut uniform = || {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

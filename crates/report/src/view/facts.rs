@@ -1,4 +1,4 @@
-//! What the hosts say of themselves, side by side: what differs stands first.
+//! Facts of the hosts side by side, differing ones first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::{Fact, Given};
 use crate::prose::clean;
 
-/// The fact that leads, whether it differs or not.
+/// The fact that comes first, whether it differs or not.
 const FIRST: &str = "hostname";
 
-/// A host and every place where its facts stand.
+/// The heading of a column, and the facts in it.
 type Column<'g> = (String, &'g HostFacts);
 
-/// Hosts, and every fact that one of them has. Hosts with the same facts are one column, whose name has them all.
+/// The hosts, and every fact that at least one of them has. Hosts with identical facts share a column, whose heading names them
+/// all.
 pub(super) fn facts(given: &[Given]) -> (Vec<String>, Vec<Fact>) {
     let columns = columns(given);
     let texts: Vec<BTreeMap<String, String>> = columns.iter().map(|(_, host)| texts(host)).collect();

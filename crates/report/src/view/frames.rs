@@ -1,4 +1,4 @@
-//! Frames a second: a line for each row of a stream record, and for each bounce record.
+//! Frame rates: an entry for each row of a stream record, and for each bounce record.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::bounce::Bounce;

@@ -1,4 +1,4 @@
-//! What rows are called: short, and no two alike.
+//! Short, unique names of rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use crate::figure::payload;
 use crate::label;
 use crate::prose::clean;
 
-/// What has to be told of each row, since it is not the same in all of them; and the names that come of it.
+/// Which properties differ between the rows and so belong in their names, and the resulting names.
 pub(super) struct Labels {
     sizes: bool,
     links: bool,
-    /// Of every row of every run, in their order.
+    /// The names of all rows of all runs, in their order.
     rows: Vec<String>,
 }
 
 impl Labels {
-    /// Of all rows.
+    /// Names all rows.
     pub(super) fn of(given: &[Given]) -> Labels {
         let all: Vec<(usize, &Run, &Row)> =
             runs(given).flat_map(|(number, run)| run.results.iter().map(move |row| (number, run, row))).collect();
@@ -33,7 +33,6 @@ impl Labels {
         labels
     }
 
-    /// The name of a row.
     pub(super) fn row(&self, at: usize) -> String {
         self.rows.get(at).cloned().unwrap_or_default()
     }
@@ -44,7 +43,7 @@ impl Labels {
         parts.join(", ")
     }
 
-    /// Rows that would have one name are told apart by their record, and if that is the same by their number.
+    /// Rows with equal names get their record's number, or the row's number if they share a record.
     fn tell_apart(&mut self, records: &[usize]) {
         let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, name) in self.rows.iter().enumerate() {
@@ -72,7 +71,7 @@ pub(super) fn work(run: &Run, row: &Row, link: bool) -> String {
     parts.join(", ")
 }
 
-/// A link in a word, and to whom.
+/// The kind of a link, and its peer.
 pub(super) fn over(link: &Link) -> String {
     let peer = link.peer.as_deref().filter(|_| link.kind != "loopback");
     clean(&peer.map_or_else(|| link.kind.clone(), |peer| format!("{} {peer}", link.kind)))

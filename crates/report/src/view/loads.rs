@@ -1,4 +1,4 @@
-//! Round trips against the rate at which they are due: a curve for each path and size of each load record.
+//! Round trips against the offered rate: a curve for each path and size of each load record.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::load;

@@ -1,4 +1,4 @@
-//! The records that were given: what made them, over what, and how they ended.
+//! The report's records: command, link, and how each ended.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::link::link_words;
 use crate::notes::{ended, refused};
 use crate::prose::clean;
 
-/// What a record says of itself.
+/// The summary of a record.
 pub(super) fn record(number: usize, given: &Given) -> Record {
     let (head, place) = (given.record.head(), given.record.place());
     let warnings = match &given.record {
@@ -45,17 +45,15 @@ pub(super) fn record(number: usize, given: &Given) -> Record {
     }
 }
 
-/// A note of a record.
 pub(super) fn warning(note: &Note) -> Warning {
     told(&note.code, &note.message)
 }
 
-/// A warning in these words.
 pub(super) fn told(code: &str, message: &str) -> Warning {
     Warning { code: clean(code), message: clean(message) }
 }
 
-/// The arguments as a POSIX shell reads them back. The program is called by its name, wherever it lay.
+/// The arguments quoted for a POSIX shell. The program is called by its name without its directory.
 fn shell(command: &[String]) -> String {
     let quoted = |argument: &String| {
         let argument = clean(argument);
@@ -78,14 +76,14 @@ fn words(link: &Link) -> String {
     clean(&link_words(link).join(", "))
 }
 
-/// Those of all arms, each once.
+/// The links of all arms, each once.
 fn links<'a>(arms: impl Iterator<Item = &'a Arm>) -> String {
     let links: BTreeSet<String> = arms.filter_map(|arm| arm.link.as_ref()).map(words).collect();
     links.into_iter().collect::<Vec<_>>().join("; ")
 }
 
 fn clock(clock: &ClockFacts) -> String {
-    // A drift of less than half a ppb has no sign.
+    // Adding 0.0 turns -0.0 into 0.0, so that a drift below half a ppb has no sign.
     let drift = clock.drift_ppb.map(|ppb| ppb.round() + 0.0);
     let drift = drift.map_or("the run was too short to tell its drift".into(), |ppb| format!("it drifted by {ppb:.0} ppb"));
     let figures = format!("{:.1} ns of every RTT, in steps of {:.1} ns", clock.cost_ns, clock.step_ns);
@@ -102,7 +100,7 @@ fn missing(explain: &Explain) -> Vec<Warning> {
     lacks.map(|hook| told("missing-hook", &format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds))).collect()
 }
 
-/// Warnings of the whole and of each arm, what was not granted, which pairs were left out, and what came of thresholds.
+/// Warnings of the whole record and of each arm, refused settings, dropped pairs, and the outcome of thresholds.
 fn of_arms(compare: &Compare) -> Vec<Warning> {
     let mut found: Vec<Warning> = compare.warnings.iter().map(warning).collect();
     for arm in &compare.arms {

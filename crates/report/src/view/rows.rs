@@ -27,7 +27,7 @@ fn row(number: usize, record: usize, row: &run::Row, label: String, apart: Optio
     }
     let apart = apart.map(|apart| apart.words());
     warnings.extend(apart.as_ref().map(|words| told(APART, words)));
-    // A row that nothing came of has no distribution to read.
+    // A row without results has no histogram to decode.
     if let (Err(error), true) = (&histogram, row.rtt_ns.count > 0) {
         warnings.push(told("no-distribution", &format!("the distribution is left out: {error}; the figures beside it stand")));
     }

@@ -1,4 +1,4 @@
-//! A row's course: the points and blocks of its record, thinned to so many intervals that a screen can show.
+//! A row over time: the points and blocks of its record, thinned to as many intervals as a screen can show.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,9 @@ use hairpin_record::run::{Block, Point};
 
 use super::Series;
 
-/// No series has more intervals.
+/// The greatest number of intervals.
 pub(super) const INTERVALS: usize = 240;
 
-/// One interval.
 #[derive(Default)]
 struct Interval {
     at_ns: u64,
@@ -31,7 +30,7 @@ impl Interval {
     }
 }
 
-/// The course of one row; points of several threads at about the same time fall into one interval.
+/// The series of one row; points of several threads at about the same time fall into one interval.
 pub(super) fn series(points: &[Point], blocks: &[Block]) -> Series {
     let mut threads: BTreeMap<u32, usize> = BTreeMap::new();
     points.iter().for_each(|point| *threads.entry(point.thread).or_default() += 1);
@@ -56,7 +55,7 @@ pub(super) fn series(points: &[Point], blocks: &[Block]) -> Series {
     }
     for block in blocks {
         let after = intervals.partition_point(|(_, interval)| interval.at_ns <= block.at_ns);
-        // A block before the first point belongs to one that is kept no more.
+        // A block before the first point belongs to a point that the record no longer holds.
         if let Some((_, interval)) = after.checked_sub(1).and_then(|at| intervals.get_mut(at)) {
             interval.core_rtt = interval.core_rtt.max(block.core_rtt_ns);
             interval.suspect |= block.clock_suspect;
@@ -68,7 +67,7 @@ pub(super) fn series(points: &[Point], blocks: &[Block]) -> Series {
 fn columns(intervals: impl Iterator<Item = Interval>) -> Series {
     let mut series = Series::default();
     for interval in intervals {
-        // To the microsecond: a point is 100 ms or more.
+        // Microseconds are enough: a point lasts 100 ms or more.
         series.at_ms.push((interval.at_ns / 1000) as f64 / 1e3);
         series.p50_low_ns.push(interval.p50.map(|(low, _)| low));
         series.p50_high_ns.push(interval.p50.map(|(_, high)| high));

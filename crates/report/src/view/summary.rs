@@ -1,6 +1,6 @@
-//! Three sentences made from the records: what is fastest, what the gap to the floor is made of, what to try.
+//! Three sentences derived from the records: the fastest path, the parts of the gap to the floor, the next thing to try.
 //!
-//! Each says so where the records do not tell. What is measured leads; an emulated row is never called the fastest.
+//! A sentence whose data is missing says so. Measured rows come first; an emulated row is never called the fastest.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::check;
@@ -24,12 +24,12 @@ use crate::load::knee;
 use crate::prose::clean;
 use crate::sentences::{Entry, blocking, fastest, not_ranked};
 
-/// Warnings of what is in every round trip; others are of some of them.
+/// Warnings about a cost in every round trip; the others concern only some.
 const IN_EVERY_RTT: [&str; 4] = ["deep-idle", "sleeping-governor", "shared-core", "no-tsc"];
-/// Warnings that say what to do about a figure's precision, not about the time that it takes.
+/// Warnings about a figure's precision, not about the time itself.
 const OF_PRECISION: [&str; 1] = ["too-few-samples"];
 
-/// A row with its run, what it is called, and where it stands among all rows.
+/// A row with its run, its name, and its position among all rows.
 struct Shown<'a> {
     run: &'a Run,
     row: &'a Row,
@@ -42,13 +42,12 @@ impl Shown<'_> {
         self.row.rtt_ns.p50.filter(|_| Quantile::P50.is_supported_by(self.row.rtt_ns.count)).map(Nanos)
     }
 
-    /// Measured, flat out, often enough for a median, and with the cores in the state of most rows.
+    /// True for a row that is measured, unpaced, has enough samples for a median, and has the core state of most rows.
     fn counts(&self) -> bool {
         self.apart.is_none() && self.row.origin == Origin::Measured && self.row.pace_per_s.is_none() && self.p50().is_some()
     }
 }
 
-/// The three sentences.
 pub(super) fn summary(given: &[Given], labels: &Labels, states: &CoreStates) -> Vec<String> {
     let all = runs(given).flat_map(|(_, run)| run.results.iter().map(move |row| (run, row)));
     let rows: Vec<Shown<'_>> =
@@ -76,7 +75,7 @@ pub(super) fn summary(given: &[Given], labels: &Labels, states: &CoreStates) -> 
     sentences.iter().map(|text| clean(text)).collect()
 }
 
-/// What a record without rows to rank has found, in a sentence; `None` if that is said elsewhere, or there is nothing.
+/// The main result of a record without rows to rank, in a sentence; `None` if another sentence covers it, or there is no result.
 fn result(record: &AnyRecord) -> Option<String> {
     match record {
         AnyRecord::Load(load) => {
@@ -126,7 +125,7 @@ fn result(record: &AnyRecord) -> Option<String> {
     }
 }
 
-/// What is fastest, or where there is nothing to choose from, what was found.
+/// The fastest path, or the main result if there is nothing to rank.
 fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &Comparison)]) -> String {
     if let Some(size) = size(rows) {
         let of: Vec<&Shown<'_>> = rows.iter().filter(|shown| payload(shown.row) == size).collect();
@@ -161,7 +160,7 @@ fn leads(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &C
     }
 }
 
-/// The payload at which most paths were measured, the smallest of several: rows of different sizes are not held against each other.
+/// The payload at which most paths were measured, the smallest if several tie: rows of different sizes are not compared.
 fn size(rows: &[Shown<'_>]) -> Option<String> {
     let mut sizes: Vec<(u64, String, usize)> = Vec::new();
     for shown in rows.iter().filter(|shown| shown.counts()) {
@@ -178,7 +177,7 @@ fn entry<'a>(shown: &'a Shown<'_>) -> Entry<'a> {
     Entry { row: shown.row, link: &shown.run.place.link.kind, client: &shown.run.place.hosts.client, apart: shown.apart }
 }
 
-/// Nothing else was measured at its size; where it was measured at others, what the largest of them takes.
+/// States that no other path was measured at this size, and gives the RTT of the largest other size if there is one.
 fn alone(shown: &Shown<'_>, rows: &[Shown<'_>]) -> String {
     let p99 = shown.row.rtt_ns.p99.map_or(String::new(), |p99| format!(", p99 {}", Nanos(p99)));
     let figures =
@@ -194,13 +193,13 @@ fn alone(shown: &Shown<'_>, rows: &[Shown<'_>]) -> String {
     format!("{}: {figures}{grown}. {others}", shown.label)
 }
 
-/// An arm by what it does, not by its letter.
+/// An arm's description instead of its letter.
 fn arm(record: &Compare, name: &str) -> String {
     let found = record.arms.iter().find(|arm| arm.name == name);
     found.map_or(name.into(), |arm| described(arm, record))
 }
 
-/// How far the fastest row is from its floor, and where the time goes as far as somebody looked.
+/// The distance of the fastest row from its floor, and where the time goes if an explain record tells.
 fn distance(rows: &[Shown<'_>], explained: &[&Explained]) -> String {
     let best = size(rows).and_then(|size| {
         let of = rows.iter().filter(|shown| shown.counts() && payload(shown.row) == size);
@@ -220,7 +219,7 @@ fn distance(rows: &[Shown<'_>], explained: &[&Explained]) -> String {
     parts.extend(broken_down.and_then(|result| Some(format!("{}: {}", called(result), decapitalised(&typical(result)?)))));
     if broken_down.is_none() {
         let entries: Vec<Entry<'_>> = rows.iter().map(entry).collect();
-        // It says so itself where it has nothing to say, and that is no part of this sentence.
+        // The sentence may say that it lacks data; that is left out here.
         parts.extend(Some(blocking(&entries)).filter(|text| text.starts_with("Blocking")));
     }
     match (declared.is_some(), parts.is_empty()) {
@@ -235,19 +234,19 @@ fn distance(rows: &[Shown<'_>], explained: &[&Explained]) -> String {
     parts.join(" ")
 }
 
-/// A path with its size: of several records their stages may stand side by side.
+/// A path with its size, since stages of several records may stand side by side.
 fn called(result: &Explained) -> String {
     let name = name(result);
     format!("{}, {}", name.base, name.size)
 }
 
-/// `Of 62.38 us typical` → `of 62.38 us typical`, behind a colon.
+/// Lower-cases the first letter, for use after a colon: `Of 62.38 us typical` → `of 62.38 us typical`.
 fn decapitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().collect::<String>() + letters.as_str())
 }
 
-/// What to try: what slow round trips met, what a comparison found, what most rows warn of.
+/// The next thing to try: the cause of slow round trips, the result of a comparison, or the most frequent warning.
 fn advice(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &Comparison)]) -> String {
     let most = |result: &&&Explained| result.causes.first().map(|cause| cause.lost_ns);
     let caused = explained.iter().filter(|result| most(result).is_some_and(|lost| lost > 0)).max_by_key(|result| most(result));
@@ -275,7 +274,7 @@ fn advice(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &
         }
     }
     let rank = |(code, count, _): &(&str, usize, String)| (IN_EVERY_RTT.contains(code), *count);
-    // The first of equals: the last that is not less than any before it, from the end.
+    // `max_by_key` returns the last of equal elements, so the list is reversed to get the first.
     match codes.into_iter().rev().max_by_key(rank) {
         Some((code, count, first)) => {
             format!("To try: {} (warning {code}, in {count} of {} rows).", first.trim_end_matches('.'), rows.len())
@@ -286,7 +285,7 @@ fn advice(rows: &[Shown<'_>], explained: &[&Explained], compared: &[(&Compare, &
     }
 }
 
-/// The comparison with the strongest verdict: what is better first, then what is worse; the first of equals.
+/// The comparison with the strongest verdict: improvements first, then regressions; the first of equals.
 fn strongest<'a>(compared: &[(&'a Compare, &'a Comparison)]) -> Option<(&'a Compare, &'a Comparison)> {
     let rank = |found: &Comparison| match found.verdict {
         Verdict::Faster => 0,

@@ -1,4 +1,4 @@
-//! What is known of one row: figures now and since the start, points over time, the distribution, warnings as they came.
+//! The state of one row: current and total figures, points over time, the distribution, warnings as they came.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,13 +11,12 @@ use hairpin_units::Quantile;
 use crate::figure::{pace, payloads};
 use crate::label::{labelled, short};
 
-/// The figures that are followed over time, in the order of keys 1 to 5.
+/// The figures plotted over time, in the order of keys 1 to 5.
 pub(super) const FIGURES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
-/// A row that begins.
+/// The start of a row.
 #[derive(Clone, Debug)]
 pub struct Begins<'a> {
-    /// Its path spec.
     pub path: &'a str,
     /// Payload of a request.
     pub request_bytes: u64,
@@ -25,18 +24,18 @@ pub struct Begins<'a> {
     pub reply_bytes: u64,
     /// Measured or emulated.
     pub origin: Origin,
-    /// Asked rate.
+    /// The requested rate.
     pub pace_per_s: Option<f64>,
-    /// How many rows there will be.
+    /// The total number of rows.
     pub of: usize,
 }
 
-/// Points that are kept; of a longer run the last ones.
+/// The number of points kept; a longer run keeps the last ones.
 const KEPT: usize = 4096;
-/// Measuring threads whose lines are put together; more are a hostile stream's.
+/// The most measuring threads whose lines are merged; a stream with more is hostile.
 const THREADS: usize = 1024;
 
-/// RTT figures in the order of [`FIGURES`], and what stands beside them.
+/// RTT figures in the order of [`FIGURES`], and other figures of the same interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) least: Option<u64>,
@@ -50,20 +49,19 @@ pub(super) struct Figures {
 /// A point over time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    /// Its end, since the start of measuring.
+    /// End of the interval, since measuring began.
     pub(super) at_ns: u64,
     pub(super) values: [Option<u64>; FIGURES.len()],
     pub(super) lost: u64,
 }
 
-/// A warning and when it was seen first; `None`: at the end.
+/// A warning and the time of its first occurrence; `None` if it came with the final record.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
     pub(super) at_ns: Option<u64>,
     pub(super) note: Note,
 }
 
-/// One row.
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     path: String,
@@ -73,18 +71,18 @@ pub(super) struct Course {
     pub(super) now: Option<Figures>,
     pub(super) whole: Option<Figures>,
     pub(super) points: VecDeque<Point>,
-    /// Since the start.
+    /// The distribution since the start.
     pub(super) spread: Option<Decoded>,
     pub(super) late: u64,
-    /// Shares of a core that the client's worker and the server's took over the last interval.
+    /// Share of a core used by the client's and by the server's worker over the last interval.
     pub(super) cpu: [Option<f64>; 2],
-    /// The last interval's cache-line round trip between the cores.
+    /// Cache-line round trip between the cores in the last interval.
     pub(super) core_rtt_ns: Option<u64>,
     pub(super) warnings: Vec<Seen>,
     pub(super) over: bool,
-    /// The histogram cannot be read: why.
+    /// Why the histogram cannot be decoded.
     pub(super) unread: Option<String>,
-    /// Lines of threads that belong to the next point.
+    /// Lines that wait for the other threads to complete the next point.
     pending: BTreeMap<u32, Progress>,
     /// The last line of each thread.
     last: BTreeMap<u32, Progress>,
@@ -117,20 +115,20 @@ impl Course {
         Course::new(row.path, row.request_bytes, row.reply_bytes, row.origin, row.pace_per_s)
     }
 
-    /// Of a row that is known by its lines only.
+    /// A row known only from its progress lines.
     pub(super) fn of_line(line: &Progress) -> Course {
         let reply_bytes = line.reply_bytes.unwrap_or(line.request_bytes);
         Course::new(&line.path, line.request_bytes, reply_bytes, Origin::Measured, None)
     }
 
-    /// Of a row that is over.
+    /// A finished row.
     pub(super) fn of_row(row: &Row) -> Course {
         let mut course = Course::new(&row.path, row.request_bytes, row.reply_bytes, row.origin, row.pace_per_s);
         course.ends(row);
         course
     }
 
-    /// True if the line goes on with this row: of its path, and not from before what is known.
+    /// True if the line continues this row: same path, and not older than the last line.
     pub(super) fn takes(&self, line: &Progress) -> bool {
         let later = self.last.get(&line.thread).is_none_or(|last| line.at_ns >= last.at_ns);
         !self.over && self.path == line.path && self.request_bytes == line.request_bytes && later
@@ -138,7 +136,7 @@ impl Course {
 
     pub(super) fn progress(&mut self, line: &Progress) {
         let threads = (line.threads.unwrap_or(1) as usize).clamp(1, THREADS);
-        // A thread that is late has its place in the next point.
+        // A second line of a thread means that another thread is late; its line will count for the next point.
         if self.pending.contains_key(&line.thread) {
             self.end_point();
         }
@@ -148,7 +146,7 @@ impl Course {
         }
     }
 
-    /// The lines of all threads become a point.
+    /// Merges the pending lines of all threads into a point.
     fn end_point(&mut self) {
         let lines = std::mem::take(&mut self.pending);
         let Some(at_ns) = lines.values().map(|line| line.at_ns).max() else { return };
@@ -183,7 +181,7 @@ impl Course {
         }
     }
 
-    /// What came since the point before.
+    /// The figures of the interval since the previous point.
     fn interval(&mut self, lines: &BTreeMap<u32, Progress>) -> Option<Figures> {
         let intervals: Vec<_> = lines.values().filter_map(|line| line.interval.as_ref()).collect();
         let ns = intervals.iter().map(|interval| interval.duration_ns).max()?;
@@ -203,7 +201,7 @@ impl Course {
         Some(Figures { per_s: if ns == 0 { 0.0 } else { count * 1e9 / ns as f64 }, ns, ..figures })
     }
 
-    /// CPU time over time since the line before, of whichever thread told last.
+    /// CPU time divided by the time since the previous line, from the thread that reported last.
     fn shares(&self, lines: &BTreeMap<u32, Progress>) -> [Option<f64>; 2] {
         let Some((thread, now)) = lines.iter().find_map(|(thread, line)| Some((thread, line.cpu.as_ref()?))) else {
             return [None; 2];
@@ -217,7 +215,7 @@ impl Course {
         [share(Some(now.client_ns), Some(before.client_ns)), share(now.server_ns, before.server_ns)]
     }
 
-    /// The record has the last word.
+    /// Replaces the figures with those of the final record.
     pub(super) fn ends(&mut self, row: &Row) {
         self.end_point();
         self.over = true;
@@ -226,7 +224,7 @@ impl Course {
         self.late = row.late;
         match Decoded::decode(&row.histogram) {
             Ok(spread) => self.spread = Some(spread),
-            // A row that found nothing has no text there.
+            // A row without results has an empty histogram.
             Err(error) if !row.histogram.is_empty() => self.unread = Some(error.to_string()),
             Err(_) => {}
         }
@@ -236,7 +234,7 @@ impl Course {
                 values: [point.p50, None, point.p99, None, Some(point.max)],
                 lost: 0,
             };
-            // Points of several threads lie side by side: they are not averaged.
+            // Points of several threads stand side by side; they are not averaged.
             self.points = row.series.iter().rev().take(KEPT).rev().map(point).collect();
         }
         for note in &row.warnings {
@@ -244,7 +242,7 @@ impl Course {
         }
     }
 
-    /// The same warning with other figures takes the place of the one before.
+    /// Adds a warning; one with the same code and other figures replaces the earlier one.
     fn warn(&mut self, at_ns: Option<u64>, note: &Note) {
         match self.warnings.iter_mut().find(|seen| seen.note.code == note.code) {
             Some(seen) => seen.note = note.clone(),
@@ -253,7 +251,7 @@ impl Course {
     }
 }
 
-/// A stream may say anything.
+/// A sum that saturates, since a stream may contain any number.
 fn sum(all: impl Iterator<Item = u64>) -> u64 {
     all.fold(0, u64::saturating_add)
 }
@@ -262,7 +260,7 @@ fn figures_of(rtt: &Quantiles) -> Figures {
     Figures { least: rtt.min, values: [rtt.p50, rtt.p90, rtt.p99, rtt.p999, rtt.max], ..Figures::default() }
 }
 
-/// Of several threads together.
+/// The figures of several threads together.
 fn merged<'a>(spread: &Decoded, parts: impl Iterator<Item = &'a Quantiles> + Clone) -> Figures {
     let [p50, p90, p99, p999] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999].map(|q| spread.quantile(q));
     let least = parts.clone().filter_map(|part| part.min).min();

@@ -1,4 +1,4 @@
-//! The frame: where everything stands.
+//! The layout of a frame.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -15,17 +15,17 @@ use crate::prose::wrap;
 
 /// Terminals narrower than this …
 pub const COLUMNS: u16 = 80;
-/// … or lower get one sentence.
+/// … or lower get a single sentence.
 pub const LINES: u16 = 24;
 
-/// Draws a frame; `colour` may be used.
+/// Draws a frame, in colour if `colour`.
 pub fn draw(frame: &mut Frame<'_>, state: &State, colour: bool) {
     let area = frame.area();
     if area.width < COLUMNS || area.height < LINES {
         return small(frame, area, state);
     }
     let spare = area.height - LINES;
-    // The plot takes half of what there is beyond the least, the rest goes to the others.
+    // The plot gets half of the spare lines, the distribution a quarter, the messages the rest.
     let (more_plot, more_spread) = (spare / 2, spare / 4);
     let more_warnings = spare - more_plot - more_spread;
     let parts = [1, 1, 3, 1, 9 + more_plot, 5 + more_spread, 3 + more_warnings, 1].map(Constraint::Length);
@@ -55,7 +55,7 @@ fn waiting(state: &State) -> &'static str {
     }
 }
 
-/// What is too small gets the figures that matter most.
+/// A terminal that is too small gets only the most important figures.
 fn small(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let need = format!(
         "This view needs {COLUMNS} columns and {LINES} lines; here are {} and {}. {}",
@@ -103,7 +103,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
     frame.render_widget(Line::styled(right, style).right_aligned(), area);
 }
 
-/// At most so many columns; what is cut off is three dots.
+/// Cuts text to `columns`; three dots mark the cut.
 fn cut(text: &str, columns: usize) -> String {
     if crate::prose::width(text) <= columns {
         return text.into();
@@ -140,7 +140,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Course, colo
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// CPU, late replies, distance of the cores.
+/// CPU, late replies, cache-line round trip between the cores.
 fn beside(course: &Course) -> String {
     if course.over {
         return format!("late {}", course.late);
@@ -157,7 +157,7 @@ fn beside(course: &Course) -> String {
     parts.join("; ")
 }
 
-/// Warnings, those that came last first, and what is to be said of the view.
+/// Warnings, the most recent first, and notes about the view.
 fn messages(frame: &mut Frame<'_>, area: Rect, state: &State, colour: bool) {
     let seen = state.course().map_or(&[][..], |(_, course)| &course.warnings);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! RTT over time, in dots.
+//! RTT over time as a braille plot.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -12,7 +12,7 @@ use super::widget::{seconds, style, titled};
 use crate::chart::axis::{Axis, Tick};
 use crate::chart::canvas::Canvas;
 
-/// Ticks of either axis: as many as there may be.
+/// The greatest number of ticks per axis.
 const TICKS: usize = 5;
 /// The lines of the plot, by number.
 const CHOSEN: usize = 0;
@@ -47,7 +47,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
     let ticks = y.time_ticks(TICKS);
     let left = ticks.iter().map(|tick| tick.label.len()).max().unwrap_or(0);
     let room = usize::from(body.width).saturating_sub(left + 1);
-    // A rule and its labels stand below.
+    // Two lines below are for the rule and its labels.
     let rows = usize::from(body.height).saturating_sub(2);
     if room == 0 || rows == 0 {
         return;
@@ -56,7 +56,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
     for point in course.points.iter().filter(|point| point.lost > 0) {
         canvas.mark((x.at(point.at_ns as f64 / 1e9), 1.0), 'x', LOST);
     }
-    // A line has nothing to join where a figure is missing in between; dots say what there is.
+    // A line would cross the gaps where points lack the figure, so then only dots are drawn.
     if chosen.len() < course.points.len() || chosen.len() < 2 {
         chosen.iter().for_each(|point| canvas.dot(at(point), CHOSEN));
     } else {
@@ -78,7 +78,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
     frame.render_widget(Paragraph::new(rows.chain(below).collect::<Vec<_>>()), body);
 }
 
-/// A figure over time: s and ns.
+/// A figure over time, as (s, ns).
 fn points(course: &Course, figure: usize) -> Vec<(f64, f64)> {
     let point = |point: &Point| Some((point.at_ns as f64 / 1e9, point.values[figure]? as f64));
     course.points.iter().filter_map(point).collect()

@@ -1,4 +1,4 @@
-//! The distribution since the start: bars over RTT. Counts are logarithmic, since the tail is what one looks for.
+//! The distribution since the start, as bars over RTT. Counts are logarithmic so that the tail is visible.
 
 use hairpin_record::histogram::Decoded;
 use ratatui::Frame;
@@ -15,7 +15,7 @@ use crate::prose::clean;
 
 /// Eighths of a cell.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// A label and the room to the next take so many columns.
+/// Columns for a label and the space after it.
 const TICK: usize = 9;
 
 /// Draws the distribution of a row; the last line is the axis.
@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, course: &Co
     let most = columns.counts.iter().max().map_or(0.0, |count| (*count as f64).ln_1p());
     let plain = style(colour, Color::Cyan, Modifier::empty());
     for (x, count) in columns.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-        // One transaction is seen too.
+        // Even a single transaction is visible.
         let eighths = (((*count as f64).ln_1p() / most * f64::from(bars) * 8.0).round() as u16).max(1);
         for row in 0..bars {
             let filled = eighths.saturating_sub(row * 8).min(8);
@@ -55,7 +55,7 @@ fn put(frame: &mut Frame<'_>, x: u16, y: u16, symbol: char, style: Style) {
     }
 }
 
-/// Both ends, and round figures between them as far as there is room.
+/// The ticks: both ends, and as many round figures between them as fit.
 fn axis(frame: &mut Frame<'_>, area: Rect, columns: &Columns) {
     let mut free = 0;
     let mut label = |x: usize, text: String, frame: &mut Frame<'_>| {
@@ -77,7 +77,7 @@ fn axis(frame: &mut Frame<'_>, area: Rect, columns: &Columns) {
     label(area.width as usize, last, frame);
 }
 
-/// Counts by column of the screen.
+/// Counts per screen column.
 struct Columns {
     low: u64,
     high: u64,
@@ -98,7 +98,7 @@ impl Columns {
         columns
     }
 
-    /// Where a time stands.
+    /// The column of a time.
     fn column(&self, ns: u64) -> usize {
         (self.axis.at(ns as f64) * (self.counts.len() - 1) as f64).round() as usize
     }

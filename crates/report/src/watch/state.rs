@@ -1,4 +1,4 @@
-//! What a frame shows: every row so far, and what somebody at the terminal has chosen.
+//! The state of the view: all rows so far, and the user's choices.
 
 use hairpin_record::progress::Progress;
 use hairpin_record::run::{Row, Run};
@@ -6,53 +6,52 @@ use hairpin_record::run::{Row, Run};
 use super::course::{Begins, Course, FIGURES};
 use crate::prose::clean;
 
-/// Where the snapshots come from, which decides what the keys can do.
+/// The source of the snapshots, which decides what the keys do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A run of this process: leaving ends it.
+    /// A run of this process; leaving the view ends it.
     Live,
-    /// A run of another process, whose lines are read.
+    /// A run of another process, read line by line.
     Stream,
-    /// A record.
+    /// A stored record.
     Stored,
 }
 
-/// What somebody at the terminal wants.
+/// A user's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// Stand still, or go on.
+    /// Freeze the view, or resume.
     Pause,
-    /// The next figure in the plot.
+    /// Show the next figure in the plot.
     NextFigure,
-    /// This figure, from 0.
+    /// Show the figure with this number, from 0.
     Figure(usize),
-    /// Logarithmic or linear.
+    /// Switch between logarithmic and linear.
     Scale,
-    /// The row before.
+    /// Go to the previous row.
     RowBefore,
-    /// The row after.
+    /// Go to the next row.
     RowAfter,
-    /// What the keys do.
+    /// Show or hide the help.
     Help,
 }
 
-/// Everything that a frame shows.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) source: Source,
-    /// What is watched: a command, a run's id.
+    /// The watched command or run id.
     pub(super) title: String,
     courses: Vec<Course>,
-    /// Rows that are planned.
+    /// The number of planned rows.
     pub(super) of: usize,
-    /// The row that is shown, if somebody chose one; else the last.
+    /// The selected row; `None` follows the run.
     chosen: Option<usize>,
     pub(super) figure: usize,
     pub(super) log: bool,
     pub(super) help: bool,
-    /// What is shown while the run goes on unseen.
+    /// The rows as they were when the view was frozen.
     pub(super) frozen: Option<Vec<Course>>,
-    /// About the view itself.
+    /// Notes about the view itself.
     pub(super) notes: Vec<String>,
     pub(super) ending: bool,
     pub(super) ended: bool,
@@ -60,7 +59,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing yet. `title` says what is watched.
+    /// An empty state. `title` names what is watched.
     pub fn new(source: Source, title: &str) -> State {
         State {
             source,
@@ -79,7 +78,7 @@ impl State {
         }
     }
 
-    /// A whole run.
+    /// The state of a finished run.
     pub fn of_run(title: &str, run: &Run) -> State {
         let mut state = State::new(Source::Stored, title);
         state.ends_with(run);
@@ -87,7 +86,7 @@ impl State {
         state
     }
 
-    /// Grows with every change: nothing need be drawn anew while it stays.
+    /// Increases with every change; a redraw is needed only then.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -99,7 +98,7 @@ impl State {
         self.courses.push(Course::begins(row));
     }
 
-    /// A row goes on. A line of a row that nobody announced begins one.
+    /// Adds a progress line. A line of an unannounced row begins that row.
     pub fn progress(&mut self, line: &Progress) {
         self.version += 1;
         let goes_on = self.courses.last().is_some_and(|course| course.takes(line));
@@ -112,7 +111,7 @@ impl State {
         }
     }
 
-    /// A row is over.
+    /// A row is finished.
     pub fn ends(&mut self, row: &Row) {
         self.version += 1;
         if let Some(course) = self.courses.last_mut() {
@@ -120,7 +119,7 @@ impl State {
         }
     }
 
-    /// The run is over, and this is its record.
+    /// The run is finished, and `run` is its record.
     pub fn ends_with(&mut self, run: &Run) {
         self.version += 1;
         for (index, row) in run.results.iter().enumerate() {
@@ -134,13 +133,13 @@ impl State {
         self.ended = true;
     }
 
-    /// The run was told to end, and takes a moment.
+    /// The run was told to stop and is finishing.
     pub fn ending(&mut self) {
         self.version += 1;
         self.ending = true;
     }
 
-    /// Something about the view itself that a viewer should know.
+    /// Adds a note about the view itself.
     pub fn note(&mut self, text: &str) {
         let text = clean(text);
         if self.notes.last() != Some(&text) {
@@ -152,7 +151,7 @@ impl State {
         }
     }
 
-    /// What somebody at the terminal wants.
+    /// Handles a key.
     pub fn key(&mut self, key: Key) {
         self.version += 1;
         let rows = self.shown().len();
@@ -163,7 +162,7 @@ impl State {
             Key::Figure(figure) => self.figure = figure.min(FIGURES.len() - 1),
             Key::Scale => self.log = !self.log,
             Key::RowBefore => self.chosen = Some(at.saturating_sub(1)),
-            // Past the last one the view follows the run again.
+            // Past the last row, the view follows the run again.
             Key::RowAfter => {
                 self.chosen = Some(at + 1).filter(|next| next + 1 < rows || self.source == Source::Stored && *next < rows)
             }
@@ -178,7 +177,7 @@ impl State {
         self.frozen.as_ref().unwrap_or(&self.courses)
     }
 
-    /// The row that is shown, and its number from 1.
+    /// The shown row, and its number from 1.
     pub(super) fn course(&self) -> Option<(usize, &Course)> {
         let all = self.shown();
         let at = self.chosen.unwrap_or(usize::MAX).min(all.len().checked_sub(1)?);

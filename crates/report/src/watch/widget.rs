@@ -1,24 +1,24 @@
-//! What the parts of a frame have in common.
+//! Helpers shared by the parts of a frame.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 
-/// Writes a part's title on its first line, and returns the rest.
+/// Writes a part's title on its first line and returns the remaining area.
 pub(super) fn titled(frame: &mut Frame<'_>, area: Rect, title: String) -> Rect {
     let [line, rest] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     frame.render_widget(Line::styled(title, Style::new().add_modifier(Modifier::BOLD)), line);
     rest
 }
 
-/// A style with its colour where colours are wanted.
+/// A style, with its foreground colour only if `colour`.
 pub(super) fn style(colour: bool, fg: Color, more: Modifier) -> Style {
     let style = Style::new().add_modifier(more);
     if colour { style.fg(fg) } else { style }
 }
 
-/// A time since the start, as short as it is exact enough for an axis.
+/// A time since the start, as short as the precision of an axis allows.
 pub(super) fn seconds(s: f64) -> String {
     match s {
         s if s < 10.0 => format!("{s:.1} s"),

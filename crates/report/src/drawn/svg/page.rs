@@ -1,13 +1,15 @@
-//! The elements of a picture: everything that is written is escaped here.
+//! The elements of an SVG picture. All text is escaped here.
 
 use std::fmt::Write;
 
 use crate::drawn::plot::{COLOURS, MARKS};
 use crate::prose::clean;
 
-/// Colours of Okabe and Ito, told apart by colour-blind readers too; their yellow is too faint on white, and black is the last.
+/// The colours of Okabe and Ito, which colour-blind readers can tell apart; their yellow is left out as too faint on white, and
+/// black comes last.
 const PALETTE: [&str; COLOURS] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1a1a1a"];
-/// Everything but the lines' colours. What a dark screen needs otherwise comes last, so that a program that knows no media query shows the light one.
+/// All styles except the lines' colours. The rules for dark screens come last, so that a program without media queries shows the
+/// light version.
 const STYLE: &str = "\
 text{font-family:system-ui,'Segoe UI',Roboto,'Helvetica Neue','DejaVu Sans',sans-serif;font-size:12px;fill:#1a1a1a}\
 .paper{fill:#fff}.title{font-size:18px;font-weight:600}.label{font-size:13px;font-weight:600}.small{fill:#555}\
@@ -22,13 +24,13 @@ const DARK: &str = "\
 text{fill:#e8e8e8}.paper{fill:#14171c}.small,.tick{fill:#a8adb5}.grid{stroke:#2b3038}.axis{stroke:#8b919b}.leader{stroke:#6d737d}\
 .mark{stroke:#14171c}.published,.floor{stroke:#a8adb5}path.published{fill:#14171c}.floor-area{fill:#a8adb5}\
 polyline.c6,path.interval.c6,path.apart.c6{stroke:#e8e8e8}path.mark.c6{fill:#e8e8e8}polyline.c0,path.interval.c0,path.apart.c0{stroke:#2f8fd0}path.mark.c0{fill:#2f8fd0}path.mark.apart{fill:#14171c}";
-/// Half a mark's size.
+/// Half the size of a mark.
 const HALF: f64 = 5.0;
-/// From line to line of a label, and between two labels.
+/// Line spacing within a label, and the gap between two labels.
 const LABEL_LEADING: f64 = 15.0;
 const APART: f64 = 7.0;
 
-/// What stands at a point. Lines of one colour differ in it.
+/// The mark at a point. Lines of one colour have different marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Circle,
@@ -44,12 +46,12 @@ impl Shape {
     const ALL: [Shape; MARKS] =
         [Shape::Circle, Shape::Square, Shape::Triangle, Shape::Diamond, Shape::Down, Shape::Cross, Shape::Star];
 
-    /// One after the other.
+    /// The shape with this number, in turn.
     pub(super) fn of(number: usize) -> Shape {
         Shape::ALL[number % MARKS]
     }
 
-    /// Of a published figure.
+    /// The shape of a published figure.
     pub(super) fn published(figure: usize) -> Shape {
         Shape::of(figure + 3)
     }
@@ -86,36 +88,36 @@ impl Shape {
     }
 }
 
-/// What stands before a label.
+/// The sign before a label.
 pub(super) enum Sign {
-    /// The mark of its points, with its class.
+    /// The mark of the line's points, with its class.
     Mark(Shape, String),
-    /// A piece of its line, with its class.
+    /// A piece of the line, with its class.
     Piece(&'static str),
 }
 
-/// What a line is called, beside the plot.
+/// The name of a line, beside the plot.
 pub(super) struct Label {
-    /// Where its line ends.
+    /// The end of the line.
     pub(super) anchor: (f64, f64),
-    /// The upper end of the text, once it is placed.
+    /// The upper edge of the text, once placed.
     pub(super) at: f64,
     /// Class and text.
     pub(super) lines: Vec<(&'static str, String)>,
     pub(super) mark: Sign,
-    /// True if a leader goes from the anchor to the label.
+    /// True if a leader connects the anchor and the label.
     pub(super) led: bool,
     pub(super) tooltip: String,
 }
 
 impl Label {
-    /// With the space to the next.
+    /// Height including the gap to the next label.
     pub(super) fn height(&self) -> f64 {
         self.lines.len() as f64 * LABEL_LEADING + APART
     }
 }
 
-/// Labels in the order of their anchors, each as near to its own as the others let it, from `top` to `bottom`.
+/// Places labels in the order of their anchors, each as close to its anchor as the others allow, between `top` and `bottom`.
 pub(super) fn place(mut labels: Vec<Label>, top: f64, bottom: f64) -> Vec<Label> {
     labels.sort_by(|a, b| a.anchor.1.total_cmp(&b.anchor.1));
     let mut free = top;
@@ -131,7 +133,7 @@ pub(super) fn place(mut labels: Vec<Label>, top: f64, bottom: f64) -> Vec<Label>
     labels
 }
 
-/// A picture as it is written.
+/// An SVG picture under construction.
 pub(super) struct Page {
     text: String,
 }
@@ -167,7 +169,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Begins a group with a tooltip.
+    /// Opens a group with a tooltip.
     pub(super) fn open(&mut self, tooltip: &str) {
         self.put(format_args!("<g><title>{}</title>", escape(tooltip)));
     }
@@ -188,7 +190,7 @@ impl Page {
         self.put(format_args!("<polygon class=\"{class}\" points=\"{}\"/>", listed(points)));
     }
 
-    /// A bar with caps.
+    /// An interval bar with caps.
     pub(super) fn interval(&mut self, x: f64, low: f64, high: f64, class: &str) {
         let (left, width) = (x - 3.0, 6.0);
         self.put(format_args!(
@@ -205,7 +207,7 @@ impl Page {
         }
     }
 
-    /// The text of a placed label, its mark, and a leader from where its line ends.
+    /// The text of a placed label, its sign, and a leader from the end of its line.
     pub(super) fn label(&mut self, label: &Label, x: f64) {
         let y = label.at + LABEL_LEADING / 2.0;
         self.open(&label.tooltip);
@@ -228,7 +230,7 @@ fn listed<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> String {
     points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Text as XML text or attribute. Characters that no XML document may hold become U+FFFD.
+/// Escapes text for XML content or an attribute. Characters that XML forbids become U+FFFD.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in clean(text).chars() {
