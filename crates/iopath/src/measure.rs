@@ -175,7 +175,7 @@ impl<'a> ClientRun<'a> {
             let copies = copies(flows)?;
             let wait = waiting(&spec, clock, &copies)?;
             let mut endpoint = Flows::new(flows, wait, work.reply, job.request as usize);
-            Ok(drive_paced(&mut endpoint, clock, job, work, between))
+            Ok(drive_paced(&mut endpoint, &clock, job, work, between))
         })
     }
 
@@ -402,14 +402,13 @@ fn waiting<'fd>(spec: &SideSpec, clock: AnyClock, fds: &'fd [OwnedFd]) -> Result
 }
 
 /// Runs `drive` at the job's pace.
-pub(crate) fn drive_paced<E: Endpoint>(
+pub(crate) fn drive_paced<E: Endpoint, C: Clock>(
     endpoint: &mut E,
-    clock: AnyClock,
+    clock: &C,
     job: &Job,
     work: Work,
     between: &mut dyn Between,
 ) -> Found {
-    let clock = &clock;
     let sleeps = job.spec.client.policy.sleeps();
     let pace = match (&job.open, job.pace) {
         (None, None) => Pace::Closed,

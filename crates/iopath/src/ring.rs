@@ -433,7 +433,7 @@ fn measure_over<I: PacketIo, F: Framing>(run: &mut ClientRun<'_>, io: I, framing
     let (ring, attended) = (copy_of(&io)?, attended(&io, side));
     let wait = Waiting::on_ring(side.policy, side.usecs(), clock, ring.as_fd());
     let mut frames = Frames::new(io, wait, framing, attended);
-    let outcome = run.alone(|job, work, between| drive_paced(&mut frames, clock, job, work, between));
+    let outcome = run.alone(|job, work, between| drive_paced(&mut frames, &clock, job, work, between));
     note_counts(frames.counts(), Side::Client, &mut run.found.side);
     outcome
 }

@@ -220,7 +220,11 @@ fn stamped<'a, I: Device + 'a>(io: I, clock: AnyClock, stamps: Option<&'a Stamps
 
 fn measure<I: Device>(run: &mut ClientRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
     let clock = run.clock;
-    let outcome = run.alone(|job, work, between| drive_paced(&mut frames, clock, job, work, between));
+    let outcome = run.alone(|job, work, between| match clock {
+        // A type, as on `memory`.
+        AnyClock::Tsc(clock) => drive_paced(&mut frames, &clock, job, work, between),
+        AnyClock::Raw(clock) => drive_paced(&mut frames, &clock, job, work, between),
+    });
     note(&mut frames, Side::Client, &mut run.found.side);
     outcome
 }
@@ -231,7 +235,10 @@ fn measure_watched<'a, I: Device>(
 ) -> Result<(), PathError> {
     let clock = run.clock;
     let mut watched = Watched::new(frames);
-    let outcome = run.alone(|job, work, between| drive_paced(&mut watched, clock, job, work, between));
+    let outcome = run.alone(|job, work, between| match clock {
+        AnyClock::Tsc(clock) => drive_paced(&mut watched, &clock, job, work, between),
+        AnyClock::Raw(clock) => drive_paced(&mut watched, &clock, job, work, between),
+    });
     run.found.stalled = Some(watched.kept());
     note(&mut watched.frames, Side::Client, &mut run.found.side);
     outcome
@@ -239,7 +246,10 @@ fn measure_watched<'a, I: Device>(
 
 fn respond<I: Device>(run: &mut ServerRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
     let clock = run.clock;
-    let outcome = run.alone(|job, attention| echo(&mut frames, &clock, job.reply as usize, attention));
+    let outcome = run.alone(|job, attention| match clock {
+        AnyClock::Tsc(clock) => echo(&mut frames, &clock, job.reply as usize, attention),
+        AnyClock::Raw(clock) => echo(&mut frames, &clock, job.reply as usize, attention),
+    });
     note(&mut frames, Side::Server, &mut run.found.side);
     outcome
 }

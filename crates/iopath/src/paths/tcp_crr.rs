@@ -45,7 +45,7 @@ impl Runner for TcpCrr {
         let (peer, clock) = (needs_inet(&run.peer)?, run.clock);
         let mut client = Client::new(run.job, clock, peer, Tuples::new(peer, run.job.local_port, inet::random()?))?;
         run.alone(|job, work, between| {
-            let mut found = drive_paced(&mut client, clock, job, work, between);
+            let mut found = drive_paced(&mut client, &clock, job, work, between);
             // The samples are valid: running out of pairs ends the run just as its duration does.
             if client.is_used_up() && matches!(found.end, End::Failed(_)) {
                 found.end = End::Done;
