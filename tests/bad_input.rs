@@ -219,10 +219,9 @@ fn a_corrupt_run_is_named_and_the_others_are_listed() {
 
     let list = home.hairpin("runs list");
     assert_eq!(list.code, Some(0), "{list:?}");
-    assert!(
-        list.out.contains(&corrupt) && list.out.contains("is not the record of a run") && list.out.contains(&sound),
-        "{list:?}"
-    );
+    // The lines break where the length of the store's path has it.
+    let said = list.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(&corrupt) && said.contains("is not the record of a run") && said.contains(&sound), "{list:?}");
     let list = home.hairpin("runs list --json").json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 2, "{list}");
     assert!(list["runs"][0]["error"].as_str().unwrap().contains("is not the record of a run"), "{list}");
