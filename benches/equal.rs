@@ -16,6 +16,7 @@ use hairpin_record::experiment::Figure;
 use hairpin_record::histogram::Times;
 use hairpin_record::run::{CpuSide, Row};
 use hairpin_sys::signal::{SIGINT, SIGTERM, Signals};
+use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::Nanos;
 use serde_json::json;
 
@@ -26,8 +27,6 @@ use super::record::{Flags, Stop, write};
 /// Payload in bytes.
 const BYTES: u32 = 64;
 const POLICIES: [&str; 2] = ["spin", "block"];
-/// Where `hairpin ping` measures too, unless it is told otherwise.
-const CPUS: [u32; 2] = [0, 1];
 
 /// `udp` against the shortest C program with connected sockets: the p50 of hairpin over that of the program
 #[derive(Args)]
@@ -43,6 +42,9 @@ pub(crate) struct Options {
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     let signals = Signals::block(&[SIGINT, SIGTERM]).map_err(|e| format!("signals: {e}"))?;
     let directory = options.flags.directory("equal", true)?;
+    // Where `hairpin ping` measures too, unless it is told otherwise.
+    let allowed = allowed_cpus().map_err(|e| format!("the CPUs of this process: {e}"))?;
+    let [client, server, ..] = allowed[..] else { return Err(Stop::Missing("this takes two CPUs, and one is allowed".into())) };
     let program = compiled()?;
     let (mut found, mut text) = (Vec::new(), String::new());
     for policy in POLICIES {
@@ -54,7 +56,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
                     return Err(None);
                 }
                 match arm {
-                    0 => shortest(&program, policy, length).map_err(Some),
+                    0 => shortest(&program, policy, [client, server], length).map_err(Some),
                     _ => ping(&options.flags.hairpin, &format!("udp:{policy}"), length, warmup).map_err(Some),
                 }
             },
@@ -83,9 +85,9 @@ fn compiled() -> Result<PathBuf, Stop> {
 }
 
 /// One run of it as a row: its median stands for its round trips.
-fn shortest(program: &Path, policy: &str, length: Nanos) -> Result<Row, String> {
+fn shortest(program: &Path, policy: &str, cpus: [u32; 2], length: Nanos) -> Result<Row, String> {
     let mut command = Command::new(program);
-    command.arg(policy).args(CPUS.map(|cpu| cpu.to_string()));
+    command.arg(policy).args(cpus.map(|cpu| cpu.to_string()));
     command.args([(length.0 / 1_000_000).max(1).to_string(), BYTES.to_string()]);
     let said = run(&mut command, Duration::from_secs(30))?;
     let mut words = said.split_whitespace().map(str::parse::<u64>);
@@ -96,7 +98,7 @@ fn shortest(program: &Path, policy: &str, length: Nanos) -> Result<Row, String> 
     times.record(p50);
     let mut row = Row { path: format!("C, {policy}"), transactions, duration_ns: length.0, ..Row::default() };
     row.histogram = times.encode();
-    row.cpu.client.cpus = vec![CPUS[0]];
-    row.cpu.server = Some(CpuSide { cpus: vec![CPUS[1]], ..CpuSide::default() });
+    row.cpu.client.cpus = vec![cpus[0]];
+    row.cpu.server = Some(CpuSide { cpus: vec![cpus[1]], ..CpuSide::default() });
     Ok(row)
 }

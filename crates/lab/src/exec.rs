@@ -183,7 +183,7 @@ pub struct Found {
     pub lacked: Vec<(&'static str, Outcome)>,
 }
 
-/// What was done about a missing option.
+/// The action taken for a missing option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing, since `set_live` is off.

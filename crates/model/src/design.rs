@@ -1,4 +1,4 @@
-//! What a NIC design is: the stages of a frame on its way out and in, and the conditions under which they hold.
+//! A NIC design: the stages of a frame on its way out and in, and the conditions under which they hold.
 
 use hairpin_record::floor::{Counts, PublishedRow, Stage};
 use hairpin_units::BitRate;

@@ -75,7 +75,7 @@ pub(crate) fn distinct(cpus: &[u32]) -> Vec<u32> {
 
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The fault in the text.
 pub fn parse_cpus(text: &str) -> Result<Vec<u32>, String> {
     let cpus = parse(text)?;
     if cpus.is_empty() { Err(format!("{text:?} names no CPU")) } else { Ok(cpus) }

@@ -28,7 +28,7 @@ impl Line {
 /// The lines of a table, with the counts of `cpus`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The fault in the text.
 pub(crate) fn parse(text: &str, cpus: &[u32]) -> Result<Vec<Line>, String> {
     let mut lines = text.lines();
     let header = lines.next().ok_or("empty")?;

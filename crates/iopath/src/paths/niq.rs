@@ -221,7 +221,7 @@ fn stamped<'a, I: Device + 'a>(io: I, clock: AnyClock, stamps: Option<&'a Stamps
 fn measure<I: Device>(run: &mut ClientRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
     let clock = run.clock;
     let outcome = run.alone(|job, work, between| match clock {
-        // A type, as on `memory`.
+        // A type, as on `memory`, which says why.
         AnyClock::Tsc(clock) => drive_paced(&mut frames, &clock, job, work, between),
         AnyClock::Raw(clock) => drive_paced(&mut frames, &clock, job, work, between),
     });

@@ -46,7 +46,7 @@ pub(crate) struct Taken {
     /// TCP segments per transaction that the client sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) segments_out: Option<f64>,
-    /// What the bulk streams carried during the block.
+    /// Traffic of the bulk streams during the block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bulk: Option<BulkFacts>,
 }

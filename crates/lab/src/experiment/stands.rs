@@ -115,7 +115,7 @@ impl<'a> Stands<'a> {
         self.stages.first().map(|standing| standing.place.hosts.client.clone())
     }
 
-    /// What the record says of each arm besides its figures.
+    /// Facts of each arm for the record, besides its figures.
     pub(crate) fn described(&self) -> Vec<Described> {
         let describe = |(at, arm): (usize, &Placed)| Described {
             name: letter(at),

@@ -188,7 +188,7 @@ pub enum PlanError {
     #[error("plan {plan}: {why}")]
     Bad {
         plan: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }
@@ -207,7 +207,7 @@ impl Plan {
     /// Parses a plan.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The fault, and its place in the file.
     pub fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
         let plan: Plan = toml::from_str(text).map_err(|error| {
             let why = error.to_string();
