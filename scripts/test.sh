@@ -3,8 +3,11 @@
 #
 #     N passed, N failed, N skipped
 #
-# Format, lint and docs count as one check each. A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root
-# where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such a test fail instead.
+#     BPF, page ─▶ build ─┬─▶ tests, the page in a browser ───┬─▶ tests that want idle cores ─▶ sum
+#                         └─▶ format, clippy, docs, Miri ─────┘   (lint.sh, at the lowest priority)
+#
+# What is compared with its sources counts as one check each. A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as
+# root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such a test fail instead.
 cd "$(dirname "$0")/.." || exit 1
 HAIRPIN_FOR=test
 . scripts/setup.sh
@@ -24,8 +27,13 @@ else
 fi
 export HAIRPIN_MUST_RUN="${HAIRPIN_MUST_RUN:-0}"
 
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"; go_ahead "$nice"' EXIT
+scratch=$(mktemp -d) || exit 1
+log=$scratch/tests
+lint=
+# lint.sh leads a session of its own, so it ends by its group.
+trap '[ -z "$lint" ] || kill -- "-$lint" 2>/dev/null; rm -rf "$scratch"; go_ahead "$nice"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # Where the kernel shares the cores between sessions (sched(7), autogroup), a neighbour of low priority in a session of its own gets as much as all tests
 # together, and what spins is stopped for milliseconds. As root the tests go ahead of it, and the session gets its place back at the end.
@@ -34,7 +42,12 @@ nice=$(sed -n 's/.*nice //p' /proc/self/autogroup 2>/dev/null)
 [ "$(id -u)" != 0 ] || [ -z "$nice" ] || go_ahead -10
 passed=0 failed=0 skipped=0 skips=
 
-step() { printf '\n== %s\n' "$*"; }
+began=$(date +%s)
+# step NAME: a heading, with the minutes and seconds since the start.
+step() {
+    seconds=$(($(date +%s) - began))
+    printf '\n== %d:%02d %s\n' $((seconds / 60)) $((seconds % 60)) "$*"
+}
 # skip WHY: a step that cannot run here, said now and once more beside the sum.
 skip() {
     echo "$1"
@@ -42,27 +55,12 @@ skip() {
 "
     skipped=$((skipped + 1))
 }
+# check COMMAND…: something that is compared with its sources.
 check() {
     step "$@"
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
-# tool NAME COMMAND…: a check whose tool the toolchain may lack.
-tool() {
-    name=$1
-    shift
-    if cargo "$name" --version >/dev/null 2>&1; then
-        check "$@"
-    elif [ "${CI:-}" = true ]; then
-        step "$@"
-        echo "cargo $name: FAILED: this toolchain has none, and CI must run it"
-        failed=$((failed + 1))
-    else
-        step "$@"
-        skip "cargo $name: SKIPPED: this toolchain has none; install it to run this check"
-    fi
-}
 
-tool fmt cargo fmt --all --check
 # The checked-in BPF objects are what their sources compile to.
 if command -v clang >/dev/null 2>&1 || [ "${CI:-}" = true ]; then
     check scripts/bpf.sh --check
@@ -81,36 +79,34 @@ else
     skip "the report's page: SKIPPED: no node, or not its packages (see above); install nodejs, npm and chromium to build and try it"
 fi
 
-tool clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
-
 # Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
+step cargo test --workspace --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
 cargo test --workspace --no-run $setup_quiet
 
-# The output goes to the terminal and to a file that is summed up below; the status is its last line, as sh has no pipefail.
-step cargo test --workspace
-{
-    cargo test --workspace --no-fail-fast 2>&1
-    echo "cargo test ended with status $?"
-} | tee "$log"
+setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
+lint=$!
 
-if [ -n "$page" ]; then
-    step scripts/web.sh --test
+# tests COMMAND…: its output goes to the terminal and to a file that is summed up below; the status is its last line, as sh has no pipefail.
+tests() {
+    step "$@"
     {
-        scripts/web.sh --test 2>&1
-        echo "the page's tests ended with status $?"
+        "$@" 2>&1
+        echo "tests ended with status $?"
     } | tee -a "$log"
-fi
+}
+# Tests of settings and causes that show only on cores which rest.
+idle='explain_detectors:: tune_try::'
+# shellcheck disable=SC2046,SC2086 # words
+tests cargo test --workspace --no-fail-fast -- $(printf -- '--skip %s ' $idle)
+[ -z "$page" ] || tests scripts/web.sh --test
 
-check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-
-# Undefined behaviour in what an interpreter can run. Only a nightly toolchain has Miri, so without one this is a skip, under CI=true too.
-if scripts/miri.sh --ready; then
-    check scripts/miri.sh
-else
-    step scripts/miri.sh
-    skip "miri: SKIPPED: no toolchain here has it; rustup toolchain install nightly --component miri --component rust-src"
-fi
+step scripts/lint.sh
+wait "$lint"
+lint=
+tee -a "$log" <"$scratch/lint"
+# shellcheck disable=SC2086 # words
+tests cargo test --workspace --no-fail-fast --test alone -- $idle
 
 # The harness prints `test result: ok. 5 passed; 0 failed; 1 ignored; …` per test program, a program without it
 # `NAME: 5 passed, 0 failed, 1 skipped`; skips are counted by their own lines.
@@ -118,8 +114,7 @@ sums=$(awk '
     /^test result:/ { for (i = 2; i <= NF; i++) { if ($i == "passed;") p += $(i - 1); if ($i == "failed;") f += $(i - 1); if ($i == "ignored;") s += $(i - 1) } }
     /^[^ ]+: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p += $2; f += $4 }
     /: SKIPPED: / { s++ }
-    /^cargo test ended with status/ { status = $NF }
-    /^the page.s tests ended with status/ { if (status == 0) status = $NF }
+    /^tests ended with status/ { if ($NF != 0) status = $NF }
     END { if (status != 0 && f == 0) f = 1; print p + 0, f + 0, s + 0 }' "$log")
 # shellcheck disable=SC2086 # three numbers
 set -- $sums

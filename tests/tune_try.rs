@@ -5,21 +5,21 @@
 
 use std::fs;
 
-use crate::support::alone::{Listed, Part, Test};
+use crate::support::alone::{Ended, Part, Test};
 use crate::support::{Done, Home, can, home_of_nobody, namespaces};
 use hairpin_sys::netns;
 use serde_json::Value;
 
 pub const PART: Part = Part::new("tune_try", tests);
 
-const TESTS: &[Listed] = &[
-    ("idle_states_are_found_by_experiment", idle_states_are_found_by_experiment),
-    ("the_profile_is_one_that_apply_takes", the_profile_is_one_that_apply_takes),
-    ("all_that_is_safe_is_tried_and_put_back", all_that_is_safe_is_tried_and_put_back),
-    ("killed_it_is_put_back_by_revert", killed_it_is_put_back_by_revert),
-    ("interrupted_it_puts_everything_back", interrupted_it_puts_everything_back),
-    ("compare_and_sweep_switch_settings", compare_and_sweep_switch_settings),
-    ("what_cannot_be_tried_is_said", what_cannot_be_tried_is_said),
+const TESTS: &[(&str, fn(&str) -> Ended)] = &[
+    ("idle_states_are_found_by_experiment", |_| idle_states_are_found_by_experiment()),
+    ("the_profile_is_one_that_apply_takes", |_| the_profile_is_one_that_apply_takes()),
+    ("all_that_is_safe_is_tried_and_put_back", |name| all_that_is_safe_is_tried_and_put_back(name).into()),
+    ("killed_it_is_put_back_by_revert", |name| killed_it_is_put_back_by_revert(name).into()),
+    ("interrupted_it_puts_everything_back", |name| interrupted_it_puts_everything_back(name).into()),
+    ("compare_and_sweep_switch_settings", |name| compare_and_sweep_switch_settings(name).into()),
+    ("what_cannot_be_tried_is_said", |name| what_cannot_be_tried_is_said(name).into()),
 ];
 /// The sysctl that is tried: of this network namespace.
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
@@ -29,7 +29,7 @@ fn tests() -> Vec<Test> {
         let run = *run;
         Test::new(*name, move |full| {
             if !can(full, namespaces(), "it takes root and the right to make a network namespace") {
-                return false;
+                return Ended::Skipped(None);
             }
             netns::enter_new(false).expect("a network namespace");
             let before = said();
@@ -117,41 +117,43 @@ fn demand_tried(host: &Host) -> Value {
     record
 }
 
-/// The first of some experiments that finds the winner. `None`, and said, if the cores never rest here, as on a host that polls or is busy: there is
-/// nothing to gain then, which set-up cannot change.
-fn winner(name: &str, host: &Host) -> Option<Value> {
+/// The first of some experiments that finds the winner. There is none if the cores of this host never rest, as where the guest polls or others keep them busy.
+fn winner(host: &Host) -> Result<Value, Ended> {
     let mut rested = 0;
     for _ in 0..TRIES {
         let record = demand_tried(host);
         if record["winners"] != serde_json::json!([]) {
-            return Some(record);
+            return Ok(record);
         }
         let path = &record["paths"][0];
         let told = ratio_of_p50(&path["alone"]["comparisons"][0]).is_some();
         rested += usize::from(told && path["deep_idle"][0].as_f64().is_some_and(|before| before > DEEP));
     }
-    assert!(rested < TRIES, "{name}: the cores were in deep idle states each time, and holding them off was never found faster");
-    crate::support::cannot_be_shown(name, "the cores of this host do not rest in deep idle states, or have other work");
-    None
+    assert!(rested < TRIES, "the cores were in deep idle states each time, and holding them off was never found faster");
+    Err(Ended::Unshown("the cores of this host do not rest in deep idle states, or have other work"))
 }
 
-fn idle_states_are_found_by_experiment(name: &str) -> bool {
-    let Some(record) = winner(name, &Host::new()) else { return false };
-    let path = &record["paths"][0];
-    assert!(path["together"]["comparisons"][0]["verdict"].is_string(), "{path}");
-    true
+fn idle_states_are_found_by_experiment() -> Ended {
+    winner(&Host::new()).map_or_else(
+        |none| none,
+        |record| {
+            let path = &record["paths"][0];
+            assert!(path["together"]["comparisons"][0]["verdict"].is_string(), "{path}");
+            Ended::Passed
+        },
+    )
 }
 
-fn the_profile_is_one_that_apply_takes(name: &str) -> bool {
+fn the_profile_is_one_that_apply_takes() -> Ended {
     let host = Host::new();
-    if winner(name, &host).is_none() {
-        return false;
+    if let Err(none) = winner(&host) {
+        return none;
     }
     let profile = fs::read_to_string(host.0.file("tuned.toml")).expect("the profile");
     assert!(profile.contains("[evidence.cpu_dma_latency_us") && profile.contains("interval"), "{profile}");
     let applied = host.hairpin("tune apply tuned.toml --yes --while -- cat /dev/cpu_dma_latency");
     assert_eq!((applied.code, applied.out.as_bytes()), (Some(0), &[0_u8; 4][..]), "{applied:?}");
-    true
+    Ended::Passed
 }
 
 fn all_that_is_safe_is_tried_and_put_back(_: &str) -> bool {

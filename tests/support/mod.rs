@@ -206,11 +206,6 @@ pub fn can(name: &str, possible: bool, reason: &str) -> bool {
     possible
 }
 
-/// Says on stderr that something cannot be shown on this machine, whatever is installed: what its cores do, for one. Counted as a skip.
-pub fn cannot_be_shown(name: &str, reason: &str) {
-    let _ = writeln!(io::stderr(), "{name}: SKIPPED: {reason}");
-}
-
 /// True if namespaces can be made as root.
 pub fn namespaces() -> bool {
     let made = Command::new("unshare").args(["--net", "true"]).stderr(Stdio::null()).status();
