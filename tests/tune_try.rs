@@ -25,7 +25,7 @@ const TESTS: &[(&str, fn(&str) -> Ended)] = &[
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
 
 fn tests() -> Vec<Test> {
-    let test = |(name, run): &Listed| {
+    let test = |(name, run): &(&str, fn(&str) -> Ended)| {
         let run = *run;
         Test::new(*name, move |full| {
             if !can(full, namespaces(), "it takes root and the right to make a network namespace") {

@@ -89,7 +89,7 @@ const FRAME_BITS: f64 = 8.0 * (14.0 + 20.0 + 8.0 + 64.0);
 
 pub fn a_link_that_lets_a_packet_go_every_so_often() {
     let run = |link: &str| {
-        typical(&format!("--link {link} --duration 1500ms --warmup 300ms --cpu 0,1 --sched fifo:50 --path udp:block"))
+        typical(&format!("--link {link} --duration 900ms --warmup 200ms --cpu 0,1 --sched fifo:50 --path udp:block"))
     };
     let (bare, more) = grown(|| run("veth"), || run("veth:rate=1M"));
     // A round trip takes as long as the bucket takes to fill; what it would take without one lies within that.

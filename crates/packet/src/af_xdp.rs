@@ -43,9 +43,11 @@ const ETHERNET: usize = 14;
 /// A VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
-/// How long the kernel may take to release the queue of a closed socket (`net/xdp/xsk_buff_pool.c` does it in a work
-/// queue).
-const RELEASE: Duration = Duration::from_millis(250);
+/// How long the kernel may take to release the queue of a closed socket. It does so in a work queue
+/// (`net/xdp/xsk_buff_pool.c`), whose thread waits for a core on a busy host.
+const RELEASE: Duration = Duration::from_secs(2);
+/// Time between two looks at it.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// An interface with Hairpin's XDP program attached. Rings receive as long as it exists.
 pub struct AfXdp {
@@ -189,7 +191,7 @@ impl AfXdp {
                 let options = Options { entries, zero_copy, few_chunks, send_on, metadata };
                 match Socket::open(memory, self.link.index, queue, options) {
                     // A socket closed a moment ago releases its queue only now.
-                    Err(error) if taken(&error) && Instant::now() < give_up => sleep(RELEASE / 50),
+                    Err(error) if taken(&error) && Instant::now() < give_up => sleep(LOOK),
                     done => return Ok(done),
                 }
             }
