@@ -1,12 +1,13 @@
 #!/bin/sh
-# The checks that only read and compile the sources: format, clippy, docs, Miri. One that this toolchain lacks prints a line `NAME: SKIPPED: REASON`;
-# under CI=true that is a failure, but for Miri, which only nightly toolchains have. The last line is the sum:
+# The checks that only read and compile the sources: format, BPF objects, the report's page, clippy, docs, Miri. One that cannot run here prints a line
+# `NAME: SKIPPED: REASON`; under CI=true it fails instead, but for Miri, which only nightly toolchains have. The last line is the sum:
 #
 #     lint: N passed, N failed, N skipped
 #
 #     scripts/lint.sh
 #     setsid scripts/lint.sh --behind    at the lowest priority, in a session of its own, beside what measures
 cd "$(dirname "$0")/.." || exit 1
+PATH="$PATH:/usr/sbin:/sbin"
 if [ "${1:-}" = --behind ]; then
     # SCHED_IDLE takes what nobody else wants of a core. Where the kernel shares the cores between sessions, this one gets the least (sched(7)).
     echo 19 2>/dev/null >/proc/self/autogroup || :
@@ -14,34 +15,51 @@ if [ "${1:-}" = --behind ]; then
 fi
 passed=0 failed=0 skipped=0
 
+# check COMMAND…
 check() {
     printf '\n== %s\n' "$*"
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
-# tool NAME COMMAND…: a check whose tool the toolchain may lack.
-tool() {
-    name=$1
-    shift
-    if cargo "$name" --version >/dev/null 2>&1; then
-        check "$@"
-    elif [ "${CI:-}" = true ]; then
-        echo "cargo $name: FAILED: this toolchain has none, and CI must run it"
+# skip NAME REASON
+skip() {
+    if [ "${CI:-}" = true ] && [ "$1" != miri ]; then
+        echo "$1: FAILED: CI must run it, and $2"
         failed=$((failed + 1))
     else
-        echo "cargo $name: SKIPPED: this toolchain has none; install it to run this check"
+        echo "$1: SKIPPED: $2"
         skipped=$((skipped + 1))
     fi
 }
+has() { command -v "$1" >/dev/null 2>&1; }
 
-tool fmt cargo fmt --all --check
-tool clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
+if cargo fmt --version >/dev/null 2>&1; then
+    check cargo fmt --all --check
+else
+    skip "cargo fmt" "this toolchain has none; install it to run this check"
+fi
+# The checked-in BPF objects are what their sources compile to.
+if has clang && has llvm-objcopy; then
+    check scripts/bpf.sh --check
+else
+    skip "BPF objects" "there is no clang here; install clang and llvm to compare them with their sources"
+fi
+# The checked-in page is what its sources build to.
+if scripts/web.sh --ready; then
+    check scripts/web.sh --check
+else
+    skip "the report's page" "there is no node here, or not its packages (see above); install nodejs and npm to build and compare it"
+fi
+if cargo clippy --version >/dev/null 2>&1; then
+    check cargo clippy --workspace --all-targets --quiet -- -D warnings
+else
+    skip "cargo clippy" "this toolchain has none; install it to run this check"
+fi
 check env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # Undefined behaviour in what an interpreter can run.
 if scripts/miri.sh --ready; then
     check scripts/miri.sh
 else
-    echo "miri: SKIPPED: no toolchain here has it; rustup toolchain install nightly --component miri --component rust-src"
-    skipped=$((skipped + 1))
+    skip miri "no toolchain here has it; rustup toolchain install nightly --component miri --component rust-src"
 fi
 
 printf 'lint: %d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"

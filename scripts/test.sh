@@ -3,11 +3,11 @@
 #
 #     N passed, N failed, N skipped
 #
-#     BPF, page ─▶ build ─┬─▶ tests, the page in a browser ───┬─▶ tests that want idle cores ─▶ sum
-#                         └─▶ format, clippy, docs, Miri ─────┘   (lint.sh, at the lowest priority)
+#     build ─┬─▶ tests, the page in a browser ──┬─▶ tests that want idle cores ─▶ sum
+#            └─▶ scripts/lint.sh, behind them ──┘
 #
-# What is compared with its sources counts as one check each. A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as
-# root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such a test fail instead.
+# A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
+# a test fail instead.
 cd "$(dirname "$0")/.." || exit 1
 HAIRPIN_FOR=test
 . scripts/setup.sh
@@ -40,7 +40,6 @@ trap 'exit 143' TERM
 go_ahead() { [ -z "$1" ] || echo "$1" 2>/dev/null >/proc/self/autogroup || :; }
 nice=$(sed -n 's/.*nice //p' /proc/self/autogroup 2>/dev/null)
 [ "$(id -u)" != 0 ] || [ -z "$nice" ] || go_ahead -10
-passed=0 failed=0 skipped=0 skips=
 
 began=$(date +%s)
 # step NAME: a heading, with the minutes and seconds since the start.
@@ -48,37 +47,6 @@ step() {
     seconds=$(($(date +%s) - began))
     printf '\n== %d:%02d %s\n' $((seconds / 60)) $((seconds % 60)) "$*"
 }
-# skip WHY: a step that cannot run here, said now and once more beside the sum.
-skip() {
-    echo "$1"
-    skips="$skips$1
-"
-    skipped=$((skipped + 1))
-}
-# check COMMAND…: something that is compared with its sources.
-check() {
-    step "$@"
-    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-}
-
-# The checked-in BPF objects are what their sources compile to.
-if command -v clang >/dev/null 2>&1 || [ "${CI:-}" = true ]; then
-    check scripts/bpf.sh --check
-else
-    step scripts/bpf.sh --check
-    skip "BPF objects: SKIPPED: no clang here; install clang and llvm to compare them with their sources"
-fi
-
-# The checked-in page is what its sources build to, and shows in a browser what it should.
-page=
-if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
-    page=yes
-    check scripts/web.sh --check
-else
-    step scripts/web.sh --check
-    skip "the report's page: SKIPPED: no node, or not its packages (see above); install nodejs, npm and chromium to build and try it"
-fi
-
 # Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
 step cargo test --workspace --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
@@ -99,7 +67,12 @@ tests() {
 idle='explain_detectors:: tune_try::'
 # shellcheck disable=SC2046,SC2086 # words
 tests cargo test --workspace --no-fail-fast -- $(printf -- '--skip %s ' $idle)
-[ -z "$page" ] || tests scripts/web.sh --test
+# Under CI the page must be tried, whatever is missing.
+if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
+    tests scripts/web.sh --test
+else
+    echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log"
+fi
 
 step scripts/lint.sh
 wait "$lint"
@@ -118,9 +91,8 @@ sums=$(awk '
     END { if (status != 0 && f == 0) f = 1; print p + 0, f + 0, s + 0 }' "$log")
 # shellcheck disable=SC2086 # three numbers
 set -- $sums
-passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 
-printf '\n%s' "$skips"
+echo
 grep ': SKIPPED: ' "$log"
-printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
-[ "$failed" = 0 ]
+printf '%d passed, %d failed, %d skipped\n' "$@"
+[ "$2" = 0 ]
