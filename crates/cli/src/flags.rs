@@ -19,7 +19,7 @@ use crate::exit::{Failure, say};
 /// The port of control sessions, and of `hairpin serve`.
 pub const PORT: u16 = 24_444;
 
-/// Where to: exactly one; paths that never leave a process's host need none.
+/// The peer: exactly one; paths that never leave a process's host need none.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct Where {
@@ -41,13 +41,13 @@ pub struct Where {
     pub reflector: bool,
 }
 
-/// What a reflector is reached by, and what it does.
+/// The reflector's address and behaviour.
 #[derive(Debug, Args)]
 pub struct Mirror {
     /// The interface on which --reflector is
     #[arg(short = 'i', long, value_name = "IF", requires = "reflector")]
     pub interface: Option<String>,
-    /// What the reflector does to a frame: nothing, or exchange its Ethernet addresses
+    /// The reflector's change to a frame: none, or exchanged Ethernet addresses
     #[arg(long, value_name = "none|macs", value_parser = rewrite, requires = "reflector")]
     pub rewrite: Option<Rewrite>,
     /// The Ethernet address that frames are sent to; the interface's own if not given
@@ -94,11 +94,11 @@ pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
     Ok(loaded.key)
 }
 
-/// The work: what is sent, how often, and by whom.
+/// The work: paths, sizes, rates and their repetition.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Work")]
 pub struct Work {
-    /// How to do the round trip; repeatable.
+    /// Paths to measure; repeatable.
     #[arg(
         long = "path",
         value_name = "SPEC",
@@ -120,7 +120,7 @@ pub struct Work {
     /// Measured time of each row
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     pub duration: Nanos,
-    /// End each row after so many transactions over all flows; without --duration there is no other end
+    /// End each row after N transactions over all flows; without --duration this is the only end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Discarded time before each row
@@ -153,7 +153,7 @@ pub struct Work {
     /// The client's source port: P for flow 0 and the following ones, or rotate:N for N flows (tcp-crr: connections) on N ports in turn
     #[arg(long, value_name = "P|rotate:N", value_parser = local_port)]
     pub local_port: Option<LocalPort>,
-    /// Fill whole payloads and compare what comes back
+    /// Fill whole payloads and compare the replies with them
     #[arg(long)]
     pub verify: bool,
 }

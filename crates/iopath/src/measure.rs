@@ -147,7 +147,7 @@ pub struct ServerFound {
 pub struct SideFound {
     /// TCP's counters, as totals, not yet per transaction.
     pub tcp: Option<TcpSide>,
-    /// Where the kernel delivered each flow.
+    /// The queue and CPU on which the kernel delivered each flow.
     pub flow_facts: Vec<FlowFacts>,
     /// Options requested, with the values granted.
     pub granted: Vec<Granted>,

@@ -38,7 +38,7 @@ const UNMATCHED: f64 = 0.1;
 const SHORT: f64 = 3.0;
 const MANY: u64 = 20;
 
-/// What to watch, and for how long.
+/// The application to watch, and the duration.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub target: Target,

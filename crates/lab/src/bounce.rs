@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   verb's process                        worker
-//!   refuses what would cut off the host
+//!   refuses filters that cut off the host
 //!   Rings ───────────────────────────────▶ opens the queue (and that of -o)
 //!   Bounce ──────────────────────────────▶ pinned, one thread: receive, rewrite, send back
 //!   a line ◀── Bouncing, once a second ────┘
@@ -52,11 +52,11 @@ pub struct Plan {
     pub filter: Filter,
     /// Changes made to a frame.
     pub rewrite: Rewrite,
-    /// When frames are handed to the kernel.
+    /// The rule for handing frames to the kernel.
     pub flush: Flush,
     /// Check checksums.
     pub verify: bool,
-    /// How often one and the same frame goes back in quick succession, at most.
+    /// Limit on sending back identical frames in quick succession.
     pub repeats: Option<u32>,
     /// The duration; `None` until the user ends it.
     pub duration: Option<Nanos>,

@@ -41,7 +41,7 @@ use hairpin_session::worker::{choose_clock, clock_facts};
 pub const BOUND_NS: u64 = 30;
 /// The injected delays.
 pub const DELAYS_NS: [u64; 5] = [500, 1_000, 5_000, 20_000, 100_000];
-/// How often a failing test is run in all.
+/// Runs of a failing test in all.
 const TRIES: u32 = 3;
 /// No further round of a try begins after this time: a host this busy will not become quieter.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -3,7 +3,8 @@
 //! ```text
 //!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and only what is crossed again is crossed
 //!   stored    two records ─▶ their blocks ─▶ verdicts, with the warning that they were not measured in turn
-//!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with what runs differ by
+//!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with the spread
+//!   between runs
 //! ```
 
 mod baseline;
@@ -34,7 +35,7 @@ use hairpin_session::rows;
 
 /// With `--until` the intervals are examined after these shares of the duration only: each look uses up part of the confidence.
 const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
-/// How often rows of a baseline are measured anew by default.
+/// Default number of new measurements of a baseline's rows.
 pub const ANEW: u32 = 5;
 /// By default a difference of less than 2 % does not matter.
 pub const MARGIN: f64 = 0.02;

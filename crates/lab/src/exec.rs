@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   preload ─▶ program ─ socket(), accept() of the C library ─▶ option set
-//!                 ▲        └ what it leaves in the background becomes a child of this process (PR_SET_CHILD_SUBREAPER), so that it is known at the end
+//!                 ▲        └ its background processes become children of this process
+//!                 (PR_SET_CHILD_SUBREAPER), so that it is known at the end
 //!                 └ after 1, 2, 4, … s: its descriptors are borrowed (pidfd_getfd(2)) and asked ─▶ those without the option are named, or given it
 //! ```
 //! Static programs and languages with their own system calls (Go) never call the C library: settings made through it do not reach
@@ -186,7 +187,7 @@ pub struct Found {
 /// The action taken for a missing option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing, since `set_live` is off.
+    /// Left as they are: `set_live` is off.
     Left,
     /// The option was set.
     Set,
@@ -199,9 +200,9 @@ pub enum Outcome {
 pub struct Seen {
     /// Internet sockets of the program and of the processes that it started.
     pub sockets: u64,
-    /// Those that still lack an option.
+    /// Sockets that still lack an option.
     pub without: u64,
-    /// Those with busy polling that have received data from a device that cannot be polled.
+    /// Sockets with busy polling that have received data from a device without it.
     pub not_polled: u64,
     /// Processes whose sockets could not be examined.
     pub closed: u64,
@@ -300,7 +301,7 @@ struct Survey {
     /// Inodes: unique for sockets on the whole host.
     known: BTreeSet<u64>,
     seen: Seen,
-    /// How many sockets have each option.
+    /// Number of sockets with each option.
     have: BTreeMap<&'static str, u64>,
     /// [`News::InForce`] has been sent.
     told: bool,

@@ -4,7 +4,7 @@
 //!   phase      bare │ stages │ events │ bare │ stages │ events │ …      of blocks of 4,096 transactions at most
 //!                no hooks: the headline
 //!                       └ hooks that stamp: stages, observer, residual
-//!                                └ and those that say what happened on the cores: causes, timelines
+//!                                └ and hooks for events on the cores: causes, timelines
 //!   block      the flow runs, and nothing reads
 //!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
 //! ```

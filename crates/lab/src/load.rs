@@ -1,7 +1,7 @@
 //! Round trips against the rate at which requests are due: an open loop at one rate after the other, and the knee of the curve.
 //!
 //! ```text
-//!   per path and size:   closed loop, where no rates are given ──▶ what the path can do
+//!   per path and size:   closed loop, if no rates are given ──▶ the path's highest rate
 //!                        10 %, 20 % … 110 % of it, or the rates given, a row each ──▶ knee
 //!                        a rate that fails is measured again, twice at most, up to the first that fails each time
 //!   --bulk tcp:N         two more workers fill the link during every row
@@ -39,7 +39,7 @@ const CLOSED: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct How {
     pub rates: Rates,
-    /// When requests are due.
+    /// The times at which requests are due.
     pub schedule: Schedule,
     /// Bulk TCP streams that fill the link meanwhile.
     pub bulk: u32,
@@ -55,7 +55,7 @@ pub enum Rates {
     Found,
 }
 
-/// When requests are due.
+/// The times at which requests are due.
 #[derive(Clone, Debug)]
 pub enum Schedule {
     /// At a fixed interval.

@@ -3,7 +3,8 @@
 //! ```text
 //!   $HAIRPIN_RUNS/                          else $XDG_DATA_HOME/hairpin/runs, else ~/.local/share/hairpin/runs
 //!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
-//!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) as long as somebody is at it; renamed when all of it is on the disk
+//!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) while a process
+//!     works on it; renamed when all of it is on the disk
 //! ```
 //! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store.
 //! Ids sort by time, so the last one is the latest run.
@@ -75,7 +76,7 @@ pub struct Found {
 )]
 pub struct NoHome;
 
-/// Why a run was not stored. Nothing of it stays in the store.
+/// Reason for a run that was not stored. Nothing of it stays in the store.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The store cannot be written.
@@ -119,7 +120,7 @@ pub enum LoadError {
     #[error("{} is not the record of a run: {}; remove it with `hairpin runs rm` if it is in the store", file.display(), printable(&source.to_string(), 600))]
     Corrupt {
         file: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         source: ParseError,
     },
 }

@@ -52,7 +52,7 @@ pub struct Ask {
     pub command: Vec<String>,
 }
 
-/// Why there is no sweep.
+/// Reason for a failed sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The plan is wrong.

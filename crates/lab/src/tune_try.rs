@@ -1,11 +1,15 @@
 //! `hairpin tune try`: finds out by experiment which settings lower latency on this host.
 //!
 //! ```text
-//!   settings ─▶ what each would change ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in turn, in blocks
+//!   settings ─▶ planned changes ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in
+//!   turn, in blocks
 //!                 none: left out            refused: left out            │
 //!                                                                        ▼ faster on a path and slower on none
-//!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶ all put back, or kept
-//!                                                                                       └ excludes what it was alone: unclear, no profile
+//!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶
+//!                                        all restored, or kept
+//!                                                                                       └ contradicts the
+//!                                                                                       single result:
+//!                                                                                       unclear, no profile
 //! ```
 
 use std::time::Duration;
@@ -34,7 +38,7 @@ pub struct Plan<'a> {
     pub settings: Vec<Setting>,
     /// True if the settings were not named one by one: those that this host lacks are then left out, not an error.
     pub as_there_are: bool,
-    /// The interface and CPUs whose settings are meant.
+    /// The interface and CPUs to tune.
     pub place: Place<'a>,
     /// The other side of the round trips.
     pub target: &'a Target,
@@ -52,7 +56,7 @@ pub struct Plan<'a> {
     pub command: Vec<String>,
 }
 
-/// Why there is no experiment.
+/// Reason for a failed experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum TryError {
     /// A named setting cannot be tried.
@@ -412,7 +416,7 @@ mod tests {
     #[test]
     fn what_is_found_twice_and_not_the_same_is_unclear() {
         let setting = ["cpu_dma_latency_us=0".to_owned()];
-        // As measured once for one setting, on a host whose speed changed for longer than a round.
+        // As once measured for one setting, on a host whose speed changed for longer than a round.
         let mut paths = [tried(&[[0.147, 0.383]], [0.404, 0.964])];
         let found = contradict(&mut paths, &[0], &setting);
         assert_eq!(

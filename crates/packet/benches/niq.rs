@@ -49,7 +49,7 @@ const FRAMES: usize = 20_000;
 /// Pairs of lines of the control.
 const PAIRS: usize = 256;
 
-/// What the other thread does.
+/// Tasks of the other thread.
 const BOUNCE_LINE: u32 = 1;
 const BOUNCE: u32 = 2;
 const RECEIVE: u32 = 3;
@@ -123,7 +123,7 @@ fn with_peer<T>((mut one, other): (Port, Port), on: u32, act: impl FnOnce(&mut P
     })
 }
 
-/// How far the median of the blocks' p50 lies from the RTT that was declared, in ns.
+/// Distance of the median of the blocks' p50 from the declared RTT, in ns.
 fn emulated(io: &mut Port, clock: Tsc, between: &Between, blocks: usize, declared: i64) -> Outcome<f64> {
     ask(between, BOUNCE);
     let p50 = |_| Ok(clock.to_ns(quantiles(bounce(io, clock, 60)?)[0]) as f64);
@@ -256,7 +256,7 @@ fn one_way(io: &mut Port, clock: Tsc, between: &Between, len: usize) -> Outcome<
     Ok(count as f64 * 1e9 / clock.to_ns(clock.stop().since(start)) as f64)
 }
 
-/// What a frame of 60 bytes costs without another CPU: the median of blocks' means, in ns.
+/// Cost of a frame of 60 bytes without another CPU: the median of blocks' means, in ns.
 fn alone(one: &mut Port, other: &mut Port, clock: Tsc, batch: usize) -> Outcome<f64> {
     let (mut frames, mut arrivals) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
     let batches = ROUND_TRIPS / 10 / batch;
@@ -325,7 +325,7 @@ fn peer(mut io: Port, on: u32, between: &Between) -> Outcome {
     }
 }
 
-/// What one CPU copies from memory to memory, in GB/s: the best of a few.
+/// Rate at which one CPU copies memory, in GB/s: the best of a few runs.
 fn copy_rate(clock: Tsc) -> f64 {
     const BYTES: usize = 64 << 20;
     let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);

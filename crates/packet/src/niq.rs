@@ -296,7 +296,8 @@ impl PacketIo for Port {
         &self.umem
     }
 
-    /// Where times are emulated, a frame whose deadline is less than 1 us away is waited for, so that it is returned in time to the reading of the clock.
+    /// With emulated times, waits for a frame whose deadline is less than 1 us away, so that it is returned
+    /// on time.
     #[inline(always)]
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
         let (mut received, mut bytes_received, mut last, mut line) = (0, 0, 0, [0; LINE]);

@@ -250,7 +250,7 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
         })
     }
 
-    /// Sends the frames that are due, at most a batch, on the ring whose turn it is.
+    /// Sends the frames that are due, at most a batch, on the next ring in turn.
     #[inline]
     fn turn(&mut self, now: Ticks) -> Result<(), StreamError> {
         let due = match self.rate {

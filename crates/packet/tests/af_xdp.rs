@@ -177,7 +177,8 @@ fn each_of_two_queues_has_its_own_ring() -> Outcome {
     Ok(())
 }
 
-/// What a ring hands back would be taken for the other memory's chunks, some of which the other queue's kernel side still writes.
+/// A pool exchanged between two queues would mix up their chunks while the kernel still writes to some of
+/// them.
 fn an_exchanged_pool_is_noticed() -> Outcome {
     pair(2, None)?;
     let config = Config { filter: Filter::Ethertype(ETHERTYPE), ..config(Mode::Generic) };
@@ -472,7 +473,7 @@ fn an_interface_goes_down_and_comes_back() -> Outcome {
         equal("send", errno(a.send(0, &[frame(60)])), Some(libc::ENETDOWN))?;
         equal("receive", a.receive_error(), Some(libc::ENETDOWN))?;
         ip(&["link", "set", A, "up"])?;
-        // What waited in the TX ring meanwhile leaves now.
+        // The frames that waited in the TX ring leave now.
         a.kick(0)?;
         equal("the frame that waited", b.receive(0, 1)?, vec![frame(60)])?;
         b.send(0, &[frame(64)])?;

@@ -130,7 +130,7 @@ pub const SEND_QUEUE: OptionDef = OptionDef {
     default: "beside",
     doc: "the queue to send on, in copy mode, required as given; else one beyond the receive queues if there is one, else the same",
 };
-/// Where the XDP program runs.
+/// Place of the XDP program.
 pub const MODE: OptionDef = OptionDef {
     name: "mode",
     values: Values::Words(&["native", "generic"]),

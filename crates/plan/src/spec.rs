@@ -30,7 +30,7 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SideSpec {
     pub path: &'static Path,
-    /// How the thread waits for a message.
+    /// The thread's wait policy.
     pub policy: Policy,
     /// Options given, without those at their default.
     pub options: Options,

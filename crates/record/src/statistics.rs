@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use thiserror::Error;
 
-/// Why there is no mean to speak of.
+/// The reason for a missing mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoMean {
     /// An interval needs a spread, and a spread needs two values.

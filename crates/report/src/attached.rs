@@ -214,5 +214,5 @@ fn story(slow: &Slow) -> String {
     )
 }
 
-/// The cause whose `who` is the thread that had the CPU meanwhile.
+/// The cause that names in `who` the thread that had the CPU meanwhile.
 const RUN_QUEUE: &str = "run queue wait";

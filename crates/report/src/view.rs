@@ -254,8 +254,8 @@ pub struct Series {
     pub p99_ns: Vec<Option<u64>>,
     /// Largest RTT.
     pub max_ns: Vec<u64>,
-    /// Cache-line round trip between the two cores, the largest among the blocks that began in the interval; `null` if there is
-    /// none.
+    /// Cache-line round trip between the two cores, the largest among the blocks that began in the interval;
+    /// `null` without such blocks.
     pub core_rtt_ns: Vec<Option<u64>>,
     /// True where two clocks disagreed.
     pub clock_suspect: Vec<bool>,
@@ -272,7 +272,7 @@ pub struct Curve {
     pub rows: Vec<usize>,
     /// The straight lines through RTT p50, with the step between them if there is one; `null` with fewer than three sizes.
     pub fit: Option<hairpin_record::fit::Fit>,
-    /// Which rows the fit leaves out because of the state of the cores, or why this leaves no fit.
+    /// Rows that the fit leaves out because of the state of the cores, or the reason for a missing fit.
     pub fit_note: Option<String>,
 }
 
@@ -408,7 +408,7 @@ pub struct LoadRate {
     pub due: u64,
     /// Requests given up.
     pub lost: u64,
-    /// How often this rate had been measured before.
+    /// Number of earlier measurements of this rate.
     pub repeat: u32,
     /// RTT from the time each request was due.
     pub from_due: Summary,

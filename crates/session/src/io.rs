@@ -40,7 +40,7 @@ impl BackEndName {
     }
 }
 
-/// One side: a ring, its policy, its options. The device chooses what is not given.
+/// One side: a ring, its policy, its options. The device chooses missing options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IoSpec {
@@ -107,7 +107,7 @@ impl IoSpec {
         }
     }
 
-    /// How a receive waits for a frame.
+    /// The wait policy of a receive.
     pub fn wait(&self) -> Wait {
         match self.side.policy {
             Policy::BusyPoll => Wait::BusyPoll,

@@ -46,7 +46,7 @@ pub enum LoadKeyError {
     #[error("{} is {source}", path.display())]
     Parse {
         path: PathBuf,
-        /// What is wrong with the text.
+        /// The fault in the text.
         source: ParseKeyError,
     },
 }

@@ -1,4 +1,5 @@
-//! What this process adds to a snapshot of a running row: the server's CPU time if its worker is local, and the warnings so far.
+//! Additions of this process to a snapshot of a running row: the server's CPU time if its worker is local,
+//! and the current warnings.
 //!
 //! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, computed from the data so
 //! far. All of it is read here, in the verb's process, and costs the workers nothing.

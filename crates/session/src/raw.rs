@@ -63,7 +63,7 @@ pub enum RawError {
     #[error("cannot make {} for --raw: {source}; name a file in a directory that you may write", path.display())]
     Create {
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The file cannot be written.

@@ -3,9 +3,8 @@
 //! ```text
 //!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
 //!                 └ too many: refused, and told so        └ others: told how long, once they have proved the key
-//! ```
-//! No client input reaches the worker unchecked. This module decides where the worker listens, whom it answers and what it may
-//! use of this host.
+//! ``` No client input reaches the worker unchecked. This module decides on the worker's address, its client
+//! and its share of this host.
 
 mod door;
 mod grants;
@@ -57,7 +56,7 @@ pub struct Service {
     pub key: Option<Key>,
     /// First and last data port.
     pub ports: Option<(u16, u16)>,
-    /// What a client may use of this host.
+    /// Resources of this host that a client may use.
     pub grants: Grants,
 }
 

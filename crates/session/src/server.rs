@@ -42,10 +42,10 @@ pub enum Server {
     Silent(Address),
 }
 
-/// What a server reported during a row.
+/// A server's report during a row.
 #[derive(Debug)]
 pub enum Heard {
-    /// Nothing of note.
+    /// No report.
     Nothing,
     /// The server's side ended by itself.
     Ended(Box<ServerReport>),
@@ -123,8 +123,8 @@ impl Server {
         }
     }
 
-    /// What a remote server's host saw of the block that is over. For a local worker the list is empty: the verb sees everything
-    /// itself.
+    /// Records of a remote server's host for the block that is over. For a local worker the list is empty:
+    /// the verb sees all of them itself.
     pub fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Vec::new()) };
         channel.send(&Request::Halves).map_err(SideError::ToServer)?;

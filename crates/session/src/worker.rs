@@ -376,7 +376,7 @@ fn with_recording(job: &Job) -> Result<Job, Failure> {
     Ok(job)
 }
 
-/// What was emulated, and the steps of the client's driver.
+/// The emulated design, and the steps of the client's driver.
 fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>, rtt: &Quantiles) -> Niq {
     let one_way = |times: FrameTimes| Picos(times.one_way_ps());
     let without = stalled.zip(rtt.mean).and_then(|((count, ns), mean)| {

@@ -220,7 +220,7 @@ impl Attached {
         Totals::new(self.hooks, self.since, self.observer)
     }
 
-    /// When the hooks were attached, on CLOCK_MONOTONIC.
+    /// Time at which the hooks were attached, on CLOCK_MONOTONIC.
     pub fn since(&self) -> u64 {
         self.since
     }

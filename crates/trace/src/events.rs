@@ -31,7 +31,7 @@ const RUNNABLE: u8 = 0x80;
 pub struct EventHook {
     /// The tracepoint's name.
     pub name: &'static str,
-    /// What it shows, for the sentence on hosts that lack it.
+    /// The detail that it adds, for the sentence on hosts that lack it.
     pub adds: &'static str,
     /// Only over TCP, or only over UDP.
     pub only: Option<Protocol>,
@@ -59,7 +59,7 @@ const CALLS: &str = "names calls from other CPUs among the causes";
 const INTERRUPTS: &str = "names hard interrupts among the causes";
 const SOFTIRQS: &str = "names soft interrupts among the causes";
 
-/// Every tracepoint whose events are kept.
+/// The tracepoints recorded as events.
 pub const EVENT_HOOKS: &[EventHook] = &[
     hook("sched_switch", "says who had the CPU while a transaction waited for it"),
     hook("sched_migrate_task", "says when a thread was given to another CPU"),
@@ -177,7 +177,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Loads the programs, without those whose tracepoint this kernel lacks.
+    /// Loads the programs except those for tracepoints that this kernel lacks.
     ///
     /// # Errors
     /// The kernel accepts none: a missing capability, lockdown, no BTF.

@@ -44,13 +44,13 @@ pub enum TracerError {
 /// The flow to trace.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// How its messages travel.
+    /// The route of its messages.
     pub route: Route,
     /// The client's thread and sockets.
     pub client: Told,
     /// The server's.
     pub server: Told,
-    /// The way whose packets come from another host, if one side is remote: the reply's on the client's host.
+    /// The way that starts at another host, if one side is remote: the reply's on the client's host.
     pub comes: Option<Direction>,
     /// The requested hooks; those that its messages do not pass are ignored.
     pub hooks: Vec<&'static Hook>,

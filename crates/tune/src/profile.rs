@@ -30,7 +30,7 @@ pub struct ProfileFile {
     /// The interface that the settings are for, unless another is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Where it comes from, for human readers.
+    /// Its origin, for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
     /// Settings and values.

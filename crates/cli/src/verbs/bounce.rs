@@ -28,7 +28,7 @@ pub struct Bounce {
     /// Send out of this interface instead, on its queue 0
     #[arg(short = 'o', long = "output", value_name = "IF2")]
     out_of: Option<String>,
-    /// How to receive and send.
+    /// Path to receive and send on.
     #[arg(
         long = "path",
         visible_alias = "io",
@@ -42,16 +42,18 @@ pub struct Bounce {
     /// The queue
     #[arg(long, value_name = "Q", default_value_t = 0)]
     queue: u32,
-    /// Which frames; all others go where they always went
+    /// Frames to bounce; all others go to the host as before
     #[arg(long, value_name = "udp:PORT|udp:A-B|ethertype:X|all", default_value = "ethertype:0x88b5")]
     filter: Filter,
-    /// What is swapped in a frame: nothing, the MAC addresses, or IP addresses and ports as well
+    /// Part of a frame to swap: nothing, the MAC addresses, or IP addresses and ports as well
     #[arg(long, value_name = "none|macs|all", default_value = "macs")]
     rewrite: Rewrite,
-    /// When frames are handed to the kernel: each at once, after N or when no more is there, or as the rate asks for
+    /// When to hand frames to the kernel: each at once, after N or when no more is there, or adapted to the
+    /// rate
     #[arg(long, value_name = "each|N|adaptive", default_value = "adaptive")]
     flush: Flush,
-    /// How often one and the same frame goes back in quick succession, and how many of them a second: what keeps two bouncers from storming
+    /// Limit on identical frames in quick succession, and how many of them a second: it keeps two bouncers
+    /// from storming
     #[arg(long, value_name = "N|off", value_parser = repeats, default_value_t = Repeats(Some(REPEATS)))]
     repeats: Repeats,
     /// Count frames with a wrong IPv4 or UDP checksum
@@ -60,7 +62,7 @@ pub struct Bounce {
     /// End after so long; until Ctrl-C if not given
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
-    /// Bounce even what this host lives on
+    /// Bounce even the traffic that this host depends on
     #[arg(long)]
     yes: bool,
     /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1)

@@ -38,12 +38,12 @@ pub struct Compare {
     how: How,
     #[command(flatten)]
     side: Side,
-    /// The ways to do the work, each after a `--` of its own; the first is what the others are held against
+    /// The sides to compare, each after its own `--`; the others are compared with the first
     #[arg(last = true, value_name = "SIDE")]
     sides: Vec<String>,
 }
 
-/// How it is done, and what comes of it.
+/// Flags of the experiment.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Experiment")]
 struct How {
@@ -53,7 +53,7 @@ struct How {
     /// A difference of less than this does not matter; 2% if not given
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     same_within: Option<f64>,
-    /// What the verdict is about: p50, p99, p99.9, rate or cpu
+    /// Figure that decides the verdict: p50, p99, p99.9, rate or cpu
     #[arg(long, value_name = "FIGURE", default_value_t = Figure::P50)]
     figure: Figure,
     /// Seed of the random order; a new one each time if not given
@@ -62,7 +62,7 @@ struct How {
     /// Measure the rows of this stored run anew and hold them against it; repeatable: how much runs differ from each other is then in the interval
     #[arg(long, value_name = "RUN")]
     baseline: Vec<String>,
-    /// Measure the rows of the baseline anew so many times; 5 if not given
+    /// Number of new measurements of the baseline's rows; default 5
     #[arg(long, value_name = "N", requires = "baseline", value_parser = clap::value_parser!(u32).range(1..=100))]
     anew: Option<u32>,
     /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%'; repeatable
@@ -77,7 +77,7 @@ struct How {
     output: Output,
 }
 
-/// What a side may say: where to, and the work.
+/// Flags allowed on a side: peer and work.
 #[derive(Debug, Args)]
 struct Side {
     /// A host on which `hairpin serve` runs, or two stored runs; of either several, with commas
@@ -168,7 +168,7 @@ impl Compare {
             side.link = Some(link_of(baseline)?);
         }
         let ipv6 = side.ipv6;
-        // The paths come from the baseline; the flags set what its record does not say.
+        // The paths come from the baseline; the flags fill in the fields that its record lacks.
         side.work.paths =
             baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
         let (target, template) = side.job_and_target()?;

@@ -30,7 +30,7 @@ impl Attach {
     }
 }
 
-/// Watches, and prints what was seen.
+/// Watches, and prints the record.
 pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Result<ExitCode, Failure> {
     if duration == Nanos::ZERO {
         return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));

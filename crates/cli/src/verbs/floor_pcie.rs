@@ -23,7 +23,8 @@ pub struct FloorPcie {
     /// Its base address register, 0 to 5, one of memory
     #[arg(long, value_name = "N", requires = "device")]
     bar: Option<u8>,
-    /// Where in the BAR, in bytes, a multiple of 4, such as 0x8; reading some registers has an effect on the device
+    /// Offset in the BAR in bytes, a multiple of 4, such as 0x8; reading some registers has an effect on the
+    /// device
     #[arg(long, value_name = "X", requires = "device", value_parser = offset)]
     offset: Option<u64>,
     /// Reads

@@ -37,10 +37,11 @@ pub struct Load {
     /// IPv6 on --link loopback and --link veth
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Requests per second over all flows, a row each: 1000,2000 or 1000..64000x2 or 10000..100000+10000; 10 % to 110 % of what a closed loop does if not given
+    /// Requests per second over all flows, a row each: 1000,2000 or 1000..64000x2 or 10000..100000+10000;
+    /// default: 10 % to 110 % of a closed loop's rate
     #[arg(long, value_name = "LIST", value_parser = rates)]
     rate: Option<RateList>,
-    /// When requests are due: at a fixed interval, or with exponential intervals as from many users
+    /// Schedule of requests: at a fixed interval, or with exponential intervals as from many users
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Arrivals::Fixed)]
     schedule: Arrivals,
     /// With --schedule poisson: the same intervals again for the same number; a random one if not given
@@ -63,7 +64,7 @@ pub struct Load {
     output: Output,
 }
 
-/// When requests are due.
+/// Schedule of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Arrivals {
     /// One every interval
@@ -129,7 +130,7 @@ fn was_given(flag: &str) -> bool {
     load.is_some_and(|load| load.value_source(flag) == Some(ValueSource::CommandLine))
 }
 
-/// Shows on a terminal what is measured next, between rows.
+/// Announces the next measurement on a terminal, between rows.
 struct Teller;
 
 impl Watcher for Teller {

@@ -48,7 +48,7 @@ pub struct Ping {
     raw: Option<PathBuf>,
     #[command(flatten)]
     keep: Keep,
-    /// Draw the run on the terminal while it goes on; q ends it, and keeps and prints what was measured
+    /// Draw the run on the terminal while it goes on; q ends it, and keeps and prints the results until then
     #[arg(long)]
     watch: bool,
     /// Serve the run's figures to Prometheus: PORT, ADDR or ADDR:PORT, on 127.0.0.1:24445 as far as not given

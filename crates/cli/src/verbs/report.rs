@@ -20,16 +20,17 @@ use crate::output::{colour, open_store, print};
 /// Records as one file to look at
 #[derive(Debug, Args)]
 pub struct Report {
-    /// What to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of any verb that measures
+    /// Records to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of
+    /// any verb that measures
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
-    /// Where to; stdout if not given
+    /// Output file; default stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How it is drawn
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Html)]
     format: Format,
-    /// With --format svg: what the picture shows
+    /// With --format svg: the chart to draw
     #[arg(long, value_enum, default_value_t = Picture::Sizes)]
     chart: Picture,
 }
@@ -47,7 +48,7 @@ enum Format {
     Term,
 }
 
-/// What a picture shows.
+/// The chart that a picture shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Picture {
     /// RTT against size

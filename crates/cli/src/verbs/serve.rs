@@ -25,7 +25,7 @@ use crate::verbs::ping::signals;
 /// Answer the requests of `hairpin ping` on another host
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Where sessions are taken; any address but loopback needs a key
+    /// Address and port to listen on; any address but loopback needs a key
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:24444")]
     listen: HostPort,
     /// The key that every client must have; without it, and not on loopback, one is made

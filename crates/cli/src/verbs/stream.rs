@@ -25,7 +25,7 @@ const LONGEST: u32 = 1514;
 pub struct Stream {
     #[command(flatten)]
     to: Where,
-    /// How both sides send and receive.
+    /// Path of both sides.
     #[arg(
         long = "path",
         visible_alias = "io",
@@ -33,7 +33,7 @@ pub struct Stream {
         help = "How both sides send and receive: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; xdp:spin and packet:spin, as far as they open, if not given"
     )]
     io: Vec<IoPair>,
-    /// What is counted; repeatable; all three if not given
+    /// Direction to count; repeatable; default all three
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     direction: Vec<What>,
     /// Frames in bytes without FCS, a row each; 64 and the longest of a 1500-byte MTU (or of the link's own) if not given
@@ -57,7 +57,7 @@ pub struct Stream {
     output: Output,
 }
 
-/// Where to: exactly one.
+/// The peer: exactly one.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub struct Where {
@@ -77,7 +77,7 @@ pub struct Where {
     dst_mac: Option<[u8; 6]>,
 }
 
-/// What is counted.
+/// The direction that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
     /// Frames that this side sends

@@ -22,7 +22,7 @@ use crate::verbs::compare::Bar;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
 
-/// Measure every combination of several factors in turn, and say what each one does
+/// Measure every combination of several factors in turn, and report the effect of each
 #[derive(Debug, Args)]
 pub struct Sweep {
     /// A plan that comes with hairpin, or a file with one
@@ -34,7 +34,7 @@ pub struct Sweep {
     /// Print the plan instead of measuring: a start for one of your own
     #[arg(long, requires = "plan")]
     show: bool,
-    /// How to do the round trip; repeatable: a factor if there are several
+    /// Path to measure; repeatable: several make a factor
     #[arg(long = "path", value_name = "SPEC")]
     paths: Vec<Spec>,
     /// Payloads: a factor if there are several
@@ -137,7 +137,7 @@ impl Sweep {
         Ok(Target::Link(self.link.take().map_or_else(|| plan.link(), Ok).map_err(Failure::usage)?))
     }
 
-    /// A plan whose factors are the flags with several values.
+    /// The plan whose factors are the flags with several values.
     fn plan_of_flags(&self) -> Result<Plan, Failure> {
         let Some(first) = self.paths.first() else {
             return Err(Failure::usage(

@@ -33,7 +33,7 @@ pub struct Work {
     pub thread: u32,
     /// Measuring threads of the run.
     pub threads: u32,
-    /// How far a wait may run past its deadline, in ns: a blocking receive has a time limit of its own.
+    /// Largest overrun of a wait past its deadline, in ns: a blocking receive has a time limit of its own.
     pub overstays_ns: u64,
     /// Most transactions in a block, up to [`BLOCK_TRANSACTIONS`](super::BLOCK_TRANSACTIONS).
     pub block: usize,

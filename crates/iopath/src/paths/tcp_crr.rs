@@ -79,8 +79,9 @@ fn server_closes(job: &Job) -> bool {
     job.spec.client.options.get(&option::CLOSES) == Some("server")
 }
 
-/// How a thread waits until a call on a descriptor succeeds. Each connection is waited for only a few times, so there is nothing
-/// to prepare once, as a [`Waiting`](hairpin_sys::wait::Waiting) over persistent descriptors does.
+/// A thread's wait for a call on a descriptor to succeed. Each connection is waited for only a few times, so
+/// there is nothing to prepare once, as a [`Waiting`](hairpin_sys::wait::Waiting) over persistent descriptors
+/// does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// `block`: the call itself blocks.

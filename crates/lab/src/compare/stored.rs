@@ -1,8 +1,10 @@
 //! Compares stored runs, which were not measured in turn.
 //!
 //! ```text
-//!   one run each     their own blocks are the unit: an interval of what these two runs were, and never a verdict
-//!   several          a run is the unit: the median of its blocks in each state of the cores; the interval holds what runs differ by (`between`)
+//!   one run each     their own blocks are the unit: an interval for these two runs alone, and never a
+//!   verdict
+//!   several          a run is the unit: the median of its blocks in each state of the cores; the interval
+//!   includes the spread between runs (`between`)
 //! ```
 //! An interval is at least as wide as a step of either clock and a bucket of the histogram.
 

@@ -1,4 +1,5 @@
-//! The experimental method: arms measured in short blocks, interleaved in random order, and what their pairs say.
+//! The experimental method: arms measured in short blocks, interleaved in random order, and the results of
+//! their pairs.
 //!
 //! ```text
 //!   rounds    one block of every arm in random order, again and again         switch   what is done to the host before a block, if anything

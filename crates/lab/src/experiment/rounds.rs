@@ -58,7 +58,7 @@ pub(crate) struct Round {
     pub(crate) taken: Vec<Taken>,
 }
 
-/// Why there is no block.
+/// Reason for a missing block.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// Ctrl-C came.
@@ -109,7 +109,7 @@ pub(crate) struct Layout {
     pub(crate) length: Option<Nanos>,
 }
 
-/// How an experiment went.
+/// Course of an experiment.
 #[derive(Debug)]
 pub(crate) struct Laid {
     pub(crate) length: Nanos,

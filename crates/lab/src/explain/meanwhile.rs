@@ -97,7 +97,8 @@ impl Meanwhile {
         self.causes.pass(&taken.events);
     }
 
-    /// Writes causes, findings and the slowest transactions into `into`, which has the stages and what was granted.
+    /// Writes causes, findings and the slowest transactions into `into`, which has the stages and granted
+    /// options.
     pub(super) fn finish(mut self, typical: &Typical, timelines: usize, paced: Option<Paced>, into: &mut Explained) {
         let whose = self.causes.whose;
         let cpus: Vec<u32> = whose.cpus.into_iter().flatten().collect();

@@ -1,7 +1,8 @@
 //! Finds the highest rate with which a path keeps up.
 //!
 //! ```text
-//!   RTT from due │                 ╱       going up, a path keeps up while it answers 99 % of what is due, and while the quantile stays within
+//!   RTT from due │                 ╱       going up, a path keeps up while it answers 99 % of the requests
+//!   due, and while the quantile stays within
 //!                │               ╱         five times its least value so far; the last such rate is the knee
 //!                │________......╳
 //!                └──────────────────▶ offered rate
@@ -22,9 +23,9 @@ use hairpin_units::Quantile;
 pub const ACHIEVED: f64 = 0.99;
 /// The greatest multiple of its least value that the quantile may reach.
 pub const FACTOR: f64 = 5.0;
-/// How often a failing rate is measured again, at most.
+/// Repetitions of a failing rate, at most.
 const REPEATS: usize = 2;
-/// How often a rate has to fail to be beyond the knee.
+/// Failures that put a rate beyond the knee.
 const FAILURES: usize = 2;
 /// Observed stalls can set the quantile if they take this part of the share beyond it, since requests queue behind them.
 const STALLED: f64 = 0.1;

@@ -219,8 +219,7 @@ impl Plan {
 
     /// Refuses a plan that cannot be measured.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors The fault in the plan.
     pub fn check(&self) -> Result<(), PlanError> {
         self.link()?;
         self.duration()?;

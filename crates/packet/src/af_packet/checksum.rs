@@ -18,14 +18,15 @@ pub(super) fn finish(frame: &mut [u8]) {
     let Some(bytes) = frame.get_mut(start..) else { return };
     // The field holds the pseudo-header's sum, so it is summed with the rest.
     let sum = !fold(sum(bytes));
-    // A UDP checksum of zero says that there is none (RFC 768); the other zero of one's complement stands for it.
+    // A UDP checksum of zero means "not computed" (RFC 768); a computed zero is sent as the other zero of
+    // one's complement.
     let sum = if sum == 0 && field == 6 { 0xffff } else { sum };
     if let Some(place) = bytes.get_mut(field..field + 2) {
         place.copy_from_slice(&sum.to_be_bytes());
     }
 }
 
-/// Where the transport header begins, and where in it the checksum is.
+/// Offsets of the transport header, and of the checksum within it.
 fn places(frame: &[u8]) -> Option<(usize, usize)> {
     let half = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     let mut at = 12;

@@ -1,4 +1,4 @@
-//! What is tested.
+//! The tests of AF_PACKET.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use super::Outcome;
 use super::frames::{OURS, UDP, ethernet, ipv4, ipv6, tagged, with};
 use super::link::{A, B, Helper, arrivals, eventually, is_promiscuous, open, pair, queue, receive, send, set, set_up, small};
 
-/// A test's name and what it does.
+/// A test's name and its function.
 type Test = (&'static str, fn() -> Outcome);
 
 pub const ALL: &[Test] = &[
@@ -134,7 +134,7 @@ fn nothing_comes_before_start_and_after_stop() -> Outcome {
     Ok(())
 }
 
-/// Sends frames through a filter; those whose flag is set must arrive, in order, and no other.
+/// Sends frames through a filter; those with a set flag must arrive, in order, and no other.
 fn through(filter: Filter, frames: &[(bool, Vec<u8>)]) -> Outcome {
     for favour in BOTH {
         let (_a, mut a) = open(A, &small(Filter::Ethertype(OURS)))?;
@@ -522,7 +522,7 @@ fn what_cannot_be_opened() -> Outcome {
     equal("down", matches!(error(B, &small(Filter::All)), Some(OpenError::Down(_))), true)
 }
 
-/// Before any namespace is entered: a user who may do nothing.
+/// Runs before any namespace is entered, as a user without rights.
 pub fn opening_without_the_right_names_it() -> Outcome {
     match AfPacket::open("lo", &small(Filter::All)) {
         Err(error @ OpenError::Capability { capabilities: "CAP_NET_RAW", .. }) => {

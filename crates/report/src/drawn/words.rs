@@ -105,7 +105,7 @@ pub(super) fn published(published: &Published) -> String {
     format!("{origin}, {}; {}", clean(&published.what), clean(&published.source))
 }
 
-/// Where, when and with which tool a record was made.
+/// Place, time and tool of a record.
 pub(super) fn record(record: &Record) -> String {
     let parts = [&record.schema, &record.tool, &record.started, &record.link, &record.clock];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
@@ -175,7 +175,7 @@ pub(super) fn breakdown(breakdown: &Breakdown) -> String {
     format!("{}, {} B", named(&breakdown.label, breakdown.origin), breakdown.request_bytes)
 }
 
-/// How the analysed round trips were measured.
+/// Conditions of the analysed round trips.
 pub(super) fn headline(breakdown: &Breakdown) -> String {
     let p50 = |ns: Option<u64>| ns.map_or("no RTT p50".into(), |ns| format!("RTT p50 {} us", us_signed(ns as f64)));
     format!(

@@ -14,8 +14,8 @@ const FIRST: &str = "hostname";
 /// The heading of a column, and the facts in it.
 type Column<'g> = (String, &'g HostFacts);
 
-/// The hosts, and every fact that at least one of them has. Hosts with identical facts share a column, whose heading names them
-/// all.
+/// The hosts, and every fact that at least one of them has. Hosts with identical facts share a column, headed
+/// by all their names.
 pub(super) fn facts(given: &[Given]) -> (Vec<String>, Vec<Fact>) {
     let columns = columns(given);
     let texts: Vec<BTreeMap<String, String>> = columns.iter().map(|(_, host)| texts(host)).collect();

@@ -9,7 +9,7 @@ use crate::figure::payload;
 use crate::label;
 use crate::prose::clean;
 
-/// Which properties differ between the rows and so belong in their names, and the resulting names.
+/// The properties that differ between the rows and so belong in their names, and the resulting names.
 pub(super) struct Labels {
     sizes: bool,
     links: bool,

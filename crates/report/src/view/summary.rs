@@ -1,6 +1,6 @@
 //! Three sentences derived from the records: the fastest path, the parts of the gap to the floor, the next thing to try.
 //!
-//! A sentence whose data is missing says so. Measured rows come first; an emulated row is never called the fastest.
+//! A sentence without data says so. Measured rows come first; an emulated row is never called the fastest.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::check;

@@ -65,7 +65,7 @@ impl ServersHost {
         self.begin();
     }
 
-    /// What was seen since the last call; no transaction is under way.
+    /// Halves seen since the last call; no transaction is under way.
     pub(crate) fn halves(&mut self) -> Vec<Half> {
         // The server writes its stamp after sending the reply, which may already be back at the client.
         thread::sleep(STAMPED_WITHIN);

@@ -58,7 +58,7 @@ pub struct Open {
     pub passed_over: Vec<String>,
 }
 
-/// The rings, what they were granted, and what the second interface was granted.
+/// The rings, and the features granted to the first and second interface.
 type OneOpen = (Box<dyn Opened>, Rings, Option<Rings>);
 
 /// Opens the first choice that works. `patience` is how long to wait for a queue that is in use: the kernel releases it a moment
@@ -426,7 +426,7 @@ fn lost(counters: Counters) -> Lost {
     }
 }
 
-/// What all rings of an interface were granted; a feature that one of them lacks is left out.
+/// Features granted to all rings of an interface.
 fn facts(granted: &[&Granted]) -> Rings {
     let Some(first) = granted.first() else { return Rings::default() };
     let mut refused: Vec<Refused> = Vec::new();

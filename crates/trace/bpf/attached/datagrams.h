@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Datagrams that lie unread in a socket with many peers: a receive call does not say whose it took, so their order does.
+ * Datagrams that lie unread in a socket with many peers: a receive call does not name the sender, so their
+ * order tells it.
  */
 #ifndef HAIRPIN_ATTACHED_DATAGRAMS_H
 #define HAIRPIN_ATTACHED_DATAGRAMS_H

@@ -44,7 +44,7 @@ pub struct Stage {
     to: u8,
 }
 
-/// A transaction whose stamps fit together.
+/// A transaction with consistent stamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The sides seen.

@@ -32,7 +32,7 @@ type Kind = (View, [bool; 2]);
 #[derive(Debug)]
 pub struct Totals {
     hooks: Hooks,
-    /// When the hooks were attached.
+    /// Time at which the hooks were attached.
     since: u64,
     /// The watching process.
     observer: i32,

@@ -23,10 +23,10 @@ fn way(at: i64, moments: &[Moment], longer: &[(Moment, i64)]) -> Vec<(Moment, i6
 
 const SPIN: [Moment; 6] = [Send, Queued, Received, Ready, Copied, Returned];
 const SLEEP: [Moment; 9] = [Send, Queued, Received, Ready, Waking, Woken, Switched, Copied, Returned];
-/// Where transactions begin.
+/// Start of the transactions.
 const BEGAN: i64 = 10_000_000;
 
-/// A transaction that is slower in its request by so much before some moments.
+/// A transaction whose request is slower by the given times before the given moments.
 fn slower(moments: &[Moment], longer: &[(Moment, i64)]) -> Transaction {
     let request = way(BEGAN, moments, longer);
     let reply = way(request[request.len() - 1].1 + 100, moments, &[]);
@@ -89,7 +89,7 @@ impl Case {
     }
 }
 
-/// What took the time of one transaction of a path whose receivers spin.
+/// The causes of one transaction on a path with spinning receivers.
 fn spinning(longer: &[(Moment, i64)], events: &[Event]) -> Vec<(Kind, String, u64)> {
     Case::new(&SPIN).parts(slower(&SPIN, longer), events)
 }

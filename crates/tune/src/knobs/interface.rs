@@ -165,7 +165,7 @@ fn interface(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String
     }
 }
 
-/// One part of what the driver says about itself.
+/// One field of the driver's own description.
 fn answered(host: &dyn Host, place: &Place<'_>, part: fn(DriverInfo) -> Option<String>) -> Result<Option<Value>, String> {
     let Some(interface) = place.interface else {
         return Ok(None);

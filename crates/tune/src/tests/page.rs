@@ -59,7 +59,7 @@ fn section(knob: &Knob) -> String {
     text
 }
 
-/// The path of the file, and what the knob adds.
+/// The path of the file, and the knob's notes on it.
 fn read_from(knob: &Knob) -> String {
     let path = match knob.read {
         Read::Host(path, _) => Some(path.to_owned()),
