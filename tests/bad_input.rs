@@ -1,4 +1,4 @@
-//! Bad input: what the user reads, and the exit code.
+//! Bad input: the error message, and the exit code.
 
 use std::fs;
 use std::io::Write;
@@ -41,7 +41,7 @@ fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
 }
 
 #[test]
-fn an_unknown_flag_verb_or_link_is_named_with_what_there_is() {
+fn rejects_unknown_flags_verbs_and_links_with_suggestions() {
     let home = Home::new();
     home.hairpin("ping --link loopback --pat tcp").fails(2, &["unexpected argument '--pat'", "'--path'"]);
     home.hairpin("pign").fails(2, &["pign", "ping"]);
@@ -62,7 +62,7 @@ fn exactly_one_place_to_go_to() {
 }
 
 #[test]
-fn what_a_path_cannot_do_is_said_with_its_limit() {
+fn rejects_jobs_beyond_a_path_and_names_its_limit() {
     let home = Home::new();
     for (args, parts) in [
         ("--path udp --size 65508", &["udp carries payloads of 1 to 65507 bytes, not a request of 65508"][..]),
@@ -163,7 +163,7 @@ fn keys_that_are_wrong_missing_or_unwanted() {
 }
 
 #[test]
-fn serve_says_what_it_cannot_listen_on() {
+fn serve_names_an_unusable_address() {
     let home = Home::new();
     home.hairpin("serve --listen nowhere").fails(2, &["--listen takes an address of this host"]);
     home.hairpin("serve --data-ports 9-3").fails(2, &["is no range of ports"]);
@@ -245,7 +245,7 @@ fn a_raw_file_that_cannot_be_written() {
 }
 
 #[test]
-fn bounce_says_what_its_flags_take() {
+fn bounce_lists_valid_flag_values() {
     let home = Home::new();
     home.hairpin("bounce").fails(2, &["--interface <IF>"]);
     for (args, parts) in [
@@ -267,7 +267,7 @@ fn bounce_says_what_its_flags_take() {
 }
 
 #[test]
-fn stream_says_what_its_flags_take() {
+fn stream_lists_valid_flag_values() {
     let home = Home::new();
     for (args, parts) in [
         ("", &["--link", "--interface <IF>"][..]),

@@ -194,10 +194,10 @@ fn a_probe_of_no_device_is_refused() {
 
 /// The first device that this host has: nothing of it is read, every case is refused before.
 #[test]
-fn a_probe_of_what_a_device_does_not_have_is_refused() {
+fn rejects_probes_of_missing_registers() {
     let home = Home::new();
     let device = fs::read_dir("/sys/bus/pci/devices").ok().and_then(|mut all| all.next());
-    if !can("a_probe_of_what_a_device_does_not_have_is_refused", device.is_some(), "this host has no PCI device") {
+    if !can("rejects_probes_of_missing_registers", device.is_some(), "this host has no PCI device") {
         return;
     }
     let device = device.unwrap();

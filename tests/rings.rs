@@ -1,4 +1,5 @@
-//! The paths over packet rings from the command line: every mixture over veth, through a session, through a reflector, and what they leave alone.
+//! The paths over packet rings from the command line: every mixture over veth, through a session, through a
+//! reflector, and the host's state afterwards.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -117,8 +118,8 @@ fn packet_over_loopback_where_the_kernel_takes_its_frames() {
 }
 
 #[test]
-fn every_policy_and_mode_and_what_was_granted() {
-    if !rings("every_policy_and_mode_and_what_was_granted") {
+fn every_policy_and_mode_with_granted_features() {
+    if !rings("every_policy_and_mode_with_granted_features") {
         return;
     }
     let home = Home::new();
@@ -165,12 +166,12 @@ fn several_flows_share_a_ring() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_words() {
+fn rejects_impossible_combinations_with_a_reason() {
     let home = Home::new();
     let ping = |args: &str| home.hairpin(&format!("ping {args} {QUICK}"));
     ping("--link loopback --path xdp").fails(2, &["loopback has one queue", "--link veth"]);
     ping("--link loopback --path xdp:l3=off/packet").fails(2, &["xdp with l3=off", "do not speak the same"]);
-    if !rings("what_cannot_be_is_refused_in_words") {
+    if !rings("rejects_impossible_combinations_with_a_reason") {
         return;
     }
     ping("--link veth --path xdp --size 1473").fails(2, &["1 to 1472 bytes over an MTU of 1500", "request of 1473"]);
@@ -184,8 +185,8 @@ fn what_cannot_be_is_refused_in_words() {
 }
 
 #[test]
-fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_says_what_it_needs() {
-    let name = "without_privileges_packet_runs_in_a_user_namespace_and_xdp_says_what_it_needs";
+fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_names_its_needs() {
+    let name = "without_privileges_packet_runs_in_a_user_namespace_and_xdp_names_its_needs";
     if !can(name, root() && namespaces_of_nobody(), "the user nobody may not make namespaces here") {
         return;
     }
@@ -197,7 +198,7 @@ fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_says_what_it_needs
     home.as_nobody(&format!("ping --link loopback {QUICK} --path packet")).fails(4, &["CAP_NET_RAW", "--link veth"]);
 }
 
-/// A pair of namespaces that lives as long as a slow run, to do other things in.
+/// A pair of namespaces that lives as long as a slow run, for other actions meanwhile.
 struct Stage {
     _run: Running,
     client: u32,

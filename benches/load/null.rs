@@ -1,4 +1,4 @@
-//! The open loop over a path that does nothing, in this process: what is late there, the loop itself made late.
+//! The open loop over a path that does nothing, in this process: only the loop itself makes requests late.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub(crate) fn cell(options: &Options) -> Result<Cell, Stop> {
     let clocksource =
         std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
     let clock = Tsc::calibrate(clocksource.trim()).map_err(|why| Stop::Missing(format!("lateness is told by the TSC: {why}")))?;
-    // On a thread of its own, so that what is started after this may use all CPUs.
+    // On a thread of its own, so that later programs may use all CPUs.
     let rounds = std::thread::scope(|scope| {
         let measuring = scope.spawn(|| {
             thread::pin(options.cpu[0]).map_err(|e| e.to_string())?;

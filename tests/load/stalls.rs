@@ -19,7 +19,7 @@ const SECONDS: u64 = 5;
 /// A busy host stalls either side by itself; one quiet round of a kind is enough.
 const TRIES: usize = 4;
 
-/// When the servers are stopped, and for how long, in ms since the first request.
+/// Start and length of the servers' stops, in ms since the first request.
 type Stops = [(u64, u64); 3];
 
 /// Differs from run to run, and is printed with whatever fails.
@@ -46,7 +46,7 @@ fn compiled(home: &Home) -> PathBuf {
     program
 }
 
-/// What one client saw: requests due, those slower than 10 ms or never answered, the longest in ms.
+/// One client's results: requests due, those slower than 10 ms or never answered, the longest in ms.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     due: f64,
@@ -55,7 +55,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Like what the other client saw, at its own number of requests.
+    /// True if it agrees with the other client's results, scaled to its own number of requests.
     fn is_like(&self, other: &Seen) -> bool {
         let expected = other.slow / other.due * self.due;
         // One request more or less per stop is chance.
@@ -124,7 +124,7 @@ pub(crate) fn as_seen_by_another_client() {
                 stop
             });
             let other = start_c(&program, kind, rate, &stops);
-            // Those that sleep run side by side; those that spin have the cores to themselves.
+            // Sleeping clients run side by side; spinning ones have the cores to themselves.
             let (spins, sleeps): (Vec<&str>, Vec<&str>) = left.iter().partition(|how| how.ends_with("spin"));
             let begin = |how: &str| {
                 let (verb, policy) = how.split_once(' ').expect("two words");

@@ -23,7 +23,7 @@ const SKIPPED: u8 = 77;
 /// Longer than any test takes, on a busy machine too.
 const LIMIT: Timespec = Timespec { tv_sec: 600, tv_nsec: 0 };
 
-/// How a test ended.
+/// End of a test.
 pub enum Ended {
     Passed,
     /// It cannot run here; the reason, unless it has been printed.

@@ -1,4 +1,5 @@
-//! What the end-to-end tests share: the program with a run store of its own, bounded in time, and what it said.
+//! Shared parts of the end-to-end tests: the program with a run store of its own, bounded in time, and its
+//! output.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod alone;
@@ -155,7 +156,7 @@ impl Drop for Running {
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,
@@ -206,7 +207,8 @@ pub fn can(name: &str, possible: bool, reason: &str) -> bool {
     possible
 }
 
-/// Says on stderr that something cannot be shown on this machine, whatever is installed: what its cores do, for one. Counted as a skip.
+/// Reports on stderr that this machine cannot show something, whatever is installed: for one, because of its
+/// cores. Counted as a skip.
 pub fn cannot_be_shown(name: &str, reason: &str) {
     let _ = writeln!(io::stderr(), "{name}: SKIPPED: {reason}");
 }

@@ -102,7 +102,7 @@ pub struct Work {
     #[arg(
         long = "path",
         value_name = "SPEC",
-        help = "How to do the round trip: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; tcp and udp if not given (see `hairpin paths`)"
+        help = "Path to measure: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; default tcp and udp (see `hairpin paths`)"
     )]
     pub paths: Vec<Spec>,
     /// Payload of request and reply in bytes

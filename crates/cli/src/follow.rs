@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_the_stream_is_read_to_its_end() {
+    fn reads_any_stream_to_its_end() {
         for text in ["", "\n\n", "nonsense", "{}", "{\"schema\":\"hairpin.progress/1\"}\n", "{\"schema\":\"x\"}\n\u{1b}[2J\n"] {
             let state = state();
             follow(text.as_bytes(), false, &state);

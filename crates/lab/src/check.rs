@@ -336,7 +336,7 @@ mod tests {
     /// The instrument's calibration of the counter is wrong by 1 %. The device, which has the right one, and the elapsed time
     /// both show it.
     #[test]
-    fn a_calibration_one_per_cent_off_fails_whatever_else_happens_on_the_host() {
+    fn calibration_off_by_one_percent_always_fails() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
             // Written past the test harness, which hides the output of passed tests.
             let _ = writeln!(io::stderr(), "a_calibration_one_per_cent_off: SKIPPED: there is no TSC to be trusted here");

@@ -1,10 +1,9 @@
 //! `hairpin compare`: measures arms in turn against the first one, compares stored runs, and applies thresholds as a gate.
 //!
 //! ```text
-//!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and only what is crossed again is crossed
+//!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and a threshold counts if it is crossed twice
 //!   stored    two records ─▶ their blocks ─▶ verdicts, with the warning that they were not measured in turn
-//!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with the spread
-//!   between runs
+//!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with the spread between runs
 //! ```
 
 mod baseline;

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   preload ─▶ program ─ socket(), accept() of the C library ─▶ option set
-//!                 ▲        └ its background processes become children of this process
-//!                 (PR_SET_CHILD_SUBREAPER), so that it is known at the end
+//!                 ▲        └ its background processes become children of this process (PR_SET_CHILD_SUBREAPER), so that it is known at the end
 //!                 └ after 1, 2, 4, … s: its descriptors are borrowed (pidfd_getfd(2)) and asked ─▶ those without the option are named, or given it
 //! ```
 //! Static programs and languages with their own system calls (Go) never call the C library: settings made through it do not reach
@@ -440,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_told_what_sockets_are_to_have() {
+    fn library_receives_the_socket_options() {
         let settings = Settings { busy_poll: Some(50), nodelay: true, quickack: true, ..Settings::default() };
         assert_eq!(settings.for_preload(), "busy-poll=50,nodelay,quickack");
         assert_eq!(Settings { cpu: Some(1), hold_idle: true, ..Settings::default() }.for_preload(), "");

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   settings of every arm ─▶ plan (reads) ─▶ journal ─▶ block of arm B: its changes on ─▶ block of arm A: off ─▶ … ─▶ restored, or kept
-//! ``` Between two switches it sums up the cores' time in idle states with an exit latency: there a setting
-//! may increase latency as much as it saves.
+//! ```
+//! Between two switches it sums up the cores' time in idle states with an exit latency: there a setting may
+//! increase latency as much as it saves.
 
 use std::io::ErrorKind;
 use std::net::ToSocketAddrs;

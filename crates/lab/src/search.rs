@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_nothing_ends_without_a_rate() {
+    fn search_on_a_dead_link_ends_without_a_rate() {
         let found = find(1e6, 0.0);
         assert_eq!(found.lossless, None);
         assert!(found.steps.len() < 40, "{}", found.steps.len());
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_leaves_what_was_found() {
+    fn error_keeps_earlier_results() {
         let (mut found, mut n) = (Found::default(), 0);
         let ended = search(&mut found, |asked| {
             n += 1;

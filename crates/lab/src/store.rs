@@ -3,8 +3,7 @@
 //! ```text
 //!   $HAIRPIN_RUNS/                          else $XDG_DATA_HOME/hairpin/runs, else ~/.local/share/hairpin/runs
 //!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
-//!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) while a process
-//!     works on it; renamed when all of it is on the disk
+//!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) while a process works on it; renamed when all of it is on the disk
 //! ```
 //! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store.
 //! Ids sort by time, so the last one is the latest run.
@@ -418,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_listed_latest_last() {
+    fn saved_runs_are_listed_latest_last() {
         let (_dir, store, ids) = store(&[30, 10, 20]);
         let entries: Vec<Entry> = store.list().unwrap().collect();
         assert_eq!(entries.iter().map(|e| &e.id).collect::<Vec<_>>(), [&ids[1], &ids[2], &ids[0]]);
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_written_is_locked() {
+    fn run_being_written_is_locked() {
         let (_dir, store, _) = store(&[10]);
         let (temporary, lock) = store.temporary().unwrap();
         lock.set_modified(SystemTime::now() - 2 * STALE).unwrap();
@@ -517,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_no_run_is_told_with_what_does() {
+    fn unknown_run_error_lists_the_nearest() {
         let (_dir, store, _) = store(&[10, 20, 30]);
         let text = |run| store.resolve(run).unwrap_err().to_string();
         assert_eq!(

@@ -6,7 +6,7 @@
 //!     receive                  sends ───────────────────────────▶ counts them on its rings
 //!     bounce                   sends, counts ◀──────────────────▶ bounces
 //!   -i IF                      the same with another host as the other end; to inject and to receive take no search, since neither end
-//!                              knows what the other counts
+//!                              knows the other's counts
 //! ```
 
 mod cpus;
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_arrive_is_lost_with_its_cause_or_elsewhere() {
+    fn missing_frames_are_lost_by_cause_or_elsewhere() {
         let sent = StreamCounts { sent: 1000, sent_for: Nanos::from_secs(1), ..StreamCounts::default() };
         let came = StreamCounts { came: 900, duplicates: 2, reordered: 3, ..StreamCounts::default() };
         let client = report(sent, Lost { tx_dropped: 10, ..Lost::default() });
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_receives_knows_the_span_of_the_numbers() {
+    fn receiver_counts_losses_by_the_span_of_numbers() {
         let counts =
             StreamCounts { came: 90, came_bytes: 5400, span: 100, came_for: Nanos::from_secs(2), ..StreamCounts::default() };
         let trial = joined(&ask(Direction::Receive), None, report(counts, Lost::default()), None, None);

@@ -1,15 +1,11 @@
 //! `hairpin tune try`: finds out by experiment which settings lower latency on this host.
 //!
 //! ```text
-//!   settings ─▶ planned changes ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in
-//!   turn, in blocks
+//!   settings ─▶ planned changes ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in turn, in blocks
 //!                 none: left out            refused: left out            │
 //!                                                                        ▼ faster on a path and slower on none
-//!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶
-//!                                        all restored, or kept
-//!                                                                                       └ contradicts the
-//!                                                                                       single result:
-//!                                                                                       unclear, no profile
+//!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶ all restored, or kept
+//!                                                                                       └ contradicts the single result: unclear, no profile
 //! ```
 
 use std::time::Duration;
@@ -414,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_twice_and_not_the_same_is_unclear() {
+    fn contradictory_results_are_unclear() {
         let setting = ["cpu_dma_latency_us=0".to_owned()];
         // As once measured for one setting, on a host whose speed changed for longer than a round.
         let mut paths = [tried(&[[0.147, 0.383]], [0.404, 0.964])];

@@ -192,7 +192,7 @@ fn transactions_per_second_and_round_trips_of_the_sun_fire() {
 }
 
 #[test]
-fn what_a_link_holds_under_way_is_its_rate_times_its_round_trip() {
+fn window_is_rate_times_round_trip() {
     // 1 Gbit/s and the round trip of the peak, 143.3 us: 17.9 kB; at 1 ms 125 kB.
     let peak = at("sun-fire-6800", 4, &Link::default());
     let found = window(&peak, None);
@@ -298,7 +298,7 @@ fn hops_fec_and_pcie() {
 }
 
 #[test]
-fn what_is_no_floor_is_told() {
+fn reports_why_there_is_no_floor() {
     let error = |name: &str, size, link: &Link| floor(nic(name), own(nic(name), size), link).unwrap_err();
     assert_eq!(error("none", 60, &Link::default()), NoFloor::NoRate);
     assert_eq!(error("niq", 60, &Link { rate: Some(BitRate(9_000_000)), ..Link::default() }), NoFloor::Rate(BitRate(9_000_000)));

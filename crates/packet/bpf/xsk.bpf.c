@@ -42,7 +42,7 @@ struct {
 } sockets SEC(".maps");
 
 /* Filled in before loading, so that the verifier removes unused code. crates/packet/src/af_xdp/program.rs has
-/* the same layout. */
+ * the same layout. */
 enum { ALL = 0, ETHERTYPE = 1, UDP = 2 };
 struct wanted {
 	u16 kind;
@@ -71,7 +71,7 @@ static ALWAYS_INLINE u16 be16(const u8 *at)
 }
 
 /* `segment` of `length` bytes, all inside the frame, is a UDP datagram to a wanted port; its readable part
-/* ends at `end`. */
+ * ends at `end`. */
 static ALWAYS_INLINE int is_wanted_udp(const u8 *segment, u32 length, const u8 *end)
 {
 	if (segment + 8 > end || length < 8)

@@ -6,7 +6,8 @@
 //!        └ ring(queue)                     one RX/TX queue pair: a PacketIo, driven by one thread
 //!             └ Tracer, PcapOut, Fault …   a device round a device
 //!                  └ Ring                  recv, recv_batch → Lease │ Sender: inject, reserve/commit/flush, inject_at
-//! ``` An application opens an interface with a back end ([`af_xdp::AfXdp`] or [`af_packet::AfPacket`], both
+//! ```
+//! An application opens an interface with a back end ([`af_xdp::AfXdp`] or [`af_packet::AfPacket`], both
 //! [`device::BackEnd`]), takes one queue pair for each thread, and drives it with a [`ring::Ring`]: receive
 //! into leases, send through a sender. Frames are Ethernet frames without FCS. A full ring, an empty ring and
 //! a timeout are values, not errors; an error comes from the kernel and names the call that failed.

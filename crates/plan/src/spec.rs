@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_name_what_exists_and_what_is_near() {
+    fn mistakes_list_existing_and_similar_names() {
         for (text, part) in [
             ("tpc", "there is no path \"tpc\" (did you mean tcp?); there are: tcp, tcp-crr, udp"),
             ("udp:spni", "\"spni\" is no wait policy of udp (did you mean spin?)"),
@@ -351,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_parses_is_canonical_after_one_pass(text in "(tcp|udp|unix|pipe)?(:(spin|block|poll|adaptive|usecs=9|mss=99|dscp=1)(,(spin|nodelay=off|sndbuf=4K))?)?(/(tcp|spin|poll|quickack=on))?") {
+        fn parsing_is_canonical_after_one_pass(text in "(tcp|udp|unix|pipe)?(:(spin|block|poll|adaptive|usecs=9|mss=99|dscp=1)(,(spin|nodelay=off|sndbuf=4K))?)?(/(tcp|spin|poll|quickack=on))?") {
             if let Ok(spec) = text.parse::<Spec>() {
                 let form = spec.to_string();
                 prop_assert_eq!(&form.parse::<Spec>().unwrap(), &spec, "{}", form);

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_fit_says_why() {
+    fn missing_fit_has_a_reason() {
         assert_eq!(fit(&[], 1.0), Err(NoFit::TooFew(0)));
         assert_eq!(fit(&[(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)], 1.0), Err(NoFit::TooFew(2)));
         assert_eq!(fit(&[(1.0, 0.0), (2.0, 6.0), (3.0, 7.0)], 1.0), Err(NoFit::NoTime));

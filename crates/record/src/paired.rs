@@ -393,7 +393,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bisection_finds_what_sorting_does(values in prop::collection::vec(-1.0f64..1.0, 1..40), rank in 0usize..1000) {
+        fn bisection_agrees_with_sorting(values in prop::collection::vec(-1.0f64..1.0, 1..40), rank in 0usize..1000) {
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
             let mut all: Vec<f64> = (0..sorted.len())

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_interval_says_why() {
+    fn missing_interval_has_a_reason() {
         assert_eq!(LogMean::of(&[]), Err(NoMean::TooFew(0)));
         assert_eq!(LogMean::of(&[0.1]), Err(NoMean::TooFew(1)));
         assert_eq!(LogMean::of(&[0.1, f64::NEG_INFINITY]), Err(NoMean::NoLogarithm));

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named_and_cannot_move_a_cursor() {
+    fn invalid_messages_are_named_and_escaped() {
         let (mut raw, b) = UnixStream::pair().unwrap();
         let mut b = Channel::plain(b);
         raw.write_all(&frame(b"\"\\u001b[2J\"")).unwrap();

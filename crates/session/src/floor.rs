@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interface_is_asked_for_what_is_not_declared() {
+    fn undeclared_facts_come_from_the_interface() {
         let client = facts(&[("link_speed_mbit_per_s", json!(25_000)), ("pcie_gt_per_s", json!(8.0)), ("pcie_lanes", json!(8))]);
         let dma = declared("dma", Link::default());
         let floor = dma.of(&sized("udp", 1000, 1000), known(&client)).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_floor_says_why() {
+    fn missing_floor_has_a_reason() {
         let none = declared("none", Link::default());
         let why = |job: &Job| none.of(job, known(&facts(&[]))).unwrap_err();
         assert!(why(&sized("udp", 64, 64)).contains("nothing tells the rate"));

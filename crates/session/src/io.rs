@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_say_what_there_is() {
+    fn mistakes_list_existing_names() {
         for (text, part) in [
             ("dpdk", "there are: xdp, packet"),
             ("", "no packet ring \"\""),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_what_is_asked_of_a_device() {
+    fn words_become_requests_to_a_device() {
         let spec: IoSpec = "xdp:busy-poll,mode=native,zerocopy=off".parse().unwrap();
         let config = spec.config();
         assert_eq!((config.mode, config.zero_copy, config.busy_poll_us), (Some(Mode::Native), false, Some(50)));

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_say_what_there_is() {
+    fn mistakes_list_existing_names() {
         for (text, part) in [
             ("wifi", "there are: loopback, veth"),
             ("loopback:mtu=9000", "--link veth:mtu=9000"),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_name_is_hostile_has_its_times() {
+    fn process_with_a_hostile_name_has_its_times() {
         let root = tempfile::tempdir().unwrap();
         let host = FakeHost::at(root.path()).with("/proc/7/stat", "7 (a) b ) R 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20\n");
         assert_eq!(cpu_ns(&host, 7), Some(1_750_000_000));

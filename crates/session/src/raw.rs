@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_over_several_groups() {
+    fn samples_are_read_back_over_several_groups() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("samples.parquet");
         let mut raw = RawWriter::create(&path, &[row("tcp:block"), row("udp:spin")]).unwrap();

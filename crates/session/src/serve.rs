@@ -3,8 +3,9 @@
 //! ```text
 //!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
 //!                 └ too many: refused, and told so        └ others: told how long, once they have proved the key
-//! ``` No client input reaches the worker unchecked. This module decides on the worker's address, its client
-//! and its share of this host.
+//! ```
+//! No client input reaches the worker unchecked. This module decides on the worker's address, its client and
+//! its share of this host.
 
 mod door;
 mod grants;

@@ -4,8 +4,7 @@
 //!   verb ──▶ server: Plan ──▶ Ready(address)
 //!        ──▶ client: Row ───▶ Ready ──▶ Go ──▶ Progress, once a second ──▶ Client
 //!        ──▶ server: stop ──▶ Server                    │
-//!                                                       └ Ctrl-C, a dead server or silence ends the row; the
-//!                                                       results are kept
+//!                                                       └ Ctrl-C, a dead server or silence ends the row; the results are kept
 //! ```
 
 use std::io;

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_tells_what_it_has() {
+    fn loopback_reports_its_features() {
         assert_eq!(read("lo", Attribute::RxUsecs).unwrap(), None);
         assert_eq!(read("lo", Attribute::Stamping).unwrap(), None);
         assert_eq!(read("lo", Attribute::IrqSuspendTimeout).unwrap(), None);

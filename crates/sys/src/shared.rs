@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_mapping_writes_the_other_sees() {
+    fn mappings_share_flags() {
         let one = Shared::create().unwrap();
         let other = Shared::open(one.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert!(!other.stop_requested());

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_set_or_refused_with_what_to_do() {
+    fn policies_are_set_or_refused_with_a_remedy() {
         apart(|| {
             // SAFETY: reads the calling thread's policy.
             let policy = || unsafe { libc::sched_getscheduler(0) };

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_receives_what_is_there_and_gives_up_in_time() {
+    fn every_policy_receives_waiting_frames_and_times_out() {
         for policy in Policy::ALL {
             let count = if policy.takes_many() { 3 } else { 1 };
             let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| UnixDatagram::pair().unwrap()).unzip();

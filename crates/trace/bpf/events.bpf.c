@@ -145,7 +145,7 @@ INLINE void note(struct cpu *cpu, enum kind kind, u64 now, u64 took, s32 number)
 }
 
 /* Time stolen from this CPU by the hypervisor, as the scheduler last read it: at a switch of threads, or at
-/* the timer's tick. */
+ * the timer's tick. */
 INLINE void look(struct cpu *cpu, const void *thread)
 {
 	const struct task_struct___queued *task = thread;

@@ -59,7 +59,7 @@ struct way {
 } __attribute__((aligned(LINE)));
 
 /* The same by CPU: a packet rarely leaves the CPU that it was sent on, and reading a line that the other
-/* side's CPU has written is slow. */
+ * side's CPU has written is slow. */
 struct here {
 	u64 skb;
 	u64 way;

@@ -3,8 +3,7 @@
 //! ```text
 //!   threads      ──── hairpin ────┬───────── stress ─────────┬──── hairpin ────
 //!   idle                                                                          a lower line has the CPU,
-//!   soft                   ▐▌                    ▐███▌                            and the lines above it
-//!   wait
+//!   soft                   ▐▌                    ▐███▌                            and the lines above it wait
 //!   hard                  ▐▌                     ▐▌
 //! ```
 

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_host_and_numbers_where_it_tells_none() {
+    fn names_come_from_the_host_or_are_numbers() {
         let directory = tempfile::tempdir().unwrap();
         let interrupts = "           CPU0       CPU1\n 36:          0     171065 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\nLOC:     453334     564714   Local timer interrupts\n";
         let host = FakeHost::at(directory.path())

@@ -4,8 +4,8 @@
 //! ```text
 //!   every knob with a value in the profile ── plan ──► a change is due ──► Finding, with its command
 //!   every knob with a finding of its own   ──────────────────────────────► Finding, with advice
-//! ``` Effects are orders of magnitude from the references: only an experiment tells the effects on this
-//! host.
+//! ```
+//! Effects are orders of magnitude from the references: only an experiment tells the effects on this host.
 
 use std::collections::BTreeMap;
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_clock_and_what_is_made_at_boot_are_said() {
+    fn reports_a_slow_clock_and_boot_settings() {
         let directory = tempfile::tempdir().unwrap();
         let host = FakeHost::at(directory.path())
             .with("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")

@@ -6,9 +6,9 @@
 //!     lock                                   held (flock) by the process that changes or restores settings
 //!     0001.jsonl                             one entry: a head, then a line per change; synced before it has this name
 //!     .tmp-0002.jsonl                        an entry being written, before any change
-//! ``` Lines appended while an entry is in use record the first write of each change, and whether the changes
-//! are to stay (`kept`). An entry that is not kept and whose lock is free is an orphan: its process was
-//! killed.
+//! ```
+//! Lines appended while an entry is in use record the first write of each change, and whether the changes are
+//! to stay (`kept`). An entry that is not kept and whose lock is free is an orphan: its process was killed.
 
 mod entry;
 

@@ -6,15 +6,17 @@
 //!                                  Is(value)               the value under the knob's name
 //!                                  Absent                  nothing: this host has no such thing
 //!                                  Unread(reason)          the reason under `unread`
-//! ``` A knob is one entry in the file of its subject, below `knobs/`: description, reading, effect and
-//! change; and a line in [`KNOBS`]. `docs/knobs.md` is generated from these entries. Reading writes nothing.
+//! ```
+//! A knob is one entry in the file of its subject, below `knobs/`: description, reading, effect and change;
+//! and a line in [`KNOBS`]. `docs/knobs.md` is generated from these entries. Reading writes nothing.
 //!
 //! ```text
 //!   KNOB=VALUE ── Setting ── plan(host, place) ──► [Change] ── Journal::begin ──► Tuning ── on / off / keep / restore
 //!                                                                                   │
 //!                                                                   Journal::revert ◄┘ after a crash, and on request
-//! ``` [`activity`] is the other half of a host's record: not its settings, but the activity on its cores
-//! during the run.
+//! ```
+//! [`activity`] is the other half of a host's record: not its settings, but the activity on its cores during
+//! the run.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

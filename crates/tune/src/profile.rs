@@ -123,7 +123,7 @@ pub fn settings(profile: Profile, held: bool) -> Vec<Setting> {
 ///
 /// # Errors
 /// A value could not be read.
-pub fn plan_what_is_there(
+pub fn plans_existing_settings(
     host: &dyn Host,
     place: &Place<'_>,
     settings: &[Setting],

@@ -33,7 +33,7 @@ pub struct Bounce {
         long = "path",
         visible_alias = "io",
         value_name = "SPEC",
-        help = "How to receive and send: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; xdp:spin where it opens, else packet:spin, if not given"
+        help = "Path to receive and send on: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; xdp:spin where it opens, else packet:spin by default"
     )]
     io: Option<IoSpec>,
     /// The CPU; the second that is allowed if not given

@@ -18,7 +18,7 @@ use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::{Teller, signals};
 
-/// Say where the time of a round trip goes
+/// Split a round trip's time into stages
 #[derive(Debug, Args)]
 pub struct Explain {
     #[command(flatten)]

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_granted_is_there() {
+    fn granted_cpus_exist() {
         let allowed = allowed_cpus().unwrap();
         assert_eq!(granted_cpus(None).unwrap(), allowed);
         assert_eq!(granted_cpus(Some(vec![allowed[0]])).unwrap(), [allowed[0]]);

@@ -233,7 +233,7 @@ impl Apply {
         let place = self.at.place();
         if let Some(profile) = self.profile {
             let settings = profile::settings(profile.into(), self.attended);
-            let (changes, absent) = profile::plan_what_is_there(&RealHost, &place, &settings).map_err(plan_failure)?;
+            let (changes, absent) = profile::plans_existing_settings(&RealHost, &place, &settings).map_err(plan_failure)?;
             if place.interface.is_none() {
                 say("hairpin: no interface is named (-i IF): the profile's settings of an interface are left out");
             }

@@ -99,7 +99,7 @@ fn a_closed_loop_does_not_see_the_stall_at_all() {
 }
 
 #[test]
-fn beyond_saturation_lateness_grows_over_the_whole_run_and_what_was_not_sent_is_counted() {
+fn beyond_saturation_lateness_grows_and_unsent_requests_count() {
     let mut server = Served::<true>::new(&FakeClock::default());
     let (found, samples) = over(&mut server, Schedule::fixed(2.0 * SATURATION, 64), 8, S);
     let [due, sent, _] = of(&found);

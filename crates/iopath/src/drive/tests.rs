@@ -113,7 +113,7 @@ fn late_is_told_from_duplicate() {
 }
 
 #[test]
-fn what_answers_nothing_is_corrupt_and_its_request_is_lost() {
+fn unmatched_replies_are_corrupt_and_their_requests_lost() {
     let fates = [Fate::Forge(5_000), Fate::Answer(5_000), Fate::Cut(5_000), Fate::Flip(5_000)];
     let mut script = Script::<true>::new(fates, 1);
     let (found, _) = over(&mut script, Work { count: Some(4), verify: true, ..work() });
@@ -159,7 +159,7 @@ fn a_signal_ends_no_run_and_loses_nothing() {
 }
 
 #[test]
-fn an_error_of_the_path_keeps_what_was_measured() {
+fn path_error_keeps_the_results() {
     let mut script = Script::<true>::new([Fate::Answer(1_000), Fate::Answer(2_000), Fate::Break], 1);
     let (found, keep) = over(&mut script, Work { count: Some(9), ..work() });
     assert_eq!((failure(&found), rtts(&keep), found.counts.sent), (io::ErrorKind::Other, vec![1_000, 2_000], 2));

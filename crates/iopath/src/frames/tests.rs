@@ -175,7 +175,7 @@ const AT_ONCE: Ticks = Ticks(0);
 const PAYLOAD: [u8; 24] = *b"a request of 24 bytes ..";
 
 #[test]
-fn what_is_sent_is_what_a_kernel_socket_takes() {
+fn frames_are_valid_for_a_kernel_socket() {
     let frame = request(inet::<false>(2, PAYLOAD.len(), 1).0, 1, &PAYLOAD);
     let outer = Ethernet::parse(&frame).unwrap();
     assert_eq!((outer.destination(), outer.source(), outer.tag()), (SERVER, CLIENT, None));
@@ -368,7 +368,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_frame_is_none_or_what_it_was(at in 0usize..64, bit in 0u8..8, cut in 0usize..70) {
+    fn damaged_frame_is_rejected_or_unchanged(at in 0usize..64, bit in 0u8..8, cut in 0usize..70) {
         let server = inet::<false>(1, 1, 1).1;
         let good = request(inet::<false>(1, PAYLOAD.len(), 1).0, 0, &PAYLOAD);
         let mut frame = good.clone();

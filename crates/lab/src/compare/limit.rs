@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_crossed_again_is_not_crossed() {
+    fn threshold_counts_only_if_crossed_twice() {
         let threshold =
             |crossed| Threshold { given: "p99 > +5%".into(), arm: "B".into(), crossed, unknown: None, confirmed: None };
         let mut first = [threshold(true), threshold(true), threshold(false)];

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_is_switched_before_each_block() {
+    fn switches_before_each_block() {
         struct Counting(Vec<usize>);
         impl Switch for Counting {
             fn to(&mut self, arm: usize) -> Result<(), String> {

@@ -1,8 +1,7 @@
 //! Finds the highest rate with which a path keeps up.
 //!
 //! ```text
-//!   RTT from due │                 ╱       going up, a path keeps up while it answers 99 % of the requests
-//!   due, and while the quantile stays within
+//!   RTT from due │                 ╱       going up, a path keeps up while it answers 99 % of the requests due, and while the quantile stays within
 //!                │               ╱         five times its least value so far; the last such rate is the knee
 //!                │________......╳
 //!                └──────────────────▶ offered rate
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn where_stalls_account_for_every_failure_the_knee_is_unclear_and_lies_between_what_is_known() {
+    fn knee_is_unclear_if_stalls_explain_every_failure() {
         let rows = DISTURBED.map(|(per_s, answered, p50, p99, share)| disturbed(per_s, answered, p50, p99, share));
         let knee = find(&rows).unwrap();
         assert_eq!(knee.unclear.as_deref(), Some("stalls"));
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_fails_twice_ends_the_search_whatever_comes_behind() {
+    fn rate_that_fails_twice_ends_the_search() {
         let rows = DISTURBED.map(|(per_s, answered, p50, p99, share)| disturbed(per_s, answered, p50, p99, share));
         let mut rows = rows.to_vec();
         rows.push(LoadRow { repeat: 1, ..rows[7].clone() });

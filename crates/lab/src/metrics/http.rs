@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_what_comes_back() {
+    fn requests_and_replies() {
         let address = serving(3);
         for (request, status, body) in [
             ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", "200 OK", "mmm"),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_page_arrives_however_large() {
+    fn large_page_arrives_whole() {
         let text = ask(serving(5 << 20), b"GET /metrics HTTP/1.1\r\n\r\n");
         assert_eq!(text.split_once("\r\n\r\n").map(|(_, body)| body.len()), Some(5 << 20));
     }

@@ -431,7 +431,7 @@ levels = ["off", "on", "kernel"]
     }
 
     #[test]
-    fn what_is_wrong_with_a_plan_is_said() {
+    fn rejects_invalid_plans_with_a_reason() {
         let wrong = |text: &str| Plan::parse("t.toml", text).unwrap_err().to_string();
         for (text, part) in [
             ("name = 1", "t.toml is no plan"),

@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_finished_sums_up(
+        fn finished_checksums_verify(
             tags in 0..3_usize,
             version in prop::sample::select(vec![IPV4, IPV6]),
             protocol in prop::sample::select(vec![UDP, TCP]),

@@ -8,9 +8,10 @@
 //!   a small frame     [header│ 60 bytes of frame                                        ]
 //!   a large frame     [header│ its descriptor: the next slot, so nothing more to say     ]   ──▶ its bytes lie in the slot
 //!   credits           [lines taken 4│ slots taken 4│                                     ]
-//! ``` The first line that is sent after a doorbell is kept back until the next one: the receiver takes lines
-//! in order, so nothing arrives before. Credits are written once per quarter ring, and read only when the
-//! last known credits are used up: a single frame moves one line.
+//! ```
+//! The first line that is sent after a doorbell is kept back until the next one: the receiver takes lines in
+//! order, so nothing arrives before. Credits are written once per quarter ring, and read only when the last
+//! known credits are used up: a single frame moves one line.
 
 use hairpin_sys::bar::{Bar, LINE, header};
 
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_bound_what_is_sent_and_nonsense_is_none() {
+    fn credits_bound_sending_and_invalid_ones_are_ignored() {
         let (mut one, mut other) = mapped();
         let mut line = [0; LINE];
         for round in 0..5 {

@@ -461,7 +461,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_peer_that_writes_what_it_likes_breaks_nothing(acts in acts()) {
+    fn hostile_peer_breaks_nothing(acts in acts()) {
         survives(&Config { longest_frame: 9_000, ..small() }, &acts);
     }
 

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_alone_takes_what_was_declared_and_a_batch_the_links_rate() {
+    fn single_frame_takes_the_declared_time_and_a_batch_the_links_rate() {
         let Some(clock) = tsc() else { return };
         let timing = ten_gigabit(clock);
         assert_eq!(timing.longest(), 1514);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_frame_can_take_is_refused() {
+    fn rejects_impossible_delays() {
         let Some(clock) = tsc() else { return };
         for (out, link, rest) in [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, MOST.0 + 1, 0)] {
             let delay = Delay { out: Picos(out), link: Picos(link), rest: Picos(rest) };

@@ -23,7 +23,7 @@ type Test = (&'static str, fn() -> Outcome);
 pub const ALL: &[Test] = &[
     ("frames of every size arrive as they were sent", every_size_arrives),
     ("frames have stamps, and hashes in blocks", frames_have_stamps),
-    ("what is granted is true and what is not has a reason", what_is_granted_is_true),
+    ("what is granted is true and what is not has a reason", reports_granted_features),
     ("nothing comes before start and after stop", nothing_comes_before_start_and_after_stop),
     ("the filter of an ethertype", the_filter_of_an_ethertype),
     ("the filter of a UDP port", the_filter_of_a_udp_port),
@@ -42,7 +42,7 @@ pub const ALL: &[Test] = &[
     ("the MTU grows while open", the_mtu_grows),
     ("poll wakes when a frame is there", poll_wakes),
     ("promiscuous only while open, SIGKILL included", promiscuous_only_while_open),
-    ("what cannot be opened", what_cannot_be_opened),
+    ("what cannot be opened", open_reports_the_reason_of_failure),
 ];
 
 const BOTH: [Favour; 2] = [Favour::Delay, Favour::Rate];
@@ -102,7 +102,7 @@ fn frames_have_stamps() -> Outcome {
     }
 }
 
-fn what_is_granted_is_true() -> Outcome {
+fn reports_granted_features() -> Outcome {
     let config = Config { busy_poll_us: Some(50), ..small(Filter::All) };
     let (device, io) = open(B, &config)?;
     for granted in [device.granted(), io.granted()] {
@@ -509,7 +509,7 @@ fn promiscuous_only_while_open() -> Outcome {
     equal("the killed process's child is alive", std::fs::read_link(lingers).is_ok(), true)
 }
 
-fn what_cannot_be_opened() -> Outcome {
+fn open_reports_the_reason_of_failure() -> Outcome {
     let error = |interface: &str, config: &Config| AfPacket::open(interface, config).err();
     equal("no interface", matches!(error("hp-none", &small(Filter::All)), Some(OpenError::NoInterface(_))), true)?;
     let none = Config { rings: 0, ..small(Filter::All) };

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_an_open_loop_cannot_do() {
+    fn rejects_jobs_unsuitable_for_an_open_loop() {
         use crate::schedule::{Arrivals, OpenLoop};
         let open = |spec: &str| Job {
             open: Some(OpenLoop { per_s: 1000.0, arrivals: Arrivals::Fixed, smallest: 64 }),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes() {
+    fn accepts_valid_jobs() {
         for spec in ["tcp", "tcp-crr", "udp:spin", "unix", "unix-dgram", "pipe:poll/spin", "memory"] {
             assert_eq!(text(spec, |_| {}), "goes", "{spec}");
             assert_eq!(text(spec, |job| (job.request, job.reply) = (1, 65_000)), "goes", "{spec}");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   title                                               │ label      each line is labelled where it ends,
-//!   caption                                       │   detail   pushed apart where labels would meet
+//!   caption                                             │   detail   pushed apart where labels would meet
 //!   ┌───────────────────────────────────────┐           │
 //!   │                           __●─────────│───────────●─ label
 //!   │            ___●───────────            │

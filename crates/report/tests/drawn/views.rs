@@ -94,7 +94,7 @@ fn warning(code: &str, message: &str) -> Warning {
     Warning { code: code.into(), message: message.into() }
 }
 
-/// So many paths over all sizes.
+/// `count` paths over all sizes.
 pub fn paths(count: usize) -> View {
     let mut view = View { tool: "hairpin 0.1.0".into(), made: "2026-11-21T10:00:00Z".into(), ..View::default() };
     view.records.push(record(1, "hairpin.run/1", "hairpin ping --link veth --sizes 64..16384x4"));
@@ -104,7 +104,7 @@ pub fn paths(count: usize) -> View {
     view
 }
 
-/// One row of so many samples.
+/// One row of `count` samples.
 pub fn counted(count: u64) -> View {
     let mut view = View { tool: "hairpin 0.1.0".into(), made: "2026-11-21T10:00:00Z".into(), ..View::default() };
     view.records.push(record(1, "hairpin.run/1", "hairpin ping --link loopback --path udp:spin"));

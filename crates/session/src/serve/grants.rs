@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_may_ask() {
+    fn admits_requests_within_the_grants() {
         let (none, job) = (grants(None), hairpin_plan::job::Job::new("udp:spin".parse().unwrap()));
         assert_eq!(admit(&job, &none, false, false), Ok(()));
         assert!(admit(&job, &none, false, true).unwrap_err().message.contains("in progress"));

@@ -260,7 +260,7 @@ mod tests {
 
     /// A second mapping of the same file plays the device.
     #[test]
-    fn what_one_mapping_writes_the_other_reads() {
+    fn mappings_share_lines() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let driver = MappedBar::map(&file, 0, 4096, Access::ReadWrite).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_says_why() {
+    fn map_error_names_the_reason() {
         let file = tempfile::tempfile().unwrap();
         for bytes in [0, u64::MAX] {
             let why = MappedBar::map(&file, 0, bytes, Access::Read).unwrap_err();

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_found_in_order_and_the_oldest_goes_first() {
+    fn stamps_stay_in_order_and_the_oldest_are_dropped() {
         let writer = Stamps::create().unwrap();
         let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let stamp = |n: u64| Stamp { sequence: n as u32, first: Ticks(2 * n), second: Ticks(2 * n + 1) };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_arrives() {
+    fn announcement_arrives() {
         let writer = Stamps::create().unwrap();
         let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert_eq!(reader.told(), Told::default());

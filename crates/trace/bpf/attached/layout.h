@@ -81,7 +81,7 @@ struct got {
 	/* `read_last` is 0 unless the message was read in parts. */
 	u64 switched, read, read_last;
 	/* Time for which the reader was preempted between `ready` and `read`; `before` is then the preempting
-	/* thread. */
+	 * thread. */
 	u64 pushed;
 	/* True if the reader read another message in that time. */
 	u64 busy;
@@ -97,7 +97,7 @@ struct transaction {
 	struct process by;
 	u64 flags;
 	/* Time for which the client's and the server's thread were stopped (SIGSTOP, a debugger) with something to
-	/* read or to answer. */
+	 * read or to answer. */
 	u64 stopped[2];
 };
 

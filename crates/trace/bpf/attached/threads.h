@@ -44,7 +44,7 @@ INLINE u64 stopped_since(const struct thread *thread, u64 since, u64 now)
 }
 
 /* Time lost by the server's thread between its last read and its reply: to other threads if it is the one
-/* that replies, or to a stop, which hits all threads of a process. */
+ * that replies, or to a stop, which hits all threads of a process. */
 INLINE void account(struct connection *connection, u64 now)
 {
 	struct transaction *transaction = &connection->record.transaction;

@@ -3,8 +3,7 @@
 //! ```text
 //!   interval     Waking ──────── Switched        on the receiver's CPU
 //!   excess       its duration, less the typical one
-//!   shares       holders of that CPU meanwhile, its own thread left out      ─▶ causes, as far as the excess
-//!   goes
+//!   shares       holders of that CPU meanwhile, its own thread left out      ─▶ causes, as far as the excess goes
 //!   rest         time without a holder: a gap, or, if short, many small delays
 //! ```
 //! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too.

@@ -4,12 +4,12 @@
 //!   {"schema":"hairpin.journal/1","boot":"…","network":"net:[4026531840]","started":"…","pid":7,"command":[…],"changes":2}
 //!   {"change":{"knob":"rx_usecs","address":{…},"from":"8","to":"0"}}
 //!   {"change":…}
-//!   {"writing":0}            the first change is being written; the current value may be neither `from` nor
-//!   `to`
+//!   {"writing":0}            the first change is being written; the current value may be neither `from` nor `to`
 //!   {"settled":0}            … and was read back
 //!   "kept"                   all of it is to stay until it is reverted
-//! ``` The head and the changes are on the disk before the first change, so an entry that lacks some of them
-//! was damaged later: its readable changes are still restored, and the missing ones are reported.
+//! ```
+//! The head and the changes are on the disk before the first change, so an entry that lacks some of them was
+//! damaged later: its readable changes are still restored, and the missing ones are reported.
 
 use std::collections::BTreeSet;
 

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_takes_some_time_and_the_device_what_it_was_told() {
+    fn device_takes_its_programmed_time_beside_the_program() {
         let clock = match Tsc::calibrate("tsc") {
             Ok(clock) => clock,
             Err(why) => return left_out(why),
