@@ -51,7 +51,7 @@ pub struct Plan {
 /// The application to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Whoever serves on this port, TCP or UDP.
+    /// The server on this port, TCP or UDP.
     Port(u16),
     /// This process and its descendants.
     Process(i32),

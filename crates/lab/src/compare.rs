@@ -62,7 +62,7 @@ pub struct Plan {
 /// Measures the arms in turn and compares them with the first. `told` gets the elapsed time, between rounds.
 ///
 /// # Errors
-/// Those of a ping, until one round is complete; after that the record says why it ended.
+/// The errors of a ping, until one round is complete; after that the record has the reason of its end.
 pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, RunError> {
     let Plan { arms, duration, seed, until, margin, figure, limits, command } = plan;
     let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));

@@ -75,7 +75,7 @@ impl How {
 /// Explains every row of the plan.
 ///
 /// # Errors
-/// Those of a ping. Hooks that cannot be attached are not an error, but noted in the record.
+/// The errors of a ping. Hooks that cannot be attached are not an error, but noted in the record.
 pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, RunError> {
     let remote = match plan.target {
         Target::Link(_) => false,

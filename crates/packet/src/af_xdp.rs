@@ -43,7 +43,7 @@ const ETHERNET: usize = 14;
 /// A VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
-/// How long the kernel may take to release the queue of a closed socket (`net/xdp/xsk_buff_pool.c` does it in a work
+/// Time that the kernel may take to release the queue of a closed socket (`net/xdp/xsk_buff_pool.c` does it in a work
 /// queue).
 const RELEASE: Duration = Duration::from_millis(250);
 

@@ -213,14 +213,14 @@ pub struct Slow {
     pub stages: Vec<SlowStage>,
     /// The stage that exceeded its own p50 by most.
     pub stage: String,
-    /// By how much.
+    /// Its excess over that p50, in ns.
     pub stage_excess_ns: u64,
-    /// Why, such as `preempted`; `nothing seen` where no event was seen that would explain it.
+    /// The cause, such as `preempted`; `nothing seen` without an event that explains it.
     pub cause: String,
     /// Time that the cause took of it, in ns; `null` if that was not seen.
     #[serde(default)]
     pub cause_ns: Option<u64>,
-    /// By whom, such as `stress-ng (4711)`; empty where there is nobody.
+    /// The thread that caused it, such as `stress-ng (4711)`; empty without one.
     pub who: String,
 }
 
@@ -240,19 +240,19 @@ pub struct SlowStage {
 pub struct SlowCause {
     /// Name of the cause, such as `preempted`.
     pub cause: String,
-    /// By whom: a thread, such as `stress-ng (4711)`; empty where there is nobody.
+    /// The thread that caused it, such as `stress-ng (4711)`; empty without one.
     pub who: String,
-    /// Its name alone; empty where there is nobody, or where it ended before its name was read.
+    /// The thread's name alone; empty without one, or if it ended before its name was read.
     #[serde(default)]
     pub program: String,
-    /// Its process; `null` where there is nobody.
+    /// The thread's process; `null` without one.
     #[serde(default)]
     pub pid: Option<i32>,
     /// The stage that it made long.
     pub stage: String,
-    /// Transactions.
+    /// Number of transactions.
     pub count: u64,
-    /// By how much these took longer than p50 of their view, together.
+    /// Sum of their excess over p50 of their view, in ns.
     pub lost_ns: u64,
     /// A remedy, such as a setting to change.
     pub advice: String,

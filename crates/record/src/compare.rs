@@ -189,7 +189,7 @@ impl Figures {
 pub struct Comparison {
     /// The arm.
     pub arm: String,
-    /// The arm that it is held against.
+    /// The arm that it is compared with.
     pub against: String,
     /// The verdict, by the figure that `method` names.
     pub verdict: Verdict,

@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// How many of `tries` 99 % intervals contain the true difference `TRUTH`, if moods last for `lasts` pairs on average and
+    /// Number of 99 % intervals, out of `tries`, that contain the true difference `TRUTH`, if moods last for `lasts` pairs on average and
     /// move one of the two sides by as much as the noise of a pair.
     fn held(tries: u32, pairs: usize, lasts: f64, interval: impl Fn(&[f64]) -> Shift) -> u32 {
         const TRUTH: f64 = 0.05;

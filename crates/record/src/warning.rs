@@ -22,23 +22,23 @@ pub enum Warning {
     TooFewSamples {
         /// The lowest quantile that had to be left blank.
         quantile: Quantile,
-        /// Samples there are.
+        /// Number of samples.
         count: u64,
     },
     /// Other processes ran on a measured core.
     ForeignTime {
         /// The side whose core it is.
         side: Side,
-        /// For how long.
+        /// The time that they ran.
         took: Nanos,
-        /// Out of how much time.
+        /// The whole time.
         of: Nanos,
     },
     /// Other processes ran on the core of a verb that has one side only.
     BusyCore {
-        /// For how long.
+        /// The time that they ran.
         took: Nanos,
-        /// Out of how much time.
+        /// The whole time.
         of: Nanos,
     },
     /// A worker was pushed off its core.
@@ -64,7 +64,7 @@ pub enum Warning {
     },
     /// The clock is not the TSC.
     NoTsc {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// Two clocks disagreed by more than 50 ns.
@@ -92,7 +92,7 @@ pub enum Warning {
     Loss {
         /// Number of lost requests.
         lost: u64,
-        /// Of how many sent.
+        /// Number of requests sent.
         sent: u64,
         /// The path has the option `rcvbuf`.
         rcvbuf: bool,
@@ -112,7 +112,7 @@ pub enum Warning {
     SleepingGovernor {
         /// The side whose core it is.
         side: Side,
-        /// Its name.
+        /// The governor's name.
         governor: String,
     },
     /// Busy polling was asked for and the device does none.
@@ -139,7 +139,7 @@ pub enum Warning {
     },
     /// A floor was declared that cannot be said.
     NoFloor {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// No rate was found at which nothing is lost.
@@ -163,7 +163,7 @@ pub enum Warning {
     },
     /// The server's own worker ended before it sent its figures.
     ServerUnknown {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

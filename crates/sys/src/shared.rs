@@ -50,7 +50,7 @@ impl Shared {
     /// Creates a zeroed area (memfd_create(2), close-on-exec, sealed against changes of its size).
     ///
     /// # Errors
-    /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
+    /// The errors of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
     pub fn create() -> io::Result<Shared> {
         Mapped::create().map(Shared)
     }

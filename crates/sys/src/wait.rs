@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use crate::clock::{AnyClock, Clock, Ticks};
 use crate::socket;
 
-/// How a thread waits for a message.
+/// A thread's wait for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Sleep in the receive call.
@@ -188,7 +188,7 @@ impl<'fd> Waiting<'fd> {
     /// deadlines and its stop flag.
     ///
     /// # Errors
-    /// Those of `attempt`, and of poll(2) and epoll_wait(2).
+    /// The errors of `attempt`, and of poll(2) and epoll_wait(2).
     #[inline(always)]
     pub fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         match &mut self.0 {

@@ -33,7 +33,7 @@ pub struct Bounce {
         long = "path",
         visible_alias = "io",
         value_name = "SPEC",
-        help = "Path to receive and send on: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; xdp:spin where it opens, else packet:spin by default"
+        help = "Path to receive and send on: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; default xdp:spin where it opens, else packet:spin"
     )]
     io: Option<IoSpec>,
     /// The CPU; the second that is allowed if not given

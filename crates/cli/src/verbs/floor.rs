@@ -134,7 +134,7 @@ fn lengths(text: &str) -> Result<Lengths, String> {
 /// A part of the floor that can be measured.
 #[derive(Debug, Subcommand)]
 enum Probe {
-    /// Measure how long the CPU takes to read 4 bytes of a PCI device; without --device, the cost of a NIC
+    /// Measure the time in which the CPU reads 4 bytes of a PCI device; without --device, the cost of a NIC
     /// driver's steps over memory
     ///
     /// Nothing is written, but reading a register may have an effect on its device (clear a counter, acknowledge an interrupt): name one that its manual

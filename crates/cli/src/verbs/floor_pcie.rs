@@ -14,7 +14,7 @@ use crate::output::{Keep, Output};
 /// At 1 us per read these take 10 seconds.
 const MOST_READS: u64 = 10_000_000;
 
-/// How long the CPU takes to read 4 bytes of a PCI device
+/// Measure the time in which the CPU reads 4 bytes of a PCI device
 #[derive(Debug, Args)]
 pub struct FloorPcie {
     /// The device, as lspci -D names it, such as 0000:3b:00.0; without it no device is touched

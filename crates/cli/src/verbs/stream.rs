@@ -30,7 +30,7 @@ pub struct Stream {
         long = "path",
         visible_alias = "io",
         value_name = "SPEC",
-        help = "Path of both sides: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; xdp:spin and packet:spin, as far as they open by default"
+        help = "Path of both sides: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; default xdp:spin and packet:spin, as far as they open"
     )]
     io: Vec<IoPair>,
     /// Direction to count; repeatable; default all three

@@ -115,7 +115,7 @@ pub struct Counts {
     pub stalled_ns: u64,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug)]
 pub enum End {
     /// Duration or count was reached.
@@ -140,7 +140,7 @@ pub struct Found {
     /// The 16 longest stretches of 100 ms and more without a reply while requests were in flight, in order of time.
     pub silences: Vec<Silence>,
     pub end: End,
-    /// How much faster the clock ticked over the whole run than over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per
+    /// Drift of the clock: its rate over the whole run less that over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per
     /// 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
 }

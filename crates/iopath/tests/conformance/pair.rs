@@ -43,7 +43,7 @@ pub(crate) fn clock() -> AnyClock {
     *CLOCK.get_or_init(|| Tsc::calibrate("tsc").map_or(AnyClock::Raw(MonotonicRaw), AnyClock::Tsc))
 }
 
-/// What a side says while it runs.
+/// Messages of a side while it runs.
 enum Said {
     Ready(Option<Address>),
     Progress,
@@ -151,7 +151,7 @@ fn start_client(
     (said, ending)
 }
 
-/// What is to be run, and what is to happen meanwhile.
+/// The job to run, and events meanwhile.
 pub(crate) struct Pair {
     job: Job,
     listen: Listen,

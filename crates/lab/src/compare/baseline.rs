@@ -34,7 +34,7 @@ impl Baseline<'_> {
     /// Measures and compares, and does all of it once more if a threshold is crossed.
     ///
     /// # Errors
-    /// Those of a ping; and Ctrl-C, since half a run cannot support a gate.
+    /// The errors of a ping; and Ctrl-C, since half a run cannot support a gate.
     pub fn hold(&self, signals: &hairpin_sys::signal::Signals, watcher: &mut dyn Watcher) -> Result<Compare, StoredError> {
         let head = rows::begin::<CompareBody>(&self.plan.command);
         let body = self.judged(&mut || {

@@ -332,7 +332,7 @@ impl Plan {
     /// The settings of every combination, in order; empty if the plan has none.
     ///
     /// # Errors
-    /// Those of [`settings`](Plan::settings).
+    /// The errors of [`settings`](Plan::settings).
     pub fn all_settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
         if self.knobs.is_empty() {
             return Ok(Vec::new());

@@ -103,7 +103,7 @@ pub fn frames_beyond_several_pages_are_counted() -> Outcome {
     equal("too long", b.rings[0].counters().rx_too_long, 2)
 }
 
-/// Whoever says that frames are short keeps the short way, whatever the MTU.
+/// A configuration with short frames uses single pages at any MTU.
 pub fn short_frames_take_one_chunk_over_any_mtu() -> Outcome {
     pair(1, Some(9000))?;
     for mode in MODES {

@@ -57,7 +57,7 @@ impl MappedBar {
     /// that `access` needs. That file begins with the page in which the BAR begins.
     ///
     /// # Errors
-    /// Those of mmap(2) (`EPERM` if the kernel is locked down, `EINVAL` if a driver has exclusive use of the BAR or the BAR is
+    /// The errors of mmap(2) (`EPERM` if the kernel is locked down, `EINVAL` if a driver has exclusive use of the BAR or the BAR is
     /// shorter); a CPU other than x86-64; zero bytes.
     pub fn map(file: &File, at: u64, bytes: u64, access: Access) -> Result<MappedBar, MapError> {
         let prot = match access {
@@ -73,7 +73,7 @@ impl MappedBar {
     /// A BAR of `lines` zeroed lines of ordinary memory, to measure the cost of the instructions without a device.
     ///
     /// # Errors
-    /// Those of mmap(2); a CPU other than x86-64; zero lines.
+    /// The errors of mmap(2); a CPU other than x86-64; zero lines.
     pub fn over_memory(lines: usize) -> Result<MappedBar, MapError> {
         MappedBar::new((lines as u64).saturating_mul(LINE as u64), Access::ReadWrite, |bytes| {
             let prot = ProtFlags::READ | ProtFlags::WRITE;
