@@ -48,7 +48,7 @@ pub struct CheckBody {
     /// The reason why `latencies` is empty; `null` if it is not.
     #[serde(default)]
     pub no_latencies: Option<String>,
-    /// The clock over the whole check, held against another one; `null` if the clock is that other one, and in older records.
+    /// The clock over the whole check, compared with another one; `null` if the clock is that other one, and in older records.
     #[serde(default)]
     pub elapsed: Option<Elapsed>,
 }

@@ -184,7 +184,7 @@ impl Figures {
     }
 }
 
-/// One arm held against the first.
+/// One arm compared with the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The arm.
@@ -205,7 +205,7 @@ pub struct Comparison {
     /// The rule by which blocks are paired.
     #[serde(default, skip_serializing_if = "Matched::by_distance")]
     pub matched: Matched,
-    /// Stored runs: how many there are of the arm that it is held against, and of the arm.
+    /// Stored runs: number of runs of the arm that it is compared with, and of the arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<[u32; 2]>,
     /// Every figure that could be compared.

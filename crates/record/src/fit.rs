@@ -92,7 +92,7 @@ pub struct FitReport {
     pub label: Label,
     /// The run, as it was named.
     pub run: String,
-    /// The declared rate that ns per byte is held against; `null` if none was declared.
+    /// The declared rate that ns per byte is compared with; `null` if none was declared.
     pub rate_bit_per_s: Option<u64>,
     /// One for each path.
     pub paths: Vec<PathFit>,

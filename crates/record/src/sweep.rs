@@ -100,7 +100,7 @@ pub struct Effect {
     pub factor: String,
     /// The level.
     pub level: String,
-    /// The level that it is held against.
+    /// The level that it is compared with.
     pub against: String,
     /// Its figures over those of the other level.
     pub figures: Vec<Ratio>,
@@ -113,7 +113,7 @@ pub struct Interaction {
     pub factors: [String; 2],
     /// The level of each.
     pub levels: [String; 2],
-    /// The levels that they are held against.
+    /// The levels that they are compared with.
     pub against: [String; 2],
     /// Effect of the first factor's level at each level of the second, divided by its effect at the second's
     /// first level: 1 if the two do not depend on each other.

@@ -7,7 +7,7 @@
 //!                                            64  199660 4.700
 //!   even short labels do not fit       udp 65536/65536
 //!                                        199660 4.700
-//!   a bar takes what is left           send call  4.700  ##
+//!   a bar takes the remaining room     send call  4.700  ##
 //!   prose hangs in the last column     wake-up    9.100  the core was asleep, and
 //!                                                         had to be called
 //! ```

@@ -3,7 +3,7 @@
 //! ```text
 //!   plan ──▶ stage ──▶ rows ──▶ row (both sides' reports, joined)
 //!             ├ side    a worker process as its parent sees it      worker   that process: measures, streams, bounces, fills a link
-//!             ├ server  whoever answers: a worker here, or `hairpin serve` there
+//!             ├ server  the answering side: a worker here, or `hairpin serve` there
 //!             └ link    loopback, a veth pair
 //!
 //!   message     a serde type, as JSON

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   plan ──▶ row ──▶ row ──▶ …                        all done
-//!             ├ Ctrl-C ──▶ interrupted                what was measured until then is the record
+//!             ├ Ctrl-C ──▶ interrupted                the results until then are the record
 //!             └ fails ───▶ error, with its path       likewise; if it is the first, there is no record
 //! ```
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   each test ──► this program as "change DIRECTORY n" ── at its n-th step SIGKILL ──► the journal is an orphan or there is none
-//!             ──► this program as "revert DIRECTORY n" ── the same ──► what is left is reverted, whole
+//!             ──► this program as "revert DIRECTORY n" ── the same ──► the rest is reverted, whole
 //! ```
 
 use std::collections::BTreeMap;

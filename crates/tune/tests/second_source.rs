@@ -1,4 +1,4 @@
-//! Every fact of this host that a standard tool also knows, held against that tool: uname, lscpu, sysctl, ip, ethtool.
+//! Every fact of this host that a standard tool also knows, compared with that tool: uname, lscpu, sysctl, ip, ethtool.
 //!
 //! Interfaces are only asked about: loopback, and the first interface with a device behind it.
 

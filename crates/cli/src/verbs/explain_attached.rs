@@ -15,7 +15,7 @@ use crate::verbs::ping::signals;
 #[derive(Clone, Copy, Debug, Args)]
 #[group(multiple = false, conflicts_with_all = ["Where", "key_file", "paths", "light", "timeline", "without", "perfetto"])]
 pub struct Attach {
-    /// Watch whoever serves on this port, TCP or UDP, and their clients as far as they are on this host, for --duration
+    /// Watch the server on this port, TCP or UDP, and its clients on this host, for --duration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Watch this process and those that it started, as server and as client, for --duration
