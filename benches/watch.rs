@@ -84,7 +84,7 @@ struct Medians {
 }
 
 /// Near and far.
-type Found = [Option<Medians>; 2];
+type StateMedians = [Option<Medians>; 2];
 
 /// Measures; true if a bound is missed.
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
@@ -100,7 +100,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     );
     let mut missed = false;
     for path in PATHS {
-        let mut rounds: Vec<[Found; 3]> = Vec::new();
+        let mut rounds: Vec<[StateMedians; 3]> = Vec::new();
         for round in 0..options.rounds {
             let mut found = [[None; 2]; 3];
             for turn in 0..ARMS.len() {
@@ -133,12 +133,12 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
 }
 
 /// ln(one / other) in each state that both saw.
-fn pairs(one: &Found, other: &Found, of: fn(&Medians) -> Option<f64>) -> Vec<f64> {
+fn pairs(one: &StateMedians, other: &StateMedians, of: fn(&Medians) -> Option<f64>) -> Vec<f64> {
     one.iter().zip(other).filter_map(|(one, other)| Some((of(one.as_ref()?)? / of(other.as_ref()?)?).ln())).collect()
 }
 
 /// Of the blocks of each state.
-fn medians(row: &Row, split_ns: u64) -> Found {
+fn medians(row: &Row, split_ns: u64) -> StateMedians {
     [false, true].map(|far| {
         let blocks: Vec<&Block> =
             row.blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| (ns > split_ns) == far)).collect();

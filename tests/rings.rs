@@ -199,14 +199,14 @@ fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_names_its_needs() 
 }
 
 /// A pair of namespaces that lives as long as a slow run, for other actions meanwhile.
-struct Stage {
+struct SlowRun {
     _run: Running,
     client: u32,
     server: u32,
 }
 
-impl Stage {
-    fn new(home: &Home, path: &str, more: &str) -> Stage {
+impl SlowRun {
+    fn new(home: &Home, path: &str, more: &str) -> SlowRun {
         let run = home.start(&format!("ping --link veth --forever --warmup 1ms --json-stream --no-store --path {path} {more}"));
         let begun = Instant::now();
         loop {
@@ -216,7 +216,7 @@ impl Stage {
             let find = |name| workers.iter().copied().find(|pid| has(pid, name));
             // The first progress says that both ends are up and talk.
             if let (Some(client), Some(server), true) = (find("hairpin0"), find("hairpin1"), run.out().contains("transactions")) {
-                return Stage { _run: run, client, server };
+                return SlowRun { _run: run, client, server };
             }
             assert!(begun.elapsed() < crate::support::LIMIT, "no pair of namespaces: {}", run.err());
             thread::sleep(Duration::from_millis(20));
@@ -243,7 +243,7 @@ fn a_session_in_another_namespace() {
         return;
     }
     let home = Home::new();
-    let stage = Stage::new(&home, "udp:block", "--pace 10");
+    let stage = SlowRun::new(&home, "udp:block", "--pace 10");
     let key = home.file("key");
     std::fs::write(&key, format!("{}\n", "0123456789abcdef".repeat(4))).unwrap();
     let key = key.display();
@@ -266,7 +266,7 @@ fn everything_else_on_the_interface_keeps_working() {
     }
     let home = Home::new();
     for path in ["xdp:spin", "packet:spin"] {
-        let stage = Stage::new(&home, path, "");
+        let stage = SlowRun::new(&home, path, "");
         let (client, server) = (stage.client, stage.server);
         let to = SocketAddrV4::new(SERVER, 7070);
         let (ready, listening) = std::sync::mpsc::channel();
@@ -362,7 +362,7 @@ fn a_reflector_returns_frames_as_they_are_or_turned_round() {
         return;
     }
     let home = Home::new();
-    let stage = Stage::new(&home, "udp:block", "--pace 10");
+    let stage = SlowRun::new(&home, "udp:block", "--pace 10");
     for (macs, flags) in
         [(false, ""), (false, "--rewrite none --dst-mac 02:00:00:00:00:77"), (true, "--rewrite macs --dst-mac 02:00:00:00:00:77")]
     {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hairpin_iopath::drive::{Between, Counts, End, Found, Work, drive};
+use hairpin_iopath::drive::{BetweenBlocks, Counts, LoopEnd, LoopResult, Work, drive};
 use hairpin_iopath::fake::Null;
 use hairpin_iopath::pace::{Pace, Timetable};
 use hairpin_plan::schedule::Schedule;
@@ -42,8 +42,8 @@ fn round(clock: &Tsc, seconds: f64) -> Result<Round, String> {
         ..Work::short(SIZE, SIZE, 1)
     };
     let pace = Pace::Open(Timetable::new(clock, Schedule::fixed(RATE.into(), SIZE as u32), false));
-    let Found { recorder, counts, end, .. } = drive(&mut Null::default(), clock, pace, work, &mut Nobody);
-    if let End::Failed(error) = end {
+    let LoopResult { recorder, counts, end, .. } = drive(&mut Null::default(), clock, pace, work, &mut Nobody);
+    if let LoopEnd::Failed(error) = end {
         return Err(format!("the loop over a path that does nothing: {error}"));
     }
     let lateness = recorder.lateness().ok_or("the loop kept no lateness")?;
@@ -52,7 +52,7 @@ fn round(clock: &Tsc, seconds: f64) -> Result<Round, String> {
 
 struct Nobody;
 
-impl Between for Nobody {
+impl BetweenBlocks for Nobody {
     fn stopped(&self) -> bool {
         false
     }

@@ -97,7 +97,7 @@ pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
 /// The work: paths, sizes, rates and their repetition.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Work")]
-pub struct Work {
+pub struct WorkFlags {
     /// Paths to measure; repeatable.
     #[arg(
         long = "path",
@@ -158,7 +158,7 @@ pub struct Work {
     pub verify: bool,
 }
 
-impl Work {
+impl WorkFlags {
     /// One job per path and size, in that order. `timed` is true if --duration was given.
     pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {
         let mut specs = self.paths.clone();

@@ -12,14 +12,14 @@ use crate::endpoint::Endpoint;
 pub const TURN_NS: u64 = 10_000_000;
 
 /// Callbacks of the server's loop.
-pub trait Attention {
+pub trait ServerCallbacks {
     /// True if the run is over. Checked after every reply: one load from a cached line.
     fn stopped(&self) -> bool;
     /// Longest wait before the stop flag is checked again, in ns.
     fn turn_ns(&self) -> u64 {
         TURN_NS
     }
-    /// True if [`answered`](Attention::answered) wants the stamps of each request.
+    /// True if [`answered`](ServerCallbacks::answered) wants the stamps of each request.
     fn is_tracing(&self) -> bool {
         false
     }
@@ -45,7 +45,7 @@ pub struct Echoed {
 }
 
 /// Answers every request with `reply` bytes until `attention` says stop or the client closes its end.
-pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, attention: &mut impl Attention) -> Echoed {
+pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, attention: &mut impl ServerCallbacks) -> Echoed {
     let mut echoed = Echoed { turnaround: Times::new(), answered: 0, waits_in_vain: 0, error: None };
     let end = turns(endpoint, clock, reply, attention, &mut echoed);
     echoed.error = end.err().filter(|error| !client_has_ended(error));
@@ -56,7 +56,7 @@ fn turns<E: Endpoint, C: Clock>(
     endpoint: &mut E,
     clock: &C,
     reply: usize,
-    attention: &mut impl Attention,
+    attention: &mut impl ServerCallbacks,
     echoed: &mut Echoed,
 ) -> io::Result<()> {
     let turn = clock.to_ticks(attention.turn_ns());

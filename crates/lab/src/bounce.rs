@@ -39,7 +39,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BouncePlan {
     /// The interface on which frames come in.
     pub interface: String,
     /// The interface on which they go out, if another.
@@ -65,7 +65,7 @@ pub struct Plan {
 }
 
 /// Receives the progress of a bouncer.
-pub trait Watcher {
+pub trait BounceWatcher {
     /// The rings are open; `passed_over` holds the reason for every earlier choice that did not open.
     fn opened(&mut self, _io: &IoSpec, _rings: &Rings, _passed_over: &[String]) {}
     fn second(&mut self, _second: &BounceSecond) {}
@@ -105,7 +105,7 @@ impl BounceError {
 ///
 /// # Errors
 /// The start failed. A later failure is in the record.
-pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Bounce, BounceError> {
+pub fn run(plan: &BouncePlan, signals: &Signals, watcher: &mut dyn BounceWatcher) -> Result<Bounce, BounceError> {
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     if let Some(cpu) = plan.cpu.filter(|cpu| !allowed.contains(cpu)) {
         let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -173,7 +173,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
 }
 
 /// Passes on the counts of every second until the worker has reported. Ctrl-C asks it to stop; a second Ctrl-C does not wait.
-fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn Watcher) -> Result<BounceReport, BounceError> {
+fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn BounceWatcher) -> Result<BounceReport, BounceError> {
     let (mut before, mut at) = (Bounced::default(), Nanos::ZERO);
     let mut stopped = None::<Instant>;
     let mut heard = Instant::now();

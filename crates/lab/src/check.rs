@@ -33,7 +33,7 @@ use hairpin_sys::clock::{AnyClock, Clock, Tsc};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::{Nanos, Picos};
 
-use self::elapsed::{Watch, monotonic_raw_ns};
+use self::elapsed::{Stopwatch, monotonic_raw_ns};
 use hairpin_session::rows;
 use hairpin_session::worker::{choose_clock, clock_facts};
 
@@ -98,7 +98,7 @@ fn measured() -> Result<CheckBody, CheckError> {
 
 /// Runs all tests of a time-stamp counter and its calibration.
 fn of_tsc(clock: Tsc) -> Result<CheckBody, CheckError> {
-    let watch = Watch::start(&clock, monotonic_raw_ns);
+    let watch = Stopwatch::start(&clock, monotonic_raw_ns);
     let mut found = delays_in_tries(&clock)?;
     match &allowed_cpus()?[..] {
         [client, server, ..] => {
@@ -344,7 +344,7 @@ mod tests {
         };
         for factor in [0.99, 1.01] {
             let wrong = clock.at_rate(clock.rate() * factor);
-            let watch = Watch::start(&wrong, monotonic_raw_ns);
+            let watch = Stopwatch::start(&wrong, monotonic_raw_ns);
             std::thread::sleep(std::time::Duration::from_millis(20));
             // The device finds the right rate although the instrument's is wrong.
             let device = wrong.at_rate(watch.ticks_per_ns(&wrong, monotonic_raw_ns));

@@ -40,7 +40,7 @@ pub const ANEW: u32 = 5;
 pub const MARGIN: f64 = 0.02;
 
 #[derive(Debug)]
-pub struct Plan {
+pub struct ComparePlan {
     /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
     /// Duration of the whole experiment.
@@ -63,8 +63,13 @@ pub struct Plan {
 ///
 /// # Errors
 /// The errors of a ping, until one round is complete; after that the record has the reason of its end.
-pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, RunError> {
-    let Plan { arms, duration, seed, until, margin, figure, limits, command } = plan;
+pub fn run(
+    plan: ComparePlan,
+    signals: &Signals,
+    switch: &mut dyn Switch,
+    told: &mut dyn FnMut(Duration),
+) -> Result<Compare, RunError> {
+    let ComparePlan { arms, duration, seed, until, margin, figure, limits, command } = plan;
     let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));
     let looks = if until.is_some() { LOOKS.len() as u32 } else { 1 };
     let method = verdict::method(figure, count.saturating_sub(1), looks, margin);

@@ -158,7 +158,7 @@ impl ExecError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// A socket lacks an option, or lacked it until now.
-    Lacks(Found),
+    Lacks(LackingSocket),
     /// The first sockets were checked and have their options.
     InForce {
         /// Internet sockets seen so far.
@@ -170,7 +170,7 @@ pub enum News {
 
 /// A socket at its first check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LackingSocket {
     /// The process that owns it.
     pub pid: u32,
     /// The process's name.
@@ -340,7 +340,7 @@ impl Survey {
     }
 
     /// The options that a socket lacks; `None` if there are none, or if it is not an internet socket.
-    fn ask(&mut self, pid: u32, fd: RawFd, socket: &OwnedFd) -> Option<Found> {
+    fn ask(&mut self, pid: u32, fd: RawFd, socket: &OwnedFd) -> Option<LackingSocket> {
         let families = [AddressFamily::INET, AddressFamily::INET6].map(|family| i32::from(family.as_raw()));
         let domain = socket::get(socket, socket::SO_DOMAIN).ok()?;
         let protocol = socket::get(socket, socket::SO_PROTOCOL).ok()?;
@@ -365,7 +365,7 @@ impl Survey {
             && socket::get(socket, socket::SO_INCOMING_NAPI_ID).is_ok_and(|id| id == 0)
             && socket::get(socket, socket::SO_INCOMING_CPU).is_ok_and(|cpu| cpu >= 0);
         self.seen.not_polled += u64::from(unpolled);
-        (!lacked.is_empty()).then(|| Found { pid, name: name_of(pid), fd, what: what(socket, protocol), lacked })
+        (!lacked.is_empty()).then(|| LackingSocket { pid, name: name_of(pid), fd, what: what(socket, protocol), lacked })
     }
 
     fn give(&self, socket: &OwnedFd, wanted: &Wanted) -> Outcome {

@@ -20,7 +20,7 @@ use crate::experiment::Switch;
 use hairpin_session::error::Blame;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
-use hairpin_session::stage::{interface_of, local_address_towards};
+use hairpin_session::testbed::{interface_of, local_address_towards};
 
 /// Why an arm cannot have its settings.
 #[derive(Debug, thiserror::Error)]

@@ -61,7 +61,7 @@ pub struct Entry {
 
 /// The run of a RUN on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct RunFile {
     /// Its id, if it is in the store.
     pub id: Option<RunId>,
     /// The file with its record.
@@ -259,7 +259,7 @@ impl Store {
 
     /// Resolves a RUN: `latest`, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash is
     /// always a path; any other text is tried as a run first.
-    pub fn resolve(&self, text: &str) -> Result<Found, ResolveError> {
+    pub fn resolve(&self, text: &str) -> Result<RunFile, ResolveError> {
         if text.contains('/') {
             return self.resolve_path(Path::new(text));
         }
@@ -283,13 +283,13 @@ impl Store {
         }
     }
 
-    fn resolve_path(&self, path: &Path) -> Result<Found, ResolveError> {
+    fn resolve_path(&self, path: &Path) -> Result<RunFile, ResolveError> {
         let no_file = |source| ResolveError::NoFile { path: path.into(), source };
         let is_dir = fs::metadata(path).map_err(no_file)?.is_dir();
         let file = if is_dir { path.join(RECORD) } else { path.into() };
         fs::metadata(&file).map_err(no_file)?;
         let id = if is_dir { self.id_of(path) } else { None };
-        Ok(Found { id, file })
+        Ok(RunFile { id, file })
     }
 
     /// The id of a directory, however written, that is a run in this store.
@@ -299,8 +299,8 @@ impl Store {
         RunId::parse(dir.file_name()?.to_str()?).filter(|_| here)
     }
 
-    fn found(&self, id: RunId) -> Found {
-        Found { file: self.file(&id), id: Some(id) }
+    fn found(&self, id: RunId) -> RunFile {
+        RunFile { file: self.file(&id), id: Some(id) }
     }
 
     /// Removes a run. It leaves the store at once and completely, even if this process is killed half way.
@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn a_run_is_found_by_id_prefix_latest_directory_and_file() {
         let (dir, store, ids) = store(&[10, 20]);
-        let found = Found { id: Some(ids[1].clone()), file: store.file(&ids[1]) };
+        let found = RunFile { id: Some(ids[1].clone()), file: store.file(&ids[1]) };
         for text in [ids[1].as_str(), "20261120-11502", "latest"] {
             assert_eq!(store.resolve(text).unwrap(), found, "{text}");
         }
@@ -508,7 +508,7 @@ mod tests {
         assert_eq!(store.resolve(directory.to_str().unwrap()).unwrap(), found);
         let copy = dir.path().join("copy.json");
         fs::copy(store.file(&ids[0]), &copy).unwrap();
-        assert_eq!(store.resolve(copy.to_str().unwrap()).unwrap(), Found { id: None, file: copy.clone() });
+        assert_eq!(store.resolve(copy.to_str().unwrap()).unwrap(), RunFile { id: None, file: copy.clone() });
         let elsewhere = dir.path().join(ids[0].as_str());
         fs::create_dir(&elsewhere).unwrap();
         fs::copy(&copy, elsewhere.join(RECORD)).unwrap();

@@ -30,7 +30,7 @@ use hairpin_session::plan::Target;
 use hairpin_session::rows;
 
 /// The settings to try, and how.
-pub struct Plan<'a> {
+pub struct TrialPlan<'a> {
     pub settings: Vec<Setting>,
     /// True if the settings were not named one by one: those that this host lacks are then left out, not an error.
     pub as_there_are: bool,
@@ -97,7 +97,7 @@ pub type Candidate = (Setting, Vec<Change>);
 ///
 /// # Errors
 /// A named setting does not exist here, or already has the value.
-pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, Vec<LeftOut>), TryError> {
+pub fn candidates(host: &dyn Host, plan: &TrialPlan<'_>) -> Result<(Vec<Candidate>, Vec<LeftOut>), TryError> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for setting in &plan.settings {
         let (why, blame) = match knobs::changes(host, &plan.place, plan.target, std::slice::from_ref(setting)) {
@@ -123,7 +123,7 @@ pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, V
 pub fn run(
     host: &dyn Host,
     journal: &Journal,
-    plan: &Plan<'_>,
+    plan: &TrialPlan<'_>,
     (candidates, mut left_out): (Vec<Candidate>, Vec<LeftOut>),
     signals: &Signals,
     told: &mut dyn FnMut(&str, Duration),
@@ -182,7 +182,7 @@ pub fn run(
 
 /// Measures every path with each setting alone, then with all winners together.
 fn measure(
-    plan: &Plan<'_>,
+    plan: &TrialPlan<'_>,
     tried: &[Candidate],
     knobs: &mut Knobs<'_>,
     record: &mut TuneTry,
@@ -273,7 +273,7 @@ fn contradict(paths: &mut [TriedPath], winners: &[usize], names: &[String]) -> V
 
 /// One comparison: the same work with different settings of the host.
 fn one(
-    plan: &Plan<'_>,
+    plan: &TrialPlan<'_>,
     path: usize,
     given: &[&str],
     duration: Duration,
@@ -282,7 +282,7 @@ fn one(
     told: &mut dyn FnMut(Duration),
 ) -> Result<Compare, RunError> {
     let arm = |given: &&str| Ok(Arm { given: (*given).to_owned(), ..(plan.arm)(path)? });
-    let compare = compare::Plan {
+    let compare = compare::ComparePlan {
         arms: given.iter().map(arm).collect::<Result<_, RunError>>()?,
         duration,
         seed: plan.seed.wrapping_add(path as u64),

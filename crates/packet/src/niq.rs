@@ -29,7 +29,7 @@ use crate::granted::Granted;
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 
 use bell::Bell;
-use driver::{Driver, Found, copy_small};
+use driver::{Driver, FrameHeader, copy_small};
 pub use driver::{INLINE, Pcie};
 use timing::Link;
 pub use timing::{Delay, Timing, TimingError};
@@ -276,7 +276,7 @@ impl Port {
 
     /// True if this device could have sent such a frame.
     #[inline(always)]
-    fn is_sound(&self, found: Found) -> bool {
+    fn is_sound(&self, found: FrameHeader) -> bool {
         found.len <= if found.large { self.longest } else { INLINE }
     }
 }

@@ -109,7 +109,7 @@ pub struct Totals {
 }
 
 /// Decides when a run ends, and follows its progress.
-pub trait Watch {
+pub trait Monitor {
     /// Called in every iteration: true stops the run. Frames under way are still counted.
     fn stop(&mut self) -> bool;
     /// Called about once a second.
@@ -145,7 +145,7 @@ pub fn run<P: PacketIo, C: Clock>(
     clock: &C,
     outgoing: Option<&Outgoing>,
     incoming: Option<&Incoming>,
-    watch: &mut impl Watch,
+    watch: &mut impl Monitor,
 ) -> Result<Totals, StreamError> {
     let start = clock.now();
     let mut sending = outgoing.map(|plan| Sending::new(rings, plan, clock, start)).transpose()?;

@@ -13,7 +13,7 @@ use hairpin_record::histogram::Times;
 use hairpin_record::run::{Block, Origin, Point, Quantiles, Row, Run};
 use hairpin_record::warning::Note;
 use hairpin_report::html;
-use hairpin_report::view::{Given, View, view};
+use hairpin_report::view::{Input, View, view};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -26,18 +26,18 @@ fn kept(name: &str) -> String {
     fs::read_to_string(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-fn given(text: &str) -> Vec<Given> {
+fn given(text: &str) -> Vec<Input> {
     let records = AnyRecord::all(text.as_bytes()).unwrap();
-    records.into_iter().enumerate().map(|(at, record)| Given { name: format!("run-{}", at + 1), record }).collect()
+    records.into_iter().enumerate().map(|(at, record)| Input { name: format!("run-{}", at + 1), record }).collect()
 }
 
 fn of_runs(runs: Vec<Run>) -> View {
-    let given: Vec<Given> =
-        runs.into_iter().map(|run| Given { name: "run".into(), record: AnyRecord::Run(Box::new(run)) }).collect();
+    let given: Vec<Input> =
+        runs.into_iter().map(|run| Input { name: "run".into(), record: AnyRecord::Run(Box::new(run)) }).collect();
     made(&given)
 }
 
-fn made(given: &[Given]) -> View {
+fn made(given: &[Input]) -> View {
     view(given, MADE, Vec::new())
 }
 
@@ -151,8 +151,8 @@ fn compared() -> Compare {
     }
 }
 
-fn compare_record() -> Given {
-    Given { name: "compare.json".into(), record: AnyRecord::Compare(Box::new(compared())) }
+fn compare_record() -> Input {
+    Input { name: "compare.json".into(), record: AnyRecord::Compare(Box::new(compared())) }
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn no_text_steers_a_page_or_a_terminal() {
     run.head.command = vec![hostile.into(); 3];
     run.results[0].path = hostile.into();
     run.results[0].warnings = vec![Note { code: hostile.into(), message: hostile.into() }];
-    let given = [Given { name: hostile.into(), record: AnyRecord::Run(Box::new(run)) }];
+    let given = [Input { name: hostile.into(), record: AnyRecord::Run(Box::new(run)) }];
     let page = html(&made(&given));
     assert!(!page.contains("<img") && page.matches("</script>").count() == html(&View::default()).matches("</script>").count());
     let json = page.split_once("id=\"view\">").unwrap().1.split_once("</script>").unwrap().0;
@@ -532,7 +532,7 @@ fn survives(text: &str, changes: &[(Index, Value)]) {
     }
     // Changes that make the record invalid are refused here.
     let Ok(records) = AnyRecord::all(record.to_string().as_bytes()) else { return };
-    let given: Vec<Given> = records.into_iter().map(|record| Given { name: "hostile".into(), record }).collect();
+    let given: Vec<Input> = records.into_iter().map(|record| Input { name: "hostile".into(), record }).collect();
     let page = html(&made(&given));
     let json = page.split_once("id=\"view\">").unwrap().1.split_once("</script>").unwrap().0;
     assert!(serde_json::from_str::<Value>(json).is_ok());
@@ -576,9 +576,9 @@ proptest! {
 }
 
 /// One record of each kind, as earlier versions wrote them.
-fn every_kind() -> Vec<Given> {
+fn every_kind() -> Vec<Input> {
     let records = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
-    records.into_iter().map(|record| Given { name: record.verb().into(), record }).collect()
+    records.into_iter().map(|record| Input { name: record.verb().into(), record }).collect()
 }
 
 #[test]

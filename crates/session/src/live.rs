@@ -15,7 +15,7 @@ use hairpin_sys::thread;
 use hairpin_trace::halves::Half;
 use hairpin_tune::activity::CoreActivity;
 
-use crate::row::{Surroundings, derive};
+use crate::row::{RowContext, derive};
 use crate::server::Server;
 use crate::watch::Watcher;
 
@@ -105,7 +105,7 @@ impl<'a> Live<'a> {
             warnings.push(Warning::ClockSuspect { blocks });
         }
         // Which quantiles will be blank is known only at the end.
-        let around = Surroundings { hosts: self.hosts, one_host: self.server.is_some(), shown: &[] };
+        let around = RowContext { hosts: self.hosts, one_host: self.server.is_some(), shown: &[] };
         warnings.extend(derive(self.job, &self.row(progress), around));
         warnings.iter().map(Warning::note).collect()
     }
@@ -184,9 +184,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept(Vec<Progress>);
+    struct Recorded(Vec<Progress>);
 
-    impl Watcher for Kept {
+    impl Watcher for Recorded {
         fn wants_snapshots(&self) -> bool {
             true
         }
@@ -207,7 +207,7 @@ mod tests {
     fn warnings_come_with_their_cause() {
         let job = Job { threads: 2, ..hairpin_plan::job::Job::new("udp:spin".parse().unwrap()) };
         let hosts = Hosts { client: HostFacts::default(), server: None };
-        let mut kept = Kept::default();
+        let mut kept = Recorded::default();
         let mut live = Live {
             watcher: &mut kept,
             job: &job,

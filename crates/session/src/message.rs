@@ -30,7 +30,7 @@ mod traced;
 
 pub use bulk::{BulkReport, BulkWork};
 pub use packets::{
-    AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, Work,
+    AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, StreamWork,
 };
 pub use traced::Half;
 
@@ -52,7 +52,7 @@ pub enum Order {
         peer_pid: u32,
     },
     /// Set up your end of the pair.
-    SetUp(End),
+    SetUp(LinkEnd),
     /// Read the host's facts.
     Facts {
         /// The interface that the traffic passes.
@@ -90,7 +90,7 @@ pub enum Order {
     /// Open the rings of an interface, and keep them until the next order of this kind; `None` closes them.
     Rings(Option<Box<AskRings>>),
     /// Send numbered frames on the open rings, count them, or both.
-    Stream(Box<Work>),
+    Stream(Box<StreamWork>),
     /// Send frames that arrive on the open rings back, until stopped.
     Bounce(Box<BounceWork>),
     /// Run one end of the bulk streams that fill the link, until stopped.
@@ -116,7 +116,7 @@ pub enum Namespace {
 
 /// One end of a veth pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct LinkEnd {
     pub interface: String,
     /// Addresses with prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,

@@ -35,7 +35,7 @@ use crate::handshake::{self, Admission};
 use crate::key::Key;
 use crate::message::{Answer, Failure, Half, Order, Request};
 use crate::side::{SideError, WorkerSide, wait};
-use crate::stage::interface_at;
+use crate::testbed::interface_at;
 
 /// Most connections accepted before other work gets its turn.
 const AT_ONCE: usize = 64;

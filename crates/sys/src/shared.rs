@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use line::{Direction, Line};
 use mapped::{Atomics, Mapped};
-pub use stamps::{Packet, Stamp, Stamps, Told, Which};
+pub use stamps::{Announced, Packet, Stamp, Stamps, Which};
 
 /// One value on its own cache lines.
 #[repr(C, align(128))]

@@ -77,7 +77,7 @@ pub enum JournalError {
 
 /// An entry in the journal's directory.
 #[derive(Debug)]
-pub struct Found {
+pub struct StoredEntry {
     pub id: u32,
     pub file: PathBuf,
     /// The content, or why it cannot be read.
@@ -132,7 +132,7 @@ pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
         dirs.push(OF_ROOT.into());
     }
     let orphans = dirs.into_iter().flat_map(|dir| Journal::at(dir).orphans().unwrap_or_default());
-    let note = |found: Found| {
+    let note = |found: StoredEntry| {
         let file = found.file.display();
         match found.entry {
             Ok(entry) if entry.head.is_of_earlier_boot(host) => {
@@ -178,7 +178,7 @@ impl Journal {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn entries(&self) -> Result<Vec<Found>, JournalError> {
+    pub fn entries(&self) -> Result<Vec<StoredEntry>, JournalError> {
         let ids = match self.ids() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(|source| self.io(source))?,
@@ -192,7 +192,7 @@ impl Journal {
             };
             let entry =
                 read().map_err(|source: io::Error| EntryError::Read(source.to_string())).and_then(|bytes| Entry::parse(&bytes));
-            Found { id, file, entry }
+            StoredEntry { id, file, entry }
         };
         Ok(ids.into_iter().map(found).collect())
     }
@@ -202,7 +202,7 @@ impl Journal {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn orphans(&self) -> Result<Vec<Found>, JournalError> {
+    pub fn orphans(&self) -> Result<Vec<StoredEntry>, JournalError> {
         let mut all = self.entries()?;
         all.retain(|found| !found.entry.as_ref().is_ok_and(|entry| entry.kept));
         if all.is_empty() || self.holder().is_some() {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::bounce::lifeline::cut_off;
-use hairpin_lab::bounce::{self, BounceError, Plan, Watcher};
+use hairpin_lab::bounce::{self, BounceError, BouncePlan, BounceWatcher};
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
 use hairpin_record::bounce::BounceSecond;
@@ -85,8 +85,8 @@ impl Bounce {
             self.refuse_to_cut_off()?;
         }
         let (json_stream, output) = (self.json_stream, self.output);
-        let mut teller = Teller { json_stream, table: !json_stream && output.form() == Format::Table };
-        let plan = Plan {
+        let mut progress = BounceProgress { json_stream, table: !json_stream && output.form() == Format::Table };
+        let plan = BouncePlan {
             io: self.io.map_or_else(|| BackEndName::ALL.map(IoSpec::from).into(), |io| vec![io]),
             interface: self.interface,
             output: self.out_of,
@@ -100,8 +100,8 @@ impl Bounce {
             duration: self.duration,
             command: std::env::args().collect(),
         };
-        let bounce = bounce::run(&plan, &signals, &mut teller)?;
-        let printed = match (json_stream, teller.table) {
+        let bounce = bounce::run(&plan, &signals, &mut progress)?;
+        let printed = match (json_stream, progress.table) {
             (true, _) => print(&hairpin_report::json_line(&bounce)),
             (_, true) => print("\n").and_then(|()| output.print(&bounce)),
             _ => output.print(&bounce),
@@ -151,12 +151,12 @@ fn repeats(text: &str) -> Result<Repeats, String> {
 }
 
 /// Prints a line per second.
-struct Teller {
+struct BounceProgress {
     json_stream: bool,
     table: bool,
 }
 
-impl Watcher for Teller {
+impl BounceWatcher for BounceProgress {
     fn opened(&mut self, io: &IoSpec, rings: &Rings, passed_over: &[String]) {
         for why in passed_over {
             say(format_args!("hairpin: not {why}"));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use hairpin_lab::compare::{self, ANEW, Baseline, Limit, MARGIN, Plan};
+use hairpin_lab::compare::{self, ANEW, Baseline, ComparePlan, Limit, MARGIN};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::records::{self, RecordsError};
@@ -22,11 +22,11 @@ use hairpin_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{self, Failure, say};
-use crate::flags::{HostPort, Mirror, Where, Work, cookie};
+use crate::flags::{HostPort, Mirror, Where, WorkFlags, cookie};
 use crate::output::{Keep, Output, open_store};
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
-use crate::verbs::ping::{Teller, signals};
+use crate::verbs::ping::{PingProgress, signals};
 
 /// The default duration of the whole experiment.
 const DURATION: Nanos = Nanos::from_secs(30);
@@ -104,7 +104,7 @@ struct Side {
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     knobs: Vec<Setting>,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     #[command(flatten)]
     declared: Declared,
 }
@@ -185,12 +185,12 @@ impl Compare {
         };
         let anew = self.how.anew.unwrap_or(ANEW);
         let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
-        let mut teller = Teller::new(false);
-        let record = held.hold(&signals, &mut teller).map_err(|error| match error {
+        let mut progress = PingProgress::new(false);
+        let record = held.hold(&signals, &mut progress).map_err(|error| match error {
             compare::StoredError::Ping(error) => error.into(),
             other => Failure::failed(other),
         })?;
-        teller.clear();
+        progress.clear();
         Ok(record)
     }
 
@@ -211,7 +211,7 @@ impl Compare {
         let given = common.iter().any(|word| word == "--duration" || word.starts_with("--duration="));
         let duration = Duration::from(if given { self.side.work.duration } else { DURATION });
         let margin = self.margin();
-        let plan = Plan {
+        let plan = ComparePlan {
             arms,
             duration,
             seed: self.how.seed.map_or_else(cookie, Ok)?,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_lab::attached::{self, AttachedError, Plan, Target};
+use hairpin_lab::attached::{self, AttachPlan, AttachedError, Target};
 use hairpin_record::attached::Watched;
 use hairpin_units::Nanos;
 
@@ -36,7 +36,7 @@ pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Resul
         return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
     }
     let signals = signals()?;
-    let plan = Plan { target, duration, command: std::env::args().collect() };
+    let plan = AttachPlan { target, duration, command: std::env::args().collect() };
     let record = attached::run(&plan, &signals, &mut |watched| say(begun(watched, duration)))?;
     keep.after(output.print(&record), &record)?;
     // If something was seen, the end of the watched process is not a failure.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, ValueEnum};
 use hairpin_lab::bulk::streams;
-use hairpin_lab::load::{self, How, Rates, Schedule, Watcher};
+use hairpin_lab::load::{self, How, LoadWatcher, Rates, Schedule};
 use hairpin_model::nic::Nic;
 use hairpin_plan::job::Job;
 use hairpin_session::floor;
@@ -15,7 +15,7 @@ use hairpin_session::plan::Plan;
 use hairpin_units::list;
 
 use crate::exit::{Failure, say};
-use crate::flags::{Mirror, Where, Work, cookie};
+use crate::flags::{Mirror, Where, WorkFlags, cookie};
 use crate::output::{Keep, Output};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
@@ -57,7 +57,7 @@ pub struct Load {
     #[arg(long, value_name = "NIC")]
     nic: Option<Nic>,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
@@ -83,7 +83,7 @@ impl Load {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
         let (plan, how) = self.plan()?;
-        let load = load::run(plan, &how, &signals, &mut Teller)?;
+        let load = load::run(plan, &how, &signals, &mut LoadProgress)?;
         keep.after(output.print(&load), &load)?;
         Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
@@ -131,9 +131,9 @@ fn was_given(flag: &str) -> bool {
 }
 
 /// Announces the next measurement on a terminal, between rows.
-struct Teller;
+struct LoadProgress;
 
-impl Watcher for Teller {
+impl LoadWatcher for LoadProgress {
     fn begins(&mut self, job: &Job, per_s: Option<f64>) {
         if !io::stderr().is_terminal() {
             return;

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use hairpin_lab::records;
 use hairpin_lab::whole_file::{self, WriteError};
 use hairpin_model::reference::references;
-use hairpin_report::view::{Given, View, view};
+use hairpin_report::view::{Input, View, view};
 use hairpin_report::{Chart, Options};
 use hairpin_session::time::rfc3339;
 use ratatui::crossterm::terminal;
@@ -67,7 +67,7 @@ impl Report {
         let mut given = Vec::new();
         for run in &self.runs {
             let found = records::load(&store, run).map_err(Failure::failed)?;
-            given.extend(found.into_iter().map(|named| Given { name: named.name, record: named.record }));
+            given.extend(found.into_iter().map(|named| Input { name: named.name, record: named.record }));
         }
         let view = of(&given);
         let text = match self.format {
@@ -108,7 +108,7 @@ impl From<Picture> for Chart {
 }
 
 /// The view of these records, with the current time and every published table.
-pub fn of(given: &[Given]) -> View {
+pub fn of(given: &[Input]) -> View {
     view(given, &rfc3339(SystemTime::now()), references())
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_lab::stream::{self, Ask, Plan, StreamError, Target, Watcher};
+use hairpin_lab::stream::{self, Ask, StreamError, StreamPlan, StreamWatcher, Target};
 use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
 use hairpin_session::io::{BackEndName, IoPair};
@@ -94,13 +94,14 @@ impl Stream {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
         let plan = self.plan()?;
-        let mut teller = Teller { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
-        let stream = stream::run(&plan, &signals, &mut teller)?;
+        let mut progress =
+            StreamProgress { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
+        let stream = stream::run(&plan, &signals, &mut progress)?;
         keep.after(output.print(&stream), &stream)?;
         Ok(stream.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
-    fn plan(self) -> Result<Plan, Failure> {
+    fn plan(self) -> Result<StreamPlan, Failure> {
         let (target, mtu) = match (self.to.link, self.to.interface) {
             (Some(LinkSpec::Veth(veth)), _) => {
                 let mtu = veth.mtu;
@@ -163,7 +164,7 @@ impl Stream {
                 }
             }
         }
-        Ok(Plan {
+        Ok(StreamPlan {
             target,
             rows,
             queues: self.queues,
@@ -187,12 +188,12 @@ impl From<StreamError> for Failure {
 }
 
 /// Shows progress on a terminal, between trials; with -i, once a second on any stderr.
-struct Teller {
+struct StreamProgress {
     lines: bool,
     before: StreamCounts,
 }
 
-impl Watcher for Teller {
+impl StreamWatcher for StreamProgress {
     fn trial(&mut self, ask: &Ask, step: &Step) {
         if io::stderr().is_terminal() {
             say(hairpin_report::stream_trial(&ask.io.to_string(), ask.direction, Some(ask.bytes), step));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_lab::experiment::Arm;
 use hairpin_lab::knobs::interface_towards;
-use hairpin_lab::tune_try::{self, Plan, TryError};
+use hairpin_lab::tune_try::{self, TrialPlan, TryError};
 use hairpin_record::tune_try::TuneTry;
 use hairpin_session::error::RunError;
 use hairpin_session::link::LinkSpec;
@@ -19,7 +19,7 @@ use hairpin_tune::{Place, Profile, Setting};
 
 use super::knobs::{agreed, journal};
 use crate::exit::{Failure, say};
-use crate::flags::{HostPort, Mirror, Where, Work, cookie, interface_exists};
+use crate::flags::{HostPort, Mirror, Where, WorkFlags, cookie, interface_exists};
 use crate::output::{Keep, Output};
 use crate::verbs::compare::Bar;
 use crate::verbs::ping::signals;
@@ -68,7 +68,7 @@ pub struct Try {
     #[command(flatten)]
     store: Keep,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     #[command(flatten)]
     output: Output,
 }
@@ -104,7 +104,7 @@ impl Try {
         let arm = |path: usize| -> Result<Arm, RunError> {
             Ok(Arm { given: String::new(), target: target.clone(), ipv6, job: jobs[path].clone(), floor: None, bulk: 0 })
         };
-        let mut plan = Plan {
+        let mut plan = TrialPlan {
             settings,
             as_there_are: self.all_safe,
             target: &target,
@@ -144,7 +144,7 @@ impl Try {
     }
 
     /// Shows the planned changes, and asks for confirmation unless a flag skips it.
-    fn ask(&self, settings: &[String], plan: &Plan<'_>) -> Result<(), Failure> {
+    fn ask(&self, settings: &[String], plan: &TrialPlan<'_>) -> Result<(), Failure> {
         if settings.is_empty() {
             // With nothing to try, the experiment's error lists the settings left out, with reasons.
             return Ok(());

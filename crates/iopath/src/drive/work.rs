@@ -62,7 +62,7 @@ impl Work {
 }
 
 /// Callbacks of the loop, called only between blocks and when nothing was received.
-pub trait Between {
+pub trait BetweenBlocks {
     /// True if the run must end now.
     fn stopped(&self) -> bool;
     /// Asks the other side's core for a round trip over a cache line; it sees the call after its next reply. `false`: no such
@@ -117,7 +117,7 @@ pub struct Counts {
 
 /// End of a run.
 #[derive(Debug)]
-pub enum End {
+pub enum LoopEnd {
     /// Duration or count was reached.
     Done,
     /// Stopped from outside.
@@ -128,7 +128,7 @@ pub enum End {
 
 /// Result of one thread.
 #[derive(Debug)]
-pub struct Found {
+pub struct LoopResult {
     /// The folded samples.
     pub recorder: Recorder,
     /// Events that gave no sample.
@@ -139,7 +139,7 @@ pub struct Found {
     pub gap_ns: u64,
     /// The 16 longest stretches of 100 ms and more without a reply while requests were in flight, in order of time.
     pub silences: Vec<Silence>,
-    pub end: End,
+    pub end: LoopEnd,
     /// Drift of the clock: its rate over the whole run less that over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per
     /// 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,

@@ -23,7 +23,7 @@ use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::wait::{Policy, or_nothing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::drive::End;
+use crate::drive::LoopEnd;
 use crate::echo::echo;
 use crate::error::{PathError, needs_inet};
 use crate::inet;
@@ -47,8 +47,8 @@ impl Runner for TcpCrr {
         run.alone(|job, work, between| {
             let mut found = drive_paced(&mut client, &clock, job, work, between);
             // The samples are valid: running out of pairs ends the run just as its duration does.
-            if client.is_used_up() && matches!(found.end, End::Failed(_)) {
-                found.end = End::Done;
+            if client.is_used_up() && matches!(found.end, LoopEnd::Failed(_)) {
+                found.end = LoopEnd::Done;
             }
             found
         })?;

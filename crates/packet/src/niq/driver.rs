@@ -53,7 +53,7 @@ pub struct Pcie {
 
 /// A line with a frame, as its header has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FrameHeader {
     /// Bytes of the frame as the peer states them, up to 16,383.
     pub(super) len: usize,
     /// True if they lie in the next slot.
@@ -213,13 +213,13 @@ impl<B: Bar> Driver<B> {
 
     /// The next line, if a frame is in it; it stays there until it is [taken](Driver::take).
     #[inline(always)]
-    pub(super) fn poll(&self, line: &mut [u8; LINE]) -> Option<Found> {
+    pub(super) fn poll(&self, line: &mut [u8; LINE]) -> Option<FrameHeader> {
         let wanted = self.awaited() << SEQUENCE_SHIFT | VALID;
         if !self.rx.poll_line(self.place(self.awaited()), |header| header & !(LENGTH | LARGE) == wanted, line) {
             return None;
         }
         let header = header(line);
-        Some(Found { len: (header & LENGTH) as usize, large: header & LARGE != 0 })
+        Some(FrameHeader { len: (header & LENGTH) as usize, large: header & LARGE != 0 })
     }
 
     /// More lines than the next are probably filled.
@@ -230,7 +230,7 @@ impl<B: Bar> Driver<B> {
 
     /// Goes on to the next line.
     #[inline(always)]
-    pub(super) fn take(&mut self, found: Found) {
+    pub(super) fn take(&mut self, found: FrameHeader) {
         self.taken.lines = self.taken.lines.wrapping_add(1);
         if found.large {
             self.taken.slots = self.taken.slots.wrapping_add(1);
@@ -343,7 +343,7 @@ mod tests {
             assert_eq!(other.poll(&mut line), None);
             one.doorbell();
             let found = other.poll(&mut line).unwrap();
-            assert_eq!(found, Found { len, large: false });
+            assert_eq!(found, FrameHeader { len, large: false });
             let mut got = vec![0; len];
             copy_small(&line, &mut got);
             assert_eq!(got, frame[..len]);

@@ -37,7 +37,7 @@ fn outgoing(per_s: Option<f64>, duration: Nanos) -> Outgoing {
 /// Stops after this number of turns.
 struct Turns(u64);
 
-impl Watch for Turns {
+impl Monitor for Turns {
     fn stop(&mut self) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 == 0
@@ -49,7 +49,7 @@ fn over(count: usize, plan: Outgoing, incoming: Incoming) -> (Totals, Totals) {
     let (near, far) = pairs(count);
     let done = std::sync::atomic::AtomicBool::new(false);
     struct Until<'a>(&'a std::sync::atomic::AtomicBool);
-    impl Watch for Until<'_> {
+    impl Monitor for Until<'_> {
         fn stop(&mut self) -> bool {
             self.0.load(std::sync::atomic::Ordering::Acquire)
         }

@@ -8,7 +8,7 @@ use crate::figure::{fine_ratio, payloads, percent, rate, us_signed};
 use crate::label::{Name, labelled, short};
 use crate::notes::warnings;
 use crate::prose::clean;
-use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, Stage, View, Warning};
+use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, StageRow, View, Warning};
 
 /// Larger figures are shown as powers of ten.
 const LARGEST: f64 = 1e9;
@@ -204,7 +204,7 @@ pub(super) fn groups(breakdown: &Breakdown) -> String {
 }
 
 /// Direction and side of a stage: `request, client`; empty for a stage with neither.
-pub(super) fn place(stage: &Stage) -> String {
+pub(super) fn place(stage: &StageRow) -> String {
     let parts: Vec<String> =
         [&stage.direction, &stage.side].into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
     parts.join(", ")

@@ -183,7 +183,7 @@ pub fn everything() -> View {
 }
 
 fn breakdown() -> Breakdown {
-    let stage = |name: &str, direction: &str, side: &str, typical_ns: f64, slow_ns: f64| Stage {
+    let stage = |name: &str, direction: &str, side: &str, typical_ns: f64, slow_ns: f64| StageRow {
         name: name.into(),
         side: side.into(),
         direction: direction.into(),
@@ -207,7 +207,7 @@ fn breakdown() -> Breakdown {
         stage("observer", "", "", 1_298.0, 1_298.0),
         stage("residual", "", "", 140.0, 140.0),
     ];
-    let sum = |of: fn(&Stage) -> f64| stages.iter().map(of).sum();
+    let sum = |of: fn(&StageRow) -> f64| stages.iter().map(of).sum();
     Breakdown {
         record: 2,
         label: "udp:spin".into(),

@@ -37,7 +37,7 @@ pub struct AskRings {
 
 /// A trial of numbered frames: sent, counted, or both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Work {
+pub struct StreamWork {
     pub send: Option<Send>,
     pub count: Count,
     /// Flows that are counted separately.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hairpin_record::explain::Direction;
 use hairpin_sys::clock::{AnyClock, Clock, Relation};
-use hairpin_sys::shared::{Stamps, Told};
+use hairpin_sys::shared::{Announced, Stamps};
 use hairpin_trace::halves::{self, Half};
 use hairpin_trace::join::{Drift, Span};
 use hairpin_trace::moment::{HOOKS, Route};
@@ -52,7 +52,7 @@ impl ServersHost {
         if on && self.tracer.is_none() {
             let hooks = HOOKS.iter().collect();
             let flow =
-                Flow { route: Route::Remote, client: Told::default(), server: told, comes: Some(Direction::Request), hooks };
+                Flow { route: Route::Remote, client: Announced::default(), server: told, comes: Some(Direction::Request), hooks };
             self.tracer = Tracer::load(&flow).ok();
         }
         if let Some(tracer) = &mut self.tracer {

@@ -73,7 +73,7 @@ pub enum Which {
 
 /// Facts about a side that a tracer needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Announced {
     /// The measuring thread's id, as from gettid(2); 0 until reported.
     pub thread: u32,
     /// Cookie (`SO_COOKIE`) of its sending socket; 0: none.
@@ -175,7 +175,7 @@ impl Stamps {
     }
 
     /// Sets the facts for the tracer.
-    pub fn tell(&self, told: Told) {
+    pub fn tell(&self, told: Announced) {
         let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
         port.store(told.port.into(), Ordering::Relaxed);
         sends_on.store(told.sends_on, Ordering::Relaxed);
@@ -184,9 +184,9 @@ impl Stamps {
     }
 
     /// The facts last set.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> Announced {
         let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
-        Told {
+        Announced {
             thread: thread.load(Ordering::Acquire) as u32,
             sends_on: sends_on.load(Ordering::Relaxed),
             receives_on: receives_on.load(Ordering::Relaxed),
@@ -236,8 +236,8 @@ mod tests {
     fn announcement_arrives() {
         let writer = Stamps::create().unwrap();
         let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
-        assert_eq!(reader.told(), Told::default());
-        let told = Told { thread: 4_711, sends_on: 1 << 40, receives_on: 3, port: 65_535 };
+        assert_eq!(reader.told(), Announced::default());
+        let told = Announced { thread: 4_711, sends_on: 1 << 40, receives_on: 3, port: 65_535 };
         writer.tell(told);
         assert_eq!(reader.told(), told);
     }

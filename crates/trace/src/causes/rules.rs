@@ -37,7 +37,7 @@ pub(super) fn parts(transaction: &Transaction, during: &During, typical: &Typica
     let sum: f64 = excesses.iter().map(|(_, excess)| excess).sum();
     // Intervals that were shorter than typical make up for a part of it.
     let scale = if sum > lost { lost / sum } else { 1.0 };
-    let mut found = Found { parts: Vec::new(), gaps: Vec::new() };
+    let mut found = Attribution { parts: Vec::new(), gaps: Vec::new() };
     for (interval, excess) in excesses {
         if excess > 0.0 {
             Rule { transaction, during, whose, names, interval }.apply(excess * scale, &mut found);
@@ -126,13 +126,13 @@ impl Interval {
     }
 }
 
-struct Found {
+struct Attribution {
     parts: Vec<Part>,
     /// Side, and how long nothing was seen there.
     gaps: Vec<(usize, f64)>,
 }
 
-impl Found {
+impl Attribution {
     fn add(&mut self, kind: Kind, who: String, ns: f64) {
         match self.parts.iter_mut().find(|part| part.kind == kind && part.who == who) {
             Some(part) => part.ns += ns,
@@ -176,7 +176,7 @@ struct Rule<'a> {
 }
 
 impl Rule<'_> {
-    fn apply(&self, excess: f64, found: &mut Found) {
+    fn apply(&self, excess: f64, found: &mut Attribution) {
         if let Some((kind, who)) = self.protocol() {
             return found.add(kind, who, excess);
         }
@@ -226,7 +226,7 @@ impl Rule<'_> {
     }
 
     /// Other holders of the CPU.
-    fn others(&self, side: usize, cpu: u32, left: &mut f64, found: &mut Found) {
+    fn others(&self, side: usize, cpu: u32, left: &mut f64, found: &mut Attribution) {
         let interval = &self.interval;
         let shares = self.during.shares(cpu, interval.from.1, interval.to.1);
         let own = self.whose.threads[side];

@@ -33,14 +33,14 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
 /// Reports a side's progress to the parent.
-pub(super) struct Teller<'a> {
+pub(super) struct Reporter<'a> {
     channel: Mutex<&'a mut Channel>,
     raw: Mutex<Option<(&'a mut RawWriter, u32)>>,
     job: &'a Job,
     side: Side,
     cpus: Vec<u32>,
     /// One per measuring thread.
-    told: Vec<Mutex<Told>>,
+    told: Vec<Mutex<LastReport>>,
     meter: Mutex<Option<Meter>>,
     /// CPU time spent on meeting the other side's core, in ns.
     met: AtomicU64,
@@ -48,7 +48,7 @@ pub(super) struct Teller<'a> {
     worked: [AtomicU64; 2],
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Reporter<'a> {
     /// `snapshots`: a watcher wants the data of each second.
     pub(super) fn new(
         channel: &'a mut Channel,
@@ -57,9 +57,9 @@ impl<'a> Teller<'a> {
         allowed: &[u32],
         raw: Option<(&'a mut RawWriter, u32)>,
         snapshots: bool,
-    ) -> Teller<'a> {
-        let told = || Told { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
-        Teller {
+    ) -> Reporter<'a> {
+        let told = || LastReport { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
+        Reporter {
             channel: Mutex::new(channel),
             raw: Mutex::new(raw),
             job,
@@ -92,7 +92,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-impl Observer for Teller<'_> {
+impl Observer for Reporter<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
         if self.side == Side::Client {
@@ -166,7 +166,7 @@ impl Observer for Teller<'_> {
 }
 
 /// When a measuring thread last reported, and its results by then.
-struct Told {
+struct LastReport {
     at: Instant,
     /// Only with snapshots.
     before: Option<Box<Before>>,
