@@ -23,9 +23,9 @@ fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
         ),
         (
             "tcp:spni",
-            &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
+            &["\"spni\" is not a wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
         ),
-        ("udp:spin/blok", &["\"blok\" is no wait policy of udp", "did you mean block?"]),
+        ("udp:spin/blok", &["\"blok\" is not a wait policy of udp", "did you mean block?"]),
         (
             "tcp:nodleay=on",
             &["tcp has no option \"nodleay\"", "did you mean nodelay?", "nodelay, quickack, writes, cork, congestion"],
@@ -281,7 +281,7 @@ fn stream_lists_valid_flag_values() {
         ("-i lo --direction inject --dst-mac 2:0", &["is no Ethernet address"]),
         ("--link veth --direction sideways", &["sideways", "inject, receive, bounce"]),
         ("--link veth --io dpdk/xdp", &["no packet ring \"dpdk\""]),
-        ("--link veth --path xdp/dpdk", &["\"dpdk\" is no wait policy of xdp"]),
+        ("--link veth --path xdp/dpdk", &["\"dpdk\" is not a wait policy of xdp"]),
         ("--link veth --pace 0", &["is no rate"]),
         ("--link veth --queues 0", &["--queues"]),
         ("--link veth --sizes 1..", &["--sizes"]),

@@ -167,7 +167,7 @@ fn rejects_designs_that_cannot_be_emulated() {
         ("--path niq:spin --nic mine.toml", &["mine.toml:2:1: unknown field `abuot`"]),
         ("--path niq:spin --cable twinax:3m", &["nothing tells the rate", "--rate 10G"]),
         ("--path niq:spin --nic x710", &["there is no NIC design \"x710\"", "niq, dma, sniffer10g"]),
-        ("--path niq:poll", &["\"poll\" is no wait policy of niq", "spin, block"]),
+        ("--path niq:poll", &["\"poll\" is not a wait policy of niq", "spin, block"]),
         ("--path niq/udp", &["niq and udp do not speak the same"]),
         ("--path niq --flows 2 --threads 2", &["niq has one queue", "--threads 1"]),
     ] {

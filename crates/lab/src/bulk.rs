@@ -30,7 +30,7 @@ const MOST_STREAMS: u32 = 64;
 pub fn streams(text: &str) -> Result<u32, String> {
     let some = |n: &str| n.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
     let streams = if text == "none" { Some(0) } else { text.strip_prefix("tcp:").and_then(some) };
-    streams.ok_or_else(|| format!("\"{text}\" is no bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}, or none"))
+    streams.ok_or_else(|| format!("\"{text}\" is not bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}, or none"))
 }
 
 /// Both ends of the streams.

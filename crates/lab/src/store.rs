@@ -110,7 +110,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The file is larger than any record.
-    #[error("{} is larger than {MAX_RECORD} bytes, so it is no run's record", file.display())]
+    #[error("{} is larger than {MAX_RECORD} bytes, so it is not a run's record", file.display())]
     TooLarge {
         /// The file.
         file: PathBuf,

@@ -103,7 +103,7 @@ pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayE
             continue;
         }
         let (time, size) = text.split_once(',').ok_or_else(|| bad("there is no comma".into()))?;
-        let time = nanoseconds(time.trim()).ok_or_else(|| bad("the time is no number of seconds from 0 on".into()))?;
+        let time = nanoseconds(time.trim()).ok_or_else(|| bad("the time is not a number of seconds from 0 on".into()))?;
         let size = size.trim().parse().ok().filter(|size| (1..=LARGEST).contains(size));
         let size = size.ok_or_else(|| bad(format!("the size is not 1 to {LARGEST} bytes")))?;
         let at_ns = time.checked_sub(*first.get_or_insert(time));
@@ -164,11 +164,11 @@ mod tests {
             ("time,size\n", "has none"),
             ("0,64\n", "has one"),
             ("1,64\n1,64\n", "at one moment"),
-            ("0,64\n-1,64\n", "file:2: the time is no number"),
-            ("0,64\n1e3,64\n", "file:2: the time is no number"),
-            ("0,64\nnan,64\n", "file:2: the time is no number"),
-            ("0,64\n,64\n", "file:2: the time is no number"),
-            ("0,64\n99999999999999999999,64\n", "file:2: the time is no number"),
+            ("0,64\n-1,64\n", "file:2: the time is not a number"),
+            ("0,64\n1e3,64\n", "file:2: the time is not a number"),
+            ("0,64\nnan,64\n", "file:2: the time is not a number"),
+            ("0,64\n,64\n", "file:2: the time is not a number"),
+            ("0,64\n99999999999999999999,64\n", "file:2: the time is not a number"),
             ("2,64\n1,64\n", "file:2: its time lies before"),
             ("0,64\n2,64\n1,64\n", "file:3: its time lies before"),
             ("0,64\n604801,64\n", "file:2: it lies more than a week"),
@@ -176,7 +176,7 @@ mod tests {
             ("0,64\n1,-5\n", "file:2: the size is not"),
             ("0,64\n1,65537\n", "file:2: the size is not"),
             ("0,64\n1\n", "file:2: there is no comma"),
-            ("0,64\ntime,size\n", "file:2: the time is no number"),
+            ("0,64\ntime,size\n", "file:2: the time is not a number"),
             (&format!("0,64\n{}\n", "1".repeat(10_000)), "file:2: the line is too long"),
         ] {
             let message = of(text).unwrap_err().to_string();

@@ -79,7 +79,7 @@ pub enum SpecError {
         known: String,
     },
     /// A word that is neither a policy nor an option.
-    #[error("\"{word}\" is no wait policy of {path}{nearest}; there are: {known}")]
+    #[error("\"{word}\" is not a wait policy of {path}{nearest}; there are: {known}")]
     Policy {
         path: &'static str,
         word: String,
@@ -116,7 +116,7 @@ pub enum SpecError {
         server: String,
     },
     /// No side, or more than two.
-    #[error("\"{0}\" is no path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
+    #[error("\"{0}\" is not a path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
     Form(String),
 }
 
@@ -330,7 +330,7 @@ mod tests {
     fn mistakes_list_existing_and_similar_names() {
         for (text, part) in [
             ("tpc", "there is no path \"tpc\" (did you mean tcp?); there are: tcp, tcp-crr, udp"),
-            ("udp:spni", "\"spni\" is no wait policy of udp (did you mean spin?)"),
+            ("udp:spni", "\"spni\" is not a wait policy of udp (did you mean spin?)"),
             ("udp:nodelay=on", "udp has no option \"nodelay\""),
             ("tcp:nodly=on", "(did you mean nodelay?)"),
             ("tcp:dscp=64", "dscp=64: dscp takes 0..63"),
@@ -339,7 +339,7 @@ mod tests {
             ("udp/tcp", "udp and tcp do not speak the same"),
             ("pipe/eventfd", "do not speak the same"),
             ("memory:block", "no wait policy of memory"),
-            ("udp:spin/x", "\"x\" is no wait policy of udp"),
+            ("udp:spin/x", "\"x\" is not a wait policy of udp"),
             ("udp//", "is no path spec"),
             ("", "there is no path \"\""),
             ("udp/", "is no path spec"),

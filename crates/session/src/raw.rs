@@ -173,7 +173,7 @@ impl Columns {
             match column.untyped() {
                 ColumnWriter::Int64ColumnWriter(out) => out.write_batch(times.next().map_or(&[], Vec::as_slice), None, None)?,
                 ColumnWriter::Int32ColumnWriter(out) => out.write_batch(numbers.next().map_or(&[], Vec::as_slice), None, None)?,
-                _ => return Err(ParquetError::General("the schema has a column that is no integer".into())),
+                _ => return Err(ParquetError::General("the schema has a column that is not an integer".into())),
             };
             column.close()?;
         }

@@ -120,7 +120,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
     /// The text is not a value of this setting.
-    #[error("{text:?} is no value of {} of {interface}", attribute.name())]
+    #[error("{text:?} is not a value of {} of {interface}", attribute.name())]
     Text {
         /// The text to be written.
         text: String,

@@ -42,7 +42,7 @@ pub struct Address {
 
 /// Reason why a text is not the address of a PCI device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no PCI address: write DOMAIN:BUS:DEVICE.FUNCTION in hexadecimal as lspci -D does, such as 0000:3b:00.0")]
+#[error("\"{0}\" is not a PCI address: write DOMAIN:BUS:DEVICE.FUNCTION in hexadecimal as lspci -D does, such as 0000:3b:00.0")]
 pub struct ParseAddressError(pub String);
 
 impl FromStr for Address {
@@ -150,7 +150,7 @@ pub enum NoWord {
         there: Vec<String>,
     },
     /// Beyond the end of the BAR, or not aligned.
-    #[error("offset {offset:#x} is no word of BAR {bar} of {address}: take a multiple of 4 below {bytes:#x}")]
+    #[error("offset {offset:#x} is not a word of BAR {bar} of {address}: take a multiple of 4 below {bytes:#x}")]
     Offset {
         address: Address,
         bar: u8,

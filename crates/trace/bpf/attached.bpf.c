@@ -392,7 +392,7 @@ int sched_switch(u64 *ctx)
 		waking = transaction->sent[way_of(what)].waking;
 	}
 	now = bpf_ktime_get_ns();
-	/* Whoever was told is awake by now, or was not asleep. */
+	/* The woken thread is awake by now, or was not asleep. */
 	if (cpu->tells)
 		cpu->tells = 0;
 	slice = &cpu->slices[cpu->switches % SLICES];
@@ -408,7 +408,7 @@ int sched_switch(u64 *ctx)
 	thread = thread_of(off);
 	if (off && thread->pid == off) {
 		thread->off = now;
-		/* Whoever is preempted may be about to sleep. */
+		/* A preempted thread may be about to sleep. */
 		thread->why = ctx[0] || !state ? PUSHED : state & STATE_STOPPED ? STOPPED : ASLEEP;
 	}
 	thread = thread_of(on);

@@ -147,7 +147,7 @@ fn repeats(text: &str) -> Result<Repeats, String> {
         return Ok(Repeats(None));
     }
     let limit = text.parse().ok().filter(|limit| (1..=1_000_000).contains(limit));
-    limit.map(|limit| Repeats(Some(limit))).ok_or_else(|| format!("\"{text}\" is no limit: write 1 to 1000000, or off"))
+    limit.map(|limit| Repeats(Some(limit))).ok_or_else(|| format!("\"{text}\" is not a limit: write 1 to 1000000, or off"))
 }
 
 /// Prints a line per second.

@@ -341,7 +341,7 @@ fn end(record: &Record) -> ExitCode {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.filter(|percent| *percent > 0.0 && *percent <= 100.0).map(|percent| percent / 100.0);
-    share.ok_or_else(|| format!("\"{text}\" is no share: write a percentage such as 2%"))
+    share.ok_or_else(|| format!("\"{text}\" is not a share: write a percentage such as 2%"))
 }
 
 /// Shows an experiment's progress on a terminal; drawn between rounds only.

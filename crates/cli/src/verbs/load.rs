@@ -149,7 +149,7 @@ impl LoadWatcher for LoadProgress {
 fn rates(text: &str) -> Result<RateList, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     match numbers.iter().find(|rate| !(1..=10_000_000).contains(*rate)) {
-        Some(rate) => Err(format!("{rate} is no rate: 1 to 10000000 requests per second")),
+        Some(rate) => Err(format!("{rate} is not a rate: 1 to 10000000 requests per second")),
         None => Ok(RateList(numbers.into_iter().map(|rate| rate as f64).collect())),
     }
 }

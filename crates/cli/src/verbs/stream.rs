@@ -220,7 +220,7 @@ impl StreamWatcher for StreamProgress {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| (1.0..=1e9).contains(rate));
-    rate.ok_or_else(|| format!("\"{text}\" is no rate: 1 to 1000000000 frames per second"))
+    rate.ok_or_else(|| format!("\"{text}\" is not a rate: 1 to 1000000000 frames per second"))
 }
 
 #[cfg(test)]

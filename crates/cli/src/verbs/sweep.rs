@@ -261,7 +261,7 @@ fn design(text: &str) -> Result<Shape, String> {
     match text {
         "factorial" => Ok(Shape::Factorial),
         "one-at-a-time" => Ok(Shape::OneAtATime),
-        _ => Err(format!("\"{text}\" is no design: write factorial or one-at-a-time")),
+        _ => Err(format!("\"{text}\" is not a design: write factorial or one-at-a-time")),
     }
 }
 

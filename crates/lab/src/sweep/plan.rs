@@ -172,7 +172,7 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The file is not TOML, or not a plan.
-    #[error("{file} is no plan: {why}")]
+    #[error("{file} is not a plan: {why}")]
     Parse {
         file: String,
         /// The parser's error.
@@ -277,7 +277,7 @@ impl SweepPlan {
             None => Ok(default),
             Some(text) => {
                 let text = self.fill(text, cell)?;
-                text.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| self.bad(format!("{what} = \"{text}\" is no number")))
+                text.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| self.bad(format!("{what} = \"{text}\" is not a number")))
             }
         };
         let path = self.fill(&self.path, cell)?;
@@ -434,7 +434,7 @@ levels = ["off", "on", "kernel"]
     fn rejects_invalid_plans_with_a_reason() {
         let wrong = |text: &str| SweepPlan::parse("t.toml", text).unwrap_err().to_string();
         for (text, part) in [
-            ("name = 1", "t.toml is no plan"),
+            ("name = 1", "t.toml is not a plan"),
             ("name = \"t\"\npath = \"udp\"\nfactor = []", "it varies nothing"),
             ("name = \"t\"\npath = \"udp\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\"]", "fewer than two levels"),
             (
@@ -443,7 +443,7 @@ levels = ["off", "on", "kernel"]
             ),
             (
                 "name = \"t\"\npath = \"udp\"\nsize = \"{a}\"\n[[factor]]\nname = \"a\"\nlevels = [\"x\", \"2\"]",
-                "size = \"x\" is no number",
+                "size = \"x\" is not a number",
             ),
             ("name = \"t\"\npath = \"dup\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "there is no path \"dup\""),
             ("name = \"t\"\npath = \"udp\"\nspeed = \"1\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "unknown field"),

@@ -164,7 +164,7 @@ pub enum Flush {
 
 /// A text that is not a [`Flush`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no flush: write each, adaptive, or a number of frames from 1 to 1024")]
+#[error("\"{0}\" is not a flush rule: write each, adaptive, or a number of frames from 1 to 1024")]
 pub struct NotAFlush(String);
 
 impl FromStr for Flush {

@@ -231,7 +231,7 @@ impl<B: BackEnd + 'static> Device<B> {
 impl<B: BackEnd + 'static> Device<B> {
     fn bounce_by(&mut self, work: &BounceWork, clock: &AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
         let (Ok(filter), Ok(rewrite)) = (work.filter.parse(), work.rewrite.parse()) else {
-            let error = Some(format!("\"{}\" or \"{}\" is no filter or rewrite", work.filter, work.rewrite));
+            let error = Some(format!("\"{}\" or \"{}\" is not a filter or rewrite", work.filter, work.rewrite));
             return Ran { counts: Bounced::default(), lost: Lost::default(), error };
         };
         let config = BounceConfig { filter, rewrite, verify: work.verify, repeats: work.repeats };

@@ -165,7 +165,7 @@ struct on_cpu {
 	u64 side;
 	/* The packet on its way to the driver, and its connection and way: place * 2 + way + 1. */
 	u64 skb, sk, sends;
-	/* Whoever waits for this connection and way is about to be told. */
+	/* The thread that waits for this connection and way is about to be woken. */
 	u64 tells;
 	/* A pointer as a number. */
 	u64 number;

@@ -225,7 +225,7 @@ fn dma_latency(host: &dyn Host, _: &Place<'_>) -> Result<Option<Value>, String> 
         .try_into()
         .map_err(|bytes: Vec<u8>| format!("{DMA_LATENCY_FILE}: answered {} bytes where 4 are due", bytes.len()))?;
     let latency = i32::from_ne_bytes(bytes);
-    if latency < 0 { Err(format!("{DMA_LATENCY_FILE}: {latency} is no latency")) } else { Ok(Some(latency.into())) }
+    if latency < 0 { Err(format!("{DMA_LATENCY_FILE}: {latency} is not a latency")) } else { Ok(Some(latency.into())) }
 }
 
 fn dma_latency_spots(host: &dyn Host, _: &Place<'_>, value: &str) -> Result<Vec<Spot>, String> {
