@@ -57,7 +57,7 @@ fn exactly_one_place_to_go_to() {
     home.hairpin("ping").fails(2, &["HOST[:PORT]", "--link", "--echo"]);
     home.hairpin("ping --link loopback localhost").fails(2, &["cannot be used with"]);
     home.hairpin("ping --echo localhost").fails(2, &["--echo takes HOST:PORT"]);
-    home.hairpin("ping http://x").fails(2, &["is no HOST[:PORT]"]);
+    home.hairpin("ping http://x").fails(2, &["is not a HOST[:PORT]"]);
     home.hairpin("ping --link loopback --key-file x").fails(2, &["--key-file belongs to a HOST"]);
 }
 
@@ -80,7 +80,7 @@ fn rejects_jobs_beyond_a_path_and_names_its_limit() {
         ("--path tcp --sched fifo:0", &["1 to 99"]),
         ("--path tcp --sched batch", &["write other or fifo:N"]),
         ("--path tcp --cpu 0", &["CLIENT,SERVER"]),
-        ("--path tcp --pace 0", &["is no rate"]),
+        ("--path tcp --pace 0", &["is not a rate"]),
         ("--path tcp --duration 5parsecs", &["--duration"]),
         ("--path tcp --forever --count 5", &["cannot be used with"]),
     ] {
@@ -166,7 +166,7 @@ fn keys_that_are_wrong_missing_or_unwanted() {
 fn serve_names_an_unusable_address() {
     let home = Home::new();
     home.hairpin("serve --listen nowhere").fails(2, &["--listen takes an address of this host"]);
-    home.hairpin("serve --data-ports 9-3").fails(2, &["is no range of ports"]);
+    home.hairpin("serve --data-ports 9-3").fails(2, &["is not a range of ports"]);
     // TEST-NET-1 (RFC 5737): no address of any host.
     home.hairpin("serve --listen 192.0.2.1").fails(1, &["cannot listen on 192.0.2.1:24444"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -253,8 +253,8 @@ fn bounce_lists_valid_flag_values() {
         ("-i lo -o nowhere0", &["there is no interface \"nowhere0\""]),
         ("-i lo --filter tcp:80", &["is not a filter", "udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all"]),
         ("-i lo --rewrite mac", &["is not a rewrite", "none, macs, all"]),
-        ("-i lo --flush 0", &["is no flush", "each, adaptive, or a number of frames"]),
-        ("-i lo --repeats 0", &["is no limit", "off"]),
+        ("-i lo --flush 0", &["is not a flush rule", "each, adaptive, or a number of frames"]),
+        ("-i lo --repeats 0", &["is not a limit", "off"]),
         ("-i lo --io dpdk", &["no packet ring \"dpdk\"", "xdp, packet"]),
         ("-i lo --io packet:epoll", &["no wait policy of packet", "spin, busy-poll, block, adaptive"]),
         ("-i lo --io packet:mode=native", &["packet has no option \"mode\"", "l3, favour, dscp, usecs"]),
@@ -278,11 +278,11 @@ fn stream_lists_valid_flag_values() {
         ("-i lo --direction inject,bounce", &["--direction inject, receive or bounce"]),
         ("-i lo --direction inject", &["--dst-mac MAC"]),
         ("-i lo --direction inject --dst-mac ff:ff:ff:ff:ff:ff", &["is a group address"]),
-        ("-i lo --direction inject --dst-mac 2:0", &["is no Ethernet address"]),
+        ("-i lo --direction inject --dst-mac 2:0", &["is not an Ethernet address"]),
         ("--link veth --direction sideways", &["sideways", "inject, receive, bounce"]),
         ("--link veth --io dpdk/xdp", &["no packet ring \"dpdk\""]),
         ("--link veth --path xdp/dpdk", &["\"dpdk\" is not a wait policy of xdp"]),
-        ("--link veth --pace 0", &["is no rate"]),
+        ("--link veth --pace 0", &["is not a rate"]),
         ("--link veth --queues 0", &["--queues"]),
         ("--link veth --sizes 1..", &["--sizes"]),
         ("--link veth --cpu 0", &["CLIENT,SERVER"]),

@@ -357,7 +357,7 @@ fn rejects_incomparable_sides(_: &str) -> bool {
         ("compare --baseline latest", &["there is no run"]),
         ("compare --link loopback --until 2 -- udp -- tcp", &["write a percentage such as 2%"]),
         ("compare --link loopback --figure p98 -- udp -- tcp", &["p50, p99, p99.9, rate, cpu"]),
-        ("compare --link loopback --fail-if p99 -- udp -- tcp", &["is no threshold"]),
+        ("compare --link loopback --fail-if p99 -- udp -- tcp", &["is not a threshold"]),
         ("sweep", &["say what to sweep", "--list"]),
         ("sweep moon", &["there is no plan \"moon\"", "sun-fire"]),
         ("sweep ./none.toml", &["cannot read the plan"]),

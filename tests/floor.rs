@@ -173,7 +173,7 @@ fn a_probe_of_no_device_is_refused() {
     let home = Home::new();
     for (args, parts) in [
         ("--device eth0 --bar 0 --offset 0", &["\"eth0\" is not a PCI address", "0000:3b:00.0"][..]),
-        ("--device 3b:00 --bar 0 --offset 0", &["is no PCI address"]),
+        ("--device 3b:00 --bar 0 --offset 0", &["is not a PCI address"]),
         ("--device 0000:00:00.0 --bar 0", &["--offset <X>"]),
         ("--device 0000:00:00.0 --offset 0", &["--bar <N>"]),
         ("--bar 0 --offset 0", &["--device <BDF>"]),

@@ -383,13 +383,13 @@ fn reports_a_metrics_address_that_cannot_be_used(_name: &str) -> bool {
     home.hairpin(&format!("ping --link loopback --path udp --count 1 --metrics {address}"))
         .fails(1, &[&format!("cannot serve metrics on {address}"), "--metrics ADDR:PORT"]);
     home.hairpin("ping --link loopback --path udp --count 1 --metrics nowhere")
-        .fails(2, &["\"nowhere\" is no address", "127.0.0.1:24445"]);
+        .fails(2, &["\"nowhere\" is not an address", "127.0.0.1:24445"]);
     home.hairpin("ping --link loopback --path udp --count 1 --metrics 203.0.113.7:1")
         .fails(1, &["cannot serve metrics on 203.0.113.7:1"]);
     assert!(!home.runs().exists(), "nothing was measured");
     let open = home.hairpin("ping --link loopback --path udp --count 10 --warmup 10ms --metrics 0.0.0.0:0");
     assert_eq!(open.code, Some(0), "{open:?}");
-    assert!(open.err.contains("whoever reaches this address can read them"), "{open:?}");
+    assert!(open.err.contains("anyone who reaches this address can read them"), "{open:?}");
     true
 }
 

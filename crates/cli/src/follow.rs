@@ -81,7 +81,7 @@ fn take(line: &[u8], state: &Shared) -> bool {
         Ok(schema) => {
             lock(state).note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --json-stream writes what is"))
         }
-        Err(_) => lock(state).note("a line is no JSON: hairpin ping --json-stream writes what can be watched"),
+        Err(_) => lock(state).note("a line is not JSON: the output of hairpin ping --json-stream can be watched"),
     }
     false
 }

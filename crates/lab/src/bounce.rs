@@ -198,7 +198,7 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn BounceWat
             None => {
                 let late = stopped.is_some_and(|stopped| stopped.elapsed() > STOP_WITHIN) || heard.elapsed() > SILENT;
                 if late {
-                    let message = "the worker process says nothing and was ended; what it counted is lost".into();
+                    let message = "the worker process did not answer and was ended; its counts are lost".into();
                     return Err(SideError::Failed(Failure { message, missing: false }).into());
                 }
                 if stopped.is_some() {

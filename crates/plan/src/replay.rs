@@ -96,7 +96,7 @@ pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayE
         if line.len() as u64 == LONGEST_LINE {
             return Err(bad("the line is too long".into()));
         }
-        let text = std::str::from_utf8(&line).map_err(|_| bad("the line is no text".into()))?.trim();
+        let text = std::str::from_utf8(&line).map_err(|_| bad("the line is not text".into()))?.trim();
         // A line that begins with a letter, before any request, is a heading.
         let heading = arrivals.is_empty() && text.starts_with(|c: char| c.is_ascii_alphabetic());
         if text.is_empty() || text.starts_with('#') || heading {

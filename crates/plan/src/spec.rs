@@ -340,9 +340,9 @@ mod tests {
             ("pipe/eventfd", "do not speak the same"),
             ("memory:block", "no wait policy of memory"),
             ("udp:spin/x", "\"x\" is not a wait policy of udp"),
-            ("udp//", "is no path spec"),
+            ("udp//", "is not a path spec"),
             ("", "there is no path \"\""),
-            ("udp/", "is no path spec"),
+            ("udp/", "is not a path spec"),
         ] {
             let message = canonical(text);
             assert!(message.contains(part), "{text}: {message}");

@@ -238,7 +238,7 @@ pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
         let placed = find(&comparison.against).zip(find(&comparison.arm));
         let placed = placed.map_or_else(String::new, |(a, b)| format!(" ({a} and {b})"));
         found.push(format!(
-            "The two run on different CPUs{placed}, so the distance between the cores is a part of what is compared: all blocks make pairs, whatever state they saw"
+            "The two run on different CPUs{placed}, so the distance between the cores is part of the comparison: all blocks make pairs, in any state"
         ));
     } else if comparison.states_used.len() < record.states.len() {
         let used: Vec<String> = comparison

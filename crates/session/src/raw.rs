@@ -67,7 +67,7 @@ pub enum RawError {
         source: io::Error,
     },
     /// The file cannot be written.
-    #[error("cannot write samples to {}: {source}; what is there is no whole Parquet file: free some space and run again", path.display())]
+    #[error("cannot write samples to {}: {source}; the Parquet file is incomplete: free some space and run again", path.display())]
     Write {
         /// The file, still partial.
         path: PathBuf,

@@ -272,9 +272,11 @@ impl Testbed {
             }
         }
         if now.duration_since(watch.heard) >= watch.silence + STOP_WITHIN {
-            return Err(
-                RunError::Row { path: watch.path.clone(), why: "its worker process says nothing and was ended".into() }.into()
-            );
+            return Err(RunError::Row {
+                path: watch.path.clone(),
+                why: "its worker process did not answer and was ended".into(),
+            }
+            .into());
         }
         Ok(())
     }

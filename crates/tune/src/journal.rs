@@ -68,7 +68,7 @@ pub enum JournalError {
     )]
     Stale { place: String, then: String, now: String },
     /// Other users may write to the directory.
-    #[error("{}: others than its owner could write there what is then restored as root; chmod go-w it, and look at what is in it", dir.display())]
+    #[error("{}: others than its owner could write values there that are then restored as root; chmod go-w it, and check its contents", dir.display())]
     Unsafe { dir: PathBuf },
     /// The directory cannot be read or written.
     #[error("cannot use the journal in {}: {source}; set $HAIRPIN_JOURNAL to a directory that you may write", dir.display())]

@@ -139,7 +139,7 @@ impl PingProgress {
         let exporter = Exporter::listen(on, target).map_err(Failure::failed)?;
         say(format_args!("metrics on http://{}/metrics", exporter.address()));
         if !on.is_loopback() {
-            say("hairpin: whoever reaches this address can read them");
+            say("hairpin: anyone who reaches this address can read them");
         }
         self.metrics = Some(exporter);
         Ok(())

@@ -19,7 +19,9 @@ impl FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Limit, String> {
         let bad = || {
-            format!("\"{text}\" is not a threshold: write a figure, > or <, and a percentage, such as 'p99 > +5%' or 'rate < -3%'")
+            format!(
+                "\"{text}\" is not a threshold: write a figure, > or <, and a percentage, such as 'p99 > +5%' or 'rate < -3%'"
+            )
         };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
         let figure = text[..at].trim().parse()?;

@@ -277,7 +277,11 @@ impl SweepPlan {
             None => Ok(default),
             Some(text) => {
                 let text = self.fill(text, cell)?;
-                text.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| self.bad(format!("{what} = \"{text}\" is not a number")))
+                text.trim()
+                    .parse()
+                    .ok()
+                    .filter(|n| *n > 0)
+                    .ok_or_else(|| self.bad(format!("{what} = \"{text}\" is not a number")))
             }
         };
         let path = self.fill(&self.path, cell)?;
