@@ -252,17 +252,17 @@ impl<'a> Tracing<'a> {
     }
 
     /// Both threads and their sockets. The server's side accepts the flow a moment after the client's side has opened it.
-    fn told(&self) -> (Announced, Announced) {
+    fn announced(&self) -> (Announced, Announced) {
         let until = Instant::now() + TOLD_WITHIN;
-        while self.route != Route::Remote && self.stamps.server.told().thread == 0 && Instant::now() < until {
+        while self.route != Route::Remote && self.stamps.server.announced().thread == 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
-        (self.stamps.client.told(), self.stamps.server.told())
+        (self.stamps.client.announced(), self.stamps.server.announced())
     }
 
     /// Without any hook only the programs' own stamps remain.
     fn load(&mut self) {
-        let (client, server) = self.told();
+        let (client, server) = self.announced();
         if self.route == Route::Memory {
             return self.load_events(client, server);
         }

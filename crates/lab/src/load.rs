@@ -72,7 +72,7 @@ pub trait LoadWatcher {
     fn begins(&mut self, _job: &Job, _per_s: Option<f64>) {}
 }
 
-/// Offers every rate for every row of the plan. A row that fails part way ends the run: the record keeps what was measured so
+/// Offers every rate for every row of the plan. A row that fails part way ends the run: the record keeps the results so
 /// far, with the error.
 ///
 /// # Errors

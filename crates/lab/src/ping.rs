@@ -11,7 +11,7 @@ use hairpin_session::testbed::Testbed;
 use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::Signals;
 
-/// Measures every row of the plan. A row that fails part way ends the run: the record keeps what was measured so far, with the
+/// Measures every row of the plan. A row that fails part way ends the run: the record keeps the results so far, with the
 /// error.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     check(plan)?;

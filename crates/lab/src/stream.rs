@@ -49,7 +49,7 @@ const REPORT_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for opening rings, which may include measuring which of two modes is faster.
 const OPEN_WITHIN: Duration = Duration::from_secs(20);
 
-/// Measures every row. A row that fails part way ends the run: the record keeps what was measured so far, with the error.
+/// Measures every row. A row that fails part way ends the run: the record keeps the results so far, with the error.
 ///
 /// # Errors
 /// The first row could not be measured.

@@ -73,7 +73,7 @@ pub struct AttachedBody {
     pub warnings: Vec<Note>,
 }
 
-/// Exchanges that are no transactions, counted by the reason.
+/// Exchanges that are not transactions, counted by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unmatched {
     /// Another request was sent before the reply was complete, or a reply before its request was read.
@@ -154,7 +154,7 @@ pub struct Stage {
     pub name: String,
     /// The side it belongs to; `null` between the two.
     pub side: Option<Side>,
-    /// On which way; `null` for what spans both.
+    /// Its way; `null` for what spans both.
     pub direction: Option<Direction>,
     /// The hook at its start, as the kernel names it.
     pub from: String,

@@ -27,7 +27,7 @@ pub struct BounceBody {
     pub filter: String,
     /// The part of a frame that is rewritten before it is sent back: `none`, `macs`, `all`.
     pub rewrite: String,
-    /// When committed frames are kicked: `each`, a number of frames, `adaptive`.
+    /// The rule for kicking committed frames: `each`, a number of frames, `adaptive`.
     pub flush: String,
     /// Limit on sending back identical frames in quick succession; `null` without limit.
     pub repeats: Option<u32>,

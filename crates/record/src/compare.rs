@@ -221,8 +221,8 @@ pub struct Threshold {
     pub arm: String,
     /// True if the interval lies wholly beyond it, and did so again when it was measured once more.
     pub crossed: bool,
-    /// Why nothing can be said, if so.
+    /// The reason if nothing can be said.
     pub unknown: Option<String>,
-    /// Whether it was crossed again when it was measured once more; `null` if that was not needed.
+    /// True if a second measurement crossed it again; `null` if there was none.
     pub confirmed: Option<bool>,
 }

@@ -41,7 +41,7 @@ pub struct ExplainBody {
 pub struct Missing {
     /// The hook, such as `sk_data_ready`, or `BPF` for all of them.
     pub hook: String,
-    /// Why it is not there, and what to do.
+    /// The reason of its absence, and a remedy.
     pub why: String,
     /// The detail that it would add.
     pub adds: String,
@@ -115,7 +115,7 @@ pub struct Stage {
     pub name: String,
     /// The side that it belongs to.
     pub side: Side,
-    /// On which way; the server's turn-around counts as part of the reply.
+    /// Its way; the server's turn-around counts as part of the reply.
     pub direction: Direction,
     /// The hook at its start, as the kernel names it; `send call` and `receive returned` are the program's own stamps.
     pub from: String,
@@ -162,7 +162,7 @@ pub struct Hook {
 pub struct Cause {
     /// Name of the cause, such as `preempted`.
     pub cause: String,
-    /// By whom, such as `stress-ng (pid 4711)`; empty where there is nobody.
+    /// The thread that caused it, such as `stress-ng (pid 4711)`; empty without one.
     pub who: String,
     /// Slow transactions of which it took a tenth of the time lost or more.
     pub count: u64,

@@ -35,7 +35,7 @@ pub struct Rings {
 pub struct Refused {
     /// Name of the feature.
     pub feature: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 

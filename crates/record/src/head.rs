@@ -64,13 +64,13 @@ pub struct Head {
     /// The command line, argument by argument; `--key-file` arguments are paths, never keys. Empty in older records of some kinds.
     #[serde(default)]
     pub command: Vec<String>,
-    /// When the measurement started, RFC 3339 in UTC. Empty in older records of some kinds.
+    /// Start of the measurement, RFC 3339 in UTC. Empty in older records of some kinds.
     #[serde(default)]
     pub started: String,
     /// True if the user ended it early; the record then holds everything measured until then.
     #[serde(default)]
     pub interrupted: bool,
-    /// Why it failed part way, if it did.
+    /// The error that ended it part way, if any.
     #[serde(default)]
     pub error: Option<String>,
 }
@@ -82,7 +82,7 @@ impl Head {
     }
 }
 
-/// Where a measurement took place.
+/// The hosts, link and clock of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Facts of both sides.

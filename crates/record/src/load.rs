@@ -78,7 +78,7 @@ pub struct Knee {
     pub keeps_up_per_s: Option<f64>,
     /// The first rate at which it does not; `null`: it keeps up with all.
     pub beyond_per_s: Option<f64>,
-    /// Why not: `achieved` or `latency`.
+    /// The failed condition: `achieved` or `latency`.
     pub why: Option<String>,
     /// The quantile of the RTT from due that is looked at: the largest up to p99 that every rate's count supports.
     pub quantile: f64,

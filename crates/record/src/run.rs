@@ -373,6 +373,6 @@ pub struct Granted {
     pub asked: String,
     /// The value in force.
     pub got: String,
-    /// Why they differ; empty if they do not.
+    /// The reason of a difference; empty without one.
     pub why: String,
 }

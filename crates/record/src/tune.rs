@@ -32,7 +32,7 @@ pub struct KnobRow {
     pub summary: String,
     /// Its current value; `null` if this host lacks it, no interface was named, or it could not be read.
     pub now: Option<Value>,
-    /// Why it could not be read.
+    /// The reason if it could not be read.
     pub unread: Option<String>,
     /// The way to change it; `null` for a setting that is only reported.
     pub change: Option<Settable>,
@@ -59,7 +59,7 @@ pub struct Settable {
     pub safe: bool,
     /// Lifetime of the change: `boot` (until the next boot), `process` (while a process holds it).
     pub lasts: String,
-    /// Whether it belongs to an interface.
+    /// True if it belongs to an interface.
     pub of_interface: bool,
     /// The values of the profiles `latency`, `power` and `throughput`, where they have one.
     pub profiles: BTreeMap<String, String>,

@@ -82,7 +82,7 @@ pub struct Contradiction {
 pub struct LeftOut {
     /// As it would be given to `tune apply`.
     pub setting: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 

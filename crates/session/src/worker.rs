@@ -261,7 +261,7 @@ impl Worker {
     /// Clears the thread and flow announced for the row before.
     fn untell(&self) {
         if let Some(stamps) = &self.stamps {
-            stamps.tell(Announced::default());
+            stamps.announce(Announced::default());
         }
     }
 

@@ -54,9 +54,9 @@ fn ping_by<C: Clock>(run: &mut ClientRun<'_>, clock: C, shared: Shared) -> Resul
 }
 
 fn echo_by<C: Clock>(run: &mut ServerRun<'_>, clock: C, shared: Shared) -> Result<(), PathError> {
-    run.alone(|job, attention| {
+    run.alone(|job, callbacks| {
         let mut end = MemoryEnd::new(shared, clock.clone(), Direction::Request, job.request.max(job.reply) as usize);
-        echo(&mut end, &clock, job.reply as usize, attention)
+        echo(&mut end, &clock, job.reply as usize, callbacks)
     })
 }
 

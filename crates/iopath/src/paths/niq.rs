@@ -246,9 +246,9 @@ fn measure_watched<'a, I: Device>(
 
 fn respond<I: Device>(run: &mut ServerRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
     let clock = run.clock;
-    let outcome = run.alone(|job, attention| match clock {
-        AnyClock::Tsc(clock) => echo(&mut frames, &clock, job.reply as usize, attention),
-        AnyClock::Raw(clock) => echo(&mut frames, &clock, job.reply as usize, attention),
+    let outcome = run.alone(|job, callbacks| match clock {
+        AnyClock::Tsc(clock) => echo(&mut frames, &clock, job.reply as usize, callbacks),
+        AnyClock::Raw(clock) => echo(&mut frames, &clock, job.reply as usize, callbacks),
     });
     note(&mut frames, Side::Server, &mut run.found.side);
     outcome

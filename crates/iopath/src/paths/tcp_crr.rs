@@ -70,7 +70,7 @@ impl Runner for TcpCrr {
         let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let mut server = Server::new(run.job, clock, turn, listener, run.listen.client);
-        run.alone(|job, attention| echo(&mut server, &clock, job.reply as usize, attention))
+        run.alone(|job, callbacks| echo(&mut server, &clock, job.reply as usize, callbacks))
     }
 }
 

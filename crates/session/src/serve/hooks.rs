@@ -45,7 +45,7 @@ impl ServersHost {
 
     /// Attaches the hooks that this host offers, or detaches them. The program's own stamps are always there.
     pub(crate) fn hooks(&mut self, on: bool) {
-        let told = self.stamps.told();
+        let told = self.stamps.announced();
         if told.thread == 0 {
             return;
         }

@@ -40,7 +40,7 @@ pub(super) struct Reporter<'a> {
     side: Side,
     cpus: Vec<u32>,
     /// One per measuring thread.
-    told: Vec<Mutex<LastReport>>,
+    last: Vec<Mutex<LastReport>>,
     meter: Mutex<Option<Meter>>,
     /// CPU time spent on meeting the other side's core, in ns.
     met: AtomicU64,
@@ -58,14 +58,14 @@ impl<'a> Reporter<'a> {
         raw: Option<(&'a mut RawWriter, u32)>,
         snapshots: bool,
     ) -> Reporter<'a> {
-        let told = || LastReport { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
+        let last = || LastReport { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
         Reporter {
             channel: Mutex::new(channel),
             raw: Mutex::new(raw),
             job,
             side,
             cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
-            told: (0..job.threads).map(|_| Mutex::new(told())).collect(),
+            last: (0..job.threads).map(|_| Mutex::new(last())).collect(),
             meter: Mutex::new(None),
             met: AtomicU64::new(0),
             worked: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -126,11 +126,11 @@ impl Observer for Reporter<'_> {
     }
 
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts) {
-        let Some(Ok(mut told)) = self.told.get(thread as usize).map(Mutex::lock) else { return };
-        if told.at.elapsed() < PROGRESS_EVERY {
+        let Some(Ok(mut last)) = self.last.get(thread as usize).map(Mutex::lock) else { return };
+        if last.at.elapsed() < PROGRESS_EVERY {
             return;
         }
-        told.at = Instant::now();
+        last.at = Instant::now();
         let measured = Nanos(recorder.measured_ns());
         let rtt = recorder.rtt();
         let progress = Progress {
@@ -148,7 +148,7 @@ impl Observer for Reporter<'_> {
             clock_suspects: recorder.suspects(),
             transactions_per_s: if measured.0 == 0 { 0.0 } else { rtt.count() as f64 / measured.as_secs_f64() },
             rtt_ns: rtt.quantiles(),
-            interval: told.before.as_mut().map(|before| before.interval(recorder)),
+            interval: last.before.as_mut().map(|before| before.interval(recorder)),
             cpu: self.meter.lock().ok().and_then(|meter| meter.as_ref().and_then(Meter::so_far)),
             warnings: Vec::new(),
         };
@@ -165,7 +165,7 @@ impl Observer for Reporter<'_> {
     }
 }
 
-/// When a measuring thread last reported, and its results by then.
+/// Time of a measuring thread's last report, and its results by then.
 struct LastReport {
     at: Instant,
     /// Only with snapshots.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     0  count        stamps ever left
-//!   128  told         the thread and the sockets of the flow
+//!   128  announced    the thread and the sockets of the flow
 //!   256  wanted       the reader wants stamps of packets and frames too
 //!   384  packets      how many of those were ever left
 //!   512  ring         the last 16,384 stamps: sequence, two moments
@@ -26,7 +26,7 @@ const PACKETS: usize = 65_536;
 #[repr(C)]
 struct Area {
     count: Apart<AtomicU64>,
-    told: Apart<[AtomicU64; 4]>,
+    announced: Apart<[AtomicU64; 4]>,
     wanted: Apart<AtomicU64>,
     packets: Apart<AtomicU64>,
     ring: [[AtomicU64; 3]; KEPT],
@@ -175,17 +175,17 @@ impl Stamps {
     }
 
     /// Sets the facts for the tracer.
-    pub fn tell(&self, told: Announced) {
-        let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
-        port.store(told.port.into(), Ordering::Relaxed);
-        sends_on.store(told.sends_on, Ordering::Relaxed);
-        receives_on.store(told.receives_on, Ordering::Relaxed);
-        thread.store(told.thread.into(), Ordering::Release);
+    pub fn announce(&self, announced: Announced) {
+        let [thread, sends_on, receives_on, port] = &self.0.get().announced.0;
+        port.store(announced.port.into(), Ordering::Relaxed);
+        sends_on.store(announced.sends_on, Ordering::Relaxed);
+        receives_on.store(announced.receives_on, Ordering::Relaxed);
+        thread.store(announced.thread.into(), Ordering::Release);
     }
 
     /// The facts last set.
-    pub fn told(&self) -> Announced {
-        let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
+    pub fn announced(&self) -> Announced {
+        let [thread, sends_on, receives_on, port] = &self.0.get().announced.0;
         Announced {
             thread: thread.load(Ordering::Acquire) as u32,
             sends_on: sends_on.load(Ordering::Relaxed),
@@ -236,9 +236,9 @@ mod tests {
     fn announcement_arrives() {
         let writer = Stamps::create().unwrap();
         let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
-        assert_eq!(reader.told(), Announced::default());
-        let told = Announced { thread: 4_711, sends_on: 1 << 40, receives_on: 3, port: 65_535 };
-        writer.tell(told);
-        assert_eq!(reader.told(), told);
+        assert_eq!(reader.announced(), Announced::default());
+        let announced = Announced { thread: 4_711, sends_on: 1 << 40, receives_on: 3, port: 65_535 };
+        writer.announce(announced);
+        assert_eq!(reader.announced(), announced);
     }
 }
