@@ -256,7 +256,7 @@ fn bounce_lists_valid_flag_values() {
         ("-i lo --flush 0", &["is not a flush rule", "each, adaptive, or a number of frames"]),
         ("-i lo --repeats 0", &["is not a limit", "off"]),
         ("-i lo --io dpdk", &["no packet ring \"dpdk\"", "xdp, packet"]),
-        ("-i lo --io packet:epoll", &["no wait policy of packet", "spin, busy-poll, block, adaptive"]),
+        ("-i lo --io packet:epoll", &["not a wait policy of packet", "spin, busy-poll, block, adaptive"]),
         ("-i lo --io packet:mode=native", &["packet has no option \"mode\"", "l3, favour, dscp, usecs"]),
         ("-i lo --cpu 4095", &["CPU 4095 does not exist or is not allowed", "--cpu N"]),
         ("-i lo --duration 5parsecs", &["--duration"]),

@@ -325,10 +325,10 @@ fn hostile() {
 fn usage() {
     let home = Home::new();
     for (args, part) in [
-        ("load --link loopback --rate 0", "no rate"),
+        ("load --link loopback --rate 0", "not a rate"),
         ("load --link loopback --rate 5,x", "not a number"),
         ("load --link loopback --rate 1..9", "not a number"),
-        ("load --link loopback --rate 99999999", "no rate"),
+        ("load --link loopback --rate 99999999", "not a rate"),
         ("load --link loopback --pace 5", "--rate"),
         ("load --link loopback --forever", "--duration"),
         ("load --link loopback --seed 5", "poisson"),

@@ -291,7 +291,7 @@ fn a_dry_run_and_a_question_without_a_terminal_change_nothing(_: &str) -> bool {
         (&plan["action"], &plan["changes"][0]["from"], &plan["changes"][0]["to"]),
         (&"plan".into(), &"1".into(), &"0".into())
     );
-    home.hairpin(&format!("tune apply {TWO}")).fails(2, &["no terminal", "--yes"]);
+    home.hairpin(&format!("tune apply {TWO}")).fails(2, &["not a terminal", "--yes"]);
     assert_eq!(bytes(), before);
     assert!(!home.journal().exists());
     true

@@ -182,7 +182,7 @@ mod tests {
             let message = of(text).unwrap_err().to_string();
             assert!(message.contains(part), "{text:.40}: {message}");
         }
-        assert!(parse("file", &b"0,64\n\xff\xfe,1\n"[..]).unwrap_err().to_string().contains("no text"));
+        assert!(parse("file", &b"0,64\n\xff\xfe,1\n"[..]).unwrap_err().to_string().contains("not text"));
     }
 
     #[test]

@@ -338,7 +338,7 @@ mod tests {
             ("udp:spin,usecs=5", "usecs belongs to busy-poll and adaptive, not to spin"),
             ("udp/tcp", "udp and tcp do not speak the same"),
             ("pipe/eventfd", "do not speak the same"),
-            ("memory:block", "no wait policy of memory"),
+            ("memory:block", "not a wait policy of memory"),
             ("udp:spin/x", "\"x\" is not a wait policy of udp"),
             ("udp//", "is not a path spec"),
             ("", "there is no path \"\""),

@@ -217,7 +217,7 @@ mod tests {
             ("", "no packet ring \"\""),
             ("udp:spin", "no packet ring \"udp\""),
             ("xdp:queue=3", "xdp has no option \"queue\" here; there are: mode, zero-copy, usecs"),
-            ("xdp:poll", "no wait policy of xdp; there are: spin, busy-poll, block, adaptive"),
+            ("xdp:poll", "not a wait policy of xdp; there are: spin, busy-poll, block, adaptive"),
             ("xdp:spin,block", "two wait policies"),
             ("packet:mode=native", "packet has no option \"mode\"; there are: l3, favour, dscp, usecs"),
             ("xdp:favour=rate", "xdp has no option \"favour\""),
