@@ -36,7 +36,7 @@ pub(crate) fn words(command: &Command) -> String {
     all.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Starts `command`. What it prints on stdout and stderr is read at once, so that it never waits for a reader.
+/// Starts `command`. Its output on stdout and stderr is read at once, so that it never waits for a reader.
 pub(crate) fn start(command: &mut Command) -> Result<Guarded, String> {
     let name = words(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -48,7 +48,7 @@ pub(crate) fn start(command: &mut Command) -> Result<Guarded, String> {
         let sender = sender.clone();
         thread::spawn(move || {
             let (mut pipe, mut bytes) = (pipe, Vec::new());
-            // What came before an error is what there is; the receiver may be gone already.
+            // Bytes before an error are kept; the receiver may be gone already.
             let _ = pipe.read_to_end(&mut bytes);
             let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
         });
@@ -56,7 +56,7 @@ pub(crate) fn start(command: &mut Command) -> Result<Guarded, String> {
     Ok(Guarded { child, name, output: Some(output) })
 }
 
-/// Runs `command` to its end, within `limit`: what it printed, or an error with its last line.
+/// Runs `command` to its end, within `limit`: returns its output, or an error with its last line.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<String, String> {
     start(command)?.finish(limit)
 }
@@ -84,7 +84,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// Waits for its end, within `limit`: what it printed on both streams, one after the other.
+    /// Waits for its end, within `limit`; returns its output on both streams, one after the other.
     pub(crate) fn finish(mut self, limit: Duration) -> Result<String, String> {
         let end = Instant::now() + limit;
         let output = self.output.take().ok_or("already finished")?;

@@ -1,4 +1,5 @@
-//! `make bench-compare`: how often `hairpin compare` tells apart what is the same, and how often it finds a small difference that is there.
+//! `make bench-compare`: the rate of false alarms of `hairpin compare`, and its rate of finding a small real
+//! difference.
 //!
 //! ```text
 //!   null     A against the same A, short: a verdict of faster or slower is a false alarm       ≤ 5 % of the trials
@@ -7,8 +8,8 @@
 //!   gate     --baseline with ten runs, each row measured anew five times, nothing changed        ≤ 2 % of the gates close
 //!   change   the same, and the server has come to wait 5 % of p50 longer                         ≥ 95 % of the gates close
 //! ```
-//! How much longer a server waits is measured too, by its own turn-around: `injected`, beside what was asked.
-//! The trials of all cells are taken in turn. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed.
+//! A server's added wait is measured too, by its own turn-around: `injected`, beside the requested one. The
+//! trials of all cells are taken in turn. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -54,12 +55,12 @@ const BASELINE: usize = 10;
 /// Gates that share a baseline.
 const GATES: usize = 10;
 
-/// What is tried.
+/// The parts of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Part {
     /// False alarms of short comparisons
     Null,
-    /// How many say `same` after a minute
+    /// Share of verdicts `same` after a minute
     Same,
     /// Small differences that are there
     Power,
@@ -302,8 +303,8 @@ fn slower(cell: &Cell, delay: Option<&Delay>) -> String {
     delay.map_or_else(|| cell.path.to_owned(), |delay| format!("{},delay={:.0}", cell.path, delay.ns))
 }
 
-/// How long the second side's server is to wait for its share of p50, and how long it does: the middle of five differences of the servers' mean turn-arounds, each
-/// of two runs of 0.3 s. That clock is the server's, and no part of what is compared.
+/// The second side's added server wait, requested and real: the middle of five differences of the servers'
+/// mean turn-arounds, each of two runs of 0.3 s. That clock is the server's, and not part of the comparison.
 fn delay(options: &Options, cell: &Cell) -> Result<Option<Delay>, String> {
     if cell.slower <= 0.0 {
         return Ok(None);
@@ -339,7 +340,8 @@ struct Baseline {
 }
 
 impl Baseline {
-    /// Measures them. Where the work is to become slower, the records say that the slower path is what was measured: so that is what is measured anew.
+    /// Measures the rows. If the work is to become slower, the records name the slower path, so that it is
+    /// measured anew.
     fn measure(options: &Options, cell: &Cell) -> Result<Baseline, String> {
         let home = tempfile::tempdir().map_err(|e| e.to_string())?;
         let delay = delay(options, cell)?;
@@ -355,7 +357,7 @@ impl Baseline {
 
     /// One gate: `slower` if it closes, `unclear` if it cannot tell.
     fn gate(&self, options: &Options, cell: &Cell) -> Result<Trial, String> {
-        // A gate that closes ends with 3, which is no failure here.
+        // A closed gate ends with 3, which is not a failure here.
         let mut command = Command::new("sh");
         command.args(["-c", "\"$0\" \"$@\"; exit 0"]).arg(&options.flags.hairpin).args(["compare", "--json", "--no-store"]);
         for at in 0..BASELINE {

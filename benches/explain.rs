@@ -1,12 +1,15 @@
-//! `make bench-explain`: what the hooks take of a round trip, and whether stages, hooks and the untraced figure agree.
+//! `make bench-explain`: the time of the hooks in a round trip, and the agreement of stages, hooks and the
+//! untraced figure.
 //!
 //! ```text
 //!   hooks    udp:spin over loopback and veth: all hooks, all but the receive hook, --light       observer p50 ≤ 1.5, 1.0, 0.6 us
 //!   sums     of every run above, and of udp:block: traced less hits · cost within 5 % of untraced, residual ≤ 5 %, no event lost,
 //!            ≥ 7 stages a way with all hooks
-//!   cost     of a hit with the same hooks, from another link than the one that it is held against: loopback's for veth and for udp:block, veth's for loopback
+//!   cost     of a hit with the same hooks, taken from another link than the one it is compared with: loopback's for veth and for udp:block, veth's for loopback
 //! ```
-//! On the link where it was measured, a cost is right by definition: there it is what the hooks took over their hits. Each cell is run several times in turn with the others; the figure is the middle run's. Exit codes: 0 the bounds are met, 1 failed, 3 one is missed.
+//! On the link where it was measured, a cost is right by definition: there it is the hooks' time divided by
+//! their hits. Each cell is run several times in turn with the others; the figure is the middle run's. Exit
+//! codes: 0 the bounds are met, 1 failed, 3 one is missed.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -18,14 +21,14 @@ use hairpin_record::explain::{Direction, Explain, Explained};
 use super::children;
 use super::record::{Flags, Stop, publish, write};
 
-/// What is measured.
+/// A measured cell.
 struct Cell {
     name: &'static str,
     path: &'static str,
     flags: &'static [&'static str],
     /// Of the observer's p50 in ns; none where a side sleeps and more hooks are passed.
     bound: Option<u64>,
-    /// Number of the cell whose cost of a hit is taken.
+    /// Number of the cell that supplies the cost of a hit.
     cost: usize,
 }
 
@@ -43,7 +46,7 @@ const CELLS: [Cell; 8] = [
     Cell { name: "loopback, udp:block, all hooks", path: "udp:block", flags: &["--link", "loopback"], bound: None, cost: 3 },
     Cell { name: "veth, udp:block, all hooks", path: "udp:block", flags: &["--link", "veth"], bound: None, cost: 0 },
 ];
-/// Traced less what the hooks take may lie so far from untraced, and the residual be so much of the RTT.
+/// Largest distance of traced less hooks from untraced, and largest residual, as a share of the RTT.
 const NEAR: f64 = 0.05;
 /// Stages of a way with all hooks.
 const STAGES: usize = 7;
@@ -115,12 +118,12 @@ fn one(run: &Explain) -> &Explained {
     &run.results[0]
 }
 
-/// What a cell came to.
+/// Result of a cell.
 struct Line {
     name: String,
     observer: u64,
     bound: Option<u64>,
-    /// What the hooks take by a cost that was measured elsewhere.
+    /// Time of the hooks, by a cost measured elsewhere.
     hooks: f64,
     untraced: u64,
     traced: u64,
@@ -156,7 +159,7 @@ impl Line {
         }
     }
 
-    /// How far traced less the hooks lies from untraced, as a share of it.
+    /// Distance of traced less the hooks from untraced, as a share of it.
     fn off(&self) -> f64 {
         (self.traced as f64 - self.hooks) / (self.untraced as f64).max(1.0) - 1.0
     }
@@ -191,7 +194,7 @@ impl std::fmt::Display for Line {
     }
 }
 
-/// Runs `hairpin explain`: its record, without what is not published of a host.
+/// Runs `hairpin explain`, and returns its record without the host's private facts.
 fn measure(options: &Options, cell: &Cell) -> Result<Explain, String> {
     let mut command = Command::new(&options.flags.hairpin);
     command.args(["explain", "--path", cell.path, "--json", "--no-store", "--warmup", "0.1s"]).args(cell.flags);

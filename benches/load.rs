@@ -1,9 +1,10 @@
-//! `make bench-load`: how late the open loop sends its requests, and what a due time shows that a send time does not.
+//! `make bench-load`: the lateness of the open loop's requests, and the difference between times from due and
+//! from sent.
 //!
 //! ```text
 //!   null     the loop over a path inside this process that does nothing     100,000/s: p95 of sent - due
 //!   udp      hairpin load --path udp:spin over loopback                     100,000/s: p95 of sent - due
-//!   asleep   the same with udp:block, udp:poll and tcp:block, 1,000/s      for information: what a sleeping wait costs
+//!   asleep   the same with udp:block, udp:poll and tcp:block, 1,000/s      for information: the cost of a sleeping wait
 //!   stall    room for one in flight, half the saturation rate, the server's process stopped for 10 ms: p99.9 from due and from sent
 //! ```
 //! Bounds hold for requests that were not due while the client's core stood still (a gap of more than 2 us between two looks at the clock); stalls are
@@ -89,7 +90,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(cells.iter().any(Cell::missed))
 }
 
-/// `hairpin load` over loopback at one rate: its record, without what is not published of a host.
+/// `hairpin load` over loopback at one rate: its record, without the host's private facts.
 fn offer(options: &Options, path: &str, rate: u32, more: &[&str]) -> Result<Load, String> {
     let mut command = command(options, path, rate, more);
     command.args(["--duration", &format!("{}s", options.seconds)]);

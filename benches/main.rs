@@ -24,7 +24,7 @@ mod watch;
 
 /// The benchmarks of hairpin.
 #[derive(Parser)]
-struct Given {
+struct Input {
     #[command(subcommand)]
     part: Option<Part>,
     /// Given by cargo bench
@@ -46,7 +46,7 @@ enum Part {
 }
 
 fn main() -> ExitCode {
-    match Given::parse().part {
+    match Input::parse().part {
         None => {
             println!(
                 "benchmarks: name one: builds, compare, equal, explain, load, niq, packet, peers, watch; or run `make bench-NAME`"

@@ -19,9 +19,9 @@ mod table;
 use super::children;
 use super::record::{Flags, Stop, publish, write};
 
-/// The design whose published table is run.
+/// The design with the published table.
 const NIC: &str = "sniffer10g";
-/// What is traded against each other; with 18 bytes, the longest payload of a small frame.
+/// Paths of the comparison; with 18 bytes, the longest payload of a small frame.
 const TRADED: [&str; 4] = ["niq:spin", "niq:block", "udp:spin", "udp:block"];
 /// Held open with a 0 in it, it keeps cores out of idle states.
 const LATENCY: &str = "/dev/cpu_dma_latency";
@@ -68,7 +68,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     Ok(lines.iter().any(table::Line::missed))
 }
 
-/// Runs `hairpin ping` over loopback: its record, without what is not published of a host.
+/// Runs `hairpin ping` over loopback, and returns its record without the host's private facts.
 fn measure(options: &Options, args: &[&str], rows: usize) -> Result<Run, String> {
     let mut command = Command::new(&options.flags.hairpin);
     command.args(["ping", "--link", "loopback", "--json", "--no-store", "--cpu", &options.cpu]).args(args);

@@ -1,4 +1,5 @@
-//! What every benchmark has: where its record goes, what of a host is not published with it, and how it ends.
+//! Shared parts of the benchmarks: the record's place, the removal of the host's private facts, the exit
+//! code.
 
 use std::env;
 use std::fs;
@@ -13,7 +14,7 @@ use hairpin_session::time::rfc3339;
 /// Flags of every benchmark.
 #[derive(Args)]
 pub(crate) struct Flags {
-    /// Where the record goes; runs/DATE-HOST/NAME without it
+    /// Directory of the record; default runs/DATE-HOST/NAME
     #[arg(long)]
     out: Option<PathBuf>,
     /// The hairpin to measure instead of the one just built
@@ -36,7 +37,7 @@ impl From<String> for Stop {
     }
 }
 
-/// How a benchmark ends, which says whether a bound is missed.
+/// Exit code of a benchmark, which tells whether a bound is missed.
 pub(crate) fn end(measured: Result<bool, Stop>) -> ExitCode {
     match measured {
         Ok(false) => ExitCode::SUCCESS,
@@ -57,8 +58,8 @@ pub(crate) fn end(measured: Result<bool, Stop>) -> ExitCode {
 }
 
 impl Flags {
-    /// The directory of the record, made if need be: --out, else `runs/DATE-HOST/NAME` in the repository; for what is not `whole` the build's scratch
-    /// directory.
+    /// The directory of the record, made if need be: --out, else `runs/DATE-HOST/NAME` in the repository; the
+    /// build's scratch directory if the record is not `whole`.
     pub(crate) fn directory(&self, name: &str, whole: bool) -> Result<PathBuf, String> {
         let directory = match &self.out {
             Some(out) => from_caller(out),
@@ -81,7 +82,7 @@ pub(crate) fn from_caller(path: &Path) -> PathBuf {
     env::var_os("PWD").map_or_else(|| path.to_owned(), |caller| Path::new(&caller).join(path))
 }
 
-/// Takes out what is not published of a host, and where on it the program lay.
+/// Removes the host's private facts, and the program's place on it.
 pub(crate) fn publish(hosts: &mut Hosts, command: &mut [String]) {
     for host in std::iter::once(&mut hosts.client).chain(&mut hosts.server) {
         host.facts.remove("kernel_command_line");

@@ -1,11 +1,11 @@
-//! `make bench-watch`: what looking on takes of a round trip.
+//! `make bench-watch`: the cost of watching a run.
 //!
 //! ```text
 //!   round    plain ─ --watch on a terminal ─ --metrics, scraped every second      each a run of its own, the order changes from round to round
 //!   pair     ln(looked on / plain) of the medians of the blocks' p50 and p99, in each state of the cores that both saw
 //! ```
-//! Each arm runs in a terminal of tmux, so that what tmux itself takes is in all of them. A bound is met if the
-//! whole interval lies within it, so what is unclear is no pass.
+//! Each arm runs in a terminal of tmux, so that tmux's own cost is in all of them. A bound is met if the
+//! whole interval lies within it, so an unclear result does not pass.
 //!
 //! Exit codes: 0 the bounds are met, 1 failed, 3 one is missed or unclear, 4 no tmux.
 
@@ -30,14 +30,14 @@ use super::children;
 use super::record::{Flags, Stop, write};
 use line::Line;
 
-/// What is run, and how often.
+/// The paths that are run.
 const PATHS: [&str; 2] = ["udp:spin", "udp:block"];
 const ARMS: [Arm; 3] = [Arm::Plain, Arm::Watch, Arm::Metrics];
 /// The upper bound of the ratio of p50 …
 const P50_BOUND: f64 = 1.02;
 /// … and of p99, which the machine itself moves more.
 const P99_BOUND: f64 = 1.05;
-/// A state of the cores counts in a pair if both runs have so many blocks of it.
+/// A state of the cores counts in a pair if both runs have at least this many blocks of it.
 const LEAST_BLOCKS: usize = 5;
 
 /// Options of the benchmark, after `cargo bench --package hairpin-cli --bench bench --profile dev -- watch`.
@@ -84,7 +84,7 @@ struct Medians {
 }
 
 /// Near and far.
-type Found = [Option<Medians>; 2];
+type StateMedians = [Option<Medians>; 2];
 
 /// Measures; true if a bound is missed.
 pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
@@ -100,7 +100,7 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
     );
     let mut missed = false;
     for path in PATHS {
-        let mut rounds: Vec<[Found; 3]> = Vec::new();
+        let mut rounds: Vec<[StateMedians; 3]> = Vec::new();
         for round in 0..options.rounds {
             let mut found = [[None; 2]; 3];
             for turn in 0..ARMS.len() {
@@ -133,12 +133,12 @@ pub(crate) fn bench(options: &Options) -> Result<bool, Stop> {
 }
 
 /// ln(one / other) in each state that both saw.
-fn pairs(one: &Found, other: &Found, of: fn(&Medians) -> Option<f64>) -> Vec<f64> {
+fn pairs(one: &StateMedians, other: &StateMedians, of: fn(&Medians) -> Option<f64>) -> Vec<f64> {
     one.iter().zip(other).filter_map(|(one, other)| Some((of(one.as_ref()?)? / of(other.as_ref()?)?).ln())).collect()
 }
 
 /// Of the blocks of each state.
-fn medians(row: &Row, split_ns: u64) -> Found {
+fn medians(row: &Row, split_ns: u64) -> StateMedians {
     [false, true].map(|far| {
         let blocks: Vec<&Block> =
             row.blocks.iter().filter(|block| block.core_rtt_ns.is_some_and(|ns| (ns > split_ns) == far)).collect();

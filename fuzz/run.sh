@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs every fuzz target for so many seconds, 10 unless told otherwise, with the seeds that are checked in:
+# Runs every fuzz target for SECONDS, 10 by default, with the seeds that are checked in:
 #
 #     fuzz/run.sh [SECONDS] [TARGET…]
 #
-# Needs a nightly toolchain and cargo-fuzz (cargo install cargo-fuzz --locked). What the fuzzer finds new goes to corpus/ and artifacts/,
-# which git ignores; an input that failed belongs into seeds/ together with its repair.
+# Needs a nightly toolchain and cargo-fuzz (cargo install cargo-fuzz --locked). New findings go to corpus/ and
+# artifacts/, which git ignores; an input that failed belongs into seeds/ together with its repair.
 cd "$(dirname "$0")" || exit 1
 seconds=${1:-10}
 [ $# -gt 0 ] && shift

@@ -35,17 +35,17 @@ const TESTS: &[Listed] = &[
     ("pipelined_requests_are_unmatched", pipelined_requests_are_unmatched),
     ("a_flood_beside_it_loses_nothing", a_flood_beside_it_loses_nothing),
     ("a_competitor_is_named", a_competitor_is_named),
-    ("who_watches_is_no_cause", found::who_watches_is_no_cause),
+    ("observer_is_not_a_cause", found::observer_is_not_a_cause),
     ("a_stopped_server_is_named", found::a_stopped_server_is_named),
     ("a_reply_in_two_writes_is_recognised", found::a_reply_in_two_writes_is_recognised),
     ("a_proxy_has_a_table_for_each_role", found::a_proxy_has_a_table_for_each_role),
     ("every_datagram_that_overlaps_is_counted_once", found::every_datagram_that_overlaps_is_counted_once),
-    ("what_follows_a_handshake_is_said", found::what_follows_a_handshake_is_said),
+    ("reports_transactions_right_after_a_handshake", found::reports_transactions_right_after_a_handshake),
     ("a_server_on_unix_sockets_is_said_to_be_unseen", found::a_server_on_unix_sockets_is_said_to_be_unseen),
     ("the_end_of_the_process_ends_the_watching", the_end_of_the_process_ends_the_watching),
     ("killed_it_leaves_no_program_attached", killed_it_leaves_no_program_attached),
-    ("who_is_not_there_is_said", who_is_not_there_is_said),
-    ("without_privilege_it_says_what_it_needs", without_privilege_it_says_what_it_needs),
+    ("reports_a_missing_process", reports_a_missing_process),
+    ("without_privilege_it_names_the_needed_rights", without_privilege_it_names_the_needed_rights),
 ];
 
 // ---- servers of the test's own, and who else is needed: each a process -------------------------------------------------------------------------
@@ -61,7 +61,7 @@ fn play(arguments: &[&str]) -> Option<ExitCode> {
     (serve(role, number) || roles::play(role, number)).then_some(ExitCode::SUCCESS)
 }
 
-/// Goes on until it is killed; false if `role` is none.
+/// Serves until it is killed; false if `role` names no server.
 fn serve(role: &str, port: u16) -> bool {
     match role {
         "serve-udp" => {
@@ -91,7 +91,7 @@ fn serve(role: &str, port: u16) -> bool {
             }
         }
         "compete" => {
-            // Its name is what the causes must say; the port stands for the CPU.
+            // The causes must have its name; the port stands for the CPU.
             let spin = move || {
                 pin(port.into()).expect("its CPU");
                 println!("ready");
@@ -185,7 +185,7 @@ fn watch(home: &Home, args: &str) -> Running {
     explain
 }
 
-/// Ends it as Ctrl-C does, and reads what was seen.
+/// Ends it as Ctrl-C does, and returns its record.
 fn seen(explain: Running) -> Value {
     explain.signal("INT");
     let done = explain.done();
@@ -214,7 +214,7 @@ fn adds_up(record: &Value) {
     assert_eq!((&record["lost"], &record["untracked"], &record["missing"]), (&0.into(), &0.into(), &Value::Array(Vec::new())));
 }
 
-/// The transactions are the client's, all of them but for a few whose events met on two cores.
+/// Asserts that all of the client's transactions were seen, but for a few with events that met on two cores.
 #[track_caller]
 fn complete(record: &Value, count: usize) {
     let (transactions, unmatched) = (number(&record["transactions"]), number(&record["unmatched"]));
@@ -224,8 +224,9 @@ fn complete(record: &Value, count: usize) {
     assert!((transactions + unmatched).abs_diff(count as u64) <= few, "{transactions} and {unmatched} of {count}");
 }
 
-/// What was seen of a load whose p50 of the sum lies within `share` of the client's own; the hooks are in both. Where the host changed its pace in the middle
-/// of the load, the medians lie somewhere in the gap between two; then once more.
+/// The record of a load for which the p50 of the sum lies within `share` of the client's own; the hooks are
+/// in both. If the host changed its speed in the middle of the load, the medians lie somewhere in the gap
+/// between two; then the load is repeated.
 #[track_caller]
 fn beside_its_client(home: &Home, watched: &str, share: f64, load: impl Fn() -> Rtts) -> Value {
     let mut seen_of_all = Vec::new();
@@ -252,7 +253,7 @@ fn stages<'a>(record: &'a Value, side: &str) -> Vec<&'a str> {
     stages.filter(|stage| stage["side"] == side).map(|stage| stage["name"].as_str().expect("a name")).collect()
 }
 
-/// Where a program is, by PATH.
+/// The path of a program, found by PATH.
 fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).chain(["/usr/sbin".into()]).map(|folder| folder.join(name)).find(|file| file.is_file())
@@ -360,7 +361,7 @@ fn datagrams_are_transactions_too(name: &str) -> bool {
     let record = beside_its_client(&home, &format!("--port {port}"), 0.20, || exchange(port, 20_000));
     assert_eq!(record["connections"][0]["protocol"], "udp");
     assert_eq!(stages(&record, "client")[0], "qdisc", "a datagram's first hook is the device's queue");
-    // Several peers at once: whose a receive call takes is told by their order in the socket.
+    // Several peers at once: only their order in the socket tells whose datagram a receive call takes.
     let explain = watch(&home, &format!("--port {port}"));
     thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| exchange(port, 2_000)))));
     let record = seen(explain);
@@ -473,7 +474,7 @@ fn a_flood_beside_it_loses_nothing(name: &str) -> bool {
     let explain = watch(&home, &format!("--port {port}"));
     let over = AtomicBool::new(false);
     let rtts = thread::scope(|scope| {
-        // Nobody reads what goes to the one, and nobody is there where the other goes.
+        // One socket has no reader, the other address has no socket.
         let full = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let to = [full.local_addr().expect("its address"), (Ipv4Addr::LOCALHOST, free_port()).into()];
         let over = &over;
@@ -569,7 +570,7 @@ fn killed_it_leaves_no_program_attached(name: &str) -> bool {
     true
 }
 
-fn who_is_not_there_is_said(name: &str) -> bool {
+fn reports_a_missing_process(name: &str) -> bool {
     if !hooks(name) {
         return false;
     }
@@ -590,7 +591,7 @@ fn who_is_not_there_is_said(name: &str) -> bool {
     true
 }
 
-fn without_privilege_it_says_what_it_needs(name: &str) -> bool {
+fn without_privilege_it_names_the_needed_rights(name: &str) -> bool {
     if !can(name, root(), "only root can become the user nobody") {
         return false;
     }

@@ -1,4 +1,4 @@
-//! Bad input: what the user reads, and the exit code.
+//! Bad input: the error message, and the exit code.
 
 use std::fs;
 use std::io::Write;
@@ -23,9 +23,9 @@ fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
         ),
         (
             "tcp:spni",
-            &["\"spni\" is no wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
+            &["\"spni\" is not a wait policy of tcp", "did you mean spin?", "block, poll, epoll, spin, busy-poll, adaptive"],
         ),
-        ("udp:spin/blok", &["\"blok\" is no wait policy of udp", "did you mean block?"]),
+        ("udp:spin/blok", &["\"blok\" is not a wait policy of udp", "did you mean block?"]),
         (
             "tcp:nodleay=on",
             &["tcp has no option \"nodleay\"", "did you mean nodelay?", "nodelay, quickack, writes, cork, congestion"],
@@ -41,7 +41,7 @@ fn an_unknown_word_of_a_path_is_named_with_the_nearest_and_all_that_exist() {
 }
 
 #[test]
-fn an_unknown_flag_verb_or_link_is_named_with_what_there_is() {
+fn rejects_unknown_flags_verbs_and_links_with_suggestions() {
     let home = Home::new();
     home.hairpin("ping --link loopback --pat tcp").fails(2, &["unexpected argument '--pat'", "'--path'"]);
     home.hairpin("pign").fails(2, &["pign", "ping"]);
@@ -57,12 +57,12 @@ fn exactly_one_place_to_go_to() {
     home.hairpin("ping").fails(2, &["HOST[:PORT]", "--link", "--echo"]);
     home.hairpin("ping --link loopback localhost").fails(2, &["cannot be used with"]);
     home.hairpin("ping --echo localhost").fails(2, &["--echo takes HOST:PORT"]);
-    home.hairpin("ping http://x").fails(2, &["is no HOST[:PORT]"]);
+    home.hairpin("ping http://x").fails(2, &["is not a HOST[:PORT]"]);
     home.hairpin("ping --link loopback --key-file x").fails(2, &["--key-file belongs to a HOST"]);
 }
 
 #[test]
-fn what_a_path_cannot_do_is_said_with_its_limit() {
+fn rejects_jobs_beyond_a_path_and_names_its_limit() {
     let home = Home::new();
     for (args, parts) in [
         ("--path udp --size 65508", &["udp carries payloads of 1 to 65507 bytes, not a request of 65508"][..]),
@@ -80,7 +80,7 @@ fn what_a_path_cannot_do_is_said_with_its_limit() {
         ("--path tcp --sched fifo:0", &["1 to 99"]),
         ("--path tcp --sched batch", &["write other or fifo:N"]),
         ("--path tcp --cpu 0", &["CLIENT,SERVER"]),
-        ("--path tcp --pace 0", &["is no rate"]),
+        ("--path tcp --pace 0", &["is not a rate"]),
         ("--path tcp --duration 5parsecs", &["--duration"]),
         ("--path tcp --forever --count 5", &["cannot be used with"]),
     ] {
@@ -163,10 +163,10 @@ fn keys_that_are_wrong_missing_or_unwanted() {
 }
 
 #[test]
-fn serve_says_what_it_cannot_listen_on() {
+fn serve_names_an_unusable_address() {
     let home = Home::new();
     home.hairpin("serve --listen nowhere").fails(2, &["--listen takes an address of this host"]);
-    home.hairpin("serve --data-ports 9-3").fails(2, &["is no range of ports"]);
+    home.hairpin("serve --data-ports 9-3").fails(2, &["is not a range of ports"]);
     // TEST-NET-1 (RFC 5737): no address of any host.
     home.hairpin("serve --listen 192.0.2.1").fails(1, &["cannot listen on 192.0.2.1:24444"]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -245,7 +245,7 @@ fn a_raw_file_that_cannot_be_written() {
 }
 
 #[test]
-fn bounce_says_what_its_flags_take() {
+fn bounce_lists_valid_flag_values() {
     let home = Home::new();
     home.hairpin("bounce").fails(2, &["--interface <IF>"]);
     for (args, parts) in [
@@ -253,10 +253,10 @@ fn bounce_says_what_its_flags_take() {
         ("-i lo -o nowhere0", &["there is no interface \"nowhere0\""]),
         ("-i lo --filter tcp:80", &["is not a filter", "udp:PORT, udp:FIRST-LAST, ethertype:0xNNNN, all"]),
         ("-i lo --rewrite mac", &["is not a rewrite", "none, macs, all"]),
-        ("-i lo --flush 0", &["is no flush", "each, adaptive, or a number of frames"]),
-        ("-i lo --repeats 0", &["is no limit", "off"]),
+        ("-i lo --flush 0", &["is not a flush rule", "each, adaptive, or a number of frames"]),
+        ("-i lo --repeats 0", &["is not a limit", "off"]),
         ("-i lo --io dpdk", &["no packet ring \"dpdk\"", "xdp, packet"]),
-        ("-i lo --io packet:epoll", &["no wait policy of packet", "spin, busy-poll, block, adaptive"]),
+        ("-i lo --io packet:epoll", &["not a wait policy of packet", "spin, busy-poll, block, adaptive"]),
         ("-i lo --io packet:mode=native", &["packet has no option \"mode\"", "l3, favour, dscp, usecs"]),
         ("-i lo --cpu 4095", &["CPU 4095 does not exist or is not allowed", "--cpu N"]),
         ("-i lo --duration 5parsecs", &["--duration"]),
@@ -267,7 +267,7 @@ fn bounce_says_what_its_flags_take() {
 }
 
 #[test]
-fn stream_says_what_its_flags_take() {
+fn stream_lists_valid_flag_values() {
     let home = Home::new();
     for (args, parts) in [
         ("", &["--link", "--interface <IF>"][..]),
@@ -278,11 +278,11 @@ fn stream_says_what_its_flags_take() {
         ("-i lo --direction inject,bounce", &["--direction inject, receive or bounce"]),
         ("-i lo --direction inject", &["--dst-mac MAC"]),
         ("-i lo --direction inject --dst-mac ff:ff:ff:ff:ff:ff", &["is a group address"]),
-        ("-i lo --direction inject --dst-mac 2:0", &["is no Ethernet address"]),
+        ("-i lo --direction inject --dst-mac 2:0", &["is not an Ethernet address"]),
         ("--link veth --direction sideways", &["sideways", "inject, receive, bounce"]),
         ("--link veth --io dpdk/xdp", &["no packet ring \"dpdk\""]),
-        ("--link veth --path xdp/dpdk", &["\"dpdk\" is no wait policy of xdp"]),
-        ("--link veth --pace 0", &["is no rate"]),
+        ("--link veth --path xdp/dpdk", &["\"dpdk\" is not a wait policy of xdp"]),
+        ("--link veth --pace 0", &["is not a rate"]),
         ("--link veth --queues 0", &["--queues"]),
         ("--link veth --sizes 1..", &["--sizes"]),
         ("--link veth --cpu 0", &["CLIENT,SERVER"]),

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// Frames that come back are there within this.
 const SOON: Duration = Duration::from_secs(5);
-/// What does not come within this does not come.
+/// Time after which a frame will no longer arrive.
 const NEVER: Duration = Duration::from_millis(300);
 /// Every back end.
 const IO: [&str; 2] = ["xdp:spin", "packet:block"];
@@ -274,8 +274,8 @@ fn killed_it_leaves_no_program_no_process_and_no_promiscuous_interface() {
 }
 
 #[test]
-fn an_interface_that_goes_down_ends_it_with_what_was_counted() {
-    if !may("an_interface_that_goes_down_ends_it_with_what_was_counted") {
+fn interface_down_ends_with_the_counts() {
+    if !may("interface_down_ends_with_the_counts") {
         return;
     }
     apart(|| {
@@ -306,8 +306,8 @@ fn an_interface_that_goes_down_ends_it_with_what_was_counted() {
 }
 
 #[test]
-fn what_this_host_lives_on_is_not_bounced_unasked() {
-    if !may("what_this_host_lives_on_is_not_bounced_unasked") {
+fn traffic_of_the_host_is_bounced_only_on_request() {
+    if !may("traffic_of_the_host_is_bounced_only_on_request") {
         return;
     }
     apart(|| {
@@ -328,9 +328,9 @@ fn what_this_host_lives_on_is_not_bounced_unasked() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_what_to_do() {
+fn missing_rights_are_named_with_a_remedy() {
     if !can(
-        "what_is_missing_is_said_with_what_to_do",
+        "missing_rights_are_named_with_a_remedy",
         namespaces() && namespaces_of_nobody(),
         "interfaces of its own and another user need root",
     ) {

@@ -14,16 +14,18 @@ const TESTS: &[Plain] = &[
     ("shared_memory_calls_nothing_at_all", shared_memory_calls_nothing_at_all),
     ("waiting_sockets_call_nothing_else", waiting_sockets_call_nothing_else),
     ("a_call_each_time_round_is_seen", a_call_each_time_round_is_seen),
-    ("what_the_loader_searches_does_not_count", what_the_loader_searches_does_not_count),
+    ("calls_of_the_loader_do_not_count", calls_of_the_loader_do_not_count),
     ("a_request_is_one_send", a_request_is_one_send),
 ];
 
-/// What a path itself may call, each time round.
+/// System calls of a path itself, in each transaction.
 const OWN: &str = "sendto,recvfrom,ppoll,epoll_wait,epoll_pwait,epoll_pwait2,read,write,sendmsg,recvmsg,sendmmsg,recvmmsg";
-/// A run that starts, sets up, reports and ends, with hardly a transaction in it. What that takes differs by hundreds of calls from machine to machine: the
-/// loader tries a folder for each feature of the CPU below each folder of LD_LIBRARY_PATH.
+/// Transactions of a run that consists of start, setup and end. Its number of calls differs by hundreds
+/// between machines: the loader tries a folder for each feature of the CPU below each folder of
+/// LD_LIBRARY_PATH.
 const FEW: u32 = 100;
-/// What a run of many may call beyond that, and what for each block: a block ends after 100 ms, and on a machine with other work there are more of them.
+/// Calls allowed to a long run beyond that, and to each block: a block ends after 100 ms, and a busy machine
+/// makes more of them.
 const BEYOND: u64 = 500;
 const EACH_BLOCK: u64 = 10;
 const BLOCK_NS: u64 = 100_000_000;
@@ -36,7 +38,7 @@ fn count(home: &Home, libraries: &str, trace: &str, args: &str) -> (BTreeMap<Str
         // Of the program alone.
         command.args(["-E", &format!("LD_LIBRARY_PATH={libraries}")]);
     }
-    // With a filter in the kernel, what is not traced runs at full speed.
+    // With a filter in the kernel, untraced calls run at full speed.
     command.args([
         "--seccomp-bpf",
         "-f",
@@ -74,7 +76,7 @@ fn others(spec: &str, transactions: u32, libraries: &str) {
     assert!(beyond < allowed, "{spec}: {beyond} calls beyond those of {FEW} transactions, of {allowed} that may be");
 }
 
-/// How many calls a run makes beyond those of one of few transactions, and how many that may be.
+/// Calls of a run beyond those of a run of few transactions, and the limit on them.
 fn beyond(spec: &str, transactions: u32, libraries: &str) -> (u64, u64) {
     let home = Home::new();
     let of = |transactions: u32| {
@@ -110,7 +112,7 @@ fn shared_memory_calls_nothing_at_all() {
             let args = format!("ping --link loopback --path {spec} --size 8 --count {transactions} --warmup 0s --no-store");
             count(&home, "", "all", &args).0
         };
-        // What starting, asking the host and ending take is the same for both, but for a poll or two.
+        // Start, setup and end take the same calls in both, but for a poll or two.
         let (few, many) = (of(1_000), of(100_000));
         let sum = |calls: &BTreeMap<String, u64>| calls.values().sum::<u64>();
         assert!(sum(&few) > 50, "strace saw {few:?}");
@@ -132,8 +134,8 @@ fn a_call_each_time_round_is_seen() {
     }
 }
 
-fn what_the_loader_searches_does_not_count() {
-    if strace("what_the_loader_searches_does_not_count") {
+fn calls_of_the_loader_do_not_count() {
+    if strace("calls_of_the_loader_do_not_count") {
         // Each is looked through for each library, in a folder for each feature of the CPU.
         let there = Home::new();
         let folders: Vec<String> = (0..20).map(|number| there.file(&number.to_string()).display().to_string()).collect();

@@ -102,7 +102,7 @@ fn namespace(pid: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
-/// Those that any process is in.
+/// Namespaces of all processes.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.filter_map(|entry| fs::read_link(entry.path().join("ns/net")).ok()).collect()

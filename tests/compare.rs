@@ -25,12 +25,13 @@ const TESTS: &[Listed] = &[
     ("stored_runs_are_compared_with_a_warning", stored_runs_are_compared_with_a_warning),
     ("a_baseline_is_measured_anew", a_baseline_is_measured_anew),
     ("a_killed_sweep_goes_on", a_killed_sweep_goes_on),
-    ("a_sweep_finds_what_each_factor_does", a_sweep_finds_what_each_factor_does),
+    ("sweep_finds_each_factors_effect", sweep_finds_each_factors_effect),
     ("a_sweep_fills_the_link_and_counts_frames", a_sweep_fills_the_link_and_counts_frames),
-    ("what_cannot_be_compared_is_said", what_cannot_be_compared_is_said),
+    ("rejects_incomparable_sides", rejects_incomparable_sides),
 ];
 
-/// A record of `compare`, measured for longer as long as it has too few pairs for any word: other work on the machine takes pairs away.
+/// A record of `compare`, measured again for longer while it has too few pairs for a verdict: other work on
+/// the machine takes pairs away.
 fn compared(home: &Home, args: &str) -> Value {
     let mut record = Value::Null;
     for seconds in [4, 8, 16, 24] {
@@ -81,7 +82,8 @@ fn a_known_delay_is_reported(_: &str) -> bool {
     let home = Home::new();
     let record = compared(&home, "--link loopback -- udp:spin -- udp:spin,delay=20000");
     assert_eq!(record["comparisons"][0]["verdict"], "slower", "{:#}", record["comparisons"]);
-    // Round by round, so that what the host did meanwhile falls on both: the middle of the differences. The other side's cache misses more after a pause.
+    // Compared round by round, so that disturbances of the host hit both: the median of the differences. The
+    // other side's cache misses more after a pause.
     let p50s = |arm: usize| record["arms"][arm]["blocks"].as_array().unwrap().iter().map(|block| block["p50_ns"].as_f64());
     let mut differences: Vec<f64> = p50s(0).zip(p50s(1)).filter_map(|(a, b)| Some(b? - a?)).collect();
     differences.sort_by(f64::total_cmp);
@@ -105,7 +107,8 @@ fn two_placements_are_compared(name: &str) -> bool {
         done.json()
     };
     let (two, one) = (format!("{},{}", cpus[0], cpus[1]), format!("{},{}", cpus[0], cpus[0]));
-    // Both sides wait in the kernel; on one core nobody has to be woken on another. For longer as long as there is no word.
+    // Both sides wait in the kernel; on one core no wake-up crosses cores. Measured for longer while there is
+    // no verdict.
     let mut record = Value::Null;
     for seconds in [4, 8, 16, 24] {
         record = compared(seconds, &format!("udp:block --cpu {two} -- udp:block --cpu {one}"));
@@ -178,7 +181,7 @@ fn stored_runs_are_compared_with_a_warning(_: &str) -> bool {
     assert!(record["design"].is_null());
     assert_eq!(record["warnings"][0]["code"], "not-interleaved");
     assert!(figure(&record, "p50")["ratio"].as_f64().unwrap() > 1.5);
-    // Two runs are two draws of what runs may be.
+    // Two runs are two draws from the spread of runs.
     assert_eq!(
         (&record["comparisons"][0]["verdict"], &record["warnings"][1]["code"]),
         (&"unclear".into(), &"single-runs".into())
@@ -215,7 +218,8 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
         home.spawn(command).done()
     };
     let several = ["--baseline", "./past.json", "--anew", "3"];
-    // Where the cores are at another distance now than then nothing can be judged, and beside other work runs differ by more than that; it passes.
+    // If the distance between the cores is another than in the baseline, the gate cannot judge, and beside
+    // other work runs differ by more than that; it passes.
     let tried = (0..8).map(|_| better()).map(|past| (gate(&past, &several), past));
     let (closed, mut past) = { tried }.find(|(done, _)| done.code == Some(3)).expect("a gate that closes");
     closed.fails(3, &["crossed, and again when measured once more: p50 > +5% by B"]);
@@ -270,9 +274,10 @@ fn a_killed_sweep_goes_on(_: &str) -> bool {
     true
 }
 
-fn a_sweep_finds_what_each_factor_does(_: &str) -> bool {
+fn sweep_finds_each_factors_effect(_: &str) -> bool {
     let home = Home::new();
-    // For longer as long as it has too few pairs for an effect: other work on the machine takes pairs away.
+    // Measured for longer while it has too few pairs for an effect: other work on the machine takes pairs
+    // away.
     let p50 =
         |effect: &Value| effect["figures"].as_array().and_then(|all| all.iter().find(|found| found["figure"] == "p50").cloned());
     let mut record = Value::Null;
@@ -340,7 +345,7 @@ levels = ["none", "tcp:1"]
     true
 }
 
-fn what_cannot_be_compared_is_said(_: &str) -> bool {
+fn rejects_incomparable_sides(_: &str) -> bool {
     let home = Home::new();
     for (args, parts) in [
         ("compare", &["say what to compare", "-- udp:spin -- udp:block"][..]),
@@ -352,7 +357,7 @@ fn what_cannot_be_compared_is_said(_: &str) -> bool {
         ("compare --baseline latest", &["there is no run"]),
         ("compare --link loopback --until 2 -- udp -- tcp", &["write a percentage such as 2%"]),
         ("compare --link loopback --figure p98 -- udp -- tcp", &["p50, p99, p99.9, rate, cpu"]),
-        ("compare --link loopback --fail-if p99 -- udp -- tcp", &["is no threshold"]),
+        ("compare --link loopback --fail-if p99 -- udp -- tcp", &["is not a threshold"]),
         ("sweep", &["say what to sweep", "--list"]),
         ("sweep moon", &["there is no plan \"moon\"", "sun-fire"]),
         ("sweep ./none.toml", &["cannot read the plan"]),

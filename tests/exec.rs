@@ -19,21 +19,21 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen}
 pub const PART: Part = Part::new("exec", tests).playing(play);
 
 const TESTS: &[(&str, fn())] = &[
-    ("sockets_of_the_c_library_have_what_was_asked_for", sockets_of_the_c_library_have_what_was_asked_for),
+    ("sockets_of_the_c_library_have_the_requested_options", sockets_of_the_c_library_have_the_requested_options),
     ("raw_system_calls_are_named", raw_system_calls_are_named),
     ("raw_system_calls_are_mended_from_outside", raw_system_calls_are_mended_from_outside),
     ("idle_states_are_held_off_while_it_runs", idle_states_are_held_off_while_it_runs),
     ("it_ends_when_told_and_with_its_parent", it_ends_when_told_and_with_its_parent),
-    ("what_cannot_be_is_said", what_cannot_be_is_said),
-    ("what_goes_into_the_background_is_said", what_goes_into_the_background_is_said),
+    ("rejects_impossible_flags_with_a_reason", rejects_impossible_flags_with_a_reason),
+    ("reports_background_processes", reports_background_processes),
     ("its_number_is_worth_nothing_to_the_next_process", its_number_is_worth_nothing_to_the_next_process),
     ("killed_its_number_is_worth_nothing_either", killed_its_number_is_worth_nothing_either),
 ];
-/// Those that need root.
+/// Tests that need root.
 const ROOT: &[&str] = &["idle_states_are_held_off_while_it_runs"];
-/// Those that choose the number of the next process, in a namespace of their own.
+/// Tests that choose the number of the next process, in a namespace of their own.
 const NUMBERS: &[&str] = &["its_number_is_worth_nothing_to_the_next_process", "killed_its_number_is_worth_nothing_either"];
-/// How the programs end.
+/// Exit code of the programs.
 const CODE: i32 = 7;
 /// Long enough for the first look at their sockets, after a second.
 const LIFE: Duration = Duration::from_millis(1_800);
@@ -93,7 +93,7 @@ fn by_raw_calls() -> Sockets {
     Sockets { client: client.into(), server: server.into(), datagrams: datagrams.into() }
 }
 
-/// Asks and answers for a while, and says at the end what its sockets have.
+/// Exchanges messages for a while, and prints the options of its sockets at the end.
 fn ask(sockets: Sockets) -> ExitCode {
     let Sockets { mut client, mut server, datagrams } = sockets;
     let begun = Instant::now();
@@ -135,7 +135,7 @@ fn exec(flags: &str, role: &str) -> Done {
     home.spawn(command).done()
 }
 
-fn sockets_of_the_c_library_have_what_was_asked_for() {
+fn sockets_of_the_c_library_have_the_requested_options() {
     let cpu = *allowed_cpus().expect("the CPUs").last().expect("a CPU");
     let done = exec(&format!("--busy-poll 37 --nodelay --quickack --cpu {cpu}"), "std");
     assert_eq!(done.code, Some(CODE), "{done:?}");
@@ -208,7 +208,7 @@ fn it_ends_when_told_and_with_its_parent() {
     is_gone(program);
 }
 
-fn what_cannot_be_is_said() {
+fn rejects_impossible_flags_with_a_reason() {
     let home = Home::new();
     for (args, code, words) in [
         ("exec", 2, "required"),
@@ -225,7 +225,7 @@ fn what_cannot_be_is_said() {
     }
 }
 
-fn what_goes_into_the_background_is_said() {
+fn reports_background_processes() {
     let home = Home::new();
     let run = |flags: &[&str], script: &str| {
         let mut command = home.command(HAIRPIN);
@@ -248,11 +248,11 @@ fn what_goes_into_the_background_is_said() {
     assert_eq!(done.code, Some(5), "{done:?}");
     let said = format!("(pid {number}) has gone into the background: sockets that are made there from now on are not looked at");
     assert!(done.err.contains(&said), "{said}: {done:?}");
-    // What was set before the start stays set, so there is nothing to say.
+    // Settings made before the start stay, so nothing is reported.
     let done = run(&["--cpu", &allowed_cpus().expect("the CPUs")[0].to_string()], goes);
     ends();
     assert_eq!((done.code, done.err.as_str()), (Some(5), ""));
-    // Whoever is left behind and ends while the program goes on is no zombie, and nothing is left of it at the end.
+    // Background processes that end while the program goes on leave no zombie, and no trace at the end.
     let ended = "(sh -c 'exit 0' &)
         until [ \"$(cat /proc/$PPID/task/$PPID/children)\" = \"$$ \" ]; do
             tries=$((tries + 1))
@@ -317,7 +317,7 @@ fn next_owner_of_the_number(program: &str, end: &str) {
     assert!(!done.err.contains("LD_PRELOAD"), "the loader does not find its library any more: {done:?}");
 }
 
-/// What outlives `exec` and starts another program then.
+/// A program that outlives `exec` and then starts another one.
 const LATER: &str = r#"read x < go; echo "list $LD_PRELOAD"; /usr/bin/id -u; echo > over"#;
 
 fn its_number_is_worth_nothing_to_the_next_process() {

@@ -1,4 +1,5 @@
-//! `hairpin explain` from the command line: stages that add up on every path, what is left without a hook, without privilege, and under a flood.
+//! `hairpin explain` from the command line: stages that add up on every path, with hooks missing, without
+//! privilege, and under a flood.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +17,12 @@ const TESTS: &[Listed] = &[
     ("kernel_sockets_pass_seven_stages_each_way", kernel_sockets_pass_seven_stages_each_way),
     ("a_receiver_that_sleeps_is_woken_in_stages", a_receiver_that_sleeps_is_woken_in_stages),
     ("rings_have_the_stages_that_they_pass", rings_have_the_stages_that_they_pass),
-    ("an_emulated_way_takes_what_was_declared", an_emulated_way_takes_what_was_declared),
+    ("emulated_way_takes_the_declared_time", emulated_way_takes_the_declared_time),
     ("a_hook_that_is_left_out_makes_one_stage_of_two", a_hook_that_is_left_out_makes_one_stage_of_two),
     ("two_hosts_leave_the_time_outside_of_both", two_hosts_leave_the_time_outside_of_both),
     ("without_privilege_the_programs_stamps_are_left", without_privilege_the_programs_stamps_are_left),
     ("a_killed_run_leaves_no_program_behind", a_killed_run_leaves_no_program_behind),
-    ("ctrl_c_keeps_what_was_measured", ctrl_c_keeps_what_was_measured),
+    ("ctrl_c_keeps_the_results", ctrl_c_keeps_the_results),
     ("a_flood_of_other_traffic_spoils_nothing", a_flood_of_other_traffic_spoils_nothing),
     ("wrong_input_is_refused_in_words", wrong_input_is_refused_in_words),
     ("slow_ones_are_written_for_perfetto", slow_ones_are_written_for_perfetto),
@@ -140,7 +141,7 @@ fn rings_have_the_stages_that_they_pass(name: &str) -> bool {
     true
 }
 
-fn an_emulated_way_takes_what_was_declared(_: &str) -> bool {
+fn emulated_way_takes_the_declared_time(_: &str) -> bool {
     // Published for 64 and for 1,024 bytes, in us of RTT/2, and emulated one way each.
     let record = explained(&Home::new(), "--path niq --nic sniffer10g --request 64 --reply 1024");
     let result = first(&record);
@@ -197,7 +198,8 @@ fn without_privilege_the_programs_stamps_are_left(name: &str) -> bool {
         assert_eq!(done.code, Some(0), "{done:?}");
         done.json()
     };
-    // The kernel begins to stamp what it receives in a work queue of its own, some time after the first socket has asked (net_enable_timestamp): a run may be over by then.
+    // The kernel switches its receive stamps on in a work queue of its own, some time after the first socket
+    // has asked (net_enable_timestamp): a run may be over by then.
     let record = (0..4).map(|_| measured()).find(|record| usual(first(record), "request") == way).unwrap_or_else(measured);
     let missing = &record["missing"][0];
     assert_eq!(missing["hook"], "BPF");
@@ -234,7 +236,7 @@ fn a_killed_run_leaves_no_program_behind(name: &str) -> bool {
     true
 }
 
-fn ctrl_c_keeps_what_was_measured(name: &str) -> bool {
+fn ctrl_c_keeps_the_results(name: &str) -> bool {
     if !can(name, links(), "this user may not make namespaces here") {
         return false;
     }

@@ -172,8 +172,8 @@ fn the_steps_of_a_driver_are_measured_over_memory() {
 fn a_probe_of_no_device_is_refused() {
     let home = Home::new();
     for (args, parts) in [
-        ("--device eth0 --bar 0 --offset 0", &["\"eth0\" is no PCI address", "0000:3b:00.0"][..]),
-        ("--device 3b:00 --bar 0 --offset 0", &["is no PCI address"]),
+        ("--device eth0 --bar 0 --offset 0", &["\"eth0\" is not a PCI address", "0000:3b:00.0"][..]),
+        ("--device 3b:00 --bar 0 --offset 0", &["is not a PCI address"]),
         ("--device 0000:00:00.0 --bar 0", &["--offset <X>"]),
         ("--device 0000:00:00.0 --offset 0", &["--bar <N>"]),
         ("--bar 0 --offset 0", &["--device <BDF>"]),
@@ -194,10 +194,10 @@ fn a_probe_of_no_device_is_refused() {
 
 /// The first device that this host has: nothing of it is read, every case is refused before.
 #[test]
-fn a_probe_of_what_a_device_does_not_have_is_refused() {
+fn rejects_probes_of_missing_registers() {
     let home = Home::new();
     let device = fs::read_dir("/sys/bus/pci/devices").ok().and_then(|mut all| all.next());
-    if !can("a_probe_of_what_a_device_does_not_have_is_refused", device.is_some(), "this host has no PCI device") {
+    if !can("rejects_probes_of_missing_registers", device.is_some(), "this host has no PCI device") {
         return;
     }
     let device = device.unwrap();

@@ -1,7 +1,8 @@
-//! The rules of the house, checked against what cargo says of the workspace and against the files in it.
+//! The rules of the house, checked against cargo's description of the workspace and against the files in it.
 //!
-//! Which crate and which module may use which, how often the measuring loop is compiled, test programs, records, names, `forbid(unsafe_code)`,
-//! licences of all dependencies, the crate table in docs/architecture.md, and that every link in the documentation leads somewhere.
+//! Dependencies between crates and between modules, the number of compiled measuring loops, test programs,
+//! records, names, `forbid(unsafe_code)`, licences of all dependencies, the crate table in
+//! docs/architecture.md, and that every link in the documentation leads somewhere.
 
 mod circles;
 mod instances;
@@ -99,7 +100,7 @@ fn house(packages: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
     house
 }
 
-/// What is wrong with the edges of `house`, in words; empty if nothing is.
+/// Forbidden dependencies in `house`, in words; empty if there are none.
 fn broken_floors(house: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut broken = Vec::new();
     for (role, edges) in house {
@@ -287,7 +288,7 @@ fn licence_expressions_are_understood() {
 
 #[test]
 fn every_dependency_may_be_used_under_mit_and_apache() {
-    // What cargo would build on this machine; packages for other systems are not here to be read.
+    // The dependencies on this machine; sources of packages for other systems are not downloaded.
     let version = cargo(&["-vV"]);
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("cargo -vV names the host");
     let packages = packages(&["--filter-platform", host]);
@@ -318,7 +319,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn records_are_compressed_and_few() {
-    // What a benchmark has left here as text is not checked in.
+    // Text files left by a benchmark are not checked in.
     let text = ["json", "jsonl"];
     let ignored = fs::read_to_string(root().join(".gitignore")).expect(".gitignore");
     assert!(text.iter().all(|ending| ignored.lines().any(|line| line == format!("/runs/**/*.{ending}"))), "{ignored}");
@@ -328,7 +329,8 @@ fn records_are_compressed_and_few() {
     assert!(bytes <= RUNS_AT_MOST, "runs/ has {bytes} bytes, and may have {RUNS_AT_MOST}: take old records out");
 }
 
-/// What is compiled for a selection of packages and edges: each package with its features, but for those of the build.
+/// Packages compiled for a selection of packages and edges, each with its features, except build
+/// dependencies.
 fn compiled(selection: &[&str]) -> BTreeSet<String> {
     let form = ["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"];
     let text = cargo(&[&form, selection].concat());
@@ -336,7 +338,7 @@ fn compiled(selection: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_command_and_its_tests_share_what_is_compiled() {
+fn command_and_tests_share_compiled_crates() {
     let command = compiled(&["--package", "hairpin-cli", "--edges", "normal,no-proc-macro"]);
     let tests = compiled(&["--workspace", "--edges", "normal,dev,no-proc-macro"]);
     let twice: Vec<&String> = command.difference(&tests).collect();

@@ -224,7 +224,7 @@ fn each_path_is_listed() {
     assert!(pipe["why"].as_str().unwrap().contains("one host"), "{pipe}");
 }
 
-/// What a function of scripts/setup.sh says, with these programs before all others and these variables.
+/// Output of a function of scripts/setup.sh, with these programs before all others and these variables.
 fn set_up(home: &Home, function: &str, programs: &[(&str, &str)], variables: &[(&str, &str)]) -> String {
     let script = format!("{}/../../scripts/setup.sh", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&script).expect("the script");
@@ -288,7 +288,7 @@ fn a_debian_without_its_security_updates_is_told_of_them() {
     assert_eq!(told("missing", bare), "");
 }
 
-/// Which toolchain has Miri, as a cargo of our own says it, and what the step makes of the answer.
+/// A fake cargo names the toolchains that have Miri; the step must draw the right conclusion.
 #[test]
 fn miri_is_looked_for_in_both_toolchains_and_its_failure_is_the_steps() {
     let home = Home::new();

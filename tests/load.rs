@@ -1,7 +1,7 @@
-//! `hairpin load` for real: curves over every path, a server that stands still, and everything that may go wrong.
+//! `hairpin load` for real: curves over every path, a server that stops, and all kinds of failure.
 //!
-//! It has no test harness, because a harness runs tests side by side, and here each wants both cores. What cannot run here says so and is skipped; with
-//! HAIRPIN_MUST_RUN=1 that is a failure.
+//! It has no test harness, because a harness runs tests side by side, and here each wants both cores. A test
+//! that cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
 
 mod stalls;
 
@@ -34,14 +34,14 @@ const TESTS: &[Plain] = &[
     ("a remote server answers an open loop", remote),
 ];
 
-/// Others of this host may be what a test looks for; one quiet run is enough.
+/// Other processes of this host may look like the fault that a test seeks; one quiet run is enough.
 const TRIES: usize = 6;
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// What a row must say of itself, whatever its figures.
+/// Asserts the invariants of a curve.
 #[track_caller]
 fn sound(curve: &Value) {
     for row in curve["rates"].as_array().expect("rates") {
@@ -157,8 +157,9 @@ fn signal(pid: u32, name: &str) {
     assert!(done.success(), "kill -{name} {pid}");
 }
 
-/// Half of what a closed loop does, room for one request in flight, and the server's process stopped for 10 ms in the middle. Both sides sleep while they
-/// wait and go before whatever else runs here (SCHED_FIFO, as far as this user may), so that a busy host is no stall of its own.
+/// Half of a closed loop's rate, room for one request in flight, and the server's process stopped for 10 ms
+/// in the middle. Both sides sleep while they wait and have priority over other processes (SCHED_FIFO, as far
+/// as this user may), so that a busy host adds no stall of its own.
 fn stalled_server() {
     if !can("load: a stall of the server", two_cpus(), "it takes CPUs 0 and 1") {
         return;
@@ -191,7 +192,8 @@ fn stalled_server() {
     panic!("in no run the stall showed from due alone: {said:#?}");
 }
 
-/// For paced, open and closed loops, datagrams and streams: what happened is said, and no advice is given on buffers.
+/// For paced, open and closed loops, datagrams and streams: the silence is reported, without advice on
+/// buffers.
 fn stands_still() {
     if !can("load: a server that stands still", two_cpus(), "it takes CPUs 0 and 1") {
         return;
@@ -286,7 +288,7 @@ fn recording() {
         let row = &curve["rates"][0];
         assert_eq!((&row["due"], &row["sent"], &curve["request_bytes"]), (&600.into(), &600.into(), &24.into()), "{row:#}");
         assert!((number(&row["offered_per_s"]) / 2_000.0 - 1.0).abs() < 0.01);
-        // As long as it was recorded, or longer where the last ones could not leave on time.
+        // As long as recorded, or longer if the last requests could not leave on time.
         assert!(number(&row["wall_ns"]) >= 299.4e6, "{row:#}");
     }
     home.hairpin("load --link loopback --path tcp --replay recorded.csv").fails(2, &["tcp", "several", "--path udp"]);
@@ -323,10 +325,10 @@ fn hostile() {
 fn usage() {
     let home = Home::new();
     for (args, part) in [
-        ("load --link loopback --rate 0", "no rate"),
+        ("load --link loopback --rate 0", "not a rate"),
         ("load --link loopback --rate 5,x", "not a number"),
         ("load --link loopback --rate 1..9", "not a number"),
-        ("load --link loopback --rate 99999999", "no rate"),
+        ("load --link loopback --rate 99999999", "not a rate"),
         ("load --link loopback --pace 5", "--rate"),
         ("load --link loopback --forever", "--duration"),
         ("load --link loopback --seed 5", "poisson"),

@@ -1,6 +1,8 @@
-//! `hairpin ping --metrics` scraped: by hand, by hostile peers, and by a real Prometheus; and that dashboard, unit and documentation fit what is served.
+//! `hairpin ping --metrics` scraped: by hand, by hostile peers, and by a real Prometheus; and dashboard, unit
+//! and documentation agree with the served metrics.
 //!
-//! One test at a time: each measures. What cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
+//! One test at a time: each measures. A test that cannot run here says so and is skipped; with
+//! HAIRPIN_MUST_RUN=1 that is a failure.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,8 +24,8 @@ const TESTS: &[Listed] = &[
     ("hostile_scrapers_keep_nobody_waiting", hostile_scrapers_keep_nobody_waiting),
     ("promtool_takes_the_plain_text", promtool_takes_the_plain_text),
     ("prometheus_agrees_with_the_record", prometheus_agrees_with_the_record),
-    ("dashboard_and_docs_name_what_is_served", dashboard_and_docs_name_what_is_served),
-    ("what_cannot_be_served_is_said", what_cannot_be_served_is_said),
+    ("dashboard_and_docs_name_the_served_metrics", dashboard_and_docs_name_the_served_metrics),
+    ("reports_a_metrics_address_that_cannot_be_used", reports_a_metrics_address_that_cannot_be_used),
     ("the_unit_is_sound_and_has_few_privileges", the_unit_is_sound_and_has_few_privileges),
 ];
 
@@ -182,7 +184,7 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// `None` if there is none here.
+    /// `None` if Prometheus is not installed.
     fn start(home: &Home, name: &str, target: &str, features: &str) -> Prometheus {
         let config = home.file(&format!("{name}.yml"));
         fs::write(
@@ -205,7 +207,7 @@ impl Prometheus {
         Prometheus { _process: process, address }
     }
 
-    /// What it answers to a query: values with their labels.
+    /// Its answer to a query: values with their labels.
     fn query(&self, query: &str) -> Vec<(Value, f64)> {
         let encoded: String = query
             .bytes()
@@ -302,7 +304,7 @@ fn prometheus_agrees_with_the_record(name: &str) -> bool {
     assert!((mean / figure("mean") - 1.0).abs() < 1e-3, "mean {mean}, in the record {}", figure("mean"));
     assert!((coarse / figure("p50")).ln().abs() < 2.5_f64.ln(), "{coarse}, in the record {}", figure("p50"));
     for (native, classic, query) in dashboard {
-        // Nothing may be lost or late.
+        // No request may be lost or late.
         assert!(
             native > 0 && classic > 0 || query.contains("lost") || query.contains("late") || query.contains("warnings"),
             "nothing from {query}: {native} {classic}"
@@ -341,7 +343,7 @@ fn names(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.starts_with("hairpin_") && word.len() > "hairpin_".len()).map(str::to_owned).collect()
 }
 
-fn dashboard_and_docs_name_what_is_served(_name: &str) -> bool {
+fn dashboard_and_docs_name_the_served_metrics(_name: &str) -> bool {
     let home = Home::new();
     let (run, address) = serving(&home, "--path udp --pace 200 --forever --warmup 50ms --no-store");
     positive(&address, "hairpin_rtt_seconds_count", "");
@@ -374,20 +376,20 @@ fn dashboard_and_docs_name_what_is_served(_name: &str) -> bool {
     true
 }
 
-fn what_cannot_be_served_is_said(_name: &str) -> bool {
+fn reports_a_metrics_address_that_cannot_be_used(_name: &str) -> bool {
     let home = Home::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");
     home.hairpin(&format!("ping --link loopback --path udp --count 1 --metrics {address}"))
         .fails(1, &[&format!("cannot serve metrics on {address}"), "--metrics ADDR:PORT"]);
     home.hairpin("ping --link loopback --path udp --count 1 --metrics nowhere")
-        .fails(2, &["\"nowhere\" is no address", "127.0.0.1:24445"]);
+        .fails(2, &["\"nowhere\" is not an address", "127.0.0.1:24445"]);
     home.hairpin("ping --link loopback --path udp --count 1 --metrics 203.0.113.7:1")
         .fails(1, &["cannot serve metrics on 203.0.113.7:1"]);
     assert!(!home.runs().exists(), "nothing was measured");
     let open = home.hairpin("ping --link loopback --path udp --count 10 --warmup 10ms --metrics 0.0.0.0:0");
     assert_eq!(open.code, Some(0), "{open:?}");
-    assert!(open.err.contains("whoever reaches this address can read them"), "{open:?}");
+    assert!(open.err.contains("anyone who reaches this address can read them"), "{open:?}");
     true
 }
 

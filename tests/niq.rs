@@ -1,5 +1,5 @@
-//! The path `niq` end to end: an emulated NIC whose latency is declared, the published table in real time, what the driver would do on PCI Express,
-//! and what is refused.
+//! The path `niq` end to end: an emulated NIC whose latency is declared, the published table in real time,
+//! the driver's transactions on PCI Express, and refused options.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ use serde_json::Value;
 pub const PART: Part = Part::new("niq", || alone::plain(TESTS));
 
 const TESTS: &[Plain] = &[
-    ("a_small_frame_takes_what_is_declared_and_two_transactions", a_small_frame_takes_what_is_declared_and_two_transactions),
+    ("small_frame_takes_the_declared_time_and_two_transactions", small_frame_takes_the_declared_time_and_two_transactions),
     ("a_larger_frame_pays_for_its_descriptor", a_larger_frame_pays_for_its_descriptor),
     ("without_a_latency_it_is_shared_memory_as_it_is", without_a_latency_it_is_shared_memory_as_it_is),
     ("interrupts_instead_of_polling", interrupts_instead_of_polling),
     ("several_in_flight_and_every_size", several_in_flight_and_every_size),
     ("the_published_table_in_real_time", the_published_table_in_real_time),
-    ("what_is_printed_says_what_is_emulated", what_is_printed_says_what_is_emulated),
-    ("what_cannot_be_emulated_is_refused", what_cannot_be_emulated_is_refused),
+    ("output_names_the_emulated_parts", output_names_the_emulated_parts),
+    ("rejects_designs_that_cannot_be_emulated", rejects_designs_that_cannot_be_emulated),
     ("two_hosts_share_no_memory", two_hosts_share_no_memory),
     ("check_holds_the_instrument_against_other_clocks", check_holds_the_instrument_against_other_clocks),
 ];
@@ -61,7 +61,7 @@ fn per_frame(row: &Value, side: &str, count: &str) -> f64 {
     side[count].as_f64().unwrap() / frames
 }
 
-fn a_small_frame_takes_what_is_declared_and_two_transactions() {
+fn small_frame_takes_the_declared_time_and_two_transactions() {
     let row = row(&Home::new(), &format!("--path niq:spin --size 18 {LINK}"));
     assert_eq!((&row["origin"], &row["niq"]["nic"]), (&"emulated".into(), &"niq".into()));
     assert_eq!((row["niq"]["request_ns"].as_f64(), row["niq"]["reply_ns"].as_f64()), (Some(1989.0), Some(1989.0)));
@@ -149,7 +149,7 @@ fn the_published_table_in_real_time() {
     }
 }
 
-fn what_is_printed_says_what_is_emulated() {
+fn output_names_the_emulated_parts() {
     let text = Home::new().hairpin(&format!("ping --link loopback {QUICK} --path niq:spin --size 18 {LINK}"));
     text.fails(0, &[]);
     for part in ["niq:spin [emulated]", "PCI Express transactions of the client", "Emulated: declared one way", "without stalled"]
@@ -159,7 +159,7 @@ fn what_is_printed_says_what_is_emulated() {
     assert!(text.out.lines().all(|line| line.chars().count() <= 80), "{}", text.out);
 }
 
-fn what_cannot_be_emulated_is_refused() {
+fn rejects_designs_that_cannot_be_emulated() {
     let home = Home::new();
     fs::write(home.file("mine.toml"), "name = \"mine\"\nabuot = \"a card\"\n").unwrap();
     for (args, parts) in [
@@ -167,7 +167,7 @@ fn what_cannot_be_emulated_is_refused() {
         ("--path niq:spin --nic mine.toml", &["mine.toml:2:1: unknown field `abuot`"]),
         ("--path niq:spin --cable twinax:3m", &["nothing tells the rate", "--rate 10G"]),
         ("--path niq:spin --nic x710", &["there is no NIC design \"x710\"", "niq, dma, sniffer10g"]),
-        ("--path niq:poll", &["\"poll\" is no wait policy of niq", "spin, block"]),
+        ("--path niq:poll", &["\"poll\" is not a wait policy of niq", "spin, block"]),
         ("--path niq/udp", &["niq and udp do not speak the same"]),
         ("--path niq --flows 2 --threads 2", &["niq has one queue", "--threads 1"]),
     ] {
@@ -186,8 +186,9 @@ fn two_hosts_share_no_memory() {
     }
 }
 
-/// The instrument, held against clocks and delays that it did not make. What other processes on the host can spoil (30 and 20 ns are soon lost among them) is held
-/// to what the record says of itself; the clock is held to its bound, and no round trip is sooner than declared.
+/// Compares the instrument with independent clocks and delays. Figures that other processes on the host can
+/// spoil (30 and 20 ns are soon lost among them) are only checked against the record's own verdict; the clock
+/// is held to its bound, and no round trip is shorter than declared.
 fn check_holds_the_instrument_against_other_clocks() {
     let name = "check_holds_the_instrument_against_other_clocks";
     let done = Home::new().hairpin("check --json");

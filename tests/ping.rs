@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const QUICK: &str = "--count 300 --warmup 5ms";
 
-/// What holds for every record, whatever was measured.
+/// Asserts the invariants of every record.
 #[track_caller]
 fn sound_run(run: &Value) {
     assert_eq!(run["schema"], "hairpin.run/1");
@@ -103,7 +103,7 @@ fn sound_times(path: &str, times: &Value, count: Option<u64>) {
     }
 }
 
-/// What a row of a link of this host knows of its server.
+/// Asserts the facts of the server on a link of this host.
 #[track_caller]
 fn sound_both(row: &Value) {
     let path = row["path"].as_str().unwrap();
@@ -269,7 +269,7 @@ fn a_pace_keeps_the_time_each_request_was_due() {
         assert!((10..=101).contains(&transactions), "{transactions} at 200/s in 0.5 s");
         assert_eq!(row["pace_per_s"], 200.0);
         let (sent, due) = (&row["rtt_ns"], &row["rtt_from_due_ns"]);
-        // What was not answered in time is in it too.
+        // It includes requests that were not answered in time.
         assert!(transactions <= row["due"]["requests"].as_u64().unwrap(), "{row}");
         sound_times("from due", due, row["due"]["requests"].as_u64());
         // Never sent before it was due.

@@ -78,7 +78,7 @@ fn newest(home: &Home) -> PathBuf {
 #[test]
 fn records_of_several_schemas_stand_in_one_page() {
     let home = Home::new();
-    // Longer for as long as other work on the machine lets no round be whole.
+    // Measured for longer while other work on the machine leaves no round whole.
     let compared = |seconds: &u32| {
         let done =
             home.hairpin(&format!("compare --path memory --duration {seconds}s --seed 5 --json -- --size 64 -- --size 16384"));
@@ -102,7 +102,7 @@ fn records_of_several_schemas_stand_in_one_page() {
 /// A demo that is ended by Ctrl-C after a row or two.
 fn short_demo(home: &Home) -> Done {
     let demo = home.start("demo");
-    // Its first worker runs, so it listens to Ctrl-C; what was measured until then is shown.
+    // Its first worker runs, so it listens to Ctrl-C; the results until then are shown.
     let children = format!("/proc/{0}/task/{0}/children", demo.pid());
     let begun = Instant::now();
     while fs::read_to_string(&children).is_ok_and(|children| children.trim().is_empty()) {
@@ -125,7 +125,7 @@ fn a_demo_ends_with_its_report() {
     assert!(view["rows"].as_array().is_some_and(|rows| !rows.is_empty()), "{:?}", view["records"]);
     let id = home.hairpin("runs list --json").json()["runs"][0]["id"].clone();
     assert_eq!(view["records"][0]["name"], id);
-    // Where there is no place for it, the runs are there all the same.
+    // Without a place for the page, the runs are stored all the same.
     fs::remove_file(&page).unwrap();
     fs::create_dir(&page).unwrap();
     short_demo(&home).fails(1, &["hairpin-demo.html is a directory", "the runs are stored: hairpin report 20", "-o FILE"]);
@@ -182,7 +182,7 @@ fn every_verb_that_measures_keeps_its_record() {
 }
 
 #[test]
-fn what_is_no_record_is_named_with_what_is() {
+fn rejects_unknown_records_and_lists_the_known() {
     let home = Home::new();
     home.hairpin("report").fails(2, &["<RUN>"]);
     home.hairpin("report latest").fails(1, &["there is no run in"]);

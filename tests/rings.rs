@@ -1,4 +1,5 @@
-//! The paths over packet rings from the command line: every mixture over veth, through a session, through a reflector, and what they leave alone.
+//! The paths over packet rings from the command line: every mixture over veth, through a session, through a
+//! reflector, and the host's state afterwards.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -117,8 +118,8 @@ fn packet_over_loopback_where_the_kernel_takes_its_frames() {
 }
 
 #[test]
-fn every_policy_and_mode_and_what_was_granted() {
-    if !rings("every_policy_and_mode_and_what_was_granted") {
+fn every_policy_and_mode_with_granted_features() {
+    if !rings("every_policy_and_mode_with_granted_features") {
         return;
     }
     let home = Home::new();
@@ -165,12 +166,12 @@ fn several_flows_share_a_ring() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_words() {
+fn rejects_impossible_combinations_with_a_reason() {
     let home = Home::new();
     let ping = |args: &str| home.hairpin(&format!("ping {args} {QUICK}"));
     ping("--link loopback --path xdp").fails(2, &["loopback has one queue", "--link veth"]);
     ping("--link loopback --path xdp:l3=off/packet").fails(2, &["xdp with l3=off", "do not speak the same"]);
-    if !rings("what_cannot_be_is_refused_in_words") {
+    if !rings("rejects_impossible_combinations_with_a_reason") {
         return;
     }
     ping("--link veth --path xdp --size 1473").fails(2, &["1 to 1472 bytes over an MTU of 1500", "request of 1473"]);
@@ -184,8 +185,8 @@ fn what_cannot_be_is_refused_in_words() {
 }
 
 #[test]
-fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_says_what_it_needs() {
-    let name = "without_privileges_packet_runs_in_a_user_namespace_and_xdp_says_what_it_needs";
+fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_names_its_needs() {
+    let name = "without_privileges_packet_runs_in_a_user_namespace_and_xdp_names_its_needs";
     if !can(name, root() && namespaces_of_nobody(), "the user nobody may not make namespaces here") {
         return;
     }
@@ -197,15 +198,15 @@ fn without_privileges_packet_runs_in_a_user_namespace_and_xdp_says_what_it_needs
     home.as_nobody(&format!("ping --link loopback {QUICK} --path packet")).fails(4, &["CAP_NET_RAW", "--link veth"]);
 }
 
-/// A pair of namespaces that lives as long as a slow run, to do other things in.
-struct Stage {
+/// A pair of namespaces that lives as long as a slow run, for other actions meanwhile.
+struct SlowRun {
     _run: Running,
     client: u32,
     server: u32,
 }
 
-impl Stage {
-    fn new(home: &Home, path: &str, more: &str) -> Stage {
+impl SlowRun {
+    fn new(home: &Home, path: &str, more: &str) -> SlowRun {
         let run = home.start(&format!("ping --link veth --forever --warmup 1ms --json-stream --no-store --path {path} {more}"));
         let begun = Instant::now();
         loop {
@@ -215,7 +216,7 @@ impl Stage {
             let find = |name| workers.iter().copied().find(|pid| has(pid, name));
             // The first progress says that both ends are up and talk.
             if let (Some(client), Some(server), true) = (find("hairpin0"), find("hairpin1"), run.out().contains("transactions")) {
-                return Stage { _run: run, client, server };
+                return SlowRun { _run: run, client, server };
             }
             assert!(begun.elapsed() < crate::support::LIMIT, "no pair of namespaces: {}", run.err());
             thread::sleep(Duration::from_millis(20));
@@ -242,7 +243,7 @@ fn a_session_in_another_namespace() {
         return;
     }
     let home = Home::new();
-    let stage = Stage::new(&home, "udp:block", "--pace 10");
+    let stage = SlowRun::new(&home, "udp:block", "--pace 10");
     let key = home.file("key");
     std::fs::write(&key, format!("{}\n", "0123456789abcdef".repeat(4))).unwrap();
     let key = key.display();
@@ -265,7 +266,7 @@ fn everything_else_on_the_interface_keeps_working() {
     }
     let home = Home::new();
     for path in ["xdp:spin", "packet:spin"] {
-        let stage = Stage::new(&home, path, "");
+        let stage = SlowRun::new(&home, path, "");
         let (client, server) = (stage.client, stage.server);
         let to = SocketAddrV4::new(SERVER, 7070);
         let (ready, listening) = std::sync::mpsc::channel();
@@ -361,7 +362,7 @@ fn a_reflector_returns_frames_as_they_are_or_turned_round() {
         return;
     }
     let home = Home::new();
-    let stage = Stage::new(&home, "udp:block", "--pace 10");
+    let stage = SlowRun::new(&home, "udp:block", "--pace 10");
     for (macs, flags) in
         [(false, ""), (false, "--rewrite none --dst-mac 02:00:00:00:00:77"), (true, "--rewrite macs --dst-mac 02:00:00:00:00:77")]
     {

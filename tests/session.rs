@@ -103,7 +103,7 @@ fn two_hosts_and_the_command_that_serve_prints() {
     let printed = serve.out();
     let (file, ping) = printed.split_once('\n').unwrap();
     assert_eq!(ping, "hairpin ping 198.18.9.1 --key-file hairpin.key\n");
-    // What is no terminal may be a journal: the key is not in it.
+    // Output that is not a terminal may be a journal: the key must not be in it.
     let key = fs::read_to_string(file).unwrap();
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!(printed.contains(key.trim()) || serve.err().contains(key.trim())), "the key was printed");
@@ -272,7 +272,7 @@ fn a_dead_way_is_noticed_within_the_timeout() {
     assert_eq!(done.code, Some(1), "{done:?}");
     let run = done.json();
     assert!(rows(&run)[0]["transactions"].as_u64().unwrap() > 0, "{run}");
-    // The ten seconds of a report that does not come are what must not be there; a busy host may take some of its own.
+    // The run must not wait the ten seconds for a missing report; a busy host may take some of its own.
     assert!(took < Duration::from_secs(2 + 1 + 6), "{took:?}");
 }
 
@@ -298,7 +298,7 @@ fn a_second_session_is_refused_with_the_time_left() {
 
 /// The next one is served, whatever became of the one before: nothing is waited for between them.
 #[test]
-fn a_session_that_is_over_is_in_nobodys_way() {
+fn ended_session_blocks_no_other() {
     let home = Home::new();
     let (mut serve, address) = home.serve("");
     let port = address.parse::<SocketAddr>().unwrap().port();
@@ -347,7 +347,7 @@ fn a_client_gets_no_more_of_the_host_than_was_granted() {
     let home = Home::new();
     let cpus = hairpin_sys::thread::allowed_cpus().unwrap();
     let (first, second) = (cpus[0], cpus[1]);
-    // Nothing of its own accord …
+    // The server grants nothing by default …
     let (_serve, address) = home.serve("");
     let refused = home.hairpin(&format!("ping {address} {QUICK} --path udp --sched fifo:1"));
     refused.fails(4, &["no real-time priority and no locked memory", "--allow-sched fifo:1"]);
@@ -361,7 +361,7 @@ fn a_client_gets_no_more_of_the_host_than_was_granted() {
         let run = home.json(&format!("ping {address} {QUICK} --path udp {cpu}"));
         assert_eq!(rows(&run)[0]["cpu"]["server"]["cpus"], serde_json::json!([second]));
     }
-    // What was granted is had, or its lack is told, as this user may.
+    // Granted options are in force, or their lack is reported, as this user's rights allow.
     let run = home.json(&format!("ping {address} {QUICK} --path udp --sched fifo:3"));
     let granted = rows(&run)[0]["granted"].as_array().unwrap();
     let of_server = |option: &str| granted.iter().any(|found| found["side"] == "server" && found["option"] == option);
@@ -399,7 +399,7 @@ fn hold_connections(from: [u8; 4], to: SocketAddr, count: usize, say: &'static [
 }
 
 #[test]
-fn whoever_holds_connections_open_keeps_nobody_out() {
+fn held_connections_keep_nobody_out() {
     const KEYED: &[u8] = b"HRPN\x01\x00\x01\x00";
     let home = Home::new();
     fs::write(home.file("key"), "7".repeat(64)).unwrap();
@@ -478,7 +478,7 @@ fn eventually_serves(home: &Home, address: &str) {
 }
 
 #[test]
-fn a_server_killed_in_mid_run_leaves_what_was_measured() {
+fn run_with_a_killed_server_keeps_its_results() {
     let home = Home::new();
     for (spec, size) in [("udp:block", 64), ("tcp:spin", 64), ("tcp-crr", 64), ("udp:block", 8)] {
         let (mut serve, address) = home.serve("");
@@ -603,7 +603,7 @@ fn hostile_clients_are_refused_logged_and_hold_nothing() {
     drop(connect());
     serve.until("closed before the handshake was done");
 
-    // A message of 4 GiB, one that is no JSON, and one that is out of turn, each after a good handshake.
+    // A message of 4 GiB, one that is not JSON, and one that is out of turn, each after a good handshake.
     let huge = u32::MAX.to_le_bytes().to_vec();
     let garbage = [5u32.to_le_bytes().as_slice(), b"\x1b[2J{"].concat();
     let deep = [200_000u32.to_le_bytes().to_vec(), vec![b'['; 200_000]].concat();

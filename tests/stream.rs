@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const LINK: &str = "this user may not make namespaces here";
 
-/// What a row must say of itself, whatever its figures.
+/// Asserts the invariants of a row.
 #[track_caller]
 fn sound(row: &Value) {
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{row:#}"));
@@ -103,8 +103,8 @@ fn one_rate_without_a_search_in_every_form() {
 }
 
 #[test]
-fn without_privileges_packet_sockets_work_and_af_xdp_says_what_it_lacks() {
-    let name = "without_privileges_packet_sockets_work_and_af_xdp_says_what_it_lacks";
+fn without_privileges_packet_sockets_work_and_af_xdp_names_missing_rights() {
+    let name = "without_privileges_packet_sockets_work_and_af_xdp_names_missing_rights";
     if !can(name, namespaces_of_nobody(), "the user nobody may not make namespaces here") {
         return;
     }
@@ -157,8 +157,8 @@ fn between_two_interfaces() {
 }
 
 #[test]
-fn ended_early_it_prints_what_was_measured_and_killed_it_leaves_nothing() {
-    let name = "ended_early_it_prints_what_was_measured_and_killed_it_leaves_nothing";
+fn ended_early_it_prints_results_and_killed_it_leaves_nothing() {
+    let name = "ended_early_it_prints_results_and_killed_it_leaves_nothing";
     if !can(name, links(), LINK) {
         return;
     }

@@ -1,8 +1,9 @@
-//! `hairpin tune` from the command line, on the real kernel: sysctls of a network namespace, a veth and a tap in it, a demand on /dev/cpu_dma_latency
-//! while a command runs, an interrupt that nobody needs. Whatever is changed is as before afterwards, byte for byte, and that is looked at.
+//! `hairpin tune` from the command line, on the real kernel: sysctls of a network namespace, a veth and a tap
+//! in it, a demand on /dev/cpu_dma_latency while a command runs, an interrupt that nobody needs. Each test
+//! asserts that all settings are restored, byte for byte.
 //!
 //! ```text
-//!   what every knob says ──► each test, some in a network namespace of its own: hairpin tune apply, revert, status … ──► and says still
+//!   values of all knobs ──► each test, some in a network namespace of its own: hairpin tune apply, revert, status … ──► the same values
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ pub const PART: Part = Part::new("tune", tests).unchanged(said);
 const OUTSIDE: &[Listed] = &[
     ("check_puts_idle_states_first_and_reads_only", check_puts_idle_states_first_and_reads_only),
     ("list_says_all_of_one", list_says_all_of_one),
-    ("what_is_wrong_is_said", what_is_wrong_is_said),
+    ("rejects_invalid_arguments_with_a_reason", rejects_invalid_arguments_with_a_reason),
     ("without_privilege_it_checks_and_does_not_apply", without_privilege_it_checks_and_does_not_apply),
     ("short_wake_ups_as_long_as_a_command_runs", short_wake_ups_as_long_as_a_command_runs),
     ("an_interrupt_goes_elsewhere_and_back", an_interrupt_goes_elsewhere_and_back),
@@ -36,13 +37,13 @@ const INSIDE: &[Listed] = &[
     ("sysctls_apply_apply_revert", sysctls_apply_apply_revert),
     ("a_dry_run_and_a_question_without_a_terminal_change_nothing", a_dry_run_and_a_question_without_a_terminal_change_nothing),
     ("a_profile_file_is_applied", a_profile_file_is_applied),
-    ("what_the_kernel_does_not_take_is_refused", what_the_kernel_does_not_take_is_refused),
+    ("reports_values_that_the_kernel_rejects", reports_values_that_the_kernel_rejects),
     ("root_is_not_told_to_be_root", root_is_not_told_to_be_root),
     ("one_of_several_at_once_is_applied", one_of_several_at_once_is_applied),
     ("while_a_command_runs_and_no_longer", while_a_command_runs_and_no_longer),
     ("two_at_once_are_refused", two_at_once_are_refused),
     ("killed_it_leaves_an_orphan_that_every_verb_tells_of", killed_it_leaves_an_orphan_that_every_verb_tells_of),
-    ("what_somebody_else_changed_stays", what_somebody_else_changed_stays),
+    ("revert_keeps_values_changed_by_others", revert_keeps_values_changed_by_others),
     ("a_tap_coalesces_frames", a_tap_coalesces_frames),
     ("a_veth_has_offloads_queues_and_routes", a_veth_has_offloads_queues_and_routes),
     ("another_namespace_is_left_alone", another_namespace_is_left_alone),
@@ -62,7 +63,7 @@ fn tests() -> Vec<Test> {
     alone::listed(OUTSIDE).into_iter().chain(INSIDE.iter().map(inside)).collect()
 }
 
-/// What every knob says of this host and of its first interface with a device.
+/// Every knob's value on this host and on its first interface with a device.
 fn said() -> String {
     let home = Home::new();
     let names = RealHost.list("/sys/class/net").unwrap_or_default();
@@ -145,7 +146,7 @@ fn list_says_all_of_one(_: &str) -> bool {
     true
 }
 
-fn what_is_wrong_is_said(_: &str) -> bool {
+fn rejects_invalid_arguments_with_a_reason(_: &str) -> bool {
     let home = Home::new();
     for (args, parts) in [
         ("apply rx_usec=0", &["no setting \"rx_usec\"", "did you mean rx_usecs?"][..]),
@@ -211,7 +212,7 @@ fn short_wake_ups_as_long_as_a_command_runs(name: &str) -> bool {
     true
 }
 
-/// Of an interrupt that never came and is no network's.
+/// Moves an interrupt that never came and that no network device uses.
 fn an_interrupt_goes_elsewhere_and_back(name: &str) -> bool {
     let networks: Vec<String> = RealHost
         .list("/sys/class/net")
@@ -228,7 +229,7 @@ fn an_interrupt_goes_elsewhere_and_back(name: &str) -> bool {
         (counts.iter().all(|count| *count == "0") && !networks.iter().any(|used| used == number)).then(|| number.to_owned())
     });
     let path = |number: &str| format!("/proc/irq/{number}/smp_affinity_list");
-    // The kernel moves some and not others: one that takes what it has already.
+    // The kernel moves only some interrupts: choose one that accepts its present value.
     let movable =
         idle.map(|number| path(&number)).find(|path| RealHost.read(path).is_ok_and(|now| RealHost.write(path, &now).is_ok()));
     let several = RealHost.read("/sys/devices/system/cpu/online").is_ok_and(|online| online != "0");
@@ -290,7 +291,7 @@ fn a_dry_run_and_a_question_without_a_terminal_change_nothing(_: &str) -> bool {
         (&plan["action"], &plan["changes"][0]["from"], &plan["changes"][0]["to"]),
         (&"plan".into(), &"1".into(), &"0".into())
     );
-    home.hairpin(&format!("tune apply {TWO}")).fails(2, &["no terminal", "--yes"]);
+    home.hairpin(&format!("tune apply {TWO}")).fails(2, &["not a terminal", "--yes"]);
     assert_eq!(bytes(), before);
     assert!(!home.journal().exists());
     true
@@ -310,7 +311,7 @@ fn a_profile_file_is_applied(_: &str) -> bool {
     true
 }
 
-fn what_the_kernel_does_not_take_is_refused(_: &str) -> bool {
+fn reports_values_that_the_kernel_rejects(_: &str) -> bool {
     let (home, before) = (Home::new(), bytes());
     let done = home.hairpin("tune apply tcp_autocorking=off tcp_congestion_control=nonesuch --yes");
     assert_eq!(done.code, Some(1), "{done:?}");
@@ -337,7 +338,7 @@ fn one_of_several_at_once_is_applied(_: &str) -> bool {
     let at_once: Vec<_> = (2..8).map(|value| home.start(&format!("tune apply tcp_pingpong_thresh={value} --yes"))).collect();
     let done: Vec<_> = at_once.into_iter().map(crate::support::Running::done).collect();
     let applied = done.iter().filter(|done| done.code == Some(0)).count();
-    // The journal has each change that was made, from what it was then: no two from the same value.
+    // The journal has each change that was made, from the value at that time: no two from the same one.
     let from: BTreeSet<String> = home.json("tune status")["entries"]
         .as_array()
         .expect("entries")
@@ -414,7 +415,7 @@ fn killed_it_leaves_an_orphan_that_every_verb_tells_of(_: &str) -> bool {
     true
 }
 
-fn what_somebody_else_changed_stays(_: &str) -> bool {
+fn revert_keeps_values_changed_by_others(_: &str) -> bool {
     let (home, before) = (Home::new(), bytes());
     home.hairpin("tune apply tcp_pingpong_thresh=7 --yes");
     fs::write("/proc/sys/net/ipv4/tcp_pingpong_thresh", "9").expect("written");
@@ -446,7 +447,7 @@ fn a_tap_coalesces_frames(name: &str) -> bool {
     assert_eq!(frames(), 16, "put back");
     assert_eq!(home.hairpin("tune revert").code, Some(0));
     assert_eq!(frames(), 0);
-    // Under a sysfs of elsewhere what is no file can be changed, and no file is.
+    // Under the sysfs of another namespace only files can be changed, and there are none.
     let mut outer = home.command("nsenter");
     let mount = format!("--mount=/proc/{}/ns/mnt", std::os::unix::process::parent_id());
     outer.args([&mount, crate::support::HAIRPIN, "tune", "apply", "gro_flush_timeout_ns=7", "-i", "hp-tap", "--yes"]);

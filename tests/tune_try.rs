@@ -19,7 +19,7 @@ const TESTS: &[(&str, fn(&str) -> Ended)] = &[
     ("killed_it_is_put_back_by_revert", |name| killed_it_is_put_back_by_revert(name).into()),
     ("interrupted_it_puts_everything_back", |name| interrupted_it_puts_everything_back(name).into()),
     ("compare_and_sweep_switch_settings", |name| compare_and_sweep_switch_settings(name).into()),
-    ("what_cannot_be_tried_is_said", |name| what_cannot_be_tried_is_said(name).into()),
+    ("rejects_experiments_that_cannot_run", |name| rejects_experiments_that_cannot_run(name).into()),
 ];
 /// The sysctl that is tried: of this network namespace.
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
@@ -41,7 +41,7 @@ fn tests() -> Vec<Test> {
     TESTS.iter().map(test).collect()
 }
 
-/// What every setting says.
+/// The values of all settings.
 fn said() -> String {
     Home::new().hairpin("tune list --json").out
 }
@@ -85,9 +85,9 @@ fn ratio_of_p50(comparison: &Value) -> Option<f64> {
     figures.iter().find(|figure| figure["figure"] == "p50")?["ratio"].as_f64()
 }
 
-/// Share of the time in deep idle states from which on a wake-up from them is what a sleeping path costs most.
+/// Share of time in deep idle states above which the wake-up from them is a sleeping path's largest cost.
 const DEEP: f64 = 0.2;
-/// Experiments until one must have found what is there: others who use the cores for a while are in one, not in all.
+/// Experiments until one must have found the effect: others may use the cores during one, not during all.
 const TRIES: usize = 3;
 
 /// `tune try` of the demand on idle states, written to `tuned.toml` as well, with what holds on any host judged.
@@ -210,7 +210,7 @@ fn compare_and_sweep_switch_settings(_: &str) -> bool {
     true
 }
 
-fn what_cannot_be_tried_is_said(_: &str) -> bool {
+fn rejects_experiments_that_cannot_run(_: &str) -> bool {
     let host = Host::new();
     for (args, code, words) in [
         ("tune try --link veth --knob tcp_autocorking=0 --yes", 2, "namespaces of its own"),

@@ -1,4 +1,4 @@
-//! Without privileges: what works all the same, and what the user reads where a namespace is forbidden.
+//! Without privileges: the features that work all the same, and the error where a namespace is forbidden.
 
 use crate::support::{Home, can, home_of_nobody, namespaces, namespaces_of_nobody, root, rows};
 

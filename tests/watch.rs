@@ -1,6 +1,7 @@
-//! The live view on a real terminal (tmux): what it shows, its keys, how it ends, and that the terminal is as it was.
+//! The live view on a real terminal (tmux): its picture, its keys, its end, and the terminal afterwards.
 //!
-//! One test at a time: each measures. What cannot run here says so and is skipped; with HAIRPIN_MUST_RUN=1 that is a failure.
+//! One test at a time: each measures. A test that cannot run here says so and is skipped; with
+//! HAIRPIN_MUST_RUN=1 that is a failure.
 
 use std::fs;
 use std::path::PathBuf;
@@ -60,12 +61,12 @@ impl<'a> Terminal<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What stands on it.
+    /// The text on the screen.
     fn text(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// With what has scrolled away.
+    /// The text with the lines that have scrolled away.
     fn all(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-S", "-"])
     }
@@ -74,7 +75,7 @@ impl<'a> Terminal<'a> {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// Waits until it shows what is wanted; returns that picture.
+    /// Waits until `wanted` accepts the screen, and returns that.
     #[track_caller]
     fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
@@ -196,7 +197,7 @@ fn quitting_keeps_the_run_and_the_terminal(name: &str) -> bool {
         assert_eq!((&run["interrupted"], &run["error"]), (&Value::Bool(true), &Value::Null), "{key}");
         let row = &rows(&run)[0];
         let us = |figure: &str| row["rtt_ns"][figure].as_f64().expect("a figure") / 1e3;
-        // What was seen last is a part of what the record holds.
+        // The last picture is a part of the record.
         assert!(us("min") <= seen[0] * 1.001 && seen[5] <= us("max") * 1.001, "{key}: {seen:?} in {}", row["rtt_ns"]);
         assert!((us("p50") / seen[1]).ln().abs() < 0.7, "{key}: {seen:?} and {}", row["rtt_ns"]);
     }

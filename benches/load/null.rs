@@ -1,8 +1,8 @@
-//! The open loop over a path that does nothing, in this process: what is late there, the loop itself made late.
+//! The open loop over a path that does nothing, in this process: only the loop itself makes requests late.
 
 use std::io;
 
-use hairpin_iopath::drive::{Between, Counts, End, Found, Work, drive};
+use hairpin_iopath::drive::{BetweenBlocks, Counts, LoopEnd, LoopResult, Work, drive};
 use hairpin_iopath::fake::Null;
 use hairpin_iopath::pace::{Pace, Timetable};
 use hairpin_plan::schedule::Schedule;
@@ -21,7 +21,7 @@ pub(crate) fn cell(options: &Options) -> Result<Cell, Stop> {
     let clocksource =
         std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
     let clock = Tsc::calibrate(clocksource.trim()).map_err(|why| Stop::Missing(format!("lateness is told by the TSC: {why}")))?;
-    // On a thread of its own, so that what is started after this may use all CPUs.
+    // On a thread of its own, so that later programs may use all CPUs.
     let rounds = std::thread::scope(|scope| {
         let measuring = scope.spawn(|| {
             thread::pin(options.cpu[0]).map_err(|e| e.to_string())?;
@@ -42,8 +42,8 @@ fn round(clock: &Tsc, seconds: f64) -> Result<Round, String> {
         ..Work::short(SIZE, SIZE, 1)
     };
     let pace = Pace::Open(Timetable::new(clock, Schedule::fixed(RATE.into(), SIZE as u32), false));
-    let Found { recorder, counts, end, .. } = drive(&mut Null::default(), clock, pace, work, &mut Nobody);
-    if let End::Failed(error) = end {
+    let LoopResult { recorder, counts, end, .. } = drive(&mut Null::default(), clock, pace, work, &mut Nobody);
+    if let LoopEnd::Failed(error) = end {
         return Err(format!("the loop over a path that does nothing: {error}"));
     }
     let lateness = recorder.lateness().ok_or("the loop kept no lateness")?;
@@ -52,7 +52,7 @@ fn round(clock: &Tsc, seconds: f64) -> Result<Round, String> {
 
 struct Nobody;
 
-impl Between for Nobody {
+impl BetweenBlocks for Nobody {
     fn stopped(&self) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! Coordinated omission for real: half the saturation rate, room for one request in flight, and a server whose process is stopped for 10 ms.
+//! Coordinated omission for real: half the saturation rate, room for one request in flight, and a server
+//! process stopped for 10 ms.
 
 use std::fs;
 use std::thread::sleep;
@@ -14,10 +15,10 @@ use super::{Options, command, published};
 const SECONDS: u64 = 2;
 /// The stop comes so long after the server's thread was pinned.
 const STOP_AFTER: Duration = Duration::from_millis(1_200);
-/// How long it lasts.
+/// Length of the stop.
 const STALL: Duration = Duration::from_millis(10);
 
-/// What one round showed, in ns.
+/// Results of one round, in ns.
 pub(crate) struct Stalled {
     pub(crate) per_s: u32,
     pub(crate) due_p999: Option<u64>,

@@ -17,7 +17,7 @@ pub(crate) struct Round {
     pub(crate) p99: Option<u64>,
     /// p95 of those that were not due in a stall.
     pub(crate) undisturbed_p95: Option<u64>,
-    /// How many, and their share of the time; nothing is known of a client that sleeps.
+    /// Number of stalls, and their share of the time; `None` for a client that sleeps.
     pub(crate) stalls: Option<(u64, f64)>,
 }
 

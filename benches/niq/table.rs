@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use hairpin_record::run::{Row, Run};
 
-/// How far a figure may lie from the published one, in percent.
+/// Largest distance of a figure from the published one, in percent.
 const BOUND: f64 = 1.0;
-/// What `/dev/cpu_dma_latency` holds while nobody demands anything, in us.
+/// Value of `/dev/cpu_dma_latency` without any demand, in us.
 const UNHELD: u64 = 2_000_000_000;
 
 /// One size of the published table; half round trips in ns.

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_known_to_be_within_the_bound_is_ok() {
+    fn only_results_surely_within_the_bound_pass() {
         assert_eq!((line(1.0, 0.005, 20).word(), line(1.0, 0.005, 20).met()), ("ok", true));
         assert_eq!((line(1.05, 0.005, 20).word(), line(1.05, 0.005, 20).met()), ("MISS", false));
         // The noisier the host, the wider the interval: that proves nothing.

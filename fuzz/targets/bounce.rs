@@ -1,4 +1,5 @@
-//! Any bytes as a frame: every filter answers, a bouncer sends it back or counts why not, and what is rewritten twice is as it was.
+//! Any bytes as a frame: every filter answers, a bouncer sends it back or counts the reason, and two rewrites
+//! restore the frame.
 #![no_main]
 
 use hairpin_packet::bounce::{Bounce, BounceConfig, Rewrite};

@@ -1,4 +1,4 @@
-//! A server sends any bytes and closes: a client with a key is never let in by who has none.
+//! A server sends any bytes and closes: a client with a key never accepts a server without it.
 #![no_main]
 
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Any bytes as what the other side of an emulated NIC writes into the memory that both share, between this side's calls: no panic, every frame
-//! that is delivered is one that the device can carry, and no chunk is lost.
+//! Any bytes written by the other side of an emulated NIC into the shared memory, between this side's calls:
+//! no panic, every delivered frame is one that the device can carry, and no chunk is lost.
 #![no_main]
 
 use std::fs::File;
@@ -40,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
             2 => {
                 io.waitable();
             }
-            // A place behind the header, and what is written there.
+            // A place behind the header, and the bytes to write there.
             _ if act.len() > 3 => {
                 let at = 4096 + u64::from(u16::from_le_bytes([act[1], act[2]])) % (length - 4096 - 9);
                 memory.write_all_at(&act[3..], at).expect("written");

@@ -1,4 +1,4 @@
-//! Any frame has headers that lie within it or none, and what is exchanged twice is as it was.
+//! Any frame has headers that lie within it or none, and two exchanges restore it.
 #![no_main]
 
 use hairpin_wire::checksum::Sum;

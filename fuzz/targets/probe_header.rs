@@ -1,4 +1,4 @@
-//! Any payload has a sequence within its mask, and what is written over it is read back.
+//! Any payload has a sequence within its mask, and a written sequence is read back.
 #![no_main]
 
 use hairpin_wire::probe::{LEN, cookie, sequence, sequence_mask, write};

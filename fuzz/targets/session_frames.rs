@@ -10,7 +10,7 @@ use hairpin_lab::session::channel::{Channel, RecvError};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    // What fits into a socket's buffer, so that one thread is enough.
+    // As much as fits into a socket's buffer, so that one thread is enough.
     let bytes = &bytes[..bytes.len().min(64 << 10)];
     let (mut peer, ours) = UnixStream::pair().expect("a socketpair");
     peer.write_all(bytes).expect("room in the buffer");

@@ -1,4 +1,4 @@
-//! What is to be found and said of servers that have a fault, each made for real: a stop, parts that wait for each other, an observer in the way.
+//! Findings for servers with a real fault: a stop, parts that wait for each other, an observer in the way.
 
 use std::env;
 use std::hash::{BuildHasher, RandomState};
@@ -57,7 +57,7 @@ fn other_first(home: &Home, role: &str, port: u16, cpu: u32) -> Running {
 }
 
 /// The observer goes before client and server, and these before all others, on the server's CPU, each time that it takes records out of the kernel.
-pub fn who_watches_is_no_cause(name: &str) -> bool {
+pub fn observer_is_not_a_cause(name: &str) -> bool {
     let cpus = allowed_cpus().expect("CPUs");
     if !hooks(name) || !can(name, cpus.len() >= 2, "the client needs another CPU") {
         return false;
@@ -229,7 +229,7 @@ pub fn every_datagram_that_overlaps_is_counted_once(name: &str) -> bool {
 }
 
 /// A connection of TLS 1.3 with one request: its first word, and then its last word of the handshake with the request behind it.
-pub fn what_follows_a_handshake_is_said(name: &str) -> bool {
+pub fn reports_transactions_right_after_a_handshake(name: &str) -> bool {
     if !hooks(name) {
         return false;
     }

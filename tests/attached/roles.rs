@@ -7,12 +7,12 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use super::SIZE;
 
-/// Where a server on Unix sockets is.
+/// The address of a server on Unix sockets.
 pub fn unix_address(number: u16) -> SocketAddr {
     SocketAddr::from_abstract_name(format!("hairpin-attached-{number}")).expect("an address")
 }
 
-/// Goes on until it is killed; false if `role` is none.
+/// Plays a role until it is killed; false if `role` is unknown.
 pub fn play(role: &str, port: u16) -> bool {
     let (role, rest) = role.split_once(':').unwrap_or((role, ""));
     match role {

@@ -3,8 +3,8 @@
 //! ```text
 //!   file ─▶ tokens ─▶ without tests ─▶ paths of `use` and of expressions ─▶ modules ─▶ circles
 //! ```
-//! A module uses another if it names it, or something that this other one has, however often that is exported again. That a module uses its own parts is
-//! left out: they are one thing in several files.
+//! A module uses another if it names it, or an item of it, through any number of re-exports. A module's use
+//! of its own parts is left out: they are one thing in several files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str], &str)] = &[];
 /// A module's path in its crate; the root's is empty.
 type Module = Vec<String>;
 
-/// What a file says of other modules.
+/// A file's references to other modules.
 #[derive(Default)]
 struct File {
     /// Names that it imports, and the paths that they stand for.
@@ -77,7 +77,7 @@ fn tokens(text: &str) -> Vec<&str> {
     found
 }
 
-/// How many tokens there are up to the end of what opens first, or up to a `;` before that.
+/// Number of tokens up to the end of the first bracket, or up to a `;` before it.
 fn item(tokens: &[&str]) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -174,7 +174,7 @@ fn imports(tree: &[&str], before: &[&str], file: &mut File) {
     file.paths.push(path);
 }
 
-/// The module that has what a path of `from` names, if that is in this crate.
+/// The module that has the item that a path of `from` names, if it is in this crate.
 fn resolve(crate_: &BTreeMap<Module, File>, from: &Module, path: &[String], depth: u32) -> Option<Module> {
     let is_module = |of: &[String], name: &String| crate_.contains_key(&[of, std::slice::from_ref(name)].concat());
     let (first, mut rest) = (path.first()?, &path[1..]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_by_imports_paths_and_what_is_exported_again() {
+    fn finds_circles_by_imports_paths_and_reexports() {
         let root = ("lib.rs", "mod a; mod b; pub use b::Thing;");
         assert_eq!(found(&[root, ("a.rs", "use crate::b::{self, Thing};"), ("b.rs", "use super::a;")]), [["a", "b"]]);
         assert_eq!(found(&[root, ("a.rs", "fn f() { crate::b::g::<u8>() }"), ("b.rs", "type T = super::a::T;")]), [["a", "b"]]);

@@ -1,4 +1,4 @@
-//! How often the measuring loop is compiled: each instance costs compile time, and machine code in the command.
+//! The number of compiled measuring loops: each instance costs compile time, and machine code in the command.
 
 use std::io::ErrorKind;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::support::{HAIRPIN, can};
 /// Instances of `hairpin_iopath::drive`'s `block` in the built command.
 const INSTANCES_AT_MOST: usize = 60;
 
-/// Those in the output of `nm -C` that are instances of the loop.
+/// Number of instances of the loop in the output of `nm -C`.
 fn instances(symbols: &str) -> usize {
     let names = symbols.lines().filter_map(|line| line.splitn(3, ' ').nth(2));
     names.filter(|name| name.starts_with("hairpin_iopath::drive::") && name.ends_with("::block")).count()

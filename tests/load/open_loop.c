@@ -139,7 +139,7 @@ int main(int argc, char **argv) {
         kill(server, SIGCONT);
     }
     pthread_join(threads[1], NULL);
-    /* What is not answered within 2 s of the end is lost. */
+    /* A request without an answer within 2 s of the end is lost. */
     struct timespec limit;
     clock_gettime(CLOCK_REALTIME, &limit);
     limit.tv_sec += 2;

@@ -20,7 +20,7 @@ const SECONDS: u64 = 4;
 /// A busy host stalls either side by itself; one quiet round of a kind is enough.
 const TRIES: usize = 4;
 
-/// When the servers are stopped, and for how long, in ms since the first request.
+/// Start and length of the servers' stops, in ms since the first request.
 type Stops = [(u64, u64); 3];
 
 /// Differs from run to run, and is printed with whatever fails.
@@ -47,7 +47,7 @@ fn compiled(home: &Home) -> PathBuf {
     program
 }
 
-/// What one client saw: requests due, those slower than 10 ms or never answered, the longest in ms.
+/// One client's results: requests due, those slower than 10 ms or never answered, the longest in ms.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     due: f64,
@@ -56,7 +56,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Like what the other client saw, at its own number of requests.
+    /// True if it agrees with the other client's results, scaled to its own number of requests.
     fn is_like(&self, other: &Seen) -> bool {
         let expected = other.slow / other.due * self.due;
         // One request more or less per stop is chance.
@@ -127,7 +127,8 @@ pub(crate) fn as_seen_by_another_client() {
             at += long;
             stop
         });
-        let others: Vec<(&str, Child)> = rates.iter().map(|(kind, rate)| (*kind, start_c(&program, kind, *rate, &stops))).collect();
+        let others: Vec<(&str, Child)> =
+            rates.iter().map(|(kind, rate)| (*kind, start_c(&program, kind, *rate, &stops))).collect();
         let begin = |kind: &str, how: &str| {
             let (verb, policy) = how.split_once(' ').expect("two words");
             let flag = if verb == "load" { "--rate" } else { "--no-store --pace" };

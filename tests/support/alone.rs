@@ -25,7 +25,7 @@ const UNSHOWN: u8 = 78;
 /// Longer than any test takes, on a busy machine too.
 const LIMIT: Timespec = Timespec { tv_sec: 600, tv_nsec: 0 };
 
-/// How a test ended.
+/// End of a test.
 pub enum Ended {
     Passed,
     /// It cannot run here; the reason, unless it has been printed.

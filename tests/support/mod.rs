@@ -1,4 +1,5 @@
-//! What the end-to-end tests share: the program with a run store of its own, bounded in time, and what it said.
+//! Shared parts of the end-to-end tests: the program with a run store of its own, bounded in time, and its
+//! output.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod alone;
@@ -155,7 +156,7 @@ impl Drop for Running {
     }
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,

@@ -35,7 +35,7 @@ impl Net {
         self.holder.id()
     }
 
-    /// Moves the calling thread there; what it starts from now on is there too.
+    /// Moves the calling thread there, and with it everything that it starts from now on.
     pub fn enter(&self) {
         let there = File::open(format!("/proc/{}/ns/net", self.pid())).expect("its namespace");
         move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network)).expect("setns");
@@ -72,7 +72,7 @@ pub fn ip(args: &str) -> String {
 pub fn veth(one: &str, other: &str) {
     ip(&format!("link add {one} address {} type veth peer name {other} address {}", text(MAC_A), text(MAC_B)));
     for end in [one, other] {
-        // Of the thread's own namespace; where there is no IPv6 there is nothing to turn off.
+        // In the thread's own namespace; without IPv6 there is nothing to turn off.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
         ip(&format!("link set {end} up"));
     }
@@ -94,7 +94,7 @@ pub fn frame(destination: [u8; 6], source: [u8; 6], ethertype: u16, number: u8) 
     frame
 }
 
-/// Puts frames on an interface, and takes what comes in on it.
+/// Sends frames on an interface, and receives its frames.
 pub struct Wire {
     _device: AfPacket,
     io: Io,
@@ -119,7 +119,7 @@ impl Wire {
         self.io.kick(Kick::Send).expect("sent");
     }
 
-    /// What comes in until `count` frames are there, or for `limit`.
+    /// Frames received until there are `count`, or for `limit`.
     pub fn take(&mut self, count: usize, limit: Duration) -> Vec<Vec<u8>> {
         let (begun, mut taken, mut arrivals) = (Instant::now(), Vec::new(), Vec::new());
         let umem = self.io.umem().clone();

@@ -19,7 +19,7 @@ use crate::exit::{Failure, say};
 /// The port of control sessions, and of `hairpin serve`.
 pub const PORT: u16 = 24_444;
 
-/// Where to: exactly one; paths that never leave a process's host need none.
+/// The peer: exactly one; paths that never leave a process's host need none.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct Where {
@@ -41,13 +41,13 @@ pub struct Where {
     pub reflector: bool,
 }
 
-/// What a reflector is reached by, and what it does.
+/// The reflector's address and behaviour.
 #[derive(Debug, Args)]
 pub struct Mirror {
     /// The interface on which --reflector is
     #[arg(short = 'i', long, value_name = "IF", requires = "reflector")]
     pub interface: Option<String>,
-    /// What the reflector does to a frame: nothing, or exchange its Ethernet addresses
+    /// The reflector's change to a frame: none, or exchanged Ethernet addresses
     #[arg(long, value_name = "none|macs", value_parser = rewrite, requires = "reflector")]
     pub rewrite: Option<Rewrite>,
     /// The Ethernet address that frames are sent to; the interface's own if not given
@@ -94,15 +94,15 @@ pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
     Ok(loaded.key)
 }
 
-/// The work: what is sent, how often, and by whom.
+/// The work: paths, sizes, rates and their repetition.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Work")]
-pub struct Work {
-    /// How to do the round trip; repeatable.
+pub struct WorkFlags {
+    /// Paths to measure; repeatable.
     #[arg(
         long = "path",
         value_name = "SPEC",
-        help = "How to do the round trip: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; tcp and udp if not given (see `hairpin paths`)"
+        help = "Path to measure: PATH[:POLICY][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; default tcp and udp (see `hairpin paths`)"
     )]
     pub paths: Vec<Spec>,
     /// Payload of request and reply in bytes
@@ -120,7 +120,7 @@ pub struct Work {
     /// Measured time of each row
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     pub duration: Nanos,
-    /// End each row after so many transactions over all flows; without --duration there is no other end
+    /// End each row after N transactions over all flows; without --duration this is the only end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Discarded time before each row
@@ -153,12 +153,12 @@ pub struct Work {
     /// The client's source port: P for flow 0 and the following ones, or rotate:N for N flows (tcp-crr: connections) on N ports in turn
     #[arg(long, value_name = "P|rotate:N", value_parser = local_port)]
     pub local_port: Option<LocalPort>,
-    /// Fill whole payloads and compare what comes back
+    /// Fill whole payloads and compare the replies with them
     #[arg(long)]
     pub verify: bool,
 }
 
-impl Work {
+impl WorkFlags {
     /// One job per path and size, in that order. `timed` is true if --duration was given.
     pub fn jobs(&self, timed: bool, to: LinkKind, raw: bool) -> Result<Vec<Job>, Failure> {
         let mut specs = self.paths.clone();
@@ -247,7 +247,7 @@ impl std::str::FromStr for HostPort {
     fn from_str(text: &str) -> Result<HostPort, String> {
         let bad = || {
             format!(
-                "\"{text}\" is no HOST[:PORT]: write host, host:24444, 192.0.2.1:24444, [2001:db8::1]:24444 or [fe80::1%eth0]:24444"
+                "\"{text}\" is not a HOST[:PORT]: write host, host:24444, 192.0.2.1:24444, [2001:db8::1]:24444 or [fe80::1%eth0]:24444"
             )
         };
         if let Ok(address) = text.parse::<SocketAddrV4>() {
@@ -306,14 +306,14 @@ pub fn percentiles(text: &str) -> Result<Percentiles, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| (1e-4..=1e7).contains(rate));
-    rate.ok_or_else(|| format!("\"{text}\" is no rate: 0.0001 to 10000000 requests per second"))
+    rate.ok_or_else(|| format!("\"{text}\" is not a rate: 0.0001 to 10000000 requests per second"))
 }
 
 /// Parses `2,3`.
 pub fn cpus(text: &str) -> Result<Sides<Option<u32>>, String> {
     let pair = text.split_once(',').and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
     pair.map(|(client, server)| Sides { client: Some(client), server: Some(server) })
-        .ok_or_else(|| format!("\"{text}\" is no pair of CPUs: write CLIENT,SERVER, such as 0,1"))
+        .ok_or_else(|| format!("\"{text}\" is not a pair of CPUs: write CLIENT,SERVER, such as 0,1"))
 }
 
 fn rewrite(text: &str) -> Result<Rewrite, String> {
@@ -329,7 +329,7 @@ pub fn mac(text: &str) -> Result<[u8; 6], String> {
     let digits = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
     let bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| digits(byte)));
     let bytes = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| format!("\"{text}\" is no Ethernet address: write six bytes such as 02:00:00:00:00:01"))
+    bytes.ok_or_else(|| format!("\"{text}\" is not an Ethernet address: write six bytes such as 02:00:00:00:00:01"))
 }
 
 pub fn schedule(text: &str) -> Result<Schedule, String> {
@@ -339,7 +339,7 @@ pub fn schedule(text: &str) -> Result<Schedule, String> {
             let priority = priority.parse().ok().filter(|priority| (1..=99).contains(priority));
             priority.map(Schedule::Fifo).ok_or_else(|| "SCHED_FIFO has priorities 1 to 99: write fifo:1".into())
         }
-        None => Err(format!("\"{text}\" is no scheduling: write other or fifo:N")),
+        None => Err(format!("\"{text}\" is not a scheduling class: write other or fifo:N")),
     }
 }
 
@@ -348,7 +348,7 @@ fn local_port(text: &str) -> Result<LocalPort, String> {
         Some(count) => count.parse().ok().filter(|count| (2..=16_384).contains(count)).map(LocalPort::Rotate),
         None => text.parse().ok().filter(|port| *port > 0).map(LocalPort::Fixed),
     };
-    parsed.ok_or_else(|| format!("\"{text}\" is no local port: write a port, or rotate:N with N from 2 to 16384"))
+    parsed.ok_or_else(|| format!("\"{text}\" is not a local port: write a port, or rotate:N with N from 2 to 16384"))
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn take(line: &[u8], state: &Shared) -> bool {
         Ok(schema) => {
             lock(state).note(&format!("a line of schema {schema} is nothing to watch: hairpin ping --json-stream writes what is"))
         }
-        Err(_) => lock(state).note("a line is no JSON: hairpin ping --json-stream writes what can be watched"),
+        Err(_) => lock(state).note("a line is not JSON: the output of hairpin ping --json-stream can be watched"),
     }
     false
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_comes_the_stream_is_read_to_its_end() {
+    fn reads_any_stream_to_its_end() {
         for text in ["", "\n\n", "nonsense", "{}", "{\"schema\":\"hairpin.progress/1\"}\n", "{\"schema\":\"x\"}\n\u{1b}[2J\n"] {
             let state = state();
             follow(text.as_bytes(), false, &state);

@@ -50,7 +50,7 @@ pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<>
     PossibleValuesParser::new(taken.map(|(_, format)| value(format)).collect::<Vec<_>>()).map(named)
 }
 
-/// How a record is printed.
+/// Flags that choose a record's output.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub struct Output {
@@ -110,7 +110,7 @@ fn shown(form: Format, record: &(impl Show + Serialize + ?Sized), options: &Opti
     }
 }
 
-/// How a run is printed.
+/// Flags that choose a run's output.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output", mut_arg("format", |arg| arg.value_parser(formats(&[Format::JsonStream, Format::Pingpong]))))]
 pub struct RunOutput {

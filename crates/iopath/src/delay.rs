@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_takes_what_was_asked_with_its_own_readings() {
+    fn wait_takes_the_requested_time_including_its_readings() {
         // Each reading takes 7 ns, and a wait includes at least three.
         for (asked, within) in [(20, 7), (40, 7), (100, 7), (5_000, 7), (20_000, 21)] {
             let clock = FakeClock::stepping(7);

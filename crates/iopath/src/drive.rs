@@ -40,7 +40,7 @@ use self::content::{fill_pattern, is_sound};
 use self::flight::{Flight, Stray};
 use self::overdue::Overdue;
 use self::silence::Silences;
-pub use self::work::{Between, Counts, End, Found, Work};
+pub use self::work::{BetweenBlocks, Counts, LoopEnd, LoopResult, Work};
 use crate::endpoint::Endpoint;
 pub use crate::pace::BLOCK_TRANSACTIONS;
 use crate::pace::{Pace, Timetable};
@@ -107,7 +107,7 @@ struct Limits {
 struct Loop<'a, C> {
     clock: &'a C,
     pace: Pace,
-    between: &'a mut dyn Between,
+    between: &'a mut dyn BetweenBlocks,
     work: Work,
     mask: u32,
     /// Request and reply are both long enough for a cookie.
@@ -149,7 +149,13 @@ struct Loop<'a, C> {
 }
 
 /// Runs `work` over `endpoint` and returns the result, however the run ended.
-pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, work: Work, between: &mut dyn Between) -> Found {
+pub fn drive<E: Endpoint, C: Clock>(
+    endpoint: &mut E,
+    clock: &C,
+    pace: Pace,
+    work: Work,
+    between: &mut dyn BetweenBlocks,
+) -> LoopResult {
     let mask = probe::sequence_mask(work.request.min(work.reply));
     let now = clock.now();
     let is_open = matches!(pace, Pace::Open(_));
@@ -193,7 +199,7 @@ pub fn drive<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, pace: Pace, wor
 }
 
 impl<C: Clock> Loop<'_, C> {
-    fn run<E: Endpoint>(mut self, endpoint: &mut E) -> Found {
+    fn run<E: Endpoint>(mut self, endpoint: &mut E) -> LoopResult {
         self.between.starts();
         let origin = Relation::read(self.clock);
         let mut end = self.warm_up(endpoint);
@@ -247,10 +253,10 @@ impl<C: Clock> Loop<'_, C> {
             core_rtt = next_rtt;
             busy += length;
             if let Err(error) = self.publish(&mut recorder, facts, began) {
-                end = Some(End::Failed(error));
+                end = Some(LoopEnd::Failed(error));
             }
         }
-        let end = end.unwrap_or(End::Done);
+        let end = end.unwrap_or(LoopEnd::Done);
         if timed {
             self.close_accounts(endpoint, &mut recorder, began, ends, &end);
         }
@@ -258,7 +264,7 @@ impl<C: Clock> Loop<'_, C> {
         let typical = recorder.rtt().typical();
         let silences = std::mem::replace(&mut self.silences, Silences::new(self.clock));
         let silences = silences.finish(self.clock.to_ticks(typical), self.lossy);
-        Found {
+        LoopResult {
             gap_ns: self.clock.to_ns(last.ticks.since(began).saturating_sub(busy)),
             silences: silences.iter().map(|one| self.clock_silence(one, began)).collect(),
             recorder,
@@ -273,23 +279,23 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// The reason to end the run before the next block, if any.
-    fn over(&self, recorder: &Recorder, ends: Ticks) -> Option<End> {
+    fn over(&self, recorder: &Recorder, ends: Ticks) -> Option<LoopEnd> {
         let transactions = recorder.rtt().count();
         if self.work.count.is_some_and(|count| transactions >= count) {
-            return Some(End::Done);
+            return Some(LoopEnd::Done);
         }
         if self.pace.timetable().is_some_and(Timetable::is_over) {
-            return Some(End::Done);
+            return Some(LoopEnd::Done);
         }
         let now = self.clock.now();
         if now >= ends && !self.catches_up(now, ends) {
             // A run shorter than the timeout ends before the timeout can pass; without a single reply it has failed too.
             return Some(match self.counts.sent {
-                sent if sent > 0 && transactions == 0 => End::Failed(self.silent(self.work.duration_ns.unwrap_or(0))),
-                _ => End::Done,
+                sent if sent > 0 && transactions == 0 => LoopEnd::Failed(self.silent(self.work.duration_ns.unwrap_or(0))),
+                _ => LoopEnd::Done,
             });
         }
-        self.between.stopped().then_some(End::Stopped)
+        self.between.stopped().then_some(LoopEnd::Stopped)
     }
 
     /// True if requests that were due before the end are still to be sent.
@@ -309,14 +315,14 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// Runs blocks that are discarded, so that the first measured block finds everything warm.
-    fn warm_up<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<End> {
+    fn warm_up<E: Endpoint>(&mut self, endpoint: &mut E) -> Option<LoopEnd> {
         let began = self.clock.now();
         let ends = began.plus(self.clock.to_ticks(self.work.warmup_ns));
         self.pace.timetable_mut().into_iter().for_each(|table| table.begin(began, ends));
         let mut rtt = Times::new();
         while self.clock.now() < ends {
             if self.between.stopped() {
-                return Some(End::Stopped);
+                return Some(LoopEnd::Stopped);
             }
             let (_, end) = self.block(endpoint, ends, u64::MAX);
             endpoint.fold(false);
@@ -393,7 +399,7 @@ impl<C: Clock> Loop<'_, C> {
     }
 
     /// Runs one block of at most `left` transactions until `ends`. Returns its start, and the reason for the run to end, if any.
-    fn block<E: Endpoint>(&mut self, endpoint: &mut E, ends: Ticks, left: u64) -> (Ticks, Option<End>) {
+    fn block<E: Endpoint>(&mut self, endpoint: &mut E, ends: Ticks, left: u64) -> (Ticks, Option<LoopEnd>) {
         self.kept = 0;
         self.pace.timetable_mut().into_iter().for_each(Timetable::fill);
         let start = self.clock.now();
@@ -417,8 +423,8 @@ impl<C: Clock> Loop<'_, C> {
         };
         let end = match result {
             Ok(()) => None,
-            Err(Cut::Stopped) => Some(End::Stopped),
-            Err(Cut::Failed(error)) => Some(End::Failed(error)),
+            Err(Cut::Stopped) => Some(LoopEnd::Stopped),
+            Err(Cut::Failed(error)) => Some(LoopEnd::Failed(error)),
         };
         self.paused = self.clock.now();
         (start, end)

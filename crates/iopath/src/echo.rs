@@ -12,14 +12,14 @@ use crate::endpoint::Endpoint;
 pub const TURN_NS: u64 = 10_000_000;
 
 /// Callbacks of the server's loop.
-pub trait Attention {
+pub trait ServerCallbacks {
     /// True if the run is over. Checked after every reply: one load from a cached line.
     fn stopped(&self) -> bool;
     /// Longest wait before the stop flag is checked again, in ns.
     fn turn_ns(&self) -> u64 {
         TURN_NS
     }
-    /// True if [`answered`](Attention::answered) wants the stamps of each request.
+    /// True if [`answered`](ServerCallbacks::answered) wants the stamps of each request.
     fn is_tracing(&self) -> bool {
         false
     }
@@ -44,10 +44,10 @@ pub struct Echoed {
     pub error: Option<io::Error>,
 }
 
-/// Answers every request with `reply` bytes until `attention` says stop or the client closes its end.
-pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, attention: &mut impl Attention) -> Echoed {
+/// Answers every request with `reply` bytes until `callbacks` says stop or the client closes its end.
+pub fn echo<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, reply: usize, callbacks: &mut impl ServerCallbacks) -> Echoed {
     let mut echoed = Echoed { turnaround: Times::new(), answered: 0, waits_in_vain: 0, error: None };
-    let end = turns(endpoint, clock, reply, attention, &mut echoed);
+    let end = turns(endpoint, clock, reply, callbacks, &mut echoed);
     echoed.error = end.err().filter(|error| !client_has_ended(error));
     echoed
 }
@@ -56,12 +56,12 @@ fn turns<E: Endpoint, C: Clock>(
     endpoint: &mut E,
     clock: &C,
     reply: usize,
-    attention: &mut impl Attention,
+    callbacks: &mut impl ServerCallbacks,
     echoed: &mut Echoed,
 ) -> io::Result<()> {
-    let turn = clock.to_ticks(attention.turn_ns());
+    let turn = clock.to_ticks(callbacks.turn_ns());
     let mut until = clock.now().plus(turn);
-    while !attention.stopped() {
+    while !callbacks.stopped() {
         let Some(request) = endpoint.recv(until)? else {
             echoed.waits_in_vain += 1;
             until = clock.now().plus(turn);
@@ -70,11 +70,11 @@ fn turns<E: Endpoint, C: Clock>(
         // Unordered stamps: a system call on either side orders them well enough, and fences here would be in every RTT.
         let received = clock.now();
         let flow = request.flow;
-        let sequence = if attention.is_tracing() { Some(probe::sequence(request.bytes)) } else { None };
+        let sequence = if callbacks.is_tracing() { Some(probe::sequence(request.bytes)) } else { None };
         endpoint.replying(flow)?;
         let sent = clock.now();
         while !endpoint.reply(flow, reply)? {
-            if attention.stopped() {
+            if callbacks.stopped() {
                 return Ok(());
             }
         }
@@ -82,10 +82,10 @@ fn turns<E: Endpoint, C: Clock>(
         echoed.turnaround.record(clock.to_ns(sent.since(received)));
         echoed.answered += 1;
         if let Some(sequence) = sequence {
-            attention.answered(sequence, received, sent);
+            callbacks.answered(sequence, received, sent);
         }
         until = sent.plus(turn);
-        attention.answer_neighbour();
+        callbacks.answer_neighbour();
     }
     Ok(())
 }

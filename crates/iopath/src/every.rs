@@ -5,7 +5,7 @@ use std::io;
 use hairpin_record::recorder::{Recorder, Sample};
 use hairpin_sys::clock::Clock;
 
-use crate::drive::{Between, Counts, End, Work, drive};
+use crate::drive::{BetweenBlocks, Counts, LoopEnd, Work, drive};
 use crate::endpoint::Endpoint;
 use crate::pace::Pace;
 
@@ -23,11 +23,11 @@ pub struct Every {
 /// # Errors
 /// The error that ended the run early.
 pub fn every_rtt<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> io::Result<Every> {
-    let mut kept = Kept(Vec::with_capacity(work.count.unwrap_or(0) as usize));
+    let mut kept = KeepRtts(Vec::with_capacity(work.count.unwrap_or(0) as usize));
     let found = drive(endpoint, clock, Pace::Closed, work, &mut kept);
     match found.end {
-        End::Failed(error) => Err(error),
-        End::Done | End::Stopped => Ok(Every { measured_ns: found.recorder.measured_ns(), rtts_ns: kept.0 }),
+        LoopEnd::Failed(error) => Err(error),
+        LoopEnd::Done | LoopEnd::Stopped => Ok(Every { measured_ns: found.recorder.measured_ns(), rtts_ns: kept.0 }),
     }
 }
 
@@ -37,9 +37,9 @@ pub fn median(times: &mut [u64]) -> u64 {
     if times.is_empty() { 0 } else { *times.select_nth_unstable(middle).1 }
 }
 
-struct Kept(Vec<u64>);
+struct KeepRtts(Vec<u64>);
 
-impl Between for Kept {
+impl BetweenBlocks for KeepRtts {
     fn stopped(&self) -> bool {
         false
     }

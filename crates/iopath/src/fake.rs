@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pair_hands_back_what_was_sent_once() {
+    fn pair_returns_sent_frames_once() {
         let mut took = Vec::new();
         let mut device = BusyWait;
         let mut pair = Delayed::new(&mut device, 0, &mut took);

@@ -25,14 +25,14 @@ use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::shared::{Shared, Stamps};
 use hairpin_sys::wait::{PATIENCE, Policy, Waiting};
 
+use self::around::AtClient;
 pub(crate) use self::around::AtServer;
-use self::around::Surroundings;
 pub use self::threads::cpu_of;
 use self::threads::{Cores, each_chunk, settle_thread};
 pub(crate) use self::told::tell;
 use self::told::tell_if_untold;
 use crate::delay::Delay;
-use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
+use crate::drive::{BLOCK_TRANSACTIONS, BetweenBlocks, Counts, LoopEnd, LoopResult, Work, drive};
 use crate::echo::{Echoed, echo};
 use crate::endpoint::Endpoint;
 use crate::error::PathError;
@@ -147,7 +147,7 @@ pub struct ServerFound {
 pub struct SideFound {
     /// TCP's counters, as totals, not yet per transaction.
     pub tcp: Option<TcpSide>,
-    /// Where the kernel delivered each flow.
+    /// The queue and CPU on which the kernel delivered each flow.
     pub flow_facts: Vec<FlowFacts>,
     /// Options requested, with the values granted.
     pub granted: Vec<Granted>,
@@ -201,14 +201,14 @@ impl<'a> ClientRun<'a> {
     }
 
     /// Runs the loop over one endpoint created by `run`, for paths that are more than descriptors.
-    pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, Work, &mut dyn Between) -> Found) -> Result<(), PathError> {
+    pub(crate) fn alone(&mut self, run: impl FnOnce(&Job, Work, &mut dyn BetweenBlocks) -> LoopResult) -> Result<(), PathError> {
         tell_if_untold(self.stamps);
         self.side_ready()?;
         let work = work(self.job, 0, 1, self.job.flows, self.stamps);
         let cores = self.cores();
         self.found.side.cpus.push(settle_thread(self.job, Side::Client, 0, cores, &mut self.found.side.granted)?);
         let observer = self.observer;
-        let mut between = Surroundings {
+        let mut between = AtClient {
             stop: self.stop,
             neighbour: self.neighbour,
             called: 0,
@@ -232,7 +232,7 @@ impl<'a> ClientRun<'a> {
     fn on_threads<F: Carrier + Send>(
         &mut self,
         flows: &mut [F],
-        run: impl Fn(&mut [F], Work, &mut dyn Between) -> Result<Found, PathError> + Sync,
+        run: impl Fn(&mut [F], Work, &mut dyn BetweenBlocks) -> Result<LoopResult, PathError> + Sync,
     ) -> Result<(), PathError> {
         self.side_ready()?;
         let job = self.job;
@@ -241,7 +241,7 @@ impl<'a> ClientRun<'a> {
         let results = each_chunk(job, Side::Client, self.cores(), flows, &mut self.found.side, |thread, flows| {
             let work = work(job, thread, job.threads, flows.len() as u32, stamps);
             let neighbour = neighbour.filter(|_| thread == 0);
-            let mut between = Surroundings {
+            let mut between = AtClient {
                 stop,
                 neighbour,
                 called: 0,
@@ -259,7 +259,7 @@ impl<'a> ClientRun<'a> {
         Ok(())
     }
 
-    fn keep(&mut self, results: Vec<Found>) {
+    fn keep(&mut self, results: Vec<LoopResult>) {
         for one in results {
             let found = &mut self.found;
             let (mine, theirs) = (&mut found.counts, one.counts);
@@ -280,9 +280,9 @@ impl<'a> ClientRun<'a> {
             found.silences.extend(one.silences);
             found.drift_ppb = found.drift_ppb.or(one.drift_ppb);
             match one.end {
-                End::Done => {}
-                End::Stopped => found.stopped = true,
-                End::Failed(error) => {
+                LoopEnd::Done => {}
+                LoopEnd::Stopped => found.stopped = true,
+                LoopEnd::Failed(error) => {
                     found.error = found.error.take().or_else(|| Some(in_words(self.job, one.exchanges, &error)))
                 }
             }
@@ -407,8 +407,8 @@ pub(crate) fn drive_paced<E: Endpoint, C: Clock>(
     clock: &C,
     job: &Job,
     work: Work,
-    between: &mut dyn Between,
-) -> Found {
+    between: &mut dyn BetweenBlocks,
+) -> LoopResult {
     let sleeps = job.spec.client.policy.sleeps();
     let pace = match (&job.open, job.pace) {
         (None, None) => Pace::Closed,

@@ -14,7 +14,7 @@ pub use self::timetable::{Due, Timetable};
 /// Most transactions in a block, and so the number of due times prepared before it.
 pub const BLOCK_TRANSACTIONS: usize = 65_536;
 
-/// When requests are sent. A value, not a type parameter of the loop: it is matched once per block.
+/// The pace of requests. A value, not a type parameter of the loop: it is matched once per block.
 #[derive(Debug)]
 pub enum Pace {
     /// On each reply.

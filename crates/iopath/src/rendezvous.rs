@@ -28,7 +28,7 @@ use crate::measure::{ClientRun, ServerRun};
 const AT_ONCE: usize = 128;
 /// Marks a message of descriptors.
 const TAG: u8 = b'F';
-/// How often the waiting server checks its stop flag.
+/// Interval at which the waiting server checks its stop flag.
 const TURN: Duration = Duration::from_millis(50);
 /// Ample for the 8 bytes of a cookie; a stalled stranger cannot keep the client out for long.
 const COOKIE_PATIENCE: Duration = Duration::from_millis(200);

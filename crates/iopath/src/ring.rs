@@ -443,7 +443,7 @@ fn respond_over<I: PacketIo, F: Framing>(run: &mut ServerRun<'_>, io: I, framing
     let (ring, attended) = (copy_of(&io)?, attended(&io, side));
     let wait = Waiting::on_ring(side.policy, side.usecs(), clock, ring.as_fd());
     let mut frames = Frames::new(io, wait, framing, attended);
-    let outcome = run.alone(|job, attention| echo(&mut frames, &clock, job.reply as usize, attention));
+    let outcome = run.alone(|job, callbacks| echo(&mut frames, &clock, job.reply as usize, callbacks));
     note_counts(frames.counts(), Side::Server, &mut run.found.side);
     outcome
 }

@@ -96,7 +96,7 @@ mod tests {
     use hairpin_sys::clock::FakeClock;
 
     #[test]
-    fn a_gap_between_two_looks_is_a_stall_and_what_was_passed_is_none() {
+    fn gap_between_two_looks_is_a_stall() {
         let clock = FakeClock::default();
         let mut stalls = Stalls::new(&clock, true);
         stalls.begin(Ticks(0));

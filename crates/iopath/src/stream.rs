@@ -23,7 +23,7 @@ pub(crate) struct Stream {
     pub(crate) extra_calls: u64,
 }
 
-/// How a message is sent over the connection.
+/// Sending of a message over the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     /// Value to set TCP_QUICKACK to again for every message; `None` leaves acknowledgements to the kernel.

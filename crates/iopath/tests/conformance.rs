@@ -1,4 +1,4 @@
-//! What every path must do, checked for each path in the list with each policy that it takes, both sides in this process.
+//! Requirements on every path, checked for each path in the list with each policy that it takes, both sides in this process.
 
 mod crr;
 mod pair;

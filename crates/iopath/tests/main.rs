@@ -1,3 +1,3 @@
-//! What every path must do.
+//! Requirements on every path.
 
 mod conformance;

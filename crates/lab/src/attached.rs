@@ -18,7 +18,7 @@ use hairpin_sys::host::RealHost;
 use hairpin_sys::signal::Signals;
 use hairpin_trace::attached::process::{is_served, sockets};
 use hairpin_trace::attached::totals::Totals;
-use hairpin_trace::attached::{AttachError, Attached, Counts, Watch};
+use hairpin_trace::attached::{AttachError, Attached, Counts, WatchTarget};
 use hairpin_tune::{Place, facts};
 use hairpin_units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -38,9 +38,9 @@ const UNMATCHED: f64 = 0.1;
 const SHORT: f64 = 3.0;
 const MANY: u64 = 20;
 
-/// What to watch, and for how long.
+/// The application to watch, and the duration.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct AttachPlan {
     pub target: Target,
     /// The longest duration.
     pub duration: Nanos,
@@ -51,7 +51,7 @@ pub struct Plan {
 /// The application to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Whoever serves on this port, TCP or UDP.
+    /// The server on this port, TCP or UDP.
     Port(u16),
     /// This process and its descendants.
     Process(i32),
@@ -84,7 +84,7 @@ impl AttachedError {
 
 /// Why the watching ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum EndReason {
     Duration,
     User,
     Process,
@@ -94,9 +94,9 @@ enum End {
 ///
 /// # Errors
 /// The hooks or the wait failed before the watching began.
-pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Seen, AttachedError> {
+pub fn run(plan: &AttachPlan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> Result<Seen, AttachedError> {
     let host = facts(&RealHost, &Place::default());
-    let Found { watch, mut watched, process, unix } = resolve(plan.target)?;
+    let Resolved { watch, mut watched, process, unix } = resolve(plan.target)?;
     let attached = Attached::attach(&watch)?;
     // The application has precedence: draining records can wait a little, and must not make a transaction slow.
     let _ = nice(5);
@@ -111,7 +111,7 @@ pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> R
     let end = end?;
     watched.roles.clear();
     let mut record = Record { head, body: empty(host, watched) };
-    record.head.interrupted = end == End::User;
+    record.head.interrupted = end == EndReason::User;
     record.duration_ns = duration_ns;
     record.missing = missing;
     (record.open, record.lost, record.untracked) = (counts.open, counts.lost, counts.untracked);
@@ -123,8 +123,8 @@ pub fn run(plan: &Plan, signals: &Signals, begun: &mut dyn FnMut(&Watched)) -> R
 
 /// The resolved target.
 #[derive(Debug)]
-struct Found {
-    watch: Watch,
+struct Resolved {
+    watch: WatchTarget,
     /// The target's description for the record.
     watched: Watched,
     /// Readable when the process has ended.
@@ -133,11 +133,11 @@ struct Found {
     unix: usize,
 }
 
-fn resolve(target: Target) -> Result<Found, AttachedError> {
+fn resolve(target: Target) -> Result<Resolved, AttachedError> {
     match target {
         Target::Port(port) => {
             let watched = Watched { port: Some(port), ..Watched::default() };
-            Ok(Found { watch: Watch::Port(port), watched, process: None, unix: 0 })
+            Ok(Resolved { watch: WatchTarget::Port(port), watched, process: None, unix: 0 })
         }
         Target::Process(pid) => {
             let missing = || AttachedError::NoProcess(pid);
@@ -152,8 +152,8 @@ fn resolve(target: Target) -> Result<Found, AttachedError> {
                 serves: found.servers.iter().copied().collect(),
                 ..Watched::default()
             };
-            let watch = Watch::Process { pid, servers: found.servers, clients: found.clients };
-            Ok(Found { watch, watched, process: Some(handle), unix: found.unix })
+            let watch = WatchTarget::Process { pid, servers: found.servers, clients: found.clients };
+            Ok(Resolved { watch, watched, process: Some(handle), unix: found.unix })
         }
     }
 }
@@ -164,19 +164,19 @@ fn follow(
     process: Option<&OwnedFd>,
     attached: &Attached,
     totals: &mut Totals,
-) -> Result<End, std::io::Error> {
+) -> Result<EndReason, std::io::Error> {
     let until = Instant::now() + Duration::from(duration);
     loop {
         attached.drain(totals);
         if signals.next()?.is_some() {
-            return Ok(End::User);
+            return Ok(EndReason::User);
         }
         if process.is_some_and(readable) {
-            return Ok(End::Process);
+            return Ok(EndReason::Process);
         }
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Ok(End::Duration);
+            return Ok(EndReason::Duration);
         }
         wait(&[signals.as_fd()], Some(left.min(DRAIN_EVERY)))?;
     }
@@ -214,13 +214,13 @@ fn empty(host: HostFacts, watched: Watched) -> AttachedBody {
 }
 
 /// The reason why less was seen than asked for, if any.
-fn ended(target: Target, end: End, record: &AttachedBody, unix: usize) -> Option<String> {
+fn ended(target: Target, end: EndReason, record: &AttachedBody, unix: usize) -> Option<String> {
     let took = Nanos(record.duration_ns);
     let who = match target {
         Target::Port(port) => format!("port {port}"),
         Target::Process(pid) => format!("process {pid}"),
     };
-    if end == End::Process {
+    if end == EndReason::Process {
         return Some(format!("{who} ended after {took}"));
     }
     if record.transactions > 0 {
@@ -306,19 +306,19 @@ mod tests {
     fn nothing_seen_says_so() {
         let none = record();
         // Nobody serves on port 1 (tcpmux) any more.
-        let text = ended(Target::Port(1), End::Duration, &none, 0).unwrap();
+        let text = ended(Target::Port(1), EndReason::Duration, &none, 0).unwrap();
         assert_eq!(
             text,
             "no message of port 1 was seen within 1.000 s: nobody serves there in this network namespace (ss -lntup shows who serves where)"
         );
-        let text = ended(Target::Process(7), End::User, &none, 2).unwrap();
+        let text = ended(Target::Process(7), EndReason::User, &none, 2).unwrap();
         let unix = "TCP and UDP sockets are seen, and the Unix sockets of which it has 2 are not";
         assert_eq!(text, format!("no message of process 7 was seen within 1.000 s: {unix}"));
-        let text = ended(Target::Process(7), End::User, &AttachedBody { unmatched: 3, ..none.clone() }, 0).unwrap();
+        let text = ended(Target::Process(7), EndReason::User, &AttachedBody { unmatched: 3, ..none.clone() }, 0).unwrap();
         assert_eq!(text, "3 messages of process 7 were seen within 1.000 s, and none was a request with its reply");
         let some = AttachedBody { transactions: 1, ..none };
-        assert_eq!(ended(Target::Process(7), End::Duration, &some, 0), None);
-        assert_eq!(ended(Target::Process(7), End::Process, &some, 0).unwrap(), "process 7 ended after 1.000 s");
+        assert_eq!(ended(Target::Process(7), EndReason::Duration, &some, 0), None);
+        assert_eq!(ended(Target::Process(7), EndReason::Process, &some, 0).unwrap(), "process 7 ended after 1.000 s");
     }
 
     #[test]

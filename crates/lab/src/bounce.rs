@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   verb's process                        worker
-//!   refuses what would cut off the host
+//!   refuses filters that cut off the host
 //!   Rings ───────────────────────────────▶ opens the queue (and that of -o)
 //!   Bounce ──────────────────────────────▶ pinned, one thread: receive, rewrite, send back
 //!   a line ◀── Bouncing, once a second ────┘
@@ -39,7 +39,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BouncePlan {
     /// The interface on which frames come in.
     pub interface: String,
     /// The interface on which they go out, if another.
@@ -52,11 +52,11 @@ pub struct Plan {
     pub filter: Filter,
     /// Changes made to a frame.
     pub rewrite: Rewrite,
-    /// When frames are handed to the kernel.
+    /// The rule for handing frames to the kernel.
     pub flush: Flush,
     /// Check checksums.
     pub verify: bool,
-    /// How often one and the same frame goes back in quick succession, at most.
+    /// Limit on sending back identical frames in quick succession.
     pub repeats: Option<u32>,
     /// The duration; `None` until the user ends it.
     pub duration: Option<Nanos>,
@@ -65,7 +65,7 @@ pub struct Plan {
 }
 
 /// Receives the progress of a bouncer.
-pub trait Watcher {
+pub trait BounceWatcher {
     /// The rings are open; `passed_over` holds the reason for every earlier choice that did not open.
     fn opened(&mut self, _io: &IoSpec, _rings: &Rings, _passed_over: &[String]) {}
     fn second(&mut self, _second: &BounceSecond) {}
@@ -105,7 +105,7 @@ impl BounceError {
 ///
 /// # Errors
 /// The start failed. A later failure is in the record.
-pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Bounce, BounceError> {
+pub fn run(plan: &BouncePlan, signals: &Signals, watcher: &mut dyn BounceWatcher) -> Result<Bounce, BounceError> {
     let allowed = thread::allowed_cpus().map_err(SideError::from)?;
     if let Some(cpu) = plan.cpu.filter(|cpu| !allowed.contains(cpu)) {
         let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
@@ -173,7 +173,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
 }
 
 /// Passes on the counts of every second until the worker has reported. Ctrl-C asks it to stop; a second Ctrl-C does not wait.
-fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn Watcher) -> Result<BounceReport, BounceError> {
+fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn BounceWatcher) -> Result<BounceReport, BounceError> {
     let (mut before, mut at) = (Bounced::default(), Nanos::ZERO);
     let mut stopped = None::<Instant>;
     let mut heard = Instant::now();
@@ -198,7 +198,7 @@ fn watch(worker: &mut WorkerSide, signals: &Signals, watcher: &mut dyn Watcher) 
             None => {
                 let late = stopped.is_some_and(|stopped| stopped.elapsed() > STOP_WITHIN) || heard.elapsed() > SILENT;
                 if late {
-                    let message = "the worker process says nothing and was ended; what it counted is lost".into();
+                    let message = "the worker process did not answer and was ended; its counts are lost".into();
                     return Err(SideError::Failed(Failure { message, missing: false }).into());
                 }
                 if stopped.is_some() {

@@ -15,7 +15,7 @@ use hairpin_session::error::RunError;
 use hairpin_session::message::{Answer, BulkReport, BulkWork, Namespace, Order};
 use hairpin_session::plan::Target;
 use hairpin_session::side::{SideError, WorkerSide};
-use hairpin_session::stage::Stage;
+use hairpin_session::testbed::Testbed;
 
 /// Time limit for both ends, which are on this host, to connect, and to report after they were stopped.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ const MOST_STREAMS: u32 = 64;
 pub fn streams(text: &str) -> Result<u32, String> {
     let some = |n: &str| n.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
     let streams = if text == "none" { Some(0) } else { text.strip_prefix("tcp:").and_then(some) };
-    streams.ok_or_else(|| format!("\"{text}\" is no bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}, or none"))
+    streams.ok_or_else(|| format!("\"{text}\" is not bulk traffic: write tcp:N with N from 1 to {MOST_STREAMS}, or none"))
 }
 
 /// Both ends of the streams.
@@ -42,15 +42,15 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
-    /// Starts both ends in the network namespaces of a stage's two sides. They wait.
+    /// Starts both ends in the network namespaces of a testbed's two sides. They wait.
     ///
     /// # Errors
     /// The other side is another host, or a worker does not start.
-    pub(crate) fn beside(stage: &Stage, target: &Target, ipv6: bool) -> Result<Bulk, RunError> {
+    pub(crate) fn beside(testbed: &Testbed, target: &Target, ipv6: bool) -> Result<Bulk, RunError> {
         let Target::Link(link) = target else { return Err(RunError::BulkElsewhere) };
         let (mut source, mut sink) = (WorkerSide::start(None, None)?, WorkerSide::start(None, None)?);
-        if let (LinkKind::Veth, Some(server)) = (link.kind(), stage.server.pid()) {
-            source.order(&Order::Enter(Namespace::JoinNetwork(stage.client.pid())))?;
+        if let (LinkKind::Veth, Some(server)) = (link.kind(), testbed.server.pid()) {
+            source.order(&Order::Enter(Namespace::JoinNetwork(testbed.client.pid())))?;
             sink.order(&Order::Enter(Namespace::JoinNetwork(server)))?;
         }
         Ok(Bulk { source, sink, at: link.addresses(ipv6).1 })

@@ -33,7 +33,7 @@ use hairpin_sys::clock::{AnyClock, Clock, Tsc};
 use hairpin_sys::thread::allowed_cpus;
 use hairpin_units::{Nanos, Picos};
 
-use self::elapsed::{Watch, monotonic_raw_ns};
+use self::elapsed::{Stopwatch, monotonic_raw_ns};
 use hairpin_session::rows;
 use hairpin_session::worker::{choose_clock, clock_facts};
 
@@ -41,7 +41,7 @@ use hairpin_session::worker::{choose_clock, clock_facts};
 pub const BOUND_NS: u64 = 30;
 /// The injected delays.
 pub const DELAYS_NS: [u64; 5] = [500, 1_000, 5_000, 20_000, 100_000];
-/// How often a failing test is run in all.
+/// Runs of a failing test in all.
 const TRIES: u32 = 3;
 /// No further round of a try begins after this time: a host this busy will not become quieter.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -98,7 +98,7 @@ fn measured() -> Result<CheckBody, CheckError> {
 
 /// Runs all tests of a time-stamp counter and its calibration.
 fn of_tsc(clock: Tsc) -> Result<CheckBody, CheckError> {
-    let watch = Watch::start(&clock, monotonic_raw_ns);
+    let watch = Stopwatch::start(&clock, monotonic_raw_ns);
     let mut found = delays_in_tries(&clock)?;
     match &allowed_cpus()?[..] {
         [client, server, ..] => {
@@ -336,7 +336,7 @@ mod tests {
     /// The instrument's calibration of the counter is wrong by 1 %. The device, which has the right one, and the elapsed time
     /// both show it.
     #[test]
-    fn a_calibration_one_per_cent_off_fails_whatever_else_happens_on_the_host() {
+    fn calibration_off_by_one_percent_always_fails() {
         let AnyClock::Tsc(clock) = choose_clock().0 else {
             // Written past the test harness, which hides the output of passed tests.
             let _ = writeln!(io::stderr(), "a_calibration_one_per_cent_off: SKIPPED: there is no TSC to be trusted here");
@@ -344,7 +344,7 @@ mod tests {
         };
         for factor in [0.99, 1.01] {
             let wrong = clock.at_rate(clock.rate() * factor);
-            let watch = Watch::start(&wrong, monotonic_raw_ns);
+            let watch = Stopwatch::start(&wrong, monotonic_raw_ns);
             std::thread::sleep(std::time::Duration::from_millis(20));
             // The device finds the right rate although the instrument's is wrong.
             let device = wrong.at_rate(watch.ticks_per_ns(&wrong, monotonic_raw_ns));

@@ -1,9 +1,9 @@
 //! `hairpin compare`: measures arms in turn against the first one, compares stored runs, and applies thresholds as a gate.
 //!
 //! ```text
-//!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and only what is crossed again is crossed
+//!   live      arms ─▶ rounds ─▶ verdicts       with a threshold crossed: once more, and a threshold counts if it is crossed twice
 //!   stored    two records ─▶ their blocks ─▶ verdicts, with the warning that they were not measured in turn
-//!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with what runs differ by
+//!   baseline  stored runs ─▶ their rows measured anew, several times ─▶ as stored runs, with the spread between runs
 //! ```
 
 mod baseline;
@@ -34,13 +34,13 @@ use hairpin_session::rows;
 
 /// With `--until` the intervals are examined after these shares of the duration only: each look uses up part of the confidence.
 const LOOKS: [f64; 4] = [0.125, 0.25, 0.5, 1.0];
-/// How often rows of a baseline are measured anew by default.
+/// Default number of new measurements of a baseline's rows.
 pub const ANEW: u32 = 5;
 /// By default a difference of less than 2 % does not matter.
 pub const MARGIN: f64 = 0.02;
 
 #[derive(Debug)]
-pub struct Plan {
+pub struct ComparePlan {
     /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
     /// Duration of the whole experiment.
@@ -62,9 +62,14 @@ pub struct Plan {
 /// Measures the arms in turn and compares them with the first. `told` gets the elapsed time, between rounds.
 ///
 /// # Errors
-/// Those of a ping, until one round is complete; after that the record says why it ended.
-pub fn run(plan: Plan, signals: &Signals, switch: &mut dyn Switch, told: &mut dyn FnMut(Duration)) -> Result<Compare, RunError> {
-    let Plan { arms, duration, seed, until, margin, figure, limits, command } = plan;
+/// The errors of a ping, until one round is complete; after that the record has the reason of its end.
+pub fn run(
+    plan: ComparePlan,
+    signals: &Signals,
+    switch: &mut dyn Switch,
+    told: &mut dyn FnMut(Duration),
+) -> Result<Compare, RunError> {
+    let ComparePlan { arms, duration, seed, until, margin, figure, limits, command } = plan;
     let (count, head) = (arms.len(), rows::begin::<CompareBody>(&command));
     let looks = if until.is_some() { LOOKS.len() as u32 } else { 1 };
     let method = verdict::method(figure, count.saturating_sub(1), looks, margin);

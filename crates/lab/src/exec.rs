@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   preload ─▶ program ─ socket(), accept() of the C library ─▶ option set
-//!                 ▲        └ what it leaves in the background becomes a child of this process (PR_SET_CHILD_SUBREAPER), so that it is known at the end
+//!                 ▲        └ its background processes become children of this process (PR_SET_CHILD_SUBREAPER), so that it is known at the end
 //!                 └ after 1, 2, 4, … s: its descriptors are borrowed (pidfd_getfd(2)) and asked ─▶ those without the option are named, or given it
 //! ```
 //! Static programs and languages with their own system calls (Go) never call the C library: settings made through it do not reach
@@ -158,7 +158,7 @@ impl ExecError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// A socket lacks an option, or lacked it until now.
-    Lacks(Found),
+    Lacks(LackingSocket),
     /// The first sockets were checked and have their options.
     InForce {
         /// Internet sockets seen so far.
@@ -170,7 +170,7 @@ pub enum News {
 
 /// A socket at its first check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LackingSocket {
     /// The process that owns it.
     pub pid: u32,
     /// The process's name.
@@ -186,7 +186,7 @@ pub struct Found {
 /// The action taken for a missing option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing, since `set_live` is off.
+    /// Left as they are: `set_live` is off.
     Left,
     /// The option was set.
     Set,
@@ -199,9 +199,9 @@ pub enum Outcome {
 pub struct Seen {
     /// Internet sockets of the program and of the processes that it started.
     pub sockets: u64,
-    /// Those that still lack an option.
+    /// Sockets that still lack an option.
     pub without: u64,
-    /// Those with busy polling that have received data from a device that cannot be polled.
+    /// Sockets with busy polling that have received data from a device without it.
     pub not_polled: u64,
     /// Processes whose sockets could not be examined.
     pub closed: u64,
@@ -300,7 +300,7 @@ struct Survey {
     /// Inodes: unique for sockets on the whole host.
     known: BTreeSet<u64>,
     seen: Seen,
-    /// How many sockets have each option.
+    /// Number of sockets with each option.
     have: BTreeMap<&'static str, u64>,
     /// [`News::InForce`] has been sent.
     told: bool,
@@ -340,7 +340,7 @@ impl Survey {
     }
 
     /// The options that a socket lacks; `None` if there are none, or if it is not an internet socket.
-    fn ask(&mut self, pid: u32, fd: RawFd, socket: &OwnedFd) -> Option<Found> {
+    fn ask(&mut self, pid: u32, fd: RawFd, socket: &OwnedFd) -> Option<LackingSocket> {
         let families = [AddressFamily::INET, AddressFamily::INET6].map(|family| i32::from(family.as_raw()));
         let domain = socket::get(socket, socket::SO_DOMAIN).ok()?;
         let protocol = socket::get(socket, socket::SO_PROTOCOL).ok()?;
@@ -365,7 +365,7 @@ impl Survey {
             && socket::get(socket, socket::SO_INCOMING_NAPI_ID).is_ok_and(|id| id == 0)
             && socket::get(socket, socket::SO_INCOMING_CPU).is_ok_and(|cpu| cpu >= 0);
         self.seen.not_polled += u64::from(unpolled);
-        (!lacked.is_empty()).then(|| Found { pid, name: name_of(pid), fd, what: what(socket, protocol), lacked })
+        (!lacked.is_empty()).then(|| LackingSocket { pid, name: name_of(pid), fd, what: what(socket, protocol), lacked })
     }
 
     fn give(&self, socket: &OwnedFd, wanted: &Wanted) -> Outcome {
@@ -439,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_told_what_sockets_are_to_have() {
+    fn library_receives_the_socket_options() {
         let settings = Settings { busy_poll: Some(50), nodelay: true, quickack: true, ..Settings::default() };
         assert_eq!(settings.for_preload(), "busy-poll=50,nodelay,quickack");
         assert_eq!(Settings { cpu: Some(1), hold_idle: true, ..Settings::default() }.for_preload(), "");

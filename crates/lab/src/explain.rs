@@ -4,7 +4,7 @@
 //!   phase      bare │ stages │ events │ bare │ stages │ events │ …      of blocks of 4,096 transactions at most
 //!                no hooks: the headline
 //!                       └ hooks that stamp: stages, observer, residual
-//!                                └ and those that say what happened on the cores: causes, timelines
+//!                                └ and hooks for events on the cores: causes, timelines
 //!   block      the flow runs, and nothing reads
 //!   between    the client waits ─▶ records and stamps are taken out and joined ─▶ hooks on or off if the phase is over ─▶ go
 //! ```
@@ -20,7 +20,7 @@ use hairpin_record::explain::{Direction, Explain, ExplainBody, Explained, Missin
 use hairpin_record::head::Record;
 use hairpin_record::histogram::Times;
 use hairpin_sys::clock::{AnyClock, Clock, Relation, Ticks};
-use hairpin_sys::shared::{Stamps, Told};
+use hairpin_sys::shared::{Announced, Stamps};
 use hairpin_sys::signal::Signals;
 use hairpin_trace::cost;
 use hairpin_trace::detectors::Paced;
@@ -38,7 +38,7 @@ use hairpin_session::plan::{Plan, Target};
 use hairpin_session::rows;
 use hairpin_session::serve::hooks::STAMPED_WITHIN;
 use hairpin_session::side::SideError;
-use hairpin_session::stage::Stage;
+use hairpin_session::testbed::Testbed;
 use hairpin_session::watch::{NoWatcher, Watcher};
 use hairpin_session::worker::choose_clock;
 
@@ -75,7 +75,7 @@ impl How {
 /// Explains every row of the plan.
 ///
 /// # Errors
-/// Those of a ping. Hooks that cannot be attached are not an error, but noted in the record.
+/// The errors of a ping. Hooks that cannot be attached are not an error, but noted in the record.
 pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Explain, RunError> {
     let remote = match plan.target {
         Target::Link(_) => false,
@@ -90,8 +90,8 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
     hairpin_session::plan::check(plan)?;
     let head = rows::begin::<ExplainBody>(&plan.command);
     let stamps = Sides { client: area()?, server: area()? };
-    let mut stage = Stage::set_up(plan, Some(&stamps))?;
-    let place = stage.place(plan)?;
+    let mut testbed = Testbed::set_up(plan, Some(&stamps))?;
+    let place = testbed.place(plan)?;
     let mut found = Record { head, body: ExplainBody { place, missing: Vec::new(), results: Vec::new() } };
     let clock = choose_clock().0;
     let no_hooks = Tracer::probe().is_err();
@@ -104,10 +104,10 @@ pub fn run(plan: &Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher)
             let socket_stamps = no_hooks && route == Route::Sockets && job.spec.client.speaks() == Speaks::Udp;
             let job = &Job { traced: true, socket_stamps, ..hairpin_session::plan::emulating(job, plan.floor.as_ref())? };
             watcher.begins(index, plan.rows.len(), job);
-            let paced = flat_out(&mut stage, job, index, signals);
+            let paced = flat_out(&mut testbed, job, index, signals);
             let mut tracing = Tracing::new(job, route, how, &stamps, clock);
-            let measured = stage.row(job, index, signals, &mut tracing)?;
-            let row = stage.joined(plan, job, measured, head, &mut body.place);
+            let measured = testbed.row(job, index, signals, &mut tracing)?;
+            let row = testbed.joined(plan, job, measured, head, &mut body.place);
             tracing.missing.retain(|missing| !body.missing.contains(missing));
             body.missing.append(&mut tracing.missing);
             let mut explained = Explained {
@@ -133,12 +133,12 @@ fn area() -> Result<Stamps, SideError> {
 }
 
 /// The pace of a path, and its p50 when run flat out. An error here comes again, and is reported, in the paced run.
-fn flat_out(stage: &mut Stage, job: &Job, index: usize, signals: &Signals) -> Option<Paced> {
+fn flat_out(testbed: &mut Testbed, job: &Job, index: usize, signals: &Signals) -> Option<Paced> {
     let per_s = job.pace?;
     let warmup = Nanos::from_millis(50);
     let closed =
         Job { pace: None, duration: Some(CLOSED), count: None, warmup, traced: false, socket_stamps: false, ..job.clone() };
-    let measured = stage.row(&closed, index, signals, &mut NoWatcher).ok()?;
+    let measured = testbed.row(&closed, index, signals, &mut NoWatcher).ok()?;
     Some(Paced { per_s, closed_p50_ns: measured.client.row.rtt_ns.p50? })
 }
 
@@ -252,17 +252,17 @@ impl<'a> Tracing<'a> {
     }
 
     /// Both threads and their sockets. The server's side accepts the flow a moment after the client's side has opened it.
-    fn told(&self) -> (Told, Told) {
+    fn announced(&self) -> (Announced, Announced) {
         let until = Instant::now() + TOLD_WITHIN;
-        while self.route != Route::Remote && self.stamps.server.told().thread == 0 && Instant::now() < until {
+        while self.route != Route::Remote && self.stamps.server.announced().thread == 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
         }
-        (self.stamps.client.told(), self.stamps.server.told())
+        (self.stamps.client.announced(), self.stamps.server.announced())
     }
 
     /// Without any hook only the programs' own stamps remain.
     fn load(&mut self) {
-        let (client, server) = self.told();
+        let (client, server) = self.announced();
         if self.route == Route::Memory {
             return self.load_events(client, server);
         }
@@ -295,7 +295,7 @@ impl<'a> Tracing<'a> {
     }
 
     /// Attaches the hooks for events on the cores; none with `--light`.
-    fn load_events(&mut self, client: Told, server: Told) {
+    fn load_events(&mut self, client: Announced, server: Announced) {
         if self.how.light {
             return;
         }

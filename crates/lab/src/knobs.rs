@@ -3,8 +3,8 @@
 //! ```text
 //!   settings of every arm ─▶ plan (reads) ─▶ journal ─▶ block of arm B: its changes on ─▶ block of arm A: off ─▶ … ─▶ restored, or kept
 //! ```
-//! Between two switches it sums up the cores' time in idle states with an exit latency: there a setting may cost what it saves in
-//! latency.
+//! Between two switches it sums up the cores' time in idle states with an exit latency: there a setting may
+//! increase latency as much as it saves.
 
 use std::io::ErrorKind;
 use std::net::ToSocketAddrs;
@@ -20,7 +20,7 @@ use crate::experiment::Switch;
 use hairpin_session::error::Blame;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
-use hairpin_session::stage::{interface_of, local_address_towards};
+use hairpin_session::testbed::{interface_of, local_address_towards};
 
 /// Why an arm cannot have its settings.
 #[derive(Debug, thiserror::Error)]

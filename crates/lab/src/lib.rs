@@ -1,18 +1,18 @@
 //! The experiments behind the verbs: the order of their measurements, and the records kept.
 //!
 //! ```text
-//!   ping      the rows of a plan                         demo     what `hairpin demo` measures
+//!   ping      the rows of a plan                         demo     the rows of `hairpin demo`
 //!   load      round trips against the rate at which requests are due         bulk     TCP streams that fill the link meanwhile
 //!   stream    frames a second without loss, found by search      bounce    every frame sent back
-//!   explain   where the time of a round trip goes        attached  the same of an application that already runs
+//!   explain   the stages of a round trip                 attached  the same of an application that already runs
 //!   exec      an unmodified program with settings of its own
 //!   check     the instrument itself: its cost, and a delay that it did not make
-//!   pcie      4-byte reads of a device by the CPU, and what the steps of a NIC driver cost
-//!   experiment  short blocks of several arms in turn, and what their pairs say      compare  the arms held against the first
-//!   sweep     every combination of several factors, and what each one does
-//!   knobs     settings of the host, on for the blocks of an arm      tune_try  which of them buys what
+//!   pcie      4-byte reads of a device by the CPU, and the cost of a NIC driver's steps
+//!   experiment  short blocks of several arms in turn, and the results of their pairs      compare  the arms against the first
+//!   sweep     every combination of several factors, and the effect of each
+//!   knobs     settings of the host, on for the blocks of an arm      tune_try  their effects, measured
 //!   metrics   a snapshot of a run that goes on, for Prometheus
-//!   store     one directory per run, with its record     records  what RUN stands for, of whatever schema     whole_file  written whole or not at all
+//!   store     one directory per run, with its record     records  the record that RUN names, of any schema     whole_file  written whole or not at all
 //! ```
 //! Crate `session` measures one row over two processes.
 

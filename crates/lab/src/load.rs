@@ -1,7 +1,7 @@
 //! Round trips against the rate at which requests are due: an open loop at one rate after the other, and the knee of the curve.
 //!
 //! ```text
-//!   per path and size:   closed loop, where no rates are given ──▶ what the path can do
+//!   per path and size:   closed loop, if no rates are given ──▶ the path's highest rate
 //!                        10 %, 20 % … 110 % of it, or the rates given, a row each ──▶ knee
 //!                        a rate that fails is measured again, twice at most, up to the first that fails each time
 //!   --bulk tcp:N         two more workers fill the link during every row
@@ -25,9 +25,9 @@ pub use self::knee::{ACHIEVED, FACTOR};
 use crate::bulk::Bulk;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::{Plan, Target};
-use hairpin_session::row::{self, Surroundings};
+use hairpin_session::row::{self, RowContext};
 use hairpin_session::rows;
-use hairpin_session::stage::{Measured, RowEnd, Stage};
+use hairpin_session::testbed::{Measured, RowEnd, Testbed};
 use hairpin_session::watch::NoWatcher;
 
 /// Rates offered by default, in tenths of the rate of a closed loop: up to that rate, and one beyond.
@@ -39,7 +39,7 @@ const CLOSED: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct How {
     pub rates: Rates,
-    /// When requests are due.
+    /// The times at which requests are due.
     pub schedule: Schedule,
     /// Bulk TCP streams that fill the link meanwhile.
     pub bulk: u32,
@@ -55,7 +55,7 @@ pub enum Rates {
     Found,
 }
 
-/// When requests are due.
+/// The times at which requests are due.
 #[derive(Clone, Debug)]
 pub enum Schedule {
     /// At a fixed interval.
@@ -67,17 +67,17 @@ pub enum Schedule {
 }
 
 /// Receives the progress, between rows.
-pub trait Watcher {
+pub trait LoadWatcher {
     /// The closed loop starts (`None`), or a rate is offered.
     fn begins(&mut self, _job: &Job, _per_s: Option<f64>) {}
 }
 
-/// Offers every rate for every row of the plan. A row that fails part way ends the run: the record keeps what was measured so
+/// Offers every rate for every row of the plan. A row that fails part way ends the run: the record keeps the results so
 /// far, with the error.
 ///
 /// # Errors
 /// The first row could not be measured.
-pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Load, RunError> {
+pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn LoadWatcher) -> Result<Load, RunError> {
     for job in &mut plan.rows {
         schedule(job, how)?;
     }
@@ -86,12 +86,12 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watch
         return Err(RunError::BulkElsewhere);
     }
     let head = rows::begin::<LoadBody>(&plan.command);
-    let mut stage = Stage::set_up(&plan, None)?;
-    let place = stage.place(&plan)?;
+    let mut testbed = Testbed::set_up(&plan, None)?;
+    let place = testbed.place(&plan)?;
     let body = LoadBody { place, schedule: facts(&how.schedule), bulk_streams: how.bulk, results: Vec::new() };
     let mut load = Record { head, body };
-    let bulk = (how.bulk > 0).then(|| Bulk::beside(&stage, &plan.target, plan.ipv6)).transpose()?;
-    let mut offering = Offering { plan: &plan, how, stage, bulk, signals, watcher, rows: 0 };
+    let bulk = (how.bulk > 0).then(|| Bulk::beside(&testbed, &plan.target, plan.ipv6)).transpose()?;
+    let mut offering = Offering { plan: &plan, how, testbed, bulk, signals, watcher, rows: 0 };
     rows::rows(
         &plan,
         &mut load,
@@ -119,10 +119,10 @@ pub fn run(mut plan: Plan, how: &How, signals: &Signals, watcher: &mut dyn Watch
 struct Offering<'a> {
     plan: &'a Plan,
     how: &'a How,
-    stage: Stage,
+    testbed: Testbed,
     bulk: Option<Bulk>,
     signals: &'a Signals,
-    watcher: &'a mut dyn Watcher,
+    watcher: &'a mut dyn LoadWatcher,
     rows: usize,
 }
 
@@ -181,7 +181,7 @@ impl Offering<'_> {
         if let Some(bulk) = &mut self.bulk {
             bulk.go(self.how.bulk)?;
         }
-        let measured = self.stage.row(job, self.rows, self.signals, &mut NoWatcher);
+        let measured = self.testbed.row(job, self.rows, self.signals, &mut NoWatcher);
         self.rows += 1;
         let carried = self.bulk.as_mut().map(Bulk::halt).transpose();
         Ok((measured?, carried?))
@@ -189,7 +189,7 @@ impl Offering<'_> {
 
     fn join(&self, job: &Job, place: &mut Place, mut measured: Measured) -> (Row, OpenFound) {
         let open = measured.client.open.take().map(|open| *open).unwrap_or_default();
-        let around = Surroundings { hosts: &place.hosts, one_host: self.stage.server.is_here(), shown: &[Quantile::P50] };
+        let around = RowContext { hosts: &place.hosts, one_host: self.testbed.server.is_here(), shown: &[Quantile::P50] };
         (row::join(job, measured.client, measured.server, &mut place.clock, around), open)
     }
 }

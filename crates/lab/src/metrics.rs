@@ -50,8 +50,9 @@ impl FromStr for Listen {
         if let Ok(address) = bare.parse() {
             return Ok(Listen(SocketAddr::new(address, PORT)));
         }
-        let wrong =
-            || format!("\"{text}\" is no address to serve metrics on: write PORT, ADDR or ADDR:PORT, such as 127.0.0.1:{PORT}");
+        let wrong = || {
+            format!("\"{text}\" is not an address to serve metrics on: write PORT, ADDR or ADDR:PORT, such as 127.0.0.1:{PORT}")
+        };
         text.parse().map(Listen).map_err(|_| wrong())
     }
 }

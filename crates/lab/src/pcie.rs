@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_reported_exactly() {
+    fn reports_known_read_times_exactly() {
         let clock = FakeClock::stepping(20);
         let calls = Cell::new(0u64);
         // Every hundredth read stalls.

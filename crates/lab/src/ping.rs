@@ -1,4 +1,4 @@
-//! `hairpin ping`: the rows of a plan, measured in turn on a stage that is set up once.
+//! `hairpin ping`: the rows of a plan, measured in turn on a testbed that is set up once.
 
 use hairpin_record::head::Record;
 use hairpin_record::run::{Run, RunBody};
@@ -7,17 +7,17 @@ use hairpin_session::live::Live;
 use hairpin_session::message::Order;
 use hairpin_session::plan::{Plan, check, emulating};
 use hairpin_session::rows;
-use hairpin_session::stage::Stage;
+use hairpin_session::testbed::Testbed;
 use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::Signals;
 
-/// Measures every row of the plan. A row that fails part way ends the run: the record keeps what was measured so far, with the
+/// Measures every row of the plan. A row that fails part way ends the run: the record keeps the results so far, with the
 /// error.
 pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Run, RunError> {
     check(plan)?;
     let head = rows::begin::<RunBody>(&plan.command);
-    let mut stage = Stage::set_up(plan, None)?;
-    let mut run = Record { head, body: RunBody { place: stage.place(plan)?, results: Vec::new() } };
+    let mut testbed = Testbed::set_up(plan, None)?;
+    let mut run = Record { head, body: RunBody { place: testbed.place(plan)?, results: Vec::new() } };
     rows::rows(
         plan,
         &mut run,
@@ -25,16 +25,16 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
         |Record { head, body }, index, job| {
             let job = &emulating(job, plan.floor.as_ref())?;
             watcher.begins(index, plan.rows.len(), job);
-            let mut live = Live::new(watcher, job, &body.place.hosts, &stage.server);
-            let measured = stage.row(job, index, signals, &mut live)?;
-            let row = stage.joined(plan, job, measured, head, &mut body.place);
+            let mut live = Live::new(watcher, job, &body.place.hosts, &testbed.server);
+            let measured = testbed.row(job, index, signals, &mut live)?;
+            let row = testbed.joined(plan, job, measured, head, &mut body.place);
             watcher.ends(&row);
             body.results.push(row);
             Ok(())
         },
     )?;
     // Finishes the raw file. If the worker is gone the rest of the file is lost, but not the rows here.
-    if let Err(error) = stage.client.order(&Order::End) {
+    if let Err(error) = testbed.client.order(&Order::End) {
         run.head.error.get_or_insert(error.to_string());
     }
     Ok(run)

@@ -20,7 +20,7 @@ const GUESS: f64 = 0.98;
 
 /// The results of a search so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     /// The trial as fast as the sender can.
     pub flat: Option<Trial>,
     /// The trial at the highest rate without loss.
@@ -32,7 +32,7 @@ pub struct Found {
 }
 
 /// Searches. `trial` offers a rate in frames/s, or as fast as it can for `None`. On an error, `found` keeps the results so far.
-pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result<Trial, E>) -> Result<(), E> {
+pub fn search<E>(found: &mut SearchResult, mut trial: impl FnMut(Option<f64>) -> Result<Trial, E>) -> Result<(), E> {
     let flat = offer(found, &mut trial, None)?;
     found.flat = Some(flat.clone());
     if flat.lost == 0 {
@@ -68,7 +68,11 @@ pub fn search<E>(found: &mut Found, mut trial: impl FnMut(Option<f64>) -> Result
     Ok(())
 }
 
-fn offer<E>(found: &mut Found, trial: &mut impl FnMut(Option<f64>) -> Result<Trial, E>, asked: Option<f64>) -> Result<Trial, E> {
+fn offer<E>(
+    found: &mut SearchResult,
+    trial: &mut impl FnMut(Option<f64>) -> Result<Trial, E>,
+    asked: Option<f64>,
+) -> Result<Trial, E> {
     let trial = trial(asked)?;
     found.steps.push(Step { asked_per_s: asked, offered_per_s: trial.offered_per_s, lost: trial.lost });
     Ok(trial)
@@ -76,7 +80,7 @@ fn offer<E>(found: &mut Found, trial: &mut impl FnMut(Option<f64>) -> Result<Tri
 
 /// The result on which two of at most three trials agree: one of the trials if they lost nothing.
 fn agreed<E>(
-    found: &mut Found,
+    found: &mut SearchResult,
     trial: &mut impl FnMut(Option<f64>) -> Result<Trial, E>,
     asked: Option<f64>,
     first: Trial,
@@ -114,8 +118,8 @@ mod tests {
         }
     }
 
-    fn find(most: f64, carries: f64) -> Found {
-        let mut found = Found::default();
+    fn find(most: f64, carries: f64) -> SearchResult {
+        let mut found = SearchResult::default();
         search(&mut found, |asked| Ok::<_, Infallible>(trial(asked, most, carries))).unwrap();
         found
     }
@@ -158,7 +162,7 @@ mod tests {
         let mut sum = 0.0;
         for seed in 0..searches {
             let mut numbers = Numbers(seed);
-            let mut found = Found::default();
+            let mut found = SearchResult::default();
             let step = |asked: Option<f64>| {
                 let mut trial = trial(asked, 1e6, 1e6);
                 let loses = 1.0 / (1.0 + (-(trial.offered_per_s / carries - 1.0) / 0.03).exp());
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_nothing_ends_without_a_rate() {
+    fn search_on_a_dead_link_ends_without_a_rate() {
         let found = find(1e6, 0.0);
         assert_eq!(found.lossless, None);
         assert!(found.steps.len() < 40, "{}", found.steps.len());
@@ -192,7 +196,7 @@ mod tests {
     fn one_disturbed_trial_changes_nothing() {
         let undisturbed = find(1e6, 400_000.0).lossless.unwrap().offered_per_s;
         for disturbed in 1..6 {
-            let (mut found, mut n) = (Found::default(), 0);
+            let (mut found, mut n) = (SearchResult::default(), 0);
             let step = |asked| {
                 n += 1;
                 let mut trial = trial(asked, 1e6, 400_000.0);
@@ -205,8 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_leaves_what_was_found() {
-        let (mut found, mut n) = (Found::default(), 0);
+    fn error_keeps_earlier_results() {
+        let (mut found, mut n) = (SearchResult::default(), 0);
         let ended = search(&mut found, |asked| {
             n += 1;
             if n > 3 { Err("stopped") } else { Ok(trial(asked, 1e6, 400_000.0)) }

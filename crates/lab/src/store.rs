@@ -3,7 +3,7 @@
 //! ```text
 //!   $HAIRPIN_RUNS/                          else $XDG_DATA_HOME/hairpin/runs, else ~/.local/share/hairpin/runs
 //!     20261120-115007-4c1f/run.json         UTC date and time of the run's start, and the fraction of its second in hex
-//!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) as long as somebody is at it; renamed when all of it is on the disk
+//!     .tmp-x7Gh2k/                          being written or removed, and locked (flock(2)) while a process works on it; renamed when all of it is on the disk
 //! ```
 //! A directory without a lock was left by a killed process; it is removed at the next write or listing of the store.
 //! Ids sort by time, so the last one is the latest run.
@@ -61,7 +61,7 @@ pub struct Entry {
 
 /// The run of a RUN on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct RunFile {
     /// Its id, if it is in the store.
     pub id: Option<RunId>,
     /// The file with its record.
@@ -75,7 +75,7 @@ pub struct Found {
 )]
 pub struct NoHome;
 
-/// Why a run was not stored. Nothing of it stays in the store.
+/// Reason for a run that was not stored. Nothing of it stays in the store.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The store cannot be written.
@@ -110,7 +110,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The file is larger than any record.
-    #[error("{} is larger than {MAX_RECORD} bytes, so it is no run's record", file.display())]
+    #[error("{} is larger than {MAX_RECORD} bytes, so it is not a run's record", file.display())]
     TooLarge {
         /// The file.
         file: PathBuf,
@@ -119,7 +119,7 @@ pub enum LoadError {
     #[error("{} is not the record of a run: {}; remove it with `hairpin runs rm` if it is in the store", file.display(), printable(&source.to_string(), 600))]
     Corrupt {
         file: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         source: ParseError,
     },
 }
@@ -259,7 +259,7 @@ impl Store {
 
     /// Resolves a RUN: `latest`, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash is
     /// always a path; any other text is tried as a run first.
-    pub fn resolve(&self, text: &str) -> Result<Found, ResolveError> {
+    pub fn resolve(&self, text: &str) -> Result<RunFile, ResolveError> {
         if text.contains('/') {
             return self.resolve_path(Path::new(text));
         }
@@ -283,13 +283,13 @@ impl Store {
         }
     }
 
-    fn resolve_path(&self, path: &Path) -> Result<Found, ResolveError> {
+    fn resolve_path(&self, path: &Path) -> Result<RunFile, ResolveError> {
         let no_file = |source| ResolveError::NoFile { path: path.into(), source };
         let is_dir = fs::metadata(path).map_err(no_file)?.is_dir();
         let file = if is_dir { path.join(RECORD) } else { path.into() };
         fs::metadata(&file).map_err(no_file)?;
         let id = if is_dir { self.id_of(path) } else { None };
-        Ok(Found { id, file })
+        Ok(RunFile { id, file })
     }
 
     /// The id of a directory, however written, that is a run in this store.
@@ -299,8 +299,8 @@ impl Store {
         RunId::parse(dir.file_name()?.to_str()?).filter(|_| here)
     }
 
-    fn found(&self, id: RunId) -> Found {
-        Found { file: self.file(&id), id: Some(id) }
+    fn found(&self, id: RunId) -> RunFile {
+        RunFile { file: self.file(&id), id: Some(id) }
     }
 
     /// Removes a run. It leaves the store at once and completely, even if this process is killed half way.
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_listed_latest_last() {
+    fn saved_runs_are_listed_latest_last() {
         let (_dir, store, ids) = store(&[30, 10, 20]);
         let entries: Vec<Entry> = store.list().unwrap().collect();
         assert_eq!(entries.iter().map(|e| &e.id).collect::<Vec<_>>(), [&ids[1], &ids[2], &ids[0]]);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_written_is_locked() {
+    fn run_being_written_is_locked() {
         let (_dir, store, _) = store(&[10]);
         let (temporary, lock) = store.temporary().unwrap();
         lock.set_modified(SystemTime::now() - 2 * STALE).unwrap();
@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn a_run_is_found_by_id_prefix_latest_directory_and_file() {
         let (dir, store, ids) = store(&[10, 20]);
-        let found = Found { id: Some(ids[1].clone()), file: store.file(&ids[1]) };
+        let found = RunFile { id: Some(ids[1].clone()), file: store.file(&ids[1]) };
         for text in [ids[1].as_str(), "20261120-11502", "latest"] {
             assert_eq!(store.resolve(text).unwrap(), found, "{text}");
         }
@@ -508,7 +508,7 @@ mod tests {
         assert_eq!(store.resolve(directory.to_str().unwrap()).unwrap(), found);
         let copy = dir.path().join("copy.json");
         fs::copy(store.file(&ids[0]), &copy).unwrap();
-        assert_eq!(store.resolve(copy.to_str().unwrap()).unwrap(), Found { id: None, file: copy.clone() });
+        assert_eq!(store.resolve(copy.to_str().unwrap()).unwrap(), RunFile { id: None, file: copy.clone() });
         let elsewhere = dir.path().join(ids[0].as_str());
         fs::create_dir(&elsewhere).unwrap();
         fs::copy(&copy, elsewhere.join(RECORD)).unwrap();
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_no_run_is_told_with_what_does() {
+    fn unknown_run_error_lists_the_nearest() {
         let (_dir, store, _) = store(&[10, 20, 30]);
         let text = |run| store.resolve(run).unwrap_err().to_string();
         assert_eq!(

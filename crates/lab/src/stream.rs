@@ -6,7 +6,7 @@
 //!     receive                  sends ───────────────────────────▶ counts them on its rings
 //!     bounce                   sends, counts ◀──────────────────▶ bounces
 //!   -i IF                      the same with another host as the other end; to inject and to receive take no search, since neither end
-//!                              knows what the other counts
+//!                              knows the other's counts
 //! ```
 
 mod cpus;
@@ -29,13 +29,13 @@ use hairpin_wire::framing::{ETHERNET_HEADER, MIN_FRAME_WITHOUT_FCS};
 use hairpin_wire::raw::ETHERTYPE;
 
 use self::cpus::Cpus;
-pub use self::plan::{Ask, Plan, StreamError, TRIAL, Target, Watcher};
-use crate::search::{Found, RESOLUTION, search};
+pub use self::plan::{Ask, StreamError, StreamPlan, StreamWatcher, TRIAL, Target};
+use crate::search::{RESOLUTION, SearchResult, search};
 use hairpin_session::io::IoSpec;
 use hairpin_session::link::{CLIENT_END, LinkSpec, SERVER_END};
 use hairpin_session::message::Flush;
 use hairpin_session::message::{
-    Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, Work,
+    Answer, AskRings, BounceWork, Count, Failure, InterfaceFacts, Order, Send, StreamCounts, StreamReport, StreamWork,
 };
 use hairpin_session::row::busy_core;
 use hairpin_session::rows;
@@ -49,14 +49,14 @@ const REPORT_WITHIN: Duration = Duration::from_secs(10);
 /// Time limit for opening rings, which may include measuring which of two modes is faster.
 const OPEN_WITHIN: Duration = Duration::from_secs(20);
 
-/// Measures every row. A row that fails part way ends the run: the record keeps what was measured so far, with the error.
+/// Measures every row. A row that fails part way ends the run: the record keeps the results so far, with the error.
 ///
 /// # Errors
 /// The first row could not be measured.
-pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Stream, StreamError> {
+pub fn run(plan: &StreamPlan, signals: &Signals, watcher: &mut dyn StreamWatcher) -> Result<Stream, StreamError> {
     let cpus = Cpus::choose(plan)?;
     let head = rows::begin::<StreamBody>(&plan.command);
-    let mut stage = Stage::set_up(plan, signals, cpus)?;
+    let mut stage = StreamTestbed::set_up(plan, signals, cpus)?;
     let (hosts, clock) = stage.facts()?;
     let searched = plan.rows.iter().any(|ask| stage.searches(plan, ask));
     let mut stream = Record {
@@ -69,7 +69,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
     };
     for (index, ask) in plan.rows.iter().enumerate() {
         watcher.begins(index, plan.rows.len(), ask);
-        let mut found = Found::default();
+        let mut found = SearchResult::default();
         let ended = stage.row(plan, ask, &mut found, watcher);
         if let Err(StreamError::Rings(why, _)) = &ended
             && ask.optional
@@ -94,7 +94,7 @@ pub fn run(plan: &Plan, signals: &Signals, watcher: &mut dyn Watcher) -> Result<
 }
 
 /// Both sides, ready for rows.
-struct Stage<'a> {
+struct StreamTestbed<'a> {
     signals: &'a Signals,
     client: WorkerSide,
     server: Option<WorkerSide>,
@@ -108,8 +108,8 @@ struct Stage<'a> {
     rings: Sides<Option<Rings>>,
 }
 
-impl<'a> Stage<'a> {
-    fn set_up(plan: &Plan, signals: &'a Signals, cpus: Cpus) -> Result<Stage<'a>, StreamError> {
+impl<'a> StreamTestbed<'a> {
+    fn set_up(plan: &StreamPlan, signals: &'a Signals, cpus: Cpus) -> Result<StreamTestbed<'a>, StreamError> {
         let mut client = WorkerSide::start(None, None)?;
         let (server, interface, destination) = match &plan.target {
             Target::Veth(veth) => {
@@ -127,7 +127,7 @@ impl<'a> Stage<'a> {
             return Err(StreamError::Size { interface, mtu, bytes: ask.bytes });
         }
         let rings = Sides { client: None, server: None };
-        Ok(Stage { signals, client, server, interface, source, destination, cpus, trials: 0, interrupted: false, rings })
+        Ok(StreamTestbed { signals, client, server, interface, source, destination, cpus, trials: 0, interrupted: false, rings })
     }
 
     fn facts(&mut self) -> Result<(Hosts, ClockFacts), StreamError> {
@@ -142,7 +142,7 @@ impl<'a> Stage<'a> {
         Ok((Hosts { client, server }, clock))
     }
 
-    fn link(&self, plan: &Plan) -> Link {
+    fn link(&self, plan: &StreamPlan) -> Link {
         let mtu = Some(u64::from(self.source.mtu));
         match &plan.target {
             Target::Veth(veth) => LinkSpec::Veth(veth.clone()).record(mtu),
@@ -157,12 +157,18 @@ impl<'a> Stage<'a> {
     }
 
     /// True if this host can count the losses, so that a rate without loss can be searched.
-    fn searches(&self, plan: &Plan, ask: &Ask) -> bool {
+    fn searches(&self, plan: &StreamPlan, ask: &Ask) -> bool {
         plan.per_s.is_none() && (self.server.is_some() || ask.direction == Direction::Bounce)
     }
 
     /// Opens both sides' rings and runs the row's trials.
-    fn row(&mut self, plan: &Plan, ask: &Ask, found: &mut Found, watcher: &mut dyn Watcher) -> Result<(), StreamError> {
+    fn row(
+        &mut self,
+        plan: &StreamPlan,
+        ask: &Ask,
+        found: &mut SearchResult,
+        watcher: &mut dyn StreamWatcher,
+    ) -> Result<(), StreamError> {
         self.rings = Sides { client: None, server: None };
         let open = |side: &mut WorkerSide, io: &IoSpec, interface: &str| open(side, io, interface, plan.queues);
         if let Some(server) = &mut self.server {
@@ -190,7 +196,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The row as far as it was measured.
-    fn finish(&mut self, plan: &Plan, ask: &Ask, found: Found) -> Option<StreamRow> {
+    fn finish(&mut self, plan: &StreamPlan, ask: &Ask, found: SearchResult) -> Option<StreamRow> {
         let offered = found.flat?;
         let mut warnings = Vec::new();
         let shown = found.lossless.as_ref().unwrap_or(&offered);
@@ -223,7 +229,13 @@ impl<'a> Stage<'a> {
         })
     }
 
-    fn trial(&mut self, plan: &Plan, ask: &Ask, asked: Option<f64>, watcher: &mut dyn Watcher) -> Result<Trial, StreamError> {
+    fn trial(
+        &mut self,
+        plan: &StreamPlan,
+        ask: &Ask,
+        asked: Option<f64>,
+        watcher: &mut dyn StreamWatcher,
+    ) -> Result<Trial, StreamError> {
         if self.interrupted {
             return Err(StreamError::Interrupted);
         }
@@ -248,7 +260,7 @@ impl<'a> Stage<'a> {
         };
         let flows_heard = if local || ask.direction == Direction::Bounce { flows } else { u16::MAX };
         let mine =
-            Work { send, count, flows: flows_heard, duration: duration.filter(|_| !sends), cpus: self.cpus.client.clone() };
+            StreamWork { send, count, flows: flows_heard, duration: duration.filter(|_| !sends), cpus: self.cpus.client.clone() };
         let before = self.far_frames(ask)?;
         if let Some(order) = self.servers_order(ask, cookie, flows) {
             let server = self.server.as_mut().ok_or(StreamError::Interrupted)?;
@@ -290,7 +302,7 @@ impl<'a> Stage<'a> {
         match ask.direction {
             Direction::Inject => None,
             Direction::Receive => {
-                Some(Order::Stream(Box::new(Work { send: None, count: Count::Of(cookie), flows, duration: None, cpus })))
+                Some(Order::Stream(Box::new(StreamWork { send: None, count: Count::Of(cookie), flows, duration: None, cpus })))
             }
             Direction::Bounce => Some(Order::Bounce(Box::new(BounceWork {
                 filter: Filter::Ethertype(ETHERTYPE).to_string(),
@@ -304,7 +316,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn report(&mut self, side: Side, within: Duration, watcher: &mut dyn Watcher) -> Result<StreamReport, StreamError> {
+    fn report(&mut self, side: Side, within: Duration, watcher: &mut dyn StreamWatcher) -> Result<StreamReport, StreamError> {
         match self.answer(side, within, watcher)? {
             Answer::Streamed(report) => Ok(*report),
             Answer::Bounced(report) => {
@@ -316,7 +328,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The answer that ends a side's trial. Ctrl-C stops the client, which then reports its counts so far.
-    fn answer(&mut self, side: Side, within: Duration, watcher: &mut dyn Watcher) -> Result<Answer, StreamError> {
+    fn answer(&mut self, side: Side, within: Duration, watcher: &mut dyn StreamWatcher) -> Result<Answer, StreamError> {
         let until = Instant::now() + within;
         loop {
             while let Ok(Some(_)) = self.signals.next() {
@@ -410,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_arrive_is_lost_with_its_cause_or_elsewhere() {
+    fn missing_frames_are_lost_by_cause_or_elsewhere() {
         let sent = StreamCounts { sent: 1000, sent_for: Nanos::from_secs(1), ..StreamCounts::default() };
         let came = StreamCounts { came: 900, duplicates: 2, reordered: 3, ..StreamCounts::default() };
         let client = report(sent, Lost { tx_dropped: 10, ..Lost::default() });
@@ -428,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_receives_knows_the_span_of_the_numbers() {
+    fn receiver_counts_losses_by_the_span_of_numbers() {
         let counts =
             StreamCounts { came: 90, came_bytes: 5400, span: 100, came_for: Nanos::from_secs(2), ..StreamCounts::default() };
         let trial = joined(&ask(Direction::Receive), None, report(counts, Lost::default()), None, None);

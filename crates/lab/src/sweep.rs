@@ -7,9 +7,9 @@
 //! ```
 
 mod effects;
-mod kept;
 mod loss_free;
 mod plan;
+mod saved;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -22,10 +22,10 @@ use hairpin_record::sweep::{self, Cell, Sweep, SweepBody};
 use hairpin_record::warning::Note;
 use hairpin_sys::signal::Signals;
 
-pub use self::kept::KeptError;
-use self::kept::{Kept, Line};
-use self::plan::Work;
-pub use self::plan::{Design as Shape, Factor, Level, PLANS, Plan, PlanError, shipped};
+use self::plan::CellWork;
+pub use self::plan::{Design as Shape, Factor, Level, PLANS, PlanError, SweepPlan, shipped};
+pub use self::saved::SavedSweepError;
+use self::saved::{Line, SavedSweep};
 use crate::compare::fill;
 use crate::experiment::rounds::{self, DISCARDED, Ended, Layout, Round};
 use crate::experiment::stands::Stands;
@@ -37,7 +37,7 @@ use hairpin_session::time::rfc3339;
 
 #[derive(Debug)]
 pub struct Ask {
-    pub plan: Plan,
+    pub plan: SweepPlan,
     /// Job options that a plan does not set: cores, scheduling, and so on.
     pub template: Job,
     /// Duration of the whole experiment; the plan's if not given.
@@ -52,7 +52,7 @@ pub struct Ask {
     pub command: Vec<String>,
 }
 
-/// Why there is no sweep.
+/// Reason for a failed sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The plan is wrong.
@@ -63,11 +63,11 @@ pub enum SweepError {
     Ping(#[from] RunError),
     /// The rounds kept for a resume could not be read or written.
     #[error(transparent)]
-    Kept(#[from] KeptError),
+    Kept(#[from] SavedSweepError),
 }
 
 /// Receives the progress of a sweep.
-pub trait Watcher {
+pub trait SweepWatcher {
     /// The sweep resumes after this many rounds of an earlier attempt.
     fn resumes(&mut self, rounds: u32);
     /// A round is complete.
@@ -83,7 +83,7 @@ pub fn run(
     store: &Path,
     signals: &Signals,
     switch: &mut dyn Switch,
-    watcher: &mut dyn Watcher,
+    watcher: &mut dyn SweepWatcher,
 ) -> Result<(Sweep, Finish), SweepError> {
     let plan = &ask.plan;
     let cells = plan.cells()?;
@@ -97,7 +97,7 @@ pub fn run(
         None => plan.duration()?,
     };
     let key = format!("{} {plan:?} {target:?} {:?} {duration:?}", env!("CARGO_PKG_VERSION"), ask.template.cpus);
-    let (mut kept, before) = Kept::open(store, &key, ask.seed, ask.restart)?;
+    let (mut kept, before) = SavedSweep::open(store, &key, ask.seed, ask.restart)?;
     let started = before.started.clone().unwrap_or_else(|| rfc3339(SystemTime::now()));
     let mut all: Vec<Round> = before.rounds;
     if !all.is_empty() {
@@ -206,7 +206,7 @@ pub fn run(
 
 /// The kept rounds; removed once the record is out.
 #[derive(Debug)]
-pub struct Finish(Option<Kept>);
+pub struct Finish(Option<SavedSweep>);
 
 impl Finish {
     /// Call when the record is out. Returns true if the same command would resume the sweep.
@@ -221,10 +221,10 @@ impl Finish {
     }
 }
 
-impl Plan {
+impl SweepPlan {
     /// The arm of a combination of levels.
     fn arm(&self, cell: &[usize], target: &Target, template: &Job) -> Result<Arm, PlanError> {
-        let Work { spec, request, reply, flows, outstanding, bulk } = self.work(cell)?;
+        let CellWork { spec, request, reply, flows, outstanding, bulk } = self.work(cell)?;
         Ok(Arm {
             given: self.names(cell).join(", "),
             target: target.clone(),

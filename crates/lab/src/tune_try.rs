@@ -1,11 +1,11 @@
 //! `hairpin tune try`: finds out by experiment which settings lower latency on this host.
 //!
 //! ```text
-//!   settings ─▶ what each would change ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in turn, in blocks
+//!   settings ─▶ planned changes ─▶ rehearsed once ─▶ per path: as it is │ one setting │ another │ …   in turn, in blocks
 //!                 none: left out            refused: left out            │
 //!                                                                        ▼ faster on a path and slower on none
-//!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶ all put back, or kept
-//!                                                                                       └ excludes what it was alone: unclear, no profile
+//!                                        per path: as it is │ all winners together   in turn ─▶ profile ─▶ all restored, or kept
+//!                                                                                       └ contradicts the single result: unclear, no profile
 //! ```
 
 use std::time::Duration;
@@ -30,11 +30,11 @@ use hairpin_session::plan::Target;
 use hairpin_session::rows;
 
 /// The settings to try, and how.
-pub struct Plan<'a> {
+pub struct TrialPlan<'a> {
     pub settings: Vec<Setting>,
     /// True if the settings were not named one by one: those that this host lacks are then left out, not an error.
     pub as_there_are: bool,
-    /// The interface and CPUs whose settings are meant.
+    /// The interface and CPUs to tune.
     pub place: Place<'a>,
     /// The other side of the round trips.
     pub target: &'a Target,
@@ -52,7 +52,7 @@ pub struct Plan<'a> {
     pub command: Vec<String>,
 }
 
-/// Why there is no experiment.
+/// Reason for a failed experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum TryError {
     /// A named setting cannot be tried.
@@ -97,7 +97,7 @@ pub type Candidate = (Setting, Vec<Change>);
 ///
 /// # Errors
 /// A named setting does not exist here, or already has the value.
-pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, Vec<LeftOut>), TryError> {
+pub fn candidates(host: &dyn Host, plan: &TrialPlan<'_>) -> Result<(Vec<Candidate>, Vec<LeftOut>), TryError> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for setting in &plan.settings {
         let (why, blame) = match knobs::changes(host, &plan.place, plan.target, std::slice::from_ref(setting)) {
@@ -123,7 +123,7 @@ pub fn candidates(host: &dyn Host, plan: &Plan<'_>) -> Result<(Vec<Candidate>, V
 pub fn run(
     host: &dyn Host,
     journal: &Journal,
-    plan: &Plan<'_>,
+    plan: &TrialPlan<'_>,
     (candidates, mut left_out): (Vec<Candidate>, Vec<LeftOut>),
     signals: &Signals,
     told: &mut dyn FnMut(&str, Duration),
@@ -182,7 +182,7 @@ pub fn run(
 
 /// Measures every path with each setting alone, then with all winners together.
 fn measure(
-    plan: &Plan<'_>,
+    plan: &TrialPlan<'_>,
     tried: &[Candidate],
     knobs: &mut Knobs<'_>,
     record: &mut TuneTry,
@@ -273,7 +273,7 @@ fn contradict(paths: &mut [TriedPath], winners: &[usize], names: &[String]) -> V
 
 /// One comparison: the same work with different settings of the host.
 fn one(
-    plan: &Plan<'_>,
+    plan: &TrialPlan<'_>,
     path: usize,
     given: &[&str],
     duration: Duration,
@@ -282,7 +282,7 @@ fn one(
     told: &mut dyn FnMut(Duration),
 ) -> Result<Compare, RunError> {
     let arm = |given: &&str| Ok(Arm { given: (*given).to_owned(), ..(plan.arm)(path)? });
-    let compare = compare::Plan {
+    let compare = compare::ComparePlan {
         arms: given.iter().map(arm).collect::<Result<_, RunError>>()?,
         duration,
         seed: plan.seed.wrapping_add(path as u64),
@@ -410,9 +410,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_twice_and_not_the_same_is_unclear() {
+    fn contradictory_results_are_unclear() {
         let setting = ["cpu_dma_latency_us=0".to_owned()];
-        // As measured once for one setting, on a host whose speed changed for longer than a round.
+        // As once measured for one setting, on a host whose speed changed for longer than a round.
         let mut paths = [tried(&[[0.147, 0.383]], [0.404, 0.964])];
         let found = contradict(&mut paths, &[0], &setting);
         assert_eq!(

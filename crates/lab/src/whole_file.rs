@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_said_and_left_alone() {
+    fn failed_write_is_reported_and_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(write(dir.path(), b""), Err(WriteError::Directory { .. })));
         let error = write(&dir.path().join("none/report.html"), b"").unwrap_err().to_string();

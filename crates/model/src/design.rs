@@ -10,7 +10,7 @@ use crate::line::Frame;
 pub trait NicModel: Send + Sync {
     /// The name.
     fn name(&self) -> &str;
-    /// One sentence on what it is.
+    /// One sentence about the design.
     fn about(&self) -> &str;
     /// The unit of its sizes: payload or frame.
     fn counts(&self) -> Counts;
@@ -32,7 +32,7 @@ pub struct Stages {
     pub stages: Vec<Stage>,
     /// The conditions; `None` for a design without figures, to which the wire is added in full.
     pub reference: Option<Reference>,
-    /// How a frame's bytes get into and out of the NIC.
+    /// Way of a frame's bytes into and out of the NIC.
     pub transfer: Transfer,
     /// The row of a published table, if the size is one of its rows.
     pub row: Option<PublishedRow>,
@@ -49,7 +49,7 @@ pub struct Reference {
     pub cable: Option<Cable>,
 }
 
-/// How a frame's bytes get into a NIC and out of it.
+/// Way of a frame's bytes into and out of a NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transfer {

@@ -24,7 +24,7 @@ pub struct Hop {
     pub cable: Option<Cable>,
 }
 
-/// How a hop forwards.
+/// Forwarding mode of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwards {
     /// Forwards a frame while it is still arriving.

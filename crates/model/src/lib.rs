@@ -1,4 +1,5 @@
-//! What physics and the declared hardware allow: the stages of one frame, each with its time and its source.
+//! Lower bounds of latency from physics and the declared hardware: the stages of one frame, each with its
+//! time and its source.
 //!
 //! ```text
 //!   data/nic/*.toml, --nic FILE ──▶ nic_file ──▶ nic: NicModel ─┐

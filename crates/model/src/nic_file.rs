@@ -417,7 +417,7 @@ impl Table {
             (_, Some(row)) if row.bytes == size => (size, row.clone()),
             // Between two.
             (Some(low), Some(high)) => (size, low.towards(high, size)),
-            // Before the first or after the last: that row, and what the wire adds.
+            // Outside the table: its first or last row, and the time on the wire of the difference.
             (Some(end), None) | (None, Some(end)) => (end.bytes, Row { published: None, ..end.clone() }),
             // Not reached: a table has rows.
             (None, None) => return Stages::default(),

@@ -5,8 +5,9 @@
 //!   read      device ──[framing|header 16|LCRC]─────────────▶ host
 //!             device ◀─[framing|header 12|data ≤ 256|LCRC]─── host            one completion per 256 bytes
 //! ```
-//! Only time on the link is counted; what root complex, memory and device take is in the published stages of a NIC design. Sources: PCI Express
-//! Base Specification (encoding, framing 4 bytes, LCRC 4 bytes; Gen6: flits of 256 bytes that carry 236 of packets). Header sizes: the published "TX 12 B, RX 16 B", taken for
+//! Only time on the link is counted; the time in root complex, memory and device is in the published stages
+//! of a NIC design. Sources: PCI Express Base Specification (encoding, framing 4 bytes, LCRC 4 bytes; Gen6:
+//! flits of 256 bytes that carry 236 of packets). Header sizes: the published "TX 12 B, RX 16 B", taken for
 //! those of packets with three and four doublewords of header (inferred).
 
 use std::fmt;

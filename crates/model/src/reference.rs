@@ -8,7 +8,7 @@ use crate::design::NicModel;
 use crate::nic::files;
 use crate::nic_file::NicFile;
 
-/// How the round trips of each table are derived from its source.
+/// Derivation of each table's round trips from its source.
 const TABLES: [(&str, &str); 3] = [
     ("sniffer10g", "RTT mean: 2 x the published mean half round trip"),
     (

@@ -17,7 +17,7 @@ fn link(rate: &str, cable: &str) -> Link {
     Link { rate: Some(rate.parse().unwrap()), cable: Some(cable.parse().unwrap()), ..Link::default() }
 }
 
-/// In what the design counts.
+/// The size in the design's own unit.
 fn own(nic: &dyn NicModel, size: u64) -> Option<Size> {
     Some(match nic.counts() {
         Counts::Frame => Size::Frame(size),
@@ -192,7 +192,7 @@ fn transactions_per_second_and_round_trips_of_the_sun_fire() {
 }
 
 #[test]
-fn what_a_link_holds_under_way_is_its_rate_times_its_round_trip() {
+fn window_is_rate_times_round_trip() {
     // 1 Gbit/s and the round trip of the peak, 143.3 us: 17.9 kB; at 1 ms 125 kB.
     let peak = at("sun-fire-6800", 4, &Link::default());
     let found = window(&peak, None);
@@ -235,7 +235,7 @@ fn elsewhere_the_differences_are_derived_stages() {
     assert_eq!((added[0].name.as_str(), added[0].time), ("cable, difference", Span::point(Picos(35_200))));
     assert_eq!((added[1].name.as_str(), added[1].time), ("serialization, difference", Span::point(Picos(-50_400))));
     assert_eq!(moved.total_ns, Some(Picos(1_989_000 + 35_200 - 50_400)));
-    // They stand on the link, before what the receiver does.
+    // They are on the link, before the receiver's stages.
     let names: Vec<&str> = moved.stages.iter().map(|stage| stage.name.as_str()).collect();
     assert_eq!(names[4..8], ["cable", "cable, difference", "serialization, difference", "phy rx"]);
     // A shorter frame is padded to the published one.
@@ -298,13 +298,13 @@ fn hops_fec_and_pcie() {
 }
 
 #[test]
-fn what_is_no_floor_is_told() {
+fn reports_why_there_is_no_floor() {
     let error = |name: &str, size, link: &Link| floor(nic(name), own(nic(name), size), link).unwrap_err();
     assert_eq!(error("none", 60, &Link::default()), NoFloor::NoRate);
     assert_eq!(error("niq", 60, &Link { rate: Some(BitRate(9_000_000)), ..Link::default() }), NoFloor::Rate(BitRate(9_000_000)));
     assert!(matches!(error("niq", 0, &Link::default()), NoFloor::Size { asked: 0, .. }));
     assert!(matches!(error("sniffer10g", 9_200, &Link::default()), NoFloor::Size { most: 9_198, .. }));
-    // The ends are told in what was asked for.
+    // The error names the ends in the user's unit.
     for (name, size, text) in [
         ("niq", Size::Frame(9_213), "9213 bytes of frame are nothing that niq can carry: a frame has 1 to 9212 bytes"),
         ("niq", Size::Payload(0), "a payload has 1 to 9170 bytes"),

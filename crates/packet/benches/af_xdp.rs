@@ -4,7 +4,7 @@
 //!   near, CPU 0: tx_batch, kick ─▶ veth ═══ veth ─▶ rx_batch :far, CPU 1
 //!                rx_batch       ◀─               ◀─ tx_batch, kick
 //! ```
-//! Then the same with both ends on one thread: no cache line crosses between cores, so what is left is the kernel's own work for two frames.
+//! Then the same with both ends on one thread: no cache line crosses between cores, so the rest is the kernel's own work for two frames.
 //! Prints the median and p99 of the round trip for each mode and frame size. Generic mode sends on a queue of its own.
 
 use std::error::Error;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A process for each mode and round, whose namespace goes with it.
+/// Runs each mode and round in a process of its own; its namespace ends with it.
 fn rounds() -> Result<(), Box<dyn Error>> {
     for _ in 0..ROUNDS {
         for mode in [Mode::Generic, Mode::Native] {
@@ -182,7 +182,7 @@ fn far(mode: Mode) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Sends back what has come; returns how many frames that were.
+/// Sends back all frames that have arrived, and returns their number.
 fn bounce(ring: &mut Queue, frames: &mut Vec<Frame>, arrivals: &mut Vec<Arrival>) -> Result<usize, Box<dyn Error>> {
     let came = ring.rx_batch(arrivals, 64);
     if came == 0 {

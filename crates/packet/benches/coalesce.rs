@@ -1,4 +1,5 @@
-//! What coalescing costs at a low rate and gives at saturation, over a veth pair in a network namespace of its own.
+//! Cost of coalescing at a low rate and its gain at saturation, over a veth pair in a network namespace of
+//! its own.
 //!
 //!     cargo bench -p hairpin-packet --bench coalesce --profile dev -- packet|xdp
 //!
@@ -6,10 +7,11 @@
 //!   saturation: this thread injects as fast as it can ──veth──▶ a second thread receives; CPU time per frame for each setting
 //!   low rate:   1 % of that, round trips: this thread ──veth──▶ a second thread sends back ──▶ median RTT for each setting
 //! ```
-//! Settings take turns in short blocks. Exits 3 if adaptive coalescing adds more than 3 % at the low rate, reaches less than 95 % of
-//! fixed full batches at saturation, or has a batch over its bound in either without a stall. A stall is a gap of more than 2 us between two
-//! looks at the TSC while a batch waits; this thread does nothing but call, and no system call lies between a batch's first commit and
-//! its kick, so in such a gap the core did something else. What a kick takes is no part of a wait.
+//! Settings take turns in short blocks. Exits 3 if adaptive coalescing adds more than 3 % at the low rate,
+//! reaches less than 95 % of fixed full batches at saturation, or has a batch over its bound in either
+//! without a stall. A stall is a gap of more than 2 us between two looks at the TSC while a batch waits; this
+//! thread does nothing but call, and no system call lies between a batch's first commit and its kick, so in
+//! such a gap the core did something else. The time of a kick is not part of a wait.
 
 #![forbid(unsafe_code)]
 
@@ -137,7 +139,7 @@ fn run<B: BackEnd>() -> Outcome<ExitCode> {
     })
 }
 
-/// What came of the bound of adaptive coalescing.
+/// Result for the bound of adaptive coalescing.
 #[derive(Default)]
 struct Bound {
     batches: u64,

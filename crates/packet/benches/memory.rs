@@ -2,8 +2,9 @@
 //!
 //!     cargo bench -p hairpin-packet --bench memory --profile dev
 //!
-//! And what the bouncer does with a frame between receiving and sending it. Prints the median of blocks, and exits 3 if it is over the bound with
-//! the default, no coalescing, and 64 bytes. Adaptive coalescing adds the clock readings of two sends.
+//! Also measures the bouncer's work on a frame between receiving and sending it. Prints the median of blocks,
+//! and exits 3 if it is over the bound with the default, no coalescing, and 64 bytes. Adaptive coalescing
+//! adds the clock readings of two sends.
 
 #![forbid(unsafe_code)]
 
@@ -68,7 +69,7 @@ fn round_trip(clock: Tsc, coalesce: Coalesce, len: usize) -> Result<(f64, f64), 
     Ok((blocks[BLOCKS / 10], blocks[BLOCKS / 2]))
 }
 
-/// What the bouncer does with a UDP frame of so many bytes, in ns: the median of the blocks' means.
+/// The bouncer's work on a UDP frame of `len` bytes, in ns: the median of the blocks' means.
 fn bounce(clock: Tsc, rewrite: Rewrite, len: usize) -> Result<f64, Box<dyn Error>> {
     let mut bounce = Bounce::new(BounceConfig { filter: "udp:7".parse()?, rewrite, ..BounceConfig::default() })?;
     let mut frame = vec![2; len];

@@ -49,7 +49,7 @@ const FRAMES: usize = 20_000;
 /// Pairs of lines of the control.
 const PAIRS: usize = 256;
 
-/// What the other thread does.
+/// Tasks of the other thread.
 const BOUNCE_LINE: u32 = 1;
 const BOUNCE: u32 = 2;
 const RECEIVE: u32 = 3;
@@ -62,7 +62,7 @@ struct Apart<T>(T);
 
 struct Lines([[Apart<AtomicU64>; 2]; PAIRS]);
 
-impl Between {
+impl SharedLines {
     fn pair(&self) -> &[Apart<AtomicU64>; 2] {
         &self.lines.0[self.block.0.load(Ordering::Relaxed) as usize % PAIRS]
     }
@@ -75,7 +75,7 @@ impl Default for Lines {
 }
 
 #[derive(Default)]
-struct Between {
+struct SharedLines {
     block: Apart<AtomicU32>,
     /// Pairs of lines. Each block takes another: where a line's home is on the chip decides how long it takes.
     lines: Lines,
@@ -112,8 +112,8 @@ fn main() -> Outcome<ExitCode> {
 }
 
 /// Runs `act` on one port while another thread has the other one.
-fn with_peer<T>((mut one, other): (Port, Port), on: u32, act: impl FnOnce(&mut Port, &Between) -> Outcome<T>) -> Outcome<T> {
-    let between = Between::default();
+fn with_peer<T>((mut one, other): (Port, Port), on: u32, act: impl FnOnce(&mut Port, &SharedLines) -> Outcome<T>) -> Outcome<T> {
+    let between = SharedLines::default();
     thread::scope(|scope| {
         let peer = scope.spawn(|| peer(other, on, &between).map_err(|error| error.to_string()));
         let done = act(&mut one, &between);
@@ -123,15 +123,15 @@ fn with_peer<T>((mut one, other): (Port, Port), on: u32, act: impl FnOnce(&mut P
     })
 }
 
-/// How far the median of the blocks' p50 lies from the RTT that was declared, in ns.
-fn emulated(io: &mut Port, clock: Tsc, between: &Between, blocks: usize, declared: i64) -> Outcome<f64> {
+/// Distance of the median of the blocks' p50 from the declared RTT, in ns.
+fn emulated(io: &mut Port, clock: Tsc, between: &SharedLines, blocks: usize, declared: i64) -> Outcome<f64> {
     ask(between, BOUNCE);
     let p50 = |_| Ok(clock.to_ns(quantiles(bounce(io, clock, 60)?)[0]) as f64);
     let p50s = (0..blocks.div_ceil(5)).map(p50).collect::<Outcome<Vec<f64>>>()?;
     Ok(median(&p50s) - declared as f64)
 }
 
-fn measure(io: &mut Port, clock: Tsc, between: &Between, blocks: usize) -> Outcome<ExitCode> {
+fn measure(io: &mut Port, clock: Tsc, between: &SharedLines, blocks: usize) -> Outcome<ExitCode> {
     let mut control = [Vec::new(), Vec::new()];
     let mut cells = BOUNDS.map(|_| [Vec::new(), Vec::new(), Vec::new(), Vec::new()]);
     for block in 0..blocks as u32 {
@@ -190,14 +190,14 @@ fn measure(io: &mut Port, clock: Tsc, between: &Between, blocks: usize) -> Outco
 }
 
 /// Tells the other thread what to do, and waits until it does.
-fn ask(between: &Between, what: u32) {
+fn ask(between: &SharedLines, what: u32) {
     between.asked.0.store(what, Ordering::Release);
     while between.doing.0.load(Ordering::Acquire) != what {
         std::hint::spin_loop();
     }
 }
 
-fn bounce_line(clock: Tsc, between: &Between) -> Vec<u64> {
+fn bounce_line(clock: Tsc, between: &SharedLines) -> Vec<u64> {
     let [Apart(there), Apart(back)] = between.pair();
     let first = there.load(Ordering::Relaxed) + 1;
     let round_trip = |number| {
@@ -233,7 +233,7 @@ fn bounce(io: &mut Port, clock: Tsc, len: usize) -> Outcome<Vec<u64>> {
 }
 
 /// Frames/s that arrived.
-fn one_way(io: &mut Port, clock: Tsc, between: &Between, len: usize) -> Outcome<f64> {
+fn one_way(io: &mut Port, clock: Tsc, between: &SharedLines, len: usize) -> Outcome<f64> {
     let count = (FRAMES * 60 / len.max(60)).next_multiple_of(BATCH).max(5 * BATCH);
     let mut frames: Vec<Frame> = Vec::with_capacity(BATCH);
     let until = between.received.0.load(Ordering::Acquire) + count as u64;
@@ -256,7 +256,7 @@ fn one_way(io: &mut Port, clock: Tsc, between: &Between, len: usize) -> Outcome<
     Ok(count as f64 * 1e9 / clock.to_ns(clock.stop().since(start)) as f64)
 }
 
-/// What a frame of 60 bytes costs without another CPU: the median of blocks' means, in ns.
+/// Cost of a frame of 60 bytes without another CPU: the median of blocks' means, in ns.
 fn alone(one: &mut Port, other: &mut Port, clock: Tsc, batch: usize) -> Outcome<f64> {
     let (mut frames, mut arrivals) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
     let batches = ROUND_TRIPS / 10 / batch;
@@ -282,7 +282,7 @@ fn alone(one: &mut Port, other: &mut Port, clock: Tsc, batch: usize) -> Outcome<
 }
 
 /// The other thread.
-fn peer(mut io: Port, on: u32, between: &Between) -> Outcome {
+fn peer(mut io: Port, on: u32, between: &SharedLines) -> Outcome {
     cpu::pin(on)?;
     let (mut arrivals, mut frames) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
     loop {
@@ -325,7 +325,7 @@ fn peer(mut io: Port, on: u32, between: &Between) -> Outcome {
     }
 }
 
-/// What one CPU copies from memory to memory, in GB/s: the best of a few.
+/// Rate at which one CPU copies memory, in GB/s: the best of a few runs.
 fn copy_rate(clock: Tsc) -> f64 {
     const BYTES: usize = 64 << 20;
     let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);

@@ -41,7 +41,8 @@ struct {
 	int (*max_entries)[64]; /* set to the device's queues before loading */
 } sockets SEC(".maps");
 
-/* Filled in before loading, so that the verifier cuts off what is not asked for. crates/packet/src/af_xdp/program.rs has the same layout. */
+/* Filled in before loading, so that the verifier removes unused code. crates/packet/src/af_xdp/program.rs has
+ * the same layout. */
 enum { ALL = 0, ETHERTYPE = 1, UDP = 2 };
 struct wanted {
 	u16 kind;
@@ -69,7 +70,8 @@ static ALWAYS_INLINE u16 be16(const u8 *at)
 	return (u16)(at[0] << 8 | at[1]);
 }
 
-/* `segment` of `length` bytes, all inside the frame, is a UDP datagram to a wanted port; what can be read of it ends at `end`. */
+/* `segment` of `length` bytes, all inside the frame, is a UDP datagram to a wanted port; its readable part
+ * ends at `end`. */
 static ALWAYS_INLINE int is_wanted_udp(const u8 *segment, u32 length, const u8 *end)
 {
 	if (segment + 8 > end || length < 8)
@@ -85,7 +87,7 @@ static ALWAYS_INLINE int is_wanted_udp(const u8 *segment, u32 length, const u8 *
 static ALWAYS_INLINE int is_wanted(struct xdp_md *ctx)
 {
 	const u8 *frame = (const u8 *)(u64)ctx->data;
-	/* What can be read ends here; in a frame of several pages more follows. */
+	/* The readable part ends here; in a frame of several pages more follows. */
 	const u8 *end = (const u8 *)(u64)ctx->data_end;
 
 	if (wanted.kind == ALL)
@@ -126,7 +128,7 @@ static ALWAYS_INLINE int is_wanted(struct xdp_md *ctx)
 static long (*const bpf_xdp_adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
 /* include/net/xdp.h, as far as it is used. */
 enum xdp_rss_hash_type { XDP_RSS_TYPE_NONE = 0 };
-/* Documentation/networking/xdp-rx-metadata.rst; 0, or why there is none. */
+/* Documentation/networking/xdp-rx-metadata.rst; 0, or an error. */
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, u64 *timestamp) SEC(".ksyms");
 extern int bpf_xdp_metadata_rx_hash(const struct xdp_md *ctx, u32 *hash, enum xdp_rss_hash_type *type) SEC(".ksyms");
 

@@ -1,4 +1,5 @@
-//! Writes so many frames with their arrival times to a pcap file: `capture packet|xdp INTERFACE FILE FRAMES [FILTER]`.
+//! Writes FRAMES frames with their arrival times to a pcap file: `capture packet|xdp INTERFACE FILE FRAMES
+//! [FILTER]`.
 
 #![forbid(unsafe_code)]
 

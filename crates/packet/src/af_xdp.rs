@@ -43,7 +43,7 @@ const ETHERNET: usize = 14;
 /// A VLAN tag, which a received frame may have beyond the MTU.
 const TAG: usize = 4;
 
-/// How long the kernel may take to release the queue of a closed socket. It does so in a work queue
+/// Time that the kernel may take to release the queue of a closed socket. It does so in a work queue
 /// (`net/xdp/xsk_buff_pool.c`), whose thread waits for a core on a busy host.
 const RELEASE: Duration = Duration::from_secs(2);
 /// Time between two looks at it.
@@ -215,7 +215,8 @@ impl AfXdp {
         }
         let why = "in copy mode the system call itself sends, so there is none to save".into();
         granted.refused.push(Refused { feature: Feature::NeedWakeup, why });
-        // In copy mode a queue of its own keeps what sending touches apart from what the core that sends to this queue touches.
+        // In copy mode a separate send queue keeps the cache lines of sending apart from those of the core
+        // that sends to this queue.
         let asked = self.config.send_queue;
         let spare = Some(granted.queues + queue).filter(|spare| *spare < self.tx_queues);
         if let Some(other) = asked.or(spare).filter(|other| *other != queue) {
@@ -265,7 +266,7 @@ impl Sizes {
         Sizes { longest, chunk, pages: (longest + TAG).div_ceil(LONGEST_IN_ONE) as u32 }
     }
 
-    /// Where frames cannot have several pages, which `refused` has the reason for.
+    /// Frames of one page each, if several pages are unavailable; `refused` gets the reason.
     fn in_one(link: &LinkFacts, config: &Config, refused: &mut [Refused]) -> Result<Sizes, OpenError> {
         let reason = refused.iter_mut().rfind(|refused| refused.feature == Feature::MultiBuffer);
         if let Some(Refused { why, .. }) = reason {
@@ -283,7 +284,7 @@ impl Sizes {
     }
 }
 
-/// What the device of a program that asks can tell.
+/// Metadata that the device reports to a program that asks for it.
 fn knows(link: &LinkFacts, refused: &mut Vec<Refused>) -> RxMetadata {
     let told = RxMetadata::of(link.index);
     let why = match &told {
@@ -296,7 +297,7 @@ fn knows(link: &LinkFacts, refused: &mut Vec<Refused>) -> RxMetadata {
     knows
 }
 
-/// Queues that frames can come on, and queues that they can leave on: what is in use, not what the device could have.
+/// Receive queues and send queues in use, not the number that the device could have.
 fn queues(link: &LinkFacts) -> (u32, u32) {
     let channels = Ethtool::open().and_then(|ethtool| ethtool.channels(&link.name)).ok().flatten();
     let used = channels.map(|channels| (channels.combined.max(channels.rx), channels.combined.max(channels.tx)));

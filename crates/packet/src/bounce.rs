@@ -33,7 +33,8 @@ pub struct BounceConfig {
     pub rewrite: Rewrite,
     /// Count frames with a wrong IPv4 or UDP checksum; they are sent back anyway.
     pub verify: bool,
-    /// How often an identical frame is sent back in quick succession. `None` has no limit, and nothing ends a storm.
+    /// Limit on sending back an identical frame in quick succession. `None` has no limit, and nothing ends a
+    /// storm.
     pub repeats: Option<u32>,
 }
 

@@ -24,7 +24,7 @@ use crate::io::PacketIo;
 pub struct Config {
     /// The frames that go to the rings; all others stay with the kernel.
     pub filter: Filter,
-    /// Where the XDP program runs. `None` chooses the faster mode by a measurement when the device is opened.
+    /// Place of the XDP program. `None` chooses the faster mode by a measurement when the device is opened.
     pub mode: Option<Mode>,
     /// Use zero-copy if the driver supports it.
     pub zero_copy: bool,
@@ -41,7 +41,8 @@ pub struct Config {
     pub ring_entries: u32,
     /// Chunks in the memory of each queue pair: frames that can be in rings or with the application at once.
     pub chunks: u32,
-    /// The longest frame in bytes, Ethernet header included, FCS not. `None` takes what the interface's MTU allows.
+    /// The longest frame in bytes, Ethernet header included, FCS not. `None` takes the longest that the
+    /// interface's MTU allows.
     pub longest_frame: Option<usize>,
     /// Delay or rate.
     pub favour: Favour,
@@ -50,7 +51,7 @@ pub struct Config {
     /// The number of rings that share the interface's frames (AF_PACKET). For AF_XDP the device decides: one ring per
     /// queue.
     pub rings: u32,
-    /// How frames are distributed over those rings.
+    /// Distribution of frames over those rings.
     pub spread: Spread,
 }
 
@@ -143,7 +144,7 @@ pub enum OpenError {
         interface: String,
         /// The missing capabilities.
         capabilities: &'static str,
-        /// What to do.
+        /// Remedy for the user.
         remedy: &'static str,
     },
     /// Another XDP program is attached.

@@ -71,7 +71,7 @@ struct Held {
     due: Ticks,
     /// Later frames that have to pass it first.
     behind: u64,
-    /// When it goes even if none passes.
+    /// The frame is released at this time even if no other passes.
     at_last: Ticks,
 }
 
@@ -127,7 +127,8 @@ impl<P: PacketIo, C: Clock> Fault<P, C> {
     }
 
     fn happens(&mut self, share: f64) -> bool {
-        // Without a draw for what is not asked: the same seed then means the same faults of the other kinds.
+        // No random number is drawn for a fault that is off, so the same seed means the same faults of the
+        // other kinds.
         share > 0.0 && (self.next() as f64) < share * (u64::MAX as f64)
     }
 
@@ -273,7 +274,8 @@ mod tests {
 
     const FRAMES: u16 = 2_000;
 
-    /// The first two bytes of what arrives of so many frames with rising numbers; the rest of each frame is checked.
+    /// The first two bytes of each frame that arrives, out of `frames` with rising numbers; the rest of each
+    /// frame is checked.
     fn arrivals(faults: Faults, clock: FakeClock) -> (Vec<u16>, Counters) {
         let (one, other) = pair(&Config { chunks: 512, ring_entries: 64, ..Config::default() }).unwrap();
         let one = Ring::new(one, clock.clone(), RingConfig::default());
@@ -371,7 +373,8 @@ mod tests {
             }
         }
         assert_eq!(got, 70);
-        // What it took and what fits into the ring; a quarter of a ring is not returned yet. 64 more wait for a ring with room.
+        // The frames taken and those that fit into the ring; a quarter of a ring is not returned yet. 64 more
+        // wait for a ring with room.
         let sent = one.counters().io.tx_frames;
         assert!((70 + 12..=70 + 16).contains(&sent) && full > 0, "{sent} sent, {full} times full");
         assert!(one.with_io(|io| io.no_credit()) > 0);

@@ -16,7 +16,7 @@ pub struct Granted {
     pub send_queue: u32,
     /// Queues of the device.
     pub queues: u32,
-    /// Where the XDP program runs; `None` for back ends without one.
+    /// Place of the XDP program; `None` for back ends without one.
     pub mode: Option<Mode>,
     /// The reason for the mode, if it was chosen and not requested.
     pub mode_why: Option<String>,
@@ -38,7 +38,7 @@ pub struct Granted {
     pub refused: Vec<Refused>,
 }
 
-/// Where the XDP program runs.
+/// Place of the XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// In the driver, before the kernel makes an skb.

@@ -107,7 +107,7 @@ impl<P: PacketIo + ?Sized> PacketIo for Box<P> {
 /// The purpose of a kick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
-    /// Send what is in the TX ring.
+    /// Send the frames in the TX ring.
     Send,
     /// Let the kernel poll the device for received frames (busy polling, or a driver that asked to be woken).
     Receive,

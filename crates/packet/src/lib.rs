@@ -1,5 +1,5 @@
-//! Packet I/O straight from the queues of a network device: one API over AF_XDP, AF_PACKET, an emulated NIC and a pair
-//! in memory, which reports what the kernel and the driver granted.
+//! Packet I/O straight from the queues of a network device: one API over AF_XDP, AF_PACKET, an emulated NIC
+//! and a pair in memory, which reports the features that the kernel and the driver granted.
 //!
 //! ```text
 //!   Device<AfXdp> │ Device<AfPacket>       open: what was granted, and why not more
@@ -8,9 +8,9 @@
 //!                  └ Ring                  recv, recv_batch → Lease │ Sender: inject, reserve/commit/flush, inject_at
 //! ```
 //! An application opens an interface with a back end ([`af_xdp::AfXdp`] or [`af_packet::AfPacket`], both
-//! [`device::BackEnd`]), takes one queue pair for each thread, and drives it with a [`ring::Ring`]: receive into
-//! leases, send through a sender. Frames are Ethernet frames without FCS. A full ring, an empty ring and a timeout are
-//! values, not errors; an error comes from the kernel and says what failed.
+//! [`device::BackEnd`]), takes one queue pair for each thread, and drives it with a [`ring::Ring`]: receive
+//! into leases, send through a sender. Frames are Ethernet frames without FCS. A full ring, an empty ring and
+//! a timeout are values, not errors; an error comes from the kernel and names the call that failed.
 //!
 //! All back ends implement [`io::PacketIo`], the trait for devices around devices too: a tracer, a pcap writer, a fault
 //! injector. A frame is always in exactly one place (application, pool or ring), and the types enforce it.

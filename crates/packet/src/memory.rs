@@ -1,5 +1,5 @@
-//! Two queue pairs joined in memory: each receives what the other sends. It needs no privilege and no device, and is
-//! the fake behind every test.
+//! Two queue pairs joined in memory: each receives the other's frames. It needs no privilege and no device,
+//! and is the fake behind every test.
 //!
 //! ```text
 //!    one end                                                          other end

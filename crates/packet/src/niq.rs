@@ -29,7 +29,7 @@ use crate::granted::Granted;
 use crate::io::{Arrival, Counters, Kick, Kicked, PacketIo};
 
 use bell::Bell;
-use driver::{Driver, Found, copy_small};
+use driver::{Driver, FrameHeader, copy_small};
 pub use driver::{INLINE, Pcie};
 use timing::Link;
 pub use timing::{Delay, Timing, TimingError};
@@ -276,7 +276,7 @@ impl Port {
 
     /// True if this device could have sent such a frame.
     #[inline(always)]
-    fn is_sound(&self, found: Found) -> bool {
+    fn is_sound(&self, found: FrameHeader) -> bool {
         found.len <= if found.large { self.longest } else { INLINE }
     }
 }
@@ -296,7 +296,8 @@ impl PacketIo for Port {
         &self.umem
     }
 
-    /// Where times are emulated, a frame whose deadline is less than 1 us away is waited for, so that it is returned in time to the reading of the clock.
+    /// With emulated times, waits for a frame whose deadline is less than 1 us away, so that it is returned
+    /// on time.
     #[inline(always)]
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
         let (mut received, mut bytes_received, mut last, mut line) = (0, 0, 0, [0; LINE]);

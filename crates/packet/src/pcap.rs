@@ -317,7 +317,7 @@ impl<P: PacketIo, W: Write + Send> PacketIo for PcapOut<P, W> {
         self.io.umem()
     }
 
-    /// May write to the file, and then takes as long as the write.
+    /// Writing to the file may block this call.
     fn rx_batch(&mut self, into: &mut Vec<Arrival>, most: usize) -> usize {
         let received = self.io.rx_batch(into, most);
         for arrival in &into[into.len() - received..] {

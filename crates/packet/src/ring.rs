@@ -55,12 +55,12 @@ pub enum Wait {
     },
 }
 
-/// How a ring is driven.
+/// Settings of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingConfig {
     /// The wait policy.
     pub wait: Wait,
-    /// When committed frames are kicked.
+    /// The rule for kicking committed frames.
     pub coalesce: Coalesce,
     /// Limit of leases and reserved slots held at once. `None` is a quarter of the chunks, so that the device always
     /// has chunks to receive into.
@@ -76,7 +76,8 @@ pub struct RingCounters {
     pub kicks: u64,
     /// Receives and reserves refused because the hold limit was reached.
     pub hold_limit: u64,
-    /// Batches whose first frame waited longer than the bound of [`Coalesce::Adaptive`] although the thread kept calling.
+    /// Batches whose first frame waited beyond the bound of [`Coalesce::Adaptive`] although the thread kept
+    /// calling.
     pub over_bound: u64,
     /// Batches over the bound because the thread did not call for more than [`STALL`], or its core stood still.
     pub over_bound_stalled: u64,
@@ -228,7 +229,7 @@ impl<P: PacketIo, C: Clock> Ring<P, C> {
 }
 
 impl<P: PacketIo> Core<P> {
-    /// Kicks the frames that are due: those that stayed in the TX ring, and a batch whose time has come.
+    /// Kicks the frames that are due: those that stayed in the TX ring, and a batch at its deadline.
     #[inline(always)]
     fn flush_due<C: Clock>(&mut self, clock: &C) -> io::Result<()> {
         let due = match &mut self.when {

@@ -109,7 +109,7 @@ pub struct Totals {
 }
 
 /// Decides when a run ends, and follows its progress.
-pub trait Watch {
+pub trait Monitor {
     /// Called in every iteration: true stops the run. Frames under way are still counted.
     fn stop(&mut self) -> bool;
     /// Called about once a second.
@@ -136,7 +136,7 @@ pub enum StreamError {
 }
 
 /// Sends, counts, or both, over all of `rings` from this thread. Sending ends after its duration; counting ends when
-/// every sent frame has come back, or no more frames arrive. If nothing is sent, only `watch` ends the run.
+/// every sent frame has come back, or no more frames arrive. If nothing is sent, only `monitor` ends the run.
 ///
 /// # Errors
 /// [`StreamError`].
@@ -145,7 +145,7 @@ pub fn run<P: PacketIo, C: Clock>(
     clock: &C,
     outgoing: Option<&Outgoing>,
     incoming: Option<&Incoming>,
-    watch: &mut impl Watch,
+    monitor: &mut impl Monitor,
 ) -> Result<Totals, StreamError> {
     let start = clock.now();
     let mut sending = outgoing.map(|plan| Sending::new(rings, plan, clock, start)).transpose()?;
@@ -155,7 +155,7 @@ pub fn run<P: PacketIo, C: Clock>(
     let (mut told, mut ended) = (start, None::<Ticks>);
     loop {
         let now = clock.now();
-        if ended.is_none() && (watch.stop() || sending.as_ref().is_some_and(|sending| now >= sending.end)) {
+        if ended.is_none() && (monitor.stop() || sending.as_ref().is_some_and(|sending| now >= sending.end)) {
             ended = Some(now);
         }
         if let Some(sending) = &mut sending {
@@ -188,7 +188,7 @@ pub fn run<P: PacketIo, C: Clock>(
         }
         if now.since(told) >= second {
             told = told.plus(second);
-            watch.second(&totals(sending.as_ref(), counting.as_ref()));
+            monitor.second(&totals(sending.as_ref(), counting.as_ref()));
         }
     }
     Ok(totals(sending.as_ref(), counting.as_ref()))
@@ -250,7 +250,7 @@ impl<'a, P: PacketIo, C: Clock> Sending<'a, P, C> {
         })
     }
 
-    /// Sends the frames that are due, at most a batch, on the ring whose turn it is.
+    /// Sends the frames that are due, at most a batch, on the next ring in turn.
     #[inline]
     fn turn(&mut self, now: Ticks) -> Result<(), StreamError> {
         let due = match self.rate {

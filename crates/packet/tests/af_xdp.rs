@@ -54,9 +54,9 @@ const TESTS: &[Case] = &[
     ("the faster mode is found by trying and says so", the_faster_mode_is_found),
     ("nothing comes before start and after stop", nothing_comes_before_start_and_after_stop),
     ("kernel sockets work beside a ring that takes one port", kernel_sockets_work_beside_a_ring),
-    ("what is not granted has its reason", what_is_not_granted_has_its_reason),
+    ("what is not granted has its reason", refused_features_have_reasons),
     ("an interface is promiscuous as long as all its frames are asked for", an_interface_is_promiscuous),
-    ("an interface, a queue and a configuration that do not go are named", what_does_not_go_is_named),
+    ("an interface, a queue and a configuration that do not go are named", open_names_unsupported_features),
     ("a taken queue is refused, and free again once closed", a_taken_queue_is_refused),
     ("a foreign program is refused by its number", a_foreign_program_is_refused),
     ("missing capabilities are named", missing_capabilities_are_named),
@@ -177,7 +177,8 @@ fn each_of_two_queues_has_its_own_ring() -> Outcome {
     Ok(())
 }
 
-/// What a ring hands back would be taken for the other memory's chunks, some of which the other queue's kernel side still writes.
+/// A pool exchanged between two queues would mix up their chunks while the kernel still writes to some of
+/// them.
 fn an_exchanged_pool_is_noticed() -> Outcome {
     pair(2, None)?;
     let config = Config { filter: Filter::Ethertype(ETHERTYPE), ..config(Mode::Generic) };
@@ -328,7 +329,7 @@ fn kernel_sockets_work_beside_a_ring() -> Outcome {
     Ok(())
 }
 
-fn what_is_not_granted_has_its_reason() -> Outcome {
+fn refused_features_have_reasons() -> Outcome {
     pair(1, None)?;
     let mut a = open(A, Mode::Generic, 1)?;
     let granted = a.rings[0].granted().clone();
@@ -379,7 +380,7 @@ fn an_interface_is_promiscuous() -> Outcome {
     Ok(())
 }
 
-fn what_does_not_go_is_named() -> Outcome {
+fn open_names_unsupported_features() -> Outcome {
     pair(2, Some(9000))?;
     let config = Config { mode: Some(Mode::Generic), ..Config::default() };
     let refusal =
@@ -472,7 +473,7 @@ fn an_interface_goes_down_and_comes_back() -> Outcome {
         equal("send", errno(a.send(0, &[frame(60)])), Some(libc::ENETDOWN))?;
         equal("receive", a.receive_error(), Some(libc::ENETDOWN))?;
         ip(&["link", "set", A, "up"])?;
-        // What waited in the TX ring meanwhile leaves now.
+        // The frames that waited in the TX ring leave now.
         a.kick(0)?;
         equal("the frame that waited", b.receive(0, 1)?, vec![frame(60)])?;
         b.send(0, &[frame(64)])?;

@@ -51,7 +51,7 @@ fn tests() -> Vec<Test> {
     TESTS.iter().flat_map(of).collect()
 }
 
-/// A child that opens what comes, and sends back what arrives until the other side is gone.
+/// A child that opens the shared memory it is sent, and sends frames back until the other side is gone.
 fn child(wait: &str) -> Outcome {
     let wait = if wait == "spin" { Wait::Spin } else { Wait::Block };
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -144,7 +144,7 @@ fn killed(config: &Config, _: Wait) -> Outcome {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NETDOWN.raw_os_error()) => {}
         outcome => return Err(format!("{outcome:?} after {:?}", start.elapsed()).into()),
     }
-    // What is sent to nobody stays in the ring, and nothing hangs.
+    // Frames without a receiver stay in the ring, and nothing hangs.
     let mut sent = 0;
     while sent < 1_000 && ring.sender().inject(&[1; 60])? == Injected::Sent {
         sent += 1;

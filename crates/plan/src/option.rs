@@ -59,7 +59,7 @@ pub const WRITES: OptionDef = OptionDef {
     name: "writes",
     values: Values::Number(1, 16),
     default: "1",
-    doc: "a message leaves in so many writes of the same length: more than one with nodelay=off meets delayed acknowledgements",
+    doc: "number of writes of the same length per message: more than one with nodelay=off meets delayed acknowledgements",
 };
 /// TCP_CORK.
 pub const CORK: OptionDef =
@@ -130,7 +130,7 @@ pub const SEND_QUEUE: OptionDef = OptionDef {
     default: "beside",
     doc: "the queue to send on, in copy mode, required as given; else one beyond the receive queues if there is one, else the same",
 };
-/// Where the XDP program runs.
+/// Place of the XDP program.
 pub const MODE: OptionDef = OptionDef {
     name: "mode",
     values: Values::Words(&["native", "generic"]),
@@ -156,7 +156,7 @@ pub const DELAY: OptionDef = OptionDef {
     name: "delay",
     values: Values::Number(0, 1_000_000),
     default: "0",
-    doc: "the server's side waits so many ns before each reply, looking at its clock: a known difference, to try an experiment with",
+    doc: "time in ns that the server's side waits before each reply, looking at its clock: a known difference, to test an experiment with",
 };
 /// Time that `busy-poll` and `adaptive` poll before they sleep.
 pub const USECS: OptionDef = OptionDef {

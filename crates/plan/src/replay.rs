@@ -96,14 +96,14 @@ pub fn parse(name: &str, mut from: impl BufRead) -> Result<Vec<Arrival>, ReplayE
         if line.len() as u64 == LONGEST_LINE {
             return Err(bad("the line is too long".into()));
         }
-        let text = std::str::from_utf8(&line).map_err(|_| bad("the line is no text".into()))?.trim();
+        let text = std::str::from_utf8(&line).map_err(|_| bad("the line is not text".into()))?.trim();
         // A line that begins with a letter, before any request, is a heading.
         let heading = arrivals.is_empty() && text.starts_with(|c: char| c.is_ascii_alphabetic());
         if text.is_empty() || text.starts_with('#') || heading {
             continue;
         }
         let (time, size) = text.split_once(',').ok_or_else(|| bad("there is no comma".into()))?;
-        let time = nanoseconds(time.trim()).ok_or_else(|| bad("the time is no number of seconds from 0 on".into()))?;
+        let time = nanoseconds(time.trim()).ok_or_else(|| bad("the time is not a number of seconds from 0 on".into()))?;
         let size = size.trim().parse().ok().filter(|size| (1..=LARGEST).contains(size));
         let size = size.ok_or_else(|| bad(format!("the size is not 1 to {LARGEST} bytes")))?;
         let at_ns = time.checked_sub(*first.get_or_insert(time));
@@ -158,17 +158,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn errors_name_the_line() {
         for (text, part) in [
             ("", "has none"),
             ("time,size\n", "has none"),
             ("0,64\n", "has one"),
             ("1,64\n1,64\n", "at one moment"),
-            ("0,64\n-1,64\n", "file:2: the time is no number"),
-            ("0,64\n1e3,64\n", "file:2: the time is no number"),
-            ("0,64\nnan,64\n", "file:2: the time is no number"),
-            ("0,64\n,64\n", "file:2: the time is no number"),
-            ("0,64\n99999999999999999999,64\n", "file:2: the time is no number"),
+            ("0,64\n-1,64\n", "file:2: the time is not a number"),
+            ("0,64\n1e3,64\n", "file:2: the time is not a number"),
+            ("0,64\nnan,64\n", "file:2: the time is not a number"),
+            ("0,64\n,64\n", "file:2: the time is not a number"),
+            ("0,64\n99999999999999999999,64\n", "file:2: the time is not a number"),
             ("2,64\n1,64\n", "file:2: its time lies before"),
             ("0,64\n2,64\n1,64\n", "file:3: its time lies before"),
             ("0,64\n604801,64\n", "file:2: it lies more than a week"),
@@ -176,13 +176,13 @@ mod tests {
             ("0,64\n1,-5\n", "file:2: the size is not"),
             ("0,64\n1,65537\n", "file:2: the size is not"),
             ("0,64\n1\n", "file:2: there is no comma"),
-            ("0,64\ntime,size\n", "file:2: the time is no number"),
+            ("0,64\ntime,size\n", "file:2: the time is not a number"),
             (&format!("0,64\n{}\n", "1".repeat(10_000)), "file:2: the line is too long"),
         ] {
             let message = of(text).unwrap_err().to_string();
             assert!(message.contains(part), "{text:.40}: {message}");
         }
-        assert!(parse("file", &b"0,64\n\xff\xfe,1\n"[..]).unwrap_err().to_string().contains("no text"));
+        assert!(parse("file", &b"0,64\n\xff\xfe,1\n"[..]).unwrap_err().to_string().contains("not text"));
     }
 
     #[test]

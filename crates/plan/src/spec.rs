@@ -30,7 +30,7 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SideSpec {
     pub path: &'static Path,
-    /// How the thread waits for a message.
+    /// The thread's wait policy.
     pub policy: Policy,
     /// Options given, without those at their default.
     pub options: Options,
@@ -79,7 +79,7 @@ pub enum SpecError {
         known: String,
     },
     /// A word that is neither a policy nor an option.
-    #[error("\"{word}\" is no wait policy of {path}{nearest}; there are: {known}")]
+    #[error("\"{word}\" is not a wait policy of {path}{nearest}; there are: {known}")]
     Policy {
         path: &'static str,
         word: String,
@@ -116,7 +116,7 @@ pub enum SpecError {
         server: String,
     },
     /// No side, or more than two.
-    #[error("\"{0}\" is no path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
+    #[error("\"{0}\" is not a path spec: write PATH, PATH:POLICY or CLIENT/SERVER, such as udp:spin/block")]
     Form(String),
 }
 
@@ -327,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn slips_name_what_exists_and_what_is_near() {
+    fn mistakes_list_existing_and_similar_names() {
         for (text, part) in [
             ("tpc", "there is no path \"tpc\" (did you mean tcp?); there are: tcp, tcp-crr, udp"),
-            ("udp:spni", "\"spni\" is no wait policy of udp (did you mean spin?)"),
+            ("udp:spni", "\"spni\" is not a wait policy of udp (did you mean spin?)"),
             ("udp:nodelay=on", "udp has no option \"nodelay\""),
             ("tcp:nodly=on", "(did you mean nodelay?)"),
             ("tcp:dscp=64", "dscp=64: dscp takes 0..63"),
@@ -338,11 +338,11 @@ mod tests {
             ("udp:spin,usecs=5", "usecs belongs to busy-poll and adaptive, not to spin"),
             ("udp/tcp", "udp and tcp do not speak the same"),
             ("pipe/eventfd", "do not speak the same"),
-            ("memory:block", "no wait policy of memory"),
-            ("udp:spin/x", "\"x\" is no wait policy of udp"),
-            ("udp//", "is no path spec"),
+            ("memory:block", "not a wait policy of memory"),
+            ("udp:spin/x", "\"x\" is not a wait policy of udp"),
+            ("udp//", "is not a path spec"),
             ("", "there is no path \"\""),
-            ("udp/", "is no path spec"),
+            ("udp/", "is not a path spec"),
         ] {
             let message = canonical(text);
             assert!(message.contains(part), "{text}: {message}");
@@ -351,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_parses_is_canonical_after_one_pass(text in "(tcp|udp|unix|pipe)?(:(spin|block|poll|adaptive|usecs=9|mss=99|dscp=1)(,(spin|nodelay=off|sndbuf=4K))?)?(/(tcp|spin|poll|quickack=on))?") {
+        fn parsing_is_canonical_after_one_pass(text in "(tcp|udp|unix|pipe)?(:(spin|block|poll|adaptive|usecs=9|mss=99|dscp=1)(,(spin|nodelay=off|sndbuf=4K))?)?(/(tcp|spin|poll|quickack=on))?") {
             if let Ok(spec) = text.parse::<Spec>() {
                 let form = spec.to_string();
                 prop_assert_eq!(&form.parse::<Spec>().unwrap(), &spec, "{}", form);

@@ -86,7 +86,7 @@ pub enum ParseError {
     #[error("it is not JSON: {0}")]
     Json(serde_json::Error),
     /// JSON without the field `schema`.
-    #[error("it has no field \"schema\", so it is no record of hairpin")]
+    #[error("it has no field \"schema\", so it is not a record of hairpin")]
     NoSchema,
     /// An unknown schema, or a later major version of a known one.
     #[error(

@@ -30,15 +30,15 @@ impl Body for AttachedBody {
 pub struct AttachedBody {
     /// Facts of this host.
     pub host: HostFacts,
-    /// Whose traffic it is.
+    /// The connections that are watched.
     pub watched: Watched,
-    /// How long the hooks were attached.
+    /// Time for which the hooks were attached, in ns.
     pub duration_ns: u64,
-    /// Hooks that this host does not offer, and what they would add.
+    /// Hooks that this host does not offer, and the detail each of them would add.
     pub missing: Vec<Missing>,
     /// Transactions, matched.
     pub transactions: u64,
-    /// What could not be matched: the sum of `unmatched_by`.
+    /// Exchanges that could not be matched to a transaction: the sum of `unmatched_by`.
     pub unmatched: u64,
     /// The same by reason.
     pub unmatched_by: Unmatched,
@@ -52,34 +52,35 @@ pub struct AttachedBody {
     pub totals: Vec<Total>,
     /// Connections, the one with most transactions first.
     pub connections: Vec<Connection>,
-    /// How many other connections there were; those that came back after they had been given up count again.
+    /// Number of other connections. One that was given up and came back counts again.
     pub other_connections: u64,
     /// The slowest transactions, slowest first.
     pub slowest: Vec<Slow>,
     /// Causes of the slow ones, the one that took most time first.
     pub causes: Vec<SlowCause>,
-    /// How many transactions were slow: above `slow_above` of their total, at most 256 of each. `causes` speaks of them, less `slow_observer`.
+    /// Number of slow transactions: those above `slow_above` of their total, at most 256 of each. `causes`
+    /// speaks of them, less `slow_observer`.
     pub slow: u64,
     /// Slow ones in which a thread of the watching hairpin itself had the CPU: they are in no cause, and not among `slowest`.
     #[serde(default)]
     pub slow_observer: u64,
     /// `p99`, or `p90` where there are too few for that; `null` where there are too few for either.
     pub slow_above: Option<String>,
-    /// What is wrong with all of it, slow or not; empty where nothing is.
+    /// Findings about all transactions, slow or not; empty if there are none.
     #[serde(default)]
     pub findings: Vec<Finding>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }
 
-/// Why messages are no transactions.
+/// Exchanges that are not transactions, counted by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unmatched {
     /// Another request was sent before the reply was complete, or a reply before its request was read.
     pub pipelined: u64,
     /// Requests that were not answered before the connection ended.
     pub unanswered: u64,
-    /// A stamp is missing without which it cannot be told what happened.
+    /// Exchanges of which a needed stamp is missing.
     pub half_seen: u64,
     /// Stamps go back in time: events of two messages met on two CPUs.
     pub out_of_order: u64,
@@ -102,7 +103,7 @@ impl Unmatched {
     }
 }
 
-/// Whose traffic is watched.
+/// The connections to watch, by port, process or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Watched {
     /// The server's port, if one was asked for.
@@ -111,13 +112,13 @@ pub struct Watched {
     pub pid: Option<i32>,
     /// Its name.
     pub comm: Option<String>,
-    /// Which sides of its connections the process was, as far as transactions were seen.
+    /// The sides of its connections that the process was seen on.
     pub roles: Vec<Side>,
     /// Ports on which it serves, as far as they were known when the watching began.
     pub serves: Vec<u16>,
 }
 
-/// Which sides of a transaction are on this host.
+/// The sides of a transaction that are on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum View {
@@ -132,14 +133,15 @@ pub enum View {
 /// Transactions of one view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Total {
-    /// Which sides were seen.
+    /// The sides that were seen.
     pub view: View,
-    /// Which side the watched process was, or both; of a port the server.
+    /// The sides that the watched process was; for a watched port, the server.
     #[serde(default)]
     pub roles: Vec<Side>,
     /// From the first hook to the last.
     pub sum_ns: Quantiles,
-    /// The same as an HDR histogram, V2 compressed, base64; `null` for a connection, whose quantiles have two digits only.
+    /// The same as an HDR histogram, V2 compressed, base64; `null` for a connection, whose quantiles have
+    /// only two digits.
     pub histogram: Option<String>,
     /// In the order in which a transaction passes them.
     pub stages: Vec<Stage>,
@@ -150,15 +152,15 @@ pub struct Total {
 pub struct Stage {
     /// Its name; where a hook between two stages was not passed both names, joined by ` + `.
     pub name: String,
-    /// On whose side; `null` between the two.
+    /// The side it belongs to; `null` between the two.
     pub side: Option<Side>,
-    /// On which way; `null` for what spans both.
+    /// Its way; `null` for what spans both.
     pub direction: Option<Direction>,
     /// The hook at its start, as the kernel names it.
     pub from: String,
     /// The hook at its end.
     pub to: String,
-    /// How long it took, over the transactions that passed it; `count` says how many.
+    /// Duration in ns, over the `count` transactions that passed this stage.
     pub ns: Quantiles,
     /// Its part of the sum of all transactions of this view, 0 to 1; those of all stages add up to 1.
     pub share: f64,
@@ -173,11 +175,11 @@ pub struct Connection {
     pub server: String,
     /// The client's.
     pub client: String,
-    /// Who reads the requests; `null` if the server is not on this host.
+    /// The process that reads the requests; `null` if the server is not on this host.
     pub server_process: Option<Process>,
-    /// Who reads the replies; `null` if the client is not on this host.
+    /// The process that reads the replies; `null` if the client is not on this host.
     pub client_process: Option<Process>,
-    /// What was seen of it.
+    /// Totals of the connection's transactions.
     pub total: Total,
 }
 
@@ -195,11 +197,11 @@ pub struct Process {
 /// A slow transaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slow {
-    /// When it began, since the hooks were attached.
+    /// Start, in ns since the hooks were attached.
     pub at_ns: u64,
     /// From its first hook to its last.
     pub sum_ns: u64,
-    /// Which sides were seen.
+    /// The sides that were seen.
     pub view: View,
     /// `tcp` or `udp`.
     pub protocol: String,
@@ -211,14 +213,14 @@ pub struct Slow {
     pub stages: Vec<SlowStage>,
     /// The stage that exceeded its own p50 by most.
     pub stage: String,
-    /// By how much.
+    /// Its excess over that p50, in ns.
     pub stage_excess_ns: u64,
-    /// Why, such as `preempted`; `nothing seen` where no event was seen that would explain it.
+    /// The cause, such as `preempted`; `nothing seen` without an event that explains it.
     pub cause: String,
-    /// How long that took of it, where it was seen; else `null`.
+    /// Time that the cause took of it, in ns; `null` if that was not seen.
     #[serde(default)]
     pub cause_ns: Option<u64>,
-    /// By whom, such as `stress-ng (4711)`; empty where there is nobody.
+    /// The thread that caused it, such as `stress-ng (4711)`; empty without one.
     pub who: String,
 }
 
@@ -229,29 +231,29 @@ pub struct SlowStage {
     pub name: String,
     /// As in [`Stage`].
     pub side: Option<Side>,
-    /// How long it took.
+    /// Duration in ns.
     pub ns: u64,
 }
 
 /// A cause of slow transactions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowCause {
-    /// What it was.
+    /// Name of the cause, such as `preempted`.
     pub cause: String,
-    /// By whom: a thread, such as `stress-ng (4711)`; empty where there is nobody.
+    /// The thread that caused it, such as `stress-ng (4711)`; empty without one.
     pub who: String,
-    /// Its name alone; empty where there is nobody, or where it ended before its name was read.
+    /// The thread's name alone; empty without one, or if it ended before its name was read.
     #[serde(default)]
     pub program: String,
-    /// Its process; `null` where there is nobody.
+    /// The thread's process; `null` without one.
     #[serde(default)]
     pub pid: Option<i32>,
     /// The stage that it made long.
     pub stage: String,
-    /// Transactions.
+    /// Number of transactions.
     pub count: u64,
-    /// By how much these took longer than p50 of their view, together.
+    /// Sum of their excess over p50 of their view, in ns.
     pub lost_ns: u64,
-    /// What to do.
+    /// A remedy, such as a setting to change.
     pub advice: String,
 }

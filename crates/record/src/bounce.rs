@@ -21,25 +21,25 @@ impl Body for BounceBody {
 pub struct BounceBody {
     /// Facts of this host.
     pub host: HostFacts,
-    /// How frames are received and sent: back end and wait policy, such as `xdp:spin`.
+    /// Back end and wait policy for receiving and sending frames, such as `xdp:spin`.
     pub io: String,
-    /// Which frames are taken.
+    /// The filter that selects frames.
     pub filter: String,
-    /// What is changed before a frame is sent back: `none`, `macs`, `all`.
+    /// The part of a frame that is rewritten before it is sent back: `none`, `macs`, `all`.
     pub rewrite: String,
-    /// When what is to be sent is handed to the kernel: `each`, a number of frames, `adaptive`.
+    /// The rule for kicking committed frames: `each`, a number of frames, `adaptive`.
     pub flush: String,
-    /// How often one and the same frame is sent back in quick succession; `null` without limit.
+    /// Limit on sending back identical frames in quick succession; `null` without limit.
     pub repeats: Option<u32>,
     /// True if checksums were checked.
     pub verify: bool,
-    /// Where frames come in.
+    /// The rings that frames come in on.
     pub input: Rings,
-    /// Where they go out, if not where they came in.
+    /// The rings that frames go out on, if other than `input`.
     pub output: Option<Rings>,
     /// From the first look at the ring to the last.
     pub duration_ns: u64,
-    /// What became of the frames.
+    /// Frames received, sent back and dropped.
     pub frames: Bounced,
     /// Frames sent back / duration.
     pub frames_per_s: f64,
@@ -60,7 +60,7 @@ pub struct BounceSecond {
     pub at_ns: u64,
     /// Length of the interval.
     pub duration_ns: u64,
-    /// What became of the interval's frames.
+    /// Frames received, sent back and dropped in the interval.
     pub frames: Bounced,
     /// Frames sent back / duration.
     pub frames_per_s: f64,
@@ -72,7 +72,7 @@ impl Body for BounceSecond {
     const SCHEMA: &'static str = "hairpin.bounce-second/1";
 }
 
-/// What became of the frames that a bounce server received.
+/// Outcomes of the frames that a bounce server received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounced {
     /// Frames that came to the ring.
@@ -83,7 +83,8 @@ pub struct Bounced {
     pub sent: u64,
     /// Their bytes, FCS not included.
     pub sent_bytes: u64,
-    /// What they take on the wire: 24 bytes of preamble, FCS and gap per frame, and the padding of short ones, counted.
+    /// Bytes on the wire of the frames sent: 24 bytes of preamble, FCS and gap per frame, and the padding of
+    /// short ones, included.
     pub sent_wire_bytes: u64,
     /// Frames received and on purpose not sent back, by cause.
     pub kept: Kept,

@@ -25,16 +25,18 @@ pub struct CheckBody {
     /// Time per transaction of the whole measuring loop over a path that does nothing, both stamps included: the median of many short
     /// blocks.
     pub own_cost_ns: f64,
-    /// The same in the quickest of these blocks: what it costs while nothing disturbs.
+    /// The same in the quickest of these blocks, in ns: the cost while nothing disturbs.
     pub own_cost_least_ns: f64,
-    /// How far a reported delay may lie from the one injected; a step of the clock at least.
+    /// Largest allowed error of a reported delay, in ns; at least one step of the clock.
     pub bound_ns: u64,
     /// One row per delay, the shortest first.
     pub delays: Vec<Delay>,
-    /// How often the delays were tried: again after a failure, three times at most. The rows are those of the last try. 0 in older records.
+    /// Number of tries of the delays: again after a failure, three at most. The rows are those of the last
+    /// try. 0 in older records.
     #[serde(default)]
     pub delay_tries: u32,
-    /// How far a measured RTT over the emulated NIC may lie from the sum of its parts; a step of the clock at least.
+    /// Largest allowed difference between the RTT measured over the emulated NIC and the sum of its parts, in
+    /// ns; at least one step of the clock.
     #[serde(default)]
     pub latency_bound_ns: u64,
     /// As `delay_tries`, of the latencies.
@@ -43,15 +45,15 @@ pub struct CheckBody {
     /// The emulated NIC at several declared latencies, the shortest first; none where it cannot be measured here.
     #[serde(default)]
     pub latencies: Vec<Latency>,
-    /// Why there are none, if there are none.
+    /// The reason why `latencies` is empty; `null` if it is not.
     #[serde(default)]
     pub no_latencies: Option<String>,
-    /// The clock over the whole check, held against another one; `null` if the clock is that other one, and in older records.
+    /// The clock over the whole check, compared with another one; `null` if the clock is that other one, and in older records.
     #[serde(default)]
     pub elapsed: Option<Elapsed>,
 }
 
-/// How long the check took by the clock behind every stamp, and by another.
+/// Duration of the check by the clock behind every stamp, and by another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Elapsed {
     /// The other clock: `monotonic_raw`, read by code that has nothing to do with the calibration.
@@ -60,9 +62,9 @@ pub struct Elapsed {
     pub clock_ns: u64,
     /// By the other clock.
     pub other_ns: u64,
-    /// How far the first lies from the second, in parts per million.
+    /// Deviation of the first clock from the second, in parts per million.
     pub error_ppm: f64,
-    /// How far it may.
+    /// Largest allowed deviation, in parts per million.
     pub bound_ppm: f64,
     /// Passed if it is within the bound.
     pub verdict: Verdict,
@@ -76,9 +78,10 @@ pub struct Latency {
     pub declared_ns: u64,
     /// The server's turn-around, p50.
     pub turnaround_ns: f64,
-    /// What the program itself takes of a round trip, p50: both ends in turn on one core, nothing emulated, and as long a pause each way.
+    /// The program's own part of a round trip, p50 in ns: both ends in turn on one core, nothing emulated,
+    /// with the same pause each way.
     pub own_ns: f64,
-    /// What these add up to.
+    /// Sum of these parts, in ns.
     pub sum_ns: f64,
     /// The RTT, p50.
     pub measured_ns: f64,
@@ -88,15 +91,15 @@ pub struct Latency {
     pub verdict: Verdict,
 }
 
-/// A delay that a device injected, and what the instrument said of it. Every figure is the median over interleaved blocks of the
-/// difference from the same pair with no delay.
+/// A delay that a device injected, and the delay that the instrument reported. Every figure is the median
+/// over interleaved blocks of the difference from the same pair with no delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delay {
-    /// What the device was asked to take.
+    /// Delay that the device was set to, in ns.
     pub asked_ns: u64,
-    /// What it took by its own clock: its p50 less its p50 at no delay.
+    /// Delay by the device's own clock, in ns: its p50 less its p50 at no delay.
     pub injected_ns: f64,
-    /// What the instrument reported: its p50 RTT less its p50 RTT at no delay.
+    /// Delay that the instrument reported, in ns: its p50 RTT less its p50 RTT at no delay.
     pub reported_ns: f64,
     /// Reported less injected.
     pub error_ns: f64,

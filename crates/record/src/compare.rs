@@ -21,24 +21,24 @@ impl Body for CompareBody {
 pub struct CompareBody {
     /// Facts of the host on which the clients ran; `null` for runs that were stored before.
     pub host: Option<HostFacts>,
-    /// How it was done; `null` for runs that were stored before, which were not measured in turn.
+    /// The order of the blocks; `null` if stored runs were compared, which were not measured in turn.
     pub design: Option<Design>,
-    /// What the intervals mean.
+    /// The method behind the intervals.
     pub method: Method,
     /// The states of the cores that were seen, nearest first.
     pub states: Vec<State>,
-    /// What was compared; the first is what the others are held against.
+    /// The arms; the others are compared with the first.
     pub arms: Vec<Arm>,
     /// One for each arm but the first.
     pub comparisons: Vec<Comparison>,
-    /// Thresholds that were asked for, and what came of each.
+    /// Thresholds, and the verdict on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
     /// Ways in which this may mislead.
     pub warnings: Vec<Note>,
 }
 
-/// How the blocks were laid out in time.
+/// Layout of the blocks in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Design {
     /// Seed of the order of the arms within each round.
@@ -55,7 +55,7 @@ pub struct Design {
     pub elapsed_ns: u64,
 }
 
-/// What the intervals mean.
+/// The method behind the intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Method {
     /// The figure that the verdict is about.
@@ -75,7 +75,7 @@ pub struct Method {
 pub struct Arm {
     /// Its letter: A, B, C …
     pub name: String,
-    /// What the user wrote for it, or the run's id.
+    /// The arm as the user wrote it, or the run's id.
     pub given: String,
     /// The path spec in canonical form.
     pub path: String,
@@ -90,10 +90,10 @@ pub struct Arm {
     /// TCP streams that filled the link during its blocks.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bulk_streams: u32,
-    /// What these carried: bits of payload per second.
+    /// Throughput of the bulk streams, in bits of payload per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk_bits_per_s: Option<f64>,
-    /// What lies between its two sides.
+    /// The link between the two sides.
     pub link: Option<Link>,
     /// Its figures over all transactions of the blocks that count, whatever their state: a closed loop has more of them in its fast blocks.
     pub figures: Figures,
@@ -112,7 +112,7 @@ pub struct Arm {
     pub lost: u64,
     /// Its blocks, in the order measured.
     pub blocks: Vec<ArmBlock>,
-    /// What was asked of the kernel and not granted.
+    /// Options requested of the kernel and not granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<Granted>,
     /// TCP segments sent per transaction by the client's side, where known.
@@ -135,14 +135,14 @@ pub struct Cpus {
     pub server: Vec<u32>,
 }
 
-/// Which blocks of two arms make a pair.
+/// The rule by which blocks of two arms are paired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matched {
-    /// Those that saw the same distance between the cores: both arms run on the same CPUs.
+    /// Blocks that saw the same distance between the cores: both arms run on the same CPUs.
     #[default]
     CoreDistance,
-    /// All: the arms run on different CPUs, so that the distance between them is a part of what is compared.
+    /// All blocks: the arms run on different CPUs, so the distance between these is part of the comparison.
     All,
 }
 
@@ -184,16 +184,17 @@ impl Figures {
     }
 }
 
-/// One arm held against the first.
+/// One arm compared with the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The arm.
     pub arm: String,
-    /// The arm that it is held against.
+    /// The arm that it is compared with.
     pub against: String,
-    /// What it came to, by the figure that `method` names.
+    /// The verdict, by the figure that `method` names.
     pub verdict: Verdict,
-    /// How long the whole experiment would have to last to tell, in seconds; `null` if it did tell, or if that cannot be said.
+    /// Estimated duration of an experiment that could tell the arms apart, in seconds; `null` if this one
+    /// did, or if there is no estimate.
     pub needs_s: Option<f64>,
     /// Pairs of blocks of one round.
     pub pairs: u64,
@@ -201,10 +202,10 @@ pub struct Comparison {
     pub dropped: u64,
     /// States whose pairs were used: indices into `states`; empty where `matched` is `all`.
     pub states_used: Vec<u32>,
-    /// Which blocks make a pair.
+    /// The rule by which blocks are paired.
     #[serde(default, skip_serializing_if = "Matched::by_distance")]
     pub matched: Matched,
-    /// Stored runs: how many there are of the arm that it is held against, and of the arm.
+    /// Stored runs: number of runs of the arm that it is compared with, and of the arm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<[u32; 2]>,
     /// Every figure that could be compared.
@@ -220,8 +221,8 @@ pub struct Threshold {
     pub arm: String,
     /// True if the interval lies wholly beyond it, and did so again when it was measured once more.
     pub crossed: bool,
-    /// Why nothing can be said, if so.
+    /// The reason if nothing can be said.
     pub unknown: Option<String>,
-    /// Whether it was crossed again when it was measured once more; `null` if that was not needed.
+    /// True if a second measurement crossed it again; `null` if there was none.
     pub confirmed: Option<bool>,
 }

@@ -73,7 +73,7 @@ impl FromStr for Figure {
 pub struct ArmBlock {
     /// The round that it belongs to.
     pub round: u32,
-    /// When it began, since the first block.
+    /// Start, in ns since the first block.
     pub at_ns: u64,
     /// Transactions in it.
     pub transactions: u64,
@@ -110,7 +110,7 @@ pub struct State {
     pub blocks: u64,
 }
 
-/// How one figure of an arm compares with that of the arm it is held against.
+/// Ratio of one figure of an arm to that of the arm it is compared with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The figure.
@@ -139,7 +139,7 @@ pub struct Estimate {
     /// This arm's figure likewise: ratio × `base`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// How many times as wide the interval is as that of pairs which are independent of each other.
+    /// Factor by which the interval is wider than for independent pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub widened: Option<f64>,
     /// Stored runs of which there are several: the standard deviation of ln(figure) from run to run, which the interval holds.
@@ -147,7 +147,7 @@ pub struct Estimate {
     pub between_runs: Option<f64>,
 }
 
-/// What a comparison came to.
+/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

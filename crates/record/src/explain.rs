@@ -27,10 +27,10 @@ impl Body for ExplainBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Explain")]
 pub struct ExplainBody {
-    /// Where it was measured.
+    /// Hosts, link and clock.
     #[serde(flatten)]
     pub place: Place,
-    /// What cannot be seen on this host, and what it would add; of all paths.
+    /// Hooks that this host does not offer, and the detail each of them would add; of all paths.
     pub missing: Vec<Missing>,
     /// One per path, in the order measured.
     pub results: Vec<Explained>,
@@ -41,18 +41,18 @@ pub struct ExplainBody {
 pub struct Missing {
     /// The hook, such as `sk_data_ready`, or `BPF` for all of them.
     pub hook: String,
-    /// Why it is not there, and what to do.
+    /// The reason of its absence, and a remedy.
     pub why: String,
-    /// What it would add.
+    /// The detail that it would add.
     pub adds: String,
 }
 
-/// Where the time of one path's round trips went.
+/// The round trips of one path, split into stages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {
     /// The path spec in canonical form.
     pub path: String,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub origin: Origin,
     /// Payload of a request.
     pub request_bytes: u64,
@@ -64,11 +64,11 @@ pub struct Explained {
     pub untraced_rtt_ns: Quantiles,
     /// The stages in the order in which a round trip passes them.
     pub stages: Vec<Stage>,
-    /// What the hooks took of each traced transaction.
+    /// Time that the hooks took of each traced transaction, in ns.
     pub observer_ns: Quantiles,
     /// Time between neighbouring hooks that no named mechanism explains.
     pub residual_ns: Quantiles,
-    /// What one hit of a hook takes, in ns; `null` where none was attached.
+    /// Time that one hit of a hook takes, in ns; `null` if none was attached.
     pub hook_ns: Option<f64>,
     /// Every hook, how often it was hit on the way of a transaction.
     pub hooks: Vec<Hook>,
@@ -80,13 +80,13 @@ pub struct Explained {
     pub blocks: u64,
     /// Traced blocks that were rejected, because clocks disagreed by more than 50 ns over them.
     pub blocks_rejected: u64,
-    /// Typical transactions: those whose RTT lies from p40 to p60.
+    /// Typical transactions: RTT from p40 to p60.
     pub typical: Group,
     /// Slow ones: those above p99.
     pub slow: Group,
     /// Causes of the slow ones, the one that took most time first.
     pub causes: Vec<Cause>,
-    /// What the detectors found; empty where nothing is wrong.
+    /// Findings of the detectors; empty if there are none.
     pub findings: Vec<Finding>,
     /// The slowest transactions event by event, slowest first.
     pub slowest: Vec<Timeline>,
@@ -98,7 +98,7 @@ pub struct Explained {
     pub warnings: Vec<Note>,
 }
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -113,15 +113,15 @@ pub enum Direction {
 pub struct Stage {
     /// Its name; where a hook between two stages is missing both names, joined by ` + `.
     pub name: String,
-    /// On whose side.
+    /// The side that it belongs to.
     pub side: Side,
-    /// On which way; the server's turn-around counts as part of the reply.
+    /// Its way; the server's turn-around counts as part of the reply.
     pub direction: Direction,
     /// The hook at its start, as the kernel names it; `send call` and `receive returned` are the program's own stamps.
     pub from: String,
     /// The hook at its end.
     pub to: String,
-    /// How long it took, over the transactions that passed it; `count` says how many.
+    /// Duration in ns, over the `count` transactions that passed this stage.
     pub ns: Quantiles,
     /// The same as an HDR histogram, V2 compressed, base64.
     pub histogram: String,
@@ -134,13 +134,13 @@ pub struct Stage {
 /// Transactions of a range of RTTs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
-    /// How many.
+    /// Number of transactions.
     pub count: u64,
     /// The shortest RTT in it.
     pub from_ns: u64,
     /// The longest.
     pub to_ns: u64,
-    /// Mean RTT: what the means of stages, observer and residual add up to.
+    /// Mean RTT in ns: the sum of the means of stages, observer and residual.
     pub rtt_ns: f64,
     /// Mean of the observer's part.
     pub observer_ns: f64,
@@ -160,26 +160,26 @@ pub struct Hook {
 /// A cause of slow transactions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
-    /// What it was, such as `preempted`.
+    /// Name of the cause, such as `preempted`.
     pub cause: String,
-    /// By whom, such as `stress-ng (pid 4711)`; empty where there is nobody.
+    /// The thread that caused it, such as `stress-ng (pid 4711)`; empty without one.
     pub who: String,
     /// Slow transactions of which it took a tenth of the time lost or more.
     pub count: u64,
-    /// What it took of the time by which all slow transactions were longer than the typical p50.
+    /// Time lost to it, in ns, out of the time by which all slow transactions exceeded the typical p50.
     pub lost_ns: u64,
-    /// What to do, naming a knob or a path option.
+    /// A remedy, naming a knob or a path option.
     pub advice: String,
 }
 
-/// What a detector found.
+/// One finding of a detector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The detector's name: that of its page.
     pub detector: String,
-    /// What was seen, with figures.
+    /// The observation, with figures.
     pub seen: String,
-    /// What to do.
+    /// A remedy.
     pub advice: String,
 }
 
@@ -188,7 +188,7 @@ pub struct Finding {
 pub struct Timeline {
     /// Its RTT.
     pub rtt_ns: u64,
-    /// When its send call was entered, since the start of the first traced block.
+    /// Entry of its send call, in ns since the start of the first traced block.
     pub at_ns: u64,
     /// Its sequence number.
     pub sequence: u32,
@@ -201,11 +201,11 @@ pub struct Timeline {
 /// A moment of a transaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Since its send call was entered; negative for what was under way before.
+    /// Time since the entry of its send call, in ns; negative for events that were under way before.
     pub at_ns: i64,
     /// The hook or event, as the kernel names it.
     pub name: String,
-    /// Whose side; `null` for what belongs to neither.
+    /// The side it belongs to; `null` for neither.
     pub side: Option<Side>,
     /// The CPU, where it is known.
     pub cpu: Option<u32>,

@@ -27,13 +27,13 @@ use crate::statistics::t_quantile;
 
 /// Intervals hold the truth this often.
 const CONFIDENCE: f64 = 0.95;
-/// How often one line is taken for two.
+/// Probability of taking one line for two.
 const FALSE_STEPS: f64 = 0.01;
 /// Sizes that each line needs to stand on when there are two.
 const SIDE: usize = 2;
-/// What remains of a point's error however often it is measured, as a share of it: a histogram of three digits.
+/// Error of a point that repetition does not reduce, as a share of it: a histogram has three digits.
 const DIGITS: f64 = 3e-4;
-/// The spread of what lies anywhere within a step, in steps: 1/√12.
+/// Standard deviation of a value that lies anywhere within a step, in steps: 1/√12.
 const WITHIN_STEP: f64 = 0.29;
 
 /// A figure with its 95 % interval.
@@ -54,13 +54,13 @@ pub struct Line {
     pub from_bytes: f64,
     /// The largest.
     pub to_bytes: f64,
-    /// What it says of no bytes at all.
+    /// Intercept: the time for zero bytes, in ns.
     pub base_ns: Estimate,
-    /// What each byte adds.
+    /// Slope: the time for each further byte, in ns.
     pub ns_per_byte: Estimate,
 }
 
-/// Where a new mechanism starts.
+/// The size at which a new mechanism starts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// The old mechanism still serves this size.
@@ -71,7 +71,7 @@ pub struct Step {
     pub jump_ns: Estimate,
 }
 
-/// What times over sizes say.
+/// A fit of times over sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fit {
     /// The only line, or the one below the step.
@@ -84,7 +84,7 @@ pub struct Fit {
     pub residual: f64,
 }
 
-/// What measured runs over sizes say: one fit for each path.
+/// Fits of measured runs over sizes, one for each path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FitReport {
     /// Schema and tool.
@@ -92,7 +92,7 @@ pub struct FitReport {
     pub label: Label,
     /// The run, as it was named.
     pub run: String,
-    /// The declared rate that ns per byte is held against; `null` if none was declared.
+    /// The declared rate that ns per byte is compared with; `null` if none was declared.
     pub rate_bit_per_s: Option<u64>,
     /// One for each path.
     pub paths: Vec<PathFit>,
@@ -107,18 +107,18 @@ impl Body for FitReport {
 pub struct PathFit {
     /// The path spec.
     pub path: String,
-    /// RTT p50 over the mean of request and reply; `null` where there is no fit.
+    /// Fit of RTT p50 over the mean of request and reply size; `null` if there is none.
     pub fit: Option<Fit>,
-    /// Why there is no fit.
+    /// The reason for the missing fit.
     pub why: Option<String>,
-    /// What was fitted: bytes and ns, in the order of bytes.
+    /// Fitted points: bytes and ns, in the order of bytes.
     pub points: Vec<[f64; 2]>,
     /// Rows left out since their cores were in another state than those of most rows.
     #[serde(default)]
     pub apart: usize,
 }
 
-/// Why there is no fit.
+/// The reason for a missing fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoFit {
     /// A line with an interval needs more sizes.
@@ -252,12 +252,12 @@ pub fn fit(points: &[(f64, f64)], step_ns: f64) -> Result<Fit, NoFit> {
     })
 }
 
-/// What the rows of one path say.
+/// Points and fit of the rows of one path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfRows {
-    /// What was fitted, in the order of bytes.
+    /// Fitted points: bytes and ns, in the order of bytes.
     pub points: Vec<(f64, f64)>,
-    /// The fit, or why there is none.
+    /// The fit, or the reason for its absence.
     pub fit: Result<Fit, NoFit>,
     /// Rows left out since their cores were in another state than those of most rows.
     pub apart: usize,
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_fit_says_why() {
+    fn missing_fit_has_a_reason() {
         assert_eq!(fit(&[], 1.0), Err(NoFit::TooFew(0)));
         assert_eq!(fit(&[(1.0, 5.0), (1.0, 6.0), (2.0, 7.0)], 1.0), Err(NoFit::TooFew(2)));
         assert_eq!(fit(&[(1.0, 0.0), (2.0, 6.0), (3.0, 7.0)], 1.0), Err(NoFit::NoTime));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::head::{Body, Label};
 
-/// How a figure came to be.
+/// The kind of source that a figure has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -31,7 +31,7 @@ impl std::fmt::Display for Class {
     }
 }
 
-/// Where on its way a frame is.
+/// A frame's place on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
@@ -91,22 +91,22 @@ impl std::iter::Sum for Span {
 /// One stage of a frame's way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
-    /// What it is called.
+    /// Name of the stage.
     pub name: String,
-    /// Where it is.
+    /// Its place on the frame's way.
     pub part: Part,
-    /// How long it takes; negative only for a derived difference.
+    /// Duration in ns; negative only for a derived difference.
     #[serde(flatten)]
     pub time: Span,
-    /// How the figure came to be.
+    /// The kind of source of the figure.
     pub class: Class,
-    /// Where the figure comes from.
+    /// The source of the figure.
     pub source: String,
-    /// What happens in it; empty where nobody said.
+    /// A description of what happens in this stage; empty if the source has none.
     pub what: String,
 }
 
-/// What a design's sizes count.
+/// The unit that a design's sizes count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Counts {
@@ -135,13 +135,13 @@ pub struct Floor {
     pub nic: String,
     /// The design in a sentence.
     pub about: String,
-    /// What `size_bytes` counts.
+    /// The unit of `size_bytes`.
     pub counts: Counts,
     /// The size asked for.
     pub size_bytes: u64,
     /// The frame without FCS and before padding.
     pub frame_bytes: u64,
-    /// What the frame takes on the wire: padding, FCS, tag, preamble and gap counted.
+    /// Bytes that the frame takes on the wire: padding, FCS, tag, preamble and gap included.
     pub wire_bytes: u64,
     /// The link's rate in bits per second.
     pub rate_bit_per_s: u64,
@@ -163,7 +163,7 @@ pub struct Floor {
     pub stages: Vec<Stage>,
     /// The published table's other figures at this size, where size and rate are those of the table.
     pub published: Option<PublishedRow>,
-    /// What is not known and so not counted, and what in the sources does not fit together.
+    /// Parts that are unknown and so not counted, and contradictions in the sources.
     pub notes: Vec<String>,
     /// The least TCP window that fills the link, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,7 +174,8 @@ impl Body for Floor {
     const SCHEMA: &'static str = "hairpin.floor/1";
 }
 
-/// Bandwidth-delay product: what is under way on a link that is never idle. A TCP window below it leaves the link idle for a part of every RTT.
+/// Bandwidth-delay product: the bytes under way on a link that is never idle. A TCP window below it leaves
+/// the link idle for a part of every RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// The round trip: the floor's, or the declared one.
@@ -196,10 +197,10 @@ impl Floor {
     }
 }
 
-/// What a published table prints of a size beside the half round trip's mean.
+/// The published extremes of the half round trip at one size, beside its mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PublishedRow {
-    /// How long the run took, in us.
+    /// Duration of the run in us.
     pub elapsed_us: u64,
     /// The shortest half round trip.
     pub min_ns: Picos,
@@ -230,7 +231,7 @@ impl Body for Comparison {
 /// One stage of two designs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// What it is called.
+    /// Name of the stage.
     pub stage: String,
     /// In the first; `null` if it has no such stage.
     pub first: Option<Span>,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What one side's rings were granted when they were opened.
+/// Features that one side's rings were granted when they were opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rings {
     /// The back end: `af_xdp`, `af_packet`, `memory`.
@@ -12,7 +12,7 @@ pub struct Rings {
     pub interface: String,
     /// The queues that are driven.
     pub queues: Vec<u32>,
-    /// Where the XDP program runs, `native` or `generic`; `null` for back ends without one.
+    /// Place of the XDP program, `native` or `generic`; `null` for back ends without one.
     pub mode: Option<String>,
     /// True if the device writes straight into the application's memory.
     pub zero_copy: bool,
@@ -22,20 +22,20 @@ pub struct Rings {
     pub busy_poll: bool,
     /// True if a frame may span several chunks.
     pub multi_buffer: bool,
-    /// Who stamps arriving frames, `hardware` or `software`; `null` if nobody does.
+    /// Source of arrival stamps, `hardware` or `software`; `null` if there are none.
     pub rx_time: Option<String>,
     /// The longest frame, Ethernet header included, FCS not.
     pub longest_frame_bytes: u64,
-    /// What was asked and not granted.
+    /// Features that were requested and not granted.
     pub refused: Vec<Refused>,
 }
 
 /// Something that was asked and not granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
-    /// What.
+    /// Name of the feature.
     pub feature: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Lost {
     pub rx_dropped: u64,
     /// On arrival: longer than a chunk.
     pub rx_too_long: u64,
-    /// On arrival: what the ring handed over was no frame.
+    /// On arrival: ring entries that were no valid frame.
     pub rx_invalid: u64,
     /// On the way out: refused by the kernel or the device.
     pub tx_invalid: u64,

@@ -27,10 +27,10 @@ pub trait Body {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{B}", description = "")]
 pub struct Record<B> {
-    /// Who made it, when and how.
+    /// The command, its tool and its start.
     #[serde(flatten)]
     pub head: Head,
-    /// What was found.
+    /// The results.
     #[serde(flatten)]
     pub body: B,
 }
@@ -53,7 +53,7 @@ impl<B> DerefMut for Record<B> {
     }
 }
 
-/// Who made a record, when and how.
+/// The command, its tool and its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(description = "")]
 pub struct Head {
@@ -64,13 +64,13 @@ pub struct Head {
     /// The command line, argument by argument; `--key-file` arguments are paths, never keys. Empty in older records of some kinds.
     #[serde(default)]
     pub command: Vec<String>,
-    /// When the measurement started, RFC 3339 in UTC. Empty in older records of some kinds.
+    /// Start of the measurement, RFC 3339 in UTC. Empty in older records of some kinds.
     #[serde(default)]
     pub started: String,
-    /// True if the user ended it early; what was measured until then is here.
+    /// True if the user ended it early; the record then holds everything measured until then.
     #[serde(default)]
     pub interrupted: bool,
-    /// Why it failed part way, if it did.
+    /// The error that ended it part way, if any.
     #[serde(default)]
     pub error: Option<String>,
 }
@@ -82,12 +82,12 @@ impl Head {
     }
 }
 
-/// Where a measurement took place.
+/// The hosts, link and clock of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Facts of both sides.
     pub hosts: Hosts,
-    /// What lies between the two sides.
+    /// The link between the two sides.
     pub link: Link,
     /// The instrument's clock on the client.
     pub clock: ClockFacts,

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_is_the_difference() {
+    fn difference_holds_samples_since_the_snapshot() {
         let (mut times, mut before, mut since) = (Times::new(), Times::new(), Times::new());
         (1..=1000).for_each(|n| times.record(n));
         since.set_to_difference(&times, &before);

@@ -19,10 +19,10 @@ impl Body for LoadBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Load")]
 pub struct LoadBody {
-    /// Where it was measured.
+    /// Hosts, link and clock.
     #[serde(flatten)]
     pub place: Place,
-    /// When requests are due.
+    /// The times at which requests are due.
     pub schedule: ScheduleFacts,
     /// TCP streams that filled the same link meanwhile.
     pub bulk_streams: u32,
@@ -30,7 +30,7 @@ pub struct LoadBody {
     pub results: Vec<LoadCurve>,
 }
 
-/// When requests are due.
+/// The times at which requests are due.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleFacts {
     /// `fixed`, `poisson` or `replay`.
@@ -41,12 +41,12 @@ pub struct ScheduleFacts {
     pub file: Option<String>,
 }
 
-/// What one path did at one size.
+/// Results of one path at one size, over rates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadCurve {
     /// The path spec in canonical form.
     pub path: String,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub origin: Origin,
     /// Payload of a request; the largest of a recording.
     pub request_bytes: u64,
@@ -64,23 +64,25 @@ pub struct LoadCurve {
     pub knee: Option<Knee>,
     /// One row per rate, in the order measured.
     pub rates: Vec<LoadRow>,
-    /// What was asked of the kernel and what was granted.
+    /// Options requested of the kernel, and their values in force.
     pub granted: Vec<Granted>,
 }
 
-/// Up to which rate a path keeps up. Going up from the lowest rate, a path keeps up as long as it answers `achieved_share` of what is due and the quantile
-/// of its RTT from due stays within `factor` times its least value so far. A rate that does not is measured again, and is beyond only if it fails again.
+/// The highest rate at which a path keeps up. Going up from the lowest rate, a path keeps up as long as it
+/// answers `achieved_share` of the requests due and the quantile of its RTT from due stays within `factor`
+/// times its least value until then. A rate that fails is measured again, and is beyond the knee only if it
+/// fails again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knee {
     /// The highest rate at which it keeps up; `null`: not even the lowest.
     pub keeps_up_per_s: Option<f64>,
     /// The first rate at which it does not; `null`: it keeps up with all.
     pub beyond_per_s: Option<f64>,
-    /// Why not: `achieved` or `latency`.
+    /// The failed condition: `achieved` or `latency`.
     pub why: Option<String>,
     /// The quantile of the RTT from due that is looked at: the largest up to p99 that every rate's count supports.
     pub quantile: f64,
-    /// How many times its least value so far it may be.
+    /// Largest allowed multiple of its least value until then.
     pub factor: f64,
     /// The share of the offered rate that must be achieved.
     pub achieved_share: f64,
@@ -137,7 +139,7 @@ pub struct LoadRow {
     pub rtt_from_due_ns: Quantiles,
     /// From the send call entered → reply in the caller's buffer.
     pub rtt_from_sent_ns: Quantiles,
-    /// How late requests were sent: send call entered - due.
+    /// Delay of sending, in ns: send call entered - due.
     pub lateness_ns: Quantiles,
     /// The same without the requests that were due while the client's core stood still.
     pub lateness_undisturbed_ns: Quantiles,
@@ -145,7 +147,7 @@ pub struct LoadRow {
     pub histograms: LoadHistograms,
     /// Stalls of the client's core; `null` where it sleeps while it waits, or waits in turns of its own.
     pub stalls: Option<StallFacts>,
-    /// What the bulk streams carried meanwhile; `null` without them.
+    /// Traffic of the bulk streams meanwhile; `null` without them.
     pub bulk: Option<BulkFacts>,
     /// CPU time of both sides.
     pub cpu: Cpu,
@@ -173,15 +175,15 @@ pub struct LoadHistograms {
 /// call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StallFacts {
-    /// How many.
+    /// Number of stalls.
     pub count: u64,
-    /// How long together.
+    /// Their total duration in ns.
     pub total_ns: u64,
     /// Their share of the measured time of all threads.
     pub share: f64,
 }
 
-/// What the bulk streams carried during a row, its warm-up included.
+/// Traffic of the bulk streams during a row, its warm-up included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkFacts {
     /// Bytes received by the server's end.
@@ -192,14 +194,14 @@ pub struct BulkFacts {
     pub bits_per_s: f64,
 }
 
-/// What an open loop found beside what every loop finds.
+/// Figures that only an open loop has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpenFound {
     /// Requests sent.
     pub sent: u64,
     /// Requests that found no room when they were due.
     pub found_no_room: u64,
-    /// How late requests were sent.
+    /// Delay of sending, in ns.
     pub lateness_ns: Quantiles,
     /// The same without those due in a stall.
     pub lateness_undisturbed_ns: Quantiles,

@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// How many of `tries` 99 % intervals contain the true difference `TRUTH`, if moods last for `lasts` pairs on average and
+    /// Number of 99 % intervals, out of `tries`, that contain the true difference `TRUTH`, if moods last for `lasts` pairs on average and
     /// move one of the two sides by as much as the noise of a pair.
     fn held(tries: u32, pairs: usize, lasts: f64, interval: impl Fn(&[f64]) -> Shift) -> u32 {
         const TRUTH: f64 = 0.05;
@@ -393,7 +393,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bisection_finds_what_sorting_does(values in prop::collection::vec(-1.0f64..1.0, 1..40), rank in 0usize..1000) {
+        fn bisection_agrees_with_sorting(values in prop::collection::vec(-1.0f64..1.0, 1..40), rank in 0usize..1000) {
             let mut sorted = values.clone();
             sorted.sort_by(f64::total_cmp);
             let mut all: Vec<f64> = (0..sorted.len())

@@ -30,7 +30,7 @@ impl Body for ProbeBody {
     const SCHEMA: &'static str = "hairpin.floor-pcie/1";
 }
 
-/// How long this CPU takes to read 4 bytes of a device.
+/// The time in which this CPU reads 4 bytes of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Probe")]
 pub struct ProbeBody {
@@ -38,13 +38,13 @@ pub struct ProbeBody {
     pub origin: Origin,
     /// The clock behind every stamp; `drift_ppb` is `null`, since a probe is too short to tell.
     pub clock: ClockFacts,
-    /// What was read.
+    /// The device that was read.
     pub device: Device,
     /// The BAR.
     pub bar: u8,
     /// Bytes of the BAR.
     pub bar_bytes: u64,
-    /// Where in the BAR the 4 bytes lie.
+    /// Offset of the 4 bytes in the BAR.
     pub offset: u64,
     /// The reads.
     pub reads: Reads,
@@ -52,10 +52,10 @@ pub struct ProbeBody {
     pub published: Published,
 }
 
-/// A PCI device, in the words of sysfs; what it does not say is `null`.
+/// A PCI device as sysfs describes it; facts that sysfs lacks are `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
-    /// Where it is, such as `0000:3b:00.0`.
+    /// Its PCI address, such as `0000:3b:00.0`.
     pub address: String,
     /// Vendor, such as `0x8086`.
     pub vendor: Option<String>,
@@ -72,7 +72,8 @@ pub struct Device {
 /// Reads, one after the other, each between two ordered stamps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reads {
-    /// What two stamps with nothing between them cost, measured in turns with the reads: the median, taken off each time, in ns.
+    /// Cost of two stamps with nothing between them, measured in turns with the reads: the median in ns,
+    /// taken off each time.
     pub own_cost_ns: f64,
     /// Times of all reads, those with a stall included.
     pub read_ns: Quantiles,
@@ -80,18 +81,18 @@ pub struct Reads {
     pub histogram: String,
     /// Reads that took much longer than their neighbours.
     pub stalls: Stalls,
-    /// What the first read returned.
+    /// Value of the first read.
     pub first_value: u32,
-    /// True if every read returned all ones: what a device that is off or does not answer is read as.
+    /// True if every read returned all ones, as from a device that is off or does not answer.
     pub all_ones: bool,
 }
 
 /// Reads that took much longer than the median of the block they were in: as a rule the CPU was taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stalls {
-    /// So much longer than the median, in ns.
+    /// Distance above the median, in ns.
     pub over_ns: u64,
-    /// How many.
+    /// Number of reads.
     pub count: u64,
     /// Their share of all reads, 0 to 1.
     pub share: f64,
@@ -102,9 +103,9 @@ pub struct Stalls {
 /// A published table of 4-byte reads on PCIe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Published {
-    /// What was measured there.
+    /// The device and host of the published figure.
     pub label: String,
-    /// Who says so.
+    /// Source of the figure.
     pub source: String,
     /// The rows.
     pub rows: Vec<PublishedRead>,
@@ -113,7 +114,7 @@ pub struct Published {
 /// A row of it; times in ns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PublishedRead {
-    /// What the CPU did meanwhile.
+    /// The CPU's activity meanwhile.
     pub cpu: String,
     /// Mean.
     pub mean: f64,
@@ -132,7 +133,7 @@ impl Body for PrimitivesBody {
     const SCHEMA: &'static str = "hairpin.floor-pcie-primitives/1";
 }
 
-/// What the steps of a NIC driver cost on this CPU, over ordinary memory: nothing crosses PCIe.
+/// Costs of the steps of a NIC driver on this CPU, over ordinary memory: nothing crosses PCIe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Primitives")]
 pub struct PrimitivesBody {
@@ -144,24 +145,25 @@ pub struct PrimitivesBody {
     pub implementations: Vec<Implementation>,
 }
 
-/// One way to do the steps, and what each costs.
+/// One way to do the steps, and the cost of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Implementation {
     /// `coherent` or `mapped`.
     pub name: String,
-    /// What it does.
+    /// A description of the way.
     pub about: String,
     /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// What a step costs.
+/// The cost of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// What is done.
+    /// Name of the step.
     pub name: String,
     /// One, waited for on both sides: the median, stamps taken off, in ns.
     pub alone_ns: f64,
-    /// One of several in a row, of which the CPU may do parts at once: the median over rows, in ns; `null` where a row of it is no work.
+    /// One of several in a row, of which the CPU may do parts at once: the median over rows, in ns; `null` if
+    /// the step cannot be done in a row.
     pub in_a_row_ns: Option<f64>,
 }

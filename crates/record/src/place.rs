@@ -27,7 +27,7 @@ pub struct HostFacts {
     pub facts: BTreeMap<String, serde_json::Value>,
 }
 
-/// What lies between the two sides.
+/// The link between the two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// `host` (a remote server), `loopback`, `veth`, `echo` (a plain echo service) or `reflector` (whatever returns Ethernet frames).
@@ -48,14 +48,15 @@ pub struct Link {
 pub struct ClockFacts {
     /// `tsc` or `monotonic_raw`.
     pub source: String,
-    /// What a pair of ordered stamps costs, in ns; part of every RTT.
+    /// Cost of a pair of ordered stamps, in ns; part of every RTT.
     pub cost_ns: f64,
     /// The step in which the clock moves, in ns: nearly all differences of two readings are multiples of it. 0 if it was not seen to move. Older records
     /// have the least difference of 1,000 readings here, which one odd reading makes too small.
     pub step_ns: f64,
     /// Ticks per second, calibrated against CLOCK_MONOTONIC_RAW.
     pub ticks_per_s: f64,
-    /// How far the rate found at the end lies from the one at the start, in parts per 10^9; `null` if the run was too short to tell.
+    /// Difference between the rates found at the end and at the start, in parts per 10^9; `null` if the run
+    /// was too short to tell.
     pub drift_ppb: Option<f64>,
 }
 

@@ -10,7 +10,7 @@ use crate::head::Body;
 use crate::run::Quantiles;
 use crate::warning::Note;
 
-/// What a row has found since its start.
+/// Results of a row since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// Always `hairpin.progress/1`.
@@ -35,7 +35,7 @@ pub struct Progress {
     /// The client's measuring thread, if there is more than one: each has lines of its own, in which everything but `cpu` and `warnings` is of it alone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub thread: u32,
-    /// How many measuring threads there are, if more than one.
+    /// Number of measuring threads, if more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Requests sent so far; 0 in lines of earlier versions.
@@ -47,13 +47,13 @@ pub struct Progress {
     /// Blocks so far over which two clocks disagreed by more than 50 ns.
     #[serde(default)]
     pub clock_suspects: u64,
-    /// What came since the line before; absent in lines of earlier versions.
+    /// Results since the previous line; absent in lines of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// CPU time so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuSoFar>,
-    /// What may be wrong with the figures so far. What only the end can tell is in the record.
+    /// Warnings about the figures until now. The record has those that only the end can tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,
 }
@@ -62,7 +62,7 @@ impl Body for Progress {
     const SCHEMA: &'static str = "hairpin.progress/1";
 }
 
-/// What came since the line before.
+/// Results since the previous line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Measured time in it, without the gaps between blocks.

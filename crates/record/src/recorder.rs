@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_late_or_never_came_is_in_the_distribution_from_due_alone() {
+    fn overdue_requests_count_only_from_due() {
         let mut recorder = Recorder::new(None, true, 0, 1).with_lateness();
         recorder.waited(Waited { from_due_ns: 9_000, late_ns: Some(70), answered: true });
         recorder.waited(Waited { from_due_ns: 8_000, late_ns: Some(80), answered: false });

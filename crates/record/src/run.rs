@@ -27,19 +27,19 @@ impl Body for RunBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Run")]
 pub struct RunBody {
-    /// Where it was measured.
+    /// Hosts, link and clock.
     #[serde(flatten)]
     pub place: Place,
     /// One row per path and size, in the order measured.
     pub results: Vec<Row>,
 }
 
-/// What one path did at one size.
+/// Results of one path at one size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// The path spec in canonical form: both sides written out, defaults left out.
     pub path: String,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub origin: Origin,
     /// Payload of a request.
     pub request_bytes: u64,
@@ -105,29 +105,29 @@ pub struct Row {
     pub tcp: Option<Tcp>,
     /// System calls beyond the path's own send and receive, such as re-arming `quickack`, client and server together.
     pub extra_calls: u64,
-    /// Which queue and CPU the replies of each flow came in on, where the kernel says.
+    /// The queue and CPU on which the replies of each flow came in, as far as the kernel reports them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_facts: Vec<FlowFacts>,
-    /// What was asked of the kernel and what was granted.
+    /// Options requested of the kernel, and their values in force.
     pub granted: Vec<Granted>,
     /// The declared physical floor; `null` where none was declared.
     pub floor: Option<Box<Floor>>,
-    /// The path `niq` only: what was emulated, and what its driver did.
+    /// The path `niq` only: the emulated design, and the work of its driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub niq: Option<Box<Niq>>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
 }
 
-/// What became of requests with due times fixed in advance. `requests` is what the distribution from due counts: every request that was due, those that were never
-/// answered with the time that they had waited when the run ended.
+/// Outcomes of requests with due times fixed in advance. The distribution from due counts `requests`: every
+/// request that was due, with unanswered ones at the time that they had waited when the run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Due {
     /// Requests that were due.
     pub requests: u64,
-    /// Those that were never sent, because no earlier one had been answered when the run ended.
+    /// Requests never sent, because no earlier one had been answered when the run ended.
     pub unsent: u64,
-    /// Those that were sent and never answered.
+    /// Requests that were sent and never answered.
     pub unanswered: u64,
     /// Requests more that would have been due while the instrument did work of its own between blocks (`gap_ns`), at the mean rate: they were not sent and are in no
     /// figure.
@@ -141,17 +141,17 @@ pub struct Due {
 /// The emulated NIC of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Niq {
-    /// The NIC design whose latency was emulated; `null`: none, shared memory as it is.
+    /// The NIC design whose latency was emulated; `null` for none: shared memory as it is.
     pub nic: Option<String>,
-    /// What a request was declared to take one way, in ns; `null` where nothing was emulated.
+    /// Declared one-way latency of a request, in ns; `null` if nothing was emulated.
     pub request_ns: Option<Picos>,
     /// The same of a reply.
     pub reply_ns: Option<Picos>,
-    /// What was taken off the device's time of each way because the design's figure is from program to program: this program's own part, measured before
-    /// the row. `null` where nothing was.
+    /// Time taken off the device's time of each way, in ns, because the design's figure is from program to
+    /// program: this program's own part, measured before the row. `null` if nothing was taken off.
     #[serde(default)]
     pub own_ns: Option<f64>,
-    /// What the client's driver did on PCI Express, as a NIC of this design would have it.
+    /// Transactions of the client's driver on PCI Express, as a NIC of this design would have them.
     pub client: Pcie,
     /// The same of the server's.
     pub server: Option<Pcie>,
@@ -161,7 +161,8 @@ pub struct Niq {
     pub rtt_mean_without_stalled_ns: Option<f64>,
 }
 
-/// Transactions on PCI Express of one port: what a driver for such a NIC makes; here the lines lie in memory.
+/// Transactions on PCI Express of one port, as a driver for such a NIC would make them; here the lines lie in
+/// memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pcie {
     /// Frames sent.
@@ -211,7 +212,7 @@ pub struct Quantiles {
 /// A stretch of uninterrupted measuring: 65,536 transactions or 100 ms, whichever ends first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Block {
-    /// When the block began, since the start of measuring.
+    /// Start of the block, in ns since the start of measuring.
     pub at_ns: u64,
     /// Transactions in it.
     pub count: u64,
@@ -279,7 +280,7 @@ fn is_zero(n: &u32) -> bool {
 pub struct Slow {
     /// Its RTT.
     pub rtt_ns: u64,
-    /// When its send call was entered, since the start of measuring.
+    /// Entry of its send call, in ns since the start of measuring.
     pub at_ns: u64,
     /// Its sequence number.
     pub sequence: u32,
@@ -346,7 +347,7 @@ pub struct TcpSide {
     pub retransmitted: u64,
 }
 
-/// Where the kernel delivered one flow's replies.
+/// The queue and CPU on which the kernel delivered one flow's replies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowFacts {
     /// Index of the flow.
@@ -361,17 +362,17 @@ pub struct FlowFacts {
     pub incoming_cpu: Option<u32>,
 }
 
-/// What was asked of the kernel, and what was granted.
+/// An option requested of the kernel, and its value in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Granted {
-    /// Whose option it is.
+    /// The side whose option it is.
     pub side: Side,
     /// The option's name.
     pub option: String,
-    /// What was asked for.
+    /// The requested value.
     pub asked: String,
-    /// What is in force.
+    /// The value in force.
     pub got: String,
-    /// Why they differ; empty if they do not.
+    /// The reason of a difference; empty without one.
     pub why: String,
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a figure comes from.
+/// Source of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -16,7 +16,7 @@ pub enum Origin {
     Published,
 }
 
-/// Which side of a round trip.
+/// One side of a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -40,10 +40,10 @@ impl std::fmt::Display for Side {
 pub struct Silence {
     /// Its beginning, since the start of measuring.
     pub at_ns: u64,
-    /// How long no reply came.
+    /// Time without a reply, in ns.
     pub length_ns: u64,
     /// Requests sent meanwhile, the one that waited from the beginning included.
     pub sent: u64,
-    /// How many of those were answered afterwards.
+    /// Number of those that were answered afterwards.
     pub answered: u64,
 }

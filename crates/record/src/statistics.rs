@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use thiserror::Error;
 
-/// Why there is no mean to speak of.
+/// The reason for a missing mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoMean {
     /// An interval needs a spread, and a spread needs two values.
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_interval_says_why() {
+    fn missing_interval_has_a_reason() {
         assert_eq!(LogMean::of(&[]), Err(NoMean::TooFew(0)));
         assert_eq!(LogMean::of(&[0.1]), Err(NoMean::TooFew(1)));
         assert_eq!(LogMean::of(&[0.1, f64::NEG_INFINITY]), Err(NoMean::NoLogarithm));

@@ -19,7 +19,7 @@ impl Body for StreamBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Stream")]
 pub struct StreamBody {
-    /// Where it was measured.
+    /// Hosts, link and clock.
     #[serde(flatten)]
     pub place: Place,
     /// The search for the rate without loss ends when it is known to this share of itself; `null` where nothing is searched.
@@ -28,7 +28,7 @@ pub struct StreamBody {
     pub results: Vec<StreamRow>,
 }
 
-/// What is counted.
+/// The frames that a row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -50,12 +50,12 @@ impl std::fmt::Display for Direction {
     }
 }
 
-/// What went through in one direction with frames of one size.
+/// Frames in one direction at one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamRow {
-    /// How both sides send and receive: client, then server, such as `xdp:spin/packet:block`.
+    /// Back end and wait policy of client and server, such as `xdp:spin/packet:block`.
     pub io: String,
-    /// What is counted.
+    /// The frames that are counted.
     pub direction: Direction,
     /// Bytes of every frame, Ethernet header included, FCS not; `null` where they are the sender's choice.
     pub frame_bytes: Option<u64>,
@@ -70,9 +70,9 @@ pub struct StreamRow {
     pub offered: Trial,
     /// Every trial of the search, in the order made.
     pub search: Vec<Step>,
-    /// What the client's rings were granted; `null` where it has none.
+    /// Features that the client's rings were granted; `null` without rings.
     pub client: Option<Rings>,
-    /// What the server's rings were granted; `null` where it has none or is another host.
+    /// Features that the server's rings were granted; `null` without rings or if the server is another host.
     pub server: Option<Rings>,
     /// Every way in which these figures may mislead.
     pub warnings: Vec<Note>,
@@ -93,11 +93,12 @@ pub struct Trial {
     pub offered_per_s: f64,
     /// delivered / duration.
     pub delivered_per_s: Option<f64>,
-    /// Bit rate on the wire of what was delivered (offered, where nobody counts), with 24 bytes of preamble, FCS and gap per frame.
+    /// Bit rate on the wire of the frames delivered (offered, if no end counts arrivals), with 24 bytes of
+    /// preamble, FCS and gap per frame.
     pub wire_bits_per_s: f64,
     /// Frames offered and not delivered.
     pub lost: u64,
-    /// Where rings of either side counted losses.
+    /// Losses that the rings of either side counted, by cause.
     pub lost_by_cause: Lost,
     /// Lost where no ring counted it: in a queue of the kernel, or on the way.
     pub lost_elsewhere: u64,

@@ -22,11 +22,11 @@ impl Body for SweepBody {
 pub struct SweepBody {
     /// The plan's name.
     pub plan: String,
-    /// What it is about, in a line.
+    /// The sweep's subject in one line.
     pub title: String,
     /// Facts of the host on which the clients ran.
     pub host: Option<HostFacts>,
-    /// How it was laid out in time.
+    /// Layout of the cells in time.
     pub design: Design,
     /// Rounds that were measured before it was broken off and went on.
     pub resumed_rounds: u32,
@@ -36,18 +36,18 @@ pub struct SweepBody {
     pub confidence_each: f64,
     /// The states of the cores that were seen, nearest first.
     pub states: Vec<State>,
-    /// What was varied.
+    /// The factors that were varied.
     pub factors: Vec<Factor>,
     /// Every combination that was measured.
     pub cells: Vec<Cell>,
-    /// What each level of a factor does against its first, over all levels of the others.
+    /// Effect of each level of a factor against its first level, over all levels of the others.
     pub main_effects: Vec<Effect>,
-    /// How far what one factor does depends on another; empty where one factor is varied at a time.
+    /// Dependence of one factor's effect on another; empty if one factor is varied at a time.
     pub interactions: Vec<Interaction>,
     /// Frames per second without loss, beside the round trips; empty where the plan does not ask.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loss_free: Vec<LossFree>,
-    /// What the plan has and this sweep did not.
+    /// Cells of the plan that this sweep did not run.
     pub left_out: Vec<String>,
     /// Ways in which this may mislead.
     pub warnings: Vec<Note>,
@@ -58,7 +58,7 @@ pub struct SweepBody {
 pub struct Factor {
     /// Its name.
     pub name: String,
-    /// Its levels; the first is what the others are held against.
+    /// Its levels; the others are compared with the first.
     pub levels: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct Factor {
 pub struct Cell {
     /// The level of each factor.
     pub levels: Vec<String>,
-    /// What was measured.
+    /// The arm that was measured.
     #[serde(flatten)]
     pub arm: Arm,
 }
@@ -75,46 +75,48 @@ pub struct Cell {
 /// Frames per second without loss, one way, at some levels of the factors that matter to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossFree {
-    /// The level of each factor, in the order of `factors`; `null` for one that is none of its concern, such as a payload.
+    /// The level of each factor, in the order of `factors`; `null` for a factor that does not apply to this
+    /// cell.
     pub levels: Vec<Option<String>>,
-    /// How both sides send and receive.
+    /// Back end and wait policy of both sides.
     pub io: String,
     /// Bytes of every frame, FCS not included.
     pub frame_bytes: u64,
     /// The highest rate at which the server received every frame, in frames/s; `null`: none was found.
     pub frames_per_s: Option<f64>,
-    /// What the sender can offer, in frames/s.
+    /// Highest rate that the sender can offer, in frames/s.
     pub offered_per_s: f64,
     /// Trials of the search.
     pub trials: u32,
-    /// What may be wrong with it.
+    /// Warnings about this cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Note>,
 }
 
-/// What a level does.
+/// The effect of one level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The factor.
     pub factor: String,
     /// The level.
     pub level: String,
-    /// The level that it is held against.
+    /// The level that it is compared with.
     pub against: String,
     /// Its figures over those of the other level.
     pub figures: Vec<Ratio>,
 }
 
-/// How far what one factor does depends on another.
+/// Dependence of one factor's effect on another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interaction {
     /// Both factors.
     pub factors: [String; 2],
     /// The level of each.
     pub levels: [String; 2],
-    /// The levels that they are held against.
+    /// The levels that they are compared with.
     pub against: [String; 2],
-    /// What the first factor's level does at the second's, over what it does at the second's first level: 1 if the two do not depend on each other.
+    /// Effect of the first factor's level at each level of the second, divided by its effect at the second's
+    /// first level: 1 if the two do not depend on each other.
     pub figures: Vec<Ratio>,
 }
 

@@ -28,44 +28,44 @@ impl Body for List {
 pub struct KnobRow {
     /// The fact's name in a record.
     pub name: String,
-    /// What it is.
+    /// The setting in one line.
     pub summary: String,
-    /// How it stands; `null` if this host has no such thing, or no interface was named, or it could not be read.
+    /// Its current value; `null` if this host lacks it, no interface was named, or it could not be read.
     pub now: Option<Value>,
-    /// Why it could not be read.
+    /// The reason if it could not be read.
     pub unread: Option<String>,
-    /// How it is changed; `null` for what is only reported.
+    /// The way to change it; `null` for a setting that is only reported.
     pub change: Option<Settable>,
 }
 
-/// How a setting is changed, and what should be known before.
+/// The way to change a setting, and its consequences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settable {
-    /// What the kernel or the device does differently.
+    /// Its effect on the kernel or the device.
     pub mechanism: String,
-    /// What is to be expected of it. From the references, not measured here.
+    /// The expected effect on latency. From the references, not measured here.
     pub effect: String,
-    /// What it costs.
+    /// Its cost.
     pub cost: String,
-    /// What may go wrong.
+    /// Its risk.
     pub risk: String,
-    /// What must be there.
+    /// Its requirements.
     pub needs: String,
-    /// Where it is described.
+    /// A reference that describes it.
     pub reference: String,
     /// The values that it may have.
     pub values: String,
     /// True if it is put back at once and can neither cut the network nor stop a service.
     pub safe: bool,
-    /// How long it lasts: `boot` (until the next boot), `process` (while a process holds it).
+    /// Lifetime of the change: `boot` (until the next boot), `process` (while a process holds it).
     pub lasts: String,
-    /// Whether it belongs to an interface.
+    /// True if it belongs to an interface.
     pub of_interface: bool,
     /// The values of the profiles `latency`, `power` and `throughput`, where they have one.
     pub profiles: BTreeMap<String, String>,
 }
 
-/// What stands in the way on one host.
+/// Settings of one host that cost latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TuneCheck {
     /// Schema and tool.
@@ -77,11 +77,11 @@ pub struct TuneCheck {
     pub interface: Option<String>,
     /// `latency`, `power` or `throughput`.
     pub profile: String,
-    /// What could be better, the largest expected effect first.
+    /// Settings to improve, the largest expected effect first.
     pub findings: Vec<Finding>,
     /// The settings that are as the profile wants them.
     pub fine: Vec<String>,
-    /// What could not be read, with the reason.
+    /// Settings that could not be read, with the reason.
     pub unread: BTreeMap<String, String>,
 }
 
@@ -94,18 +94,18 @@ impl Body for TuneCheck {
 pub struct Finding {
     /// The setting or fact.
     pub name: String,
-    /// How it stands, in words.
+    /// Its current value, in words.
     pub now: String,
-    /// How it should be.
+    /// The better value.
     pub better: String,
-    /// What is to be expected. From the references, not measured here.
+    /// The expected effect. From the references, not measured here.
     pub effect: String,
-    /// How much of a blocking round trip with one request in flight is at stake, as an order of magnitude; 0 where it is seen in the tail or under
-    /// load only.
+    /// Order of magnitude of the time at stake in a blocking round trip with one request in flight, in ns; 0
+    /// if the effect is in the tail or under load only.
     pub stake_ns: u64,
-    /// What it costs.
+    /// Its cost.
     pub cost: String,
-    /// The command that changes it, or for what is made at boot what to do.
+    /// The command that changes it, or instructions if it is made at boot.
     pub fix: String,
     /// Another way to the same end, if there is one.
     pub or: Option<String>,
@@ -113,7 +113,7 @@ pub struct Finding {
     pub at_boot: bool,
 }
 
-/// What is to be changed, was changed or was put back.
+/// Changes that are planned, made or undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
     /// Schema and tool.
@@ -123,7 +123,7 @@ pub struct Changes {
     pub action: String,
     /// Each value.
     pub changes: Vec<ChangeRow>,
-    /// What else is to be said.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
@@ -136,25 +136,25 @@ impl Body for Changes {
 pub struct ChangeRow {
     /// The setting.
     pub knob: String,
-    /// Where the value stands.
+    /// The file or attribute that holds the value.
     pub place: String,
-    /// What it was, or is, before.
+    /// The value before the change.
     pub from: String,
-    /// What it is to be.
+    /// The value after the change.
     pub to: String,
-    /// Where the place holds a mask of CPUs: `from` as a list such as `0-3,8`, or `none`.
+    /// For a mask of CPUs: `from` as a list such as `0-3,8`, or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_cpus: Option<String>,
-    /// Where the place holds a mask of CPUs: `to` as a list.
+    /// For a mask of CPUs: `to` as a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_cpus: Option<String>,
     /// `planned`, `applied`, `refused`; `reverted`, `already`, `gone`, `booted`, `changed`, `elsewhere`, `failed`.
     pub outcome: String,
-    /// What it is instead, or why.
+    /// The value found instead, or the reason.
     pub why: Option<String>,
 }
 
-/// What the journal says is changed now.
+/// Changes that are in force according to the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Schema and tool.
@@ -162,7 +162,7 @@ pub struct Status {
     pub label: Label,
     /// The journal's directory.
     pub journal: String,
-    /// Who changes settings right now, if anybody does.
+    /// The process that is changing settings right now; `null` if there is none.
     pub holder: Option<String>,
     /// Entries, oldest first.
     pub entries: Vec<StatusEntry>,
@@ -179,13 +179,13 @@ pub struct StatusEntry {
     pub id: u32,
     /// `kept`, `running`, `orphaned` (its process was killed), `booted` (undone by a boot), `damaged`.
     pub state: String,
-    /// When it was made, in UTC.
+    /// Its start, in UTC.
     pub started: String,
     /// The command that made it.
     pub command: Vec<String>,
-    /// What it changed; `outcome` is `applied` where the value still stands, `changed` where somebody else changed it since, `already` where it
-    /// is as before.
+    /// Its changes; `outcome` is `applied` if the value is still in force, `changed` if somebody else changed
+    /// it since, `already` if it is as before.
     pub changes: Vec<ChangeRow>,
-    /// What is wrong with it.
+    /// The fault that makes it unreadable.
     pub why: Option<String>,
 }

@@ -23,9 +23,9 @@ pub struct TuneTryBody {
     pub host: Option<HostFacts>,
     /// The interface whose settings were tried, if one was named.
     pub interface: Option<String>,
-    /// What was tried.
+    /// The settings that were tried.
     pub settings: Vec<TriedSetting>,
-    /// What was not, and why.
+    /// The settings that were left out, with the reason.
     pub left_out: Vec<LeftOut>,
     /// One per path, in the order measured.
     pub paths: Vec<TriedPath>,
@@ -47,7 +47,7 @@ pub struct TriedSetting {
     pub setting: String,
     /// The values that it changes.
     pub changes: Vec<ValueChange>,
-    /// What it costs, from its description; what was measured of that is in each comparison.
+    /// Its cost according to its description; each comparison has the measured part.
     pub cost: String,
     /// True if it lasts only as long as a process holds it.
     pub held: bool,
@@ -56,15 +56,15 @@ pub struct TriedSetting {
 /// A value that a setting changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueChange {
-    /// Where it stands.
+    /// The file or attribute that holds the value.
     pub place: String,
-    /// What it was.
+    /// The value before.
     pub from: String,
-    /// What it was while the setting was on.
+    /// The value while the setting was on.
     pub to: String,
 }
 
-/// What a path said of the winners twice, and not the same.
+/// Two results for the winners on one path that contradict each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Contradiction {
     /// The path, as its arms have it.
@@ -73,7 +73,7 @@ pub struct Contradiction {
     pub settings: Vec<String>,
     /// The interval of the ratio of p50 of the best of them alone.
     pub alone: [f64; 2],
-    /// That of all of them, measured anew.
+    /// The interval of all of them together, measured anew.
     pub anew: [f64; 2],
 }
 
@@ -82,11 +82,11 @@ pub struct Contradiction {
 pub struct LeftOut {
     /// As it would be given to `tune apply`.
     pub setting: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// What the settings did to one path.
+/// Effects of the settings on one path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TriedPath {
     /// Each setting alone. Arm A is the host as it is, and the others are the settings in their order.

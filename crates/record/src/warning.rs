@@ -9,9 +9,9 @@ use crate::side::{Side, Silence};
 /// A warning as it stands in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// Which warning this is; one of [`Warning::code`].
+    /// The warning's kind; one of [`Warning::code`].
     pub code: String,
-    /// What was seen, a likely cause, and what to use.
+    /// The observation, a likely cause, and a remedy.
     pub message: String,
 }
 
@@ -22,54 +22,54 @@ pub enum Warning {
     TooFewSamples {
         /// The lowest quantile that had to be left blank.
         quantile: Quantile,
-        /// Samples there are.
+        /// Number of samples.
         count: u64,
     },
     /// Other processes ran on a measured core.
     ForeignTime {
-        /// Whose core.
+        /// The side whose core it is.
         side: Side,
-        /// For how long.
+        /// The time that they ran.
         took: Nanos,
-        /// Out of how much time.
+        /// The whole time.
         of: Nanos,
     },
     /// Other processes ran on the core of a verb that has one side only.
     BusyCore {
-        /// For how long.
+        /// The time that they ran.
         took: Nanos,
-        /// Out of how much time.
+        /// The whole time.
         of: Nanos,
     },
     /// A worker was pushed off its core.
     InvoluntarySwitches {
-        /// Whose worker.
+        /// The side whose worker it is.
         side: Side,
-        /// How often.
+        /// Number of switches.
         count: u64,
     },
     /// Both ends ran on one core.
     SharedCore {
-        /// That core.
+        /// The CPU's number.
         cpu: u32,
     },
     /// A side that blocks lets its core fall into an idle state that takes long to leave.
     DeepIdle {
-        /// Whose core.
+        /// The side whose core it is.
         side: Side,
         /// The deepest enabled state.
         state: String,
-        /// What leaving it costs, as the kernel says, if it does.
+        /// Time to leave it, as the kernel states it.
         exit: Option<Nanos>,
     },
     /// The clock is not the TSC.
     NoTsc {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// Two clocks disagreed by more than 50 ns.
     ClockSuspect {
-        /// In so many blocks.
+        /// Number of such blocks.
         blocks: u64,
     },
     /// The distance between the two cores changed in mid-run.
@@ -85,39 +85,39 @@ pub enum Warning {
         longest: Silence,
         /// Stretches of 100 ms and more.
         count: u64,
-        /// How long they were together.
+        /// Their total duration.
         together: Nanos,
     },
     /// Requests were lost.
     Loss {
-        /// How many.
+        /// Number of lost requests.
         lost: u64,
-        /// Of how many sent.
+        /// Number of requests sent.
         sent: u64,
         /// The path has the option `rcvbuf`.
         rcvbuf: bool,
     },
     /// The way to the peer takes smaller packets than the link, and said so.
     PathMtu {
-        /// Whose packets were too long.
+        /// The side whose packets were too long.
         side: Side,
         /// The path MTU that the kernel knows now, if it says.
         mtu: Option<u32>,
         /// The largest payload that goes in one packet of it.
         fits: Option<u32>,
-        /// How often the kernel said so.
+        /// Number of times that the kernel reported it.
         times: u64,
     },
     /// A governor that lowers the clock of an idle core.
     SleepingGovernor {
-        /// Whose.
+        /// The side whose core it is.
         side: Side,
-        /// Its name.
+        /// The governor's name.
         governor: String,
     },
     /// Busy polling was asked for and the device does none.
     BusyPollNotInForce {
-        /// Whose socket.
+        /// The side whose socket it is.
         side: Side,
     },
     /// The process did not run for a while, as if stopped.
@@ -139,7 +139,7 @@ pub enum Warning {
     },
     /// A floor was declared that cannot be said.
     NoFloor {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// No rate was found at which nothing is lost.
@@ -149,21 +149,21 @@ pub enum Warning {
     },
     /// Frames came to a ring that were not of the session.
     StrayFrames {
-        /// Whose ring.
+        /// The side whose ring it is.
         side: Side,
-        /// How many.
+        /// Number of frames.
         count: u64,
     },
     /// A ring lost frames.
     RingLoss {
-        /// Whose ring.
+        /// The side whose ring it is.
         side: Side,
-        /// How many.
+        /// Number of frames.
         lost: u64,
     },
-    /// The server's own worker ended before it could say what it saw.
+    /// The server's own worker ended before it sent its figures.
     ServerUnknown {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

@@ -31,7 +31,7 @@ impl Show for Attached {
         let missing = self.missing.iter().map(|hook| format!("{}: {}; it would add {}", hook.hook, hook.why, hook.adds));
         let mut incomplete: Vec<String> = self.head.error.iter().cloned().collect();
         if self.head.interrupted {
-            incomplete.push("ended early by the user; the figures are what was seen until then".into());
+            incomplete.push("ended early by the user; the figures are those until then".into());
         }
         doc.list(causes::findings(self));
         doc.list(List::plain("Not to be seen on this host", missing.collect()));
@@ -214,5 +214,5 @@ fn story(slow: &Slow) -> String {
     )
 }
 
-/// The cause whose `who` is the thread that had the CPU meanwhile.
+/// The cause that names in `who` the thread that had the CPU meanwhile.
 const RUN_QUEUE: &str = "run queue wait";

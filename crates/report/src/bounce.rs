@@ -42,11 +42,7 @@ impl Show for Bounce {
             .into_iter()
             .filter_map(|(side, rings)| rings.map(|rings| (if self.output.is_some() { side } else { "" }, rings)))
             .flat_map(|(side, rings)| rings::refused(side, rings));
-        let error = self
-            .head
-            .error
-            .iter()
-            .map(|error| format!("it ended by itself: {error}; the figures are what was counted until then"));
+        let error = self.head.error.iter().map(|error| format!("it ended by itself: {error}; the figures are those until then"));
         doc.list(List::plain("Asked for, not granted", refused.collect()));
         doc.list(List::warnings("Warnings", self.warnings.iter().map(|note| note.message.clone()).collect()));
         doc.list(List::errors("Incomplete", error.collect()));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_show_what_is_there() {
+    fn bars_show_the_values() {
         let drawn = |from, to, most| Bar { from, to, most }.drawn(10);
         assert_eq!(drawn(0.0, 0.5, 0.5), "#####");
         assert_eq!(drawn(0.2, 0.4, 0.6), "  ##--");

@@ -74,7 +74,7 @@ fn delays(check: &Check) -> Table {
     Table::new(columns, 1, check.delays.iter().map(row))
 }
 
-/// How the two clocks compare over the whole check.
+/// Comparison of the two clocks over the whole check.
 fn kept_time(elapsed: &Elapsed) -> String {
     let s = |ns: u64| ns as f64 / 1e9;
     format!(
@@ -142,7 +142,7 @@ fn latencies(doc: &mut Doc, check: &Check) {
     doc.gap();
 }
 
-/// How many delays and latencies were misreported, and by how much.
+/// Number and size of the misreported delays and latencies.
 fn missed(check: &Check) -> String {
     let failed = |verdicts: &mut dyn Iterator<Item = Verdict>| verdicts.filter(|verdict| *verdict == Verdict::Failed).count();
     let delays = failed(&mut check.delays.iter().map(|delay| delay.verdict));

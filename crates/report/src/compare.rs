@@ -66,7 +66,7 @@ fn find<'r>(record: &'r Compare, name: &str) -> Option<&'r Arm> {
     record.arms.iter().find(|arm| arm.name == name)
 }
 
-/// How long an experiment took, and its rounds and blocks.
+/// Duration of an experiment, and its rounds and blocks.
 pub(crate) fn rounds(design: &Design) -> String {
     let block = Nanos(design.block_ns / 1_000_000 * 1_000_000);
     format!("{} rounds in {}, blocks of {block}", design.rounds, seconds(design.elapsed_ns as f64 / 1e9))
@@ -223,7 +223,7 @@ fn title(figure: Figure) -> &'static str {
     }
 }
 
-/// Which blocks and runs the pairs come from, and which pairs were dropped.
+/// Source of the pairs: blocks and runs, and the dropped pairs.
 pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
     let mut found = Vec::new();
     if comparison.dropped > 0 {
@@ -238,7 +238,7 @@ pub(crate) fn pairs(record: &Compare, comparison: &Comparison) -> Vec<String> {
         let placed = find(&comparison.against).zip(find(&comparison.arm));
         let placed = placed.map_or_else(String::new, |(a, b)| format!(" ({a} and {b})"));
         found.push(format!(
-            "The two run on different CPUs{placed}, so the distance between the cores is a part of what is compared: all blocks make pairs, whatever state they saw"
+            "The two run on different CPUs{placed}, so the distance between the cores is part of the comparison: all blocks make pairs, in any state"
         ));
     } else if comparison.states_used.len() < record.states.len() {
         let used: Vec<String> = comparison

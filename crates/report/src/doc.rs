@@ -86,7 +86,7 @@ impl List {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
-    /// How many leading columns name the row. On a narrow terminal these go on a line of their own.
+    /// Number of leading columns that name the row. On a narrow terminal these go on a line of their own.
     pub(crate) labels: usize,
     pub(crate) rows: Vec<Row>,
     /// Printed in place of a table without rows.
@@ -131,7 +131,7 @@ impl From<Vec<Cell>> for Row {
     }
 }
 
-/// How a column is aligned, and which formats show it.
+/// Alignment of a column, and the formats that show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Place {
     Left,

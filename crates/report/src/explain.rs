@@ -126,7 +126,7 @@ fn p99(times: &Quantiles) -> String {
     times.p99.map_or("no p99".into(), |ns| format!("p99 {} us", us(ns as f64)))
 }
 
-/// How many transactions were traced, with how many stamps each.
+/// Number of traced transactions, and of stamps in each.
 fn hooked(result: &Explained) -> String {
     let stamps: f64 = result.hooks.iter().map(|hook| hook.per_transaction).sum();
     let each = result.hook_ns.filter(|ns| (0.0..1e9).contains(ns)).map_or(String::new(), |ns| format!(", {ns:.0} ns each"));

@@ -1,4 +1,4 @@
-//! The output of `hairpin floor --fit`: base, time per byte and step of each path, and what they mean.
+//! The output of `hairpin floor --fit`: base, time per byte and step of each path, and their meaning.
 
 use hairpin_record::fit::{Estimate, Fit, Line};
 use hairpin_record::fit::{FitReport, PathFit};

@@ -12,7 +12,7 @@ pub(crate) fn gap(p50: Option<u64>, origin: Origin, floor: &Floor) -> String {
     let link = [Some(BitRate(floor.rate_bit_per_s).to_string()), floor.cable.as_deref().map(clean)];
     let declared = format!("{}, {}", clean(&floor.nic), link.into_iter().flatten().collect::<Vec<_>>().join(", "));
     let Some(p50) = p50 else {
-        return format!("floor {} ({declared}); there is no RTT p50 to hold against it", scaled(floor.rtt));
+        return format!("floor {} ({declared}); there is no RTT p50 to compare with it", scaled(floor.rtt));
     };
     // A record from elsewhere may contain any time.
     let rtt = Span::point(Picos::from_ns(p50.min(Picos::MAX.0 as u64 / 1000) as i64));

@@ -7,7 +7,7 @@
 //!                                            64  199660 4.700
 //!   even short labels do not fit       udp 65536/65536
 //!                                        199660 4.700
-//!   a bar takes what is left           send call  4.700  ##
+//!   a bar takes the remaining room     send call  4.700  ##
 //!   prose hangs in the last column     wake-up    9.100  the core was asleep, and
 //!                                                         had to be called
 //! ```
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_takes_what_room_is_left() {
+    fn bar_takes_the_remaining_room() {
         let columns = vec![Column::words("stage"), Column::bar(), Column::words("class")];
         let row = |name: &str, from, to| vec![name.into(), Cell::Bar(Bar::new(from, to)), "derived".into()];
         let table = Table::new(columns, 1, [row("one", 0.0, 0.5), row("two", 0.5, 1.0)]);

@@ -62,12 +62,8 @@ fn marked(names: &[Name], rows: &[&Row]) -> Vec<String> {
 
 /// Why a run ended early, if it did.
 pub(crate) fn ended(head: &Head) -> List {
-    let error = head
-        .error
-        .as_ref()
-        .map(|error| format!("the run failed part way: {error}; the figures are what was measured until then"));
-    let early =
-        head.interrupted.then(|| "the run was ended early by the user; the figures are what was measured until then".into());
+    let error = head.error.as_ref().map(|error| format!("the run failed part way: {error}; the figures are those until then"));
+    let early = head.interrupted.then(|| "the run was ended early by the user; the figures are those until then".into());
     List::errors("Incomplete", error.into_iter().chain(early).collect())
 }
 

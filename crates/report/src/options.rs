@@ -1,4 +1,4 @@
-//! How text is formatted.
+//! Options of formatting.
 
 use hairpin_units::Quantile;
 
@@ -17,8 +17,8 @@ pub struct Options {
     pub percentiles: Vec<Quantile>,
     /// The run's id in the store, for the CSV; empty if it has none.
     pub run: String,
-    /// How much extra detail to show: the number of timelines for `explain`; from 1 on, `floor` adds a sentence per stage and `tune list` describes
-    /// each setting in full.
+    /// Amount of extra detail: the number of timelines for `explain`; from 1 on, `floor` adds a sentence per
+    /// stage and `tune list` describes each setting in full.
     pub detail: usize,
 }
 

@@ -33,7 +33,7 @@ pub enum RunRow {
         id: String,
         /// Its schema, such as `hairpin.run/1`.
         schema: String,
-        /// When it started, RFC 3339.
+        /// Start, RFC 3339.
         started: String,
         command: Vec<String>,
         /// The number of results.

@@ -1,7 +1,7 @@
 //! Three sentences derived from a demo's rows: the fastest path, the cost of blocking, the cost of a low rate.
 //!
-//! A sentence whose rows are missing says so. None of them uses the words of a comparison's verdict: a single pass over a handful
-//! of rows shows a difference but does not prove it.
+//! A sentence without rows says so. None of them uses the words of a comparison's verdict: a single pass over
+//! a handful of rows shows a difference but does not prove it.
 
 use hairpin_plan::path::Speaks;
 use hairpin_plan::paths::by_name;
@@ -87,7 +87,7 @@ pub(crate) fn fastest(entries: &[Entry<'_>]) -> String {
     }
 }
 
-/// The rows whose cores were in another state.
+/// The rows measured in another state of the cores.
 pub(crate) fn not_ranked(entries: &[Entry<'_>]) -> Option<String> {
     let apart = entries.iter().filter(|e| e.flat_out() && e.row.origin == Origin::Measured && e.apart.is_some());
     let mut names: Vec<String> = Vec::new();
@@ -230,7 +230,7 @@ fn low_rate(entries: &[Entry<'_>]) -> String {
     format!("What the low rate costs cannot be said: {why}.")
 }
 
-/// The sentence for one link, or the reason why there is none.
+/// The sentence for one link, or the reason for its absence.
 fn rates(rows: &[&Entry<'_>], link: &str) -> Result<String, String> {
     let over = crate::prose::clean(link);
     let at = |rate: Option<f64>| {

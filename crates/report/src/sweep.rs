@@ -108,7 +108,7 @@ fn shown(figures: &[Ratio], figure: Figure) -> [Cell; 2] {
     [Cell::Ratio(found.ratio), interval(found.low, found.high, "..").into()]
 }
 
-/// Round trips at the smallest and largest size beside the lossless frame rate, to show what one costs the other.
+/// Round trips at the smallest and largest size beside the lossless frame rate, to show the trade-off.
 fn loss_free(doc: &mut Doc, record: &Sweep) {
     let Some(first) = record.loss_free.first() else { return };
     let concerned: Vec<usize> =

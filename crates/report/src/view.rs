@@ -37,7 +37,7 @@ use labels::Labels;
 
 /// A record to show.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct Input {
     /// The run's id, or the file's name.
     pub name: String,
     pub record: AnyRecord,
@@ -45,7 +45,7 @@ pub struct Given {
 
 /// The view of these records, in their order. `made` is the creation time, RFC 3339 in UTC; `published` figures can be shown
 /// beside the measured ones.
-pub fn view(given: &[Given], made: &str, published: Vec<Published>) -> View {
+pub fn view(given: &[Input], made: &str, published: Vec<Published>) -> View {
     let labels = Labels::of(given);
     let states = core_states(given);
     let rows = rows::rows(given, &labels, &states);
@@ -69,12 +69,12 @@ pub fn view(given: &[Given], made: &str, published: Vec<Published>) -> View {
 }
 
 /// The core states of all rows. Only rows of the same hosts are compared.
-fn core_states(given: &[Given]) -> CoreStates {
+fn core_states(given: &[Input]) -> CoreStates {
     CoreStates::of(runs(given).flat_map(|(_, run)| run.results.iter().map(move |row| (hosts(run), row))))
 }
 
 /// Every run among the records, with its record number.
-fn runs(given: &[Given]) -> impl Iterator<Item = (usize, &Run)> {
+fn runs(given: &[Input]) -> impl Iterator<Item = (usize, &Run)> {
     given.iter().enumerate().filter_map(|(at, given)| match &given.record {
         AnyRecord::Run(run) => Some((at + 1, &**run)),
         _ => None,
@@ -254,8 +254,8 @@ pub struct Series {
     pub p99_ns: Vec<Option<u64>>,
     /// Largest RTT.
     pub max_ns: Vec<u64>,
-    /// Cache-line round trip between the two cores, the largest among the blocks that began in the interval; `null` if there is
-    /// none.
+    /// Cache-line round trip between the two cores, the largest among the blocks that began in the interval;
+    /// `null` without such blocks.
     pub core_rtt_ns: Vec<Option<u64>>,
     /// True where two clocks disagreed.
     pub clock_suspect: Vec<bool>,
@@ -272,7 +272,7 @@ pub struct Curve {
     pub rows: Vec<usize>,
     /// The straight lines through RTT p50, with the step between them if there is one; `null` with fewer than three sizes.
     pub fit: Option<hairpin_record::fit::Fit>,
-    /// Which rows the fit leaves out because of the state of the cores, or why this leaves no fit.
+    /// Rows that the fit leaves out because of the state of the cores, or the reason for a missing fit.
     pub fit_note: Option<String>,
 }
 
@@ -300,7 +300,7 @@ pub struct Breakdown {
     /// Mean RTT of the slow transactions.
     pub slow_ns: f64,
     /// In the order of a round trip; `observer` and `residual` last.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageRow>,
     /// Causes of slow transactions, the largest total time first.
     pub causes: Vec<Cause>,
     pub warnings: Vec<Warning>,
@@ -308,7 +308,7 @@ pub struct Breakdown {
 
 /// A part of a round trip.
 #[derive(Clone, Debug, Serialize)]
-pub struct Stage {
+pub struct StageRow {
     pub name: String,
     /// `client`, `server`, or empty.
     pub side: String,
@@ -408,7 +408,7 @@ pub struct LoadRate {
     pub due: u64,
     /// Requests given up.
     pub lost: u64,
-    /// How often this rate had been measured before.
+    /// Number of earlier measurements of this rate.
     pub repeat: u32,
     /// RTT from the time each request was due.
     pub from_due: Summary,

@@ -1,4 +1,4 @@
-//! What a user reads of an application that was watched: the golden is the text itself.
+//! Terminal output of attached mode: the golden text.
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main attached` and review the difference.
 

@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
-/// What a terminal shows of a text with colours.
+/// The text that a terminal shows, without colours.
 fn without_colours(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let first = parts.next().unwrap().to_owned();
@@ -22,7 +22,7 @@ fn without_colours(text: &str) -> String {
     })
 }
 
-/// Nothing steers the terminal, nothing is wider than it is, and colours change nothing.
+/// Asserts that the text has no control characters, fits the width, and is the same with colours.
 fn term(view: &View, columns: usize) -> String {
     let plain = hairpin_report::term(view, &Options { width: columns, ..Options::default() });
     let coloured = without_colours(&hairpin_report::term(view, &Options { width: columns, colour: true, ..Options::default() }));
@@ -36,7 +36,7 @@ fn term(view: &View, columns: usize) -> String {
     plain
 }
 
-/// An XML document whose every text is what it was, and in which nothing runs or is loaded.
+/// Asserts that the document is XML with every text intact, and that it runs and loads nothing.
 fn svg(view: &View, chart: Chart) -> String {
     let text = report_svg(view, chart);
     let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

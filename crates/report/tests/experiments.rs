@@ -1,4 +1,4 @@
-//! What a user reads of `hairpin compare` and `hairpin sweep`: the golden is the text itself. All figures are made.
+//! Terminal output of `hairpin compare` and `hairpin sweep`: the golden text. All figures are made up.
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main experiments` and review the difference.
 
@@ -153,7 +153,7 @@ fn two_placements_of_one_path() {
 }
 
 #[test]
-fn arms_that_differ_in_a_setting_are_told_apart_by_what_was_written() {
+fn arms_that_differ_in_a_setting_are_named_by_it() {
     let mut record = record();
     record.arms[1] = Arm { given: "--knob cpu_dma_latency_us=0".into(), name: "B".into(), ..record.arms[0].clone() };
     let text = hairpin_report::term(&record, &Options::default());

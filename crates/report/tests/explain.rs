@@ -1,4 +1,4 @@
-//! What a user reads of `hairpin explain`: the golden is the text itself. All figures are made.
+//! Terminal output of `hairpin explain`: the golden text. All figures are made up.
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main explain` and review the difference.
 
@@ -106,7 +106,7 @@ fn stages(ways: [&[Made]; 2], count: u64) -> Vec<Stage> {
     stages
 }
 
-/// A path's stages with what goes round them, so that it adds up.
+/// A path's stages, with observer and residual such that the sums are exact.
 fn explained(path: &str, ways: [&[Made]; 2], count: u64) -> Explained {
     let stages = stages(ways, count);
     let hook_ns = 118.0;
@@ -267,7 +267,7 @@ fn troubled() -> Explain {
     record(vec![result, explained("udp:spin/udp:spin", SPIN, 5_000)])
 }
 
-/// A round trip whose server was kept from its core.
+/// A round trip during which the server was kept from its core.
 fn timeline(rtt_ns: u64) -> Timeline {
     let event = |at_ns: i64, name: &str, side: Option<Side>, cpu: u32, detail: &str| Event {
         at_ns,
@@ -334,7 +334,7 @@ fn wider_terminals_get_longer_bars_and_colour_only_if_asked() {
 }
 
 #[test]
-fn what_does_not_add_up_says_so() {
+fn reports_stages_that_do_not_add_up() {
     let mut result = explained("udp/udp", BLOCK, 20_000);
     assert!(!screen(&record(vec![result.clone()])).contains("add up:"));
     result.typical.rtt_ns += 400.0;
@@ -497,7 +497,7 @@ proptest! {
         let trace = explain_perfetto(&record);
         prop_assert!(trace.chars().all(|c| c == '\n' || !c.is_control()), "{trace:?}");
         serde_json::from_str::<serde_json::Value>(&trace).unwrap();
-        // What JSON lets pass unescaped is data; nothing that ends a line or begins an escape is.
+        // Unescaped bytes in JSON are data; none of them ends a line or begins an escape.
         prop_assert!(json(&record).bytes().all(|byte| byte == b'\n' || byte >= b' '));
     }
 }

@@ -1,4 +1,4 @@
-//! What a user reads of a floor: the golden is the text itself.
+//! Terminal output of `hairpin floor`: the golden text.
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main floor` and review the difference.
 
@@ -59,7 +59,7 @@ fn waterfall_of_the_published_frame() {
 }
 
 #[test]
-fn the_page_shows_what_the_command_prints() {
+fn page_agrees_with_the_commands_output() {
     let page = include_str!("../../../docs/verbs/floor.md");
     let niq = at("niq", Some(Size::Frame(60)), &link("10G", "twinax:3m", &[]));
     assert!(page.contains(&term(&niq, &Options::default())));
@@ -154,7 +154,7 @@ fn json_has_total_and_stages_in_decimal_nanoseconds() {
     assert_eq!(serde_json::from_str::<Floor>(&json(&interval)).unwrap(), interval);
 }
 
-/// A run over sizes whose RTTs follow a rule to the nanosecond.
+/// A run over sizes with RTTs that follow a rule to the nanosecond.
 fn measured(rows: &[(&str, &[u64])], rtt: impl Fn(u64) -> u64) -> Run {
     let mut example: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
     let row = |path: &str, bytes: u64| Row {
@@ -260,7 +260,7 @@ fn a_probed_device() {
 }
 
 #[test]
-fn a_device_that_says_nothing_and_few_reads_of_it() {
+fn prints_an_undescribed_device_with_few_reads() {
     let mut probe = probed(30);
     probe.device = Device {
         address: "0000:3b:00.0".into(),

@@ -1,4 +1,4 @@
-//! What a user reads, format by format: the golden is the text itself.
+//! The output of each format: the golden text.
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report` and review the difference.
 
@@ -70,7 +70,7 @@ fn over(kind: &str, rows: Vec<Row>) -> Run {
     run
 }
 
-/// Nothing that a user reads on a terminal is wider than 80 columns.
+/// Asserts that no line on a terminal is wider than 80 columns.
 fn fits(text: &str) -> &str {
     for line in text.lines() {
         assert!(unicode_width::UnicodeWidthStr::width(line) <= 80, "{line}");
@@ -196,13 +196,13 @@ fn table_of_an_emulated_nic() {
     large.niq.as_mut().unwrap().reply_ns = Some(Picos::from_ns(1_989));
     let text = hairpin_report::term(&run(vec![paced(large, 1000.0)]), &Options::default());
     assert_snapshot!(fits(&text));
-    // Nothing declared: nothing emulated but the counts.
+    // Without a declared NIC only the counts are emulated.
     let text = hairpin_report::term(&run(vec![emulated("niq:spin", 64, "", 0)]), &Options::default());
     assert!(text.contains("(counted, emulated)") && !text.contains("[emulated]") && !text.contains("declared"), "{text}");
 }
 
 #[test]
-fn pingpong_lines_say_what_is_emulated() {
+fn pingpong_lines_name_the_emulated_design() {
     let rows = vec![
         emulated("niq:spin", 1, "sniffer10g", 5_170),
         emulated("niq:spin", 2, "sniffer10g", 5_170),

@@ -1,4 +1,4 @@
-//! What a user reads of `hairpin load`: the golden is the text itself.
+//! Terminal output of `hairpin load`: the golden text.
 
 use hairpin_record::head::{Body, Head};
 use hairpin_record::histogram::Times;
@@ -8,7 +8,7 @@ use hairpin_record::warning::Warning;
 use hairpin_report::Options;
 use insta::assert_snapshot;
 
-/// Nothing that a user reads on a terminal is wider than 80 columns.
+/// Asserts that no line on a terminal is wider than 80 columns.
 fn fits(text: &str) -> &str {
     for line in text.lines() {
         assert!(unicode_width::UnicodeWidthStr::width(line) <= 80, "{line}");
@@ -117,7 +117,7 @@ fn a_sleeping_client_beside_bulk_traffic_with_losses() {
 }
 
 #[test]
-fn two_paths_none_of_which_keeps_up_and_an_early_end() {
+fn two_failing_paths_and_an_early_end() {
     let slow = |why| {
         curve(
             "tcp:spin/tcp:spin",

@@ -1,4 +1,4 @@
-//! What a user reads of the host's settings: the golden is the text itself.
+//! Terminal output of `hairpin tune`: the golden text.
 //!
 //! After a change of a format run `INSTA_UPDATE=always cargo test -p hairpin-report --test main tune` and review the difference.
 
@@ -104,7 +104,7 @@ fn finding(name: &str, stake_ns: u64, at_boot: bool) -> Finding {
 }
 
 #[test]
-fn what_stands_in_the_way() {
+fn check_lists_settings_that_cost_latency() {
     let mut check = TuneCheck {
         label: Label { schema: TuneCheck::SCHEMA.into(), tool: TOOL.into() },
         hostname: "alpha".into(),
@@ -150,7 +150,7 @@ fn changes(action: &str, changes: Vec<ChangeRow>) -> Changes {
 }
 
 #[test]
-fn a_diff_and_what_became_of_it() {
+fn prints_a_diff_and_its_outcome() {
     let places =
         [("rx_usecs", "rx-usecs of eth0"), ("scaling_governor", "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor")];
     let plan = changes("plan", places.map(|(knob, place)| change(knob, place, "planned", None)).into());
@@ -174,7 +174,7 @@ fn a_diff_and_what_became_of_it() {
 }
 
 #[test]
-fn what_the_journal_says() {
+fn status_lists_journal_entries() {
     let entry = |id: u32, state: &str| StatusEntry {
         id,
         state: state.into(),

@@ -1,4 +1,4 @@
-//! What a report shows, from records as they were measured and from hostile ones.
+//! The view behind a report, from measured records and from hostile ones.
 //!
 //! After a change of the sentences run `INSTA_UPDATE=always cargo test -p hairpin-report --test main view` and review the difference.
 
@@ -13,7 +13,7 @@ use hairpin_record::histogram::Times;
 use hairpin_record::run::{Block, Origin, Point, Quantiles, Row, Run};
 use hairpin_record::warning::Note;
 use hairpin_report::html;
-use hairpin_report::view::{Given, View, view};
+use hairpin_report::view::{Input, View, view};
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -26,18 +26,18 @@ fn kept(name: &str) -> String {
     fs::read_to_string(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-fn given(text: &str) -> Vec<Given> {
+fn given(text: &str) -> Vec<Input> {
     let records = AnyRecord::all(text.as_bytes()).unwrap();
-    records.into_iter().enumerate().map(|(at, record)| Given { name: format!("run-{}", at + 1), record }).collect()
+    records.into_iter().enumerate().map(|(at, record)| Input { name: format!("run-{}", at + 1), record }).collect()
 }
 
 fn of_runs(runs: Vec<Run>) -> View {
-    let given: Vec<Given> =
-        runs.into_iter().map(|run| Given { name: "run".into(), record: AnyRecord::Run(Box::new(run)) }).collect();
+    let given: Vec<Input> =
+        runs.into_iter().map(|run| Input { name: "run".into(), record: AnyRecord::Run(Box::new(run)) }).collect();
     made(&given)
 }
 
-fn made(given: &[Given]) -> View {
+fn made(given: &[Input]) -> View {
     view(given, MADE, Vec::new())
 }
 
@@ -151,8 +151,8 @@ fn compared() -> Compare {
     }
 }
 
-fn compare_record() -> Given {
-    Given { name: "compare.json".into(), record: AnyRecord::Compare(Box::new(compared())) }
+fn compare_record() -> Input {
+    Input { name: "compare.json".into(), record: AnyRecord::Compare(Box::new(compared())) }
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn figures_are_those_of_the_record() {
         assert_eq!(shown.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), times.count, "{}", shown.path);
         assert_eq!(shown.series.at_ms.len(), row.series.len());
         assert_eq!(shown.turnaround.is_some(), row.turnaround_ns.is_some());
-        // Two blocks are no ground for an interval.
+        // Two blocks are too few for an interval.
         assert_eq!((rtt.p50.low_ns, rtt.p50.high_ns), (None, None));
     }
     let record = &view.records[0];
@@ -243,7 +243,7 @@ fn rows_of_two_core_states_are_not_ranked_together() {
     assert!(view.rows[3].apart.as_deref().unwrap().starts_with("cores near and far apart in turn: 54 to 443 ns"));
     let warned = |row: &hairpin_report::view::Row| row.warnings.iter().any(|warning| warning.code == "cores-apart");
     assert_eq!(view.rows.iter().map(warned).collect::<Vec<_>>(), apart);
-    // What runs in front leaves them out and says so.
+    // The first sentence leaves them out and says so.
     assert!(view.summary[0].contains("xdp:spin over veth is fastest"), "{}", view.summary[0]);
     assert!(view.summary[0].contains("Not ranked, since the two cores were in another state then"), "{}", view.summary[0]);
     assert!(view.summary[0].ends_with("(core_rtt_ns): udp:spin over veth."), "{}", view.summary[0]);
@@ -298,7 +298,7 @@ fn long_runs_are_thinned_and_have_intervals() {
 }
 
 #[test]
-fn what_was_measured_counts_as_far_as_the_samples_do() {
+fn quantiles_need_enough_samples() {
     let one = row("udp:spin/udp:spin", 64, 1, 5_000);
     let none = row("tcp:spin/tcp:spin", 64, 0, 5_000);
     let view = of_runs(vec![run(vec![one, none])]);
@@ -417,7 +417,7 @@ fn records_of_an_older_version_are_shown() {
     }
     for row in old["results"].as_array_mut().unwrap() {
         let row = row.as_object_mut().unwrap();
-        // What came to the schema after its first version, and what may be absent from the start.
+        // Fields added after the schema's first version, and fields that may be absent from the start.
         ["niq", "flow_facts", "parts_ns", "rtt_from_due_ns", "pace_per_s"].iter().for_each(|name| drop(row.remove(*name)));
         for block in row["blocks"].as_array_mut().unwrap() {
             ["p99.9", "duration_ns", "clock_suspect", "thread"]
@@ -439,7 +439,7 @@ fn no_text_steers_a_page_or_a_terminal() {
     run.head.command = vec![hostile.into(); 3];
     run.results[0].path = hostile.into();
     run.results[0].warnings = vec![Note { code: hostile.into(), message: hostile.into() }];
-    let given = [Given { name: hostile.into(), record: AnyRecord::Run(Box::new(run)) }];
+    let given = [Input { name: hostile.into(), record: AnyRecord::Run(Box::new(run)) }];
     let page = html(&made(&given));
     assert!(!page.contains("<img") && page.matches("</script>").count() == html(&View::default()).matches("</script>").count());
     let json = page.split_once("id=\"view\">").unwrap().1.split_once("</script>").unwrap().0;
@@ -493,7 +493,7 @@ fn twenty_rows_leave_room_for_the_page() {
     assert!(json.len() < 450_000, "{}", json.len());
 }
 
-/// Every place in a JSON value that is no object or list.
+/// Every scalar in a JSON value.
 fn leaves<'v>(value: &'v mut Value, found: &mut Vec<&'v mut Value>) {
     match value {
         Value::Array(all) => all.iter_mut().for_each(|value| leaves(value, found)),
@@ -520,7 +520,8 @@ fn hostile_value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Any record with any of its figures and texts replaced: no panic, and a page whose data read back.
+/// Asserts that a record with any of its figures and texts replaced causes no panic, and that the page's data
+/// can be read back.
 fn survives(text: &str, changes: &[(Index, Value)]) {
     let mut record: Value = serde_json::from_str(text).unwrap();
     for (at, value) in changes {
@@ -529,9 +530,9 @@ fn survives(text: &str, changes: &[(Index, Value)]) {
         let count = places.len();
         *places[at.index(count)] = value.clone();
     }
-    // What is no record any more is refused before.
+    // Changes that make the record invalid are refused here.
     let Ok(records) = AnyRecord::all(record.to_string().as_bytes()) else { return };
-    let given: Vec<Given> = records.into_iter().map(|record| Given { name: "hostile".into(), record }).collect();
+    let given: Vec<Input> = records.into_iter().map(|record| Input { name: "hostile".into(), record }).collect();
     let page = html(&made(&given));
     let json = page.split_once("id=\"view\">").unwrap().1.split_once("</script>").unwrap().0;
     assert!(serde_json::from_str::<Value>(json).is_ok());
@@ -575,9 +576,9 @@ proptest! {
 }
 
 /// One record of each kind, as earlier versions wrote them.
-fn every_kind() -> Vec<Given> {
+fn every_kind() -> Vec<Input> {
     let records = AnyRecord::all(include_bytes!("../../record/tests/data/older.jsonl")).unwrap();
-    records.into_iter().map(|record| Given { name: record.verb().into(), record }).collect()
+    records.into_iter().map(|record| Input { name: record.verb().into(), record }).collect()
 }
 
 #[test]
@@ -597,7 +598,7 @@ fn every_kind_of_record_is_shown() {
 }
 
 #[test]
-fn each_kind_alone_leads_with_what_it_found() {
+fn each_kind_alone_leads_with_its_result() {
     let leads: Vec<String> =
         every_kind().chunks(1).map(|given| format!("{}: {}", given[0].name, view(given, "now", Vec::new()).summary[0])).collect();
     assert_snapshot!(leads.join("\n"));

@@ -21,7 +21,7 @@ fn frame(state: &State, columns: u16, lines: u16) -> String {
     (0..lines).map(line).collect()
 }
 
-/// A run made by arithmetic: so many seconds, each with 20,000 round trips.
+/// A synthetic run of `seconds` seconds, each with 20,000 round trips.
 struct Arithmetic {
     whole: Times,
     transactions: u64,
@@ -143,7 +143,7 @@ fn a_pause_keeps_the_picture_while_the_run_goes_on() {
 }
 
 #[test]
-fn help_and_what_is_too_small() {
+fn shows_help_and_too_small_windows() {
     let mut state = live(5);
     insta::assert_snapshot!(frame(&state, 60, 12));
     state.key(Key::Help);
@@ -202,7 +202,7 @@ fn a_run_that_ends_shows_its_record() {
 }
 
 #[test]
-fn one_sample_and_none_and_ever_so_many() {
+fn one_sample_none_and_very_many() {
     let mut state = State::new(Source::Stream, "hairpin watch x.jsonl");
     let line = |count: u64, times: &Times| Progress {
         path: "tcp/tcp".into(),
@@ -233,7 +233,7 @@ fn one_sample_and_none_and_ever_so_many() {
 }
 
 #[test]
-fn what_a_hostile_stream_says_steers_nothing() {
+fn hostile_stream_text_cannot_control_the_terminal() {
     let mut state = State::new(Source::Stream, "hairpin watch \x1b[2J\u{202E}x");
     let note = hairpin_record::warning::Note { code: "\x1b]0;x\x07".into(), message: "\x1b[31m\r\n".repeat(100) };
     let interval = Interval { histogram: "HISTFAAAAAB54nJNpmSz8gQEOmKE0IxDz/nCPYLBHkkQGAL9/BQ4=".into(), ..Interval::default() };

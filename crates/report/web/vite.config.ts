@@ -14,7 +14,7 @@ function licence(name: string): string {
   return text;
 }
 
-/** Where crates/report/src/html.rs puts the view. */
+/** The place where crates/report/src/html.rs puts the view. */
 const PLACE = '<script type="application/json" id="view">null</script>';
 
 function oneFile(): Plugin {
@@ -40,7 +40,7 @@ function oneFile(): Plugin {
         .replace(/\s*<link rel="stylesheet"[^>]*>/, "")
         .replace(/(<meta charset="utf-8" \/>)/, (charset) => `${charset}\n    <meta http-equiv="Content-Security-Policy" content="${policy}" />`)
         .replace("</head>", () => `  <style>${style}</style>\n  </head>`)
-        // What its licence asks for.
+        // Required by its licence.
         .replace("</body>", () => `  <!-- In the script below: uPlot.\n${licence("uplot")}-->\n  </body>`)
         // After the view, so that it is there when the script runs.
         .replace("</body>", () => `  <script type="module">${script}</script>\n  </body>`);

@@ -102,12 +102,12 @@ pub struct Channel {
     sealed: Vec<u8>,
     /// Received bytes of frames that no receive has returned yet.
     plain: Vec<u8>,
-    end: Option<End>,
+    end: Option<ChannelEnd>,
 }
 
 /// Why no more bytes will come.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum ChannelEnd {
     Closed,
     Forged,
 }
@@ -185,7 +185,7 @@ impl Channel {
     /// Takes in bytes read from the socket; an empty slice is the end of the stream.
     fn absorb(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
-            self.end = Some(End::Closed);
+            self.end = Some(ChannelEnd::Closed);
             return;
         }
         match &mut self.noise {
@@ -193,7 +193,7 @@ impl Channel {
             Some(noise) => {
                 self.sealed.extend_from_slice(bytes);
                 if open(noise, &mut self.sealed, &mut self.plain).is_err() {
-                    self.end = Some(End::Forged);
+                    self.end = Some(ChannelEnd::Forged);
                 }
             }
         }
@@ -214,9 +214,9 @@ impl Channel {
         }
         match self.end {
             None => Ok(None),
-            Some(End::Forged) => Err(RecvError::Forged),
-            Some(End::Closed) if self.plain.is_empty() && self.sealed.is_empty() => Err(RecvError::Closed),
-            Some(End::Closed) => Err(RecvError::Truncated),
+            Some(ChannelEnd::Forged) => Err(RecvError::Forged),
+            Some(ChannelEnd::Closed) if self.plain.is_empty() && self.sealed.is_empty() => Err(RecvError::Closed),
+            Some(ChannelEnd::Closed) => Err(RecvError::Truncated),
         }
     }
 }
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named_and_cannot_move_a_cursor() {
+    fn invalid_messages_are_named_and_escaped() {
         let (mut raw, b) = UnixStream::pair().unwrap();
         let mut b = Channel::plain(b);
         raw.write_all(&frame(b"\"\\u001b[2J\"")).unwrap();

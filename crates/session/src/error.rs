@@ -1,4 +1,4 @@
-//! Why a run ends without a record, and who has to act on it.
+//! Reasons for a run to end without a record, and who has to act on them.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use hairpin_plan::replay::ReplayError;
 use crate::handshake::ConnectError;
 use crate::side::SideError;
 
-/// Why there is no run.
+/// Reason for a run without a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The path cannot do this job.
     #[error("{path}: {source}")]
     Job {
         path: String,
-        /// What the path refuses.
+        /// Reason of the path.
         source: Refused,
     },
     /// The path does not work over this link.
@@ -29,7 +29,7 @@ pub enum RunError {
     #[error("{path}: {why}")]
     Lacking {
         path: String,
-        /// What is missing, and how to get it.
+        /// The missing feature, and how to get it.
         why: String,
     },
     /// A CPU that this process may not use.
@@ -61,7 +61,7 @@ pub enum RunError {
     #[error("{path}: {why}")]
     Row {
         path: String,
-        /// What failed.
+        /// The error's text.
         why: String,
     },
     /// The bulk streams beside the measured flow failed.
@@ -78,7 +78,7 @@ pub enum RunError {
     Interrupted,
 }
 
-/// What kind of failure this is, as the exit codes divide them.
+/// Kind of failure, one for each exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Something went wrong (1).

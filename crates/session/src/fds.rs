@@ -1,4 +1,4 @@
-//! What a parent and its worker agree on: the program, its hidden verb, and the descriptor numbers.
+//! The agreement between a parent and its worker: the program, its hidden verb, and the descriptor numbers.
 
 use std::os::fd::RawFd;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The declared floor beside a measured row, from the user's declarations and the host's facts of its own interface; notes name
-//! what is assumed.
+//! The declared floor beside a measured row, from the user's declarations and the host's facts of its own
+//! interface; notes name the assumptions.
 //!
 //! ```text
 //!   flags ──▶ Declared ─┐
@@ -27,7 +27,7 @@ const TCP_TIMESTAMPS: u64 = 12;
 /// Bytes of headers that the path `niq` puts before the payload.
 const NIQ_HEADERS: u64 = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER;
 
-/// What the user declared.
+/// The user's declarations.
 #[derive(Clone, Debug)]
 pub struct Declared {
     /// The NIC design at both ends.
@@ -49,8 +49,7 @@ pub struct Known<'a> {
 impl Declared {
     /// The floor of a job's round trip.
     ///
-    /// # Errors
-    /// Why there is no floor.
+    /// # Errors The reason for a missing floor.
     pub fn of(&self, job: &Job, known: Known<'_>) -> Result<Floor, String> {
         let mut notes = Vec::new();
         let headers = headers(&job.spec.client, known, &mut notes)?;
@@ -95,7 +94,7 @@ impl Declared {
         Ok(Some(Emulated { nic: nic.name().into(), whole, request, reply }))
     }
 
-    /// Fills in what was not declared from the host's facts of its interface.
+    /// Fills in missing declarations from the host's facts about its interface.
     fn ask(&self, link: &mut Link, client: &HostFacts, frame: u64, notes: &mut Vec<String>) {
         if link.rate.is_none() {
             let speed = client.facts.get("link_speed_mbit_per_s").and_then(Value::as_u64);
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interface_is_asked_for_what_is_not_declared() {
+    fn undeclared_facts_come_from_the_interface() {
         let client = facts(&[("link_speed_mbit_per_s", json!(25_000)), ("pcie_gt_per_s", json!(8.0)), ("pcie_lanes", json!(8))]);
         let dma = declared("dma", Link::default());
         let floor = dma.of(&sized("udp", 1000, 1000), known(&client)).unwrap();
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_floor_says_why() {
+    fn missing_floor_has_a_reason() {
         let none = declared("none", Link::default());
         let why = |job: &Job| none.of(job, known(&facts(&[]))).unwrap_err();
         assert!(why(&sized("udp", 64, 64)).contains("nothing tells the rate"));

@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_gives_way_is_told_why_at_every_step() {
+    fn displaced_connection_learns_the_reason_at_every_step() {
         let key = a_key();
         for (key, said, told) in [
             // The client has sent nothing yet …
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_turned_away_at_once_is_told_why() {
+    fn refused_connection_learns_the_reason() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         turn_away(&listener.accept().unwrap().0);
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn another_protocol_is_named_with_what_it_said() {
+    fn names_the_other_protocol() {
         let text = client_against(b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n").unwrap_err().to_string();
         assert!(text.starts_with("db:22 does not speak Hairpin (got \"SSH-2.0-OpenSSH_9.2p1 Debian\")"), "{text}");
         assert!(matches!(client_against(b"HTTP/1.1 400 Bad Request\r\n"), Err(ConnectError::NotHairpin { .. })));

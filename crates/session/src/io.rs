@@ -40,7 +40,7 @@ impl BackEndName {
     }
 }
 
-/// One side: a ring, its policy, its options. The device chooses what is not given.
+/// One side: a ring, its policy, its options. The device chooses missing options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct IoSpec {
@@ -107,7 +107,7 @@ impl IoSpec {
         }
     }
 
-    /// How a receive waits for a frame.
+    /// The wait policy of a receive.
     pub fn wait(&self) -> Wait {
         match self.side.policy {
             Policy::BusyPoll => Wait::BusyPoll,
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn slips_say_what_there_is() {
+    fn mistakes_list_existing_names() {
         for (text, part) in [
             ("dpdk", "there are: xdp, packet"),
             ("", "no packet ring \"\""),
             ("udp:spin", "no packet ring \"udp\""),
             ("xdp:queue=3", "xdp has no option \"queue\" here; there are: mode, zero-copy, usecs"),
-            ("xdp:poll", "no wait policy of xdp; there are: spin, busy-poll, block, adaptive"),
+            ("xdp:poll", "not a wait policy of xdp; there are: spin, busy-poll, block, adaptive"),
             ("xdp:spin,block", "two wait policies"),
             ("packet:mode=native", "packet has no option \"mode\"; there are: l3, favour, dscp, usecs"),
             ("xdp:favour=rate", "xdp has no option \"favour\""),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_what_is_asked_of_a_device() {
+    fn words_become_requests_to_a_device() {
         let spec: IoSpec = "xdp:busy-poll,mode=native,zerocopy=off".parse().unwrap();
         let config = spec.config();
         assert_eq!((config.mode, config.zero_copy, config.busy_poll_us), (Some(Mode::Native), false, Some(50)));

@@ -46,7 +46,7 @@ pub enum LoadKeyError {
     #[error("{} is {source}", path.display())]
     Parse {
         path: PathBuf,
-        /// What is wrong with the text.
+        /// The fault in the text.
         source: ParseKeyError,
     },
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_without_repeating_it() {
+    fn rejects_invalid_keys_without_repeating_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         for text in ["", "secret", &"0".repeat(63), &"g".repeat(64), &"A".repeat(44), &"é".repeat(32), &"0".repeat(1000)] {

@@ -1,9 +1,9 @@
 //! One row over two processes: both sides in their own workers or on two hosts, the link between them, and the answering server.
 //!
 //! ```text
-//!   plan ──▶ stage ──▶ rows ──▶ row (both sides' reports, joined)
+//!   plan ──▶ testbed ──▶ rows ──▶ row (both sides' reports, joined)
 //!             ├ side    a worker process as its parent sees it      worker   that process: measures, streams, bounces, fills a link
-//!             ├ server  whoever answers: a worker here, or `hairpin serve` there
+//!             ├ server  the answering side: a worker here, or `hairpin serve` there
 //!             └ link    loopback, a veth pair
 //!
 //!   message     a serde type, as JSON
@@ -33,7 +33,7 @@ pub mod serve;
 pub mod server;
 pub mod side;
 mod socket;
-pub mod stage;
+pub mod testbed;
 pub mod time;
 pub mod watch;
 pub mod worker;

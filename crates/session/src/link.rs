@@ -18,7 +18,7 @@ use hairpin_record::run::Link;
 use hairpin_sys::netns;
 use hairpin_units::BitRate;
 
-use crate::message::{Answer, End, Namespace, Order};
+use crate::message::{Answer, LinkEnd, Namespace, Order};
 use crate::side::{SideError, WorkerSide};
 
 /// The client's end of the pair.
@@ -132,7 +132,7 @@ impl VethSpec {
         .collect()
     }
 
-    fn end(&self, interface: &str, host: u16) -> End {
+    fn end(&self, interface: &str, host: u16) -> LinkEnd {
         let v4 = Ipv4Addr::new(198, 18, 0, host as u8);
         let v6 = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, host);
         // An MTU below 1280 leaves no room for IPv6 (RFC 8200, section 5).
@@ -141,12 +141,12 @@ impl VethSpec {
             addresses.push((IpAddr::from(v6), 64));
         }
         let VethSpec { gro, tso, rate, timestamps, .. } = *self;
-        End { interface: interface.into(), addresses, gro, tso, rate, timestamps, quiet: false }
+        LinkEnd { interface: interface.into(), addresses, gro, tso, rate, timestamps, quiet: false }
     }
 
     /// An end without addresses, on which the kernel sends nothing of its own: every frame counted is ours.
-    fn quiet_end(&self, interface: &str) -> End {
-        End { addresses: Vec::new(), quiet: true, ..self.end(interface, 0) }
+    fn quiet_end(&self, interface: &str) -> LinkEnd {
+        LinkEnd { addresses: Vec::new(), quiet: true, ..self.end(interface, 0) }
     }
 }
 
@@ -157,7 +157,7 @@ impl VethSpec {
     }
 
     /// Creates the namespaces, then the pair in one request, then sets up each end.
-    fn join(&self, client: &mut WorkerSide, server: &mut WorkerSide, ends: [End; 2]) -> Result<(), SideError> {
+    fn join(&self, client: &mut WorkerSide, server: &mut WorkerSide, ends: [LinkEnd; 2]) -> Result<(), SideError> {
         let (first, second) = match netns::can_make() {
             netns::Support::Privileged => (Namespace::New, Namespace::New),
             _ => (Namespace::NewUser, Namespace::JoinUser(server.pid())),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_say_what_there_is() {
+    fn mistakes_list_existing_names() {
         for (text, part) in [
             ("wifi", "there are: loopback, veth"),
             ("loopback:mtu=9000", "--link veth:mtu=9000"),

@@ -1,4 +1,5 @@
-//! What this process adds to a snapshot of a running row: the server's CPU time if its worker is local, and the warnings so far.
+//! Additions of this process to a snapshot of a running row: the server's CPU time if its worker is local,
+//! and the current warnings.
 //!
 //! The warnings are those that [`row::derive`](crate::row::derive) makes of the whole row at its end, computed from the data so
 //! far. All of it is read here, in the verb's process, and costs the workers nothing.
@@ -14,7 +15,7 @@ use hairpin_sys::thread;
 use hairpin_trace::halves::Half;
 use hairpin_tune::activity::CoreActivity;
 
-use crate::row::{Surroundings, derive};
+use crate::row::{RowContext, derive};
 use crate::server::Server;
 use crate::watch::Watcher;
 
@@ -104,7 +105,7 @@ impl<'a> Live<'a> {
             warnings.push(Warning::ClockSuspect { blocks });
         }
         // Which quantiles will be blank is known only at the end.
-        let around = Surroundings { hosts: self.hosts, one_host: self.server.is_some(), shown: &[] };
+        let around = RowContext { hosts: self.hosts, one_host: self.server.is_some(), shown: &[] };
         warnings.extend(derive(self.job, &self.row(progress), around));
         warnings.iter().map(Warning::note).collect()
     }
@@ -183,9 +184,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept(Vec<Progress>);
+    struct Recorded(Vec<Progress>);
 
-    impl Watcher for Kept {
+    impl Watcher for Recorded {
         fn wants_snapshots(&self) -> bool {
             true
         }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_name_is_hostile_has_its_times() {
+    fn process_with_a_hostile_name_has_its_times() {
         let root = tempfile::tempdir().unwrap();
         let host = FakeHost::at(root.path()).with("/proc/7/stat", "7 (a) b ) R 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20\n");
         assert_eq!(cpu_ns(&host, 7), Some(1_750_000_000));
@@ -206,7 +207,7 @@ mod tests {
     fn warnings_come_with_their_cause() {
         let job = Job { threads: 2, ..hairpin_plan::job::Job::new("udp:spin".parse().unwrap()) };
         let hosts = Hosts { client: HostFacts::default(), server: None };
-        let mut kept = Kept::default();
+        let mut kept = Recorded::default();
         let mut live = Live {
             watcher: &mut kept,
             job: &job,

@@ -30,7 +30,7 @@ mod traced;
 
 pub use bulk::{BulkReport, BulkWork};
 pub use packets::{
-    AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, Work,
+    AskRings, BounceReport, BounceWork, Count, Flush, InterfaceFacts, NotAFlush, Send, StreamCounts, StreamReport, StreamWork,
 };
 pub use traced::Half;
 
@@ -52,7 +52,7 @@ pub enum Order {
         peer_pid: u32,
     },
     /// Set up your end of the pair.
-    SetUp(End),
+    SetUp(LinkEnd),
     /// Read the host's facts.
     Facts {
         /// The interface that the traffic passes.
@@ -72,7 +72,7 @@ pub enum Order {
     /// Answer requests: the server's side of a row.
     Plan {
         job: Box<Job>,
-        /// Where to listen.
+        /// The address to listen on.
         listen: Listen,
     },
     /// Measure: the client's side of a row.
@@ -90,7 +90,7 @@ pub enum Order {
     /// Open the rings of an interface, and keep them until the next order of this kind; `None` closes them.
     Rings(Option<Box<AskRings>>),
     /// Send numbered frames on the open rings, count them, or both.
-    Stream(Box<Work>),
+    Stream(Box<StreamWork>),
     /// Send frames that arrive on the open rings back, until stopped.
     Bounce(Box<BounceWork>),
     /// Run one end of the bulk streams that fill the link, until stopped.
@@ -116,7 +116,7 @@ pub enum Namespace {
 
 /// One end of a veth pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct LinkEnd {
     pub interface: String,
     /// Addresses with prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
@@ -147,11 +147,11 @@ pub enum Request {
     Go,
     /// Put the hooks on the tracepoints, or take them off.
     Hooks(bool),
-    /// A traced block is over: report what the server's host saw of it.
+    /// A traced block is over: report the records of the server's host.
     Halves,
     /// A sign of life from the client.
     Beat,
-    /// The row is over: report what the server's side saw.
+    /// The row is over: report the server's figures.
     Done,
 }
 
@@ -174,11 +174,11 @@ pub enum Answer {
     },
     /// The server's side gives its address; the client's side has opened its flows.
     Ready(Option<Address>),
-    /// How far a row is, about once a second.
+    /// Progress of a row, about once a second.
     Progress(Box<Progress>),
     /// A traced block is over; the next one begins on request.
     Block,
-    /// What the server's host saw of a traced block.
+    /// Records of the server's host for a traced block.
     Halves(Vec<Half>),
     /// The client's side's report of a row.
     Client(Box<ClientReport>),
@@ -188,7 +188,7 @@ pub enum Answer {
     Rings {
         /// The first choice that opened.
         io: Box<IoSpec>,
-        /// What the kernel granted for these rings.
+        /// Features that the kernel granted for these rings.
         rings: Rings,
         /// The same for the second interface.
         output: Option<Rings>,
@@ -218,7 +218,7 @@ pub enum Answer {
 /// Why a side did nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What failed, on what, and what to do.
+    /// The operation that failed, on which object, and a remedy.
     pub message: String,
     /// True if a capability or a device is missing (exit code 4).
     pub missing: bool,
@@ -255,9 +255,9 @@ pub struct ServerReport {
     pub cpu: CpuSide,
     /// TCP's counters, as totals.
     pub tcp: Option<TcpSide>,
-    /// Options asked for, and what was granted.
+    /// Requested options, and their values in force.
     pub granted: Vec<Granted>,
-    /// Where requests were delivered, per flow.
+    /// Queue and CPU of the requests' delivery, per flow.
     pub flow_facts: Vec<FlowFacts>,
     /// System calls beyond receive and send.
     pub extra_calls: u64,

@@ -1,4 +1,4 @@
-//! The plan of a run, and the check of what cannot be measured.
+//! The plan of a run, and the check for rows that cannot be measured.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::key::Key;
 use crate::link::LinkSpec;
 use crate::side::SideError;
 
-/// What to measure, and over which link.
+/// The rows to measure, and the link to measure over.
 #[derive(Debug)]
 pub struct Plan {
     /// The other side.

@@ -17,7 +17,7 @@ mod tests {
     use crate::printable::printable;
 
     #[test]
-    fn escapes_what_would_move_a_cursor() {
+    fn escapes_cursor_movements() {
         assert_eq!(printable("a\"\u{1b}[2J\r\n", 20), "a\"\\u{1b}[2J\\r\\n");
         assert_eq!(printable("abcdef", 3), "abc…");
     }

@@ -63,11 +63,11 @@ pub enum RawError {
     #[error("cannot make {} for --raw: {source}; name a file in a directory that you may write", path.display())]
     Create {
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The file cannot be written.
-    #[error("cannot write samples to {}: {source}; what is there is no whole Parquet file: free some space and run again", path.display())]
+    #[error("cannot write samples to {}: {source}; the Parquet file is incomplete: free some space and run again", path.display())]
     Write {
         /// The file, still partial.
         path: PathBuf,
@@ -173,7 +173,7 @@ impl Columns {
             match column.untyped() {
                 ColumnWriter::Int64ColumnWriter(out) => out.write_batch(times.next().map_or(&[], Vec::as_slice), None, None)?,
                 ColumnWriter::Int32ColumnWriter(out) => out.write_batch(numbers.next().map_or(&[], Vec::as_slice), None, None)?,
-                _ => return Err(ParquetError::General("the schema has a column that is no integer".into())),
+                _ => return Err(ParquetError::General("the schema has a column that is not an integer".into())),
             };
             column.close()?;
         }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_over_several_groups() {
+    fn samples_are_read_back_over_several_groups() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("samples.parquet");
         let mut raw = RawWriter::create(&path, &[row("tcp:block"), row("udp:spin")]).unwrap();

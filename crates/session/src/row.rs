@@ -20,7 +20,7 @@ pub const STATES_APART: f64 = hairpin_record::core_states::APART;
 
 /// Facts about a run outside its rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct RowContext<'a> {
     /// Facts of both hosts.
     pub hosts: &'a Hosts,
     /// True if both sides ran on this host.
@@ -35,7 +35,7 @@ pub fn join(
     client: ClientReport,
     server: Option<Result<ServerReport, String>>,
     clock: &mut ClockFacts,
-    around: Surroundings<'_>,
+    around: RowContext<'_>,
 ) -> Row {
     let mut row = client.row;
     clock.drift_ppb = clock.drift_ppb.or(client.drift_ppb);
@@ -78,7 +78,7 @@ fn per_transaction(side: &mut TcpSide, transactions: u64) {
 }
 
 /// All warnings that a row justifies, from the fields filled in so far.
-pub fn derive(job: &Job, row: &Row, around: Surroundings<'_>) -> Vec<Warning> {
+pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let count = row.rtt_ns.count;
     if let Some(quantile) = around.shown.iter().copied().filter(|q| !q.is_supported_by(count)).min() {
@@ -209,7 +209,7 @@ mod tests {
         let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
         let hosts = Hosts { client: HostFacts::default(), server: Some(HostFacts::default()) };
         let shown = [Quantile::P50, Quantile::P99];
-        let around = Surroundings { hosts: &hosts, one_host: true, shown: &shown };
+        let around = RowContext { hosts: &hosts, one_host: true, shown: &shown };
         let block = |core_rtt_ns| Block { count: 1, core_rtt_ns, ..Block::default() };
         let mut row = Row { duration_ns: 1_000_000_000, blocks: vec![block(Some(120)), block(Some(130))], ..Row::default() };
         row.rtt_ns.count = 1000;
@@ -222,7 +222,7 @@ mod tests {
         row.cpu.client.foreign_ns = Some(31_000_000);
         row.cpu.server = Some(CpuSide { cpus: vec![0], switches_involuntary: 11, ..CpuSide::default() });
         let hosts = Hosts { client: facts(&[("scaling_governor", json!("powersave"))]), server: None };
-        let codes: Vec<_> = derive(&job, &row, Surroundings { hosts: &hosts, ..around }).iter().map(Warning::code).collect();
+        let codes: Vec<_> = derive(&job, &row, RowContext { hosts: &hosts, ..around }).iter().map(Warning::code).collect();
         let expected =
             ["too-few-samples", "foreign-time", "sleeping-governor", "involuntary-switches", "shared-core", "core-states"];
         assert_eq!(codes, expected);

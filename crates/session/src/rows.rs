@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   plan ──▶ row ──▶ row ──▶ …                        all done
-//!             ├ Ctrl-C ──▶ interrupted                what was measured until then is the record
+//!             ├ Ctrl-C ──▶ interrupted                the results until then are the record
 //!             └ fails ───▶ error, with its path       likewise; if it is the first, there is no record
 //! ```
 
@@ -15,8 +15,8 @@ use hairpin_record::run::Row;
 use crate::error::RunError;
 use crate::floor::{self, Known};
 use crate::plan::Plan;
-use crate::row::{self, Surroundings};
-use crate::stage::{Measured, RowEnd, Stage};
+use crate::row::{self, RowContext};
+use crate::testbed::{Measured, RowEnd, Testbed};
 use crate::time::rfc3339;
 
 /// The head of a record whose measurement starts now.
@@ -50,13 +50,13 @@ pub fn rows<B>(
     Ok(())
 }
 
-impl Stage {
+impl Testbed {
     /// Both sides' reports as one row, with its warnings and its floor. The way the row ended goes into the head.
     pub fn joined(&self, plan: &Plan, job: &Job, measured: Measured, head: &mut Head, place: &mut Place) -> Row {
         head.interrupted |= measured.interrupted;
         head.error = measured.client.error.clone().map(|error| format!("{}: {error}", job.spec));
         let one_host = self.server.is_here();
-        let around = Surroundings { hosts: &place.hosts, one_host, shown: &plan.shown };
+        let around = RowContext { hosts: &place.hosts, one_host, shown: &plan.shown };
         let mut row = row::join(job, measured.client, measured.server, &mut place.clock, around);
         let known = Known { client: &place.hosts.client, mtu: place.link.mtu, one_host, ipv6: self.server.is_ipv6() };
         floor::beside(&mut row, plan.floor.as_ref(), job, known);

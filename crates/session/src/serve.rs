@@ -4,8 +4,8 @@
 //!   listener ── door ── thread per connection: handshake ── the one session ── Request ─▶ checked ─▶ Order ─▶ worker
 //!                 └ too many: refused, and told so        └ others: told how long, once they have proved the key
 //! ```
-//! No client input reaches the worker unchecked. This module decides where the worker listens, whom it answers and what it may
-//! use of this host.
+//! No client input reaches the worker unchecked. This module decides on the worker's address, its client and
+//! its share of this host.
 
 mod door;
 mod grants;
@@ -35,7 +35,7 @@ use crate::handshake::{self, Admission};
 use crate::key::Key;
 use crate::message::{Answer, Failure, Half, Order, Request};
 use crate::side::{SideError, WorkerSide, wait};
-use crate::stage::interface_at;
+use crate::testbed::interface_at;
 
 /// Most connections accepted before other work gets its turn.
 const AT_ONCE: usize = 64;
@@ -57,7 +57,7 @@ pub struct Service {
     pub key: Option<Key>,
     /// First and last data port.
     pub ports: Option<(u16, u16)>,
-    /// What a client may use of this host.
+    /// Resources of this host that a client may use.
     pub grants: Grants,
 }
 

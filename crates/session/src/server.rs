@@ -42,10 +42,10 @@ pub enum Server {
     Silent(Address),
 }
 
-/// What a server reported during a row.
+/// A server's report during a row.
 #[derive(Debug)]
-pub enum Heard {
-    /// Nothing of note.
+pub enum ServerEvent {
+    /// No report.
     Nothing,
     /// The server's side ended by itself.
     Ended(Box<ServerReport>),
@@ -123,8 +123,8 @@ impl Server {
         }
     }
 
-    /// What a remote server's host saw of the block that is over. For a local worker the list is empty: the verb sees everything
-    /// itself.
+    /// Records of a remote server's host for the block that is over. For a local worker the list is empty:
+    /// the verb sees all of them itself.
     pub fn halves(&mut self) -> Result<Vec<halves::Half>, SideError> {
         let Server::Remote { channel, .. } = self else { return Ok(Vec::new()) };
         channel.send(&Request::Halves).map_err(SideError::ToServer)?;
@@ -152,18 +152,18 @@ impl Server {
     }
 
     /// The server's next report, without waiting.
-    pub fn look(&mut self) -> Heard {
+    pub fn look(&mut self) -> ServerEvent {
         let said = match self {
             Server::Worker { side, .. } => side.try_answer(),
             Server::Remote { channel, .. } => channel.try_recv().map_err(SideError::Server),
             Server::Silent(_) => Ok(None),
         };
         match said {
-            Ok(None) => Heard::Nothing,
-            Ok(Some(Answer::Server(report))) => Heard::Ended(report),
-            Ok(Some(Answer::Failed(failure))) => Heard::Gone(failure.message),
-            Ok(Some(other)) => Heard::Gone(format!("it answered {other:?} out of turn")),
-            Err(error) => Heard::Gone(error.to_string()),
+            Ok(None) => ServerEvent::Nothing,
+            Ok(Some(Answer::Server(report))) => ServerEvent::Ended(report),
+            Ok(Some(Answer::Failed(failure))) => ServerEvent::Gone(failure.message),
+            Ok(Some(other)) => ServerEvent::Gone(format!("it answered {other:?} out of turn")),
+            Err(error) => ServerEvent::Gone(error.to_string()),
         }
     }
 
@@ -186,9 +186,9 @@ impl Server {
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {
             match self.look() {
-                Heard::Ended(report) => return Ok(*report),
-                Heard::Gone(why) => return Err(why),
-                Heard::Nothing => {
+                ServerEvent::Ended(report) => return Ok(*report),
+                ServerEvent::Gone(why) => return Err(why),
+                ServerEvent::Nothing => {
                     std::thread::sleep(NUDGE_EVERY / 10);
                     if let Server::Worker { side, .. } = self {
                         side.nudge();

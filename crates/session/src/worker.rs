@@ -3,8 +3,8 @@
 //! It takes orders from the process that started it, and dies with it.
 
 mod bulk;
+mod reporter;
 mod rings;
-mod teller;
 
 use std::io;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netlink::{Netlink, Tbf, VethConfig};
 use hairpin_sys::netns::{self, Sysfs};
 use hairpin_sys::process::{self, Inherited};
-use hairpin_sys::shared::{Shared, Stamps, Told};
+use hairpin_sys::shared::{Announced, Shared, Stamps};
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 use hairpin_units::{Bytes, Nanos, Picos};
@@ -34,13 +34,13 @@ use hairpin_units::{Bytes, Nanos, Picos};
 use crate::channel::{Channel, RecvError};
 use crate::link::{CLIENT_END, SERVER_END};
 use crate::message::{
-    Answer, AskRings, BounceReport, BounceWork, BulkWork, ClientReport, End, Failure, InterfaceFacts, Namespace, Order,
-    ServerReport, StreamReport, Work,
+    Answer, AskRings, BounceReport, BounceWork, BulkWork, ClientReport, Failure, InterfaceFacts, LinkEnd, Namespace, Order,
+    ServerReport, StreamReport, StreamWork,
 };
 use crate::raw::{RawRow, RawWriter};
 
+use self::reporter::{Meter, Reporter};
 use self::rings::{Open, Opened};
-use self::teller::{Meter, Teller};
 use crate::fds::{CONTROL_FD, NEIGHBOUR_FD, STAMPS_FD, STOP_FD};
 
 /// A worker waits for its next order as long as its parent lives.
@@ -206,7 +206,7 @@ impl Worker {
         Ok(Answer::Bounced(Box::new(BounceReport { duration, frames: ran.counts, cpu, error: ran.error })))
     }
 
-    fn stream(&mut self, work: &Work) -> Result<Answer, Failure> {
+    fn stream(&mut self, work: &StreamWork) -> Result<Answer, Failure> {
         let rings = self.rings.as_mut().ok_or_else(|| failed("no rings are open"))?;
         let channel = &mut self.channel;
         channel.send(&Answer::Ready(None)).map_err(failed)?;
@@ -227,7 +227,7 @@ impl Worker {
 
     fn answer_requests(&mut self, job: &Job, listen: Listen) -> Result<Answer, Failure> {
         self.untell();
-        let teller = Teller::new(&mut self.channel, job, Side::Server, &self.allowed, None, false);
+        let reporter = Reporter::new(&mut self.channel, job, Side::Server, &self.allowed, None, false);
         let mut run = ServerRun {
             job,
             listen,
@@ -237,12 +237,12 @@ impl Worker {
             stamps: self.stamps.as_ref().filter(|_| job.traced),
             allowed: &self.allowed,
             cores: self.cores,
-            observer: &teller,
+            observer: &reporter,
             found: ServerFound::default(),
         };
         let outcome = runner(job.spec.server.path).echo(&mut run);
         let found = run.found;
-        let cpu = teller.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
+        let cpu = reporter.meter().cpu(found.answered, job.spec.server.policy, found.waits_in_vain);
         outcome.map_err(path_failure)?;
         Ok(Answer::Server(Box::new(ServerReport {
             turnaround_ns: found.turnaround.quantiles(),
@@ -261,7 +261,7 @@ impl Worker {
     /// Clears the thread and flow announced for the row before.
     fn untell(&self) {
         if let Some(stamps) = &self.stamps {
-            stamps.tell(Told::default());
+            stamps.announce(Announced::default());
         }
     }
 
@@ -269,7 +269,7 @@ impl Worker {
         self.untell();
         let raw = self.raw.as_mut().map(|raw| (raw, index));
         let job = &with_recording(job)?;
-        let teller = Teller::new(&mut self.channel, job, Side::Client, &self.allowed, raw, snapshots);
+        let reporter = Reporter::new(&mut self.channel, job, Side::Client, &self.allowed, raw, snapshots);
         let mut run = ClientRun {
             job,
             peer,
@@ -278,12 +278,12 @@ impl Worker {
             neighbour: self.neighbour.as_ref(),
             stamps: self.stamps.as_ref().filter(|_| job.traced),
             allowed: &self.allowed,
-            observer: &teller,
+            observer: &reporter,
             found: ClientFound::default(),
         };
         let outcome = runner(job.spec.client.path).ping(&mut run);
         let found = run.found;
-        let cpu = teller.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
+        let cpu = reporter.meter().cpu(found.exchanges, job.spec.client.policy, found.counts.waits_in_vain);
         // A run that failed after it began still has results.
         if found.recorder.is_none() {
             outcome.map_err(path_failure)?;
@@ -376,7 +376,7 @@ fn with_recording(job: &Job) -> Result<Job, Failure> {
     Ok(job)
 }
 
-/// What was emulated, and the steps of the client's driver.
+/// The emulated design, and the steps of the client's driver.
 fn niq(job: &Job, client: Pcie, own_ns: Option<f64>, stalled: Option<(u64, u64)>, rtt: &Quantiles) -> Niq {
     let one_way = |times: FrameTimes| Picos(times.one_way_ps());
     let without = stalled.zip(rtt.mean).and_then(|((count, ns), mean)| {
@@ -428,7 +428,7 @@ pub fn clock_facts<C: Clock>(clock: &C) -> ClockFacts {
     }
 }
 
-fn set_up(end: &End) -> Result<(), String> {
+fn set_up(end: &LinkEnd) -> Result<(), String> {
     let netlink = Netlink::open().map_err(|error| error.to_string())?;
     if let Some(on) = end.timestamps {
         netns::set_sysctl("net.ipv4.tcp_timestamps", if on { "1" } else { "0" }).map_err(|error| error.to_string())?;

@@ -6,7 +6,8 @@
  *    socket, accept, accept4      the option is set before the program sees the descriptor
  *    recv, read, …                TCP_QUICKACK is set again: the kernel forgets it (tcp(7))
  *
- * What the kernel refuses is left as it is: whoever started the program reads its sockets back and says so. Raw system calls do not pass here.
+ * Options that the kernel refuses are left as they are: `hairpin exec` reads the sockets back and reports
+ * them. Raw system calls do not pass here.
  */
 #define _GNU_SOURCE
 #undef _FORTIFY_SOURCE
@@ -155,7 +156,7 @@ ssize_t readv(int fd, const struct iovec *parts, int count)
 	return received(fd, NEXT(readv)(fd, parts, count));
 }
 
-/* What a program that was compiled with _FORTIFY_SOURCE calls instead. */
+/* Called instead by programs compiled with _FORTIFY_SOURCE. */
 ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
 {
 	if (size > room)

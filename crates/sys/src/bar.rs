@@ -3,7 +3,7 @@
 //! ```text
 //!             driver                        device
 //!   write_line ──▶ [header 4 │ 60 bytes]──▶      one 64-byte posted write
-//!   flush      ──▶ (order)                       what was written before goes before what is written later
+//!   flush      ──▶ (order)                       earlier writes go before later ones
 //!   read_line  ◀── [header 4 │ 60 bytes]◀──      the cached copy is dropped first
 //!   read_u32   ◀── [4 bytes]                     one non-posted read: the CPU waits for it
 //! ```

@@ -120,7 +120,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
     /// The text is not a value of this setting.
-    #[error("{text:?} is no value of {} of {interface}", attribute.name())]
+    #[error("{text:?} is not a value of {} of {interface}", attribute.name())]
     Text {
         /// The text to be written.
         text: String,
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_tells_what_it_has() {
+    fn loopback_reports_its_features() {
         assert_eq!(read("lo", Attribute::RxUsecs).unwrap(), None);
         assert_eq!(read("lo", Attribute::Stamping).unwrap(), None);
         assert_eq!(read("lo", Attribute::IrqSuspendTimeout).unwrap(), None);

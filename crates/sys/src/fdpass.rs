@@ -73,7 +73,7 @@ pub fn recv_fds(socket: impl AsFd, max: usize) -> io::Result<(u8, Vec<OwnedFd>)>
 /// User id of the process that created the other end of a UNIX socket's connection (`SO_PEERCRED`, unix(7)).
 ///
 /// # Errors
-/// Those of getsockopt(2).
+/// The errors of getsockopt(2).
 pub fn peer_uid(socket: impl AsFd) -> io::Result<u32> {
     // rustix's call does not allow process id 0, which the kernel reports for a peer in another PID namespace.
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };

@@ -33,19 +33,19 @@ pub trait Host {
     /// The bytes of the file at `path`.
     ///
     /// # Errors
-    /// Those of open(2) and read(2); `InvalidData` if the file is longer than [`MAX_FILE`].
+    /// The errors of open(2) and read(2); `InvalidData` if the file is longer than [`MAX_FILE`].
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>>;
 
     /// Opens the file at `path` for reading.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     fn open(&self, path: &str) -> io::Result<File>;
 
     /// The names in the directory at `path`, sorted.
     ///
     /// # Errors
-    /// Those of open(2) and getdents(2).
+    /// The errors of open(2) and getdents(2).
     fn list(&self, path: &str) -> io::Result<Vec<String>>;
 
     /// True if `path` exists, following symbolic links.
@@ -54,14 +54,14 @@ pub trait Host {
     /// The last component of the target of the symbolic link at `path`: sysfs names drivers and buses that way.
     ///
     /// # Errors
-    /// Those of readlink(2): `InvalidInput` if `path` is not a link.
+    /// The errors of readlink(2): `InvalidInput` if `path` is not a link.
     fn link_target(&self, path: &str) -> io::Result<String>;
 
     /// The text of the file at `path`, without trailing newlines. Bytes that are not UTF-8 are replaced (a device may report
     /// anything).
     ///
     /// # Errors
-    /// Those of [`Host::read_bytes`].
+    /// The errors of [`Host::read_bytes`].
     fn read(&self, path: &str) -> io::Result<String> {
         let text = String::from_utf8_lossy(&self.read_bytes(path)?).into_owned();
         Ok(text.trim_end_matches('\n').to_owned())
@@ -70,25 +70,25 @@ pub trait Host {
     /// Driver of an interface; `None` if it does not report one.
     ///
     /// # Errors
-    /// Those of [`Ethtool`]: the interface does not exist (ENODEV), or the driver refuses.
+    /// The errors of [`Ethtool`]: the interface does not exist (ENODEV), or the driver refuses.
     fn driver_info(&self, interface: &str) -> Result<Option<DriverInfo>, EthtoolError>;
 
     /// A setting of an interface that is not a file; `None` if the interface does not have it.
     ///
     /// # Errors
-    /// Those of [`device::read`].
+    /// The errors of [`device::read`].
     fn attribute(&self, interface: &str, attribute: Attribute) -> Result<Option<String>, DeviceError>;
 
     /// Sets such a setting. Read it back to see the value the device chose.
     ///
     /// # Errors
-    /// Those of [`device::write`].
+    /// The errors of [`device::write`].
     fn set_attribute(&self, interface: &str, attribute: Attribute, text: &str) -> Result<(), DeviceError>;
 
     /// Writes `text` into the existing file at `path`. Read it back to see the value the kernel chose.
     ///
     /// # Errors
-    /// Those of open(2) and write(2): `PermissionDenied` if it needs more rights, `ReadOnlyFilesystem` in most containers,
+    /// The errors of open(2) and write(2): `PermissionDenied` if it needs more rights, `ReadOnlyFilesystem` in most containers,
     /// `InvalidInput` for a text that the kernel rejects.
     fn write(&self, path: &str, text: &str) -> io::Result<()>;
 
@@ -96,19 +96,19 @@ pub trait Host {
     /// as the returned value.
     ///
     /// # Errors
-    /// Those of open(2) and write(2).
+    /// The errors of open(2) and write(2).
     fn hold(&self, path: &str, bytes: &[u8]) -> io::Result<Held>;
 
     /// Creates a directory, such as a cgroup.
     ///
     /// # Errors
-    /// Those of mkdir(2).
+    /// The errors of mkdir(2).
     fn make_directory(&self, path: &str) -> io::Result<()>;
 
     /// Removes a directory without subdirectories, such as a cgroup.
     ///
     /// # Errors
-    /// Those of rmdir(2).
+    /// The errors of rmdir(2).
     fn remove_directory(&self, path: &str) -> io::Result<()>;
 }
 

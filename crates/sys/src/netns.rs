@@ -262,7 +262,7 @@ fn unshare_network(user_namespace: bool) -> Result<Entered, NamespaceError> {
         Ok(()) => mount_own_sysfs(),
         // Mounts made now would be visible outside, so there are none.
         Err(Errno::INVAL) => {
-            Sysfs::Unread("the root directory is no mount point (a chroot), so /sys shows the outer devices".into())
+            Sysfs::Unread("the root directory is not a mount point (a chroot), so /sys shows the outer devices".into())
         }
         Err(error) => return Err(refused("make the mounts private", error.into(), user_namespace)),
     };

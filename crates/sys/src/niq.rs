@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_sends_the_other_receives_and_nobody_else() {
+    fn lines_reach_only_the_other_side() {
         let one = Memory::create(&SMALL).unwrap();
         let other = Memory::open(again(&one)).unwrap();
         assert_eq!(other.layout(), &SMALL);

@@ -46,7 +46,7 @@ pub enum Layout {
     Blocks,
 }
 
-/// How frames are distributed over the sockets of a group (PACKET_FANOUT).
+/// Distribution of frames over the sockets of a group (PACKET_FANOUT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// The flow's hash; both directions of a flow go to the same socket.

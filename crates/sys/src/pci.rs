@@ -42,7 +42,7 @@ pub struct Address {
 
 /// Reason why a text is not the address of a PCI device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no PCI address: write DOMAIN:BUS:DEVICE.FUNCTION in hexadecimal as lspci -D does, such as 0000:3b:00.0")]
+#[error("\"{0}\" is not a PCI address: write DOMAIN:BUS:DEVICE.FUNCTION in hexadecimal as lspci -D does, such as 0000:3b:00.0")]
 pub struct ParseAddressError(pub String);
 
 impl FromStr for Address {
@@ -150,7 +150,7 @@ pub enum NoWord {
         there: Vec<String>,
     },
     /// Beyond the end of the BAR, or not aligned.
-    #[error("offset {offset:#x} is no word of BAR {bar} of {address}: take a multiple of 4 below {bytes:#x}")]
+    #[error("offset {offset:#x} is not a word of BAR {bar} of {address}: take a multiple of 4 below {bytes:#x}")]
     Offset {
         address: Address,
         bar: u8,
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_is_found_in_whatever_page_it_lies() {
+    fn finds_the_word_in_any_page() {
         let directory = tempfile::tempdir().unwrap();
         let host = host(&directory);
         for (bar, offset, in_file) in
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_what_there_is() {
+    fn unreadable_device_error_lists_existing_ones() {
         let directory = tempfile::tempdir().unwrap();
         let host = host(&directory);
         let other = open_word(&host, "3b:00.1".parse().unwrap(), 0, 0).unwrap_err().to_string();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_bars_that_is_none_is_told() {
+    fn rejects_an_invalid_list_of_bars() {
         let directory = tempfile::tempdir().unwrap();
         for (text, part) in [
             ("what is this", "line 1 is not two addresses and flags"),

@@ -117,7 +117,7 @@ impl Worker {
     /// The worker's exit status, or `None` while it runs.
     ///
     /// # Errors
-    /// Those of waitpid(2).
+    /// The errors of waitpid(2).
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -125,7 +125,7 @@ impl Worker {
     /// Waits up to `limit` for the worker to end; `None` if it still runs then.
     ///
     /// # Errors
-    /// Those of waitpid(2), pidfd_open(2) (Linux 5.3) and poll(2).
+    /// The errors of waitpid(2), pidfd_open(2) (Linux 5.3) and poll(2).
     pub fn wait_timeout(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let due = Instant::now() + limit;
         if let Some(status) = self.child.try_wait()? {
@@ -150,7 +150,7 @@ impl Worker {
     /// [`request_stop`](crate::shared::Shared::request_stop)), then nudge until the worker has answered.
     ///
     /// # Errors
-    /// Those of waitpid(2), of reading `/proc/PID/task`, and of tgkill(2).
+    /// The errors of waitpid(2), of reading `/proc/PID/task`, and of tgkill(2).
     pub fn nudge(&mut self) -> io::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
@@ -175,7 +175,7 @@ impl Worker {
     /// Kills the worker (SIGKILL) without waiting for it; does nothing if it has ended.
     ///
     /// # Errors
-    /// Those of kill(2).
+    /// The errors of kill(2).
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()
     }
@@ -241,7 +241,7 @@ extern "C" fn on_nudge(_: libc::c_int) {}
 /// In a worker: lets [`Worker::nudge`] interrupt blocking system calls (SIGUSR1, an empty handler, no `SA_RESTART`).
 ///
 /// # Errors
-/// Those of sigaction(2) and pthread_sigmask(3).
+/// The errors of sigaction(2) and pthread_sigmask(3).
 pub fn install_nudge_handler() -> io::Result<()> {
     // SAFETY: all zeroes is a valid sigaction, and the handler does nothing, which is async-signal-safe. Without
     // SA_SIGINFO the handler is called with the one argument that it takes.

@@ -37,7 +37,7 @@ pub fn preload(command: &mut Command, path: &Path, settings: &str) {
 /// when the calling thread ends.
 ///
 /// # Errors
-/// Those of fork(2), execve(2) and sched_setaffinity(2).
+/// The errors of fork(2), execve(2) and sched_setaffinity(2).
 pub fn start(mut command: Command, cpu: Option<u32>, signals: &'static [i32]) -> io::Result<Child> {
     let parent = getpid();
     let cpus = cpu.map(|cpu| {

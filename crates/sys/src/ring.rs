@@ -299,7 +299,7 @@ mod tests {
     /// Our producer against the kernel's consumer as in `net/xdp/xsk_queue.h`: acquire the producer's index, read, release its
     /// own.
     #[test]
-    fn the_kernel_sees_what_our_producer_wrote() {
+    fn kernel_reads_the_producers_entries() {
         fn kernel(model: &Model, start: u32, mut next: u32, looks: u32) -> u32 {
             for _ in 0..looks {
                 if model.producer.load(Ordering::Acquire) != next {
@@ -332,7 +332,7 @@ mod tests {
 
     /// Our consumer against the kernel's producer: acquire the consumer's index, write, release its own.
     #[test]
-    fn our_consumer_sees_what_the_kernel_wrote() {
+    fn consumer_reads_the_kernels_entries() {
         for start in STARTS {
             loom::model(move || {
                 let model = Model::at(start);

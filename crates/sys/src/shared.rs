@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use line::{Direction, Line};
 use mapped::{Atomics, Mapped};
-pub use stamps::{Packet, Stamp, Stamps, Told, Which};
+pub use stamps::{Announced, Packet, Stamp, Stamps, Which};
 
 /// One value on its own cache lines.
 #[repr(C, align(128))]
@@ -50,7 +50,7 @@ impl Shared {
     /// Creates a zeroed area (memfd_create(2), close-on-exec, sealed against changes of its size).
     ///
     /// # Errors
-    /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
+    /// The errors of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
     pub fn create() -> io::Result<Shared> {
         Mapped::create().map(Shared)
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_mapping_writes_the_other_sees() {
+    fn mappings_share_flags() {
         let one = Shared::create().unwrap();
         let other = Shared::open(one.as_fd().try_clone_to_owned().unwrap()).unwrap();
         assert!(!other.stop_requested());

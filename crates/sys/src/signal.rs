@@ -40,7 +40,7 @@ impl Signals {
     /// Number of the next signal, or `None` if none is pending.
     ///
     /// # Errors
-    /// Those of read(2).
+    /// The errors of read(2).
     pub fn next(&self) -> io::Result<Option<i32>> {
         // struct signalfd_siginfo begins with the signal's number (signalfd(2)).
         let mut info = [0; size_of::<libc::signalfd_siginfo>()];

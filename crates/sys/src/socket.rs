@@ -67,7 +67,7 @@ pub const IPV6_MTU: IntOption = option(libc::IPPROTO_IPV6, libc::IPV6_MTU);
 /// The socket's cookie (`SO_COOKIE`): a number unique since boot.
 ///
 /// # Errors
-/// Those of getsockopt(2): ENOTSOCK if it is not a socket.
+/// The errors of getsockopt(2): ENOTSOCK if it is not a socket.
 pub fn cookie(socket: &impl AsFd) -> io::Result<u64> {
     Ok(rustix::net::sockopt::socket_cookie(socket)?)
 }

@@ -17,7 +17,7 @@ pub use own_files::spawn_with_own_files;
 /// The CPUs allowed to the calling thread, in ascending order.
 ///
 /// # Errors
-/// Those of sched_getaffinity(2); `EINVAL` on a machine with more than 1,024 CPUs.
+/// The errors of sched_getaffinity(2); `EINVAL` on a machine with more than 1,024 CPUs.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
@@ -87,7 +87,7 @@ pub fn pin(cpu: u32) -> Result<(), PinError> {
 /// Keeps the calling thread off these CPUs. Returns false and changes nothing if no other CPU is allowed.
 ///
 /// # Errors
-/// Those of sched_getaffinity(2) and sched_setaffinity(2).
+/// The errors of sched_getaffinity(2) and sched_setaffinity(2).
 pub fn keep_off(cpus: &[u32]) -> io::Result<bool> {
     let mut set = sched_getaffinity(None)?;
     cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.unset(cpu));
@@ -101,7 +101,7 @@ pub fn keep_off(cpus: &[u32]) -> io::Result<bool> {
 /// Keeps the calling thread, and everything it starts later, on these CPUs.
 ///
 /// # Errors
-/// Those of sched_setaffinity(2): `EINVAL` if none of them is present and allowed.
+/// The errors of sched_setaffinity(2): `EINVAL` if none of them is present and allowed.
 pub fn stay_on(cpus: &[u32]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().map(|cpu| *cpu as usize).filter(|cpu| *cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
@@ -173,7 +173,7 @@ pub fn set_sched(policy: Sched) -> Result<(), SchedError> {
 /// 50,000 ns by default; `SCHED_FIFO` threads have no slack).
 ///
 /// # Errors
-/// Those of prctl(2).
+/// The errors of prctl(2).
 pub fn set_timer_slack(ns: NonZeroU64) -> io::Result<()> {
     Ok(set_current_timer_slack(Some(ns))?)
 }
@@ -239,7 +239,7 @@ pub struct Usage {
 /// Usage of the whole process (`RUSAGE_SELF`).
 ///
 /// # Errors
-/// Those of getrusage(2).
+/// The errors of getrusage(2).
 pub fn process_usage() -> io::Result<Usage> {
     usage(libc::RUSAGE_SELF)
 }
@@ -247,7 +247,7 @@ pub fn process_usage() -> io::Result<Usage> {
 /// Usage of the calling thread (`RUSAGE_THREAD`).
 ///
 /// # Errors
-/// Those of getrusage(2).
+/// The errors of getrusage(2).
 pub fn thread_usage() -> io::Result<Usage> {
     usage(libc::RUSAGE_THREAD)
 }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_set_or_refused_with_what_to_do() {
+    fn policies_are_set_or_refused_with_a_remedy() {
         apart(|| {
             // SAFETY: reads the calling thread's policy.
             let policy = || unsafe { libc::sched_getscheduler(0) };

@@ -38,7 +38,7 @@ pub enum Sent {
 /// the host.
 ///
 /// # Errors
-/// Those of setsockopt(2).
+/// The errors of setsockopt(2).
 pub fn switch(socket: impl AsFd, on: bool) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
         | libc::SOF_TIMESTAMPING_TX_SCHED
@@ -63,7 +63,7 @@ pub fn switch(socket: impl AsFd, on: bool) -> io::Result<()> {
 /// Receives a message, with the time in ns at which the stack received it, if it was timestamped.
 ///
 /// # Errors
-/// Those of recvmsg(2).
+/// The errors of recvmsg(2).
 pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Option<u64>), Errno> {
     let (len, found) = receive(socket, buffer, 0)?;
     Ok((len, found.stamp))
@@ -72,7 +72,7 @@ pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Option<u64>)
 /// The next timestamp of a sent packet, in ns, in the order in which they were taken. `None`: none is queued.
 ///
 /// # Errors
-/// Those of recvmsg(2).
+/// The errors of recvmsg(2).
 pub fn sent(socket: impl AsFd) -> Result<Option<(Sent, u64)>, Errno> {
     let (_, found) = match receive(socket, &mut [], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
         Ok(received) => received,

@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_front_of_a_frame_is_its_chunks() {
+    fn headroom_belongs_to_the_frames_chunk() {
         let mut pool = Pool::new(2, 2048).unwrap();
         let umem = pool.umem().clone();
         let held = pool.take().unwrap();

@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use crate::clock::{AnyClock, Clock, Ticks};
 use crate::socket;
 
-/// How a thread waits for a message.
+/// A thread's wait for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Sleep in the receive call.
@@ -188,7 +188,7 @@ impl<'fd> Waiting<'fd> {
     /// deadlines and its stop flag.
     ///
     /// # Errors
-    /// Those of `attempt`, and of poll(2) and epoll_wait(2).
+    /// The errors of `attempt`, and of poll(2) and epoll_wait(2).
     #[inline(always)]
     pub fn wait<T>(&mut self, until: Ticks, mut attempt: impl FnMut(usize) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         match &mut self.0 {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_receives_what_is_there_and_gives_up_in_time() {
+    fn every_policy_receives_waiting_frames_and_times_out() {
         for policy in Policy::ALL {
             let count = if policy.takes_many() { 3 } else { 1 };
             let (ours, theirs): (Vec<_>, Vec<_>) = (0..count).map(|_| UnixDatagram::pair().unwrap()).unzip();

@@ -244,7 +244,7 @@ impl Socket {
     /// Opens the sockets and binds them to queue `queue` of the interface with index `interface`.
     ///
     /// # Errors
-    /// Those of each step; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was requested and the
+    /// The errors of each step; from bind(2): EBUSY if another socket has the queue, EOPNOTSUPP if zero-copy was requested and the
     /// driver does not support it, ENETDOWN if the interface is down, ENODEV if there is none, EINVAL if it has no such queue, or
     /// if frames of several pages were requested and the kernel does not support them (before Linux 6.6).
     pub fn open(memory: Memory, interface: u32, queue: u32, options: Options) -> Result<Socket, XskError> {
@@ -506,7 +506,7 @@ impl Socket {
     /// Reads the kernel's counters.
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// The errors of getsockopt(2).
     pub fn statistics(&self) -> io::Result<Statistics> {
         let (counted, sending) = (sockopt::xdp_statistics(&self.fd)?, sockopt::xdp_statistics(&self.tx_fd)?);
         Ok(Statistics {

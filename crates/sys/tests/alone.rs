@@ -1,4 +1,4 @@
-//! What takes network namespaces: each test in a process of its own.
+//! Tests that enter network namespaces, each in a process of its own.
 
 #[path = "../../../tests/support/alone.rs"]
 mod alone;

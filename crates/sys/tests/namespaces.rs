@@ -220,7 +220,7 @@ fn killed_workers_leave_nothing(who: As) -> Outcome {
     Ok(())
 }
 
-/// What workers could leave in the namespace that they came from.
+/// Traces that workers could leave in the namespace that they came from.
 #[derive(Debug, PartialEq, Eq)]
 struct Remains {
     links: Vec<String>,

@@ -148,7 +148,7 @@ int net_dev_queue(u64 *ctx)
 	if (!sk || !is_whole(sk))
 		return 0;
 	side = side_of_socket(sk);
-	/* Who sends from an unconnected socket is seen in the packet alone. */
+	/* The peer of an unconnected socket is known from the packet only. */
 	if (side < 0 && sk->__sk_common.skc_dport)
 		return 0;
 	if (sk->sk_protocol == UDP)
@@ -219,7 +219,7 @@ int netif_receive_skb(u64 *ctx)
 	connection = find(tag);
 	if (!connection)
 		return 0;
-	/* What came before comes to no reader; what waits for something lost counts from its own arrival. */
+	/* Earlier data reaches no reader; data that waits for a lost packet counts from its own arrival. */
 	side = &connection->sides[packet.side & 1];
 	if (segment && side->expected && (s32)(packet.end - side->expected) <= 0)
 		return 0;
@@ -292,7 +292,7 @@ INLINE int is_at(const struct on_cpu *cpu, const struct sock *sk)
 	return cpu->tag && cpu->identity.protocol == UDP && sk->__sk_common.skc_num == port;
 }
 
-/* Whose a datagram is says the packet that this CPU is at; the socket may have many peers. */
+/* The packet that this CPU handles tells the datagram's connection; the socket may have many peers. */
 INLINE void datagram_arrives(const struct sock *sk, int side)
 {
 	struct connection *connection;
@@ -342,7 +342,7 @@ int sk_data_ready(u64 *ctx)
 	return 0;
 }
 
-/* A sleeping thread is to run; what told it is what this CPU was at. */
+/* A sleeping thread is woken, by the event that this CPU handles. */
 SEC("tp_btf/sched_waking")
 int sched_waking(u64 *ctx)
 {
@@ -384,7 +384,7 @@ int sched_switch(u64 *ctx)
 
 	if (!cpu)
 		return 0;
-	/* Before the clock is read: who is woken on another CPU just now was not asleep. */
+	/* Checked before the clock is read: a thread being woken on another CPU was not asleep. */
 	if (on && thread->pid == on)
 		what = thread->awaits;
 	if (what) {
@@ -392,7 +392,7 @@ int sched_switch(u64 *ctx)
 		waking = transaction->sent[way_of(what)].waking;
 	}
 	now = bpf_ktime_get_ns();
-	/* Whoever was told is awake by now, or was not asleep. */
+	/* The woken thread is awake by now, or was not asleep. */
 	if (cpu->tells)
 		cpu->tells = 0;
 	slice = &cpu->slices[cpu->switches % SLICES];
@@ -408,7 +408,7 @@ int sched_switch(u64 *ctx)
 	thread = thread_of(off);
 	if (off && thread->pid == off) {
 		thread->off = now;
-		/* Whoever is preempted may be about to sleep. */
+		/* A preempted thread may be about to sleep. */
 		thread->why = ctx[0] || !state ? PUSHED : state & STATE_STOPPED ? STOPPED : ASLEEP;
 	}
 	thread = thread_of(on);
@@ -537,7 +537,7 @@ int sock_recv_length(u64 *ctx)
 	return 0;
 }
 
-/* A send call is done, perhaps after the reply: good for learning whose socket it is, and for nothing else. */
+/* A send call is done, perhaps after the reply: it only tells the socket's owner. */
 SEC("tp_btf/sock_send_length")
 int sock_send_length(u64 *ctx)
 {
@@ -596,7 +596,7 @@ int inet_sock_set_state(u64 *ctx)
 	}
 	if (!connection)
 		return 0;
-	/* The other side may not have read yet what this one sent last. Both may close at once. */
+	/* The other side may still have to read this one's last message. Both may close at once. */
 	__sync_fetch_and_or(&connection->closed, 1 << side);
 	if ((connection->closed & connection->seen) == connection->seen)
 		release(connection);

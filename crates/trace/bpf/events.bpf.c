@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What happened on the CPUs of both measuring threads: who ran, interrupts, idle states, what the hypervisor took; and what TCP and UDP did to the flow.
+ * Events on the CPUs of both measuring threads: running threads, interrupts, idle states, time stolen by the
+ * hypervisor; and actions of TCP and UDP on the flow.
  *
  *    a CPU's event     32 bytes; what takes time is one event, at its end
  *    written           by programs on that CPU alone; an interrupt may come between, so a place is taken by one atomic addition
@@ -41,7 +42,7 @@ enum kind {
 /* Of a thread that leaves its CPU: it could have gone on. */
 #define RUNNABLE 0x80
 
-/* What the loader says: one value, because the compiler orders several as it likes. */
+/* Set by the loader: one value, because the compiler is free to reorder several. */
 const volatile struct {
 	/* The sockets that the client and the server send on, and that they receive on (SO_COOKIE; 0: none). */
 	u64 senders[2];
@@ -55,9 +56,9 @@ const volatile struct {
 _Static_assert(sizeof(asked) == 72, "the loader's layout");
 
 struct event {
-	/* When it was over, in ns of CLOCK_MONOTONIC. */
+	/* End, in ns of CLOCK_MONOTONIC. */
 	u64 at;
-	/* How long it took in ns, or the thread that left. */
+	/* Duration in ns, or the thread that left. */
 	u32 first;
 	/* Its number, or the thread that came. */
 	s32 second;
@@ -68,7 +69,7 @@ struct event {
 struct cpu {
 	/* Events begun, those beyond the room among them. */
 	u64 count;
-	/* When what goes on began; 0: nothing does. */
+	/* Start of the current interval; 0: none. */
 	u64 idle_since;
 	u64 interrupt_since;
 	u64 softirq_since;
@@ -76,7 +77,7 @@ struct cpu {
 	u32 softirq;
 	/* A hard interrupt came, and no soft interrupt for packets after it. */
 	u64 interrupted;
-	/* What the hypervisor had taken at the last look. */
+	/* Stolen time at the last look. */
 	u64 stolen;
 	u64 unused;
 	struct event events[EVENTS];
@@ -99,7 +100,7 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 } FROM_BTF;
 
-/* A task_struct: what follows ___ is no part of the kernel's name. */
+/* A task_struct: the kernel's name ends before ___. */
 struct task_struct___queued {
 	struct sched_entity se;
 } FROM_BTF;
@@ -143,7 +144,8 @@ INLINE void note(struct cpu *cpu, enum kind kind, u64 now, u64 took, s32 number)
 	event->name[15] = kind;
 }
 
-/* What the hypervisor took of this CPU, as the scheduler last read it: when a thread came or went, or at the timer's tick. */
+/* Time stolen from this CPU by the hypervisor, as the scheduler last read it: at a switch of threads, or at
+ * the timer's tick. */
 INLINE void look(struct cpu *cpu, const void *thread)
 {
 	const struct task_struct___queued *task = thread;
@@ -309,7 +311,7 @@ int cpu_idle(u64 *ctx)
 	return 0;
 }
 
-/* The side of `cookies` whose socket this is; -1: of none. */
+/* The side that this socket belongs to, by `cookies`; -1: none. */
 INLINE int side_by(const volatile u64 *cookies, const struct sock *sk)
 {
 	u64 cookie = sk ? sk->__sk_common.skc_cookie.counter : 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the programs use of the kernel: helpers by number (include/uapi/linux/bpf.h) and the few fields that they read. The loader finds each
- * field's offset in the running kernel's own types (BTF), so their order here means nothing.
+ * The parts of the kernel that the programs use: helpers by number (include/uapi/linux/bpf.h) and the few
+ * fields that they read. The loader finds each field's offset in the running kernel's own types (BTF), so
+ * their order here means nothing.
  */
 #ifndef HAIRPIN_KERNEL_H
 #define HAIRPIN_KERNEL_H

@@ -10,8 +10,9 @@
  *      sched_waking ─ sched_wakeup ─ sched_switch to the receiver's thread    joined by the thread
  *      sock_recv_length of the receiver's socket                              joined by the socket
  *
- * A record has four lines of the cache, so that each is written from one CPU as a rule. A request of several packets makes a record for each;
- * the last one is the one that the reply goes into. Whoever reads takes the records whose stamps lie within a transaction of the program.
+ * A record has four lines of the cache, so that each is written from one CPU as a rule. A request of several
+ * packets makes a record for each; the last one is the one that the reply goes into. The reader takes the
+ * records whose stamps lie within a transaction of the program.
  *
  * The clock is read before the record is looked up: reading it waits for every load before it, and which record is open may have to come from the
  * other CPU.
@@ -21,7 +22,7 @@
 /* Records of a block. */
 #define RECORDS 8192
 
-/* What the loader says: one value, because the compiler orders several as it likes. */
+/* Set by the loader: one value, because the compiler is free to reorder several. */
 const volatile struct {
 	/* The sockets that each way's messages are sent on and received on (SO_COOKIE; 0: none). */
 	u64 senders[2];
@@ -52,12 +53,13 @@ struct record {
 	struct got got[2];
 };
 
-/* The packet that is on a way; 0: none, 1: a frame that is no packet. */
+/* The packet that is on a way; 0: none, 1: a frame that has no packet. */
 struct way {
 	u64 skb;
 } __attribute__((aligned(LINE)));
 
-/* The same by CPU: a packet rarely leaves the one that it was sent on, and what the other side's CPU has written is dear to read. */
+/* The same by CPU: a packet rarely leaves the CPU that it was sent on, and reading a line that the other
+ * side's CPU has written is slow. */
 struct here {
 	u64 skb;
 	u64 way;
@@ -95,7 +97,7 @@ INLINE struct record *open_record(void)
 	return &shared.records[last];
 }
 
-/* The way whose socket this is; -1: of none. */
+/* The way that this socket belongs to; -1: none. */
 INLINE int way_by(const volatile u64 *cookies, const struct sock *sk)
 {
 	u64 cookie = sk ? sk->__sk_common.skc_cookie.counter : 0;
@@ -179,7 +181,7 @@ int net_dev_start_xmit(u64 *ctx)
 	return 0;
 }
 
-/* The way whose sender this thread is; -1: of none. */
+/* The way that this thread sends on; -1: none. */
 INLINE int way_from(void)
 {
 	s32 thread = bpf_get_current_pid_tgid();
@@ -295,7 +297,7 @@ int sk_data_ready(u64 *ctx)
 	return 0;
 }
 
-/* The way whose receiver this thread is; -1: of none. */
+/* The way that this thread receives on; -1: none. */
 INLINE int way_to(s32 thread)
 {
 	return !thread ? -1 : thread == asked.threads[0] ? 0 : thread == asked.threads[1] ? 1 : -1;

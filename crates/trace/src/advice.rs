@@ -1,4 +1,4 @@
-//! What to do about what was seen: a sentence, and every name of a setting in it, so that a test can look each up.
+//! Advice: a sentence, and every name of a setting in it, so that a test can look each up.
 
 /// A setting, by the name under which it is set or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Name {
     }
 }
 
-/// What to do.
+/// Advice to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// In words.

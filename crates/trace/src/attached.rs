@@ -95,7 +95,7 @@ const HOOKS: [Hook; 10] = [
 
 /// The traffic to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub enum WatchTarget {
     /// TCP and UDP traffic to this port, of any server.
     Port(u16),
     /// Connections of a process and its descendants.
@@ -166,8 +166,8 @@ impl Attached {
     ///
     /// # Errors
     /// A capability or a required tracepoint is missing, or bpf(2) failed.
-    pub fn attach(watch: &Watch) -> Result<Attached, AttachError> {
-        let watches_process = matches!(watch, Watch::Process { .. });
+    pub fn attach(watch: &WatchTarget) -> Result<Attached, AttachError> {
+        let watches_process = matches!(watch, WatchTarget::Process { .. });
         let absent = missing_tracepoints(&HOOKS.map(|hook| hook.name));
         let needed: Vec<&str> =
             HOOKS.iter().filter(|hook| hook.needed && absent.contains(&hook.name)).map(|hook| hook.name).collect();
@@ -197,8 +197,8 @@ impl Attached {
             HOOKS.iter().filter(|hook| used(hook)).map(|hook| object.attach_tracing(hook.name)).collect::<Result<_, _>>()?;
         // Only now: a transaction seen by some of the hooks only would look pipelined.
         match watch {
-            Watch::Port(port) => set(&variables, place::SERVERS, *port),
-            Watch::Process { servers, clients, .. } => {
+            WatchTarget::Port(port) => set(&variables, place::SERVERS, *port),
+            WatchTarget::Process { servers, clients, .. } => {
                 servers.iter().for_each(|port| set(&variables, place::SERVERS, *port));
                 clients.iter().for_each(|port| set(&variables, place::CLIENTS, *port));
             }
@@ -220,7 +220,7 @@ impl Attached {
         Totals::new(self.hooks, self.since, self.observer)
     }
 
-    /// When the hooks were attached, on CLOCK_MONOTONIC.
+    /// Time at which the hooks were attached, on CLOCK_MONOTONIC.
     pub fn since(&self) -> u64 {
         self.since
     }
@@ -312,10 +312,10 @@ fn observer(variables: &Variables) -> i32 {
 }
 
 /// `struct constants` of `flow.h`.
-fn constants(watch: &Watch) -> [u8; 16] {
+fn constants(watch: &WatchTarget) -> [u8; 16] {
     let pid = match watch {
-        Watch::Port(_) => 0,
-        Watch::Process { pid, .. } => *pid,
+        WatchTarget::Port(_) => 0,
+        WatchTarget::Process { pid, .. } => *pid,
     };
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&seed().to_ne_bytes());
@@ -340,9 +340,9 @@ mod tests {
 
     #[test]
     fn constants_have_the_layout_of_flow_h() {
-        let bytes = constants(&Watch::Process { pid: 0x0102_0304, servers: BTreeSet::new(), clients: BTreeSet::new() });
+        let bytes = constants(&WatchTarget::Process { pid: 0x0102_0304, servers: BTreeSet::new(), clients: BTreeSet::new() });
         assert_eq!(bytes[8..], [4, 3, 2, 1, 0, 0, 0, 0]);
-        assert_ne!(constants(&Watch::Port(1))[..8], constants(&Watch::Port(1))[..8]);
+        assert_ne!(constants(&WatchTarget::Port(1))[..8], constants(&WatchTarget::Port(1))[..8]);
     }
 
     #[test]

@@ -113,9 +113,9 @@ pub struct Causes {
     slowest: BinaryHeap<Reverse<Slow>>,
     /// The thread on each CPU when the last block ended.
     holders: HashMap<u32, u32>,
-    /// How long each holder had a CPU in all blocks.
+    /// Time of each holder on a CPU in all blocks.
     pub totals: HashMap<(u32, Busy), u64>,
-    /// How long each thread kept a thread of the flow off its CPU.
+    /// Time for which each thread kept a thread of the flow off its CPU.
     pub kept: HashMap<(u32, u32), u64>,
     /// The length of these blocks, in ns.
     pub traced_ns: u64,
@@ -219,7 +219,8 @@ impl Causes {
         ran
     }
 
-    /// Drops a block whose transactions could not be joined, but keeps the threads on the CPUs at its end.
+    /// Drops a block with transactions that could not be joined, but keeps the threads on the CPUs at its
+    /// end.
     pub fn pass(&mut self, events: &[Event]) {
         Cores::new(events, |at| at as i64, &mut self.holders);
     }

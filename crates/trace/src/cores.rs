@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   threads      ──── hairpin ────┬───────── stress ─────────┬──── hairpin ────
-//!   idle                                                                          what lies further down has the CPU,
-//!   soft                   ▐▌                    ▐███▌                            and what lies above it waits
+//!   idle                                                                          a lower line has the CPU,
+//!   soft                   ▐▌                    ▐███▌                            and the lines above it wait
 //!   hard                  ▐▌                     ▐▌
 //! ```
 
@@ -129,8 +129,8 @@ impl Cores {
         Some(Held { cpu, first, leaves })
     }
 
-    /// How long each other thread kept a runnable thread off its CPU within a span of time. Events reach beyond a
-    /// block, because the hooks stay on while its transactions are processed.
+    /// Time for which each other thread kept a runnable thread off its CPU within a span of time. Events
+    /// reach beyond a block, because the hooks stay on while its transactions are processed.
     pub fn kept_from(&self, cpu: u32, thread: u32, from: i64, to: i64) -> HashMap<u32, u64> {
         let mut by = HashMap::new();
         let (mut waits, mut since) = (false, 0);
@@ -163,8 +163,8 @@ impl Cores {
         During { from, to, holders, events, left_out, own: Vec::new() }
     }
 
-    /// How long each holder had a CPU over a span of time. Interrupts and idle states count separately; their time is
-    /// also part of the thread that they interrupted.
+    /// Time of each holder on a CPU over a span of time. Interrupts and idle states count separately; their
+    /// time is also part of the thread that they interrupted.
     pub fn totals(&self, from: i64, to: i64, into: &mut HashMap<(u32, Busy), u64>) {
         for (cpu, switches) in &self.switches {
             let mut since = from;
@@ -234,7 +234,7 @@ impl During {
         self
     }
 
-    /// How long each holder had a CPU between two moments, in ns.
+    /// Time of each holder on a CPU between two moments, in ns.
     pub fn shares(&self, cpu: u32, from: i64, to: i64) -> Vec<(Busy, u64)> {
         let stretches = self.stretches(cpu, from, to);
         let mut edges: Vec<i64> = stretches.iter().flat_map(|stretch| [stretch.0, stretch.1]).collect();

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Instant;
 
-use hairpin_sys::shared::Told;
+use hairpin_sys::shared::Announced;
 use hairpin_sys::socket;
 
 use crate::moment::{Hook, Route};
@@ -39,7 +39,7 @@ pub fn hit_ns(hooks: Vec<&'static Hook>) -> Result<Option<f64>, CostError> {
     let (from, to) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
     from.connect(to.local_addr()?)?;
     to.connect(from.local_addr()?)?;
-    let told = |receives_on, sends_on| Told { receives_on, sends_on, ..Told::default() };
+    let told = |receives_on, sends_on| Announced { receives_on, sends_on, ..Announced::default() };
     let (client, server) = (told(0, socket::cookie(&from)?), told(socket::cookie(&to)?, 0));
     let mut tracer = Tracer::load(&Flow { route: Route::Sockets, client, server, hooks, comes: None })?;
     let mut times = vec![0; BLOCK];

@@ -33,9 +33,9 @@ pub struct Observed<'a> {
     pub whose: Whose,
     /// Names of threads and interrupts.
     pub names: &'a Names,
-    /// How long each holder had a CPU in the traced blocks.
+    /// Time of each holder on a CPU in the traced blocks.
     pub totals: &'a HashMap<(u32, Busy), u64>,
-    /// How long each thread kept a thread of the flow off its CPU, by CPU and thread.
+    /// Time for which each thread kept a thread of the flow off its CPU, by CPU and thread.
     pub kept: &'a HashMap<(u32, u32), u64>,
     /// The length of these blocks.
     pub traced_ns: u64,

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use hairpin_sys::bpf::{Object, TraceLink, Variables, missing_tracepoints};
-use hairpin_sys::shared::Told;
+use hairpin_sys::shared::Announced;
 
 use crate::tracer::TracerError;
 
@@ -31,7 +31,7 @@ const RUNNABLE: u8 = 0x80;
 pub struct EventHook {
     /// The tracepoint's name.
     pub name: &'static str,
-    /// What it shows, for the sentence on hosts that lack it.
+    /// The detail that it adds, for the sentence on hosts that lack it.
     pub adds: &'static str,
     /// Only over TCP, or only over UDP.
     pub only: Option<Protocol>,
@@ -59,7 +59,7 @@ const CALLS: &str = "names calls from other CPUs among the causes";
 const INTERRUPTS: &str = "names hard interrupts among the causes";
 const SOFTIRQS: &str = "names soft interrupts among the causes";
 
-/// Every tracepoint whose events are kept.
+/// The tracepoints recorded as events.
 pub const EVENT_HOOKS: &[EventHook] = &[
     hook("sched_switch", "says who had the CPU while a transaction waited for it"),
     hook("sched_migrate_task", "says when a thread was given to another CPU"),
@@ -144,13 +144,13 @@ pub enum Origin {
 
 /// The flow to watch.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub struct WatchedFlow {
     /// The protocol of its sockets; `None` if it is neither TCP nor UDP.
     pub protocol: Option<Protocol>,
     /// The client's thread and sockets.
-    pub client: Told,
+    pub client: Announced,
     /// The server's.
-    pub server: Told,
+    pub server: Announced,
     /// The CPUs of their threads, at most [`CPUS`].
     pub cpus: Vec<u32>,
 }
@@ -177,11 +177,11 @@ pub struct Events {
 }
 
 impl Events {
-    /// Loads the programs, without those whose tracepoint this kernel lacks.
+    /// Loads the programs except those for tracepoints that this kernel lacks.
     ///
     /// # Errors
     /// The kernel accepts none: a missing capability, lockdown, no BTF.
-    pub fn load(watched: &Watched) -> Result<Events, TracerError> {
+    pub fn load(watched: &WatchedFlow) -> Result<Events, TracerError> {
         let names: Vec<&str> = EVENT_HOOKS.iter().map(|hook| hook.name).collect();
         let absent = missing_tracepoints(&names);
         let wanted = |hook: &&EventHook| hook.only.is_none() || hook.only == watched.protocol;
@@ -276,8 +276,8 @@ fn name(words: &[u64; EVENT]) -> Option<(u32, String)> {
 }
 
 /// `.rodata` of events.bpf.c.
-fn constants(watched: &Watched) -> Vec<u8> {
-    let Watched { client, server, .. } = watched;
+fn constants(watched: &WatchedFlow) -> Vec<u8> {
+    let WatchedFlow { client, server, .. } = watched;
     let words = [client.sends_on, server.sends_on, client.receives_on, server.receives_on];
     let cpus = watched.cpus.iter().copied().chain(std::iter::repeat(u32::MAX)).take(CPUS);
     let numbers = [client.thread, server.thread].into_iter().chain(cpus);
@@ -313,8 +313,9 @@ mod tests {
 
     #[test]
     fn constants_have_the_layout_of_the_programs() {
-        let told = |thread, sends_on, receives_on| Told { thread, sends_on, receives_on, port: 0 };
-        let watched = Watched { protocol: Some(Protocol::Tcp), client: told(7, 1, 2), server: told(8, 3, 4), cpus: vec![0, 5] };
+        let told = |thread, sends_on, receives_on| Announced { thread, sends_on, receives_on, port: 0 };
+        let watched =
+            WatchedFlow { protocol: Some(Protocol::Tcp), client: told(7, 1, 2), server: told(8, 3, 4), cpus: vec![0, 5] };
         let bytes = constants(&watched);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|n| bytes[8 * at + n]));
         let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|n| bytes[32 + 4 * at + n]));

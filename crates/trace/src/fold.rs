@@ -19,7 +19,7 @@ use crate::moment::{Moment, Route, TURN_AROUND, stage};
 
 /// An interval's place in a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Between {
+struct IntervalPlace {
     direction: Direction,
     from: Moment,
     to: Moment,
@@ -29,7 +29,7 @@ struct Between {
 }
 
 /// The sequence of intervals of a transaction; there are few different ones.
-type Shape = Vec<Between>;
+type Shape = Vec<IntervalPlace>;
 
 /// One interval of a shape.
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ impl Fold {
                         .home
                         .filter(|_| crosses)
                         .map(|home| (transaction.ways[1][home - 1].0, transaction.ways[1][home].0));
-                    shape.push(Between { direction, from, to: *moment, slept, also });
+                    shape.push(IntervalPlace { direction, from, to: *moment, slept, also });
                     self.intervals.push(u32::try_from(ns - last).unwrap_or(u32::MAX));
                 }
                 last = *ns;
@@ -208,8 +208,8 @@ impl Fold {
 
     /// The stages of a shape; new ones are added to `stages`.
     fn parts(&self, shape: &Shape, stages: &mut Vec<Sum>) -> Vec<Part> {
-        let part = |between: &Between| {
-            let Between { direction, from, to, slept, also } = *between;
+        let part = |between: &IntervalPlace| {
+            let IntervalPlace { direction, from, to, slept, also } = *between;
             let name = match (from, to) {
                 (Moment::Returned, Moment::Send) => Some(TURN_AROUND.to_owned()),
                 _ => stage(self.route, from, to, slept, &self.missing),

@@ -31,7 +31,7 @@ pub struct Span {
     /// Ticks of the program's clock per ns, and ns of the program's clock per ns of CLOCK_MONOTONIC.
     rate: f64,
     slope: f64,
-    /// How far CLOCK_MONOTONIC ran ahead of the program's clock over the block, in ns.
+    /// Distance by which CLOCK_MONOTONIC ran ahead of the program's clock over the block, in ns.
     ahead: f64,
     ns: f64,
 }
@@ -112,7 +112,7 @@ impl Transaction {
         direction == Direction::Reply && self.home == Some(at)
     }
 
-    /// When its send call was entered.
+    /// Time of entry of its send call.
     pub fn began(&self) -> i64 {
         self.ways[0].first().map_or(0, |(_, at)| *at)
     }

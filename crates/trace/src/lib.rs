@@ -1,4 +1,5 @@
-//! Where the time of a round trip goes: hooks in the kernel, their stamps joined into stages, and the causes of slow ones.
+//! The stages of a round trip: hooks in the kernel, their stamps joined into stages, and the causes of slow
+//! ones.
 //!
 //! ```text
 //!   moment    the moments of one way, the hooks that stamp them, and the stages between them

@@ -50,7 +50,7 @@ pub struct Hook {
     pub moment: Moment,
     /// The kernel's source file and function.
     pub place: &'static str,
-    /// What it shows, for the sentence on hosts that lack it.
+    /// The detail that it adds, for the sentence on hosts that lack it.
     pub adds: &'static str,
     /// The paths that pass it.
     pub passes: Passes,
@@ -69,7 +69,7 @@ pub enum Passes {
     Local,
     /// `xdp`.
     Xdp,
-    /// All paths whose receiver sleeps.
+    /// All paths with a sleeping receiver.
     Sleepers,
 }
 
@@ -157,7 +157,7 @@ pub const HOOKS: &[Hook] = &[
     },
 ];
 
-/// How a path's messages travel, which decides the moments of its ways.
+/// The route of a path's messages, which decides the moments of its ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Over kernel sockets.

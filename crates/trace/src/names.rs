@@ -9,7 +9,7 @@ use crate::cores::Busy;
 /// As `include/linux/interrupt.h` counts them.
 const SOFTIRQS: [&str; 10] = ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// What numbers are called.
+/// Names of numbered things.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Threads, by number.
@@ -19,7 +19,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads what this host tells of its interrupts and of the idle states of these CPUs; what it does not tell stays a number.
+    /// Reads this host's names of its interrupts and of the idle states of these CPUs; without a name the
+    /// number is used.
     pub fn read(host: &dyn Host, cpus: &[u32]) -> Names {
         let interrupts = host.read("/proc/interrupts").unwrap_or_default();
         let mut idle = HashMap::new();
@@ -61,7 +62,7 @@ impl Names {
         self.threads.get(&thread).map_or("", String::as_str)
     }
 
-    /// What had a CPU.
+    /// The name of a CPU's holder.
     pub fn busy(&self, cpu: u32, busy: Busy) -> String {
         match busy {
             Busy::Thread(thread) => self.thread(thread),
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_host_and_numbers_where_it_tells_none() {
+    fn names_come_from_the_host_or_are_numbers() {
         let directory = tempfile::tempdir().unwrap();
         let interrupts = "           CPU0       CPU1\n 36:          0     171065 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\nLOC:     453334     564714   Local timer interrupts\n";
         let host = FakeHost::at(directory.path())

@@ -12,7 +12,7 @@ use crate::names::Names;
 /// Two hooks stamp the switch to a thread: stamps at most this far apart are one event, in ns.
 const SAME_NS: i64 = 2_000;
 
-/// The timeline of a transaction whose causes are known, the largest first.
+/// The timeline of a transaction, with `causes` in descending order of size.
 pub fn timeline(slow: &Slow, causes: &[Part], whose: &Whose, names: &Names) -> Timeline {
     let began = slow.transaction.began();
     let mut events: Vec<Event> = Vec::new();

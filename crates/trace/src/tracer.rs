@@ -9,7 +9,7 @@
 
 use hairpin_record::explain::Direction;
 use hairpin_sys::bpf::{BpfError, Object, TraceLink, Variables, missing_tracepoints};
-use hairpin_sys::shared::Told;
+use hairpin_sys::shared::Announced;
 
 use crate::moment::{HOOKS, Hook, Moment, Route};
 
@@ -44,13 +44,13 @@ pub enum TracerError {
 /// The flow to trace.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// How its messages travel.
+    /// The route of its messages.
     pub route: Route,
     /// The client's thread and sockets.
-    pub client: Told,
+    pub client: Announced,
     /// The server's.
-    pub server: Told,
-    /// The way whose packets come from another host, if one side is remote: the reply's on the client's host.
+    pub server: Announced,
+    /// The way that starts at another host, if one side is remote: the reply's on the client's host.
     pub comes: Option<Direction>,
     /// The requested hooks; those that its messages do not pass are ignored.
     pub hooks: Vec<&'static Hook>,
@@ -106,7 +106,7 @@ impl Tracer {
     /// # Errors
     /// Why they cannot.
     pub fn probe() -> Result<(), TracerError> {
-        let told = Told::default();
+        let told = Announced::default();
         let flow = Flow { route: Route::Sockets, client: told, server: told, comes: None, hooks: HOOKS.iter().collect() };
         Tracer::load(&flow).map(|_| ())
     }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn constants_have_the_layout_of_the_programs() {
-        let told = |thread, sends_on, receives_on, port| Told { thread, sends_on, receives_on, port };
+        let told = |thread, sends_on, receives_on, port| Announced { thread, sends_on, receives_on, port };
         let (client, server, comes) = (told(7, 1, 2, 0x1234), told(8, 3, 4, 9), Some(Direction::Reply));
         let flow = Flow { route: Route::Sockets, client, server, comes, hooks: Vec::new() };
         let bytes = constants(&flow);

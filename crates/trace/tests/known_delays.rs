@@ -17,7 +17,7 @@ use hairpin_trace::moment::Route;
 
 /// Transactions of a block.
 const COUNT: u32 = 400;
-/// What is injected in ns: on the way there, between, on the way back.
+/// Injected delays in ns: on the way there, between, on the way back.
 const DELAYS: [[u64; 3]; 4] = [[0, 0, 0], [3_000, 0, 0], [0, 5_000, 0], [1_500, 700, 9_000]];
 
 /// Waits, and returns how long that took.
@@ -31,7 +31,7 @@ fn wait(ns: u64) -> u64 {
     }
 }
 
-/// One block: what was found, and the p50 of what was injected.
+/// One block: the result, and the p50 of the injected delays.
 fn block(clock: Tsc, delays: [u64; 3]) -> (Explained, [u64; 3]) {
     let (client, server) = (Stamps::create().unwrap(), Stamps::create().unwrap());
     let ball = AtomicU64::new(0);

@@ -1,3 +1,3 @@
-//! Stages of round trips whose delays are known.
+//! Stages of round trips with known delays.
 
 mod known_delays;

@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::cpulist;
 use crate::reading::bracketed;
 
-/// How the text of a file represents a value.
+/// Format of a value in a file's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -50,7 +50,7 @@ impl Form {
     }
 }
 
-/// Where a value is stored.
+/// Storage place of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Address {
@@ -120,7 +120,7 @@ pub enum Trouble {
     /// A permission is missing.
     #[error("{what}; {remedy}")]
     Denied {
-        /// What was tried, and the kernel's answer.
+        /// The attempted change, and the kernel's answer.
         what: String,
         remedy: &'static str,
     },

@@ -1,10 +1,11 @@
-//! `tune check`: which settings of this host lengthen round trips, ordered by expected effect, each with the command that fixes it. Reads only.
+//! `tune check`: the settings of this host that lengthen round trips, ordered by expected effect, each with
+//! the command that fixes it. Reads only.
 //!
 //! ```text
 //!   every knob with a value in the profile ── plan ──► a change is due ──► Finding, with its command
 //!   every knob with a finding of its own   ──────────────────────────────► Finding, with advice
 //! ```
-//! Effects are orders of magnitude from the references: only an experiment tells what they are here.
+//! Effects are orders of magnitude from the references: only an experiment tells the effects on this host.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,7 @@ pub fn check(host: &dyn Host, place: &Place<'_>, profile: Profile) -> TuneCheck 
     check
 }
 
-/// The finding for a setting whose value in the profile is `wanted`; `None` if nothing has to change.
+/// The finding for a setting; `wanted` is the profile's value. `None` if nothing has to change.
 fn finding(host: &dyn Host, place: &Place<'_>, setting: &Setting, wanted: &str, changes: &[Change]) -> Option<Finding> {
     let Setting { knob, control, value } = setting;
     let first = changes.first()?;
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_clock_and_what_is_made_at_boot_are_said() {
+    fn reports_a_slow_clock_and_boot_settings() {
         let directory = tempfile::tempdir().unwrap();
         let host = FakeHost::at(directory.path())
             .with("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")

@@ -7,8 +7,8 @@
 //!     0001.jsonl                             one entry: a head, then a line per change; synced before it has this name
 //!     .tmp-0002.jsonl                        an entry being written, before any change
 //! ```
-//! Lines appended while an entry is in use say which change is being written for the first time, and whether the
-//! changes are to stay (`kept`). An entry that is not kept and whose lock is free is an orphan: its process was killed.
+//! Lines appended while an entry is in use record the first write of each change, and whether the changes are
+//! to stay (`kept`). An entry that is not kept and whose lock is free is an orphan: its process was killed.
 
 mod entry;
 
@@ -68,7 +68,7 @@ pub enum JournalError {
     )]
     Stale { place: String, then: String, now: String },
     /// Other users may write to the directory.
-    #[error("{}: others than its owner could write there what is then restored as root; chmod go-w it, and look at what is in it", dir.display())]
+    #[error("{}: others than its owner could write values there that are then restored as root; chmod go-w it, and check its contents", dir.display())]
     Unsafe { dir: PathBuf },
     /// The directory cannot be read or written.
     #[error("cannot use the journal in {}: {source}; set $HAIRPIN_JOURNAL to a directory that you may write", dir.display())]
@@ -77,7 +77,7 @@ pub enum JournalError {
 
 /// An entry in the journal's directory.
 #[derive(Debug)]
-pub struct Found {
+pub struct StoredEntry {
     pub id: u32,
     pub file: PathBuf,
     /// The content, or why it cannot be read.
@@ -132,7 +132,7 @@ pub fn orphan_notes(host: &dyn Host) -> Vec<String> {
         dirs.push(OF_ROOT.into());
     }
     let orphans = dirs.into_iter().flat_map(|dir| Journal::at(dir).orphans().unwrap_or_default());
-    let note = |found: Found| {
+    let note = |found: StoredEntry| {
         let file = found.file.display();
         match found.entry {
             Ok(entry) if entry.head.is_of_earlier_boot(host) => {
@@ -178,7 +178,7 @@ impl Journal {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn entries(&self) -> Result<Vec<Found>, JournalError> {
+    pub fn entries(&self) -> Result<Vec<StoredEntry>, JournalError> {
         let ids = match self.ids() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(|source| self.io(source))?,
@@ -192,17 +192,17 @@ impl Journal {
             };
             let entry =
                 read().map_err(|source: io::Error| EntryError::Read(source.to_string())).and_then(|bytes| Entry::parse(&bytes));
-            Found { id, file, entry }
+            StoredEntry { id, file, entry }
         };
         Ok(ids.into_iter().map(found).collect())
     }
 
     ///
-    /// The entries whose process ended without restoring or keeping its changes.
+    /// The entries of processes that ended without restoring or keeping their changes.
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn orphans(&self) -> Result<Vec<Found>, JournalError> {
+    pub fn orphans(&self) -> Result<Vec<StoredEntry>, JournalError> {
         let mut all = self.entries()?;
         all.retain(|found| !found.entry.as_ref().is_ok_and(|entry| entry.kept));
         if all.is_empty() || self.holder().is_some() {

@@ -1,4 +1,5 @@
-//! One setting of a host that affects round trips: what it is, how it is read and how it is changed, all in one entry.
+//! One setting of a host that affects round trips: its description, its reading and its change, all in one
+//! entry.
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ use crate::values::Values;
 
 /// Looks for a finding on this host.
 pub type Look = fn(&dyn Host, &Place<'_>) -> Option<Finding>;
-/// What is at stake on this host, in nanoseconds of a blocking round trip.
+/// Time at stake on this host, in nanoseconds of a blocking round trip.
 pub type StakeHere = fn(&dyn Host, &Place<'_>) -> Option<u64>;
 /// The present state in words, from the wanted value and the changes that it needs.
 pub type InWords = fn(&str, &[Change]) -> Option<String>;
@@ -27,20 +28,20 @@ pub struct Knob {
     /// The name of the fact in the record, of the setting on the command line, and of the section in `docs/knobs.md`: the kernel's own word
     /// in snake case, with the unit where the kernel's word has none.
     pub name: &'static str,
-    /// One line on what it is.
+    /// A description in one line.
     pub summary: &'static str,
-    /// How it is read.
+    /// The way to read it.
     pub read: Read,
-    /// What a reader of `docs/knobs.md` should know of how it is read, beside the file's path.
+    /// Notes for readers of `docs/knobs.md` on the reading, beside the file's path.
     pub source: &'static str,
     /// Why it affects a round trip.
     pub why: &'static str,
     /// Shell commands that show the same; empty if printing the file is all there is to do.
     pub look: &'static str,
-    /// How it is changed; `None` if it is only reported.
+    /// The way to change it; `None` if it is only reported.
     pub change: Option<Control>,
-    /// A finding of `tune check` that does not follow from the values of the profile latency: for what is made at boot, and for what has no
-    /// value that is always right.
+    /// A finding of `tune check` that does not follow from the values of the profile latency: for settings
+    /// made at boot, and for settings without a value that is always right.
     pub finding: Option<Look>,
 }
 
@@ -70,8 +71,7 @@ impl Knob {
     /// Every place that holds the setting, and the text to write there for `value`, which is canonical. For the CPUs of `place`, or every
     /// online CPU if it names none. Empty if the knob is only reported, or this host has no such thing. Writes nothing.
     ///
-    /// # Errors
-    /// What could not be read.
+    /// # Errors The place that could not be read.
     pub fn spots(&self, host: &dyn Host, place: &Place<'_>, value: &str) -> Result<Vec<Spot>, String> {
         match self.change.as_ref().map(|change| change.write) {
             None => Ok(Vec::new()),
@@ -84,7 +84,7 @@ impl Knob {
     }
 }
 
-/// A finding about what is set at boot.
+/// A finding about a setting made at boot.
 pub(crate) fn at_boot(name: &str, now: String, better: &str, effect: &str, cost: &str, fix: impl Into<String>) -> Finding {
     Finding {
         name: name.to_owned(),
@@ -105,31 +105,32 @@ impl fmt::Debug for Knob {
     }
 }
 
-/// How a knob is changed. A knob without one is only reported: facts, and settings made at boot (isolcpus, nohz_full, mitigations, idle=).
+/// The change of a knob. A knob without one is only reported: facts, and settings made at boot (isolcpus,
+/// nohz_full, mitigations, idle=).
 pub struct Control {
-    /// What it applies to.
+    /// The objects it applies to.
     pub scope: Scope,
-    /// How long a change lasts.
+    /// Lifetime of a change.
     pub lasts: Lasts,
     /// The values it accepts.
     pub values: Values,
-    /// Where a value is written, and in which words.
+    /// Place and format of a written value.
     pub write: Write,
-    /// What the kernel or the device does differently.
+    /// Its effect on the kernel or the device.
     pub mechanism: &'static str,
     /// The effect to expect, not measured on this host.
     pub effect: &'static str,
-    /// What it costs.
+    /// Its cost.
     pub cost: &'static str,
-    /// What may go wrong.
+    /// Its risk.
     pub risk: &'static str,
-    /// What the host must have, and which rights it takes.
+    /// Requirements on the host, and rights.
     pub needs: &'static str,
-    /// Where it is documented.
+    /// Documentation of it.
     pub reference: &'static str,
     /// True if it takes effect and is reverted at once, and can neither cut the network nor stop a service.
     pub safe: bool,
-    /// The value for lowest latency; `None` where there is none, or it depends.
+    /// The value for lowest latency; `None` if there is none, or it depends.
     pub latency: Option<&'static str>,
     /// The value that saves power.
     pub power: Option<&'static str>,
@@ -138,7 +139,7 @@ pub struct Control {
     /// The share of a blocking round trip with one request in flight that is at stake, as an order of magnitude from the reference; 0 where
     /// the effect shows in the tail or under load only.
     pub stake_ns: u64,
-    /// The same from what this host says, where it says more than the reference.
+    /// The same from facts of this host, if these say more than the reference.
     pub stake_here: Option<StakeHere>,
     /// Puts the present state into words, where the value alone would not be understood.
     pub state: Option<InWords>,
@@ -192,7 +193,7 @@ impl Control {
     }
 }
 
-/// What a setting applies to.
+/// The objects that a setting applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The whole host, or its network namespace.
@@ -203,21 +204,21 @@ pub enum Scope {
     Interface,
 }
 
-/// How long a change lasts.
+/// Lifetime of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
     /// Until it is reverted, or the host boots.
     UntilReverted,
-    /// As long as a process keeps a file open.
+    /// While a process keeps a file open.
     WhileHeld,
 }
 
-/// Where a value is written, and in which words.
+/// Place and format of a written value.
 #[derive(Clone, Copy)]
 pub enum Write {
-    /// Where it is read.
+    /// The place that is read.
     WhereRead {
-        /// How a file's text stands for the value, to compare two texts.
+        /// Format of the value in a file's text, to compare two texts.
         form: Form,
         /// From the canonical value to the text that is written.
         encode: fn(&str) -> String,
@@ -250,7 +251,7 @@ pub struct Spot {
     pub to: String,
 }
 
-/// What a host is set up for.
+/// Goal of a host's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Shortest round trips.

@@ -1,4 +1,5 @@
-//! The settings of a host that affect round trips: each is read by one knob, and changed together with a record of how to put it back.
+//! The settings of a host that affect round trips: each is read by one knob, and changed together with a
+//! record for restoring it.
 //!
 //! ```text
 //!   KNOBS ── read(host, place) ──► Reading ──► facts() ──► HostFacts of the record
@@ -6,15 +7,16 @@
 //!                                  Absent                  nothing: this host has no such thing
 //!                                  Unread(reason)          the reason under `unread`
 //! ```
-//! A knob is one entry in the file of its subject, below `knobs/`: what it is, how it is read, why it matters, how it is changed; and a line in
-//! [`KNOBS`]. `docs/knobs.md` is generated from these entries. Reading writes nothing.
+//! A knob is one entry in the file of its subject, below `knobs/`: description, reading, effect and change;
+//! and a line in [`KNOBS`]. `docs/knobs.md` is generated from these entries. Reading writes nothing.
 //!
 //! ```text
 //!   KNOB=VALUE ── Setting ── plan(host, place) ──► [Change] ── Journal::begin ──► Tuning ── on / off / keep / restore
 //!                                                                                   │
 //!                                                                   Journal::revert ◄┘ after a crash, and on request
 //! ```
-//! [`activity`] is the other half of a host's record: not how it is set, but what happened on its cores during the run.
+//! [`activity`] is the other half of a host's record: not its settings, but the activity on its cores during
+//! the run.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

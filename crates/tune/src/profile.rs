@@ -30,7 +30,7 @@ pub struct ProfileFile {
     /// The interface that the settings are for, unless another is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Where it comes from, for human readers.
+    /// Its origin, for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
     /// Settings and values.
@@ -123,7 +123,7 @@ pub fn settings(profile: Profile, held: bool) -> Vec<Setting> {
 ///
 /// # Errors
 /// A value could not be read.
-pub fn plan_what_is_there(
+pub fn plans_existing_settings(
     host: &dyn Host,
     place: &Place<'_>,
     settings: &[Setting],

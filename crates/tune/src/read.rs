@@ -1,4 +1,4 @@
-//! How a knob is read: one file, one file per CPU or queue, a device's answer, or a function.
+//! The reading of a knob: one file, one file per CPU or queue, a device's answer, or a function.
 //!
 //! ```text
 //!   Host        one file                                        /proc/sys/net/core/busy_poll
@@ -22,7 +22,7 @@ use crate::reading::{Parse, agreed, each_cpu, file, parsed};
 /// Reads a value: `None` if this host has none, otherwise why it cannot be read.
 pub type ReadBy = fn(&dyn Host, &Place<'_>) -> Result<Option<Value>, String>;
 
-/// How a knob is read. Nothing here writes.
+/// The reading of a knob. Nothing here writes.
 #[derive(Clone, Copy)]
 pub enum Read {
     /// The file at this path.
@@ -46,7 +46,7 @@ pub enum Read {
     By(ReadBy),
 }
 
-/// What a device's answer is.
+/// Form of a device's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A whole number, or text where several instances disagree.

@@ -28,7 +28,7 @@ impl From<Result<Option<Value>, String>> for Reading {
     }
 }
 
-/// From a file's text to a value; `None` if the text is the kernel's word for "none"; otherwise what is wrong with it.
+/// Parses a file's text; `None` if the text is the kernel's word for "none"; the error names the fault.
 pub type Parse = fn(&str) -> Result<Option<Value>, String>;
 
 /// The value in the file at `path`.
@@ -55,7 +55,7 @@ pub(crate) fn present<T>(path: &str, answer: io::Result<T>) -> Result<Option<T>,
     }
 }
 
-/// What `read` returns for every CPU: one value if they all agree, otherwise an object by CPU.
+/// `read` for every CPU: one value if they all agree, otherwise an object by CPU.
 pub(crate) fn each_cpu(cpus: &[u32], read: impl Fn(u32) -> Result<Option<Value>, String>) -> Result<Option<Value>, String> {
     let mut values = Vec::new();
     for cpu in cpulist::distinct(cpus) {
@@ -128,7 +128,7 @@ fn chosen(text: &str, open: char, close: char) -> Result<Option<Value>, String> 
 
 /// A list of CPUs or nodes as the kernel writes it, such as `0-3,8`; empty if it names none.
 pub(crate) fn cpu_list(text: &str) -> Result<Option<Value>, String> {
-    // What nohz_full says where the command line asked for none.
+    // The text of nohz_full if the command line asked for none.
     if text.trim() == "(null)" {
         return Ok(Some("".into()));
     }

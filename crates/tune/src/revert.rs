@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
-use crate::journal::{Entry, Found, Journal, JournalError};
+use crate::journal::{Entry, Journal, JournalError, StoredEntry};
 
 /// The outcome of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Journal {
         let mut known = BTreeSet::new();
         let mut entries = self.entries()?;
         entries.reverse();
-        for Found { id, file, entry } in entries {
+        for StoredEntry { id, file, entry } in entries {
             match entry {
                 Ok(entry) => {
                     known.extend(entry.changes.iter().map(|change| change.knob.clone()));

@@ -5,7 +5,7 @@ use hairpin_record::tune::{ChangeRow, Changes, Status, StatusEntry};
 use hairpin_sys::host::Host;
 
 use crate::change::{Change, Trouble};
-use crate::journal::{Entry, Found, Journal, JournalError};
+use crate::journal::{Entry, Journal, JournalError, StoredEntry};
 use crate::revert::{Outcome, Reverted};
 use crate::tuning::Tuning;
 
@@ -98,8 +98,8 @@ impl Journal {
     }
 }
 
-fn status_entry(host: &dyn Host, found: Found, busy: bool) -> StatusEntry {
-    let Found { id, file, entry } = found;
+fn status_entry(host: &dyn Host, found: StoredEntry, busy: bool) -> StatusEntry {
+    let StoredEntry { id, file, entry } = found;
     let entry = match entry {
         Ok(entry) => entry,
         Err(why) => {

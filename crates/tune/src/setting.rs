@@ -1,4 +1,4 @@
-//! What a person asks for: `NAME=VALUE`.
+//! A user's request: `NAME=VALUE`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::knobs::{all, knob};
 pub struct Setting {
     /// The knob.
     pub knob: &'static Knob,
-    /// How it is changed.
+    /// The way to change it.
     pub control: &'static Control,
     /// The value, in its canonical form.
     pub value: String,

@@ -1,4 +1,4 @@
-//! What takes network namespaces, is killed, or has to say that a tool is missing: each test in a process of its own.
+//! Tests that need a process each: they enter network namespaces, are killed, or report a missing tool.
 
 #[path = "../../../tests/support/alone.rs"]
 mod alone;

@@ -1,9 +1,9 @@
-//! A process that changes settings is killed at every step, and what it left is put back byte for byte: on a host made of files, and on the
-//! sysctls of a network namespace.
+//! A process that changes settings is killed at every step, and its changes are restored byte for byte: on a
+//! host made of files, and on the sysctls of a network namespace.
 //!
 //! ```text
 //!   each test ──► this program as "change DIRECTORY n" ── at its n-th step SIGKILL ──► the journal is an orphan or there is none
-//!             ──► this program as "revert DIRECTORY n" ── the same ──► what is left is reverted, whole
+//!             ──► this program as "revert DIRECTORY n" ── the same ──► the rest is reverted, whole
 //! ```
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::alone::{self, Ended, Part, Test};
 
 const PLACE: Place<'_> = Place { cpus: &[], interface: Some("eth0") };
 const FILES: &[&str] = &["busy_poll_us=10", "transparent_hugepage=never", "rx_usecs=0", "cpuset_partition=1", "rps_cpus=0-1"];
-/// What a network namespace of its own has.
+/// Sysctls of a network namespace.
 const SYSCTLS: &[&str] =
     &["tcp_autocorking=off", "tcp_slow_start_after_idle=off", "tcp_rmem_bytes=4096,65536,1000000", "tcp_timestamps=0"];
 /// More steps than there are.
@@ -94,7 +94,7 @@ fn changes(kind: &str, host: &dyn Host) -> Vec<Change> {
     plan(host, &PLACE, &settings).expect("a plan")
 }
 
-/// What the process does that will be killed. The role is `kind-verb`.
+/// Work of the process that will be killed. The role is `kind-verb`.
 fn change(role: &str, directory: &Path) -> ExitCode {
     let (kind, verb) = role.split_once('-').expect("a role");
     let host = host(kind, directory);
@@ -122,7 +122,8 @@ fn change(role: &str, directory: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Kills a process at its first step, its second and so on, until one ends by itself; and puts back what each left.
+/// Kills a process at its first step, its second and so on, until one ends by itself; and restores the
+/// changes of each.
 fn at_every_step(kind: &str, verb: &str) -> Result<u32, String> {
     // In memory where there is such a place: every entry is synced.
     let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).map_err(|why| why.to_string())?;

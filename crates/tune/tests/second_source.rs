@@ -1,4 +1,4 @@
-//! Every fact of this host that a standard tool also knows, held against that tool: uname, lscpu, sysctl, ip, ethtool.
+//! Every fact of this host that a standard tool also knows, compared with that tool: uname, lscpu, sysctl, ip, ethtool.
 //!
 //! Interfaces are only asked about: loopback, and the first interface with a device behind it.
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::alone::{Ended, Part, Test};
 
-/// What kept a test from passing.
+/// Reason for a test that did not pass.
 enum Trouble {
     /// It cannot run here.
     Skip(String),
@@ -49,7 +49,7 @@ impl From<Outcome> for Ended {
     }
 }
 
-/// What a tool prints; `None` if it ran and refused.
+/// Output of a tool; `None` if it ran and refused.
 fn tool(name: &str, arguments: &[&str]) -> Outcome<Option<String>> {
     // Outside root's search path on some distributions.
     let path = format!("{}:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default());
@@ -173,7 +173,7 @@ fn lscpu_extended() -> Outcome {
         if !one["numa_node"].is_null() {
             same("cores_used: numa_node", number(&one["numa_node"]), number(&theirs_one["node"]))?;
         }
-        // lscpu numbers cores and packages anew: what must agree is which CPUs share them.
+        // lscpu numbers cores and packages anew: only the groups of CPUs that share them must agree.
         for (two, theirs_two) in ours.iter().zip(&theirs) {
             let us = (one["package"] == two["package"], place(one, "package", "core") == place(two, "package", "core"));
             let them = (

@@ -129,7 +129,7 @@ mod tests {
         }
 
         #[test]
-        fn what_holds_its_checksum_is_right(mut bytes in prop::collection::vec(any::<u8>(), 2..300), at in 0usize..149, flip in 0usize..2400) {
+        fn data_with_its_checksum_verifies(mut bytes in prop::collection::vec(any::<u8>(), 2..300), at in 0usize..149, flip in 0usize..2400) {
             let at = (at * 2) % (bytes.len() & !1);
             bytes[at..at + 2].fill(0);
             let checksum = Sum::of(&bytes).checksum();

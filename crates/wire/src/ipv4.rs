@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(source: [u8; 4], destination: [u8; 4], protocol: u8, traffic_class: u8, ttl: u8,
+        fn written_header_is_read_back(source: [u8; 4], destination: [u8; 4], protocol: u8, traffic_class: u8, ttl: u8,
                                    payload in prop::collection::vec(any::<u8>(), 0..64), padding in 0usize..20) {
             let header = Header { source: source.into(), destination: destination.into(), protocol, traffic_class, ttl };
             let mut packet = header.encode(payload.len()).unwrap().to_vec();

@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(len in 1usize..64, seq: u32, secret: u64) {
+        fn written_header_is_read_back(len in 1usize..64, seq: u32, secret: u64) {
             let mut payload = vec![0; len];
             write(&mut payload, seq, secret);
             prop_assert_eq!(sequence(&payload), seq & sequence_mask(len));

@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(hops: u8, flow: u16, cookie: u64, payload in prop::collection::vec(any::<u8>(), 0..64), padding in 0usize..46) {
+        fn written_header_is_read_back(hops: u8, flow: u16, cookie: u64, payload in prop::collection::vec(any::<u8>(), 0..64), padding in 0usize..46) {
             let header = Header { hops, flow, cookie };
             let mut bytes = header.encode(payload.len()).unwrap().to_vec();
             bytes.extend(&payload);

@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(source: u16, destination: u16, addresses: [u8; 32],
+        fn written_header_is_read_back(source: u16, destination: u16, addresses: [u8; 32],
                                    payload in prop::collection::vec(any::<u8>(), 0..100), padding in 0usize..20) {
             let addresses = Sum::of(&addresses);
             let mut bytes = datagram(Header { source, destination }, addresses, &payload);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use hairpin_lab::bounce::lifeline::cut_off;
-use hairpin_lab::bounce::{self, BounceError, Plan, Watcher};
+use hairpin_lab::bounce::{self, BounceError, BouncePlan, BounceWatcher};
 use hairpin_packet::bounce::{REPEATS, Rewrite};
 use hairpin_packet::filter::Filter;
 use hairpin_record::bounce::BounceSecond;
@@ -28,12 +28,12 @@ pub struct Bounce {
     /// Send out of this interface instead, on its queue 0
     #[arg(short = 'o', long = "output", value_name = "IF2")]
     out_of: Option<String>,
-    /// How to receive and send.
+    /// Path to receive and send on.
     #[arg(
         long = "path",
         visible_alias = "io",
         value_name = "SPEC",
-        help = "How to receive and send: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; xdp:spin where it opens, else packet:spin, if not given"
+        help = "Path to receive and send on: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…]; default xdp:spin where it opens, else packet:spin"
     )]
     io: Option<IoSpec>,
     /// The CPU; the second that is allowed if not given
@@ -42,16 +42,18 @@ pub struct Bounce {
     /// The queue
     #[arg(long, value_name = "Q", default_value_t = 0)]
     queue: u32,
-    /// Which frames; all others go where they always went
+    /// Frames to bounce; all others go to the host as before
     #[arg(long, value_name = "udp:PORT|udp:A-B|ethertype:X|all", default_value = "ethertype:0x88b5")]
     filter: Filter,
-    /// What is swapped in a frame: nothing, the MAC addresses, or IP addresses and ports as well
+    /// Part of a frame to swap: nothing, the MAC addresses, or IP addresses and ports as well
     #[arg(long, value_name = "none|macs|all", default_value = "macs")]
     rewrite: Rewrite,
-    /// When frames are handed to the kernel: each at once, after N or when no more is there, or as the rate asks for
+    /// When to hand frames to the kernel: each at once, after N or when no more is there, or adapted to the
+    /// rate
     #[arg(long, value_name = "each|N|adaptive", default_value = "adaptive")]
     flush: Flush,
-    /// How often one and the same frame goes back in quick succession, and how many of them a second: what keeps two bouncers from storming
+    /// Limit on identical frames in quick succession, and how many of them a second: it keeps two bouncers
+    /// from storming
     #[arg(long, value_name = "N|off", value_parser = repeats, default_value_t = Repeats(Some(REPEATS)))]
     repeats: Repeats,
     /// Count frames with a wrong IPv4 or UDP checksum
@@ -60,7 +62,7 @@ pub struct Bounce {
     /// End after so long; until Ctrl-C if not given
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
-    /// Bounce even what this host lives on
+    /// Bounce even the traffic that this host depends on
     #[arg(long)]
     yes: bool,
     /// A line of JSON per second (hairpin.bounce-second/1), and the whole as the last (hairpin.bounce/1)
@@ -83,8 +85,8 @@ impl Bounce {
             self.refuse_to_cut_off()?;
         }
         let (json_stream, output) = (self.json_stream, self.output);
-        let mut teller = Teller { json_stream, table: !json_stream && output.form() == Format::Table };
-        let plan = Plan {
+        let mut progress = BounceProgress { json_stream, table: !json_stream && output.form() == Format::Table };
+        let plan = BouncePlan {
             io: self.io.map_or_else(|| BackEndName::ALL.map(IoSpec::from).into(), |io| vec![io]),
             interface: self.interface,
             output: self.out_of,
@@ -98,8 +100,8 @@ impl Bounce {
             duration: self.duration,
             command: std::env::args().collect(),
         };
-        let bounce = bounce::run(&plan, &signals, &mut teller)?;
-        let printed = match (json_stream, teller.table) {
+        let bounce = bounce::run(&plan, &signals, &mut progress)?;
+        let printed = match (json_stream, progress.table) {
             (true, _) => print(&hairpin_report::json_line(&bounce)),
             (_, true) => print("\n").and_then(|()| output.print(&bounce)),
             _ => output.print(&bounce),
@@ -145,16 +147,16 @@ fn repeats(text: &str) -> Result<Repeats, String> {
         return Ok(Repeats(None));
     }
     let limit = text.parse().ok().filter(|limit| (1..=1_000_000).contains(limit));
-    limit.map(|limit| Repeats(Some(limit))).ok_or_else(|| format!("\"{text}\" is no limit: write 1 to 1000000, or off"))
+    limit.map(|limit| Repeats(Some(limit))).ok_or_else(|| format!("\"{text}\" is not a limit: write 1 to 1000000, or off"))
 }
 
 /// Prints a line per second.
-struct Teller {
+struct BounceProgress {
     json_stream: bool,
     table: bool,
 }
 
-impl Watcher for Teller {
+impl BounceWatcher for BounceProgress {
     fn opened(&mut self, io: &IoSpec, rings: &Rings, passed_over: &[String]) {
         for why in passed_over {
             say(format_args!("hairpin: not {why}"));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use hairpin_lab::compare::{self, ANEW, Baseline, Limit, MARGIN, Plan};
+use hairpin_lab::compare::{self, ANEW, Baseline, ComparePlan, Limit, MARGIN};
 use hairpin_lab::experiment::{Arm, NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
 use hairpin_lab::records::{self, RecordsError};
@@ -22,11 +22,11 @@ use hairpin_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{self, Failure, say};
-use crate::flags::{HostPort, Mirror, Where, Work, cookie};
+use crate::flags::{HostPort, Mirror, Where, WorkFlags, cookie};
 use crate::output::{Keep, Output, open_store};
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
-use crate::verbs::ping::{Teller, signals};
+use crate::verbs::ping::{PingProgress, signals};
 
 /// The default duration of the whole experiment.
 const DURATION: Nanos = Nanos::from_secs(30);
@@ -38,12 +38,12 @@ pub struct Compare {
     how: How,
     #[command(flatten)]
     side: Side,
-    /// The ways to do the work, each after a `--` of its own; the first is what the others are held against
+    /// The sides to compare, each after its own `--`; the others are compared with the first
     #[arg(last = true, value_name = "SIDE")]
     sides: Vec<String>,
 }
 
-/// How it is done, and what comes of it.
+/// Flags of the experiment.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Experiment")]
 struct How {
@@ -53,7 +53,7 @@ struct How {
     /// A difference of less than this does not matter; 2% if not given
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     same_within: Option<f64>,
-    /// What the verdict is about: p50, p99, p99.9, rate or cpu
+    /// Figure that decides the verdict: p50, p99, p99.9, rate or cpu
     #[arg(long, value_name = "FIGURE", default_value_t = Figure::P50)]
     figure: Figure,
     /// Seed of the random order; a new one each time if not given
@@ -62,7 +62,7 @@ struct How {
     /// Measure the rows of this stored run anew and hold them against it; repeatable: how much runs differ from each other is then in the interval
     #[arg(long, value_name = "RUN")]
     baseline: Vec<String>,
-    /// Measure the rows of the baseline anew so many times; 5 if not given
+    /// Number of new measurements of the baseline's rows; default 5
     #[arg(long, value_name = "N", requires = "baseline", value_parser = clap::value_parser!(u32).range(1..=100))]
     anew: Option<u32>,
     /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%'; repeatable
@@ -77,7 +77,7 @@ struct How {
     output: Output,
 }
 
-/// What a side may say: where to, and the work.
+/// Flags allowed on a side: peer and work.
 #[derive(Debug, Args)]
 struct Side {
     /// A host on which `hairpin serve` runs, or two stored runs; of either several, with commas
@@ -104,7 +104,7 @@ struct Side {
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     knobs: Vec<Setting>,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     #[command(flatten)]
     declared: Declared,
 }
@@ -168,7 +168,7 @@ impl Compare {
             side.link = Some(link_of(baseline)?);
         }
         let ipv6 = side.ipv6;
-        // The paths come from the baseline; the flags set what its record does not say.
+        // The paths come from the baseline; the flags fill in the fields that its record lacks.
         side.work.paths =
             baseline.results.iter().map(|row| row.path.parse()).collect::<Result<_, _>>().map_err(Failure::usage)?;
         let (target, template) = side.job_and_target()?;
@@ -185,12 +185,12 @@ impl Compare {
         };
         let anew = self.how.anew.unwrap_or(ANEW);
         let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
-        let mut teller = Teller::new(false);
-        let record = held.hold(&signals, &mut teller).map_err(|error| match error {
+        let mut progress = PingProgress::new(false);
+        let record = held.hold(&signals, &mut progress).map_err(|error| match error {
             compare::StoredError::Ping(error) => error.into(),
             other => Failure::failed(other),
         })?;
-        teller.clear();
+        progress.clear();
         Ok(record)
     }
 
@@ -211,7 +211,7 @@ impl Compare {
         let given = common.iter().any(|word| word == "--duration" || word.starts_with("--duration="));
         let duration = Duration::from(if given { self.side.work.duration } else { DURATION });
         let margin = self.margin();
-        let plan = Plan {
+        let plan = ComparePlan {
             arms,
             duration,
             seed: self.how.seed.map_or_else(cookie, Ok)?,
@@ -341,7 +341,7 @@ fn end(record: &Record) -> ExitCode {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.filter(|percent| *percent > 0.0 && *percent <= 100.0).map(|percent| percent / 100.0);
-    share.ok_or_else(|| format!("\"{text}\" is no share: write a percentage such as 2%"))
+    share.ok_or_else(|| format!("\"{text}\" is not a share: write a percentage such as 2%"))
 }
 
 /// Shows an experiment's progress on a terminal; drawn between rounds only.

@@ -30,7 +30,7 @@ impl Completions {
 /// Write man pages
 #[derive(Debug, Args)]
 pub struct Man {
-    /// Where to
+    /// Directory to write them to
     directory: PathBuf,
 }
 

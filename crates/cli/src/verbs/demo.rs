@@ -9,13 +9,13 @@ use hairpin_lab::ping;
 use hairpin_plan::job::Job;
 use hairpin_record::any::AnyRecord;
 use hairpin_record::run::Run;
-use hairpin_report::view::Given;
+use hairpin_report::view::Input;
 use hairpin_session::plan::{Plan, Target};
 use hairpin_units::{Nanos, Quantile};
 
 use crate::exit::{Failure, say};
 use crate::output::{Format, Output, keep, options, print};
-use crate::verbs::ping::{Teller, end, signals};
+use crate::verbs::ping::{PingProgress, end, signals};
 use crate::verbs::report;
 
 /// The report's file name in the working directory. No other file uses it, and the next demonstration replaces it.
@@ -44,7 +44,7 @@ impl Demo {
             let shown = percentiles.clone();
             let plan =
                 Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, floor: None, command };
-            let mut watcher = Teller::new(false);
+            let mut watcher = PingProgress::new(false);
             let run = ping::run(&plan, &signals, &mut watcher)?;
             watcher.clear();
             let ended = run.head.interrupted || run.head.error.is_some();
@@ -70,7 +70,7 @@ impl Demo {
 fn keep_with_report(runs: &[Run]) -> Result<(), Failure> {
     let mut given = Vec::new();
     for run in runs {
-        given.push(Given { name: keep(run)?.to_string(), record: AnyRecord::Run(Box::new(run.clone())) });
+        given.push(Input { name: keep(run)?.to_string(), record: AnyRecord::Run(Box::new(run.clone())) });
     }
     let page = hairpin_report::html(&report::of(&given));
     report::write(Path::new(REPORT), &page).map_err(|error| {

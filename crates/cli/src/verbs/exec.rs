@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use hairpin_lab::exec::{self, Ended, Found, News, Outcome, SIGNALS, Settings};
+use hairpin_lab::exec::{self, Ended, LackingSocket, News, Outcome, SIGNALS, Settings};
 use hairpin_sys::signal::Signals;
 
 use crate::exit::{Failure, say};
@@ -99,7 +99,7 @@ fn tell(news: &News) {
     }
 }
 
-fn lacks(found: &Found) {
+fn lacks(found: &LackingSocket) {
     for (option, outcome) in &found.lacked {
         let outcome = match outcome {
             Outcome::Left => "lacks it".into(),

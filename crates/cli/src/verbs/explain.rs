@@ -12,13 +12,13 @@ use hairpin_session::plan::Plan;
 use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;
-use crate::flags::{Mirror, Where, Work};
+use crate::flags::{Mirror, Where, WorkFlags};
 use crate::output::{Keep, Output, options};
 use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
-use crate::verbs::ping::{Teller, signals};
+use crate::verbs::ping::{PingProgress, signals};
 
-/// Say where the time of a round trip goes
+/// Split a round trip's time into stages
 #[derive(Debug, Args)]
 pub struct Explain {
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub struct Explain {
     #[arg(short = '6', long)]
     ipv6: bool,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     /// Four hooks in each direction instead of all: less detail, and less disturbance
     #[arg(long)]
     light: bool,
@@ -76,7 +76,7 @@ impl Explain {
         };
         let how =
             How { light: self.light, without: self.without, timelines: self.timeline.max(usize::from(self.perfetto.is_some())) };
-        let found = explain::run(&plan, &how, &signals, &mut Teller::new(false))?;
+        let found = explain::run(&plan, &how, &signals, &mut PingProgress::new(false))?;
         if let Some(file) = &self.perfetto {
             fs::write(file, hairpin_report::explain_perfetto(&found))
                 .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))?;

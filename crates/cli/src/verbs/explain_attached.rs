@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_lab::attached::{self, AttachedError, Plan, Target};
+use hairpin_lab::attached::{self, AttachPlan, AttachedError, Target};
 use hairpin_record::attached::Watched;
 use hairpin_units::Nanos;
 
@@ -15,7 +15,7 @@ use crate::verbs::ping::signals;
 #[derive(Clone, Copy, Debug, Args)]
 #[group(multiple = false, conflicts_with_all = ["Where", "key_file", "paths", "light", "timeline", "without", "perfetto"])]
 pub struct Attach {
-    /// Watch whoever serves on this port, TCP or UDP, and their clients as far as they are on this host, for --duration
+    /// Watch the server on this port, TCP or UDP, and its clients on this host, for --duration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Watch this process and those that it started, as server and as client, for --duration
@@ -30,13 +30,13 @@ impl Attach {
     }
 }
 
-/// Watches, and prints what was seen.
+/// Watches, and prints the record.
 pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Result<ExitCode, Failure> {
     if duration == Nanos::ZERO {
         return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
     }
     let signals = signals()?;
-    let plan = Plan { target, duration, command: std::env::args().collect() };
+    let plan = AttachPlan { target, duration, command: std::env::args().collect() };
     let record = attached::run(&plan, &signals, &mut |watched| say(begun(watched, duration)))?;
     keep.after(output.print(&record), &record)?;
     // If something was seen, the end of the watched process is not a failure.

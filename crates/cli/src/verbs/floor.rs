@@ -21,7 +21,7 @@ use crate::exit::{Failure, say};
 use crate::output::{Format, Output, formats, open_store, options, print};
 use crate::verbs::floor_pcie::FloorPcie;
 
-/// What lies between two NICs, as it is declared.
+/// The declared link between the two NICs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Declared link")]
 pub struct Declared {
@@ -84,7 +84,7 @@ impl Declared {
     }
 }
 
-/// What physics and the declared hardware allow
+/// Compute the lower bound of latency from physics and the declared hardware
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(mut_arg("format", |arg| arg.value_parser(formats(&[Format::Pingpong]))))]
@@ -134,7 +134,8 @@ fn lengths(text: &str) -> Result<Lengths, String> {
 /// A part of the floor that can be measured.
 #[derive(Debug, Subcommand)]
 enum Probe {
-    /// Measure how long the CPU takes to read 4 bytes of a PCI device; without --device, what a NIC driver's steps cost over memory
+    /// Measure the time in which the CPU reads 4 bytes of a PCI device; without --device, the cost of a NIC
+    /// driver's steps over memory
     ///
     /// Nothing is written, but reading a register may have an effect on its device (clear a counter, acknowledge an interrupt): name one that its manual
     /// calls safe to read.

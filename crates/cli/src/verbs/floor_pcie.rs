@@ -14,7 +14,7 @@ use crate::output::{Keep, Output};
 /// At 1 us per read these take 10 seconds.
 const MOST_READS: u64 = 10_000_000;
 
-/// How long the CPU takes to read 4 bytes of a PCI device
+/// Measure the time in which the CPU reads 4 bytes of a PCI device
 #[derive(Debug, Args)]
 pub struct FloorPcie {
     /// The device, as lspci -D names it, such as 0000:3b:00.0; without it no device is touched
@@ -23,7 +23,8 @@ pub struct FloorPcie {
     /// Its base address register, 0 to 5, one of memory
     #[arg(long, value_name = "N", requires = "device")]
     bar: Option<u8>,
-    /// Where in the BAR, in bytes, a multiple of 4, such as 0x8; reading some registers has an effect on the device
+    /// Offset in the BAR in bytes, a multiple of 4, such as 0x8; reading some registers has an effect on the
+    /// device
     #[arg(long, value_name = "X", requires = "device", value_parser = offset)]
     offset: Option<u64>,
     /// Reads

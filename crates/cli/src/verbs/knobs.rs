@@ -60,7 +60,7 @@ fn failure(error: KnobError) -> Failure {
 pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
-            "standard input is no terminal to ask at: --yes applies without asking, --dry-run only shows",
+            "standard input is not a terminal to ask at: --yes applies without asking, --dry-run only shows",
         ));
     }
     let _ = write!(io::stderr(), "{question}? [y/N] ");

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, ValueEnum};
 use hairpin_lab::bulk::streams;
-use hairpin_lab::load::{self, How, Rates, Schedule, Watcher};
+use hairpin_lab::load::{self, How, LoadWatcher, Rates, Schedule};
 use hairpin_model::nic::Nic;
 use hairpin_plan::job::Job;
 use hairpin_session::floor;
@@ -15,7 +15,7 @@ use hairpin_session::plan::Plan;
 use hairpin_units::list;
 
 use crate::exit::{Failure, say};
-use crate::flags::{Mirror, Where, Work, cookie};
+use crate::flags::{Mirror, Where, WorkFlags, cookie};
 use crate::output::{Keep, Output};
 use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
@@ -37,10 +37,11 @@ pub struct Load {
     /// IPv6 on --link loopback and --link veth
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Requests per second over all flows, a row each: 1000,2000 or 1000..64000x2 or 10000..100000+10000; 10 % to 110 % of what a closed loop does if not given
+    /// Requests per second over all flows, a row each: 1000,2000 or 1000..64000x2 or 10000..100000+10000;
+    /// default: 10 % to 110 % of a closed loop's rate
     #[arg(long, value_name = "LIST", value_parser = rates)]
     rate: Option<RateList>,
-    /// When requests are due: at a fixed interval, or with exponential intervals as from many users
+    /// Schedule of requests: at a fixed interval, or with exponential intervals as from many users
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Arrivals::Fixed)]
     schedule: Arrivals,
     /// With --schedule poisson: the same intervals again for the same number; a random one if not given
@@ -56,14 +57,14 @@ pub struct Load {
     #[arg(long, value_name = "NIC")]
     nic: Option<Nic>,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
     output: Output,
 }
 
-/// When requests are due.
+/// Schedule of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Arrivals {
     /// One every interval
@@ -82,7 +83,7 @@ impl Load {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
         let (plan, how) = self.plan()?;
-        let load = load::run(plan, &how, &signals, &mut Teller)?;
+        let load = load::run(plan, &how, &signals, &mut LoadProgress)?;
         keep.after(output.print(&load), &load)?;
         Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
@@ -129,10 +130,10 @@ fn was_given(flag: &str) -> bool {
     load.is_some_and(|load| load.value_source(flag) == Some(ValueSource::CommandLine))
 }
 
-/// Shows on a terminal what is measured next, between rows.
-struct Teller;
+/// Announces the next measurement on a terminal, between rows.
+struct LoadProgress;
 
-impl Watcher for Teller {
+impl LoadWatcher for LoadProgress {
     fn begins(&mut self, job: &Job, per_s: Option<f64>) {
         if !io::stderr().is_terminal() {
             return;
@@ -148,7 +149,7 @@ impl Watcher for Teller {
 fn rates(text: &str) -> Result<RateList, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     match numbers.iter().find(|rate| !(1..=10_000_000).contains(*rate)) {
-        Some(rate) => Err(format!("{rate} is no rate: 1 to 10000000 requests per second")),
+        Some(rate) => Err(format!("{rate} is not a rate: 1 to 10000000 requests per second")),
         None => Ok(RateList(numbers.into_iter().map(|rate| rate as f64).collect())),
     }
 }

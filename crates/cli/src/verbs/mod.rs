@@ -39,29 +39,29 @@ pub mod worker;
 #[derive(Debug, Parser)]
 #[command(name = "hairpin", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// Verb to run.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What to do.
+/// Verb to run.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Measure round trips: to a host that serves, over a link of this host, to a plain echo service, or through what returns frames
     Ping(Box<ping::Ping>),
     /// Answer the requests of `hairpin ping` on another host
     Serve(serve::Serve),
-    /// List the ways to do a round trip, with what this host supports and why not
+    /// List the paths, with this host's support for each and the reason if it has none
     Paths(paths::Paths),
     /// List, show, export and remove stored runs
     Runs(runs::Runs),
     /// Show records as one page to look at: RTT by path and size, tails, stages, comparisons, hosts, and how to reproduce them
     Report(report::Report),
-    /// Measure every path and wait policy that this host supports, in 40 seconds, and say what is to be seen
+    /// Measure every path and wait policy that this host supports, in 40 seconds, and summarise the results
     Demo(demo::Demo),
     /// Prove the instrument: its own cost, and known delays that it must report
     Check(check::Check),
-    /// Say where the time of a round trip goes: stages that add up to the RTT, and what the slow ones met
+    /// Split a round trip's time into stages that add up to the RTT, and name the causes of slow ones
     Explain(Box<explain::Explain>),
     /// Say what physics and the declared hardware allow: a frame's stages with their sources, and fits of measured runs
     Floor(Box<floor::Floor>),
@@ -75,15 +75,15 @@ pub enum Verb {
     ///
     /// --duration is that of the whole experiment, 30 s if not given; the blocks choose their own warm-up. Two stored runs: `hairpin compare RUN RUN`.
     Compare(Box<compare::Compare>),
-    /// Measure every combination of several factors in turn, and say what each one does
+    /// Measure every combination of several factors in turn, and report the effect of each
     ///
-    /// Takes a plan that comes with hairpin (--list), a FILE.toml, or flags that vary something:
+    /// Takes a plan that comes with hairpin (--list), a FILE.toml, or flags with several values:
     ///
     ///   hairpin sweep sun-fire
     ///
     ///   hairpin sweep --link veth --path udp:spin --path tcp:spin --sizes 64,1024 --vary flows=1,4
     ///
-    /// A sweep that was killed goes on where it was when the same command is given again.
+    /// To resume a killed sweep, repeat its command.
     Sweep(Box<sweep::Sweep>),
     /// Send every frame that arrives on an interface back, and count them
     Bounce(Box<bounce::Bounce>),

@@ -14,7 +14,7 @@ use hairpin_session::link::LinkSpec;
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// List the ways to do a round trip
+/// List the paths, with this host's support for each
 #[derive(Debug, Args)]
 pub struct Paths {
     /// The link they are asked about

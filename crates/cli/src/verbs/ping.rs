@@ -19,7 +19,7 @@ use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{Failure, say};
-use crate::flags::{Mirror, Where, Work};
+use crate::flags::{Mirror, Where, WorkFlags};
 use crate::output::{Format, Keep, RunOutput, print};
 use crate::screen::{self, Screen};
 use crate::verbs::Cli;
@@ -39,7 +39,7 @@ pub struct Ping {
     #[arg(short = '6', long)]
     ipv6: bool,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     /// Hold the figures against the floor of the link: as declared below (any of those flags implies this one), else as the interface says
     #[arg(long)]
     floor: bool,
@@ -48,7 +48,7 @@ pub struct Ping {
     raw: Option<PathBuf>,
     #[command(flatten)]
     keep: Keep,
-    /// Draw the run on the terminal while it goes on; q ends it, and keeps and prints what was measured
+    /// Draw the run on the terminal while it goes on; q ends it, and keeps and prints the results until then
     #[arg(long)]
     watch: bool,
     /// Serve the run's figures to Prometheus: PORT, ADDR or ADDR:PORT, on 127.0.0.1:24445 as far as not given
@@ -71,7 +71,7 @@ impl Ping {
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
             .transpose()?;
-        let mut watcher = Teller::new(stream);
+        let mut watcher = PingProgress::new(stream);
         if let Some(on) = self.metrics {
             watcher.serve(on, &target)?;
         }
@@ -121,17 +121,17 @@ fn duration_was_given() -> bool {
 }
 
 /// Reports the progress of a run: a bar on a terminal, drawn only between rows; JSON lines, a view, or Prometheus if asked for.
-pub struct Teller {
+pub struct PingProgress {
     stream: bool,
     bar: Option<ProgressBar>,
     view: Option<(Screen, Target)>,
     metrics: Option<Exporter>,
 }
 
-impl Teller {
+impl PingProgress {
     /// With `stream`, prints a line of JSON per second.
-    pub fn new(stream: bool) -> Teller {
-        Teller { stream, bar: None, view: None, metrics: None }
+    pub fn new(stream: bool) -> PingProgress {
+        PingProgress { stream, bar: None, view: None, metrics: None }
     }
 
     /// Serves metrics, and prints the address.
@@ -139,7 +139,7 @@ impl Teller {
         let exporter = Exporter::listen(on, target).map_err(Failure::failed)?;
         say(format_args!("metrics on http://{}/metrics", exporter.address()));
         if !on.is_loopback() {
-            say("hairpin: whoever reaches this address can read them");
+            say("hairpin: anyone who reaches this address can read them");
         }
         self.metrics = Some(exporter);
         Ok(())
@@ -173,7 +173,7 @@ impl Teller {
     }
 }
 
-impl Watcher for Teller {
+impl Watcher for PingProgress {
     fn begins(&mut self, index: usize, of: usize, job: &Job) {
         self.bar(index, of, job);
         if let Some(metrics) = &mut self.metrics {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use hairpin_lab::records;
 use hairpin_lab::whole_file::{self, WriteError};
 use hairpin_model::reference::references;
-use hairpin_report::view::{Given, View, view};
+use hairpin_report::view::{Input, View, view};
 use hairpin_report::{Chart, Options};
 use hairpin_session::time::rfc3339;
 use ratatui::crossterm::terminal;
@@ -20,16 +20,17 @@ use crate::output::{colour, open_store, print};
 /// Records as one file to look at
 #[derive(Debug, Args)]
 pub struct Report {
-    /// What to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of any verb that measures
+    /// Records to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of
+    /// any verb that measures
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
-    /// Where to; stdout if not given
+    /// Output file; default stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How it is drawn
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Html)]
     format: Format,
-    /// With --format svg: what the picture shows
+    /// With --format svg: the chart to draw
     #[arg(long, value_enum, default_value_t = Picture::Sizes)]
     chart: Picture,
 }
@@ -47,7 +48,7 @@ enum Format {
     Term,
 }
 
-/// What a picture shows.
+/// The chart that a picture shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Picture {
     /// RTT against size
@@ -66,7 +67,7 @@ impl Report {
         let mut given = Vec::new();
         for run in &self.runs {
             let found = records::load(&store, run).map_err(Failure::failed)?;
-            given.extend(found.into_iter().map(|named| Given { name: named.name, record: named.record }));
+            given.extend(found.into_iter().map(|named| Input { name: named.name, record: named.record }));
         }
         let view = of(&given);
         let text = match self.format {
@@ -107,7 +108,7 @@ impl From<Picture> for Chart {
 }
 
 /// The view of these records, with the current time and every published table.
-pub fn of(given: &[Given]) -> View {
+pub fn of(given: &[Input]) -> View {
     view(given, &rfc3339(SystemTime::now()), references())
 }
 

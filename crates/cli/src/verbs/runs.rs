@@ -26,7 +26,7 @@ enum Action {
     },
     /// Show one as it was printed
     Show {
-        /// Which
+        /// Run: an id, a unique prefix of one, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
         #[command(flatten)]
@@ -34,7 +34,7 @@ enum Action {
     },
     /// Write runs to stdout for other programs: CSV unless another form is asked for
     Export {
-        /// Which
+        /// Runs: ids, unique prefixes of them, or `latest`
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
         #[command(flatten)]
@@ -43,7 +43,7 @@ enum Action {
     /// Remove runs from the store
     #[command(visible_alias = "remove")]
     Rm {
-        /// Which
+        /// Runs: ids, unique prefixes of them, or `latest`
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },

@@ -25,7 +25,7 @@ use crate::verbs::ping::signals;
 /// Answer the requests of `hairpin ping` on another host
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Where sessions are taken; any address but loopback needs a key
+    /// Address and port to listen on; any address but loopback needs a key
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:24444")]
     listen: HostPort,
     /// The key that every client must have; without it, and not on loopback, one is made
@@ -174,7 +174,7 @@ fn write_anew(path: &Path, text: &str) -> io::Result<PathBuf> {
 fn ports(text: &str) -> Result<(u16, u16), String> {
     let pair = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     pair.filter(|(first, last)| *first > 0 && first <= last)
-        .ok_or_else(|| format!("\"{text}\" is no range of ports: write A-B, such as 24500-24599"))
+        .ok_or_else(|| format!("\"{text}\" is not a range of ports: write A-B, such as 24500-24599"))
 }
 
 /// A list of CPUs, as one value.
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_granted_is_there() {
+    fn granted_cpus_exist() {
         let allowed = allowed_cpus().unwrap();
         assert_eq!(granted_cpus(None).unwrap(), allowed);
         assert_eq!(granted_cpus(Some(vec![allowed[0]])).unwrap(), [allowed[0]]);

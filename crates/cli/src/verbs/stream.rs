@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Args;
-use hairpin_lab::stream::{self, Ask, Plan, StreamError, Target, Watcher};
+use hairpin_lab::stream::{self, Ask, StreamError, StreamPlan, StreamWatcher, Target};
 use hairpin_plan::job::Sides;
 use hairpin_record::stream::{Direction, Step};
 use hairpin_session::io::{BackEndName, IoPair};
@@ -25,15 +25,15 @@ const LONGEST: u32 = 1514;
 pub struct Stream {
     #[command(flatten)]
     to: Where,
-    /// How both sides send and receive.
+    /// Path of both sides.
     #[arg(
         long = "path",
         visible_alias = "io",
         value_name = "SPEC",
-        help = "How both sides send and receive: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; xdp:spin and packet:spin, as far as they open, if not given"
+        help = "Path of both sides: xdp|packet[:spin|busy-poll|block|adaptive][,OPTION=VALUE…][/SERVER'S SIDE]; repeatable; default xdp:spin and packet:spin, as far as they open"
     )]
     io: Vec<IoPair>,
-    /// What is counted; repeatable; all three if not given
+    /// Direction to count; repeatable; default all three
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     direction: Vec<What>,
     /// Frames in bytes without FCS, a row each; 64 and the longest of a 1500-byte MTU (or of the link's own) if not given
@@ -57,7 +57,7 @@ pub struct Stream {
     output: Output,
 }
 
-/// Where to: exactly one.
+/// The peer: exactly one.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub struct Where {
@@ -77,7 +77,7 @@ pub struct Where {
     dst_mac: Option<[u8; 6]>,
 }
 
-/// What is counted.
+/// The direction that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum What {
     /// Frames that this side sends
@@ -94,13 +94,14 @@ impl Stream {
         let signals = signals()?;
         let (output, keep) = (self.output, self.keep);
         let plan = self.plan()?;
-        let mut teller = Teller { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
-        let stream = stream::run(&plan, &signals, &mut teller)?;
+        let mut progress =
+            StreamProgress { lines: matches!(plan.target, Target::Interface { .. }), before: StreamCounts::default() };
+        let stream = stream::run(&plan, &signals, &mut progress)?;
         keep.after(output.print(&stream), &stream)?;
         Ok(stream.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
-    fn plan(self) -> Result<Plan, Failure> {
+    fn plan(self) -> Result<StreamPlan, Failure> {
         let (target, mtu) = match (self.to.link, self.to.interface) {
             (Some(LinkSpec::Veth(veth)), _) => {
                 let mtu = veth.mtu;
@@ -163,7 +164,7 @@ impl Stream {
                 }
             }
         }
-        Ok(Plan {
+        Ok(StreamPlan {
             target,
             rows,
             queues: self.queues,
@@ -187,12 +188,12 @@ impl From<StreamError> for Failure {
 }
 
 /// Shows progress on a terminal, between trials; with -i, once a second on any stderr.
-struct Teller {
+struct StreamProgress {
     lines: bool,
     before: StreamCounts,
 }
 
-impl Watcher for Teller {
+impl StreamWatcher for StreamProgress {
     fn trial(&mut self, ask: &Ask, step: &Step) {
         if io::stderr().is_terminal() {
             say(hairpin_report::stream_trial(&ask.io.to_string(), ask.direction, Some(ask.bytes), step));
@@ -219,7 +220,7 @@ impl Watcher for Teller {
 
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| (1.0..=1e9).contains(rate));
-    rate.ok_or_else(|| format!("\"{text}\" is no rate: 1 to 1000000000 frames per second"))
+    rate.ok_or_else(|| format!("\"{text}\" is not a rate: 1 to 1000000000 frames per second"))
 }
 
 #[cfg(test)]

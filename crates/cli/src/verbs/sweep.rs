@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_lab::experiment::{NoSwitch, Switch};
 use hairpin_lab::knobs::Knobs;
-use hairpin_lab::sweep::{self, Ask, Factor, KeptError, Level, PLANS, Plan, Shape, SweepError, Watcher};
+use hairpin_lab::sweep::{self, Ask, Factor, Level, PLANS, SavedSweepError, Shape, SweepError, SweepPlan, SweepWatcher};
 use hairpin_plan::path::LinkKind;
 use hairpin_plan::spec::Spec;
 use hairpin_session::link::LinkSpec;
@@ -16,13 +16,13 @@ use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::flags::{HostPort, PORT, Sizes, Work, cookie, load_key, sizes};
+use crate::flags::{HostPort, PORT, Sizes, WorkFlags, cookie, load_key, sizes};
 use crate::output::{Keep, Output, open_store, print};
 use crate::verbs::compare::Bar;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
 
-/// Measure every combination of several factors in turn, and say what each one does
+/// Measure every combination of several factors in turn, and report the effect of each
 #[derive(Debug, Args)]
 pub struct Sweep {
     /// A plan that comes with hairpin, or a file with one
@@ -34,7 +34,7 @@ pub struct Sweep {
     /// Print the plan instead of measuring: a start for one of your own
     #[arg(long, requires = "plan")]
     show: bool,
-    /// How to do the round trip; repeatable: a factor if there are several
+    /// Path to measure; repeatable: several make a factor
     #[arg(long = "path", value_name = "SPEC")]
     paths: Vec<Spec>,
     /// Payloads: a factor if there are several
@@ -88,7 +88,7 @@ impl Sweep {
                 print(&text_of(name)?)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Some(name) => Plan::parse(name, &text_of(name)?).map_err(Failure::usage)?,
+            Some(name) => SweepPlan::parse(name, &text_of(name)?).map_err(Failure::usage)?,
             None => self.plan_of_flags()?,
         };
         let target = self.target(&plan)?;
@@ -104,22 +104,22 @@ impl Sweep {
             plan,
         };
         let store = open_store()?;
-        let mut teller = Teller(None);
+        let mut progress = SweepProgress(None);
         let settings = ask.plan.all_settings().map_err(Failure::usage)?;
         let mut knobs = knobs::begin(&settings.into_iter().map(|settings| (&target, settings)).collect::<Vec<_>>(), self.yes)?;
         let switch: &mut dyn Switch = match &mut knobs {
             Some(knobs) => knobs,
             None => &mut NoSwitch,
         };
-        let found = sweep::run(ask, store.dir(), &signals, switch, &mut teller);
+        let found = sweep::run(ask, store.dir(), &signals, switch, &mut progress);
         knobs.map_or(Ok(()), Knobs::restore).map_err(Failure::failed)?;
-        if let Some(bar) = &teller.0 {
+        if let Some(bar) = &progress.0 {
             bar.clear();
         }
         let (record, finish) = found.map_err(|error| match error {
             SweepError::Plan(error) => Failure::usage(error),
             SweepError::Ping(error) => error.into(),
-            SweepError::Kept(error @ (KeptError::File { .. } | KeptError::Busy)) => Failure::failed(error),
+            SweepError::Kept(error @ (SavedSweepError::File { .. } | SavedSweepError::Busy)) => Failure::failed(error),
         })?;
         self.keep.after(self.output.print(&record), &record)?;
         if finish.done() {
@@ -129,7 +129,7 @@ impl Sweep {
     }
 
     /// The target: from the flags, else from the plan.
-    fn target(&mut self, plan: &Plan) -> Result<Target, Failure> {
+    fn target(&mut self, plan: &SweepPlan) -> Result<Target, Failure> {
         if let Some(HostPort { host, port }) = self.host.take() {
             let key = self.key_file.as_deref().map(load_key).transpose()?;
             return Ok(Target::Host { host, port: port.unwrap_or(PORT), key });
@@ -137,8 +137,8 @@ impl Sweep {
         Ok(Target::Link(self.link.take().map_or_else(|| plan.link(), Ok).map_err(Failure::usage)?))
     }
 
-    /// A plan whose factors are the flags with several values.
-    fn plan_of_flags(&self) -> Result<Plan, Failure> {
+    /// The plan whose factors are the flags with several values.
+    fn plan_of_flags(&self) -> Result<SweepPlan, Failure> {
         let Some(first) = self.paths.first() else {
             return Err(Failure::usage(
                 "say what to sweep: a plan (hairpin sweep --list), a FILE.toml, or --path with --sizes, --vary or more --path",
@@ -194,7 +194,7 @@ impl Sweep {
                 }
             }
         }
-        let plan = Plan {
+        let plan = SweepPlan {
             name: "flags".into(),
             title: String::new(),
             link: None,
@@ -241,7 +241,7 @@ fn template() -> Result<hairpin_plan::job::Job, Failure> {
     #[derive(clap::Parser)]
     struct Defaults {
         #[command(flatten)]
-        work: Work,
+        work: WorkFlags,
     }
     let defaults = <Defaults as clap::Parser>::try_parse_from(["sweep", "--path", "udp"]).map_err(Failure::failed)?;
     let mut jobs = defaults.work.jobs(true, LinkKind::Loopback, false)?;
@@ -261,13 +261,13 @@ fn design(text: &str) -> Result<Shape, String> {
     match text {
         "factorial" => Ok(Shape::Factorial),
         "one-at-a-time" => Ok(Shape::OneAtATime),
-        _ => Err(format!("\"{text}\" is no design: write factorial or one-at-a-time")),
+        _ => Err(format!("\"{text}\" is not a design: write factorial or one-at-a-time")),
     }
 }
 
-struct Teller(Option<Bar>);
+struct SweepProgress(Option<Bar>);
 
-impl Watcher for Teller {
+impl SweepWatcher for SweepProgress {
     fn resumes(&mut self, rounds: u32) {
         say(format_args!("hairpin: going on after {rounds} rounds that were measured before (--restart begins anew)"));
     }

@@ -32,7 +32,7 @@ pub struct Tune {
 enum Action {
     /// Every setting and how it stands; with NAME all about it: mechanism, effect, cost, risk, reference
     List {
-        /// Which
+        /// Settings to show
         #[arg(value_name = "NAME")]
         names: Vec<String>,
         #[command(flatten)]
@@ -40,11 +40,12 @@ enum Action {
         #[command(flatten)]
         output: Output,
     },
-    /// What stands in the way of low latency here, the largest expected effect first, with the command that fixes it; reads only
+    /// List the settings that cost latency here, the largest expected effect first, with the command that
+    /// fixes each; reads only
     Check {
         #[command(flatten)]
         at: At,
-        /// What the host is to be good at
+        /// Goal of the host's settings
         #[arg(long, value_enum, default_value = "latency")]
         profile: Profile,
         #[command(flatten)]
@@ -52,9 +53,9 @@ enum Action {
     },
     /// Change settings: shows what, asks, writes a journal, applies, reads back
     Apply(Apply),
-    /// Put back what the journal says was changed, after a crash too
+    /// Restore the settings that the journal lists as changed, after a crash too
     Revert {
-        /// Which settings; all if none is named
+        /// Settings to restore; default all
         #[arg(value_name = "KNOB")]
         knobs: Vec<String>,
         /// Also what somebody else has changed since
@@ -65,20 +66,20 @@ enum Action {
     },
     /// Find out what settings are worth: each on and off in turn while round trips are measured, then the winners together
     Try(Box<Try>),
-    /// What is changed now, by whom, and whether it still stands
+    /// Show current changes, who made them, and whether they are still in force
     Status {
         #[command(flatten)]
         output: Output,
     },
 }
 
-/// Where.
+/// The place to tune.
 #[derive(Debug, Args)]
 struct At {
-    /// The interface whose settings are meant
+    /// Interface to read or change
     #[arg(short = 'i', long, value_name = "IF")]
     interface: Option<String>,
-    /// The CPUs whose settings are meant; all if not given
+    /// CPUs to read or change; default all
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<Cpus>,
 }
@@ -97,7 +98,7 @@ impl At {
     }
 }
 
-/// What a host is set up for.
+/// Goal of a host's settings.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Profile {
     /// Shortest round trips.
@@ -128,13 +129,13 @@ struct Apply {
     profile: Option<Profile>,
     #[command(flatten)]
     at: At,
-    /// Show what would be changed, and change nothing
+    /// Show the changes, and make none
     #[arg(long)]
     dry_run: bool,
     /// Apply without asking
     #[arg(long)]
     yes: bool,
-    /// Only as long as COMMAND runs; then all is put back
+    /// Change settings only while COMMAND runs, then restore them
     #[arg(long = "while", requires = "command")]
     attended: bool,
     /// The command of --while
@@ -232,7 +233,7 @@ impl Apply {
         let place = self.at.place();
         if let Some(profile) = self.profile {
             let settings = profile::settings(profile.into(), self.attended);
-            let (changes, absent) = profile::plan_what_is_there(&RealHost, &place, &settings).map_err(plan_failure)?;
+            let (changes, absent) = profile::plans_existing_settings(&RealHost, &place, &settings).map_err(plan_failure)?;
             if place.interface.is_none() {
                 say("hairpin: no interface is named (-i IF): the profile's settings of an interface are left out");
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use hairpin_lab::experiment::Arm;
 use hairpin_lab::knobs::interface_towards;
-use hairpin_lab::tune_try::{self, Plan, TryError};
+use hairpin_lab::tune_try::{self, TrialPlan, TryError};
 use hairpin_record::tune_try::TuneTry;
 use hairpin_session::error::RunError;
 use hairpin_session::link::LinkSpec;
@@ -19,15 +19,17 @@ use hairpin_tune::{Place, Profile, Setting};
 
 use super::knobs::{agreed, journal};
 use crate::exit::{Failure, say};
-use crate::flags::{HostPort, Mirror, Where, Work, cookie, interface_exists};
+use crate::flags::{HostPort, Mirror, Where, WorkFlags, cookie, interface_exists};
 use crate::output::{Keep, Output};
 use crate::verbs::compare::Bar;
 use crate::verbs::ping::signals;
 
-/// Find out what settings of this host are worth: each on and off in turn while round trips are measured, then the winners together
+/// Measure the effect of this host's settings: each on and off in turn while round trips are measured, then
+/// the winners together
 ///
-/// Asks before it begins, changes only what is named (or --all-safe), and puts all of it back at the end, after a crash by `hairpin tune revert`. --duration is
-/// that of the whole experiment; without it each setting has 6 s a path, and the winners a third of that time more.
+/// Asks before it begins, changes only the named settings (or --all-safe), and restores them at the end,
+/// after a crash by `hairpin tune revert`. --duration is that of the whole experiment; without it each
+/// setting has 6 s a path, and the winners a third of that time more.
 #[derive(Debug, Args)]
 pub struct Try {
     /// A host on which `hairpin serve` runs
@@ -48,7 +50,7 @@ pub struct Try {
     /// Try every setting that lowers latency, is put back at once, and can neither cut the network nor stop a service
     #[arg(long, required_unless_present = "knobs")]
     all_safe: bool,
-    /// The interface whose settings are meant; the one that leads to HOST if not given; over --link there is none
+    /// Interface to tune; default the one that leads to HOST; over --link there is none
     #[arg(short = 'i', long, value_name = "IF")]
     interface: Option<String>,
     /// Leave the winners in force
@@ -57,7 +59,7 @@ pub struct Try {
     /// Begin without asking
     #[arg(long)]
     yes: bool,
-    /// Write the winners as a profile for `hairpin tune apply`, with what was measured of each
+    /// Write the winners as a profile for `hairpin tune apply`, with the measured effect of each
     #[arg(short = 'o', long = "output", value_name = "FILE.toml")]
     file: Option<PathBuf>,
     /// Seed of the random order; a new one each time if not given
@@ -66,7 +68,7 @@ pub struct Try {
     #[command(flatten)]
     store: Keep,
     #[command(flatten)]
-    work: Work,
+    work: WorkFlags,
     #[command(flatten)]
     output: Output,
 }
@@ -102,7 +104,7 @@ impl Try {
         let arm = |path: usize| -> Result<Arm, RunError> {
             Ok(Arm { given: String::new(), target: target.clone(), ipv6, job: jobs[path].clone(), floor: None, bulk: 0 })
         };
-        let mut plan = Plan {
+        let mut plan = TrialPlan {
             settings,
             as_there_are: self.all_safe,
             target: &target,
@@ -141,10 +143,10 @@ impl Try {
         Ok(end(&record))
     }
 
-    /// Shows what is about to be done, and asks for confirmation unless told not to.
-    fn ask(&self, settings: &[String], plan: &Plan<'_>) -> Result<(), Failure> {
+    /// Shows the planned changes, and asks for confirmation unless a flag skips it.
+    fn ask(&self, settings: &[String], plan: &TrialPlan<'_>) -> Result<(), Failure> {
         if settings.is_empty() {
-            // With nothing to try, the experiment's error says what was left out and why.
+            // With nothing to try, the experiment's error lists the settings left out, with reasons.
             return Ok(());
         }
         say(format_args!(

@@ -14,9 +14,9 @@ use crate::fake::Null;
 const US: u64 = 1_000;
 const MS: u64 = 1_000 * US;
 const S: u64 = 1_000 * MS;
-struct Kept(Vec<Sample>);
+struct KeepSamples(Vec<Sample>);
 
-impl Between for Kept {
+impl BetweenBlocks for KeepSamples {
     fn stopped(&self) -> bool {
         false
     }
@@ -27,12 +27,12 @@ impl Between for Kept {
     }
 }
 
-fn over(server: &mut Served<true>, schedule: Schedule, outstanding: u32, ns: u64) -> (Found, Vec<Sample>) {
+fn over(server: &mut Served<true>, schedule: Schedule, outstanding: u32, ns: u64) -> (LoopResult, Vec<Sample>) {
     let clock = server.clock.clone();
     let work = Work { outstanding, duration_ns: Some(ns), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
     // In sleep between due times the clock moves from event to event.
     let pace = Pace::Open(Timetable::new(&clock, schedule, true));
-    let mut kept = Kept(Vec::new());
+    let mut kept = KeepSamples(Vec::new());
     let found = drive(server, &clock, pace, work, &mut kept);
     (found, kept.0)
 }
@@ -46,7 +46,7 @@ fn is_service(ns: u64) -> bool {
     ns.abs_diff(SERVICE) <= SERVICE / 1_000
 }
 
-fn of(found: &Found) -> [&Times; 3] {
+fn of(found: &LoopResult) -> [&Times; 3] {
     let recorder = &found.recorder;
     [recorder.from_due().unwrap(), recorder.rtt(), &recorder.lateness().unwrap().all]
 }
@@ -94,12 +94,12 @@ fn a_closed_loop_does_not_see_the_stall_at_all() {
     server.stall = Some((300 * MS, 10 * MS));
     let clock = server.clock.clone();
     let work = Work { duration_ns: Some(S), count: None, timeout_ns: 5 * S, ..Work::short(64, 64, 1) };
-    let found = drive(&mut server, &clock, Pace::Closed, work, &mut Kept(Vec::new()));
+    let found = drive(&mut server, &clock, Pace::Closed, work, &mut KeepSamples(Vec::new()));
     assert!(is_service(p999(found.recorder.rtt())));
 }
 
 #[test]
-fn beyond_saturation_lateness_grows_over_the_whole_run_and_what_was_not_sent_is_counted() {
+fn beyond_saturation_lateness_grows_and_unsent_requests_count() {
     let mut server = Served::<true>::new(&FakeClock::default());
     let (found, samples) = over(&mut server, Schedule::fixed(2.0 * SATURATION, 64), 8, S);
     let [due, sent, _] = of(&found);
@@ -127,7 +127,7 @@ fn a_full_path_makes_late_as_a_full_table_does() {
 #[test]
 fn time_between_blocks_makes_nothing_late() {
     struct Slow(FakeClock);
-    impl Between for Slow {
+    impl BetweenBlocks for Slow {
         fn stopped(&self) -> bool {
             false
         }
@@ -161,7 +161,7 @@ fn a_rate_below_one_a_block_goes_on_across_blocks() {
         samples.iter().map(|sample| sample.due_ns).collect::<Vec<_>>(),
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|n| n * 500 * MS)
     );
-    assert!(matches!(found.end, End::Done), "idle time is no silence: {:?}", found.end);
+    assert!(matches!(found.end, LoopEnd::Done), "idle time is no silence: {:?}", found.end);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_peer_that_dies_in_mid_run_is_an_error_within_the_timeout() {
         server.dies_at = 2 * S;
         let (found, samples) = over(&mut server, Schedule::fixed(per_s, 64), 64, 600 * S);
         match &found.end {
-            End::Failed(error) => assert_eq!(error.kind(), io::ErrorKind::TimedOut),
+            LoopEnd::Failed(error) => assert_eq!(error.kind(), io::ErrorKind::TimedOut),
             other => panic!("{other:?}"),
         }
         let ended = server.clock.now().0;
@@ -201,9 +201,9 @@ fn a_recording_is_replayed_in_its_sizes_and_ends_the_run() {
     let pace = Pace::Open(Timetable::new(&clock, open.share(0, 1, 22), true));
     let work =
         Work { request: 20, outstanding: 64, duration_ns: None, count: None, warmup_ns: 10 * MS, ..Work::short(20, 64, 1) };
-    let mut kept = Kept(Vec::new());
+    let mut kept = KeepSamples(Vec::new());
     let found = drive(&mut server, &clock, pace, work, &mut kept);
-    assert!(matches!(found.end, End::Done), "{:?}", found.end);
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
     assert_eq!(
         kept.0.iter().map(|sample| sample.due_ns).collect::<Vec<_>>(),
         recorded.iter().map(|one| one.at_ns).collect::<Vec<_>>()
@@ -232,7 +232,7 @@ fn an_open_block_allocates_nothing() {
 
 struct Forget;
 
-impl Between for Forget {
+impl BetweenBlocks for Forget {
     fn stopped(&self) -> bool {
         false
     }

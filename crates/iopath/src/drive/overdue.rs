@@ -9,7 +9,7 @@
 use hairpin_record::recorder::{Recorder, Waited};
 use hairpin_sys::clock::{Clock, Ticks};
 
-use super::{End, FIRST_PATIENCE_NS, Loop, TURN_NS};
+use super::{FIRST_PATIENCE_NS, Loop, LoopEnd, TURN_NS};
 use crate::endpoint::Endpoint;
 use crate::pace::Timetable;
 
@@ -59,9 +59,9 @@ impl<C: Clock> Loop<'_, C> {
         recorder: &mut Recorder,
         began: Ticks,
         ends: Ticks,
-        end: &End,
+        end: &LoopEnd,
     ) {
-        if matches!(end, End::Done) && !self.answered {
+        if matches!(end, LoopEnd::Done) && !self.answered {
             self.await_late(endpoint);
         }
         self.fold_overdue(recorder);
@@ -73,7 +73,7 @@ impl<C: Clock> Loop<'_, C> {
             recorder.waited(Waited { from_due_ns: lasted(due), late_ns, answered: false });
         }
         // A run by count ends after that many requests; later due times do not count.
-        let by_count = self.work.count.is_some() && matches!(end, End::Done);
+        let by_count = self.work.count.is_some() && matches!(end, LoopEnd::Done);
         while let Some(due) = self.pace.timetable_mut().filter(|_| !by_count).and_then(|table| table.unsent(now.min(ends))) {
             recorder.waited(Waited { from_due_ns: self.clock.to_ns(now.since(due)), late_ns: None, answered: false });
         }

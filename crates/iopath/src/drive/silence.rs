@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_what_was_sent_in_the_last_stretch_are_counted() {
+    fn counts_answers_to_the_last_requests() {
         let mut silences = Silences::new(&FakeClock::default());
         silences.note(silence(1_000, 500, 3));
         assert_eq!(silences.until(), Ticks(1_500_000_000));

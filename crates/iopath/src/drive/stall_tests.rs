@@ -18,7 +18,7 @@ const DURATION: u64 = 6 * S;
 
 struct Forget;
 
-impl Between for Forget {
+impl BetweenBlocks for Forget {
     fn stopped(&self) -> bool {
         false
     }
@@ -81,7 +81,7 @@ fn close(found: u64, expected: u64) -> bool {
     found.abs_diff(expected) <= expected / 100
 }
 
-fn run<const L: bool>(loops: Loops, sleeps: bool, step: u64, from: u64, long: u64) -> Found {
+fn run<const L: bool>(loops: Loops, sleeps: bool, step: u64, from: u64, long: u64) -> LoopResult {
     let clock = FakeClock::stepping(step);
     let mut server = Served::<L>::new(&clock);
     let pace = pace(loops, &clock, sleeps);
@@ -93,13 +93,13 @@ fn run<const L: bool>(loops: Loops, sleeps: bool, step: u64, from: u64, long: u6
     drive(&mut server, &clock, pace, work, &mut Forget)
 }
 
-fn check(found: &Found, expected: &[u64], what: &str) {
+fn check(found: &LoopResult, expected: &[u64], what: &str) {
     let from_due = found.recorder.from_due().unwrap().quantiles();
     let count = expected.len() as u64;
     let mean = expected.iter().sum::<u64>() / count;
     // Rank as in HDR histograms: the least value with at least a share q of all values up to it.
     let rank = |q: f64| expected[((q * count as f64).ceil() as usize).clamp(1, expected.len()) - 1];
-    assert!(matches!(found.end, End::Done), "{what}: {:?}", found.end);
+    assert!(matches!(found.end, LoopEnd::Done), "{what}: {:?}", found.end);
     assert_eq!((from_due.count, found.recorder.never()), (count, (0, 0)), "{what}");
     let pairs = [
         ("mean", from_due.mean.map(|mean| mean.round() as u64), mean),

@@ -42,7 +42,7 @@ struct Keep {
     looks: Cell<u32>,
 }
 
-impl Between for Keep {
+impl BetweenBlocks for Keep {
     fn stopped(&self) -> bool {
         self.looks.set(self.looks.get() + 1);
         self.stop_at.as_ref().is_some_and(|(clock, at)| clock.now().0 >= *at)
@@ -55,7 +55,7 @@ impl Between for Keep {
     }
 }
 
-fn over<const L: bool>(script: &mut Script<L>, work: Work) -> (Found, Keep) {
+fn over<const L: bool>(script: &mut Script<L>, work: Work) -> (LoopResult, Keep) {
     let mut keep = Keep::default();
     let clock = script.clock.clone();
     let found = drive(script, &clock, Pace::Closed, work, &mut keep);
@@ -66,9 +66,9 @@ fn rtts(keep: &Keep) -> Vec<u64> {
     keep.samples.iter().map(|sample| sample.rtt_ns).collect()
 }
 
-fn failure(found: &Found) -> io::ErrorKind {
+fn failure(found: &LoopResult) -> io::ErrorKind {
     match &found.end {
-        End::Failed(error) => error.kind(),
+        LoopEnd::Failed(error) => error.kind(),
         other => panic!("{other:?}"),
     }
 }
@@ -78,7 +78,7 @@ fn a_lost_request_is_no_rtt_and_no_stall() {
     let fates = [Fate::Answer(5_000), Fate::Answer(6_000), Fate::Lose, Fate::Answer(7_000)];
     let mut script = Script::<true>::new(fates, 1);
     let (found, keep) = over(&mut script, Work { count: Some(3), ..work() });
-    assert!(matches!(found.end, End::Done));
+    assert!(matches!(found.end, LoopEnd::Done));
     assert_eq!(rtts(&keep), [5_000, 6_000, 7_000]);
     assert_eq!(keep.samples.iter().map(|sample| sample.sequence).collect::<Vec<_>>(), [0, 1, 3]);
     // Before the first reply a datagram is waited for as long as RFC 6298 says, in turns of 10 ms; none of those turns counts as
@@ -113,7 +113,7 @@ fn late_is_told_from_duplicate() {
 }
 
 #[test]
-fn what_answers_nothing_is_corrupt_and_its_request_is_lost() {
+fn unmatched_replies_are_corrupt_and_their_requests_lost() {
     let fates = [Fate::Forge(5_000), Fate::Answer(5_000), Fate::Cut(5_000), Fate::Flip(5_000)];
     let mut script = Script::<true>::new(fates, 1);
     let (found, _) = over(&mut script, Work { count: Some(4), verify: true, ..work() });
@@ -154,12 +154,12 @@ fn a_signal_ends_no_run_and_loses_nothing() {
     let fates = [Fate::Signal(1_000), Fate::Signal(2_000), Fate::Answer(9_000)];
     let mut script = Script::<false>::new(fates, 1);
     let (found, keep) = over(&mut script, Work { count: Some(2), ..work() });
-    assert!(matches!(found.end, End::Done));
+    assert!(matches!(found.end, LoopEnd::Done));
     assert_eq!(rtts(&keep), [9_000, 1_000]);
 }
 
 #[test]
-fn an_error_of_the_path_keeps_what_was_measured() {
+fn path_error_keeps_the_results() {
     let mut script = Script::<true>::new([Fate::Answer(1_000), Fate::Answer(2_000), Fate::Break], 1);
     let (found, keep) = over(&mut script, Work { count: Some(9), ..work() });
     assert_eq!((failure(&found), rtts(&keep), found.counts.sent), (io::ErrorKind::Other, vec![1_000, 2_000], 2));
@@ -210,7 +210,7 @@ fn idle_time_is_no_silence_of_a_peer_that_answers() {
     let work = Work { duration_ns: Some(10 * S + 500 * MS), timeout_ns: 100 * MS, ..work() };
     let mut keep = Keep::default();
     let found = drive(&mut script, &clock, pace, work, &mut keep);
-    assert!(matches!(found.end, End::Done), "{:?}", found.end);
+    assert!(matches!(found.end, LoopEnd::Done), "{:?}", found.end);
     assert_eq!((found.counts.sent, found.counts.lost), (10, 0));
     assert!((10 * S + 499 * MS..10 * S + 510 * MS).contains(&(found.recorder.measured_ns() + found.gap_ns)));
     assert!(clock.now().0 < 10 * S + 510 * MS, "the run does not wait for a request that is due after its end");
@@ -258,7 +258,7 @@ fn a_stop_is_seen_while_nothing_comes() {
     let clock = script.clock.clone();
     let mut keep = Keep { stop_at: Some((clock.clone(), 300 * MS)), ..Keep::default() };
     let found = drive(&mut script, &clock, Pace::Closed, work(), &mut keep);
-    assert!(matches!(found.end, End::Stopped));
+    assert!(matches!(found.end, LoopEnd::Stopped));
     assert_eq!((found.counts.sent, found.recorder.rtt().count(), found.counts.lost), (6, 5, 0));
     assert!(clock.now().0 <= 310 * MS, "{}", clock.now());
 }
@@ -266,7 +266,7 @@ fn a_stop_is_seen_while_nothing_comes() {
 #[test]
 fn untimed_transactions_round_the_neighbour_leave_no_trace() {
     struct Neighbour(Keep, u32);
-    impl Between for Neighbour {
+    impl BetweenBlocks for Neighbour {
         fn stopped(&self) -> bool {
             false
         }
@@ -316,7 +316,7 @@ fn a_block_allocates_nothing() {
 
 struct Nothing;
 
-impl Between for Nothing {
+impl BetweenBlocks for Nothing {
     fn stopped(&self) -> bool {
         false
     }
@@ -366,9 +366,9 @@ proptest! {
 
         let abandoned = counts.sent - counts.lost - answered.len() as u64;
         match found.end {
-            End::Done => prop_assert_eq!((abandoned, answered.len()), (0, 100)),
-            End::Stopped => prop_assert!(stop_ms.is_some() && abandoned <= u64::from(flows * outstanding)),
-            End::Failed(error) => prop_assert!(false, "{error}"),
+            LoopEnd::Done => prop_assert_eq!((abandoned, answered.len()), (0, 100)),
+            LoopEnd::Stopped => prop_assert!(stop_ms.is_some() && abandoned <= u64::from(flows * outstanding)),
+            LoopEnd::Failed(error) => prop_assert!(false, "{error}"),
         }
         let (mut late, mut duplicates) = (0, 0);
         for (request, times) in &log.delivered {

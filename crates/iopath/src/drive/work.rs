@@ -33,7 +33,7 @@ pub struct Work {
     pub thread: u32,
     /// Measuring threads of the run.
     pub threads: u32,
-    /// How far a wait may run past its deadline, in ns: a blocking receive has a time limit of its own.
+    /// Largest overrun of a wait past its deadline, in ns: a blocking receive has a time limit of its own.
     pub overstays_ns: u64,
     /// Most transactions in a block, up to [`BLOCK_TRANSACTIONS`](super::BLOCK_TRANSACTIONS).
     pub block: usize,
@@ -62,7 +62,7 @@ impl Work {
 }
 
 /// Callbacks of the loop, called only between blocks and when nothing was received.
-pub trait Between {
+pub trait BetweenBlocks {
     /// True if the run must end now.
     fn stopped(&self) -> bool;
     /// Asks the other side's core for a round trip over a cache line; it sees the call after its next reply. `false`: no such
@@ -115,9 +115,9 @@ pub struct Counts {
     pub stalled_ns: u64,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug)]
-pub enum End {
+pub enum LoopEnd {
     /// Duration or count was reached.
     Done,
     /// Stopped from outside.
@@ -128,7 +128,7 @@ pub enum End {
 
 /// Result of one thread.
 #[derive(Debug)]
-pub struct Found {
+pub struct LoopResult {
     /// The folded samples.
     pub recorder: Recorder,
     /// Events that gave no sample.
@@ -139,8 +139,8 @@ pub struct Found {
     pub gap_ns: u64,
     /// The 16 longest stretches of 100 ms and more without a reply while requests were in flight, in order of time.
     pub silences: Vec<Silence>,
-    pub end: End,
-    /// How much faster the clock ticked over the whole run than over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per
+    pub end: LoopEnd,
+    /// Drift of the clock: its rate over the whole run less that over its first stretch, against CLOCK_MONOTONIC_RAW, in parts per
     /// 10^9; `None` if the run was too short to tell.
     pub drift_ppb: Option<f64>,
 }

@@ -16,8 +16,8 @@ use proptest::prelude::*;
 use super::inet::{Flow, Inet, Outer};
 use super::raw::{Accepts, Raw, Sends};
 use super::*;
-use crate::drive::{BLOCK_TRANSACTIONS, Between, Counts, End, Found, Work, drive};
-use crate::echo::{Attention, Echoed, echo};
+use crate::drive::{BLOCK_TRANSACTIONS, BetweenBlocks, Counts, LoopEnd, LoopResult, Work, drive};
+use crate::echo::{Echoed, ServerCallbacks, echo};
 use crate::pace::Pace;
 
 const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -48,7 +48,7 @@ const CLOCK: AnyClock = AnyClock::Raw(MonotonicRaw);
 
 struct Until<'a>(&'a AtomicBool);
 
-impl Attention for Until<'_> {
+impl ServerCallbacks for Until<'_> {
     fn stopped(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -56,7 +56,7 @@ impl Attention for Until<'_> {
 
 struct Quiet;
 
-impl Between for Quiet {
+impl BetweenBlocks for Quiet {
     fn stopped(&self) -> bool {
         false
     }
@@ -89,7 +89,7 @@ fn work(count: u64, flows: u16, outstanding: u32, request: usize, reply: usize) 
 }
 
 /// The client's result with the number of allocations in its loop, the server's result, and the strays of both.
-fn round_trips<F: Framing + Send>((client, server): (F, F), work: Work) -> (Found, u64, Echoed, [u64; 2]) {
+fn round_trips<F: Framing + Send>((client, server): (F, F), work: Work) -> (LoopResult, u64, Echoed, [u64; 2]) {
     let (near, far) = pair(&Config { ring_entries: 64, chunks: 256, ..Config::default() }).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -111,7 +111,7 @@ fn round_trips<F: Framing + Send>((client, server): (F, F), work: Work) -> (Foun
 
 fn complete<F: Framing + Send>(what: &str, framings: (F, F), work: Work) -> u64 {
     let (found, allocations, echoed, strays) = round_trips(framings, work);
-    assert!(matches!(found.end, End::Done), "{what}");
+    assert!(matches!(found.end, LoopEnd::Done), "{what}");
     let counts = found.counts;
     assert_eq!((found.recorder.rtt().count(), counts.corrupt, counts.duplicates), (work.count.unwrap(), 0, 0), "{what}");
     assert!(echoed.error.is_none() && echoed.answered >= work.count.unwrap(), "{what}: {echoed:?}");
@@ -175,7 +175,7 @@ const AT_ONCE: Ticks = Ticks(0);
 const PAYLOAD: [u8; 24] = *b"a request of 24 bytes ..";
 
 #[test]
-fn what_is_sent_is_what_a_kernel_socket_takes() {
+fn frames_are_valid_for_a_kernel_socket() {
     let frame = request(inet::<false>(2, PAYLOAD.len(), 1).0, 1, &PAYLOAD);
     let outer = Ethernet::parse(&frame).unwrap();
     assert_eq!((outer.destination(), outer.source(), outer.tag()), (SERVER, CLIENT, None));
@@ -368,7 +368,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_frame_is_none_or_what_it_was(at in 0usize..64, bit in 0u8..8, cut in 0usize..70) {
+    fn damaged_frame_is_rejected_or_unchanged(at in 0usize..64, bit in 0u8..8, cut in 0usize..70) {
         let server = inet::<false>(1, 1, 1).1;
         let good = request(inet::<false>(1, PAYLOAD.len(), 1).0, 0, &PAYLOAD);
         let mut frame = good.clone();

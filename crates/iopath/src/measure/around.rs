@@ -9,8 +9,8 @@ use hairpin_sys::shared::{Shared, Stamp, Stamps};
 use hairpin_sys::thread::cpu_time_ns;
 
 use super::Observer;
-use crate::drive::{Between, Counts};
-use crate::echo::{Attention, TURN_NS};
+use crate::drive::{BetweenBlocks, Counts};
+use crate::echo::{ServerCallbacks, TURN_NS};
 
 /// Callbacks of the server's loop.
 pub(crate) struct AtServer<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct AtServer<'a> {
 /// block.
 const SPIN_TURN_NS: u64 = 500_000;
 
-impl Attention for AtServer<'_> {
+impl ServerCallbacks for AtServer<'_> {
     fn turn_ns(&self) -> u64 {
         if self.spins { SPIN_TURN_NS } else { TURN_NS }
     }
@@ -69,7 +69,7 @@ const PING_PATIENCE: Duration = Duration::from_millis(10);
 const PING_LENGTH: Duration = Duration::from_millis(2);
 
 /// Callbacks of the client's loop, between blocks.
-pub(super) struct Surroundings<'a> {
+pub(super) struct AtClient<'a> {
     pub(super) stop: &'a Shared,
     pub(super) neighbour: Option<&'a Shared>,
     pub(super) called: u32,
@@ -84,7 +84,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) block_from_ns: u64,
 }
 
-impl Between for Surroundings<'_> {
+impl BetweenBlocks for AtClient<'_> {
     fn stopped(&self) -> bool {
         self.stop.stop_requested()
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use hairpin_sys::shared::{Stamps, Told};
+use hairpin_sys::shared::{Announced, Stamps};
 use hairpin_sys::socket::cookie;
 use hairpin_sys::thread;
 
@@ -13,7 +13,7 @@ pub(crate) fn tell(stamps: Option<&Stamps>, sends_on: Option<BorrowedFd<'_>>, re
     let told = |socket: Option<BorrowedFd<'_>>| socket.and_then(|socket| cookie(&socket).ok()).unwrap_or(0);
     if let Some(stamps) = stamps {
         let port = receives_on.and_then(local_port).unwrap_or(0);
-        stamps.tell(Told { thread: thread::id(), sends_on: told(sends_on), receives_on: told(receives_on), port });
+        stamps.announce(Announced { thread: thread::id(), sends_on: told(sends_on), receives_on: told(receives_on), port });
     }
 }
 
@@ -25,7 +25,7 @@ fn local_port(socket: BorrowedFd<'_>) -> Option<u16> {
 
 /// Reports at least the thread, for paths without sockets.
 pub(super) fn tell_if_untold(stamps: Option<&Stamps>) {
-    if stamps.is_some_and(|stamps| stamps.told().thread == 0) {
+    if stamps.is_some_and(|stamps| stamps.announced().thread == 0) {
         tell(stamps, None, None);
     }
 }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn own_work_moves_what_became_due_in_it_and_forgives_no_lateness() {
+    fn own_work_delays_due_requests_and_keeps_their_lateness() {
         let mut table = every_us();
         // Work between two due times moves none of them.
         table.resume(Ticks(200), Ticks(900));

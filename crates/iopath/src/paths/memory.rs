@@ -48,20 +48,20 @@ impl Runner for Memory {
 // The clock is a type here and on `niq`: as a value it made the RTT of `niq` (p50 475 ns) 0.9 % longer (0.1 to 1.6, `make bench-builds`).
 fn ping_by<C: Clock>(run: &mut ClientRun<'_>, clock: C, shared: Shared) -> Result<(), PathError> {
     run.alone(|job, work, between| {
-        let mut end = End::new(shared, clock.clone(), Direction::Reply, work.request.max(work.reply));
+        let mut end = MemoryEnd::new(shared, clock.clone(), Direction::Reply, work.request.max(work.reply));
         drive_paced(&mut end, &clock, job, work, between)
     })
 }
 
 fn echo_by<C: Clock>(run: &mut ServerRun<'_>, clock: C, shared: Shared) -> Result<(), PathError> {
-    run.alone(|job, attention| {
-        let mut end = End::new(shared, clock.clone(), Direction::Request, job.request.max(job.reply) as usize);
-        echo(&mut end, &clock, job.reply as usize, attention)
+    run.alone(|job, callbacks| {
+        let mut end = MemoryEnd::new(shared, clock.clone(), Direction::Request, job.request.max(job.reply) as usize);
+        echo(&mut end, &clock, job.reply as usize, callbacks)
     })
 }
 
 /// One side of the line. Dropping it sets the area's stop flag for the other side.
-struct End<C> {
+struct MemoryEnd<C> {
     shared: Shared,
     clock: C,
     /// Direction in which this side receives.
@@ -74,14 +74,14 @@ struct End<C> {
     sent: u64,
 }
 
-impl<C: Clock> End<C> {
+impl<C: Clock> MemoryEnd<C> {
     fn new(shared: Shared, clock: C, receives: Direction, longest: usize) -> Self {
         // One byte more, to detect a message that is too long.
-        End { shared, clock, receives, outgoing: vec![0; longest], incoming: vec![0; longest + 1], last: 0, sent: 0 }
+        MemoryEnd { shared, clock, receives, outgoing: vec![0; longest], incoming: vec![0; longest + 1], last: 0, sent: 0 }
     }
 }
 
-impl<C: Clock> Endpoint for End<C> {
+impl<C: Clock> Endpoint for MemoryEnd<C> {
     const LOSSY: bool = false;
 
     #[inline(always)]
@@ -123,7 +123,7 @@ impl<C: Clock> Endpoint for End<C> {
     }
 }
 
-impl<C> Drop for End<C> {
+impl<C> Drop for MemoryEnd<C> {
     fn drop(&mut self) {
         self.shared.request_stop();
     }

@@ -28,7 +28,7 @@ use hairpin_units::{Nanos, Picos};
 use hairpin_wire::framing::{ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER};
 
 use self::sleep::Interrupting;
-use self::stalls::{Watched, Watching};
+use self::stalls::{StallCounter, Watching};
 use crate::echo::echo;
 use crate::error::PathError;
 use crate::frames::Frames;
@@ -234,7 +234,7 @@ fn measure_watched<'a, I: Device>(
     frames: Frames<'a, Watching<'a, I>, Unsummed, false>,
 ) -> Result<(), PathError> {
     let clock = run.clock;
-    let mut watched = Watched::new(frames);
+    let mut watched = StallCounter::new(frames);
     let outcome = run.alone(|job, work, between| match clock {
         AnyClock::Tsc(clock) => drive_paced(&mut watched, &clock, job, work, between),
         AnyClock::Raw(clock) => drive_paced(&mut watched, &clock, job, work, between),
@@ -246,9 +246,9 @@ fn measure_watched<'a, I: Device>(
 
 fn respond<I: Device>(run: &mut ServerRun<'_>, mut frames: Frames<'_, I, Unsummed, false>) -> Result<(), PathError> {
     let clock = run.clock;
-    let outcome = run.alone(|job, attention| match clock {
-        AnyClock::Tsc(clock) => echo(&mut frames, &clock, job.reply as usize, attention),
-        AnyClock::Raw(clock) => echo(&mut frames, &clock, job.reply as usize, attention),
+    let outcome = run.alone(|job, callbacks| match clock {
+        AnyClock::Tsc(clock) => echo(&mut frames, &clock, job.reply as usize, callbacks),
+        AnyClock::Raw(clock) => echo(&mut frames, &clock, job.reply as usize, callbacks),
     });
     note(&mut frames, Side::Server, &mut run.found.side);
     outcome

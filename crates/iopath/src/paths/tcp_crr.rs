@@ -23,7 +23,7 @@ use hairpin_sys::clock::{AnyClock, Clock, Ticks};
 use hairpin_sys::wait::{Policy, or_nothing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::drive::End;
+use crate::drive::LoopEnd;
 use crate::echo::echo;
 use crate::error::{PathError, needs_inet};
 use crate::inet;
@@ -47,8 +47,8 @@ impl Runner for TcpCrr {
         run.alone(|job, work, between| {
             let mut found = drive_paced(&mut client, &clock, job, work, between);
             // The samples are valid: running out of pairs ends the run just as its duration does.
-            if client.is_used_up() && matches!(found.end, End::Failed(_)) {
-                found.end = End::Done;
+            if client.is_used_up() && matches!(found.end, LoopEnd::Failed(_)) {
+                found.end = LoopEnd::Done;
             }
             found
         })?;
@@ -70,7 +70,7 @@ impl Runner for TcpCrr {
         let address = listener.local_addr().map_err(PathError::at("cannot read the data port"))?;
         run.observer.ready(Some(&Address::Inet(address))).map_err(PathError::at("cannot announce the data port"))?;
         let mut server = Server::new(run.job, clock, turn, listener, run.listen.client);
-        run.alone(|job, attention| echo(&mut server, &clock, job.reply as usize, attention))
+        run.alone(|job, callbacks| echo(&mut server, &clock, job.reply as usize, callbacks))
     }
 }
 
@@ -79,8 +79,9 @@ fn server_closes(job: &Job) -> bool {
     job.spec.client.options.get(&option::CLOSES) == Some("server")
 }
 
-/// How a thread waits until a call on a descriptor succeeds. Each connection is waited for only a few times, so there is nothing
-/// to prepare once, as a [`Waiting`](hairpin_sys::wait::Waiting) over persistent descriptors does.
+/// A thread's wait for a call on a descriptor to succeed. Each connection is waited for only a few times, so
+/// there is nothing to prepare once, as a [`Waiting`](hairpin_sys::wait::Waiting) over persistent descriptors
+/// does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// `block`: the call itself blocks.

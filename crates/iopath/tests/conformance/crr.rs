@@ -1,4 +1,4 @@
-//! What only `tcp-crr` does: parts of a transaction, pairs used once, and clients that stall.
+//! Features of `tcp-crr` alone: parts of a transaction, pairs used once, and clients that stall.
 
 use std::io::Read;
 use std::net::TcpStream;

@@ -43,18 +43,18 @@ pub(crate) fn clock() -> AnyClock {
     *CLOCK.get_or_init(|| Tsc::calibrate("tsc").map_or(AnyClock::Raw(MonotonicRaw), AnyClock::Tsc))
 }
 
-/// What a side says while it runs.
+/// Messages of a side while it runs.
 enum Said {
     Ready(Option<Address>),
     Progress,
 }
 
-struct Watch(Mutex<Sender<Said>>);
+struct Listener(Mutex<Sender<Said>>);
 
-impl Watch {
-    fn new() -> (Watch, Receiver<Said>) {
+impl Listener {
+    fn new() -> (Listener, Receiver<Said>) {
         let (sender, receiver) = channel();
-        (Watch(Mutex::new(sender)), receiver)
+        (Listener(Mutex::new(sender)), receiver)
     }
 
     fn say(&self, said: Said) {
@@ -63,7 +63,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for Listener {
     fn block(&self) -> io::Result<()> {
         Ok(())
     }
@@ -93,7 +93,7 @@ pub(crate) fn start_server(
     neighbour: Option<Arc<Shared>>,
     what: &str,
 ) -> (Address, Ending<ServerFound>) {
-    let (watch, ready) = Watch::new();
+    let (watch, ready) = Listener::new();
     let (done, ending) = channel();
     let (job, stop) = (job.clone(), Arc::clone(stop));
     std::thread::spawn(move || {
@@ -128,7 +128,7 @@ fn start_client(
     stop: &Arc<Shared>,
     neighbour: Option<Arc<Shared>>,
 ) -> (Receiver<Said>, Ending<ClientFound>) {
-    let (watch, said) = Watch::new();
+    let (watch, said) = Listener::new();
     let (done, ending) = channel();
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
@@ -151,7 +151,7 @@ fn start_client(
     (said, ending)
 }
 
-/// What is to be run, and what is to happen meanwhile.
+/// The job to run, and events meanwhile.
 pub(crate) struct Pair {
     job: Job,
     listen: Listen,

@@ -1,4 +1,4 @@
-//! A UDP server is no reflector: what is not the proven client's gets no answer, and no answer is longer than its question before.
+//! A UDP server is not a reflector: only the proven client gets answers, and no answer is longer than its question before.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

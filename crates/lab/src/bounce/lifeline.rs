@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn only_filters_that_take_what_a_host_lives_on_cut_it_off() {
+    fn only_filters_that_match_host_traffic_cut_it_off() {
         let (_dir, host) = host();
         let says = |filter: &str| cut_off(&host, "eth0", &[], filter.parse().unwrap(), None).is_some();
         assert!(says("all") && says("ethertype:0x0800") && says("ethertype:0x86dd") && says("ethertype:0x0806"));

@@ -22,23 +22,23 @@ pub(super) fn monotonic_raw_ns() -> u64 {
 
 /// The readings of both clocks at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
+pub(super) struct Stopwatch {
     ticks: Ticks,
     other_ns: u64,
 }
 
-impl Watch {
+impl Stopwatch {
     /// Reads both clocks.
-    pub(super) fn start<C: Clock>(clock: &C, mut other: impl FnMut() -> u64) -> Watch {
+    pub(super) fn start<C: Clock>(clock: &C, mut other: impl FnMut() -> u64) -> Stopwatch {
         let mut narrowest = u64::MAX;
-        let mut read = Watch { ticks: Ticks(0), other_ns: 0 };
+        let mut read = Stopwatch { ticks: Ticks(0), other_ns: 0 };
         for _ in 0..BRACKETS {
             let before = clock.stop();
             let other_ns = other();
             let width = clock.stop().since(before);
             if width < narrowest {
                 narrowest = width;
-                read = Watch { ticks: before.plus(width / 2), other_ns };
+                read = Stopwatch { ticks: before.plus(width / 2), other_ns };
             }
         }
         read
@@ -46,13 +46,13 @@ impl Watch {
 
     /// Ticks of the clock per nanosecond of the other, since the start.
     pub(super) fn ticks_per_ns<C: Clock>(&self, clock: &C, other: impl FnMut() -> u64) -> f64 {
-        let now = Watch::start(clock, other);
+        let now = Stopwatch::start(clock, other);
         now.ticks.since(self.ticks) as f64 / now.other_ns.saturating_sub(self.other_ns).max(1) as f64
     }
 
     /// The time since the start by both clocks.
     pub(super) fn end<C: Clock>(&self, clock: &C, other: impl FnMut() -> u64) -> Elapsed {
-        let now = Watch::start(clock, other);
+        let now = Stopwatch::start(clock, other);
         let (ticks, other_ns) = (now.ticks.since(self.ticks), now.other_ns.saturating_sub(self.other_ns));
         let clock_ns = ticks as f64 / clock.rate();
         let error_ppm = (clock_ns / other_ns.max(1) as f64 - 1.0) * 1e6;
@@ -76,7 +76,7 @@ mod tests {
     /// The result for 3 s, of which the instrument's clock shows `factor`.
     fn over(factor: f64) -> Elapsed {
         let clock = FakeClock::stepping(1);
-        let watch = Watch::start(&clock, || 5_000);
+        let watch = Stopwatch::start(&clock, || 5_000);
         clock.advance((3e9 * factor) as u64);
         watch.end(&clock, || 3_000_005_000)
     }
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_bracket_that_was_interrupted_does_not_count() {
         let (clock, mut reading) = (FakeClock::stepping(1), 0);
-        let watch = Watch::start(&clock, || {
+        let watch = Stopwatch::start(&clock, || {
             reading += 1;
             clock.advance(if reading == 7 { 10 } else { 50_000 });
             1_000 + reading

@@ -21,7 +21,7 @@ pub struct Baseline<'a> {
     pub runs: &'a [(String, Run)],
     /// The plan, with the rows of [`jobs`].
     pub plan: &'a hairpin_session::plan::Plan,
-    /// How often the rows are measured.
+    /// Number of measurements of the rows.
     pub anew: u32,
     pub limits: &'a [Limit],
     /// The figure that the verdict is about.
@@ -34,7 +34,7 @@ impl Baseline<'_> {
     /// Measures and compares, and does all of it once more if a threshold is crossed.
     ///
     /// # Errors
-    /// Those of a ping; and Ctrl-C, since half a run cannot support a gate.
+    /// The errors of a ping; and Ctrl-C, since half a run cannot support a gate.
     pub fn hold(&self, signals: &hairpin_sys::signal::Signals, watcher: &mut dyn Watcher) -> Result<Compare, StoredError> {
         let head = rows::begin::<CompareBody>(&self.plan.command);
         let body = self.judged(&mut || {
@@ -75,7 +75,7 @@ pub fn named(runs: &[(String, Run)]) -> Vec<Named<'_>> {
     runs.iter().map(|(given, run)| (given.as_str(), run)).collect()
 }
 
-/// The rows of a run as jobs with the same durations; `template` supplies what a record does not say.
+/// The rows of a run as jobs with the same durations; `template` supplies the fields that a record lacks.
 ///
 /// # Errors
 /// A row's path is unknown to this version, or emulated a declared device.
@@ -163,8 +163,8 @@ mod tests {
         }
     }
 
-    /// How many of [`GATES`], each with its own baseline, close on `limit` if the work is slower by `slower`; and how many cannot
-    /// tell.
+    /// Out of `runs` gates, each with its own baseline: how many close on `limit` if the work is slower by
+    /// `slower`, and how many cannot tell.
     fn closed(runs: usize, anew: u32, slower: f64, limit: &str) -> [usize; 2] {
         let (plan, limits) = (plan(), [limit.parse().unwrap()]);
         let mut count = [0, 0];

@@ -27,7 +27,7 @@ pub(super) struct Cell {
 
 /// The distance between the sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Between {
+pub(super) struct SideDistance {
     /// The second side over the first, as a logarithm; without an interval if neither side has a second run.
     pub(super) shift: Shift,
     /// The middle between both, as a logarithm.
@@ -39,7 +39,7 @@ pub(super) struct Between {
 }
 
 /// Compares the runs of both sides in each state that both saw. `None` if there is no such state.
-pub(super) fn runs<'a>(strata: impl Iterator<Item = &'a [Vec<Cell>; 2]> + Clone, confidence: f64) -> Option<Between> {
+pub(super) fn runs<'a>(strata: impl Iterator<Item = &'a [Vec<Cell>; 2]> + Clone, confidence: f64) -> Option<SideDistance> {
     let mean = |cells: &[Cell]| cells.iter().map(|cell| cell.log).sum::<f64>() / cells.len() as f64;
     let count = |cells: &[Cell]| cells.len() as f64;
     let apart = |[one, other]: &[Vec<Cell>; 2]| 1.0 / count(one) + 1.0 / count(other);
@@ -79,7 +79,7 @@ pub(super) fn runs<'a>(strata: impl Iterator<Item = &'a [Vec<Cell>; 2]> + Clone,
         Some(_) => 0.0,
         None => f64::INFINITY,
     };
-    Some(Between {
+    Some(SideDistance {
         shift: Shift { typical, low: typical - half, high: typical + half },
         centre,
         deviation,

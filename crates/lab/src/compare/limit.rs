@@ -19,7 +19,9 @@ impl FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Limit, String> {
         let bad = || {
-            format!("\"{text}\" is no threshold: write a figure, > or <, and a percentage, such as 'p99 > +5%' or 'rate < -3%'")
+            format!(
+                "\"{text}\" is not a threshold: write a figure, > or <, and a percentage, such as 'p99 > +5%' or 'rate < -3%'"
+            )
         };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
         let figure = text[..at].trim().parse()?;
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_crossed_again_is_not_crossed() {
+    fn threshold_counts_only_if_crossed_twice() {
         let threshold =
             |crossed| Threshold { given: "p99 > +5%".into(), arm: "B".into(), crossed, unknown: None, confirmed: None };
         let mut first = [threshold(true), threshold(true), threshold(false)];

@@ -1,8 +1,8 @@
 //! Compares stored runs, which were not measured in turn.
 //!
 //! ```text
-//!   one run each     their own blocks are the unit: an interval of what these two runs were, and never a verdict
-//!   several          a run is the unit: the median of its blocks in each state of the cores; the interval holds what runs differ by (`between`)
+//!   one run each     their own blocks are the unit: an interval for these two runs alone, and never a verdict
+//!   several          a run is the unit: the median of its blocks in each state of the cores; the interval includes the spread between runs (`between`)
 //! ```
 //! An interval is at least as wide as a step of either clock and a bucket of the histogram.
 
@@ -564,7 +564,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_was_measured_in_another_state_says_nothing() {
+    fn blocks_of_different_states_give_no_verdict() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("udp/udp", wobble(6_300), 510)]);
         let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
@@ -573,7 +573,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn runs_of_one_row_each_are_compared_whatever_they_measured() {
+    fn runs_of_one_row_each_are_always_compared() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("tcp/tcp", wobble(5_000), 120)]);
         let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();

@@ -1,8 +1,9 @@
-//! The experimental method: arms measured in short blocks, interleaved in random order, and what their pairs say.
+//! The experimental method: arms measured in short blocks, interleaved in random order, and the results of
+//! their pairs.
 //!
 //! ```text
 //!   rounds    one block of every arm in random order, again and again         switch   what is done to the host before a block, if anything
-//!   stands    the real blocks: rows on stages that stand all the time         states   which blocks saw the same distance between the two cores
+//!   stands    the real blocks: rows on testbeds that stay up                 states   which blocks saw the same distance between the two cores
 //!   figures   a block's quantiles, and of several together                    verdict  pairs ─▶ ratios with intervals ─▶ one word
 //! ```
 //! Rounds, states, figures and verdict use no clock and no socket: the tests run them over simulated blocks.

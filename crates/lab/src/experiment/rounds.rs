@@ -58,7 +58,7 @@ pub(crate) struct Round {
     pub(crate) taken: Vec<Taken>,
 }
 
-/// Why there is no block.
+/// Reason for a missing block.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// Ctrl-C came.
@@ -109,7 +109,7 @@ pub(crate) struct Layout {
     pub(crate) length: Option<Nanos>,
 }
 
-/// How an experiment went.
+/// Course of an experiment.
 #[derive(Debug)]
 pub(crate) struct Laid {
     pub(crate) length: Nanos,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_is_switched_before_each_block() {
+    fn switches_before_each_block() {
         struct Counting(Vec<usize>);
         impl Switch for Counting {
             fn to(&mut self, arm: usize) -> Result<(), String> {

@@ -1,6 +1,6 @@
-//! Measures real blocks: one row each, on stages that stay up for the whole experiment.
+//! Measures real blocks: one row each, on testbeds that stay up for the whole experiment.
 //!
-//! Arms with the same target share a stage. Its two workers wait in a blocking receive between rows, so other arms consume
+//! Arms with the same target share a testbed. Its two workers wait in a blocking receive between rows, so other arms consume
 //! nothing. Each row opens new sockets, so the client's port changes within every arm alike.
 
 use std::time::{Duration, Instant};
@@ -23,16 +23,16 @@ use super::rounds::{Bench, Ended, Taken, letter};
 use crate::bulk::Bulk;
 use hairpin_session::error::RunError;
 use hairpin_session::plan::Plan;
-use hairpin_session::row::{self, Surroundings};
-use hairpin_session::stage::{RowEnd, Stage};
+use hairpin_session::row::{self, RowContext};
+use hairpin_session::testbed::{RowEnd, Testbed};
 use hairpin_session::watch::NoWatcher;
 
 /// Time of a row outside its block: the cache-line measurement before it.
 const BESIDE: Nanos = Nanos::from_millis(3);
 
-/// All stages, and the arms on them.
+/// All testbeds, and the arms on them.
 pub(crate) struct Stands<'a> {
-    stages: Vec<Standing>,
+    testbeds: Vec<Standing>,
     arms: Vec<Placed>,
     signals: &'a Signals,
     began: Instant,
@@ -40,14 +40,14 @@ pub(crate) struct Stands<'a> {
 }
 
 struct Standing {
-    stage: Stage,
+    testbed: Testbed,
     place: Place,
     /// Both ends of the bulk streams that fill the link during the blocks of some arms.
     bulk: Option<Bulk>,
 }
 
 struct Placed {
-    stage: usize,
+    testbed: usize,
     job: Job,
     /// Bulk streams during its blocks.
     bulk: u32,
@@ -60,14 +60,14 @@ struct Placed {
 }
 
 impl<'a> Stands<'a> {
-    /// Checks every arm, then sets up one stage per target.
+    /// Checks every arm, then sets up one testbed per target.
     pub(crate) fn set_up(arms: Vec<Arm>, command: &[String], signals: &'a Signals) -> Result<Stands<'a>, RunError> {
         let mut plans: Vec<Plan> = Vec::new();
         let mut placed = Vec::new();
         for arm in arms {
             let job = hairpin_session::plan::emulating(&arm.job, arm.floor.as_ref())?;
-            let stage = plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6);
-            let stage = stage.unwrap_or_else(|| {
+            let testbed = plans.iter().position(|plan| plan.target == arm.target && plan.ipv6 == arm.ipv6);
+            let testbed = testbed.unwrap_or_else(|| {
                 plans.push(Plan {
                     target: arm.target,
                     ipv6: arm.ipv6,
@@ -79,9 +79,9 @@ impl<'a> Stands<'a> {
                 });
                 plans.len() - 1
             });
-            plans[stage].rows.push(job.clone());
+            plans[testbed].rows.push(job.clone());
             placed.push(Placed {
-                stage,
+                testbed,
                 job,
                 bulk: arm.bulk,
                 given: arm.given,
@@ -94,25 +94,25 @@ impl<'a> Stands<'a> {
         for plan in &plans {
             hairpin_session::plan::check(plan)?;
         }
-        let mut stages = Vec::new();
+        let mut testbeds = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
-            let mut stage = Stage::set_up(plan, None)?;
-            let place = stage.place(plan)?;
-            let filled = placed.iter().any(|arm| arm.stage == index && arm.bulk > 0);
-            let bulk = filled.then(|| Bulk::beside(&stage, &plan.target, plan.ipv6)).transpose()?;
-            stages.push(Standing { stage, place, bulk });
+            let mut testbed = Testbed::set_up(plan, None)?;
+            let place = testbed.place(plan)?;
+            let filled = placed.iter().any(|arm| arm.testbed == index && arm.bulk > 0);
+            let bulk = filled.then(|| Bulk::beside(&testbed, &plan.target, plan.ipv6)).transpose()?;
+            testbeds.push(Standing { testbed, place, bulk });
         }
-        Ok(Stands { stages, arms: placed, signals, began: Instant::now(), rows: 0 })
+        Ok(Stands { testbeds, arms: placed, signals, began: Instant::now(), rows: 0 })
     }
 
-    /// Prepares the same stages for the next experiment.
+    /// Prepares the same testbeds for the next experiment.
     pub(crate) fn begin_again(&mut self) {
         self.began = Instant::now();
     }
 
     /// Facts of the clients' host.
     pub(crate) fn host(&self) -> Option<HostFacts> {
-        self.stages.first().map(|standing| standing.place.hosts.client.clone())
+        self.testbeds.first().map(|standing| standing.place.hosts.client.clone())
     }
 
     /// Facts of each arm for the record, besides its figures.
@@ -126,7 +126,7 @@ impl<'a> Stands<'a> {
             flows: arm.job.flows,
             outstanding: arm.job.outstanding,
             bulk_streams: arm.bulk,
-            link: Some(self.stages[arm.stage].place.link.clone()),
+            link: Some(self.testbeds[arm.testbed].place.link.clone()),
             granted: arm.granted.clone(),
             warnings: arm.warnings.clone(),
             cpus: arm.cpus.clone(),
@@ -140,13 +140,13 @@ impl Bench for Stands<'_> {
     fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended> {
         let at = self.began.elapsed();
         let placed = &mut self.arms[arm];
-        let standing = &mut self.stages[placed.stage];
+        let standing = &mut self.testbeds[placed.testbed];
         let job = Job { duration: Some(Nanos(length.0 + BESIDE.0)), count: None, warmup, ..placed.job.clone() };
         let mut bulk = standing.bulk.as_mut().filter(|_| placed.bulk > 0);
         if let Some(bulk) = &mut bulk {
             bulk.go(placed.bulk).map_err(|error| Ended::Failed(error.into()))?;
         }
-        let measured = standing.stage.row(&job, self.rows, self.signals, &mut NoWatcher);
+        let measured = standing.testbed.row(&job, self.rows, self.signals, &mut NoWatcher);
         let bulk = bulk.map(Bulk::halt).transpose().map_err(Ended::Failed)?;
         let measured = measured.map_err(|end| match end {
             RowEnd::Interrupted => Ended::Interrupted,
@@ -160,7 +160,7 @@ impl Bench for Stands<'_> {
         if let Some(why) = measured.client.error.clone() {
             return Err(failed(why));
         }
-        let around = Surroundings { hosts: &standing.place.hosts, one_host: standing.stage.server.is_here(), shown: &[] };
+        let around = RowContext { hosts: &standing.place.hosts, one_host: standing.testbed.server.is_here(), shown: &[] };
         let row = row::join(&job, measured.client, measured.server, &mut standing.place.clock, around);
         placed.keep(&row);
         let at_ns = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);

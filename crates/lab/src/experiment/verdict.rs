@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_on_different_cpus_are_compared_whatever_the_distance_between_these() {
+    fn arms_on_different_cpus_are_compared_at_any_distance() {
         let mut rounds = Host::new(3).rounds(40, 0.01, &[1.0, 1.0 / 12.0]);
         let cpus = |server| Some(Cpus { client: vec![0], server: vec![server] });
         for round in &mut rounds {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_tell_says_how_long_it_would_take() {
+    fn unclear_result_estimates_the_needed_time() {
         // Half a width of 4 % has to become 2 %: four times as long.
         let wide = estimate_of(Figure::P50, 0.96, 1.0 / 0.96, 40);
         let needs_s = needs(Some(&wide), 40, 0.02, Duration::from_secs(10)).unwrap();

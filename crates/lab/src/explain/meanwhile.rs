@@ -7,12 +7,12 @@ use hairpin_plan::path::{Route, Speaks};
 use hairpin_record::explain::{Explained, Missing};
 use hairpin_record::run::Side;
 use hairpin_sys::host::RealHost;
-use hairpin_sys::shared::Told;
+use hairpin_sys::shared::Announced;
 use hairpin_sys::thread;
 use hairpin_trace::causes::{Causes, Typical, Whose};
 use hairpin_trace::cores::Busy;
 use hairpin_trace::detectors::{Observed, Paced, findings};
-use hairpin_trace::events::{Events, Protocol, Taken, Watched};
+use hairpin_trace::events::{Events, Protocol, Taken, WatchedFlow};
 use hairpin_trace::join::{Span, Transaction};
 use hairpin_trace::names::Names;
 use hairpin_trace::timeline::timeline;
@@ -50,11 +50,11 @@ impl Meanwhile {
     }
 
     /// Loads the programs for these threads and sockets; returns the missing tracepoints.
-    pub(super) fn load(&mut self, client: Told, server: Told) -> Result<Vec<Missing>, TracerError> {
+    pub(super) fn load(&mut self, client: Announced, server: Announced) -> Result<Vec<Missing>, TracerError> {
         self.causes.whose.threads = [client.thread, server.thread];
         let mut cpus: Vec<u32> = self.causes.whose.cpus.into_iter().flatten().collect();
         cpus.dedup();
-        let events = Events::load(&Watched { protocol: self.protocol, client, server, cpus })?;
+        let events = Events::load(&WatchedFlow { protocol: self.protocol, client, server, cpus })?;
         let missing = events.missing().iter().map(|hook| {
             let why = "this kernel has no such tracepoint, or does not describe it (BTF)".into();
             Missing { hook: hook.name.into(), why, adds: hook.adds.into() }
@@ -97,7 +97,8 @@ impl Meanwhile {
         self.causes.pass(&taken.events);
     }
 
-    /// Writes causes, findings and the slowest transactions into `into`, which has the stages and what was granted.
+    /// Writes causes, findings and the slowest transactions into `into`, which has the stages and granted
+    /// options.
     pub(super) fn finish(mut self, typical: &Typical, timelines: usize, paced: Option<Paced>, into: &mut Explained) {
         let whose = self.causes.whose;
         let cpus: Vec<u32> = whose.cpus.into_iter().flatten().collect();

@@ -1,7 +1,7 @@
 //! Finds the highest rate with which a path keeps up.
 //!
 //! ```text
-//!   RTT from due │                 ╱       going up, a path keeps up while it answers 99 % of what is due, and while the quantile stays within
+//!   RTT from due │                 ╱       going up, a path keeps up while it answers 99 % of the requests due, and while the quantile stays within
 //!                │               ╱         five times its least value so far; the last such rate is the knee
 //!                │________......╳
 //!                └──────────────────▶ offered rate
@@ -22,9 +22,9 @@ use hairpin_units::Quantile;
 pub const ACHIEVED: f64 = 0.99;
 /// The greatest multiple of its least value that the quantile may reach.
 pub const FACTOR: f64 = 5.0;
-/// How often a failing rate is measured again, at most.
+/// Repetitions of a failing rate, at most.
 const REPEATS: usize = 2;
-/// How often a rate has to fail to be beyond the knee.
+/// Failures that put a rate beyond the knee.
 const FAILURES: usize = 2;
 /// Observed stalls can set the quantile if they take this part of the share beyond it, since requests queue behind them.
 const STALLED: f64 = 0.1;
@@ -40,7 +40,7 @@ struct Rate<'r> {
 
 /// The result of one measurement of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum RowVerdict {
     KeepsUp,
     /// It fails because of stalls of the client's core.
     Stalls,
@@ -141,10 +141,10 @@ fn judge(rates: &[Rate]) -> Option<Judged> {
 
 impl Least {
     fn verdict(&mut self, rate: &Rate) -> Verdict {
-        let found: Vec<Found> = rate.rows.iter().map(|row| self.found(row)).collect();
+        let found: Vec<RowVerdict> = rate.rows.iter().map(|row| self.found(row)).collect();
         // Noise makes no rate faster: if a rate kept up once, the path can keep up with it.
-        if found.contains(&Found::KeepsUp) {
-            let kept = rate.rows.iter().zip(&found).filter(|(_, found)| **found == Found::KeepsUp);
+        if found.contains(&RowVerdict::KeepsUp) {
+            let kept = rate.rows.iter().zip(&found).filter(|(_, found)| **found == RowVerdict::KeepsUp);
             for (row, _) in kept {
                 let of = &row.rtt_from_due_ns;
                 self.ns = self.ns.min((self.of)(of).unwrap_or(u64::MAX));
@@ -152,28 +152,28 @@ impl Least {
             }
             return Verdict::KeepsUp;
         }
-        let failures = || found.iter().filter_map(|found| if let Found::Fails(why) = found { Some(*why) } else { None });
+        let failures = || found.iter().filter_map(|found| if let RowVerdict::Fails(why) = found { Some(*why) } else { None });
         match failures().next_back() {
             Some(why) if failures().count() >= FAILURES => Verdict::Beyond(why),
-            _ if found.contains(&Found::Stalls) => Verdict::Stalls,
+            _ if found.contains(&RowVerdict::Stalls) => Verdict::Stalls,
             Some(why) => Verdict::Once(why),
             None => Verdict::Unknown,
         }
     }
 
-    fn found(&self, row: &LoadRow) -> Found {
+    fn found(&self, row: &LoadRow) -> RowVerdict {
         if !achieves(row) {
-            return Found::Fails("achieved");
+            return RowVerdict::Fails("achieved");
         }
         let within = |ns: u64, least: u64| ns as f64 <= least as f64 * FACTOR;
         match (self.of)(&row.rtt_from_due_ns) {
-            None => Found::Unknown,
-            Some(ns) if within(ns, self.ns) => Found::KeepsUp,
+            None => RowVerdict::Unknown,
+            Some(ns) if within(ns, self.ns) => RowVerdict::KeepsUp,
             // Stalls of a few hundredths of the time do not delay every other request, so the path does.
-            Some(_) if row.rtt_from_due_ns.p50.is_some_and(|ns| !within(ns, self.p50_ns)) => Found::Fails("latency"),
-            Some(_) if self.undisturbed(row).is_some_and(|ns| within(ns, self.ns)) => Found::Stalls,
-            Some(_) if row.stalls.is_some_and(|stalls| stalls.share >= (1.0 - self.quantile) * STALLED) => Found::Stalls,
-            Some(_) => Found::Fails("latency"),
+            Some(_) if row.rtt_from_due_ns.p50.is_some_and(|ns| !within(ns, self.p50_ns)) => RowVerdict::Fails("latency"),
+            Some(_) if self.undisturbed(row).is_some_and(|ns| within(ns, self.ns)) => RowVerdict::Stalls,
+            Some(_) if row.stalls.is_some_and(|stalls| stalls.share >= (1.0 - self.quantile) * STALLED) => RowVerdict::Stalls,
+            Some(_) => RowVerdict::Fails("latency"),
         }
     }
 
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn where_stalls_account_for_every_failure_the_knee_is_unclear_and_lies_between_what_is_known() {
+    fn knee_is_unclear_if_stalls_explain_every_failure() {
         let rows = DISTURBED.map(|(per_s, answered, p50, p99, share)| disturbed(per_s, answered, p50, p99, share));
         let knee = find(&rows).unwrap();
         assert_eq!(knee.unclear.as_deref(), Some("stalls"));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_fails_twice_ends_the_search_whatever_comes_behind() {
+    fn rate_that_fails_twice_ends_the_search() {
         let rows = DISTURBED.map(|(per_s, answered, p50, p99, share)| disturbed(per_s, answered, p50, p99, share));
         let mut rows = rows.to_vec();
         rows.push(LoadRow { repeat: 1, ..rows[7].clone() });

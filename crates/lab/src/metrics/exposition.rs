@@ -142,7 +142,7 @@ impl Collector for Exposed {
         let all: Vec<(&Labels, &Distribution)> =
             series.iter().filter_map(|(labels, series)| Some((labels, series.totals.from_due.as_deref()?))).collect();
         if !all.is_empty() {
-            let help = "From the time a paced request was due until the reply is in the caller's buffer; what was never answered counts with the time it waited at least.";
+            let help = "From the time a paced request was due until the reply is in the caller's buffer; an unanswered request counts with the time it had waited.";
             times(&mut encoder, "hairpin_rtt_from_due", help, &all)?;
         }
         let counters: [Counter; 5] = [

@@ -216,7 +216,7 @@ fn reply(bytes: &[u8], answer: &mut dyn FnMut(&Request<'_>) -> Answer) -> Option
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
             return Some((Answer::text(431, "the request is too long\n"), true));
         }
-        Err(_) => return Some((Answer::text(400, "this is no HTTP request\n"), true)),
+        Err(_) => return Some((Answer::text(400, "this is not an HTTP request\n"), true)),
     }
     let body = match request.method {
         Some("GET") => true,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_what_comes_back() {
+    fn requests_and_replies() {
         let address = serving(3);
         for (request, status, body) in [
             ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", "200 OK", "mmm"),
@@ -268,7 +268,7 @@ mod tests {
             ("HEAD /metrics HTTP/1.1\r\n\r\n", "200 OK", ""),
             ("GET /other HTTP/1.1\r\n\r\n", "404 Not Found", "no\n"),
             ("POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "405 Method Not Allowed", "only GET and HEAD\n"),
-            ("\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "400 Bad Request", "this is no HTTP request\n"),
+            ("\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", "400 Bad Request", "this is not an HTTP request\n"),
         ] {
             let text = ask(address, request.as_bytes());
             let (head, got) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{request:?}: {text:?}"));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_page_arrives_however_large() {
+    fn large_page_arrives_whole() {
         let text = ask(serving(5 << 20), b"GET /metrics HTTP/1.1\r\n\r\n");
         assert_eq!(text.split_once("\r\n\r\n").map(|(_, body)| body.len()), Some(5 << 20));
     }

@@ -292,7 +292,7 @@ fn faults(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_plain_text_is_what_a_strict_reader_takes() {
+fn plain_text_passes_a_strict_parser() {
     let mut exporter = exporter();
     let job = hairpin_plan::job::Job::new("udp:spin".parse().unwrap());
     exporter.begins(0, 1, &job);

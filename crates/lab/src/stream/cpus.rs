@@ -4,7 +4,7 @@ use hairpin_plan::job::Sides;
 use hairpin_sys::thread;
 use hairpin_sys::wait::Policy;
 
-use super::{Plan, StreamError, Target};
+use super::{StreamError, StreamPlan, Target};
 use hairpin_session::side::SideError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Cpus {
     ///
     /// # Errors
     /// A CPU is not allowed, or a policy that sleeps has fewer CPUs than queues.
-    pub(super) fn choose(plan: &Plan) -> Result<Cpus, StreamError> {
+    pub(super) fn choose(plan: &StreamPlan) -> Result<Cpus, StreamError> {
         let allowed = thread::allowed_cpus().map_err(SideError::from)?;
         if let Some(cpu) = [plan.cpus.client, plan.cpus.server].into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
             let allowed = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(",");

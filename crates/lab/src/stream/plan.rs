@@ -15,7 +15,7 @@ use hairpin_session::side::SideError;
 pub const TRIAL: Nanos = Nanos::from_millis(500);
 
 #[derive(Debug)]
-pub struct Plan {
+pub struct StreamPlan {
     /// The other end of the stream.
     pub target: Target,
     /// One per row.
@@ -59,7 +59,7 @@ pub struct Ask {
 }
 
 /// Receives the progress, between trials or about once a second.
-pub trait Watcher {
+pub trait StreamWatcher {
     /// A row begins.
     fn begins(&mut self, _index: usize, _of: usize, _ask: &Ask) {}
     /// A trial of the row is done.

@@ -10,7 +10,7 @@ use hairpin_record::experiment::Figure;
 use hairpin_record::paired;
 use hairpin_record::sweep::{Effect, Interaction, Ratio};
 
-use super::plan::{Design, Plan};
+use super::plan::{Design, SweepPlan};
 use crate::experiment::figures::of_block;
 use crate::experiment::rounds::Round;
 use crate::experiment::states::States;
@@ -20,7 +20,7 @@ pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Figures of an effect; a single block must support them.
 const FIGURES: [Figure; 4] = [Figure::P50, Figure::P99, Figure::Rate, Figure::Cpu];
 
-pub(crate) struct Found {
+pub(crate) struct Effects {
     pub(crate) confidence_each: f64,
     pub(crate) main: Vec<Effect>,
     pub(crate) interactions: Vec<Interaction>,
@@ -30,7 +30,7 @@ pub(crate) struct Found {
 type Contrast = Vec<(usize, f64)>;
 
 /// All effects of the plan.
-pub(crate) fn find(plan: &Plan, cells: &[Vec<usize>], rounds: &[Round], states: &States) -> Found {
+pub(crate) fn find(plan: &SweepPlan, cells: &[Vec<usize>], rounds: &[Round], states: &States) -> Effects {
     let name = |factor: usize, level: usize| plan.factors[factor].levels[level].name().to_owned();
     let levels = |factor: usize| 1..plan.factors[factor].levels.len();
     let count = plan.factors.len();
@@ -61,7 +61,7 @@ pub(crate) fn find(plan: &Plan, cells: &[Vec<usize>], rounds: &[Round], states: 
         against: [name(factors[0], 0), name(factors[1], 0)],
         figures: figures(&interaction_contrasts(cells, *factors, *levels)),
     });
-    Found { confidence_each, main: main.collect(), interactions: interactions.collect() }
+    Effects { confidence_each, main: main.collect(), interactions: interactions.collect() }
 }
 
 fn with(cell: &[usize], changes: &[(usize, usize)]) -> Vec<usize> {
@@ -165,7 +165,7 @@ levels = ["64", "1024"]
 
     #[test]
     fn main_effects_and_their_interaction() {
-        let plan = Plan::parse("t", PLAN).unwrap();
+        let plan = SweepPlan::parse("t", PLAN).unwrap();
         let cells = plan.cells().unwrap();
         assert_eq!(cells, [[0, 0], [0, 1], [1, 0], [1, 1]]);
         let rounds = rounds(60);
@@ -187,7 +187,7 @@ levels = ["64", "1024"]
 
     #[test]
     fn one_at_a_time_has_no_interactions() {
-        let plan = Plan { design: Design::OneAtATime, ..Plan::parse("t", PLAN).unwrap() };
+        let plan = SweepPlan { design: Design::OneAtATime, ..SweepPlan::parse("t", PLAN).unwrap() };
         let cells = plan.cells().unwrap();
         let rounds: Vec<Round> = rounds(30)
             .into_iter()

@@ -9,9 +9,9 @@ use hairpin_record::stream::{Direction, StreamRow};
 use hairpin_record::sweep::LossFree;
 use hairpin_sys::signal::Signals;
 
-use super::{Ask, Plan};
+use super::{Ask, SweepPlan};
 use crate::experiment::Switch;
-use crate::stream::{self, StreamError, Watcher};
+use crate::stream::{self, StreamError, StreamWatcher};
 use hairpin_session::io::IoPair;
 use hairpin_session::link::LinkSpec;
 use hairpin_session::plan::Target;
@@ -45,7 +45,7 @@ impl Beside {
     /// Measures all ios of the plan, if it asks for them.
     pub(crate) fn measure(
         &mut self,
-        plan: &Plan,
+        plan: &SweepPlan,
         cells: &[Vec<usize>],
         target: &Target,
         ask: &Ask,
@@ -70,7 +70,7 @@ impl Beside {
             };
             let name = io.to_string();
             let row = stream::Ask { io, direction: Direction::Receive, bytes, optional: false };
-            let asked = stream::Plan {
+            let asked = stream::StreamPlan {
                 target: stream::Target::Veth(veth.clone()),
                 rows: vec![row],
                 queues: 1,
@@ -100,10 +100,10 @@ impl Beside {
 }
 
 struct Silent;
-impl Watcher for Silent {}
+impl StreamWatcher for Silent {}
 
 /// Each io and setting once, in the order of the cells. Factors outside the path and the settings do not matter.
-fn ways(plan: &Plan, cells: &[Vec<usize>]) -> Vec<Way> {
+fn ways(plan: &SweepPlan, cells: &[Vec<usize>]) -> Vec<Way> {
     let concerns = |name: &str| {
         let braced = format!("{{{name}}}");
         plan.path.contains(&braced) || plan.knobs.iter().any(|knob| knob.contains(&braced))
@@ -157,7 +157,7 @@ levels = ["1", "2048"]
 name = "idle"
 levels = ["as-is", "0"]
 "#;
-        let plan = Plan::parse("t.toml", text).unwrap();
+        let plan = SweepPlan::parse("t.toml", text).unwrap();
         let cells = plan.cells().unwrap();
         let ways = ways(&plan, &cells);
         let seen: Vec<(bool, Vec<Option<&str>>)> =

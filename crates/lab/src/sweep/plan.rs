@@ -44,7 +44,7 @@ const MOST_CELLS: usize = 512;
 /// A plan: the factors, and the work.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Plan {
+pub struct SweepPlan {
     pub name: String,
     /// The subject in one line.
     #[serde(default)]
@@ -94,7 +94,7 @@ pub struct Plan {
 
 /// The work of a combination of levels.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Work {
+pub(crate) struct CellWork {
     pub(crate) spec: Spec,
     pub(crate) request: u32,
     pub(crate) reply: u32,
@@ -172,7 +172,7 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The file is not TOML, or not a plan.
-    #[error("{file} is no plan: {why}")]
+    #[error("{file} is not a plan: {why}")]
     Parse {
         file: String,
         /// The parser's error.
@@ -197,19 +197,19 @@ pub enum PlanError {
 ///
 /// # Errors
 /// No shipped plan has this name.
-pub fn shipped(name: &str) -> Result<Plan, PlanError> {
+pub fn shipped(name: &str) -> Result<SweepPlan, PlanError> {
     let found = PLANS.iter().find(|(known, _)| *known == name);
     let (name, text) = found.ok_or_else(|| PlanError::Unknown { name: name.into() })?;
-    Plan::parse(name, text)
+    SweepPlan::parse(name, text)
 }
 
-impl Plan {
+impl SweepPlan {
     /// Parses a plan.
     ///
     /// # Errors
     /// The fault, and its place in the file.
-    pub fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
-        let plan: Plan = toml::from_str(text).map_err(|error| {
+    pub fn parse(file: &str, text: &str) -> Result<SweepPlan, PlanError> {
+        let plan: SweepPlan = toml::from_str(text).map_err(|error| {
             let why = error.to_string();
             PlanError::Parse { file: file.into(), why: why.trim_end().to_owned() }
         })?;
@@ -219,8 +219,7 @@ impl Plan {
 
     /// Refuses a plan that cannot be measured.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors The fault in the plan.
     pub fn check(&self) -> Result<(), PlanError> {
         self.link()?;
         self.duration()?;
@@ -273,19 +272,23 @@ impl Plan {
     }
 
     /// The work of a combination.
-    pub(crate) fn work(&self, cell: &[usize]) -> Result<Work, PlanError> {
+    pub(crate) fn work(&self, cell: &[usize]) -> Result<CellWork, PlanError> {
         let number = |what: &str, text: &Option<String>, default: u32| match text {
             None => Ok(default),
             Some(text) => {
                 let text = self.fill(text, cell)?;
-                text.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| self.bad(format!("{what} = \"{text}\" is no number")))
+                text.trim()
+                    .parse()
+                    .ok()
+                    .filter(|n| *n > 0)
+                    .ok_or_else(|| self.bad(format!("{what} = \"{text}\" is not a number")))
             }
         };
         let path = self.fill(&self.path, cell)?;
         let spec: Spec = path.parse().map_err(|error| self.bad(format!("{error}")))?;
         let size = number("size", &self.size, 64)?;
         let bulk = self.bulk.as_ref().map(|text| self.fill(text, cell)).transpose()?;
-        Ok(Work {
+        Ok(CellWork {
             spec,
             request: number("request", &self.request, size)?,
             reply: number("reply", &self.reply, size)?,
@@ -298,7 +301,7 @@ impl Plan {
     /// The plan without the optional factors that this host lacks: `missing` returns the reason for each. Such a factor stays at
     /// its first level, and the reason is added to `left_out`.
     #[must_use]
-    pub fn without_missing(mut self, missing: impl Fn(&Setting) -> Option<String>) -> Plan {
+    pub fn without_missing(mut self, missing: impl Fn(&Setting) -> Option<String>) -> SweepPlan {
         for at in (0..self.factors.len()).rev().filter(|at| self.factors[*at].optional).collect::<Vec<_>>() {
             let braced = format!("{{{}}}", self.factors[at].name);
             let asked = self.factors[at].levels.iter().flat_map(|level| {
@@ -333,7 +336,7 @@ impl Plan {
     /// The settings of every combination, in order; empty if the plan has none.
     ///
     /// # Errors
-    /// Those of [`settings`](Plan::settings).
+    /// The errors of [`settings`](SweepPlan::settings).
     pub fn all_settings(&self) -> Result<Vec<Vec<Setting>>, PlanError> {
         if self.knobs.is_empty() {
             return Ok(Vec::new());
@@ -388,7 +391,7 @@ levels = ["off", "on", "kernel"]
 
     #[test]
     fn every_combination_once_the_first_levels_first() {
-        let plan = Plan::parse("t.toml", TEXT).unwrap();
+        let plan = SweepPlan::parse("t.toml", TEXT).unwrap();
         let cells = plan.cells().unwrap();
         assert_eq!(cells.len(), 12);
         assert_eq!(cells[0], [0, 0, 0]);
@@ -398,7 +401,7 @@ levels = ["off", "on", "kernel"]
         assert_eq!(work.spec.to_string(), "tcp:block,nodelay=off,quickack=off/tcp:block,nodelay=off,quickack=off");
         assert_eq!((work.request, work.reply, work.bulk), (1460, 1460, 0));
         assert_eq!(plan.names(&[1, 1, 0]), ["1460", "on", "off"]);
-        let one = Plan { design: Design::OneAtATime, ..plan };
+        let one = SweepPlan { design: Design::OneAtATime, ..plan };
         assert_eq!(one.cells().unwrap(), [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 2]]);
     }
 
@@ -406,12 +409,12 @@ levels = ["off", "on", "kernel"]
     fn settings_of_the_host_are_varied_too() {
         let text = TEXT.replace("path =", "knobs = [\"cpu_dma_latency_us={idle}\"]\npath =")
             + "[[factor]]\nname = \"idle\"\nlevels = [\"as-is\", \"0\"]\n";
-        let plan = Plan::parse("t.toml", &text).unwrap();
+        let plan = SweepPlan::parse("t.toml", &text).unwrap();
         let words = |cell: &[usize]| plan.settings(cell).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!((words(&[0, 0, 0, 0]), words(&[0, 0, 0, 1])), (vec![], vec!["cpu_dma_latency_us=0".to_owned()]));
         assert_eq!(plan.all_settings().unwrap().len(), 24);
         let wrong = text.replace("cpu_dma_latency_us=", "cpu_latency=");
-        assert!(Plan::parse("t.toml", &wrong).unwrap_err().to_string().contains("no setting \"cpu_latency\""));
+        assert!(SweepPlan::parse("t.toml", &wrong).unwrap_err().to_string().contains("no setting \"cpu_latency\""));
     }
 
     #[test]
@@ -419,7 +422,7 @@ levels = ["off", "on", "kernel"]
         let text = TEXT.replace("path =", "knobs = [\"rx_usecs={coalescing}\"]\nbulk = \"{beside}\"\npath =")
             + "[[factor]]\nname = \"coalescing\"\nlevels = [\"as-is\", \"0\"]\noptional = true\n\
                [[factor]]\nname = \"beside\"\nlevels = [\"none\", \"tcp:2\"]\n";
-        let plan = Plan::parse("t.toml", &text).unwrap();
+        let plan = SweepPlan::parse("t.toml", &text).unwrap();
         assert_eq!(plan.work(&[0, 0, 0, 0, 1]).unwrap().bulk, 2);
         let there = plan.clone().without_missing(|_| None);
         assert_eq!(there, plan);
@@ -428,14 +431,14 @@ levels = ["off", "on", "kernel"]
         assert_eq!(without.left_out, ["coalescing 0: no NIC"]);
         assert_eq!(without.all_settings().unwrap(), vec![vec![]; 24]);
         let wrong = text.replace("tcp:2", "udp:2");
-        assert!(Plan::parse("t.toml", &wrong).unwrap_err().to_string().contains("write tcp:N"));
+        assert!(SweepPlan::parse("t.toml", &wrong).unwrap_err().to_string().contains("write tcp:N"));
     }
 
     #[test]
-    fn what_is_wrong_with_a_plan_is_said() {
-        let wrong = |text: &str| Plan::parse("t.toml", text).unwrap_err().to_string();
+    fn rejects_invalid_plans_with_a_reason() {
+        let wrong = |text: &str| SweepPlan::parse("t.toml", text).unwrap_err().to_string();
         for (text, part) in [
-            ("name = 1", "t.toml is no plan"),
+            ("name = 1", "t.toml is not a plan"),
             ("name = \"t\"\npath = \"udp\"\nfactor = []", "it varies nothing"),
             ("name = \"t\"\npath = \"udp\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\"]", "fewer than two levels"),
             (
@@ -444,7 +447,7 @@ levels = ["off", "on", "kernel"]
             ),
             (
                 "name = \"t\"\npath = \"udp\"\nsize = \"{a}\"\n[[factor]]\nname = \"a\"\nlevels = [\"x\", \"2\"]",
-                "size = \"x\" is no number",
+                "size = \"x\" is not a number",
             ),
             ("name = \"t\"\npath = \"dup\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "there is no path \"dup\""),
             ("name = \"t\"\npath = \"udp\"\nspeed = \"1\"\n[[factor]]\nname = \"a\"\nlevels = [\"1\", \"2\"]", "unknown field"),

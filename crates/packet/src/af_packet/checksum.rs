@@ -1,7 +1,7 @@
 //! Finishing a transport checksum that its sender left to a device.
 //!
 //! A kernel socket that sends over veth or loopback leaves only the pseudo-header's sum in the checksum field, because no wire is passed.
-//! Whoever sends that frame on to a wire, or checks it, needs the whole sum: it is filled in as the device would have done.
+//! To forward that frame on a wire, or to check it, takes the whole sum: it is filled in as by the device.
 //!
 //! Sources: RFC 1071, RFC 768, RFC 8200 section 8.1; `Documentation/networking/checksum-offloads.rst`.
 
@@ -18,14 +18,15 @@ pub(super) fn finish(frame: &mut [u8]) {
     let Some(bytes) = frame.get_mut(start..) else { return };
     // The field holds the pseudo-header's sum, so it is summed with the rest.
     let sum = !fold(sum(bytes));
-    // A UDP checksum of zero says that there is none (RFC 768); the other zero of one's complement stands for it.
+    // A UDP checksum of zero means "not computed" (RFC 768); a computed zero is sent as the other zero of
+    // one's complement.
     let sum = if sum == 0 && field == 6 { 0xffff } else { sum };
     if let Some(place) = bytes.get_mut(field..field + 2) {
         place.copy_from_slice(&sum.to_be_bytes());
     }
 }
 
-/// Where the transport header begins, and where in it the checksum is.
+/// Offsets of the transport header, and of the checksum within it.
 fn places(frame: &[u8]) -> Option<(usize, usize)> {
     let half = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     let mut at = 12;
@@ -85,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_finished_sums_up(
+        fn finished_checksums_verify(
             tags in 0..3_usize,
             version in prop::sample::select(vec![IPV4, IPV6]),
             protocol in prop::sample::select(vec![UDP, TCP]),

@@ -42,14 +42,14 @@ const IF_NOT_BELOW_INDEX: u16 = 0x3d;
 const RETURN: u16 = 0x06;
 
 // Scratch words, in bytes.
-/// What follows the IP header, as that says.
+/// Bytes after the IP header, as that states them.
 const PAYLOAD: u32 = 0;
-/// What follows the IP header in the frame.
+/// Bytes after the IP header, as the frame holds them.
 const PRESENT: u32 = 1;
-/// What the UDP header says.
+/// Length of the datagram, as the UDP header states it.
 const DATAGRAM: u32 = 2;
 
-/// Where the kernel keeps what it knows beside the frame's bytes (`SKF_AD_OFF`).
+/// Offset of the kernel's own data about a frame (`SKF_AD_OFF`).
 const BESIDE: u32 = 0xffff_f000;
 const PACKET_TYPE: u32 = BESIDE + 4;
 const TAG_PRESENT: u32 = BESIDE + 48;
@@ -63,7 +63,7 @@ const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const UDP: u32 = 17;
 
-/// Where a comparison leads.
+/// Target of a comparison.
 #[derive(Clone, Copy)]
 enum To {
     Next,
@@ -71,7 +71,7 @@ enum To {
     None,
 }
 
-/// Instructions whose way to "take nothing" is filled in at the end.
+/// Instructions; jumps to "take nothing" are filled in at the end.
 struct Program(Vec<(Instruction, [To; 2])>);
 
 impl Program {
@@ -104,7 +104,7 @@ impl Program {
     }
 }
 
-/// The program that takes what the filter takes, and nothing that this host sends.
+/// The program for `filter`. It never takes frames that this host sends.
 pub(super) fn program(filter: Filter) -> Vec<Instruction> {
     let mut program = Program(Vec::new());
     program.plain(LOAD_BYTE, PACKET_TYPE).compare(IF_EQUAL, OUTGOING, To::None, To::Next);

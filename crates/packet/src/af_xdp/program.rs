@@ -77,7 +77,8 @@ mod tests {
 
     const FILTERS: [&str; 4] = ["all", "ethertype:0x0800", "udp:7-9", "udp:8"];
 
-    /// Frames that are nearly right: UDP over IPv4 or IPv6, each with some bytes changed and cut somewhere; some with so many bytes behind.
+    /// Almost correct frames: UDP over IPv4 or IPv6, each with some bytes changed and cut somewhere; some
+    /// followed by `behind` bytes.
     fn frames(behind: usize) -> Vec<Vec<u8>> {
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = move || {

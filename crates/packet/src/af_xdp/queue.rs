@@ -20,7 +20,7 @@ pub struct Queue {
     knows: bool,
     /// Polls of the RX ring since the last receive kick.
     looks: u32,
-    /// Such kicks since the kernel was last asked.
+    /// Number of such kicks since the kernel was last asked.
     unasked: u32,
 }
 

@@ -15,7 +15,7 @@ use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// How often an identical frame is sent back in quick succession, and how many repeats are forgotten each second.
+/// Number of identical frames sent back in quick succession, and the number of repeats forgotten each second.
 pub const REPEATS: u32 = 64;
 
 /// Places; a power of two.

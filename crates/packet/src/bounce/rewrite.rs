@@ -14,7 +14,7 @@ const TCP: u8 = 6;
 /// The changes to a frame before it goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rewrite {
-    /// Nothing.
+    /// Send the frame back unchanged.
     #[default]
     None,
     /// Source and destination MAC address are exchanged.

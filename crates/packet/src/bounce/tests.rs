@@ -100,7 +100,7 @@ fn drops_forbidden_frames_and_counts_each_cause() {
     assert_eq!(bounce.counters().short, 1);
 }
 
-/// How often one frame passes from one bouncer to the other until neither sends it back.
+/// Number of times that one frame passes from one bouncer to the other until neither sends it back.
 fn storm(one: Rewrite, other: Rewrite, frames: u32, repeats: Option<u32>) -> u64 {
     let (left, right) = rings(64);
     let mut ends = [one, other].map(|rewrite| bounce(BounceConfig { rewrite, repeats, ..Default::default() }));

@@ -1,4 +1,5 @@
-//! How a port wakes the other one from sleep, and learns that its process has ended: a pair of connected UNIX sockets.
+//! The wake-up between two ports, which also reports the end of the other process: a pair of connected UNIX
+//! sockets.
 //!
 //! ```text
 //!   receiver: arms the lane ─▶ looks once more ─▶ sleeps on its socket ◀─ one byte ── sender: found the lane armed
@@ -32,10 +33,9 @@ pub(super) fn ends() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 impl Bell {
-    /// Takes an end.
+    /// Takes one end of the pair.
     ///
-    /// # Errors
-    /// `InvalidInput` if it is none; what the kernel said when it gave no eventfd.
+    /// # Errors `InvalidInput` if it is not such a socket; the kernel's error if it gave no eventfd.
     pub(super) fn new(socket: OwnedFd) -> io::Result<Bell> {
         let kind = sockopt::socket_type(&socket).and_then(|kind| Ok((kind, sockopt::socket_domain(&socket)?)));
         if kind != Ok((SocketType::STREAM, AddressFamily::UNIX)) {

@@ -1,4 +1,5 @@
-//! The driver of one queue pair, as it would be on hardware: it writes lines, reads lines, and counts what that is on PCI Express.
+//! The driver of one queue pair, as it would be on hardware: it writes and reads lines, and counts the PCI
+//! Express transactions that this would be.
 //!
 //! ```text
 //!   header, 4 bytes   31             16   15     14    13          0
@@ -8,8 +9,9 @@
 //!   a large frame     [header│ its descriptor: the next slot, so nothing more to say     ]   ──▶ its bytes lie in the slot
 //!   credits           [lines taken 4│ slots taken 4│                                     ]
 //! ```
-//! The first line that is sent after a doorbell is kept back until the next one: the receiver takes lines in order, so nothing arrives before.
-//! Credits are written once per quarter ring, and read only when what was seen of them is used up: a single frame moves one line.
+//! The first line that is sent after a doorbell is kept back until the next one: the receiver takes lines in
+//! order, so nothing arrives before. Credits are written once per quarter ring, and read only when the last
+//! known credits are used up: a single frame moves one line.
 
 use hairpin_sys::bar::{Bar, LINE, header};
 
@@ -51,14 +53,14 @@ pub struct Pcie {
 
 /// A line with a frame, as its header has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Bytes of the frame: what the peer says, up to 16,383.
+pub(super) struct FrameHeader {
+    /// Bytes of the frame as the peer states them, up to 16,383.
     pub(super) len: usize,
     /// True if they lie in the next slot.
     pub(super) large: bool,
 }
 
-/// How many lines and slots. Sequence numbers and credits are these modulo powers of two.
+/// Numbers of lines and slots. Sequence numbers and credits are these modulo powers of two.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     lines: u64,
@@ -85,7 +87,7 @@ pub(super) struct Driver<B> {
 }
 
 impl<B: Bar> Driver<B> {
-    /// `entries` lines each way and the credits' line behind them, and so many slots; both powers of two.
+    /// `entries` lines each way with the line of credits behind them, and `slots` slots; both powers of two.
     pub(super) fn new(tx: B, rx: B, entries: u32, slots: u32) -> Driver<B> {
         debug_assert!(entries.is_power_of_two() && slots.is_power_of_two() && entries <= 1 << 15);
         Driver {
@@ -107,7 +109,7 @@ impl<B: Bar> Driver<B> {
         Pcie { posted_writes: self.sent.lines, reads: self.taken.lines, ..self.pcie }
     }
 
-    /// Where in the ring the frame with this number is.
+    /// Place in the ring of the frame with this number.
     #[inline(always)]
     fn place(&self, number: u32) -> usize {
         (number & (self.entries - 1)) as usize
@@ -119,7 +121,7 @@ impl<B: Bar> Driver<B> {
         self.credit(large) || self.look_for_credit(large)
     }
 
-    /// A count that no correct peer could write is no credit: the ring then stands still.
+    /// Ignores a count that no correct peer could write: the ring then stops.
     #[inline(always)]
     fn credit(&self, large: bool) -> bool {
         (self.sent.lines as u32).wrapping_sub(self.seen.0) < self.entries
@@ -152,7 +154,7 @@ impl<B: Bar> Driver<B> {
         self.send(small_line(frame, self.header(frame.len(), 0)));
     }
 
-    /// Sends what lies in the next slot, for which there is [credit](Driver::has_credit).
+    /// Sends the frame in the next slot, for which there is [credit](Driver::has_credit).
     #[inline(always)]
     pub(super) fn send_large(&mut self, len: usize) {
         let mut line = [0; LINE];
@@ -186,11 +188,11 @@ impl<B: Bar> Driver<B> {
         self.kept_at.is_some()
     }
 
-    /// Lets the other side see what was sent.
+    /// Makes the lines written so far visible to the other side.
     #[inline(always)]
     pub(super) fn doorbell(&mut self) {
         if let Some(at) = self.kept_at.take() {
-            // What lies behind it is there before it.
+            // Slots are written before the line that announces them.
             self.tx.flush();
             self.tx.write_line(at, &self.kept);
             self.tx.flush();
@@ -211,13 +213,13 @@ impl<B: Bar> Driver<B> {
 
     /// The next line, if a frame is in it; it stays there until it is [taken](Driver::take).
     #[inline(always)]
-    pub(super) fn poll(&self, line: &mut [u8; LINE]) -> Option<Found> {
+    pub(super) fn poll(&self, line: &mut [u8; LINE]) -> Option<FrameHeader> {
         let wanted = self.awaited() << SEQUENCE_SHIFT | VALID;
         if !self.rx.poll_line(self.place(self.awaited()), |header| header & !(LENGTH | LARGE) == wanted, line) {
             return None;
         }
         let header = header(line);
-        Some(Found { len: (header & LENGTH) as usize, large: header & LARGE != 0 })
+        Some(FrameHeader { len: (header & LENGTH) as usize, large: header & LARGE != 0 })
     }
 
     /// More lines than the next are probably filled.
@@ -228,7 +230,7 @@ impl<B: Bar> Driver<B> {
 
     /// Goes on to the next line.
     #[inline(always)]
-    pub(super) fn take(&mut self, found: Found) {
+    pub(super) fn take(&mut self, found: FrameHeader) {
         self.taken.lines = self.taken.lines.wrapping_add(1);
         if found.large {
             self.taken.slots = self.taken.slots.wrapping_add(1);
@@ -236,7 +238,7 @@ impl<B: Bar> Driver<B> {
         }
     }
 
-    /// Tells the other side what was taken, if it is a quarter of the ring or of the slots.
+    /// Returns credits to the other side once they amount to a quarter of the ring or of the slots.
     #[inline(always)]
     pub(super) fn return_credits(&mut self) {
         if self.taken.lines.wrapping_sub(self.returned) >= u64::from(self.entries.min(self.slots) / 4) {
@@ -265,7 +267,8 @@ fn packets(len: usize) -> u64 {
 const WORDS: usize = 7;
 const HALF: u32 = u32::BITS;
 
-/// The line of a frame of at most 60 bytes. Most have 60: those are moved in words, so that the CPU never loads what it has stored in other pieces.
+/// The line of a frame of at most 60 bytes. Most have 60: those are moved in words, so that the CPU never
+/// loads across stores of another size.
 #[inline(always)]
 fn small_line(frame: &[u8], header: u32) -> [u8; LINE] {
     let mut line = [0; LINE];
@@ -340,7 +343,7 @@ mod tests {
             assert_eq!(other.poll(&mut line), None);
             one.doorbell();
             let found = other.poll(&mut line).unwrap();
-            assert_eq!(found, Found { len, large: false });
+            assert_eq!(found, FrameHeader { len, large: false });
             let mut got = vec![0; len];
             copy_small(&line, &mut got);
             assert_eq!(got, frame[..len]);
@@ -352,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_bound_what_is_sent_and_nonsense_is_none() {
+    fn credits_bound_sending_and_invalid_ones_are_ignored() {
         let (mut one, mut other) = mapped();
         let mut line = [0; LINE];
         for round in 0..5 {

@@ -52,7 +52,7 @@ fn send(io: &mut Port, bytes: &[u8]) {
     assert_eq!(io.kick(Kick::Send).unwrap(), Kicked::Done);
 }
 
-/// What has arrived; the chunks go back.
+/// The frames that have arrived; the chunks go back.
 fn receive(io: &mut Port) -> Vec<Vec<u8>> {
     let mut arrivals = Vec::new();
     io.rx_batch(&mut arrivals, 64);
@@ -316,7 +316,7 @@ fn does_not_wait_for_a_frame_far_in_the_future() {
     assert!(other.counters().rx_invalid == 0 && one.pool().available() == 64);
 }
 
-/// A port, and the file of its memory, into which a hostile other side writes what it likes.
+/// A port, and the file of its memory, into which a hostile other side writes anything.
 fn hostile(config: &Config) -> (Port, File, Vec<OwnedFd>) {
     let (mut ports, mut descriptors) = Port::create(config).unwrap();
     let memory = File::from(descriptors.remove(0));
@@ -354,7 +354,7 @@ enum Act {
     Ask,
     /// Words over all of the memory behind the header.
     Scribble(u64),
-    /// A line that looks right, or almost: its place, and how its header differs from what is awaited.
+    /// A line that is right, or almost: its place, and the difference of its header from the expected one.
     Forge(u32, u32),
 }
 
@@ -370,7 +370,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..60)
 }
 
-/// Does all of it; whatever the other side writes, what is delivered is a frame, and no chunk is lost.
+/// Performs `acts`. Whatever the other side writes, only valid frames are delivered and no chunk is lost.
 fn survives(config: &Config, acts: &[Act]) {
     let (mut io, memory, _sockets) = hostile(config);
     let length = memory.metadata().unwrap().len();
@@ -461,7 +461,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_peer_that_writes_what_it_likes_breaks_nothing(acts in acts()) {
+    fn hostile_peer_breaks_nothing(acts in acts()) {
         survives(&Config { longest_frame: 9_000, ..small() }, &acts);
     }
 

@@ -1,4 +1,5 @@
-//! When a frame may be seen: the stages of a declared NIC and link, as deadlines of the time-stamp counter.
+//! The time at which a frame becomes visible: the stages of a declared NIC and link, as deadlines of the
+//! time-stamp counter.
 //!
 //! ```text
 //!   tx_batch entered                                                                rx_batch returns it
@@ -17,12 +18,13 @@ use hairpin_wire::framing::MIN_FRAME_WITHOUT_FCS;
 const FRACTION: u32 = 16;
 /// The longest time of a part: a second.
 const MOST: Picos = Picos(1_000_000_000_000);
-/// Waits whose end is watched, the shortest of them in ns, and how much longer each is than the one before, so that no end is foreseen.
+/// Trial waits, the shortest of them in ns, and the growth from one to the next; different lengths keep the
+/// CPU from predicting the end.
 const TRIALS: usize = 255;
 const TRIAL_NS: u64 = 600;
 const LONGER_NS: u64 = 7;
-/// By so much may a deadline be further away than a correct sender can set it, in ns: the processor may read the counter before the line that it
-/// then looks at has come from the other core, and the cores' counters may differ a little.
+/// Slack of a deadline, in ns: the processor may read the counter before the line that it then looks at has
+/// come from the other core, and the cores' counters may differ a little.
 const UNORDERED_NS: u64 = 10_000;
 /// A deadline that is this near is waited for, in ns. Shorter than what counts as a stall of a core.
 const NEAR_NS: u64 = 1_000;
@@ -32,7 +34,7 @@ const NEAR_NS: u64 = 1_000;
 pub struct Delay {
     /// From the entry of `tx_batch` to the first bit on the link, if it is free.
     pub out: Picos,
-    /// How long the frame keeps the link from the next one: its bits on the wire, preamble and gap included.
+    /// Time for which the frame occupies the link: its bits on the wire, preamble and gap included.
     pub link: Picos,
     /// From the first bit on the link until `rx_batch` may return the frame.
     pub rest: Picos,
@@ -44,7 +46,7 @@ pub struct Delay {
 pub struct TimingError {
     /// Bytes of the frame.
     pub len: usize,
-    /// What it was declared to take.
+    /// The declared delay.
     pub delay: Delay,
 }
 
@@ -57,7 +59,7 @@ pub struct Timing {
     /// The longest that a frame can be on its way if `queued` others are before it: `alone + queued × link`, in ticks.
     alone: u64,
     link: u64,
-    /// How late a wait for a deadline ends here, in ticks: it is aimed so much before.
+    /// Lateness at the end of a wait for a deadline, in ticks; waits are aimed earlier by this.
     late: u64,
 }
 
@@ -69,8 +71,8 @@ struct Parts {
 }
 
 impl Timing {
-    /// Asks `of` for every length up to `longest`, in bytes without FCS; shorter frames than 60 bytes take as long as those. Where there is no [`Tsc`] to be trusted,
-    /// nothing can be emulated: [`Tsc::calibrate`] says why.
+    /// Asks `of` for every length up to `longest`, in bytes without FCS; frames shorter than 60 bytes take
+    /// the time of 60. Emulation needs a reliable [`Tsc`]: [`Tsc::calibrate`] explains why.
     ///
     /// # Errors
     /// A part below zero or above a second.
@@ -107,12 +109,12 @@ impl Timing {
         while self.now() < aim {}
     }
 
-    /// What counts as a deadline that is near, in ticks.
+    /// A deadline this close counts as near, in ticks.
     pub(super) fn near(&self) -> u64 {
         self.clock.to_ticks(NEAR_NS)
     }
 
-    /// The furthest deadline in ticks from now that a correct sender with so many lines can set.
+    /// The furthest deadline in ticks from now that a correct sender with `entries` lines can set.
     ///
     /// At most `entries` frames are on their way; every other one has been received, so it started on the link before now.
     pub(super) fn furthest(&self, entries: u32) -> u64 {
@@ -127,7 +129,8 @@ impl Timing {
     }
 }
 
-/// How late a wait for a deadline ends, in ticks: reading the counter takes its time, it moves in steps, and the end of a loop is not foreseen.
+/// Typical lateness at the end of a wait for a deadline, in ticks: reading the counter takes time, it moves
+/// in steps, and the CPU mispredicts the end of the loop.
 fn lateness(clock: Tsc) -> u64 {
     let now = || clock.now().0;
     let mut late = [0; TRIALS];
@@ -147,12 +150,13 @@ fn lateness(clock: Tsc) -> u64 {
 /// The link as its sender sees it.
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    /// When it becomes free, in ticks with the fraction.
+    /// Time at which it becomes free, in ticks with the fraction.
     free: u128,
 }
 
 impl Link {
-    /// The deadline in ticks of a frame of `len` bytes whose sending was entered at `entered`, with what went before it.
+    /// The deadline in ticks of a frame of `len` bytes whose sending was entered at `entered`, after all
+    /// earlier frames.
     #[inline(always)]
     pub(super) fn pass(&mut self, timing: &Timing, entered: u64, len: usize) -> u64 {
         let parts = timing.parts(len);
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_alone_takes_what_was_declared_and_a_batch_the_links_rate() {
+    fn single_frame_takes_the_declared_time_and_a_batch_the_links_rate() {
         let Some(clock) = tsc() else { return };
         let timing = ten_gigabit(clock);
         assert_eq!(timing.longest(), 1514);
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_frame_can_take_is_refused() {
+    fn rejects_impossible_delays() {
         let Some(clock) = tsc() else { return };
         for (out, link, rest) in [(-1, 0, 0), (0, -1, 0), (0, 0, -1), (0, MOST.0 + 1, 0)] {
             let delay = Delay { out: Picos(out), link: Picos(link), rest: Picos(rest) };

@@ -1,4 +1,4 @@
-//! When committed frames are kicked: at once at a low rate, in batches as the rate grows, never later than a bound.
+//! Kicks of committed frames: at once at a low rate, in batches as the rate grows, never later than a bound.
 //!
 //! ```text
 //!   frames   |    |    |       | | | | |||||||||||||||||        |
@@ -25,8 +25,8 @@ pub const MAX_DELAY: Duration = Duration::from_micros(4);
 /// call of the library except a kick takes this long, and a kick ends the waiting when it is entered.
 pub const STALL: Duration = Duration::from_micros(2);
 
-/// When committed frames are kicked. A kick is a system call for most back ends: one for each frame gives the lowest
-/// delay, one for a batch the highest rate.
+/// The rule for kicking committed frames. A kick is a system call for most back ends: one for each frame
+/// gives the lowest delay, one for a batch the highest rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coalesce {
     /// Each frame at once: the lowest delay.

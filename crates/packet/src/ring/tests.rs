@@ -53,7 +53,7 @@ fn a_frame_goes_out_and_comes_back_in_place() {
 fn pads_short_frames_and_rejects_long_ones_with_the_limit() {
     let (one, other) = rings(8, 4, FakeClock::default(), RingConfig::default());
     let sender = one.sender();
-    // What chunks held before must not leave.
+    // Old contents of chunks must not be sent.
     for _ in 0..8 {
         sent(sender.inject(&[255; 1514]));
         drop(got(other.recv(0)));

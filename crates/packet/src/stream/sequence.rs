@@ -74,7 +74,7 @@ impl Tracker {
         Seen::New { overtaken: true }
     }
 
-    /// Forgets the numbers after `highest` up to `number`, whose places were those of older ones.
+    /// Forgets the numbers after `highest` up to `number`: they reuse the places of older ones.
     #[inline]
     fn clear(&mut self, highest: u64, number: u64) {
         if number - highest >= WINDOW {

@@ -34,10 +34,10 @@ fn outgoing(per_s: Option<f64>, duration: Nanos) -> Outgoing {
     }
 }
 
-/// Stops after so many turns.
+/// Stops after this number of turns.
 struct Turns(u64);
 
-impl Watch for Turns {
+impl Monitor for Turns {
     fn stop(&mut self) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 == 0
@@ -49,7 +49,7 @@ fn over(count: usize, plan: Outgoing, incoming: Incoming) -> (Totals, Totals) {
     let (near, far) = pairs(count);
     let done = std::sync::atomic::AtomicBool::new(false);
     struct Until<'a>(&'a std::sync::atomic::AtomicBool);
-    impl Watch for Until<'_> {
+    impl Monitor for Until<'_> {
         fn stop(&mut self) -> bool {
             self.0.load(std::sync::atomic::Ordering::Acquire)
         }
@@ -59,7 +59,7 @@ fn over(count: usize, plan: Outgoing, incoming: Incoming) -> (Totals, Totals) {
             let near = rings(near);
             let sent = run(&near, &MonotonicRaw, Some(&plan), None, &mut Turns(u64::MAX)).unwrap();
             done.store(true, std::sync::atomic::Ordering::Release);
-            // An end that is gone takes with it what was not received yet.
+            // Dropping an end discards the frames that it has not received yet.
             (sent, near)
         });
         let came = run(&rings(far), &MonotonicRaw, None, Some(&incoming), &mut Until(&done)).unwrap();
@@ -78,7 +78,7 @@ fn loses_nothing_in_memory_across_the_wrap() {
         assert_eq!((came.came.frames, came.came.span), (sent.sent.frames, sent.sent.frames));
         assert_eq!((came.came.duplicates, came.came.reordered, came.came.foreign), (0, 0, 0));
         assert_eq!(came.came.bytes, 64 * came.came.frames);
-        // How long each took of that is up to whoever else is on these CPUs.
+        // The duration of each depends on other programs on these CPUs.
         assert!([sent.sent.duration, came.came.duration].iter().all(|took| (Nanos(1)..=all).contains(took)), "{sent:?} {came:?}");
     }
 }
@@ -87,7 +87,8 @@ fn loses_nothing_in_memory_across_the_wrap() {
 fn a_rate_is_never_exceeded() {
     let (sent, came) = over(1, outgoing(Some(20_000.0), Nanos::from_millis(200)), Incoming { cookie: None, flows: 1 });
     let frames = sent.sent.frames;
-    // The schedule ends after 200 ms; a thread that was held up then has offered what was due when it went on.
+    // The schedule ends after 200 ms; a thread that was delayed has then offered all frames due at its next
+    // turn.
     assert!(frames > 0 && frames as f64 <= 20_000.0 * sent.sent.duration.0 as f64 / 1e9, "{sent:?}");
     assert_eq!(came.came.frames, frames);
 }

@@ -21,7 +21,8 @@ pub fn tagged(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
 /// Bytes of a UDP datagram as the tests send it.
 const DATAGRAM: u16 = 18;
 
-/// IPv4 with `words` of header, what `fragment` says in the field of flags and offset, and a UDP datagram or what looks like one.
+/// IPv4 with `words` words of header, `fragment` in the field of flags and offset, and a UDP datagram or
+/// similar bytes.
 pub fn ipv4(words: u8, protocol: u8, fragment: u16, port: u16) -> Vec<u8> {
     let header = usize::from(words) * 4;
     let mut frame = ethernet(0x0800, 14 + header + usize::from(DATAGRAM));

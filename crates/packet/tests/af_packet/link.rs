@@ -163,13 +163,13 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // SIGKILL: it never gets to clean up, which is what is under test.
+        // SIGKILL: the helper must get no chance to clean up.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What a helper does.
+/// Runs one helper.
 pub fn help(name: &str) -> Outcome {
     let mut held = None;
     let mut started = String::from("nothing");
@@ -189,7 +189,7 @@ pub fn help(name: &str) -> Outcome {
         _ => return Err("no such helper".into()),
     }
     println!("ready {started}");
-    // Ends with its parent, whose end of the pipe closes.
+    // Ends when its parent's end of the pipe closes.
     std::io::stdin().lines().for_each(drop);
     drop(held);
     Ok(())

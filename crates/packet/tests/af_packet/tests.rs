@@ -1,4 +1,4 @@
-//! What is tested.
+//! The tests of AF_PACKET.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -17,13 +17,13 @@ use super::Outcome;
 use super::frames::{OURS, UDP, ethernet, ipv4, ipv6, tagged, with};
 use super::link::{A, B, Helper, arrivals, eventually, is_promiscuous, open, pair, queue, receive, send, set, set_up, small};
 
-/// A test's name and what it does.
+/// A test's name and its function.
 type Test = (&'static str, fn() -> Outcome);
 
 pub const ALL: &[Test] = &[
     ("frames of every size arrive as they were sent", every_size_arrives),
     ("frames have stamps, and hashes in blocks", frames_have_stamps),
-    ("what is granted is true and what is not has a reason", what_is_granted_is_true),
+    ("what is granted is true and what is not has a reason", reports_granted_features),
     ("nothing comes before start and after stop", nothing_comes_before_start_and_after_stop),
     ("the filter of an ethertype", the_filter_of_an_ethertype),
     ("the filter of a UDP port", the_filter_of_a_udp_port),
@@ -42,7 +42,7 @@ pub const ALL: &[Test] = &[
     ("the MTU grows while open", the_mtu_grows),
     ("poll wakes when a frame is there", poll_wakes),
     ("promiscuous only while open, SIGKILL included", promiscuous_only_while_open),
-    ("what cannot be opened", what_cannot_be_opened),
+    ("what cannot be opened", open_reports_the_reason_of_failure),
 ];
 
 const BOTH: [Favour; 2] = [Favour::Delay, Favour::Rate];
@@ -102,7 +102,7 @@ fn frames_have_stamps() -> Outcome {
     }
 }
 
-fn what_is_granted_is_true() -> Outcome {
+fn reports_granted_features() -> Outcome {
     let config = Config { busy_poll_us: Some(50), ..small(Filter::All) };
     let (device, io) = open(B, &config)?;
     for granted in [device.granted(), io.granted()] {
@@ -134,7 +134,7 @@ fn nothing_comes_before_start_and_after_stop() -> Outcome {
     Ok(())
 }
 
-/// Sends frames through a filter; those whose flag is set must arrive, in order, and no other.
+/// Sends frames through a filter; those with a set flag must arrive, in order, and no other.
 fn through(filter: Filter, frames: &[(bool, Vec<u8>)]) -> Outcome {
     for favour in BOTH {
         let (_a, mut a) = open(A, &small(Filter::Ethertype(OURS)))?;
@@ -509,7 +509,7 @@ fn promiscuous_only_while_open() -> Outcome {
     equal("the killed process's child is alive", std::fs::read_link(lingers).is_ok(), true)
 }
 
-fn what_cannot_be_opened() -> Outcome {
+fn open_reports_the_reason_of_failure() -> Outcome {
     let error = |interface: &str, config: &Config| AfPacket::open(interface, config).err();
     equal("no interface", matches!(error("hp-none", &small(Filter::All)), Some(OpenError::NoInterface(_))), true)?;
     let none = Config { rings: 0, ..small(Filter::All) };
@@ -522,7 +522,7 @@ fn what_cannot_be_opened() -> Outcome {
     equal("down", matches!(error(B, &small(Filter::All)), Some(OpenError::Down(_))), true)
 }
 
-/// Before any namespace is entered: a user who may do nothing.
+/// Runs before any namespace is entered, as a user without rights.
 pub fn opening_without_the_right_names_it() -> Outcome {
     match AfPacket::open("lo", &small(Filter::All)) {
         Err(error @ OpenError::Capability { capabilities: "CAP_NET_RAW", .. }) => {

@@ -64,7 +64,7 @@ impl End {
         Ok(())
     }
 
-    /// What a receiver is told that looks now and then, and one that spins.
+    /// The error that a receiver gets that polls, and one that spins.
     pub fn receive_error(&mut self) -> Option<i32> {
         let ring = &mut self.rings[0];
         let sleeper = ring.kick(Kick::Receive).err().and_then(|error| error.raw_os_error());

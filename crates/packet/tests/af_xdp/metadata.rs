@@ -1,4 +1,4 @@
-//! What the device knows of a frame.
+//! The metadata of received frames.
 
 use std::time::Instant;
 

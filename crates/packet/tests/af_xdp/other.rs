@@ -51,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// A TCP connection to the peer, which sends back what it gets.
+    /// A TCP connection to the peer, which echoes.
     pub fn connect(&mut self) -> Outcome<TcpStream> {
         self.ask("tcp-echo 7002")?;
         let stream = TcpStream::connect("198.18.0.2:7002")?;

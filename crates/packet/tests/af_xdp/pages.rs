@@ -48,7 +48,7 @@ pub fn long_frames_come_round() -> Outcome {
     pair(1, Some(9000))?;
     for mode in MODES {
         let [mut a, mut b] = both(&long(mode))?;
-        // Every index, page and chunk comes round several times; what was received is sent back as it lies.
+        // Every index, page and chunk is reused several times; received frames are sent back in place.
         for turn in 0..120 {
             let frames: Vec<_> = (0..25).map(|i| frame(60 + (turn * 25 + i) * 7919 % 8955)).collect();
             a.send(0, &frames)?;
@@ -103,7 +103,7 @@ pub fn frames_beyond_several_pages_are_counted() -> Outcome {
     equal("too long", b.rings[0].counters().rx_too_long, 2)
 }
 
-/// Whoever says that frames are short keeps the short way, whatever the MTU.
+/// A configuration with short frames uses single pages at any MTU.
 pub fn short_frames_take_one_chunk_over_any_mtu() -> Outcome {
     pair(1, Some(9000))?;
     for mode in MODES {

@@ -8,7 +8,7 @@ use super::{FIRST_ROTATED, Job, LocalPort, MOST_FLOWS, MOST_IN_FLIGHT, Schedule}
 use crate::path::{LinkKind, Path, Speaks};
 use crate::schedule::Arrivals;
 
-/// Reason to refuse a job, in words: what does not work, and what to use instead.
+/// Reason to refuse a job, and what to use instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
@@ -46,8 +46,7 @@ impl Job {
 
     /// Refuses a path whose messages a peer other than a Hairpin server does not return.
     ///
-    /// # Errors
-    /// The messages that it returns.
+    /// # Errors Names the messages that the peer does return.
     pub fn check_peer(&self, kind: LinkKind) -> Result<(), Refused> {
         let path = self.spec.client.path;
         let is_raw = self.spec.client.speaks() == Speaks::Raw;
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_an_open_loop_cannot_do() {
+    fn rejects_jobs_unsuitable_for_an_open_loop() {
         use crate::schedule::{Arrivals, OpenLoop};
         let open = |spec: &str| Job {
             open: Some(OpenLoop { per_s: 1000.0, arrivals: Arrivals::Fixed, smallest: 64 }),
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes() {
+    fn accepts_valid_jobs() {
         for spec in ["tcp", "tcp-crr", "udp:spin", "unix", "unix-dgram", "pipe:poll/spin", "memory"] {
             assert_eq!(text(spec, |_| {}), "goes", "{spec}");
             assert_eq!(text(spec, |job| (job.request, job.reply) = (1, 65_000)), "goes", "{spec}");

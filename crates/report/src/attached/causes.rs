@@ -95,7 +95,7 @@ fn by_program(causes: &[SlowCause]) -> Vec<Row<'_>> {
     rows
 }
 
-/// The name that groups processes; a thread whose name was not read is known by its number.
+/// The name that groups processes; an unnamed thread goes by its number.
 fn name(cause: &SlowCause) -> &str {
     if cause.program.is_empty() { &cause.who } else { &cause.program }
 }

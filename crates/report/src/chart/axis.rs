@@ -24,7 +24,7 @@ const MANTISSAS: [&[u32]; 4] = [
 ];
 const ENOUGH: usize = 4;
 
-/// How values map to positions.
+/// Mapping of values to positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
     Log,
@@ -140,7 +140,8 @@ impl Axis {
     }
 }
 
-/// The values whose labels fit: a label of `n` characters takes `room(n)` of the axis. The first and the last value stay.
+/// The values with labels that fit: a label of `n` characters takes `room(n)` of the axis. The first and the
+/// last value stay.
 pub(crate) fn thinned(axis: &Axis, values: &[f64], room: impl Fn(usize) -> f64) -> Vec<Tick> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

@@ -92,7 +92,7 @@ pub(super) struct Reference {
 }
 
 impl Plot {
-    /// The plot, or why there is none.
+    /// The plot, or the reason for its absence.
     pub(super) fn of(view: &View, chart: Chart) -> Result<Plot, &'static str> {
         match chart {
             Chart::Sizes => sizes(view).ok_or("no path was measured at two sizes or more, with an RTT p50 at each"),
@@ -342,7 +342,7 @@ fn fit_pieces(fit: &fit::Fit) -> Vec<Vec<(f64, f64)>> {
     std::iter::once(&fit.line).chain(&fit.above).map(pieces).collect()
 }
 
-/// The fit with a note on rows left out for their core state, or why there is no fit.
+/// The fit with a note on rows left out for their core state, or the reason for its absence.
 fn told_fit(curve: &Curve) -> Option<String> {
     let parts: Vec<String> = curve.fit.iter().map(fit_words).chain(curve.fit_note.as_deref().map(clean)).collect();
     (!parts.is_empty()).then(|| parts.join("; "))

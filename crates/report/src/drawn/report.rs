@@ -14,7 +14,7 @@ use crate::figure::{fine_ratio, us_signed};
 use crate::options::Options;
 use crate::prose::{clean, fold, width};
 use crate::style::Tone;
-use crate::view::{Breakdown, Comparison, Published, Ratio, Row, Stage, View};
+use crate::view::{Breakdown, Comparison, Published, Ratio, Row, StageRow, View};
 
 /// The widest name in a terminal table; the view has the full name.
 const LONGEST_LABEL: usize = 30;
@@ -362,7 +362,7 @@ fn breakdown(doc: &mut Doc, found: &Breakdown) {
 }
 
 /// One colour for requests, one for replies, one for everything else.
-fn colour(stage: &Stage) -> usize {
+fn colour(stage: &StageRow) -> usize {
     match stage.direction.as_str() {
         "request" => 0,
         "reply" => 2,

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   title                                               │ label      each line is labelled where it ends,
-//!   what is drawn                                       │   detail   pushed apart where labels would meet
+//!   caption                                             │   detail   pushed apart where labels would meet
 //!   ┌───────────────────────────────────────┐           │
 //!   │                           __●─────────│───────────●─ label
 //!   │            ___●───────────            │
 //!   └───────────────────────────────────────┘
 //!     ticks, axis title
-//!   what is not drawn, which tool
+//!   rows left out, the tool
 //! ```
 
 mod page;
@@ -239,7 +239,7 @@ fn cut(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The caption: what is drawn and how.
+/// The caption: quantity and method.
 fn explained(plot: &Plot) -> String {
     let has = |what: fn(&Line) -> bool| plot.lines.iter().any(what);
     let mut parts = vec![format!("RTT in us, log scale: {}", RTT.replace("->", "\u{2192}"))];

@@ -8,7 +8,7 @@ use crate::figure::{fine_ratio, payloads, percent, rate, us_signed};
 use crate::label::{Name, labelled, short};
 use crate::notes::warnings;
 use crate::prose::clean;
-use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, Stage, View, Warning};
+use crate::view::{Breakdown, Comparison, Fact, Published, Quantile, Ratio, Record, Row, StageRow, View, Warning};
 
 /// Larger figures are shown as powers of ten.
 const LARGEST: f64 = 1e9;
@@ -105,7 +105,7 @@ pub(super) fn published(published: &Published) -> String {
     format!("{origin}, {}; {}", clean(&published.what), clean(&published.source))
 }
 
-/// Where, when and with which tool a record was made.
+/// Place, time and tool of a record.
 pub(super) fn record(record: &Record) -> String {
     let parts = [&record.schema, &record.tool, &record.started, &record.link, &record.clock];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
@@ -175,7 +175,7 @@ pub(super) fn breakdown(breakdown: &Breakdown) -> String {
     format!("{}, {} B", named(&breakdown.label, breakdown.origin), breakdown.request_bytes)
 }
 
-/// How the analysed round trips were measured.
+/// Conditions of the analysed round trips.
 pub(super) fn headline(breakdown: &Breakdown) -> String {
     let p50 = |ns: Option<u64>| ns.map_or("no RTT p50".into(), |ns| format!("RTT p50 {} us", us_signed(ns as f64)));
     format!(
@@ -204,7 +204,7 @@ pub(super) fn groups(breakdown: &Breakdown) -> String {
 }
 
 /// Direction and side of a stage: `request, client`; empty for a stage with neither.
-pub(super) fn place(stage: &Stage) -> String {
+pub(super) fn place(stage: &StageRow) -> String {
     let parts: Vec<String> =
         [&stage.direction, &stage.side].into_iter().filter(|part| !part.is_empty()).map(|part| clean(part)).collect();
     parts.join(", ")

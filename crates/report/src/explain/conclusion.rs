@@ -1,6 +1,7 @@
-//! Sentences derived from the stages: where typical time goes, what slow round trips add, and the main cause.
+//! Sentences derived from the stages: the largest stages, the additions of slow round trips, and the main
+//! cause.
 //!
-//! They use the record alone. A sentence whose data is missing is left out.
+//! They use the record alone. A sentence without data is left out.
 
 use hairpin_record::explain::{Explained, Stage};
 use hairpin_record::run::Hosts;

@@ -6,15 +6,15 @@ use hairpin_record::run::Quantiles;
 use hairpin_units::Quantile;
 
 use super::records::{told, warning};
-use super::{Breakdown, Cause, Given, Stage, Warning};
+use super::{Breakdown, Cause, Input, StageRow, Warning};
 use crate::explain::{matched, name, not_adding_up};
 use crate::label::Name;
 use crate::notes::refused;
 use crate::prose::clean;
 
 /// All breakdowns, in the order of the records.
-pub(super) fn breakdowns(given: &[Given]) -> Vec<Breakdown> {
-    let of = |(at, given): (usize, &Given)| match &given.record {
+pub(super) fn breakdowns(given: &[Input]) -> Vec<Breakdown> {
+    let of = |(at, given): (usize, &Input)| match &given.record {
         AnyRecord::Explain(record) => {
             let labels = labels(record);
             record.results.iter().zip(labels).map(|(result, label)| breakdown(at + 1, result, label)).collect()
@@ -36,12 +36,12 @@ pub(super) fn labels(record: &Explain) -> Vec<String> {
 
 fn breakdown(record: usize, result: &Explained, label: String) -> Breakdown {
     let (typical, slow) = (&result.typical, &result.slow);
-    let mut stages: Vec<Stage> = result.stages.iter().map(stage).collect();
+    let mut stages: Vec<StageRow> = result.stages.iter().map(stage).collect();
     let around = [
         ("observer", &result.observer_ns, typical.observer_ns, slow.observer_ns),
         ("residual", &result.residual_ns, typical.residual_ns, slow.residual_ns),
     ];
-    stages.extend(around.map(|(name, times, typical_ns, slow_ns)| Stage {
+    stages.extend(around.map(|(name, times, typical_ns, slow_ns)| StageRow {
         name: name.into(),
         side: String::new(),
         direction: String::new(),
@@ -76,12 +76,12 @@ fn breakdown(record: usize, result: &Explained, label: String) -> Breakdown {
     }
 }
 
-fn stage(stage: &explain::Stage) -> Stage {
+fn stage(stage: &explain::Stage) -> StageRow {
     let direction = match stage.direction {
         explain::Direction::Request => "request",
         explain::Direction::Reply => "reply",
     };
-    Stage {
+    StageRow {
         name: clean(&stage.name),
         side: stage.side.to_string(),
         direction: direction.into(),

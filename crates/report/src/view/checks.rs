@@ -3,11 +3,11 @@
 use hairpin_record::any::AnyRecord;
 use hairpin_record::check::{CheckBody, Verdict};
 
-use super::{Checked, Given};
+use super::{Checked, Input};
 
 /// Every delay and latency, in the order of the records.
-pub(super) fn checks(given: &[Given]) -> Vec<Checked> {
-    let of = |(at, given): (usize, &Given)| match &given.record {
+pub(super) fn checks(given: &[Input]) -> Vec<Checked> {
+    let of = |(at, given): (usize, &Input)| match &given.record {
         AnyRecord::Check(check) => checked(at + 1, check),
         _ => Vec::new(),
     };

@@ -5,13 +5,13 @@ use hairpin_record::compare::{self, Arm, Compare};
 use hairpin_record::experiment::{Estimate, Figure, Verdict};
 use hairpin_record::sweep::{self, Effect, Sweep};
 
-use super::{Comparison, Given, Ratio};
+use super::{Comparison, Input, Ratio};
 use crate::compare::{described, sentence, values};
 use crate::prose::clean;
 
 /// All comparisons, in the order of the records.
-pub(super) fn comparisons(given: &[Given]) -> Vec<Comparison> {
-    let of = |(at, given): (usize, &Given)| match &given.record {
+pub(super) fn comparisons(given: &[Input]) -> Vec<Comparison> {
+    let of = |(at, given): (usize, &Input)| match &given.record {
         AnyRecord::Compare(record) => of_compare(at + 1, record),
         AnyRecord::TuneTry(tried) => {
             let paths = tried.paths.iter().flat_map(|path| std::iter::once(&path.alone).chain(&path.together));

@@ -4,13 +4,13 @@ use hairpin_record::fit::{Estimate, Fit, Line, NoFit, OfRows, of_rows};
 use hairpin_record::run::{self, Run};
 
 use super::labels::{over, work};
-use super::{Curve, Given, Row, runs};
+use super::{Curve, Input, Row, runs};
 
 /// Curves with more sizes, which no real run has, are not fitted: the search for the step is quadratic in their number.
 const MOST_SIZES: usize = 1000;
 
 /// The curves of all runs; they refer to `rows`.
-pub(super) fn curves(given: &[Given], rows: &[Row]) -> Vec<Curve> {
+pub(super) fn curves(given: &[Input], rows: &[Row]) -> Vec<Curve> {
     let several = runs(given).any(|(_, run)| runs(given).any(|(_, other)| over(&run.place.link) != over(&other.place.link)));
     let mut before = 0;
     let mut found = Vec::new();

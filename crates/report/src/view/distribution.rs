@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_quantiles_are_blank_whatever_the_record_says() {
+    fn unsupported_quantiles_are_always_blank() {
         let times = Quantiles { count: 99, p50: Some(1), p90: Some(2), p99: Some(3), p999: Some(4), ..Quantiles::default() };
         let summary = summary(&times, &[]);
         assert_eq!([summary.p50, summary.p90, summary.p99, summary.p999].map(|q| q.ns), [Some(1), None, None, None]);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hairpin_record::run::HostFacts;
 use serde_json::Value;
 
-use super::{Fact, Given};
+use super::{Fact, Input};
 use crate::prose::clean;
 
 /// The fact that comes first, whether it differs or not.
@@ -14,9 +14,9 @@ const FIRST: &str = "hostname";
 /// The heading of a column, and the facts in it.
 type Column<'g> = (String, &'g HostFacts);
 
-/// The hosts, and every fact that at least one of them has. Hosts with identical facts share a column, whose heading names them
-/// all.
-pub(super) fn facts(given: &[Given]) -> (Vec<String>, Vec<Fact>) {
+/// The hosts, and every fact that at least one of them has. Hosts with identical facts share a column, headed
+/// by all their names.
+pub(super) fn facts(given: &[Input]) -> (Vec<String>, Vec<Fact>) {
     let columns = columns(given);
     let texts: Vec<BTreeMap<String, String>> = columns.iter().map(|(_, host)| texts(host)).collect();
     let names: BTreeSet<&String> = texts.iter().flat_map(BTreeMap::keys).collect();
@@ -33,7 +33,7 @@ pub(super) fn facts(given: &[Given]) -> (Vec<String>, Vec<Fact>) {
     (columns.into_iter().map(|(name, _)| name).collect(), facts)
 }
 
-fn columns(given: &[Given]) -> Vec<Column<'_>> {
+fn columns(given: &[Input]) -> Vec<Column<'_>> {
     let mut all: Vec<Column<'_>> = Vec::new();
     for (at, given) in given.iter().enumerate() {
         let server = given.record.place().and_then(|place| place.hosts.server.as_ref());

@@ -5,12 +5,12 @@ use hairpin_record::bounce::Bounce;
 use hairpin_record::stream::StreamRow;
 
 use super::records::warning;
-use super::{Frames, Given};
+use super::{Frames, Input};
 use crate::prose::clean;
 
 /// All of them, in the order of the records.
-pub(super) fn frames(given: &[Given]) -> Vec<Frames> {
-    let of = |(at, given): (usize, &Given)| match &given.record {
+pub(super) fn frames(given: &[Input]) -> Vec<Frames> {
+    let of = |(at, given): (usize, &Input)| match &given.record {
         AnyRecord::Stream(stream) => stream.results.iter().map(|row| streamed(at + 1, row)).collect(),
         AnyRecord::Bounce(record) => vec![bounced(at + 1, record)],
         _ => Vec::new(),

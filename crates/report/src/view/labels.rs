@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_record::run::{Link, Row, Run};
 
-use super::{Given, runs};
+use super::{Input, runs};
 use crate::figure::payload;
 use crate::label;
 use crate::prose::clean;
 
-/// Which properties differ between the rows and so belong in their names, and the resulting names.
+/// The properties that differ between the rows and so belong in their names, and the resulting names.
 pub(super) struct Labels {
     sizes: bool,
     links: bool,
@@ -19,7 +19,7 @@ pub(super) struct Labels {
 
 impl Labels {
     /// Names all rows.
-    pub(super) fn of(given: &[Given]) -> Labels {
+    pub(super) fn of(given: &[Input]) -> Labels {
         let all: Vec<(usize, &Run, &Row)> =
             runs(given).flat_map(|(number, run)| run.results.iter().map(move |row| (number, run, row))).collect();
         let differ = |of: &dyn Fn(&Run, &Row) -> String| {

@@ -5,7 +5,7 @@ use hairpin_record::load;
 
 use super::distribution::summary;
 use super::records::{told, warning};
-use super::{Given, LoadCurve, LoadRate};
+use super::{Input, LoadCurve, LoadRate};
 use crate::figure::payloads;
 use crate::label::{labelled, short};
 use crate::load::knee;
@@ -13,8 +13,8 @@ use crate::notes::refused;
 use crate::prose::clean;
 
 /// All of them, in the order of the records.
-pub(super) fn loads(given: &[Given]) -> Vec<LoadCurve> {
-    let of = |(at, given): (usize, &Given)| match &given.record {
+pub(super) fn loads(given: &[Input]) -> Vec<LoadCurve> {
+    let of = |(at, given): (usize, &Input)| match &given.record {
         AnyRecord::Load(load) => load.results.iter().map(|found| curve(at + 1, found)).collect(),
         _ => Vec::new(),
     };

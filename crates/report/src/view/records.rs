@@ -9,14 +9,14 @@ use hairpin_record::head::Head;
 use hairpin_record::run::{ClockFacts, Link};
 use hairpin_record::warning::Note;
 
-use super::{Given, Record, Warning};
+use super::{Input, Record, Warning};
 use crate::compare::pairs;
 use crate::link::link_words;
 use crate::notes::{ended, refused};
 use crate::prose::clean;
 
 /// The summary of a record.
-pub(super) fn record(number: usize, given: &Given) -> Record {
+pub(super) fn record(number: usize, given: &Input) -> Record {
     let (head, place) = (given.record.head(), given.record.place());
     let warnings = match &given.record {
         AnyRecord::Explain(explain) => missing(explain),

@@ -8,12 +8,12 @@ use super::distribution::{buckets, percentiles, summary};
 use super::labels::Labels;
 use super::records::{told, warning};
 use super::series::series;
-use super::{Given, Row, Warning, runs};
+use super::{Input, Row, Warning, runs};
 use crate::notes::{APART, refused, strays};
 use crate::prose::clean;
 
 /// All rows, numbered from 1.
-pub(super) fn rows(given: &[Given], labels: &Labels, states: &CoreStates) -> Vec<Row> {
+pub(super) fn rows(given: &[Input], labels: &Labels, states: &CoreStates) -> Vec<Row> {
     let all = runs(given).flat_map(|(record, run)| run.results.iter().map(move |row| (record, row)));
     all.enumerate().map(|(at, (record, found))| row(at + 1, record, found, labels.row(at), states.apart(at))).collect()
 }

@@ -1,6 +1,6 @@
 //! Three sentences derived from the records: the fastest path, the parts of the gap to the floor, the next thing to try.
 //!
-//! A sentence whose data is missing says so. Measured rows come first; an emulated row is never called the fastest.
+//! A sentence without data says so. Measured rows come first; an emulated row is never called the fastest.
 
 use hairpin_record::any::AnyRecord;
 use hairpin_record::check;
@@ -14,7 +14,7 @@ use hairpin_record::sweep::Effect;
 use hairpin_units::{Nanos, Quantile};
 
 use super::labels::Labels;
-use super::{Given, runs};
+use super::{Input, runs};
 use crate::compare::{because, described};
 use crate::explain::{lost, name, typical};
 use crate::figure::{payload, rate, ratio};
@@ -48,7 +48,7 @@ impl Shown<'_> {
     }
 }
 
-pub(super) fn summary(given: &[Given], labels: &Labels, states: &CoreStates) -> Vec<String> {
+pub(super) fn summary(given: &[Input], labels: &Labels, states: &CoreStates) -> Vec<String> {
     let all = runs(given).flat_map(|(_, run)| run.results.iter().map(move |row| (run, row)));
     let rows: Vec<Shown<'_>> =
         all.enumerate().map(|(at, (run, row))| Shown { run, row, label: labels.row(at), apart: states.apart(at) }).collect();

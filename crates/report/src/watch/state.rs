@@ -59,7 +59,7 @@ pub struct State {
 }
 
 impl State {
-    /// An empty state. `title` names what is watched.
+    /// An empty state. `title` names the run.
     pub fn new(source: Source, title: &str) -> State {
         State {
             source,

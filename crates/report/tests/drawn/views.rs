@@ -94,7 +94,7 @@ fn warning(code: &str, message: &str) -> Warning {
     Warning { code: code.into(), message: message.into() }
 }
 
-/// So many paths over all sizes.
+/// `count` paths over all sizes.
 pub fn paths(count: usize) -> View {
     let mut view = View { tool: "hairpin 0.1.0".into(), made: "2026-11-21T10:00:00Z".into(), ..View::default() };
     view.records.push(record(1, "hairpin.run/1", "hairpin ping --link veth --sizes 64..16384x4"));
@@ -104,7 +104,7 @@ pub fn paths(count: usize) -> View {
     view
 }
 
-/// One row of so many samples.
+/// One row of `count` samples.
 pub fn counted(count: u64) -> View {
     let mut view = View { tool: "hairpin 0.1.0".into(), made: "2026-11-21T10:00:00Z".into(), ..View::default() };
     view.records.push(record(1, "hairpin.run/1", "hairpin ping --link loopback --path udp:spin"));
@@ -183,7 +183,7 @@ pub fn everything() -> View {
 }
 
 fn breakdown() -> Breakdown {
-    let stage = |name: &str, direction: &str, side: &str, typical_ns: f64, slow_ns: f64| Stage {
+    let stage = |name: &str, direction: &str, side: &str, typical_ns: f64, slow_ns: f64| StageRow {
         name: name.into(),
         side: side.into(),
         direction: direction.into(),
@@ -207,7 +207,7 @@ fn breakdown() -> Breakdown {
         stage("observer", "", "", 1_298.0, 1_298.0),
         stage("residual", "", "", 140.0, 140.0),
     ];
-    let sum = |of: fn(&Stage) -> f64| stages.iter().map(of).sum();
+    let sum = |of: fn(&StageRow) -> f64| stages.iter().map(of).sum();
     Breakdown {
         record: 2,
         label: "udp:spin".into(),

@@ -1,4 +1,4 @@
-//! What holds for every record in every format.
+//! Properties of every record in every format.
 
 use std::collections::BTreeSet;
 

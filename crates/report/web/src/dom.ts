@@ -44,7 +44,7 @@ function together(text: string): Node | string {
   return parts.every((part) => typeof part === "string") ? text : fill(document.createElement("span"), {}, parts);
 }
 
-/** An HTML element; an attribute whose value is a function is a listener. */
+/** An HTML element; an attribute with a function as value is a listener. */
 export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
   const whole = PLAIN.has(tag) ? children : children.map((child) => (typeof child === "string" ? together(child) : child));
   return fill(document.createElement(tag), attributes, whole);

@@ -1,4 +1,4 @@
-// The frame that every chart stands in: title, how to read it, chart, legend, what its figures are, and its table. Charts are drawn when they come into sight.
+// The frame that every chart stands in: title, how to read it, chart, legend, facts about its figures, and its table. Charts are drawn when they come into sight.
 
 import { h, unbroken } from "./dom.ts";
 import type { Shown } from "./shown.ts";
@@ -6,7 +6,7 @@ import { foldingTable, type Table } from "./table.ts";
 import { whole } from "./units.ts";
 import { payload, type Row } from "./view.ts";
 
-/** What a drawn chart holds, for those who look: numbers of rows, and how to take it away. */
+/** A drawn chart: its numbers of rows, and its removal. */
 export interface Drawn {
   rows: number[];
   remove?: () => void;
@@ -141,7 +141,7 @@ export function span(values: number[], text: (value: number) => string): string 
   return low === high ? low : `${low} to ${high}`;
 }
 
-/** What figures of rows are: payload, samples, origin. */
+/** Facts about the rows of a figure: payload, samples, origin. */
 export function about(rows: Row[]): string {
   if (rows.length === 0) return "no rows";
   const ordered = [...rows].sort((a, b) => a.request_bytes - b.request_bytes || a.reply_bytes - b.reply_bytes);

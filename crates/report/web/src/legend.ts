@@ -21,7 +21,7 @@ export function paths(shown: Shown): HTMLElement[] {
   return rest ? [...named, rest] : named;
 }
 
-/** The paths, and what the dashes of their lines mean. */
+/** The paths, and the meaning of the dashes of their lines. */
 export function lines(shown: Shown): HTMLElement[] {
   const entries = paths(shown);
   const most = shown.groups.filter((group) => group.mark.named).sort((a, b) => b.rows.length - a.rows.length)[0];

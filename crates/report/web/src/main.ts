@@ -26,7 +26,7 @@ import { choices, fragment, parse, type Selection } from "./selection.ts";
 import { shower } from "./shown.ts";
 import { embedded, type View } from "./view.ts";
 
-/** So many rows are drawn in all charts before the page is first seen. */
+/** Number of rows drawn in all charts before the page is first seen. */
 const AT_ONCE = 24;
 
 function build(view: View, root: HTMLElement): void {
@@ -83,7 +83,7 @@ function build(view: View, root: HTMLElement): void {
   const main = h("main", { id: "main", tabindex: -1 }, head(view), summary(view), figures.length > 0 ? words : null, ...sections);
   root.append(main);
   update();
-  // Whoever takes a picture of the page scrolls nowhere. Where there are more rows than that, the rest is drawn when nothing else is to be done.
+  // A screenshot of the page does not scroll. Further rows are drawn when the browser is idle.
   if (view.rows.length <= AT_ONCE) for (const figure of figures) figure.draw();
 
   const go = (at: string | null): void => {

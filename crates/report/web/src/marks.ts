@@ -1,4 +1,4 @@
-// How a path is told from the others: a colour, a shape, and for its sizes a dash. Colours are those of Okabe and Ito, two of them darkened for white paper; they
+// The marks of a path: a colour, a shape, and for its sizes a dash. Colours are those of Okabe and Ito, two of them darkened for white paper; they
 // are never the only mark. There are seven; further paths are drawn grey behind them.
 
 import { h, s } from "./dom.ts";

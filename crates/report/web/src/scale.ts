@@ -8,7 +8,7 @@ export interface Scale {
   at(value: number): number;
 }
 
-/** A scale over some values with a little room at both ends; logarithmic ones leave out what is not above zero. */
+/** A scale over some values with a little room at both ends; logarithmic ones leave out values that are not above zero. */
 export function scale(values: Iterable<number>, log: boolean, room = 0.04): Scale {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;

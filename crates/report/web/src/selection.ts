@@ -1,8 +1,8 @@
-// What is shown: rows, sizes, percentiles, published figures. One selection for all charts; the address fragment keeps it, so that a view can be linked.
+// The selection: rows, sizes, percentiles, published figures. One selection for all charts; the address fragment keeps it, so that a view can be linked.
 //
 //     #rows=1,3,5-8&sizes=64,64/1024&percentiles=p50,p99&published=1&at=stages
 //
-// A part that is absent stands for its default (everything; no published figure). What a fragment says that this report does not have is ignored.
+// A part that is absent stands for its default (everything; no published figure). Words of a fragment that this report lacks are ignored.
 
 import { PERCENTILES, payload, type PercentileName, type View } from "./view.ts";
 
@@ -16,7 +16,7 @@ export interface Selection {
   published: ReadonlySet<number>;
 }
 
-/** What there is to choose from. */
+/** The available choices. */
 export interface Choices {
   rows: number[];
   sizes: string[];
@@ -34,7 +34,7 @@ const LONGEST = 16_384;
 export function choices(view: View): Choices {
   const sizes = new Map<string, [number, number]>();
   for (const row of view.rows) sizes.set(payload(row), [row.request_bytes, row.reply_bytes]);
-  // What was explained at a size that no row has can be chosen too; its reply's size is not told.
+  // An explained size that no row has can be chosen too; its reply's size is unknown.
   const requests = new Set(view.rows.map((row) => row.request_bytes));
   for (const { request_bytes: bytes } of view.breakdowns) if (!requests.has(bytes)) sizes.set(`${bytes}`, [bytes, bytes]);
   const ordered = [...sizes].sort(([, a], [, b]) => a[0] - b[0] || a[1] - b[1]);
@@ -46,7 +46,7 @@ export function choices(view: View): Choices {
   };
 }
 
-/** What is shown when the address says nothing. */
+/** The default selection. */
 export function defaults(all: Choices): Selection {
   return { rows: new Set(all.rows), sizes: new Set(all.sizes), percentiles: new Set(USUAL), published: new Set() };
 }
@@ -77,7 +77,7 @@ function chosen<T>(text: string | null, parse: (text: string) => Set<T>, otherwi
   return set.size === 0 && text !== "" ? otherwise : set;
 }
 
-/** The selection and the section that a fragment names. Any text will do: what is not understood is left at its default. */
+/** The selection and the section that a fragment names. Any text is accepted; unknown parts stay at their default. */
 export function parse(fragment: string, all: Choices): { selection: Selection; at: string | null } {
   const usual = defaults(all);
   const text = fragment.replace(/^#/, "");

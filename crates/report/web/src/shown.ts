@@ -1,4 +1,4 @@
-// What the selection leaves of the view, in the order and with the marks that all charts share: paths from the fastest to the slowest.
+// The selected part of the view, in the order and with the marks that all charts share: paths from the fastest to the slowest.
 
 import { COLOURS, mark, type Mark } from "./marks.ts";
 import type { Selection } from "./selection.ts";
@@ -41,7 +41,7 @@ export function rank(a: Row, b: Row): number {
   return Number(a.apart !== null) - Number(b.apart !== null) || ascending(speed(a), speed(b)) || a.number - b.number;
 }
 
-/** What that mark says. */
+/** The meaning of that mark. */
 export const APART = "hollow, with *: the two cores were in another state than for most rows, so not to be ranked with them";
 
 /** For sorting; two infinities are alike. */
@@ -103,7 +103,7 @@ export function shower(view: View): (selection: Selection) => Shown {
   };
 }
 
-/** How many paths have no colour of their own. */
+/** Number of paths without a colour of their own. */
 export function unnamed(shown: Shown): number {
   return Math.max(0, shown.groups.length - COLOURS);
 }

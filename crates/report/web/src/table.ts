@@ -33,7 +33,7 @@ function field(cell: Cell): string {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** The table as CSV: a line of names, a line per row; what is not known is empty. */
+/** The table as CSV: a line of names, a line per row; unknown cells are empty. */
 export function csv(table: Table): string {
   const names = table.csv?.names ?? table.columns.map((column) => column.name);
   const lines = [names.map(field).join(",")];

@@ -47,7 +47,7 @@ export function exact(x: number | null, places = 1): string {
   return x.toLocaleString("en-US", { maximumFractionDigits: places });
 }
 
-/** A share in percent, never 0 for what is not. */
+/** A share in percent, never 0 for a share above 0. */
 export function share(x: number): string {
   const percent = x * 100;
   if (percent <= 0) return "0 %";

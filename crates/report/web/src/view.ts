@@ -1,4 +1,4 @@
-// What the page shows: the fields of `View` in crates/report/src/view.rs, as serde writes them. Times are nanoseconds; what a record does not hold is null
+// The content of the page: the fields of `View` in crates/report/src/view.rs, as serde writes them. Times are nanoseconds; a fact that a record lacks is null
 // or an empty list, never a zero. Every text may come from another host, so it only ever becomes text, never markup.
 
 export interface View {
@@ -107,7 +107,7 @@ export interface Curve {
   label: string;
   rows: number[];
   fit: Fit | null;
-  /** What the state of the cores has left of the fit. */
+  /** Rows that the fit leaves out because of the state of the cores. */
   fit_note: string | null;
 }
 

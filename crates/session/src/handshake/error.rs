@@ -4,7 +4,7 @@ use std::io;
 
 use super::{TIME_LIMIT, VERSION};
 
-/// Why there is no session with a server.
+/// Reason for a failed connection to a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The host name cannot be resolved.

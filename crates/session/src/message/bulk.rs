@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum BulkWork {
     /// Reads and counts all bytes.
     Sink {
-        /// Where to listen; the port is the kernel's choice, announced in `Ready`.
+        /// The address to listen on; the kernel chooses the port, announced in `Ready`.
         at: SocketAddr,
         streams: u32,
     },

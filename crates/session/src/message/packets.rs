@@ -1,7 +1,7 @@
 //! Messages about packet rings: opened once, then used for one trial after the other.
 //!
 //! ```text
-//!   verb ── Rings ──▶ worker       ◀── Rings(what was granted)
+//!   verb ── Rings ──▶ worker       ◀── Rings(granted)
 //!        ── Stream ─▶              ◀── Ready, Streaming*, Streamed
 //!        ── Bounce ─▶              ◀── Ready, Bouncing*, Bounced
 //! ```
@@ -37,7 +37,7 @@ pub struct AskRings {
 
 /// A trial of numbered frames: sent, counted, or both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Work {
+pub struct StreamWork {
     pub send: Option<Send>,
     pub count: Count,
     /// Flows that are counted separately.
@@ -48,7 +48,7 @@ pub struct Work {
     pub cpus: Vec<u32>,
 }
 
-/// Whose frames are counted.
+/// The side that counts frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Count {
     /// Counts nothing.
@@ -75,18 +75,18 @@ pub struct Send {
     pub duration: Nanos,
 }
 
-/// What to bounce, and how.
+/// The frames to bounce, and the settings for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BounceWork {
     /// The filter of frames, as [`Filter`](hairpin_packet::filter::Filter) prints it.
     pub filter: String,
     /// Changes made to a frame, as [`Rewrite`](hairpin_packet::bounce::Rewrite) prints them.
     pub rewrite: String,
-    /// When frames to send are handed to the kernel.
+    /// The rule for handing frames to the kernel.
     pub flush: Flush,
     /// Check checksums.
     pub verify: bool,
-    /// How often one and the same frame is sent back in quick succession, at most.
+    /// Limit on sending back identical frames in quick succession.
     pub repeats: Option<u32>,
     /// Duration; `None` until stopped.
     pub duration: Option<Nanos>,
@@ -151,7 +151,7 @@ pub struct BounceReport {
     pub error: Option<String>,
 }
 
-/// When frames to send back are handed to the kernel.
+/// The rule for handing frames to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Flush {
     /// Each frame at once.
@@ -164,7 +164,7 @@ pub enum Flush {
 
 /// A text that is not a [`Flush`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no flush: write each, adaptive, or a number of frames from 1 to 1024")]
+#[error("\"{0}\" is not a flush rule: write each, adaptive, or a number of frames from 1 to 1024")]
 pub struct NotAFlush(String);
 
 impl FromStr for Flush {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_from_a_quiet_address_waits_for_no_crowd() {
+    fn quiet_addresses_enter_before_crowded_ones() {
         let (mut door, now) = (Door::new(), Instant::now());
         for address in 1..=5 {
             (0..40).for_each(|guest| assert_eq!(door.arrive(v4(address), u32::from(address) * 100 + guest), None));

@@ -1,4 +1,4 @@
-//! What a client may use of this host, and which parts of its job are refused.
+//! Resources of this host that a client may use, and the refusal of jobs that need others.
 
 use hairpin_iopath::paths::runner;
 use hairpin_iopath::runner::Support;
@@ -11,7 +11,7 @@ use crate::message::Failure;
 /// Most bytes in flight over all flows of a session.
 const MOST_IN_FLIGHT: u64 = 64 << 20;
 
-/// What the server's host grants its clients.
+/// Resources that the server's host grants its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grants {
     /// The highest priority of SCHED_FIFO, with locked memory; `None`: neither is granted.
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_may_ask() {
+    fn admits_requests_within_the_grants() {
         let (none, job) = (grants(None), hairpin_plan::job::Job::new("udp:spin".parse().unwrap()));
         assert_eq!(admit(&job, &none, false, false), Ok(()));
         assert!(admit(&job, &none, false, true).unwrap_err().message.contains("in progress"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hairpin_record::explain::Direction;
 use hairpin_sys::clock::{AnyClock, Clock, Relation};
-use hairpin_sys::shared::{Stamps, Told};
+use hairpin_sys::shared::{Announced, Stamps};
 use hairpin_trace::halves::{self, Half};
 use hairpin_trace::join::{Drift, Span};
 use hairpin_trace::moment::{HOOKS, Route};
@@ -45,14 +45,14 @@ impl ServersHost {
 
     /// Attaches the hooks that this host offers, or detaches them. The program's own stamps are always there.
     pub(crate) fn hooks(&mut self, on: bool) {
-        let told = self.stamps.told();
+        let told = self.stamps.announced();
         if told.thread == 0 {
             return;
         }
         if on && self.tracer.is_none() {
             let hooks = HOOKS.iter().collect();
             let flow =
-                Flow { route: Route::Remote, client: Told::default(), server: told, comes: Some(Direction::Request), hooks };
+                Flow { route: Route::Remote, client: Announced::default(), server: told, comes: Some(Direction::Request), hooks };
             self.tracer = Tracer::load(&flow).ok();
         }
         if let Some(tracer) = &mut self.tracer {
@@ -65,7 +65,7 @@ impl ServersHost {
         self.begin();
     }
 
-    /// What was seen since the last call; no transaction is under way.
+    /// Halves seen since the last call; no transaction is under way.
     pub(crate) fn halves(&mut self) -> Vec<Half> {
         // The server writes its stamp after sending the reply, which may already be back at the client.
         thread::sleep(STAMPED_WITHIN);

@@ -1,4 +1,5 @@
-//! Which session measures now and until when, and how the next one waits for a session that is over but still ending.
+//! The turn to measure: the session that has it, its end, and the wait for a session that is over but still
+//! ending.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,14 +16,14 @@ const NOTICED_WITHIN: Duration = Duration::from_millis(150);
 /// Polling interval of the waiting session.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// When a session ends.
+/// End of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     /// At this time at the latest.
     At(Instant),
     /// After this many transactions.
     Count(u64),
-    /// When its client ends it.
+    /// The client ends it.
     Client,
 }
 

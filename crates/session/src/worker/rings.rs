@@ -18,7 +18,7 @@ use hairpin_packet::filter::Filter;
 use hairpin_packet::granted::{Granted, TimeSource};
 use hairpin_packet::io::{Counters, PacketIo};
 use hairpin_packet::ring::{Coalesce, Received, Ring, RingConfig, Wait};
-use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Outgoing, Totals, Watch};
+use hairpin_packet::stream::{self, Incoming, MOST_FLOWS, Monitor, Outgoing, Totals};
 use hairpin_record::bounce::{Bounced, Kept};
 use hairpin_record::frames::{Lost, Refused, Rings};
 use hairpin_sys::clock::AnyClock;
@@ -27,12 +27,12 @@ use hairpin_sys::thread::{self, spawn_with_own_files};
 
 use crate::io::{BackEndName, IoSpec};
 use crate::message::Flush;
-use crate::message::{AskRings, BounceWork, Count, Failure, StreamCounts, Work};
+use crate::message::{AskRings, BounceWork, Count, Failure, StreamCounts, StreamWork};
 
 /// Open rings of any back end.
 pub trait Opened {
     /// Sends and counts as `work` says; `tell` gets the counts about once a second.
-    fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts>;
+    fn stream(&mut self, work: &StreamWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts>;
 
     /// Bounces as `work` says; `tell` gets the counts about once a second. The counts include frames lost.
     fn bounce(&mut self, work: &BounceWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced>;
@@ -58,7 +58,7 @@ pub struct Open {
     pub passed_over: Vec<String>,
 }
 
-/// The rings, what they were granted, and what the second interface was granted.
+/// The rings, and the features granted to the first and second interface.
 type OneOpen = (Box<dyn Opened>, Rings, Option<Rings>);
 
 /// Opens the first choice that works. `patience` is how long to wait for a queue that is in use: the kernel releases it a moment
@@ -193,7 +193,13 @@ impl<B: BackEnd + 'static> Device<B> {
         self.io.iter_mut().map(|io| lost(io.counters())).fold(Lost::default(), Lost::plus)
     }
 
-    fn stream_by(&mut self, work: &Work, clock: &AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
+    fn stream_by(
+        &mut self,
+        work: &StreamWork,
+        clock: &AnyClock,
+        stop: &Shared,
+        tell: Tell<'_, StreamCounts>,
+    ) -> Ran<StreamCounts> {
         let threads = self.threads(&work.cpus);
         let (rings, share) = (self.io.len(), self.io.len().div_ceil(threads));
         let heard = Mutex::new((vec![StreamCounts::default(); threads], tell));
@@ -225,7 +231,7 @@ impl<B: BackEnd + 'static> Device<B> {
 impl<B: BackEnd + 'static> Device<B> {
     fn bounce_by(&mut self, work: &BounceWork, clock: &AnyClock, stop: &Shared, tell: Tell<'_, Bounced>) -> Ran<Bounced> {
         let (Ok(filter), Ok(rewrite)) = (work.filter.parse(), work.rewrite.parse()) else {
-            let error = Some(format!("\"{}\" or \"{}\" is no filter or rewrite", work.filter, work.rewrite));
+            let error = Some(format!("\"{}\" or \"{}\" is not a filter or rewrite", work.filter, work.rewrite));
             return Ran { counts: Bounced::default(), lost: Lost::default(), error };
         };
         let config = BounceConfig { filter, rewrite, verify: work.verify, repeats: work.repeats };
@@ -351,7 +357,7 @@ impl<B: BackEnd + 'static> Opened for Device<B> {
         self.bounce_by(work, &clock, stop, tell)
     }
 
-    fn stream(&mut self, work: &Work, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
+    fn stream(&mut self, work: &StreamWork, clock: AnyClock, stop: &Shared, tell: Tell<'_, StreamCounts>) -> Ran<StreamCounts> {
         self.stream_by(work, &clock, stop, tell)
     }
 }
@@ -360,16 +366,16 @@ impl<B: BackEnd + 'static> Opened for Device<B> {
 const BATCH: NonZeroU32 = NonZeroU32::new(64).unwrap();
 
 /// The counts of every thread, and the callback for their sum.
-type Heard<'a> = Mutex<(Vec<StreamCounts>, Tell<'a, StreamCounts>)>;
+type SharedCounts<'a> = Mutex<(Vec<StreamCounts>, Tell<'a, StreamCounts>)>;
 
 struct Watching<'a, 'b> {
     stop: &'a Shared,
     until: Option<Instant>,
     thread: usize,
-    heard: &'a Heard<'b>,
+    heard: &'a SharedCounts<'b>,
 }
 
-impl Watch for Watching<'_, '_> {
+impl Monitor for Watching<'_, '_> {
     fn stop(&mut self) -> bool {
         self.stop.stop_requested() || self.until.is_some_and(|until| Instant::now() >= until)
     }
@@ -426,7 +432,7 @@ fn lost(counters: Counters) -> Lost {
     }
 }
 
-/// What all rings of an interface were granted; a feature that one of them lacks is left out.
+/// Features granted to all rings of an interface.
 fn facts(granted: &[&Granted]) -> Rings {
     let Some(first) = granted.first() else { return Rings::default() };
     let mut refused: Vec<Refused> = Vec::new();

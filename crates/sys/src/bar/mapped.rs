@@ -57,7 +57,7 @@ impl MappedBar {
     /// that `access` needs. That file begins with the page in which the BAR begins.
     ///
     /// # Errors
-    /// Those of mmap(2) (`EPERM` if the kernel is locked down, `EINVAL` if a driver has exclusive use of the BAR or the BAR is
+    /// The errors of mmap(2) (`EPERM` if the kernel is locked down, `EINVAL` if a driver has exclusive use of the BAR or the BAR is
     /// shorter); a CPU other than x86-64; zero bytes.
     pub fn map(file: &File, at: u64, bytes: u64, access: Access) -> Result<MappedBar, MapError> {
         let prot = match access {
@@ -73,7 +73,7 @@ impl MappedBar {
     /// A BAR of `lines` zeroed lines of ordinary memory, to measure the cost of the instructions without a device.
     ///
     /// # Errors
-    /// Those of mmap(2); a CPU other than x86-64; zero lines.
+    /// The errors of mmap(2); a CPU other than x86-64; zero lines.
     pub fn over_memory(lines: usize) -> Result<MappedBar, MapError> {
         MappedBar::new((lines as u64).saturating_mul(LINE as u64), Access::ReadWrite, |bytes| {
             let prot = ProtFlags::READ | ProtFlags::WRITE;
@@ -260,7 +260,7 @@ mod tests {
 
     /// A second mapping of the same file plays the device.
     #[test]
-    fn what_one_mapping_writes_the_other_reads() {
+    fn mappings_share_lines() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let driver = MappedBar::map(&file, 0, 4096, Access::ReadWrite).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_says_why() {
+    fn map_error_names_the_reason() {
         let file = tempfile::tempfile().unwrap();
         for bytes in [0, u64::MAX] {
             let why = MappedBar::map(&file, 0, bytes, Access::Read).unwrap_err();

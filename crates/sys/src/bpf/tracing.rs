@@ -1,7 +1,7 @@
 //! Programs on the kernel's tracepoints, typed by the kernel's BTF (`tp_btf`).
 //!
 //! ```text
-//!   missing_tracepoints ─▶ what this kernel does not have is left out ─▶ Object::load_tracing ─▶ variables (mapped)
+//!   missing_tracepoints ─▶ those that this kernel lacks are left out ─▶ Object::load_tracing ─▶ variables (mapped)
 //!                                                                          └ attach ─▶ TraceLink: detaches when dropped
 //! ```
 //! Sources: bpf(2), the kernel's `include/trace/events/`, `kernel/trace/bpf_trace.c`; libbpf.

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_of_100_mhz_moves_by_10_ns_whatever_a_few_odd_readings_say() {
+    fn step_of_a_100_mhz_counter_is_10_ns_despite_odd_readings() {
         let stepped = |_: usize, time: u64| time / 26 * 26;
         assert_eq!(of_readings(&series(20, stepped)), 26.0);
         // 0.13 % odd readings, as seen on a virtual machine.

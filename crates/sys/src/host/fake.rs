@@ -10,7 +10,7 @@ use super::{Demands, Held, Host, link_target, list, read_bytes, write};
 use crate::device::{Attribute, DeviceError};
 use crate::ethtool::{DriverInfo, EthtoolError};
 
-/// How a [`FakeHost`] treats a write.
+/// Treatment of a write by a [`FakeHost`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The write fails with this error number.

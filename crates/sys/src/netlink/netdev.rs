@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_tells_nothing_and_what_is_not_there_is_an_error() {
+    fn loopback_has_no_answers_and_a_missing_interface_is_an_error() {
         match RxMetadata::of(1) {
             Ok(told) => assert_eq!(told, RxMetadata::default()),
             Err(NetlinkError::Refused { source, .. }) => assert_eq!(source.raw_os_error(), Some(libc::ENOENT), "an older kernel"),

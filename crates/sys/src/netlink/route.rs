@@ -83,7 +83,7 @@ impl Netlink {
     /// The same over the link with this index, which a link-local address needs; 0: over any link.
     ///
     /// # Errors
-    /// Those of [`route_to`](Netlink::route_to).
+    /// The errors of [`route_to`](Netlink::route_to).
     pub fn route_over(&self, destination: IpAddr, index: u32) -> Result<Route, NetlinkError> {
         let name = destination.to_string();
         let asked = Asked { operation: "find the route to", interface: &name };

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "9 bytes for 1 words")]
-    fn what_does_not_fit_is_not_copied() {
+    fn copy_beyond_the_words_panics() {
         into_words(&[AtomicU64::new(0)], &[0; 9]);
     }
 }

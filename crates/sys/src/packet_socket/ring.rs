@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn places_outside_of_a_slot_are_invalid_and_what_does_not_fit_is_too_long() {
+    fn places_outside_a_slot_are_invalid_and_longer_frames_too_long() {
         let (mut ring, mut pool) = ring(Layout::Slots);
         let room = SLOT as u32;
         let invalid = [
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_whose_frames_lead_nowhere_is_handed_back() {
+    fn block_of_invalid_frames_is_returned() {
         for forward in [0, 1, 47, SLOT as u32, u32::MAX] {
             let (mut ring, mut pool) = ring(Layout::Blocks);
             ring.area.write(48, &good(60).in_block(forward));

@@ -42,7 +42,7 @@ impl Attended {
     /// too.
     ///
     /// # Errors
-    /// Those of waitpid(2), pidfd_open(2) and poll(2).
+    /// The errors of waitpid(2), pidfd_open(2) and poll(2).
     pub fn wait(&mut self, signals: &Signals) -> io::Result<ExitStatus> {
         let pid = pid_of(&self.child)?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_parent_names_is_read_back_and_nothing_else() {
+    fn reads_back_the_descriptors_named_by_the_parent() {
         let (reader, writer) = std::io::pipe().unwrap();
         let (_, text) = named([(reader.as_fd(), 3), (writer.as_fd(), 9)].into_iter()).unwrap();
         assert_eq!(parse(&text).unwrap().iter().map(|named| named.number).collect::<Vec<_>>(), [3, 9]);
@@ -115,7 +115,7 @@ mod tests {
     /// A descriptor of this process, opened without close-on-exec: it has an owner, and a second owner would close it under the
     /// first.
     #[test]
-    fn what_this_process_opened_itself_is_not_taken() {
+    fn rejects_descriptors_opened_by_this_process() {
         let (reader, writer) = std::io::pipe().unwrap();
         fcntl_setfd(&reader, FdFlags::empty()).unwrap();
         let other = fstat(std::fs::File::open("/dev/null").unwrap()).unwrap();

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_none_within_patience_and_does_not_spoil_the_next() {
+    fn missing_peer_times_out_and_leaves_the_next_row_intact() {
         let shared = Arc::new(Shared::create().unwrap());
         assert_eq!(shared.measure_ping(shared.call_ping(), ms(1), ms(1)), None);
         // A late responder leaves at once.

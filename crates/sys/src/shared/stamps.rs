@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     0  count        stamps ever left
-//!   128  told         the thread and the sockets of the flow
+//!   128  announced    the thread and the sockets of the flow
 //!   256  wanted       the reader wants stamps of packets and frames too
 //!   384  packets      how many of those were ever left
 //!   512  ring         the last 16,384 stamps: sequence, two moments
@@ -26,7 +26,7 @@ const PACKETS: usize = 65_536;
 #[repr(C)]
 struct Area {
     count: Apart<AtomicU64>,
-    told: Apart<[AtomicU64; 4]>,
+    announced: Apart<[AtomicU64; 4]>,
     wanted: Apart<AtomicU64>,
     packets: Apart<AtomicU64>,
     ring: [[AtomicU64; 3]; KEPT],
@@ -73,7 +73,7 @@ pub enum Which {
 
 /// Facts about a side that a tracer needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Announced {
     /// The measuring thread's id, as from gettid(2); 0 until reported.
     pub thread: u32,
     /// Cookie (`SO_COOKIE`) of its sending socket; 0: none.
@@ -92,7 +92,7 @@ impl Stamps {
     /// Creates an area (memfd_create(2), close-on-exec, sealed against changes of its size).
     ///
     /// # Errors
-    /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
+    /// The errors of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
     pub fn create() -> io::Result<Stamps> {
         Mapped::create().map(Stamps)
     }
@@ -175,18 +175,18 @@ impl Stamps {
     }
 
     /// Sets the facts for the tracer.
-    pub fn tell(&self, told: Told) {
-        let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
-        port.store(told.port.into(), Ordering::Relaxed);
-        sends_on.store(told.sends_on, Ordering::Relaxed);
-        receives_on.store(told.receives_on, Ordering::Relaxed);
-        thread.store(told.thread.into(), Ordering::Release);
+    pub fn announce(&self, announced: Announced) {
+        let [thread, sends_on, receives_on, port] = &self.0.get().announced.0;
+        port.store(announced.port.into(), Ordering::Relaxed);
+        sends_on.store(announced.sends_on, Ordering::Relaxed);
+        receives_on.store(announced.receives_on, Ordering::Relaxed);
+        thread.store(announced.thread.into(), Ordering::Release);
     }
 
     /// The facts last set.
-    pub fn told(&self) -> Told {
-        let [thread, sends_on, receives_on, port] = &self.0.get().told.0;
-        Told {
+    pub fn announced(&self) -> Announced {
+        let [thread, sends_on, receives_on, port] = &self.0.get().announced.0;
+        Announced {
             thread: thread.load(Ordering::Acquire) as u32,
             sends_on: sends_on.load(Ordering::Relaxed),
             receives_on: receives_on.load(Ordering::Relaxed),
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_found_in_order_and_the_oldest_goes_first() {
+    fn stamps_stay_in_order_and_the_oldest_are_dropped() {
         let writer = Stamps::create().unwrap();
         let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
         let stamp = |n: u64| Stamp { sequence: n as u32, first: Ticks(2 * n), second: Ticks(2 * n + 1) };
@@ -233,12 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_arrives() {
+    fn announcement_arrives() {
         let writer = Stamps::create().unwrap();
         let reader = Stamps::open(writer.as_fd().try_clone_to_owned().unwrap()).unwrap();
-        assert_eq!(reader.told(), Told::default());
-        let told = Told { thread: 4_711, sends_on: 1 << 40, receives_on: 3, port: 65_535 };
-        writer.tell(told);
-        assert_eq!(reader.told(), told);
+        assert_eq!(reader.announced(), Announced::default());
+        let announced = Announced { thread: 4_711, sends_on: 1 << 40, receives_on: 3, port: 65_535 };
+        writer.announce(announced);
+        assert_eq!(reader.announced(), announced);
     }
 }

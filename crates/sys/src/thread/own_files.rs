@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_open_is_open_there_and_what_the_thread_opens_is_its_own() {
+    fn thread_inherits_descriptors_and_keeps_its_own() {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         std::thread::scope(|scope| {
             let writer = &mut writer;

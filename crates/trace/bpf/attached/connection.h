@@ -41,13 +41,13 @@ INLINE u64 requests_of(struct connection *connection)
 /* A datagram of a client on this host. */
 INLINE void request_left(struct connection *connection)
 {
-	/* Those of which only the arrival was seen were before the hooks came. */
+	/* Messages seen only on arrival were sent before the hooks were attached. */
 	if (!connection->left)
 		connection->told = 0;
 	__sync_fetch_and_add(&connection->left, 1);
 }
 
-/* Ends what a connection is in. */
+/* Ends a connection's current transaction. */
 INLINE void end(struct connection *connection)
 {
 	u64 phase = __sync_lock_test_and_set(&connection->phase, IDLE), requests;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Datagrams that lie unread in a socket with many peers: a receive call does not say whose it took, so their order does.
+ * Datagrams that lie unread in a socket with many peers: a receive call does not name the sender, so their
+ * order tells it.
  */
 #ifndef HAIRPIN_ATTACHED_DATAGRAMS_H
 #define HAIRPIN_ATTACHED_DATAGRAMS_H
@@ -44,8 +45,9 @@ INLINE int lies_in(const struct sock *sk, int side, u64 what)
 }
 
 /*
- * What a receive call has just taken out of the socket; 0: nobody knows. What is left there says how many must be known: of too many the oldest are gone (the
- * kernel throws away what has a wrong checksum); of too few those that are missing came first, so one of them was taken.
+ * The datagram that a receive call has just taken out of the socket; 0: unknown. The bytes left there say how many must be
+ * known: if too many are, the oldest are gone (the kernel drops those with a wrong checksum); if too few are, the missing ones
+ * came first, so one of them was taken.
  */
 INLINE u64 taken_from(const struct sock *sk, int side)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose a socket or a packet is: the two ends, which of them is the server, and the connection that they are.
+ * The connection of a socket or a packet: the two ends, and which of them is the server.
  */
 #ifndef HAIRPIN_ATTACHED_FLOW_H
 #define HAIRPIN_ATTACHED_FLOW_H
@@ -28,7 +28,7 @@ INLINE int bit(const u64 *ports, u16 port)
 	return ports[port / 64] >> (port % 64) & 1;
 }
 
-/* Whose end this is; -1: of no connection that is watched. */
+/* The side that this end is; -1: not of a watched connection. */
 INLINE int side_of(u16 local, u16 remote)
 {
 	if (bit(shared.servers, local))
@@ -92,7 +92,7 @@ INLINE int side_of_socket(const struct sock *sk)
 	return side_of(sk->__sk_common.skc_num, __builtin_bswap16(sk->__sk_common.skc_dport));
 }
 
-/* What the application has chosen of a socket; four bits of a byte in most kernels. */
+/* Socket settings that the application made; four bits of a byte in most kernels. */
 INLINE u8 user_locks(const struct sock *sk)
 {
 	u64 word = 0;
@@ -136,7 +136,7 @@ INLINE void identify_socket(const struct sock *sk, int side, struct identity *id
 	identify(sk, sk->__sk_common.skc_num, side, identity);
 }
 
-/* A packet whose ends are watched. */
+/* A packet between watched ends. */
 struct packet {
 	struct identity identity;
 	/* The receiver's. */
@@ -158,7 +158,7 @@ INLINE int read_packet(const void *at, u32 length, struct packet *packet)
 	u32 sequence;
 	s32 payload;
 
-	/* Both headers in most packets; what lies behind a shorter packet is not looked at. */
+	/* Both headers in most packets; bytes behind a shorter packet are ignored. */
 	if (bpf_probe_read_kernel(head, 60, at))
 		return 0;
 	if (head[0] >> 4 == 4) {
@@ -237,7 +237,7 @@ INLINE int way_of(u64 word)
 	return (word - 1) & 1;
 }
 
-/* What this CPU is at. */
+/* The state of this CPU. */
 INLINE struct on_cpu *on_cpu(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -248,7 +248,7 @@ INLINE struct on_cpu *on_cpu(void)
 /* The place of a socket in a table of its kind. */
 INLINE u64 place_of(const struct sock *sk)
 {
-	/* Of a pointer the verifier knows no bits; what comes out of a map is a number. */
+	/* The verifier knows no bits of a pointer; a value read from a map is a number. */
 	volatile u64 *number = &shared.cpus[bpf_get_smp_processor_id() % CPUS].number;
 
 	*number = (u64)sk;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the programs of ../attached.bpf.c keep, and what user space maps: connections by their two ends, the transaction that each is in, and the
- * ring into which finished ones go. All of it has a fixed size and lies in .bss; what finds no room is counted.
+ * Data of the programs of ../attached.bpf.c, mapped by user space: connections by their two ends, the
+ * transaction that each is in, and the ring into which finished ones go. All of it has a fixed size and lies
+ * in .bss; what finds no room is counted.
  */
 #ifndef HAIRPIN_ATTACHED_LAYOUT_H
 #define HAIRPIN_ATTACHED_LAYOUT_H
@@ -28,7 +29,7 @@
 /* A side sends the way of the same number and receives the other. */
 enum { CLIENT, SERVER };
 enum { REQUEST, REPLY };
-/* Where a connection's alternation stands. */
+/* State of a connection's alternation. */
 enum { IDLE, ASKED, ANSWERED };
 /* Flags of a transaction. */
 enum {
@@ -71,7 +72,7 @@ struct sent {
 	u64 sent, queued, started, queued_last;
 	/* In the receiver's stack, in its socket's queue, its thread told. */
 	u64 received, ready, waking;
-	/* How long a later part lay in the sender's socket until all before it was acknowledged (Nagle); the longest. */
+	/* Longest time that a later part lay in the sender's socket until all before it was acknowledged (Nagle). */
 	u64 held;
 } __attribute__((aligned(LINE)));
 
@@ -79,11 +80,12 @@ struct sent {
 struct got {
 	/* `read_last` is 0 unless the message was read in parts. */
 	u64 switched, read, read_last;
-	/* How long the reader was pushed off its CPU between `ready` and `read`; then `before` is who pushed it. */
+	/* Time for which the reader was preempted between `ready` and `read`; `before` is then the preempting
+	 * thread. */
 	u64 pushed;
 	/* True if the reader read another message in that time. */
 	u64 busy;
-	/* Who had the CPU longest between `waking` and `switched`; pid 0 is idle. */
+	/* Process that had the CPU longest between `waking` and `switched`; pid 0 is idle. */
 	struct process before;
 } __attribute__((aligned(LINE)));
 
@@ -94,7 +96,8 @@ struct transaction {
 	u64 preempted, slept;
 	struct process by;
 	u64 flags;
-	/* How long the client's thread, the server's was stopped (SIGSTOP, a debugger) while something lay there for it to read or to answer. */
+	/* Time for which the client's and the server's thread were stopped (SIGSTOP, a debugger) with something to
+	 * read or to answer. */
 	u64 stopped[2];
 };
 
@@ -106,16 +109,16 @@ struct record {
 	u64 ours;
 	/* Requests that it stands for: of datagrams all that came before it was over. */
 	u64 requests;
-	/* Who reads, by side. */
+	/* Reading process, by side. */
 	struct process processes[2];
 	struct transaction transaction;
 };
 
-/* What one side of a connection writes. */
+/* Data written by one side of a connection. */
 struct side {
 	/* Its call that has sent no packet yet, its packet on the way to the driver, the new data that its TCP sent. */
 	u64 sending, skb, bytes;
-	/* When a packet of a message came whose data is not yet readable. */
+	/* Arrival of a packet whose data is not yet readable. */
 	u64 arrived;
 	/* Of TCP: segments sent again, the sequence number that is waited for. */
 	u32 retransmitted, expected;
@@ -123,7 +126,7 @@ struct side {
 	s32 woken;
 	/* Something that was sent before was not yet acknowledged when the call began. */
 	u32 unacknowledged;
-	/* How long the thread that read last had been off the CPU until then. */
+	/* Time off the CPU, until then, of the thread that read last. */
 	u64 preempted, slept;
 } __attribute__((aligned(LINE)));
 
@@ -131,7 +134,7 @@ struct connection {
 	/* A hash of the identity; 0: a free place. */
 	u64 tag;
 	u64 phase;
-	/* When its last transaction began. */
+	/* Start of its last transaction. */
 	u64 begun;
 	/* A bit per side: seen, closed. */
 	u64 seen, closed;
@@ -144,7 +147,7 @@ struct connection {
 	struct record record __attribute__((aligned(LINE)));
 };
 
-/* How long a thread had a CPU. */
+/* A thread's time on a CPU. */
 struct slice {
 	u64 begun;
 	s32 pid;
@@ -153,7 +156,7 @@ struct slice {
 	char comm[16];
 };
 
-/* What a CPU is at. */
+/* State of a CPU. */
 struct on_cpu {
 	/* The packet in the receiver's stack, if it is one of ours. */
 	u64 tag, received;
@@ -162,14 +165,14 @@ struct on_cpu {
 	u64 side;
 	/* The packet on its way to the driver, and its connection and way: place * 2 + way + 1. */
 	u64 skb, sk, sends;
-	/* Whoever waits for this connection and way is about to be told. */
+	/* The thread that waits for this connection and way is about to be woken. */
 	u64 tells;
 	/* A pointer as a number. */
 	u64 number;
-	/* When the thread that has it got it, and how often it went from one to another. */
+	/* Time at which its current thread got it, and the number of switches. */
 	u64 since, switches;
 	u64 unused;
-	/* Who had it before. */
+	/* Earlier threads. */
 	struct slice slices[SLICES];
 };
 
@@ -179,17 +182,17 @@ struct thread {
 	u32 why;
 	/* Woken for this connection and way. */
 	u64 awaits;
-	/* When it last lost the CPU, and got it; how long it was without, in all, for either reason. */
+	/* Time at which it last lost the CPU, and got it; its total time without, for either reason. */
 	u64 off, on, preempted, slept;
-	/* When it last read a message. */
+	/* Time of its last read of a message. */
 	u64 read;
-	/* Who had its CPU longest when it was pushed off last. */
+	/* Process that had its CPU longest when it was last preempted. */
 	struct process by __attribute__((aligned(LINE)));
-	/* When it was stopped last, and went on. */
+	/* Time at which it was last stopped, and continued. */
 	u64 stop_begun, stop_ended;
 };
 
-/* A UDP socket, and whose datagrams lie unread in it, in order: connection and way each. */
+/* A UDP socket and the unread datagrams in it, in order: connection and way of each. */
 struct unread {
 	u64 sk;
 	/* Datagrams that came, that were read. */

@@ -43,7 +43,8 @@ INLINE u64 stopped_since(const struct thread *thread, u64 since, u64 now)
 	return ended > begun ? ended - begun : 0;
 }
 
-/* What the server's thread lost between its last read and its reply: to others if it is the one that replies, to a stop, which hits all threads of a process. */
+/* Time lost by the server's thread between its last read and its reply: to other threads if it is the one
+ * that replies, or to a stop, which hits all threads of a process. */
 INLINE void account(struct connection *connection, u64 now)
 {
 	struct transaction *transaction = &connection->record.transaction;
@@ -63,7 +64,7 @@ INLINE void account(struct connection *connection, u64 now)
 		transaction->by = thread->by;
 }
 
-/* Whoever had this CPU longest between `since` and `now`; who is idle has no name. */
+/* The process that had this CPU longest between `since` and `now`; idle has no name. */
 INLINE void put_longest(struct process *process, const struct on_cpu *cpu, u64 since, u64 now)
 {
 	struct task_struct *task;

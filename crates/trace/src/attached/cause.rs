@@ -3,7 +3,7 @@
 //! Only observed events are named: a preempted thread and the thread that preempted it, the thread that had the CPU
 //! while another waited, a sleep, a retransmission. Everything else is `nothing seen`.
 
-use super::stages::{Hooks, Measured, Stage};
+use super::stages::{HookPair, Hooks, Measured};
 use super::transaction::{Process, Transaction};
 
 /// The cause of a slow transaction.
@@ -14,7 +14,7 @@ pub struct Cause {
     /// The thread that caused it; thread 0 is none.
     pub who: Process,
     /// The stage that exceeded its p50 the most.
-    pub stage: Stage,
+    pub stage: HookPair,
     /// By how much.
     pub excess: u64,
     /// The part of the excess that the event explains, if known.
@@ -94,7 +94,7 @@ pub fn cause(
     measured: &Measured,
     hooks: Hooks,
     observer: i32,
-    usual: impl Fn(Stage) -> u64,
+    usual: impl Fn(HookPair) -> u64,
 ) -> Option<Cause> {
     let grown = measured.stages.iter().map(|(stage, ns)| (*stage, ns.saturating_sub(usual(*stage))));
     let (stage, excess) = grown.max_by_key(|(_, excess)| *excess)?;

@@ -39,12 +39,12 @@ impl Hooks {
 
 /// The time between two neighbouring stamps, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stage {
+pub struct HookPair {
     from: u8,
     to: u8,
 }
 
-/// A transaction whose stamps fit together.
+/// A transaction with consistent stamps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// The sides seen.
@@ -54,7 +54,7 @@ pub struct Measured {
     /// From the first stamp to the last.
     pub sum: u64,
     /// The stages of that time, in order.
-    pub stages: Vec<(Stage, u64)>,
+    pub stages: Vec<(HookPair, u64)>,
 }
 
 /// Why a transaction is left out.
@@ -133,7 +133,7 @@ const SERVER_QUEUED: u8 = 10;
 const CLIENT_RECEIVED: u8 = 12;
 const QUEUED_LAST: u8 = 18;
 
-impl Stage {
+impl HookPair {
     /// The name.
     pub fn name(self, hooks: Hooks) -> String {
         self.parts(hooks).iter().map(|(name, _, _)| *name).collect::<Vec<_>>().join(" + ")
@@ -270,7 +270,7 @@ pub fn measure(transaction: &Transaction, hooks: Hooks) -> Result<Measured, Unma
     if stamps.windows(2).any(|two| two[0].1.cmp(&two[1].1) == Ordering::Greater) {
         return Err(Unmatched::OutOfOrder);
     }
-    let stages = stamps.windows(2).map(|two| (Stage { from: two[0].0, to: two[1].0 }, two[1].1 - two[0].1)).collect();
+    let stages = stamps.windows(2).map(|two| (HookPair { from: two[0].0, to: two[1].0 }, two[1].1 - two[0].1)).collect();
     let (begun, ended) = (stamps[0].1, stamps[stamps.len() - 1].1);
     Ok(Measured { view, begun, sum: ended - begun, stages })
 }

@@ -15,7 +15,7 @@ use hairpin_units::Quantile;
 use super::cause::{self, Cause, What};
 use super::parts::Parts;
 use super::spread::{Rough, Spread};
-use super::stages::{Hooks, Measured, Stage, Unmatched, measure};
+use super::stages::{HookPair, Hooks, Measured, Unmatched, measure};
 use super::transaction::{Connection, Process, Transaction};
 
 /// Most connections with sums of their own.
@@ -32,7 +32,7 @@ type Kind = (View, [bool; 2]);
 #[derive(Debug)]
 pub struct Totals {
     hooks: Hooks,
-    /// When the hooks were attached.
+    /// Time at which the hooks were attached.
     since: u64,
     /// The watching process.
     observer: i32,
@@ -50,7 +50,7 @@ pub struct Totals {
 #[derive(Debug, Default)]
 struct Sums<S> {
     sum: S,
-    stages: BTreeMap<Stage, (S, u64)>,
+    stages: BTreeMap<HookPair, (S, u64)>,
     total: u64,
 }
 
@@ -103,7 +103,7 @@ impl<S: Spread> Sums<S> {
     }
 
     /// The usual time of a stage.
-    fn usual(&self, stage: Stage) -> u64 {
+    fn usual(&self, stage: HookPair) -> u64 {
         self.stages.get(&stage).map_or(0, |(times, total)| times.quantile(Quantile::P50).unwrap_or(total / times.count().max(1)))
     }
 
@@ -113,7 +113,7 @@ impl<S: Spread> Sums<S> {
     }
 
     fn record(&self, (view, ours): Kind, hooks: Hooks) -> record::Total {
-        let stage = |(stage, (times, total)): (&Stage, &(S, u64))| record::Stage {
+        let stage = |(stage, (times, total)): (&HookPair, &(S, u64))| record::Stage {
             name: stage.name(hooks),
             side: stage.side(hooks),
             direction: stage.direction(hooks),

@@ -19,13 +19,13 @@ pub struct Transaction {
     pub sent: [Sent; 2],
     /// From the receiver's queue to the application: the request, the reply.
     pub got: [Got; 2],
-    /// How long the server's thread was preempted between its last read and the reply, in ns.
+    /// Time for which the server's thread was preempted between its last read and the reply, in ns.
     pub preempted: u64,
-    /// How long it slept there, in ns.
+    /// Time for which it slept there, in ns.
     pub slept: u64,
     /// The thread that last preempted it.
     pub by: Process,
-    /// How long the thread of the client, of the server was stopped while data waited for it, in ns.
+    /// Time for which the client's and the server's thread were stopped while data waited for them, in ns.
     pub stopped: [u64; 2],
     /// Number of requests in this record: 0 if a datagram was counted with the one before, several if more arrived
     /// before it was complete.
@@ -100,7 +100,8 @@ pub struct Sent {
     pub ready: u64,
     /// `sched_waking` of the thread that slept.
     pub waking: u64,
-    /// How long a later part waited in the sender's socket for the ACK of the earlier parts (Nagle), in ns.
+    /// Time for which a later part waited in the sender's socket for the ACK of the earlier parts (Nagle), in
+    /// ns.
     pub held: u64,
 }
 
@@ -113,8 +114,8 @@ pub struct Got {
     pub read: u64,
     /// The same for the last one, if there were several.
     pub read_last: u64,
-    /// How long the reader was preempted while the message waited, in ns; if above 0, `before` is the preempting
-    /// thread.
+    /// Time for which the reader was preempted while the message waited, in ns; if above 0, `before` is the
+    /// preempting thread.
     pub pushed: u64,
     /// True if the reader read another message while this one waited.
     pub busy: bool,

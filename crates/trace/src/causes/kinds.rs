@@ -41,14 +41,14 @@ pub enum Kind {
     Small,
 }
 
-/// What is said of a kind of cause.
+/// Texts about a kind of cause.
 #[derive(Clone, Copy, Debug)]
 pub struct KindOf {
     /// The kind.
     pub kind: Kind,
     /// Its name in the table.
     pub name: &'static str,
-    /// What to do.
+    /// Advice to the user.
     pub advice: Advice,
 }
 
@@ -157,7 +157,7 @@ pub static KINDS: &[KindOf] = &[
 ];
 
 impl Kind {
-    /// What is said of it.
+    /// The texts about it.
     pub fn of(self) -> &'static KindOf {
         // The test below finds each.
         KINDS.iter().find(|known| known.kind == self).unwrap_or(&KINDS[KINDS.len() - 1])

@@ -1,10 +1,10 @@
-//! What took the time of one slow transaction.
+//! The causes of one slow transaction.
 //!
 //! ```text
 //!   interval     Waking ──────── Switched        on the receiver's CPU
-//!   excess       how long it took, less what it typically takes
-//!   shares       who had that CPU meanwhile, its own thread left out      ─▶ causes, as far as the excess goes
-//!   rest         nobody had: a gap, or, where it is short, many small delays
+//!   excess       its duration, less the typical one
+//!   shares       holders of that CPU meanwhile, its own thread left out      ─▶ causes, as far as the excess goes
+//!   rest         time without a holder: a gap, or, if short, many small delays
 //! ```
 //! Idle time comes last among the shares, because a receiver that sleeps is idle in typical transactions too.
 
@@ -21,12 +21,13 @@ use crate::names::Names;
 use super::kinds::Kind;
 use super::{Part, Typical, Whose};
 
-/// A rest of an interval that is a gap if it takes as long, in ns; what is shorter caches and memory explain.
+/// A rest of an interval that is a gap, in ns; caches and memory explain a shorter one.
 const GAP_NS: f64 = 5_000.0;
-/// Of an acknowledgement and what it lets go: not later than this, in ns.
+/// Largest distance of an acknowledgement from the data that it releases, in ns.
 const SOON_NS: i64 = 100_000;
 
-/// What took the time of `transaction` beyond what is typical: each cause with its part of it. The parts add up to the time lost, to rounding.
+/// The causes of the excess of `transaction` over typical ones, each with its part of it. The parts add up to
+/// the time lost, to rounding.
 pub(super) fn parts(transaction: &Transaction, during: &During, typical: &Typical, whose: &Whose, names: &Names) -> Vec<Part> {
     let lost = transaction.rtt_ns() as f64 - typical.rtt_ns as f64;
     if lost <= 0.0 {
@@ -34,9 +35,9 @@ pub(super) fn parts(transaction: &Transaction, during: &During, typical: &Typica
     }
     let excesses: Vec<(Interval, f64)> = intervals(transaction).map(|interval| (interval, interval.excess(typical))).collect();
     let sum: f64 = excesses.iter().map(|(_, excess)| excess).sum();
-    // What was shorter than typical elsewhere makes up for a part of it.
+    // Intervals that were shorter than typical make up for a part of it.
     let scale = if sum > lost { lost / sum } else { 1.0 };
-    let mut found = Found { parts: Vec::new(), gaps: Vec::new() };
+    let mut found = Attribution { parts: Vec::new(), gaps: Vec::new() };
     for (interval, excess) in excesses {
         if excess > 0.0 {
             Rule { transaction, during, whose, names, interval }.apply(excess * scale, &mut found);
@@ -83,7 +84,7 @@ impl Interval {
         ((self.to.1 - self.from.1) as f64 - usual as f64).max(0.0)
     }
 
-    /// Who sends and who receives: 0 is the client, 1 the server.
+    /// Sender and receiver: 0 is the client, 1 the server.
     fn sides(&self) -> (usize, usize) {
         match self.direction {
             Direction::Request => (0, 1),
@@ -91,7 +92,7 @@ impl Interval {
         }
     }
 
-    /// Whose CPU the time passes on.
+    /// The CPUs on which the time passes.
     fn on(&self) -> Vec<usize> {
         let (sender, receiver) = self.sides();
         let (from, to) = (self.from.0, self.to.0);
@@ -125,13 +126,13 @@ impl Interval {
     }
 }
 
-struct Found {
+struct Attribution {
     parts: Vec<Part>,
     /// Side, and how long nothing was seen there.
     gaps: Vec<(usize, f64)>,
 }
 
-impl Found {
+impl Attribution {
     fn add(&mut self, kind: Kind, who: String, ns: f64) {
         match self.parts.iter_mut().find(|part| part.kind == kind && part.who == who) {
             Some(part) => part.ns += ns,
@@ -148,7 +149,7 @@ impl Found {
         }
     }
 
-    /// What the hypervisor says that it took explains gaps on that CPU; the rest nothing does.
+    /// Attributes gaps on that CPU to the hypervisor up to its stolen time; the rest stays unexplained.
     fn settle_gaps(&mut self, during: &During, whose: &Whose) {
         let mut gaps: HashMap<usize, f64> = HashMap::new();
         self.gaps.iter().for_each(|(side, ns)| *gaps.entry(*side).or_default() += ns);
@@ -175,7 +176,7 @@ struct Rule<'a> {
 }
 
 impl Rule<'_> {
-    fn apply(&self, excess: f64, found: &mut Found) {
+    fn apply(&self, excess: f64, found: &mut Attribution) {
         if let Some((kind, who)) = self.protocol() {
             return found.add(kind, who, excess);
         }
@@ -200,7 +201,7 @@ impl Rule<'_> {
         self.during.events().iter().any(|seen| self.interval.has(seen.at) && is(seen.what))
     }
 
-    /// What TCP waited for before it sent.
+    /// Reason of TCP for waiting before it sent.
     fn protocol(&self) -> Option<(Kind, String)> {
         if !self.interval.is_sending() {
             return None;
@@ -224,8 +225,8 @@ impl Rule<'_> {
         }
     }
 
-    /// Who else had the CPU.
-    fn others(&self, side: usize, cpu: u32, left: &mut f64, found: &mut Found) {
+    /// Other holders of the CPU.
+    fn others(&self, side: usize, cpu: u32, left: &mut f64, found: &mut Attribution) {
         let interval = &self.interval;
         let shares = self.during.shares(cpu, interval.from.1, interval.to.1);
         let own = self.whose.threads[side];

@@ -23,10 +23,10 @@ fn way(at: i64, moments: &[Moment], longer: &[(Moment, i64)]) -> Vec<(Moment, i6
 
 const SPIN: [Moment; 6] = [Send, Queued, Received, Ready, Copied, Returned];
 const SLEEP: [Moment; 9] = [Send, Queued, Received, Ready, Waking, Woken, Switched, Copied, Returned];
-/// Where transactions begin.
+/// Start of the transactions.
 const BEGAN: i64 = 10_000_000;
 
-/// A transaction that is slower in its request by so much before some moments.
+/// A transaction whose request is slower by the given times before the given moments.
 fn slower(moments: &[Moment], longer: &[(Moment, i64)]) -> Transaction {
     let request = way(BEGAN, moments, longer);
     let reply = way(request[request.len() - 1].1 + 100, moments, &[]);
@@ -89,7 +89,7 @@ impl Case {
     }
 }
 
-/// What took the time of one transaction of a path whose receivers spin.
+/// The causes of one transaction on a path with spinning receivers.
 fn spinning(longer: &[(Moment, i64)], events: &[Event]) -> Vec<(Kind, String, u64)> {
     Case::new(&SPIN).parts(slower(&SPIN, longer), events)
 }
@@ -103,7 +103,7 @@ fn part(kind: Kind, who: &str, ns: u64) -> (Kind, String, u64) {
 }
 
 #[test]
-fn somebody_who_takes_the_core_of_a_running_thread_preempts_it() {
+fn thread_that_takes_the_core_of_a_running_one_preempts_it() {
     // The message is there at 300, the server reads it at 50,400.
     let found = spinning(&[(Copied, 50_000)], &stay(1, 350, 50_350, 99, SERVER));
     assert_eq!(found, [part(Kind::Preempted, "stress (pid 99)", 50_000)]);
@@ -132,7 +132,7 @@ fn a_woken_thread_waits_behind_others_or_for_the_core_to_wake() {
 }
 
 #[test]
-fn interrupts_take_what_they_took() {
+fn interrupts_take_their_own_time() {
     let events = [
         event(1, 20_350, 20_000, What::Softirq(1)),
         event(1, 28_350, 8_000, What::Interrupt(36)),
@@ -174,7 +174,7 @@ fn a_thread_that_was_moved_pays_for_it() {
 }
 
 #[test]
-fn what_tcp_waited_for_is_told_apart() {
+fn tells_tcps_reasons_to_wait_apart() {
     let ack = |by, late| event(1, 40_000_050, 0, What::Acknowledged { by, late });
     let run = |nagle, packets, events: &[Event]| {
         let mut case = Case::new(&SPIN);
@@ -211,7 +211,7 @@ fn a_gap_is_the_hypervisors_as_far_as_it_says_so() {
 }
 
 #[test]
-fn what_took_a_little_longer_everywhere_is_no_gap() {
+fn small_delays_everywhere_are_not_a_gap() {
     let longer = [(Queued, 900), (Received, 800), (Copied, 700)];
     assert_eq!(spinning(&longer, &[]), [part(Kind::Small, "", 2_400)]);
 }
@@ -239,7 +239,7 @@ fn the_table_holds_all_time_that_was_lost_and_the_largest_first() {
 }
 
 #[test]
-fn many_who_did_the_same_are_one_row() {
+fn processes_with_the_same_effect_share_a_row() {
     let mut case = Case::new(&SPIN);
     for thread in 100..110 {
         let longer = 10_000 * i64::from(thread);
@@ -259,7 +259,7 @@ fn many_who_did_the_same_are_one_row() {
 }
 
 #[test]
-fn who_kept_a_thread_waiting_is_told_from_who_only_had_the_core() {
+fn tells_the_preempting_thread_from_other_holders() {
     let mut case = Case::new(&SLEEP);
     let asleep = |at| event(1, at, 0, What::Switched { from: SERVER, to: 99, runnable: false });
     // 99 has the core for 50,000 ns, for 40,000 of which the server had been woken.

@@ -39,7 +39,7 @@ mod tests {
     use super::super::tests::Run;
 
     #[test]
-    fn what_was_granted_is_no_finding() {
+    fn granted_busy_polling_is_not_a_finding() {
         let mut run = Run::clean();
         run.granted("busy-poll", "50 us", "50 us", "");
         assert_eq!(run.found("busy-poll-not-in-force"), None);

@@ -9,7 +9,7 @@ pub(super) struct CompetingProcess;
 
 /// From this part of the traced time on.
 const SHARE: f64 = 0.02;
-/// So many are named.
+/// Number of processes named.
 const NAMED: usize = 3;
 
 impl Detector for CompetingProcess {

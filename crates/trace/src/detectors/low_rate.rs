@@ -6,9 +6,9 @@ use crate::advice::{Advice, Name};
 /// See `docs/detectors/low-rate-penalty.md`.
 pub(super) struct LowRate;
 
-/// So many times as long …
+/// Least factor …
 const TIMES: f64 = 1.25;
-/// … and so many ns longer.
+/// … and least difference in ns.
 const LEAST_NS: u64 = 1_000;
 
 impl Detector for LowRate {

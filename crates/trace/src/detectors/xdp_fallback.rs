@@ -50,7 +50,7 @@ mod tests {
     use super::super::tests::Run;
 
     #[test]
-    fn what_was_asked_for_is_no_fall() {
+    fn requested_fallbacks_are_not_findings() {
         let mut run = Run::clean();
         run.granted("mode", "generic", "generic", "generic is faster here");
         run.granted("zero-copy", "off", "off", "its driver has none");

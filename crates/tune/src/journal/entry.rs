@@ -4,12 +4,12 @@
 //!   {"schema":"hairpin.journal/1","boot":"…","network":"net:[4026531840]","started":"…","pid":7,"command":[…],"changes":2}
 //!   {"change":{"knob":"rx_usecs","address":{…},"from":"8","to":"0"}}
 //!   {"change":…}
-//!   {"writing":0}            the first change is being written; what it is now may be neither `from` nor `to`
+//!   {"writing":0}            the first change is being written; the current value may be neither `from` nor `to`
 //!   {"settled":0}            … and was read back
 //!   "kept"                   all of it is to stay until it is reverted
 //! ```
-//! The head and the changes are on the disk before the first change, so an entry that lacks some of them was damaged later: what can be read
-//! of it is still restored, and what is missing is said.
+//! The head and the changes are on the disk before the first change, so an entry that lacks some of them was
+//! damaged later: its readable changes are still restored, and the missing ones are reported.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ const NETWORK: &str = "/proc/thread-self/ns/net";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     pub command: Vec<String>,
-    /// When it started: UTC, RFC 3339.
+    /// Start: UTC, RFC 3339.
     pub started: String,
 }
 
@@ -41,7 +41,7 @@ pub struct Head {
     pub boot: String,
     /// The network namespace, such as `net:[4026531840]`; empty if the kernel does not tell.
     pub network: String,
-    /// When the command started: UTC, RFC 3339.
+    /// Start of the command: UTC, RFC 3339.
     pub started: String,
     /// The process that made the changes.
     pub pid: u32,
@@ -99,7 +99,7 @@ pub struct Entry {
     /// Changes that were being written for the first time when the process ended, or that could not be put back:
     /// Hairpin wrote whatever value is there.
     pub unsettled: BTreeSet<usize>,
-    /// What is missing, if the entry was damaged.
+    /// The missing part, if the entry was damaged.
     pub cut: Option<String>,
 }
 

@@ -76,7 +76,7 @@ pub(crate) static HYPERVISOR: Knob = Knob {
     ..Knob::FACT
 };
 
-/// The first value of a field of /proc/cpuinfo: `name : value`. Which fields there are depends on the architecture.
+/// The first value of a field of /proc/cpuinfo: `name : value`. The fields depend on the architecture.
 fn cpuinfo_field(host: &dyn Host, name: &str) -> Result<Option<String>, String> {
     let Some(info) = present(CPUINFO, host.read(CPUINFO))? else {
         return Ok(None);
@@ -96,7 +96,7 @@ fn cores_used(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, Strin
     Ok((!cores.is_empty()).then(|| cores.into()))
 }
 
-/// Where one CPU lies.
+/// Place of one CPU.
 struct At {
     package: i64,
     /// Counted within the package.
@@ -184,9 +184,9 @@ fn nearest_shared_cache(host: &dyn Host, cpus: &[u32]) -> Result<Option<String>,
     Ok(nearest.map(|level| format!("L{level}")))
 }
 
-/// Xen says so itself. On x86 a CPU flag says that there is one, and the firmware's names say whose; bare metal at a cloud
-/// operator carries the same names, so they count only beside the flag. A microVM has no such firmware, but may offer its hypervisor's
-/// clock. Other architectures have no such flag.
+/// Xen says so itself. On x86 a CPU flag says that there is one, and the firmware's names tell which one;
+/// bare metal at a cloud operator carries the same names, so they count only beside the flag. A microVM has
+/// no such firmware, but may offer its hypervisor's clock. Other architectures have no such flag.
 fn hypervisor(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String> {
     let xen = "/sys/hypervisor/type";
     if let Some(kind) = present(xen, host.read(xen))? {

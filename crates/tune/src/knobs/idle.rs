@@ -1,4 +1,4 @@
-//! Idle states: what a core does with nothing to do, and how long it takes to wake.
+//! Idle states: a core's sleep with nothing to do, and its time to wake.
 
 use hairpin_sys::host::Host;
 use serde_json::{Value, json};
@@ -225,7 +225,7 @@ fn dma_latency(host: &dyn Host, _: &Place<'_>) -> Result<Option<Value>, String> 
         .try_into()
         .map_err(|bytes: Vec<u8>| format!("{DMA_LATENCY_FILE}: answered {} bytes where 4 are due", bytes.len()))?;
     let latency = i32::from_ne_bytes(bytes);
-    if latency < 0 { Err(format!("{DMA_LATENCY_FILE}: {latency} is no latency")) } else { Ok(Some(latency.into())) }
+    if latency < 0 { Err(format!("{DMA_LATENCY_FILE}: {latency} is not a latency")) } else { Ok(Some(latency.into())) }
 }
 
 fn dma_latency_spots(host: &dyn Host, _: &Place<'_>, value: &str) -> Result<Vec<Spot>, String> {
@@ -234,7 +234,7 @@ fn dma_latency_spots(host: &dyn Host, _: &Place<'_>, value: &str) -> Result<Vec<
 }
 
 fn demand_in_words(_: &str, changes: &[Change]) -> Option<String> {
-    /// What the kernel answers while no process demands anything.
+    /// The kernel's answer without any demand.
     const DEFAULT: &str = "2000000000";
     changes.iter().any(|change| change.from == DEFAULT).then(|| "no process demands short wake-ups".to_owned())
 }

@@ -165,7 +165,7 @@ fn interface(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String
     }
 }
 
-/// One part of what the driver says about itself.
+/// One field of the driver's own description.
 fn answered(host: &dyn Host, place: &Place<'_>, part: fn(DriverInfo) -> Option<String>) -> Result<Option<Value>, String> {
     let Some(interface) = place.interface else {
         return Ok(None);
@@ -193,9 +193,11 @@ fn driver(host: &dyn Host, place: &Place<'_>) -> Result<Option<Value>, String> {
 /// `8.0 GT/s PCIe`, `8 GT/s` or `Unknown`, as the kernel's pci_speed_string() writes them.
 fn transfers(text: &str) -> Result<Option<Value>, String> {
     match text.trim().split_once(" GT/s") {
-        Some((number, _)) => number.parse::<f64>().map(|number| Some(number.into())).map_err(|_| format!("{text:?} is no speed")),
+        Some((number, _)) => {
+            number.parse::<f64>().map(|number| Some(number.into())).map_err(|_| format!("{text:?} is not a speed"))
+        }
         None if text.starts_with("Unknown") => Ok(None),
-        None => Err(format!("{text:?} is no speed")),
+        None => Err(format!("{text:?} is not a speed")),
     }
 }
 

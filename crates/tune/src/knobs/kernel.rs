@@ -110,7 +110,7 @@ fn preempt_model(version: &str) -> Result<Option<Value>, String> {
     Ok(Some(model.into()))
 }
 
-/// What follows a lone `--` goes to init and says nothing about the kernel.
+/// Words after a lone `--` go to init and say nothing about the kernel.
 fn kernel_parameters(line: &str) -> Result<Option<Value>, String> {
     let parameters: Vec<&str> = line.split_whitespace().take_while(|word| *word != "--").collect();
     Ok(Some(parameters.join(" ").into()))

@@ -375,7 +375,7 @@ fn changes_nothing_without_a_writable_journal() {
 }
 
 #[test]
-fn a_truncated_entry_reverts_what_it_still_holds_and_reports_the_rest() {
+fn truncated_entry_reverts_its_readable_changes_and_reports_the_rest() {
     let settings = [setting("busy_poll_us=10"), setting("busy_read_us=10"), setting("rx_usecs=0")];
     let whole = scene();
     whole.apply(&whole.host, &settings);

@@ -6,7 +6,7 @@ use crate::knob::{Control, Lasts, Scope};
 use crate::{KNOBS, Knob, Read};
 
 #[test]
-fn page_is_what_the_knobs_say() {
+fn page_agrees_with_the_knobs() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/knobs.md");
     let want = page();
     if std::env::var("HAIRPIN_BLESS").is_ok_and(|value| value == "1") {
@@ -59,7 +59,7 @@ fn section(knob: &Knob) -> String {
     text
 }
 
-/// The path of the file, and what the knob adds.
+/// The path of the file, and the knob's notes on it.
 fn read_from(knob: &Knob) -> String {
     let path = match knob.read {
         Read::Host(path, _) => Some(path.to_owned()),

@@ -24,7 +24,7 @@ use hairpin_units::{Nanos, Picos};
 
 use super::{frame_of, framing, refused};
 use crate::drive::Work;
-use crate::echo::{Attention, echo};
+use crate::echo::{ServerCallbacks, echo};
 use crate::endpoint::{Endpoint, Reply};
 use crate::error::PathError;
 use crate::every::{every_rtt, median};
@@ -94,7 +94,7 @@ pub fn proof(clock: Tsc, device: Tsc, cpus: [u32; 2], one_way: Picos, size: u32,
         let answers = scope.spawn(|| {
             on(cpus[1])?;
             let mut frames = Frames::reliable(server, Waiting::spin(clock), back);
-            Ok::<_, PathError>(echo(&mut frames, &clock, size as usize, &mut Told(&told)))
+            Ok::<_, PathError>(echo(&mut frames, &clock, size as usize, &mut StopFlag(&told)))
         });
         let asks = scope.spawn(|| {
             on(cpus[0])?;
@@ -127,9 +127,9 @@ fn measure<E: Endpoint, C: Clock>(endpoint: &mut E, clock: &C, work: Work) -> Re
 }
 
 /// Stops the server's loop.
-struct Told<'a>(&'a AtomicBool);
+struct StopFlag<'a>(&'a AtomicBool);
 
-impl Attention for Told<'_> {
+impl ServerCallbacks for StopFlag<'_> {
     fn stopped(&self) -> bool {
         self.0.load(Relaxed)
     }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_takes_some_time_and_the_device_what_it_was_told() {
+    fn device_takes_its_programmed_time_beside_the_program() {
         let clock = match Tsc::calibrate("tsc") {
             Ok(clock) => clock,
             Err(why) => return left_out(why),

@@ -106,7 +106,7 @@ impl<I: PacketIo> PacketIo for Watching<'_, I> {
 }
 
 /// The client's endpoint while stalls are watched: counts the transactions that overlap a stall and sums their RTTs.
-pub(super) struct Watched<'a, I> {
+pub(super) struct StallCounter<'a, I> {
     pub(super) frames: Frames<'a, Watching<'a, I>, Unsummed, false>,
     /// Number of stalls when the request was sent.
     seen: u64,
@@ -117,9 +117,9 @@ pub(super) struct Watched<'a, I> {
     kept: [u64; 2],
 }
 
-impl<'a, I> Watched<'a, I> {
-    pub(super) fn new(frames: Frames<'a, Watching<'a, I>, Unsummed, false>) -> Watched<'a, I> {
-        Watched { frames, seen: 0, sent: Ticks::default(), taken: [0; 2], kept: [0; 2] }
+impl<'a, I> StallCounter<'a, I> {
+    pub(super) fn new(frames: Frames<'a, Watching<'a, I>, Unsummed, false>) -> StallCounter<'a, I> {
+        StallCounter { frames, seen: 0, sent: Ticks::default(), taken: [0; 2], kept: [0; 2] }
     }
 
     /// Measured transactions that overlap a stall, and the sum of their RTTs in ns.
@@ -128,7 +128,7 @@ impl<'a, I> Watched<'a, I> {
     }
 }
 
-impl<I: PacketIo> Endpoint for Watched<'_, I> {
+impl<I: PacketIo> Endpoint for StallCounter<'_, I> {
     const LOSSY: bool = false;
 
     #[inline(always)]

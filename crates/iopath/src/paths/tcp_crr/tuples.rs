@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_comes_once_whatever_the_start() {
+    fn each_pair_comes_once_from_any_start() {
         for start in [0, 1, 700, u64::MAX] {
             let pairs = all("127.0.0.1:9", LocalPort::Rotate(3), start);
             assert_eq!(pairs.len(), 3 * 254);

@@ -10,7 +10,7 @@ import { share, tick, time } from "../units.ts";
 import { QUANTILE, type Bucket, type View } from "../view.ts";
 import { plot } from "./plot.ts";
 
-/** The axis ends here: what is slower is seen in the percentile plot. */
+/** The axis ends here; the percentile plot shows slower ones. */
 const END = 0.9995;
 
 function total(buckets: Bucket[]): number {

@@ -35,7 +35,7 @@ export function drawing(scale: Scale, height: number, label: string, grid: numbe
   );
 }
 
-/** A lane: what it is of, its drawing, its figure. */
+/** A lane: its label, its drawing, its figure. */
 export function lane(label: (Node | string)[], title: string, picture: Element, figure: string, kind = ""): HTMLElement {
   return h(
     "div",
@@ -67,7 +67,7 @@ export function laneAxis(
     { class: "lane-drawing", width: "100%", height: 18, "aria-hidden": "true" },
     ...grid.map((value, index) => {
       const share = scale.at(value);
-      // The outermost texts stay inside. Where a lane is narrow only the major ones are left.
+      // The outermost texts stay inside. A narrow lane keeps only the major ones.
       const anchor = index === 0 && share < 0.03 ? "start" : index === last && share > 0.97 ? "end" : "middle";
       return s("text", { x: at(scale, value), y: 13, "text-anchor": anchor, class: majors.includes(value) ? "tick" : "tick minor" }, text(value));
     }),

@@ -124,7 +124,7 @@ function publishedLane({ published, bytes, ns }: { published: Published; bytes: 
   );
 }
 
-/** A column and what a row has in it. */
+/** A column and a row's value in it. */
 interface Field extends Column {
   of: (row: ShownRow) => Cell;
   /** Left out where no row has anything in it. */

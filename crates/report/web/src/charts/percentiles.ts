@@ -16,7 +16,7 @@ const TICKS = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999
 /** Quantiles that carry the path's shape. */
 const SHAPES = TICKS.filter((q) => q !== 0.75);
 
-/** Where a quantile stands: each nine more is as wide as the one before. */
+/** Position of a quantile: each nine more is as wide as the one before. */
 function place(q: number): number {
   return 1 / Math.max(1 - q, 1e-12);
 }

@@ -8,7 +8,7 @@ import { ticks, type Scale } from "../scale.ts";
 
 export interface Axis {
   scale: Scale;
-  /** What it is, with its unit. */
+  /** The quantity, with its unit. */
   title: string;
   /** A tick's text. */
   text: (value: number) => string;
@@ -29,7 +29,7 @@ export interface Line {
   loose?: boolean;
   /** A value holds until the next one. */
   steps?: boolean;
-  /** Which points carry the shape. */
+  /** True for points that carry the shape. */
   shapes?: (index: number) => boolean;
   /** Whether the shapes are hollow, or which. */
   hollow?: boolean | ((index: number) => boolean);
@@ -166,7 +166,7 @@ function axis(axis: Axis, side: "x" | "y"): uPlot.Axis {
   };
 }
 
-/** Those of the values that have room beside the one before. */
+/** The values that have room beside the one before. */
 function thinned(values: number[], scale: Scale, most: number): number[] {
   let last = Number.NEGATIVE_INFINITY;
   return values.filter((value) => {

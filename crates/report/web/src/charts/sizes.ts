@@ -105,13 +105,13 @@ function perByte(ns: number): string {
   return `${Number(ns.toPrecision(3))} ns`;
 }
 
-/** What each byte adds, or takes away. */
+/** Time that each byte adds, or takes away. */
 function slope(line: Fitted): string {
   const { value, low, high } = line.ns_per_byte;
   return `${value < 0 ? "-" : "+"} ${perByte(Math.abs(value))} per byte (${perByte(low)} to ${perByte(high)})`;
 }
 
-/** What the fit of a path says, in words. */
+/** The fit of a path, in words. */
 function sentence(label: string, fit: Fit): string {
   const line = (line: Fitted): string => `${line.from_bytes} to ${line.to_bytes} B: ${estimate(line.base_ns, time)} ${slope(line)}`;
   const parts = [line(fit.line)];

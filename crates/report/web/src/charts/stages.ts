@@ -16,7 +16,7 @@ function colour(side: string): string {
   return side === "client" ? "var(--s1)" : side === "server" ? "var(--s2)" : "var(--grey)";
 }
 
-/** Where and on which way: `client, request`. */
+/** Side and way: `client, request`. */
 function place(stage: Stage): string {
   return [stage.side, stage.direction].filter((word) => word !== "").join(", ");
 }
@@ -36,7 +36,7 @@ function bar(axis: Scale, grid: number[], [start, end]: [number, number], stage:
   const [low, high] = [Math.min(start, end), Math.max(start, end)];
   const width = extent(axis, low, high);
   const drawn = s("rect", { x: at(axis, low), y: 3, width, height: HEIGHT - 6, fill: colour(stage.side), class: kind });
-  // What is there is seen, however short.
+  // Even the shortest stage is visible.
   drawn.style.width = `max(1.5px, ${width})`;
   return s(
     "svg",
@@ -129,7 +129,7 @@ function causeTable(breakdown: Breakdown, causes: Cause[], which: string): HTMLE
   return tableElement(table, `${which} that slow round trips of ${breakdown.label} met`);
 }
 
-/** What the slow ones met, the one that took most time first. */
+/** Causes of the slow ones, the one that took most time first. */
 function causes(breakdown: Breakdown): HTMLElement[] {
   const all = breakdown.causes;
   if (all.length === 0) return [];

@@ -36,7 +36,7 @@ function known(values: (number | null)[]): number[] {
   return values.filter((value) => value !== null);
 }
 
-/** What lies between the near and the far state of a row's cores; null where there is one state only. */
+/** The boundary between the near and the far state of a row's cores; null if there is only one state. */
 function boundary(series: Series): number | null {
   const distances = known(series.core_rtt_ns);
   if (distances.length === 0) return null;
@@ -111,7 +111,7 @@ function shade(u: uPlot, series: Series): void {
   });
 }
 
-/** What the record warns of and what the shading stands for, under a panel's title. */
+/** Warnings of the record and the meaning of the shading, under a panel's title. */
 function notes(row: ShownRow): string {
   const series = row.row.series;
   const limit = boundary(series);

@@ -1,4 +1,4 @@
-// The top of the page: what this is, the summary in words, the records it was made from.
+// The top of the page: title, the summary in words, the records it was made from.
 
 import { h } from "../dom.ts";
 import { plural } from "../units.ts";
@@ -11,7 +11,7 @@ export function head(view: View): HTMLElement {
   return h("header", {}, h("h1", {}, "Round-trip times"), h("p", { class: "quiet" }, `Report by ${view.tool}, made ${view.made}: ${what.join("; ")}`));
 }
 
-/** The summary; where there is none it says so. */
+/** The summary; says so if there is none. */
 export function summary(view: View): HTMLElement {
   const sentences = view.summary.length > 0 ? view.summary : ["Of these records nothing can be said in a sentence."];
   return h(

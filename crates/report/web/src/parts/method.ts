@@ -27,7 +27,7 @@ interface Seen {
   where: string[];
 }
 
-/** Where a warning was seen, by its code and words. */
+/** The rows with a warning, by its code and words. */
 function collected(view: View): Map<string, Seen[]> {
   const found = new Map<string, Seen[]>();
   const add = (warning: Warning, where: string): void => {
@@ -84,7 +84,7 @@ export function method(view: View): HTMLElement {
   );
 }
 
-/** What the selection shows, in words: for paper, where the filters are not. */
+/** The selection in words, for paper without the filters. */
 export function shownInWords(shown: Shown, sizes: number): string {
   const all = shown.view.rows.length;
   const percentiles = shown.percentiles.length > 0 ? shown.percentiles.join(", ") : "none";

@@ -1,4 +1,4 @@
-// How to reproduce: the command line of each record.
+// Reproduction: the command line of each record.
 
 import { copyButton, h } from "../dom.ts";
 import type { RecordGiven, View } from "../view.ts";

@@ -4,7 +4,7 @@
 //!   verb ──▶ server: Plan ──▶ Ready(address)
 //!        ──▶ client: Row ───▶ Ready ──▶ Go ──▶ Progress, once a second ──▶ Client
 //!        ──▶ server: stop ──▶ Server                    │
-//!                                                       └ Ctrl-C, a dead server or silence ends the row; what was measured is kept
+//!                                                       └ Ctrl-C, a dead server or silence ends the row; the results are kept
 //! ```
 
 use std::io;
@@ -24,12 +24,12 @@ use crate::error::RunError;
 use crate::handshake;
 use crate::message::{Answer, ClientReport, Order, ServerReport};
 use crate::plan::{Plan, Target};
-use crate::server::{Heard, NUDGE_EVERY, Server, without_error};
+use crate::server::{NUDGE_EVERY, Server, ServerEvent, without_error};
 use crate::side::{SideError, WorkerSide, wait};
 use crate::watch::Watcher;
 
 /// Both sides, ready for rows.
-pub struct Stage {
+pub struct Testbed {
     pub client: WorkerSide,
     pub server: Server,
     interface: Option<String>,
@@ -52,10 +52,10 @@ impl<E: Into<RunError>> From<E> for RowEnd {
     }
 }
 
-impl Stage {
+impl Testbed {
     /// Starts the workers; each writes the stamps of its transactions to its area of `stamps`, if there is one.
-    pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Stage, RunError> {
-        let mut stage = match &plan.target {
+    pub fn set_up(plan: &Plan, stamps: Option<&Sides<Stamps>>) -> Result<Testbed, RunError> {
+        let mut testbed = match &plan.target {
             Target::Link(link) => {
                 let meeting = Shared::create().map_err(SideError::from)?;
                 let mut client = WorkerSide::start(Some(&meeting), stamps.map(|stamps| &stamps.client))?;
@@ -63,7 +63,7 @@ impl Stage {
                 link.set_up(&mut client, &mut server)?;
                 let (client_at, server_at) = link.addresses(plan.ipv6);
                 let listen = Listen { address: server_at, ports: None, client: client_at, scope: 0 };
-                Stage {
+                Testbed {
                     client,
                     server: Server::Worker { side: Box::new(server), listen },
                     interface: Some(link.interface().into()),
@@ -73,7 +73,7 @@ impl Stage {
                 let channel = handshake::connect(host, *port, key.as_ref())?;
                 let (local, peer) = addresses(&channel).map_err(RunError::Address)?;
                 let server = Server::Remote { channel: Box::new(channel), at: peer };
-                Stage {
+                Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
                     server,
                     interface: interface_at(local.ip(), scope_of(local)),
@@ -84,7 +84,7 @@ impl Stage {
                 let mut found = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 let address = found.next().ok_or_else(|| resolve(io::Error::other("it has no address")))?;
                 let interface = local_address_towards(address).and_then(|local| interface_at(local, scope_of(address)));
-                Stage {
+                Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
                     server: Server::Silent(Address::Inet(address)),
                     interface,
@@ -92,7 +92,7 @@ impl Stage {
             }
             Target::Reflector(reflector) => {
                 let server = Server::Silent(Address::Reflector(reflector.clone()));
-                Stage {
+                Testbed {
                     client: WorkerSide::start(None, stamps.map(|stamps| &stamps.client))?,
                     server,
                     interface: Some(reflector.interface.clone()),
@@ -103,9 +103,9 @@ impl Stage {
             let rows = plan.rows.iter().map(|job| (job.spec.to_string(), job.request.into(), job.reply.into())).collect();
             // The working directory may be another one inside a mount namespace.
             let path = std::path::absolute(path).map_err(SideError::from)?;
-            stage.client.order(&Order::Raw { path, rows })?;
+            testbed.client.order(&Order::Raw { path, rows })?;
         }
-        Ok(stage)
+        Ok(testbed)
     }
 
     /// Facts of both hosts, the link and the client's clock.
@@ -140,7 +140,7 @@ impl Stage {
         self.client.clear_stop();
         let snapshots = watcher.wants_snapshots();
         self.client.send(&Order::Row { job: Box::new(job.clone()), peer, index: index as u32, snapshots })?;
-        let mut watch = Watch::new(job);
+        let mut watch = RowState::new(job);
         let client = loop {
             match self.step(&mut watch, signals, watcher)? {
                 Some(report) => break report,
@@ -163,7 +163,7 @@ impl Stage {
     /// Handles all messages received; returns the client's report once it has come.
     fn step(
         &mut self,
-        watch: &mut Watch,
+        watch: &mut RowState,
         signals: &Signals,
         watcher: &mut dyn Watcher,
     ) -> Result<Option<Box<ClientReport>>, RowEnd> {
@@ -212,7 +212,7 @@ impl Stage {
                 Answer::Failed(failure) => {
                     // The server may know better why the client could not begin.
                     let failure = match self.server.look() {
-                        Heard::Gone(why) => {
+                        ServerEvent::Gone(why) => {
                             crate::message::Failure { message: format!("{}; server: {why}", failure.message), ..failure }
                         }
                         _ => failure,
@@ -227,15 +227,15 @@ impl Stage {
         Ok(None)
     }
 
-    fn listen_to_server(&mut self, watch: &mut Watch, now: Instant) {
+    fn listen_to_server(&mut self, watch: &mut RowState, now: Instant) {
         if watch.server_said.is_none() {
             let said = match self.server.look() {
-                Heard::Nothing => return,
-                Heard::Ended(report) => {
+                ServerEvent::Nothing => return,
+                ServerEvent::Ended(report) => {
                     let why = report.error.clone().unwrap_or_else(|| "it stopped".into());
                     (why, Ok(*report))
                 }
-                Heard::Gone(why) => (why.clone(), Err(why)),
+                ServerEvent::Gone(why) => (why.clone(), Err(why)),
             };
             watch.server_said = Some(said.1);
             // A client that has just finished reports at once; one that waits for a dead server has to be stopped.
@@ -252,7 +252,7 @@ impl Stage {
     }
 
     /// Nudges a client that was told to stop or sends nothing, and gives it up if that does not help.
-    fn enforce(&mut self, watch: &mut Watch, now: Instant) -> Result<(), RowEnd> {
+    fn enforce(&mut self, watch: &mut RowState, now: Instant) -> Result<(), RowEnd> {
         if now.duration_since(watch.beat) >= BEAT_EVERY {
             watch.beat = now;
             self.server.beat();
@@ -272,15 +272,17 @@ impl Stage {
             }
         }
         if now.duration_since(watch.heard) >= watch.silence + STOP_WITHIN {
-            return Err(
-                RunError::Row { path: watch.path.clone(), why: "its worker process says nothing and was ended".into() }.into()
-            );
+            return Err(RunError::Row {
+                path: watch.path.clone(),
+                why: "its worker process did not answer and was ended".into(),
+            }
+            .into());
         }
         Ok(())
     }
 
     /// Sleeps until a message or a signal comes.
-    fn wait(&self, watch: &Watch, signals: &Signals) -> Result<(), RowEnd> {
+    fn wait(&self, watch: &RowState, signals: &Signals) -> Result<(), RowEnd> {
         let mut fds = vec![self.client.as_fd(), signals.as_fd()];
         fds.extend(self.server.watched().filter(|_| watch.server_said.is_none()));
         let limit = if watch.stopped.is_some() { NUDGE_EVERY } else { BEAT_EVERY };
@@ -294,7 +296,7 @@ const BEAT_EVERY: Duration = Duration::from_secs(1);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// The state of a row in progress.
-struct Watch {
+struct RowState {
     path: String,
     going: bool,
     interrupted: bool,
@@ -307,13 +309,13 @@ struct Watch {
     why: Option<String>,
 }
 
-impl Watch {
-    fn new(job: &Job) -> Watch {
+impl RowState {
+    fn new(job: &Job) -> RowState {
         let now = Instant::now();
         // A paced run is silent between two requests.
         let interval_s = job.pace.map(|per_s| 1.0 / per_s).or(job.open.as_ref().map(OpenLoop::longest_gap_s));
         let interval = Duration::from_secs_f64(interval_s.unwrap_or(0.0).min(86_400.0));
-        Watch {
+        RowState {
             path: job.spec.to_string(),
             going: false,
             interrupted: false,
@@ -347,7 +349,7 @@ fn reflector_link(reflector: &Reflector, mtu: Option<u64>) -> Link {
     }
 }
 
-fn died(who: &str, error: &SideError, watch: &Watch) -> RunError {
+fn died(who: &str, error: &SideError, watch: &RowState) -> RunError {
     RunError::Row { path: watch.path.clone(), why: format!("{who} has ended: {error}") }
 }
 

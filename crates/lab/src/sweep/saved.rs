@@ -23,7 +23,7 @@ const MOST: u64 = 4 << 30;
 
 /// Why rounds cannot be kept.
 #[derive(Debug, thiserror::Error)]
-pub enum KeptError {
+pub enum SavedSweepError {
     /// The file cannot be read or written.
     #[error("cannot keep the rounds of the sweep in {}: {source}; set $HAIRPIN_RUNS to a directory that you may write and that has space", file.display())]
     File {
@@ -64,28 +64,28 @@ pub(crate) struct Before {
 
 /// The file of a running sweep.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SavedSweep {
     file: File,
     path: PathBuf,
 }
 
-impl Kept {
+impl SavedSweep {
     /// Opens the file of the sweep with this key in the store, and reads its complete lines.
-    pub(crate) fn open(store: &Path, key: &str, seed: u64, restart: bool) -> Result<(Kept, Before), KeptError> {
+    pub(crate) fn open(store: &Path, key: &str, seed: u64, restart: bool) -> Result<(SavedSweep, Before), SavedSweepError> {
         let path = store.join("sweeps").join(format!("{:016x}.jsonl", hash(key)));
         let opened = || {
             fs::create_dir_all(store.join("sweeps"))?;
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)
         };
-        let file = opened().map_err(|source| KeptError::File { file: path.clone(), source })?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| KeptError::Busy)?;
-        let mut kept = Kept { file, path };
+        let file = opened().map_err(|source| SavedSweepError::File { file: path.clone(), source })?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| SavedSweepError::Busy)?;
+        let mut kept = SavedSweep { file, path };
         let before = kept.read(key, seed, restart).map_err(|source| kept.failed(source))?;
         Ok((kept, before))
     }
 
-    fn failed(&self, source: io::Error) -> KeptError {
-        KeptError::File { file: self.path.clone(), source }
+    fn failed(&self, source: io::Error) -> SavedSweepError {
+        SavedSweepError::File { file: self.path.clone(), source }
     }
 
     fn read(&mut self, key: &str, seed: u64, restart: bool) -> io::Result<Before> {
@@ -123,7 +123,7 @@ impl Kept {
     }
 
     /// Adds a round, which is on the disk on return.
-    pub(crate) fn add(&mut self, line: &Line) -> Result<(), KeptError> {
+    pub(crate) fn add(&mut self, line: &Line) -> Result<(), SavedSweepError> {
         self.write(line).map_err(|source| self.failed(source))
     }
 
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_file_cut_anywhere_goes_on_after_its_last_whole_round() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut kept, before) = Kept::open(dir.path(), "key", 7, false).unwrap();
+        let (mut kept, before) = SavedSweep::open(dir.path(), "key", 7, false).unwrap();
         assert_eq!((before.rounds.len(), before.seed), (0, 7));
         (0..3).for_each(|number| kept.add(&line(number)).unwrap());
         let path = kept.path.clone();
@@ -163,13 +163,13 @@ mod tests {
         let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
         for cut in (0..=whole.len()).rev().step_by(7) {
             fs::write(&path, &whole[..cut]).unwrap();
-            let (mut kept, before) = Kept::open(dir.path(), "key", 8, false).unwrap();
+            let (mut kept, before) = SavedSweep::open(dir.path(), "key", 8, false).unwrap();
             let rounds = ends.iter().filter(|end| **end <= cut).count().saturating_sub(1);
             assert_eq!(before.rounds.len(), rounds, "cut at {cut}");
             assert_eq!(before.seed, if cut >= ends[0] { 7 } else { 8 }, "the order goes on from its seed");
             kept.add(&line(9)).unwrap();
             drop(kept);
-            let (_kept, before) = Kept::open(dir.path(), "key", 8, false).unwrap();
+            let (_kept, before) = SavedSweep::open(dir.path(), "key", 8, false).unwrap();
             assert_eq!(before.rounds.len(), rounds + 1, "cut at {cut}");
             assert_eq!(before.rounds[rounds], line(9).round);
         }
@@ -178,13 +178,13 @@ mod tests {
     #[test]
     fn another_plan_has_another_file_and_one_process_has_it() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut kept, _) = Kept::open(dir.path(), "key", 7, false).unwrap();
+        let (mut kept, _) = SavedSweep::open(dir.path(), "key", 7, false).unwrap();
         kept.add(&line(0)).unwrap();
-        assert!(matches!(Kept::open(dir.path(), "key", 7, false), Err(KeptError::Busy)));
-        assert_eq!(Kept::open(dir.path(), "other", 7, false).unwrap().1.rounds.len(), 0);
+        assert!(matches!(SavedSweep::open(dir.path(), "key", 7, false), Err(SavedSweepError::Busy)));
+        assert_eq!(SavedSweep::open(dir.path(), "other", 7, false).unwrap().1.rounds.len(), 0);
         drop(kept);
-        assert_eq!(Kept::open(dir.path(), "key", 7, false).unwrap().1.rounds.len(), 1);
-        let (kept, before) = Kept::open(dir.path(), "key", 9, true).unwrap();
+        assert_eq!(SavedSweep::open(dir.path(), "key", 7, false).unwrap().1.rounds.len(), 1);
+        let (kept, before) = SavedSweep::open(dir.path(), "key", 9, true).unwrap();
         assert_eq!((before.rounds.len(), before.seed), (0, 9), "begun anew");
         kept.remove();
         assert_eq!(fs::read_dir(dir.path().join("sweeps")).unwrap().count(), 1);

@@ -33,14 +33,14 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 const GO_WITHIN: Duration = Duration::from_secs(30);
 
 /// Reports a side's progress to the parent.
-pub(super) struct Teller<'a> {
+pub(super) struct Reporter<'a> {
     channel: Mutex<&'a mut Channel>,
     raw: Mutex<Option<(&'a mut RawWriter, u32)>>,
     job: &'a Job,
     side: Side,
     cpus: Vec<u32>,
     /// One per measuring thread.
-    told: Vec<Mutex<Told>>,
+    last: Vec<Mutex<LastReport>>,
     meter: Mutex<Option<Meter>>,
     /// CPU time spent on meeting the other side's core, in ns.
     met: AtomicU64,
@@ -48,7 +48,7 @@ pub(super) struct Teller<'a> {
     worked: [AtomicU64; 2],
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Reporter<'a> {
     /// `snapshots`: a watcher wants the data of each second.
     pub(super) fn new(
         channel: &'a mut Channel,
@@ -57,15 +57,15 @@ impl<'a> Teller<'a> {
         allowed: &[u32],
         raw: Option<(&'a mut RawWriter, u32)>,
         snapshots: bool,
-    ) -> Teller<'a> {
-        let told = || Told { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
-        Teller {
+    ) -> Reporter<'a> {
+        let last = || LastReport { at: Instant::now(), before: snapshots.then(|| Box::new(Before::new(job.pace.is_some()))) };
+        Reporter {
             channel: Mutex::new(channel),
             raw: Mutex::new(raw),
             job,
             side,
             cpus: (0..job.threads).map(|thread| cpu_of(job, side, thread, allowed)).collect(),
-            told: (0..job.threads).map(|_| Mutex::new(told())).collect(),
+            last: (0..job.threads).map(|_| Mutex::new(last())).collect(),
             meter: Mutex::new(None),
             met: AtomicU64::new(0),
             worked: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -92,7 +92,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-impl Observer for Teller<'_> {
+impl Observer for Reporter<'_> {
     fn ready(&self, address: Option<&Address>) -> io::Result<()> {
         self.send(&Answer::Ready(address.cloned()))?;
         if self.side == Side::Client {
@@ -126,11 +126,11 @@ impl Observer for Teller<'_> {
     }
 
     fn progress(&self, thread: u32, recorder: &Recorder, counts: &Counts) {
-        let Some(Ok(mut told)) = self.told.get(thread as usize).map(Mutex::lock) else { return };
-        if told.at.elapsed() < PROGRESS_EVERY {
+        let Some(Ok(mut last)) = self.last.get(thread as usize).map(Mutex::lock) else { return };
+        if last.at.elapsed() < PROGRESS_EVERY {
             return;
         }
-        told.at = Instant::now();
+        last.at = Instant::now();
         let measured = Nanos(recorder.measured_ns());
         let rtt = recorder.rtt();
         let progress = Progress {
@@ -148,7 +148,7 @@ impl Observer for Teller<'_> {
             clock_suspects: recorder.suspects(),
             transactions_per_s: if measured.0 == 0 { 0.0 } else { rtt.count() as f64 / measured.as_secs_f64() },
             rtt_ns: rtt.quantiles(),
-            interval: told.before.as_mut().map(|before| before.interval(recorder)),
+            interval: last.before.as_mut().map(|before| before.interval(recorder)),
             cpu: self.meter.lock().ok().and_then(|meter| meter.as_ref().and_then(Meter::so_far)),
             warnings: Vec::new(),
         };
@@ -165,8 +165,8 @@ impl Observer for Teller<'_> {
     }
 }
 
-/// When a measuring thread last reported, and its results by then.
-struct Told {
+/// Time of a measuring thread's last report, and its results by then.
+struct LastReport {
     at: Instant,
     /// Only with snapshots.
     before: Option<Box<Before>>,
