@@ -218,6 +218,35 @@ mod tests {
         assert_eq!(labels(&Axis::times(std::iter::empty()).time_ticks(5)), ["1", "2", "5", "10"]);
     }
 
+    /// The page computes ticks itself, because its axes change with the selection; this file holds it to the same rule.
+    #[test]
+    fn the_page_has_the_same_ticks() {
+        let cases = [
+            (52.0, 143_312.0, true, 6),
+            (4_883.0, 5_959.0, true, 6),
+            (10_350.0, 18_800.0, true, 9),
+            (1.0, 1e15, true, 5),
+            (1.0, 1_000.0, true, 4),
+            (900.0, 31_000.0, true, 12),
+            (0.0, 7_415.0, false, 5),
+            (1.0, 35.0, false, 5),
+            (0.25, 0.31, false, 4),
+            (0.0, 10.0, false, 5),
+        ];
+        let ticks = cases.map(|(low, high, log, most)| {
+            let ticks = Axis::between(low, high, log).time_ticks(most);
+            // Twelve digits, as the last bits of a product are the compiler's.
+            let ticks: Vec<f64> = ticks.iter().map(|tick| format!("{:.11e}", tick.value).parse().unwrap()).collect();
+            serde_json::json!({ "low": low, "high": high, "log": log, "most": most, "ticks": ticks })
+        });
+        let text = serde_json::to_string_pretty(&ticks).unwrap() + "\n";
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ticks.json");
+        if std::env::var_os("HAIRPIN_BLESS").is_some() {
+            std::fs::write(file, &text).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), text, "HAIRPIN_BLESS=1 writes it");
+    }
+
     #[test]
     fn an_axis_in_proportion_has_multiples_of_a_round_step() {
         let axis = Axis::between(0.0, 7_415.0, false);

@@ -43,31 +43,35 @@ export function ticks(scale: Scale, most: number): number[] {
   return scale.log ? logTicks(scale.min, scale.max, most) : linearTicks(scale.min, scale.max, most);
 }
 
+// The same rules as crates/report/src/chart/axis.rs; tests of both sides read tests/data/ticks.json.
+
 function linearTicks(min: number, max: number, most: number): number[] {
-  const rough = (max - min) / Math.max(1, most);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);
+  const least = (max - min) / Math.max(1, most);
+  const decade = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((factor) => factor * decade).find((step) => step >= least) ?? least;
   const found: number[] = [];
-  for (let n = Math.ceil(min / step); n * step <= max * (1 + 1e-12); n += 1) found.push(Number((n * step).toPrecision(12)));
+  for (let n = Math.ceil(min / step); n * step <= max && found.length < most; n += 1) found.push(Number((n * step).toPrecision(12)));
   return found;
 }
 
+/** Mantissas, the sparsest set first; denser sets are tried until there are enough ticks. */
+const MANTISSAS = [[1], [1, 2, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9]];
+const ENOUGH = 4;
+
 function logTicks(min: number, max: number, most: number): number[] {
-  const from = Math.floor(Math.log10(min));
-  const to = Math.ceil(Math.log10(max));
-  let found: number[] = [];
-  // Decades alone, or with parts of them as far as there is room.
-  for (const parts of [[1], [1, 3], [1, 2, 5], [1, 2, 3, 5, 7], [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9]]) {
-    const these: number[] = [];
-    for (let power = from; power <= to; power += 1) {
-      for (const part of parts) {
-        const value = Number((part * 10 ** power).toPrecision(3));
-        if (value >= min && value <= max) these.push(value);
-      }
+  const within = (mantissas: number[]): number[] => {
+    const found: number[] = [];
+    for (let power = Math.floor(Math.log10(min)); power <= Math.ceil(Math.log10(max)); power += 1) {
+      found.push(...mantissas.map((part) => Number((part * 10 ** power).toPrecision(3))).filter((value) => value >= min && value <= max));
     }
-    if (found.length > 0 && these.length > most) break;
-    found = these;
+    return found;
+  };
+  let best = within(MANTISSAS[0] as number[]);
+  for (const mantissas of MANTISSAS.slice(1)) {
+    const denser = within(mantissas);
+    if (best.length < ENOUGH && denser.length <= most) best = denser;
   }
-  const stride = Math.ceil(found.length / Math.max(1, most));
-  return stride > 1 ? found.filter((_, index) => index % stride === 0) : found;
+  // Over many decades even one tick per decade is too many.
+  const every = Math.max(1, Math.ceil(best.length / Math.max(1, most)));
+  return best.filter((_, index) => index % every === 0);
 }
