@@ -187,7 +187,7 @@ setup_announce() {
     [ ! -x "${CARGO_TARGET_DIR:-target}/debug/hairpin" ] || return 0
     case "${HAIRPIN_FOR:-demo}" in
     test) setup_minutes=40 ;;
-    *) setup_minutes=14 ;;
+    *) setup_minutes=8 ;;
     esac
     setup_cores=$(nproc 2>/dev/null || echo 1)
     setup_minutes=$(((setup_minutes + setup_cores - 1) / setup_cores))
