@@ -62,8 +62,14 @@ pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64,
         if !q.is_supported_by(first.min(second)) {
             continue;
         }
-        let both = (together(group.iter().map(|(a, _)| *a)), together(group.iter().map(|(_, b)| *b)));
-        let value = quantile(&both.0, q).zip(quantile(&both.1, q)).filter(|(a, b)| *a > 0.0 && *b > 0.0);
+        let value = match group {
+            // A block from outside has figures of its own and no times.
+            [(a, b)] => of_block(&a.block, figure).zip(of_block(&b.block, figure)),
+            _ => {
+                let merged = (together(group.iter().map(|(a, _)| *a)), together(group.iter().map(|(_, b)| *b)));
+                quantile(&merged.0, q).zip(quantile(&merged.1, q)).filter(|(a, b)| *a > 0.0 && *b > 0.0)
+            }
+        };
         if let Some(value) = value {
             values.push(value);
             used += group.len();
@@ -79,7 +85,8 @@ mod tests {
     use super::*;
 
     fn taken(times: &[(u64, u64)]) -> Taken {
-        let block = ArmBlock { transactions: times.iter().map(|(_, often)| often).sum(), ..ArmBlock::default() };
+        let p50_ns = quantile(times, Quantile::P50);
+        let block = ArmBlock { transactions: times.iter().map(|(_, often)| often).sum(), p50_ns, ..ArmBlock::default() };
         Taken { block, times: times.into(), ..Taken::default() }
     }
 
