@@ -62,14 +62,13 @@ pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64,
         if !q.is_supported_by(first.min(second)) {
             continue;
         }
-        let value = match group {
-            // A block from outside has figures of its own and no times.
-            [(a, b)] => of_block(&a.block, figure).zip(of_block(&b.block, figure)),
-            _ => {
-                let merged = (together(group.iter().map(|(a, _)| *a)), together(group.iter().map(|(_, b)| *b)));
-                quantile(&merged.0, q).zip(quantile(&merged.1, q)).filter(|(a, b)| *a > 0.0 && *b > 0.0)
-            }
+        let of = |side: Vec<&Taken>| match side[..] {
+            // A block from outside has its figures and no times.
+            [one] if one.times.is_empty() => of_block(&one.block, figure),
+            _ => quantile(&together(side.into_iter()), q),
         };
+        let both = (of(group.iter().map(|(a, _)| *a).collect()), of(group.iter().map(|(_, b)| *b).collect()));
+        let value = both.0.zip(both.1).filter(|(a, b)| *a > 0.0 && *b > 0.0);
         if let Some(value) = value {
             values.push(value);
             used += group.len();
@@ -85,8 +84,7 @@ mod tests {
     use super::*;
 
     fn taken(times: &[(u64, u64)]) -> Taken {
-        let p50_ns = quantile(times, Quantile::P50);
-        let block = ArmBlock { transactions: times.iter().map(|(_, often)| often).sum(), p50_ns, ..ArmBlock::default() };
+        let block = ArmBlock { transactions: times.iter().map(|(_, often)| often).sum(), ..ArmBlock::default() };
         Taken { block, times: times.into(), ..Taken::default() }
     }
 
