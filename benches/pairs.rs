@@ -107,7 +107,11 @@ impl Line {
         let (cell, mark) = (&self.cell, self.mark());
         let comparison = match &self.found {
             Ok(comparison) => comparison,
-            Err(why) => return format!("{cell:<23} {mark}: {:.50}", why.replace('\n', " ")),
+            // The reason stands last, behind the command.
+            Err(why) => {
+                let why = why.rsplit_once("status: ").map_or(why.as_str(), |(_, rest)| rest).replace('\n', " ");
+                return format!("{cell:<23} {mark}: {why:.50}");
+            }
         };
         let of = self.p50().cloned().unwrap_or_default();
         let ns = |ns: Option<f64>| match ns {
@@ -297,6 +301,11 @@ pub(crate) mod tests {
         assert_eq!(lines.each_ref().map(Line::mark), ["few", "few", "few", "none"]);
         assert!(lines.iter().all(Line::missed));
         assert!(lines[3].text().contains("none: sockperf took longer"), "{}", lines[3].text());
+        let failed = Line {
+            found: Err("arm A: a command ended with exit status: 2: no xdp".into()),
+            ..line("x", Limit::None, [0.9; 3], 40)
+        };
+        assert!(failed.text().ends_with("none: 2: no xdp"), "{}", failed.text());
         assert_eq!(lines[3].record()["error"], lines[3].found.clone().unwrap_err());
     }
 
