@@ -121,7 +121,7 @@ impl Line {
         };
         let interval = of.low.zip(of.high).map_or("-".to_owned(), |(low, high)| format!("{low:.4}-{high:.4}"));
         format!(
-            "{cell:<23} {:>7} {:>8} {:>8} {:>6} {interval:>13} {:>5} {mark}",
+            "{cell:<23} {:>7} {:>7} {:>8} {:>6} {interval:>13} {:>5} {mark}",
             format!("{}/{}", of.pairs, comparison.pairs + comparison.dropped),
             ns(of.value),
             ns(of.base),
@@ -143,10 +143,10 @@ impl Line {
 /// The lines of a table; `heads` are the names of both columns, of which the first is divided by the second.
 pub(crate) fn table(lines: &[Line], heads: [&str; 2]) -> String {
     let [first, second] = heads;
-    let mut text = format!("Medians in ns; ratio = {first} / {second} with its 95 % interval. Pairs: used / rounds.\n\n");
+    let mut text = format!("p50 in ns; ratio = {first} / {second}, 95 % interval. Pairs: used / rounds.\n\n");
     let _ = writeln!(
         text,
-        "{:<23} {:>7} {first:>8} {second:>8} {:>6} {:>13} {:>5}\n{}",
+        "{:<23} {:>7} {first:>7} {second:>8} {:>6} {:>13} {:>5}\n{}",
         "cell",
         "pairs",
         "ratio",
@@ -320,6 +320,6 @@ pub(crate) mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }
-        assert!(text.contains("40/42   8801.0    88010 1.0472 1.0101-1.0853  1.05 over"), "{text}");
+        assert!(text.contains("40/42  8801.0    88010 1.0472 1.0101-1.0853  1.05 over"), "{text}");
     }
 }
