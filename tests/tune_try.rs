@@ -12,7 +12,8 @@ use serde_json::Value;
 
 pub const PART: Part = Part::new("tune_try", tests);
 
-const TESTS: &[(&str, fn(&str) -> Ended)] = &[
+type Listed = (&'static str, fn(&str) -> Ended);
+const TESTS: &[Listed] = &[
     ("idle_states_are_found_by_experiment", |_| idle_states_are_found_by_experiment()),
     ("the_profile_is_one_that_apply_takes", |_| the_profile_is_one_that_apply_takes()),
     ("all_that_is_safe_is_tried_and_put_back", |name| all_that_is_safe_is_tried_and_put_back(name).into()),
@@ -25,7 +26,7 @@ const TESTS: &[(&str, fn(&str) -> Ended)] = &[
 const AUTOCORKING: &str = "/proc/sys/net/ipv4/tcp_autocorking";
 
 fn tests() -> Vec<Test> {
-    let test = |(name, run): &(&str, fn(&str) -> Ended)| {
+    let test = |(name, run): &Listed| {
         let run = *run;
         Test::new(*name, move |full| {
             if !can(full, namespaces(), "it takes root and the right to make a network namespace") {

@@ -1,12 +1,12 @@
 //! What sends frames back: hairpin, DPDK's testpmd over AF_XDP, and xdp-bench, which does it in the kernel.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::super::children::{Guarded, pinned, run, start};
-use super::super::peers::hairpin::Tool;
 use super::super::peers::veth::Veth;
 use super::generate::{Came, Load};
 
@@ -23,14 +23,17 @@ pub(crate) enum Bouncer {
 
 /// Everything that runs need.
 pub(crate) struct Yard<'a> {
-    pub(crate) tool: &'a Tool,
+    /// hairpin.
+    program: &'a Path,
+    /// The generator's CPU and the bouncer's.
+    cpus: [u32; 2],
     pub(crate) veth: &'a Veth,
     /// MACs of the client's end and of the server's.
     pub(crate) macs: [[u8; 6]; 2],
 }
 
 impl Yard<'_> {
-    pub(crate) fn new<'a>(tool: &'a Tool, veth: &'a Veth) -> Result<Yard<'a>, String> {
+    pub(crate) fn new<'a>(program: &'a Path, cpus: [u32; 2], veth: &'a Veth) -> Result<Yard<'a>, String> {
         let mac = |namespace: &str, interface: &str| -> Result<[u8; 6], String> {
             let text = run(Command::new("ip").args(["-n", namespace, "-j", "link", "show", interface]), Duration::from_secs(10))?;
             let links: serde_json::Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
@@ -38,15 +41,15 @@ impl Yard<'_> {
             let bytes: Vec<u8> = text.split(':').filter_map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
             bytes.try_into().map_err(|_| format!("{text} is no MAC"))
         };
-        Ok(Yard { tool, veth, macs: [mac(&veth.client, "peer0")?, mac(&veth.server, "peer1")?] })
+        Ok(Yard { program, cpus, veth, macs: [mac(&veth.client, "peer0")?, mac(&veth.server, "peer1")?] })
     }
 
     pub(crate) fn command(&self, bouncer: &Bouncer) -> Command {
-        let cpu = self.tool.cpus[1];
+        let cpu = self.cpus[1];
         let namespace = Some(self.veth.server.as_str());
         match bouncer {
             Bouncer::Hairpin { io, flush } => {
-                let mut command = pinned(namespace, cpu, &self.tool.program.to_string_lossy());
+                let mut command = pinned(namespace, cpu, &self.program.to_string_lossy());
                 command.args(["bounce", "--no-store", "-i", "peer1", "--io", io, "--flush", flush, "--rewrite", "macs"]);
                 command.args(["--filter", "ethertype:0x88b5", "--cpu", &cpu.to_string(), "--json-stream"]);
                 command
@@ -56,7 +59,7 @@ impl Yard<'_> {
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", &self.veth.server, "setpriv", "--pdeathsig", "KILL", "dpdk-testpmd"]);
                 command.args(["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "-l"]);
-                command.arg(format!("{},{cpu}", self.tool.cpus[0]));
+                command.arg(format!("{},{cpu}", self.cpus[0]));
                 command.args(["--vdev", "net_af_xdp0,iface=peer1,force_copy=1", "--", "--forward-mode=macswap", "--nb-cores=1"]);
                 command.args(["--total-num-mbufs=16384", "--stats-period=3600", "--no-lsc-interrupt"]);
                 command
@@ -73,7 +76,7 @@ impl Yard<'_> {
     pub(crate) fn measure(&self, bouncer: &Bouncer, load: Load) -> Result<Came, String> {
         let server = start(&mut self.command(bouncer))?;
         let exe = std::env::current_exe().map_err(|e| format!("this benchmark's own program: {e}"))?;
-        let mut client = pinned(Some(&self.veth.client), self.tool.cpus[0], &exe.to_string_lossy());
+        let mut client = pinned(Some(&self.veth.client), self.cpus[0], &exe.to_string_lossy());
         client.args(["packet", "--generate", &serde_json::to_string(&load).map_err(|e| e.to_string())?]);
         let text = run(&mut client, Duration::from_secs(40));
         let ended = end(server);

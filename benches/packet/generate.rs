@@ -50,6 +50,12 @@ pub(crate) struct Came {
     pub(crate) mode: String,
 }
 
+impl Came {
+    pub(crate) fn ns_per_frame(&self) -> f64 {
+        self.seconds * 1e9 / self.frames as f64
+    }
+}
+
 struct Window<P> {
     ring: P,
     load: Load,

@@ -11,15 +11,17 @@
 //!   end       SIGALRM, the signal of sockperf's own timer, ends the test after 0.7 s: 0.4 left out, 0.25 counted, 0.05 left out
 //! ```
 
+use std::collections::VecDeque;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use hairpin_lab::experiment::outside::Block;
 use rustix::process::Signal;
 
 use super::super::children::{Guarded, pinned, start};
 use super::cells::{Cell, Link, Transport, Wait};
-use super::output::{self, Sockperf};
+use super::output;
 use super::veth::{self, Veth};
 
 /// How long a test runs.
@@ -28,10 +30,19 @@ const TEST: Duration = Duration::from_millis(700);
 /// From the signal handler's installation to the sleep it takes a few messages.
 const SETTLE: Duration = Duration::from_millis(60);
 
+/// Runs that are made ready together.
+const TOGETHER: usize = 4;
+
 /// A server and a client, stopped just before their test.
-pub(crate) struct Ready {
+struct Ready {
     server: Guarded,
     client: Guarded,
+}
+
+/// The runs of a cell, made ready ahead of their turn.
+pub(crate) struct Ahead {
+    cell: Cell,
+    waiting: VecDeque<Ready>,
 }
 
 /// Where sockperf and the other peers run.
@@ -80,7 +91,7 @@ impl Place<'_> {
     }
 
     /// Starts `many` pairs for `cell` and stops them just before their tests.
-    pub(crate) fn ready(&mut self, cell: Cell, many: usize) -> Result<Vec<Ready>, String> {
+    fn ready(&mut self, cell: Cell, many: usize) -> Result<Vec<Ready>, String> {
         let limit = Duration::from_secs(10);
         let mut clients = Vec::new();
         let mut servers = Vec::new();
@@ -106,15 +117,29 @@ impl Place<'_> {
     }
 }
 
-impl Ready {
-    /// Runs the test; both processes are gone when this returns.
-    pub(crate) fn measure(self) -> Result<Sockperf, String> {
-        self.server.signal(Signal::CONT)?;
-        self.client.signal(Signal::CONT)?;
+impl Ahead {
+    pub(crate) fn of(cell: Cell) -> Ahead {
+        Ahead { cell, waiting: VecDeque::new() }
+    }
+
+    /// Called before every block of either arm: makes more runs ready while one is left, so that they get there while others measure.
+    pub(crate) fn fill(&mut self, place: &mut Place<'_>) -> Result<(), String> {
+        if self.waiting.len() <= 1 {
+            self.waiting.extend(place.ready(self.cell, TOGETHER)?);
+        }
+        Ok(())
+    }
+
+    /// Runs the next test; both of its processes are gone when this returns.
+    pub(crate) fn measure(&mut self, cpus: [u32; 2]) -> Result<Block, String> {
+        let Ready { server, client } = self.waiting.pop_front().ok_or("no run of sockperf is ready")?;
+        server.signal(Signal::CONT)?;
+        client.signal(Signal::CONT)?;
         // The handler is the last thing before the test. What is left of the 2 s goes by here.
-        self.client.wait_until_it_catches(Signal::ALARM, Duration::from_secs(10))?;
+        client.wait_until_it_catches(Signal::ALARM, Duration::from_secs(10))?;
         thread::sleep(TEST);
-        self.client.signal(Signal::ALARM)?;
-        output::sockperf(&self.client.finish(Duration::from_secs(10))?)
+        client.signal(Signal::ALARM)?;
+        let found = output::sockperf(&client.finish(Duration::from_secs(10))?)?;
+        Ok(Block::of_median(found.p50_ns, found.observations, cpus))
     }
 }

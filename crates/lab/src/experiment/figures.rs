@@ -62,8 +62,13 @@ pub(crate) fn of_pairs(pairs: &[(&Taken, &Taken)], figure: Figure) -> (Vec<(f64,
         if !q.is_supported_by(first.min(second)) {
             continue;
         }
-        let both = (together(group.iter().map(|(a, _)| *a)), together(group.iter().map(|(_, b)| *b)));
-        let value = quantile(&both.0, q).zip(quantile(&both.1, q)).filter(|(a, b)| *a > 0.0 && *b > 0.0);
+        let of = |side: Vec<&Taken>| match side[..] {
+            // A block from outside has its figures and no times.
+            [one] if one.times.is_empty() => of_block(&one.block, figure),
+            _ => quantile(&together(side.into_iter()), q),
+        };
+        let both = (of(group.iter().map(|(a, _)| *a).collect()), of(group.iter().map(|(_, b)| *b).collect()));
+        let value = both.0.zip(both.1).filter(|(a, b)| *a > 0.0 && *b > 0.0);
         if let Some(value) = value {
             values.push(value);
             used += group.len();

@@ -1,15 +1,21 @@
 //! Blocks measured outside this process, such as by another build or another tool: the same rounds, pairs and intervals as for
 //! arms.
+//!
+//! ```text
+//!   hairpin  H₁ 120 ns      H₂ 510 ns   H₃ 510 ns       the distance between the cores
+//!   tool            S₁ ?            S₂ ?         S₃ ?   S₂ saw what H₂ and H₃ saw; S₁ saw it change, so its pair is dropped
+//! ```
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use hairpin_record::compare::{Comparison, Method};
-use hairpin_record::experiment::Figure;
+use hairpin_record::compare::{Comparison, Cpus, Method};
+use hairpin_record::experiment::{ArmBlock, Figure};
 use hairpin_record::run::Row;
 use hairpin_units::Nanos;
+use serde::{Deserialize, Serialize};
 
-use super::rounds::{self, Bench, Ended, Layout, NoSwitch, Taken, letter};
+use super::rounds::{self, Bench, Ended, Layout, NoSwitch, Round, Taken, letter};
 use super::stands::taken;
 use super::states::States;
 use super::verdict;
@@ -21,12 +27,62 @@ const BLOCK: Nanos = Nanos::from_millis(250);
 const CONFIDENCE: f64 = 0.95;
 /// Two arms with a ratio within this of 1 count as the same.
 const MARGIN: f64 = 0.02;
+/// Rounds per wanted pair, at most.
+const TRIES: usize = 2;
 
-/// Measures a row of arm 0 or 1, of this length and warm-up; the error holds the reason, or `None` after Ctrl-C.
-pub type Measure<'a> = dyn FnMut(usize, Nanos, Nanos) -> Result<Row, Option<String>> + 'a;
+/// One block of one arm.
+#[derive(Clone, Debug)]
+pub struct Block(Taken);
+
+impl Block {
+    /// A row of hairpin.
+    ///
+    /// # Errors
+    /// The row's histogram cannot be decoded.
+    pub fn of_row(row: &Row) -> Result<Block, String> {
+        let taken = taken(row, 0, None).map_err(|error| error.to_string())?;
+        // The block's own figures suffice, and the record of many blocks stays small.
+        Ok(Block(Taken { times: Vec::new(), ..taken }))
+    }
+
+    /// The median of a tool that tells nothing else, measured on the CPUs of client and server.
+    #[must_use]
+    pub fn of_median(p50_ns: f64, transactions: u64, cpus: [u32; 2]) -> Block {
+        let [client, server] = cpus.map(|cpu| vec![cpu]);
+        let block = ArmBlock { p50_ns: Some(p50_ns), transactions, ..ArmBlock::default() };
+        Block(Taken { block, cpus: Some(Cpus { client, server }), ..Taken::default() })
+    }
+
+    /// With the cache-line round trips measured before and after it, in ns.
+    #[must_use]
+    pub fn with_cores(mut self, cores: Vec<u64>) -> Block {
+        self.0.block.core_rtt_ns = cores.iter().copied().max();
+        self.0.cores = cores;
+        self
+    }
+}
+
+/// One block of each arm, to be kept for an experiment that goes on later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pair(Round);
+
+/// When an experiment ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// After this time.
+    Time(Duration),
+    /// When the median comes from this many pairs, or after twice as many rounds.
+    Pairs(usize),
+}
+
+/// Measures a block of arm 0 or 1, of this length and warm-up; the error holds the reason, or `None` after Ctrl-C.
+pub type Measure<'a> = dyn FnMut(usize, Nanos, Nanos) -> Result<Block, Option<String>> + 'a;
 
 struct Outside<'a, 'b> {
     measure: &'a mut Measure<'b>,
+    /// Time that the pairs from before took.
+    before: Duration,
     began: Instant,
 }
 
@@ -34,33 +90,171 @@ impl Bench for Outside<'_, '_> {
     fn block(&mut self, arm: usize, length: Nanos, warmup: Nanos) -> Result<Taken, Ended> {
         let at_ns = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let failed = |why| Ended::Failed(RunError::Row { path: format!("arm {}", letter(arm)), why });
-        let row = (self.measure)(arm, length, warmup).map_err(|why| why.map_or(Ended::Interrupted, failed))?;
-        taken(&row, at_ns, None).map_err(|error| failed(error.to_string()))
+        let Block(mut taken) = (self.measure)(arm, length, warmup).map_err(|why| why.map_or(Ended::Interrupted, failed))?;
+        taken.block.at_ns = at_ns;
+        Ok(taken)
     }
 
     fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+        self.before + self.began.elapsed()
     }
 }
 
-/// Measures two arms in turn, in random order within each round, for `duration`. Returns p50 of the second over that of the
-/// first, with its 95 % interval.
+/// Measures two arms in turn, in random order within each round, and passes each pair to `keep`; `before` holds the pairs of an
+/// experiment that goes on. Returns p50 of the second arm over that of the first, with its 95 % interval.
 ///
 /// # Errors
-/// A block could not be measured: the error of `measure`, or `None` after Ctrl-C.
-pub fn pairs(duration: Duration, seed: u64, measure: &mut Measure<'_>) -> Result<Comparison, Option<String>> {
-    let layout = Layout { arms: 2, duration, seed, done: 0, length: Some(BLOCK) };
-    let mut outside = Outside { measure, began: Instant::now() };
-    let mut measured = Vec::new();
-    let laid = rounds::run(&layout, &mut outside, &mut NoSwitch, &mut |round, _, _| {
-        measured.push(round);
-        ControlFlow::Continue(())
-    });
-    match laid.ended {
-        Some(Ended::Failed(error)) => return Err(Some(error.to_string())),
-        Some(Ended::Interrupted) => return Err(None),
-        None => {}
+/// A block could not be measured, or a pair not be kept: the reason, or `None` after Ctrl-C.
+pub fn pairs(
+    until: Until,
+    seed: u64,
+    before: Vec<Pair>,
+    measure: &mut Measure<'_>,
+    keep: &mut dyn FnMut(&Pair) -> Result<(), String>,
+) -> Result<Comparison, Option<String>> {
+    let mut measured: Vec<Round> = before.into_iter().map(|Pair(round)| round).collect();
+    let last = measured.iter().flat_map(|round| &round.taken).map(|taken| taken.block.at_ns).max();
+    let mut outside = Outside { measure, before: Duration::from_nanos(last.unwrap_or(0)), began: Instant::now() };
+    let duration = match until {
+        Until::Time(duration) => duration,
+        Until::Pairs(_) => Duration::MAX,
+    };
+    let layout = Layout { arms: 2, duration, seed, done: measured.len() as u32, length: Some(BLOCK) };
+    if !enough(until, &measured) {
+        let mut lost = None;
+        let laid = rounds::run(&layout, &mut outside, &mut NoSwitch, &mut |round, _, _| {
+            let pair = Pair(round);
+            lost = keep(&pair).err();
+            measured.push(pair.0);
+            if lost.is_some() || enough(until, &measured) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if lost.is_some() {
+            return Err(lost);
+        }
+        match laid.ended {
+            Some(Ended::Failed(error)) => return Err(Some(error.to_string())),
+            Some(Ended::Interrupted) => return Err(None),
+            None => {}
+        }
     }
+    Ok(compared(&measured, outside.elapsed()))
+}
+
+fn enough(until: Until, measured: &[Round]) -> bool {
+    let Until::Pairs(wanted) = until else { return false };
+    let of_median = || {
+        let comparison = compared(measured, Duration::ZERO);
+        comparison.figures.iter().find(|of| of.figure == Figure::P50).map_or(0, |of| of.pairs)
+    };
+    measured.len() >= TRIES * wanted || measured.len() >= wanted && of_median() >= wanted as u64
+}
+
+fn compared(measured: &[Round], elapsed: Duration) -> Comparison {
     let method = Method { figure: Figure::P50, confidence: CONFIDENCE, confidence_each: CONFIDENCE, looks: 1, margin: MARGIN };
-    Ok(verdict::compare(&measured, 0, 1, &States::of(&measured), &method, outside.elapsed()))
+    verdict::compare(&lent(measured), 0, 1, &States::of(measured), &method, elapsed)
+}
+
+/// The same rounds. A block that could not tell how far the cores were from each other has seen what the blocks before and after
+/// it saw.
+fn lent(measured: &[Round]) -> Vec<Round> {
+    let mut lent = measured.to_vec();
+    let mut blocks: Vec<&mut Taken> = Vec::new();
+    for round in &mut lent {
+        let mut both: Vec<&mut Taken> = round.taken.iter_mut().collect();
+        both.sort_by_key(|taken| taken.block.at_ns);
+        blocks.extend(both);
+    }
+    let known: Vec<Vec<u64>> = blocks.iter().map(|taken| taken.cores.clone()).collect();
+    for (at, taken) in blocks.into_iter().enumerate().filter(|(_, taken)| taken.cores.is_empty()) {
+        let before = known[..at].iter().rev().find_map(|cores| cores.last());
+        let after = known[at + 1..].iter().find_map(|cores| cores.first());
+        taken.cores = before.into_iter().chain(after).copied().collect();
+    }
+    lent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CPUS: [u32; 2] = [0, 1];
+
+    /// The first arm is a tool that cannot tell the distance of its cores; the second takes twice as long, and its distance is
+    /// that of `far`, by the number of its block.
+    fn measured(until: Until, before: Vec<Pair>, far: impl Fn(usize) -> bool) -> (Comparison, Vec<Pair>) {
+        let (mut kept, mut number) = (Vec::new(), 0);
+        let mut measure = |arm: usize, _, _| {
+            if arm == 0 {
+                return Ok(Block::of_median(1_000.0, 100, CPUS));
+            }
+            number += 1;
+            Ok(Block::of_median(2_000.0, 100, CPUS).with_cores(vec![if far(number) { 510 } else { 120 }]))
+        };
+        let comparison = pairs(until, 7, before, &mut measure, &mut |pair| {
+            kept.push(pair.clone());
+            Ok(())
+        });
+        (comparison.unwrap(), kept)
+    }
+
+    #[test]
+    fn medians_make_pairs_with_an_interval() {
+        let (comparison, kept) = measured(Until::Pairs(20), Vec::new(), |_| false);
+        assert_eq!((comparison.pairs, comparison.dropped, kept.len()), (20, 0, 20));
+        let p50 = &comparison.figures[0];
+        assert_eq!((p50.figure, p50.ratio, p50.low, p50.high), (Figure::P50, Some(2.0), Some(2.0), Some(2.0)));
+        assert!((p50.base.unwrap() - 1_000.0).abs() < 1e-6 && (p50.value.unwrap() - 2_000.0).abs() < 1e-6, "{p50:?}");
+    }
+
+    #[test]
+    fn a_tool_that_cannot_tell_the_distance_has_seen_that_of_the_blocks_around_it() {
+        let block = |at_ns, cores: &[u64]| {
+            let mut block = Block::of_median(1_000.0, 100, CPUS).with_cores(cores.into());
+            block.0.block.at_ns = at_ns;
+            block.0
+        };
+        // In the order measured: 120, ?, 120 then 121, ?, ?, 510, 510, ?.
+        let rounds = [
+            [block(2, &[]), block(1, &[120])],
+            [block(4, &[]), block(3, &[120, 121])],
+            [block(5, &[]), block(6, &[510])],
+            [block(8, &[]), block(7, &[510])],
+        ];
+        let rounds = rounds.map(|taken| Round { taken: taken.into() });
+        let cores = lent(&rounds).into_iter().map(|round| round.taken[0].cores.clone()).collect::<Vec<_>>();
+        assert_eq!(cores, [vec![120, 120], vec![121, 510], vec![121, 510], vec![510]]);
+        let comparison = compared(&rounds, Duration::ZERO);
+        assert_eq!((comparison.pairs, comparison.dropped, comparison.matched.by_distance()), (2, 2, true));
+    }
+
+    #[test]
+    fn pairs_of_two_states_do_not_count_as_wanted() {
+        let (comparison, kept) = measured(Until::Pairs(20), Vec::new(), |number| number > 12);
+        assert!(comparison.dropped <= 2 && comparison.pairs + comparison.dropped == kept.len() as u64, "{comparison:?}");
+        // It moves all the time, so no two blocks of the other arm agree.
+        let (comparison, kept) = measured(Until::Pairs(20), Vec::new(), |number| number % 2 == 0);
+        assert!(kept.len() == 40 && comparison.pairs <= 1, "{comparison:?}");
+    }
+
+    #[test]
+    fn an_experiment_goes_on_with_its_pairs() {
+        let (_, first) = measured(Until::Pairs(15), Vec::new(), |_| false);
+        let text = serde_json::to_string(&first).unwrap();
+        let first: Vec<Pair> = serde_json::from_str(&text).unwrap();
+        let (comparison, more) = measured(Until::Pairs(20), first.clone(), |_| false);
+        assert_eq!((comparison.pairs, more.len()), (20, 5));
+        assert!(more[0].0.taken[0].block.at_ns > first[14].0.taken[0].block.at_ns, "later");
+        assert_eq!(measured(Until::Pairs(15), first, |_| false).1, [], "there are enough");
+    }
+
+    #[test]
+    fn what_cannot_be_measured_or_kept_ends_it() {
+        let kept = &mut |_: &Pair| Ok(());
+        let failed = pairs(Until::Pairs(9), 7, Vec::new(), &mut |_, _, _| Err(Some("no such tool".into())), kept);
+        assert!(failed.unwrap_err().unwrap().contains("no such tool"));
+        assert_eq!(pairs(Until::Pairs(9), 7, Vec::new(), &mut |_, _, _| Err(None), kept).unwrap_err(), None);
+        let measure = &mut |_, _, _| Ok(Block::of_median(1.0, 100, CPUS));
+        let full = pairs(Until::Pairs(9), 7, Vec::new(), measure, &mut |_| Err("the disk is full".into()));
+        assert_eq!(full.unwrap_err().unwrap(), "the disk is full");
+    }
 }

@@ -1,0 +1,83 @@
+//! Every pair as a line of JSON, so that a benchmark that was interrupted can go on.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+use hairpin_lab::experiment::outside::Pair;
+use hairpin_session::time::rfc3339;
+use serde::{Deserialize, Serialize};
+
+/// The pairs so far, in memory and as lines of a file.
+pub(crate) struct Journal {
+    file: File,
+    /// What is compared; pairs of other programs do not count.
+    programs: String,
+    kept: Vec<Kept>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Kept {
+    cell: String,
+    programs: String,
+    /// RFC 3339, UTC.
+    at: String,
+    pair: Pair,
+}
+
+impl Journal {
+    /// Opens `path`. With `resume` its pairs of these `programs` count; without, it begins empty.
+    pub(crate) fn open(path: &Path, programs: &str, resume: bool) -> Result<Journal, String> {
+        let told = |e: std::io::Error| format!("{}: {e}", path.display());
+        let old = if resume && path.exists() { fs::read_to_string(path).map_err(told)? } else { String::new() };
+        // The last line may have been cut short.
+        let kept = old.lines().filter_map(|line| serde_json::from_str::<Kept>(line).ok());
+        let kept: Vec<Kept> = kept.filter(|kept| kept.programs == programs).collect();
+        let mut journal = Journal { file: File::create(path).map_err(told)?, programs: programs.to_owned(), kept: Vec::new() };
+        kept.into_iter().try_for_each(|kept| journal.write(kept))?;
+        Ok(journal)
+    }
+
+    /// The pairs of a cell, in the order measured.
+    pub(crate) fn of(&self, cell: &str) -> Vec<Pair> {
+        self.kept.iter().filter(|kept| kept.cell == cell).map(|kept| kept.pair.clone()).collect()
+    }
+
+    pub(crate) fn add(&mut self, cell: &str, pair: &Pair) -> Result<(), String> {
+        let at = rfc3339(SystemTime::now());
+        self.write(Kept { cell: cell.to_owned(), programs: self.programs.clone(), at, pair: pair.clone() })
+    }
+
+    fn write(&mut self, kept: Kept) -> Result<(), String> {
+        let line = serde_json::to_string(&kept).map_err(|e| e.to_string())?;
+        writeln!(self.file, "{line}").map_err(|e| format!("cannot write the record: {e}"))?;
+        self.kept.push(kept);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resumes_whole_lines_of_the_same_programs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pairs.jsonl");
+        let pair: Pair = serde_json::from_str(r#"{"taken":[]}"#).unwrap();
+        for programs in ["old", "new"] {
+            let mut journal = Journal::open(&path, programs, true).unwrap();
+            let earlier = fs::read_to_string(&path).unwrap();
+            journal.add("a", &pair).unwrap();
+            journal.add("b", &pair).unwrap();
+            assert_eq!((journal.of("a").len(), journal.of("c").len(), earlier.as_str()), (1, 0, ""));
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 5]).unwrap();
+        let journal = Journal::open(&path, "new", true).unwrap();
+        assert_eq!((journal.of("a").len(), journal.of("b").len()), (1, 0), "the last line is cut short");
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
+        assert_eq!(Journal::open(&path, "new", false).unwrap().of("a").len(), 0);
+    }
+}
