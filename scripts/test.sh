@@ -3,8 +3,8 @@
 #
 #     N passed, N failed, N skipped
 #
-#     build ─┬─▶ tests, the page in a browser ──┬─▶ tests that want idle cores ─▶ sum
-#            └─▶ scripts/lint.sh, behind them ──┘
+#     build ───────────────┬─▶ tests ─────────────────────────────────┬─▶ tests that want idle cores ─▶ sum
+#     page in a browser ───┴─▶ scripts/lint.sh at the lowest priority ┘
 #
 # A test that cannot run here prints a line `NAME: SKIPPED: REASON`. Under CI=true, and as root where namespaces can be made, HAIRPIN_MUST_RUN=1 makes such
 # a test fail instead.
@@ -47,14 +47,6 @@ step() {
     seconds=$(($(date +%s) - began))
     printf '\n== %d:%02d %s\n' $((seconds / 60)) $((seconds % 60)) "$*"
 }
-# Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
-step cargo test --workspace --no-run
-# shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
-cargo test --workspace --no-run $setup_quiet
-
-setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
-lint=$!
-
 # tests COMMAND…: its output goes to the terminal and to a file that is summed up below; the status is its last line, as sh has no pipefail.
 tests() {
     step "$@"
@@ -63,17 +55,29 @@ tests() {
         echo "tests ended with status $?"
     } | tee -a "$log"
 }
+
+# Under CI the page must be tried, whatever is missing.
+if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
+    tests scripts/web.sh --test >"$scratch/page" &
+else
+    echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log" >"$scratch/page" &
+fi
+page=$!
+# Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
+step cargo test --workspace --no-run
+# shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
+cargo test --workspace --no-run $setup_quiet
+wait "$page"
+cat "$scratch/page"
+
+# It looks at small things first, so the tests below have cargo's lock on the build before clippy asks for it.
+setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
+lint=$!
+
 # Tests of settings and causes that show only on cores which rest.
 idle='explain_detectors:: tune_try::'
 # shellcheck disable=SC2046,SC2086 # words
 tests cargo test --workspace --no-fail-fast -- $(printf -- '--skip %s ' $idle)
-# Under CI the page must be tried, whatever is missing.
-if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
-    tests scripts/web.sh --test
-else
-    echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log"
-fi
-
 step scripts/lint.sh
 wait "$lint"
 lint=
