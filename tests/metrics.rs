@@ -265,7 +265,7 @@ fn prometheus_agrees_with_the_record(name: &str) -> bool {
         return false;
     }
     let home = Home::new();
-    let (run, address) = serving(&home, "--path udp:spin --path tcp:block --duration 9s --warmup 50ms --json");
+    let (run, address) = serving(&home, "--path udp:spin --path tcp:block --duration 6s --warmup 50ms --json");
     let native = Prometheus::start(&home, "native", &address, "native-histograms");
     let classic = Prometheus::start(&home, "classic", &address, "");
     positive(&address, "hairpin_transactions_total", "path=\"tcp:block/tcp:block\"");
