@@ -213,7 +213,10 @@ pub fn moods(values: &[f64], confidence: f64) -> f64 {
 }
 
 fn variance(values: &[f64]) -> f64 {
-    crate::statistics::standard_deviation(values).map_or(0.0, |deviation| deviation * deviation)
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    if variance.is_finite() { variance } else { 0.0 }
 }
 
 /// The factor by which an interval must grow if neighbours have the correlation `alike`, as in a first-order autoregression. A
