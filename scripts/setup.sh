@@ -182,11 +182,11 @@ fi
 
 # --- what is to come --------------------------------------------------------------------------------------------------
 
-# A first build is announced. It takes so many minutes of one core for what demo and benchmarks need, and with the tests.
+# A first build is announced: minutes of one core for the command, and with the tests.
 setup_announce() {
     [ ! -x "${CARGO_TARGET_DIR:-target}/debug/hairpin" ] || return 0
     case "${HAIRPIN_FOR:-demo}" in
-    test) setup_minutes=40 ;;
+    test) setup_minutes=18 ;;
     *) setup_minutes=8 ;;
     esac
     setup_cores=$(nproc 2>/dev/null || echo 1)

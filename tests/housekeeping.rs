@@ -263,8 +263,8 @@ fn a_first_build_is_announced_with_how_long_it_takes() {
     let said = |cores: &str, purpose: &str| {
         set_up(&home, "setup_announce", &[("nproc", &format!("echo {cores}"))], &[("HAIRPIN_FOR", purpose)])
     };
-    assert_eq!(said("2", "demo"), "set-up: first build: about 7 min with the CPUs of this host (2); later ones take seconds\n");
-    assert!(said("8", "test").contains("about 5 min") && said("96", "demo").contains("about 2 min"));
+    assert_eq!(said("2", "demo"), "set-up: first build: about 4 min with the CPUs of this host (2); later ones take seconds\n");
+    assert!(said("8", "test").contains("about 3 min") && said("96", "demo").contains("about 2 min"));
     let built = home.file("target/debug/hairpin");
     fs::create_dir_all(built.parent().expect("a folder")).expect("folders");
     fs::copy("/bin/true", &built).expect("a program");
