@@ -223,6 +223,10 @@ pub struct Threshold {
     pub crossed: bool,
     /// The reason if nothing can be said.
     pub unknown: Option<String>,
+    /// The ratio at the interval's end on the side of the threshold, if that lies beyond it and the threshold was not crossed: a
+    /// change of up to this is not excluded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_excluded: Option<f64>,
     /// True if a second measurement crossed it again; `null` if there was none.
     pub confirmed: Option<bool>,
 }

@@ -294,7 +294,13 @@ pub(crate) fn thresholds(record: &Compare) -> Vec<String> {
             (None, false, Some(_)) => "crossed at first, but not when measured once more".into(),
             (None, false, None) => "not crossed".into(),
         };
-        format!("{} of {}: {what}", threshold.given, threshold.arm)
+        let reaches = threshold.not_excluded.map_or(String::new(), |ratio| {
+            format!(
+                "; a change of up to {:+.1} % is not excluded, for which more or longer runs are needed",
+                (ratio - 1.0) * 100.0
+            )
+        });
+        format!("{} of {}: {what}{reaches}", threshold.given, threshold.arm)
     });
     told.collect()
 }

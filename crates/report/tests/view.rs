@@ -144,6 +144,7 @@ fn compared() -> Compare {
                 arm: "B".into(),
                 crossed: false,
                 unknown: None,
+                not_excluded: None,
                 confirmed: None,
             }],
             warnings: vec![Note { code: "loss".into(), message: "requests were never answered in time: 3 by B".into() }],

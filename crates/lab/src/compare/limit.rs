@@ -45,7 +45,8 @@ impl Limit {
                 None if comparison.runs == Some([1, 1]) => (false, Some(super::stored::ONE_EACH.into())),
                 None => (false, Some(format!("{} could not be compared: it takes more transactions", self.figure))),
             };
-            Threshold { given: self.given.clone(), arm: comparison.arm.clone(), crossed, unknown, confirmed: None }
+            let not_excluded = found.filter(|_| !crossed && unknown.is_none()).and_then(|found| self.not_excluded(found));
+            Threshold { given: self.given.clone(), arm: comparison.arm.clone(), crossed, unknown, not_excluded, confirmed: None }
         };
         record.comparisons.iter().map(held).collect()
     }
@@ -61,6 +62,11 @@ impl Limit {
         Ok(if self.above { low > self.ratio } else { high < self.ratio })
     }
 
+    /// The end of the interval beyond the threshold, if it reaches there.
+    fn not_excluded(&self, found: &Estimate) -> Option<f64> {
+        if self.above { found.high.filter(|high| *high > self.ratio) } else { found.low.filter(|low| *low < self.ratio) }
+    }
+
     pub fn figure(&self) -> Figure {
         self.figure
     }
@@ -71,6 +77,7 @@ pub(crate) fn confirm(first: &mut [Threshold], again: &[Threshold]) {
     for (threshold, again) in first.iter_mut().zip(again) {
         threshold.confirmed = threshold.crossed.then_some(again.crossed);
         threshold.crossed &= again.crossed;
+        threshold.not_excluded = threshold.not_excluded.or(again.not_excluded);
     }
 }
 
@@ -108,14 +115,21 @@ mod tests {
         let limit: Limit = "p99 < -5%".parse().unwrap();
         assert_eq!(limit.is_crossed(&estimate(0.9, 0.94)), Ok(true));
         assert_eq!(limit.is_crossed(&estimate(0.9, 0.96)), Ok(false));
+        assert_eq!([estimate(0.9, 0.96), estimate(0.96, 0.99)].map(|found| limit.not_excluded(&found)), [Some(0.9), None]);
         assert!(limit.is_crossed(&Estimate { low: None, ..estimate(0.9, 0.94) }).is_err());
         assert!(limit.is_crossed(&Estimate { pairs: 11, ..estimate(0.9, 0.94) }).is_err());
     }
 
     #[test]
     fn threshold_counts_only_if_crossed_twice() {
-        let threshold =
-            |crossed| Threshold { given: "p99 > +5%".into(), arm: "B".into(), crossed, unknown: None, confirmed: None };
+        let threshold = |crossed| Threshold {
+            given: "p99 > +5%".into(),
+            arm: "B".into(),
+            crossed,
+            unknown: None,
+            not_excluded: None,
+            confirmed: None,
+        };
         let mut first = [threshold(true), threshold(true), threshold(false)];
         confirm(&mut first, &[threshold(true), threshold(false), threshold(true)]);
         assert_eq!(first.each_ref().map(|threshold| threshold.crossed), [true, false, false]);
