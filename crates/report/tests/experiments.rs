@@ -195,6 +195,7 @@ fn too_few_pairs_warnings_and_thresholds() {
         arm: "B".into(),
         crossed,
         unknown: unknown.map(Into::into),
+        not_excluded: (!crossed && unknown.is_none()).then_some(1.123),
         confirmed,
     };
     record.thresholds = vec![
