@@ -195,7 +195,7 @@ fn too_few_pairs_warnings_and_thresholds() {
         arm: "B".into(),
         crossed,
         unknown: unknown.map(Into::into),
-        not_excluded: (!crossed && unknown.is_none()).then_some(1.123),
+        not_excluded: (given == "p99 > +5%").then_some(1.123),
         confirmed,
     };
     record.thresholds = vec![
