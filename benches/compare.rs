@@ -280,7 +280,9 @@ fn trial(options: &Options, cell: &Cell, round: usize) -> Result<Trial, String> 
 
 fn compared(command: &mut Command, limit_s: f64) -> Result<Compare, String> {
     let text = children::run(command, Duration::from_secs_f64(limit_s))?;
-    let record: Compare = serde_json::from_str(&text).map_err(|e| format!("hairpin's JSON: {e}"))?;
+    // A gate that closes says so on stderr too.
+    let json = text.lines().rfind(|line| line.starts_with('{')).ok_or_else(|| format!("hairpin printed no JSON: {text}"))?;
+    let record: Compare = serde_json::from_str(json).map_err(|e| format!("hairpin's JSON: {e}"))?;
     record.head.error.as_ref().map_or(Ok(()), |error| Err(format!("hairpin: {error}")))?;
     Ok(record)
 }
