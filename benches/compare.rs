@@ -335,7 +335,7 @@ fn pinged(options: &Options, link: &str, path: &str, seconds: f64) -> Result<Str
     children::run(&mut command, Duration::from_secs_f64(60.0 + 2.0 * seconds))
 }
 
-/// The runs that gates are held against, as files.
+/// The runs that gates compare with, as files.
 struct Baseline {
     home: tempfile::TempDir,
     delay: Option<Delay>,

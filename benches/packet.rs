@@ -1,4 +1,4 @@
-//! `make bench-packet`: round trips and bounced frames over the packet rings, held against sockperf and testpmd.
+//! `make bench-packet`: round trips and bounced frames over the packet rings, compared with sockperf and testpmd.
 //!
 //! ```text
 //!   rtt       hairpin against sockperf              64-byte frames over veth, spinning: xdp, xdp native, packet

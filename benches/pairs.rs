@@ -180,7 +180,7 @@ impl Pairs {
         if interrupted(&self.signals) { Err(Stop::Interrupted) } else { Ok(()) }
     }
 
-    /// Measures a cell: `block` takes the number of the arm, of which 1 is held against 0, and the block's length and warm-up.
+    /// Measures a cell: `block` takes the number of the arm, of which 1 is compared with 0, and the block's length and warm-up.
     pub(crate) fn measure(
         &mut self,
         cell: &str,

@@ -29,9 +29,11 @@ export HAIRPIN_MUST_RUN="${HAIRPIN_MUST_RUN:-0}"
 
 scratch=$(mktemp -d) || exit 1
 log=$scratch/tests
+page=
 lint=
-# lint.sh leads a session of its own, so it ends by its group.
-trap '[ -z "$lint" ] || kill -- "-$lint" 2>/dev/null; rm -rf "$scratch"; go_ahead "$nice"' EXIT
+# What runs beside leads a session of its own, so it ends by its group.
+end() { [ -z "$1" ] || kill -- "-$1" 2>/dev/null; }
+trap 'end "$page"; end "$lint"; rm -rf "$scratch"; go_ahead "$nice"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -39,7 +41,9 @@ trap 'exit 143' TERM
 # together, and what spins is stopped for milliseconds. As root the tests go ahead of it, and the session gets its place back at the end.
 go_ahead() { [ -z "$1" ] || echo "$1" 2>/dev/null >/proc/self/autogroup || :; }
 nice=$(sed -n 's/.*nice //p' /proc/self/autogroup 2>/dev/null)
-[ "$(id -u)" != 0 ] || [ -z "$nice" ] || go_ahead -10
+ahead=
+[ "$(id -u)" != 0 ] || [ -z "$nice" ] || ahead=-10
+go_ahead "$ahead"
 
 began=$(date +%s)
 # step NAME: a heading, with the minutes and seconds since the start.
@@ -56,19 +60,31 @@ tests() {
     } | tee -a "$log"
 }
 
+# ended PROCESS FILE NAME: waits for what ran beside, and shows and counts what it printed.
+ended() {
+    wait "$1"
+    status=$?
+    step "$3"
+    {
+        cat "$2"
+        echo "tests ended with status $status"
+    } | tee -a "$log"
+}
+
 # Under CI the page must be tried, whatever is missing.
 if scripts/web.sh --ready || [ "${CI:-}" = true ]; then
-    tests scripts/web.sh --test >"$scratch/page" &
+    # shellcheck disable=SC2016 # expands in the new session, which begins with no priority of its own
+    setsid sh -c '[ -z "$1" ] || echo "$1" 2>/dev/null >/proc/self/autogroup; exec scripts/web.sh --test' sh "$ahead" >"$scratch/page" 2>&1 &
+    page=$!
 else
-    echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log" >"$scratch/page" &
+    echo "the report's page in a browser: SKIPPED: it takes node, its packages and chromium" | tee -a "$log"
 fi
-page=$!
 # Built first, where cargo can draw its progress; what fails here fails again below, and is counted there.
 step cargo test --workspace --no-run
 # shellcheck disable=SC2086,SC2154 # nothing, or one word, from setup.sh
 cargo test --workspace --no-run $setup_quiet
-wait "$page"
-cat "$scratch/page"
+[ -z "$page" ] || ended "$page" "$scratch/page" "scripts/web.sh --test"
+page=
 
 # It looks at small things first, so the tests below have cargo's lock on the build before clippy asks for it.
 setsid scripts/lint.sh --behind >"$scratch/lint" 2>&1 &
@@ -78,10 +94,8 @@ lint=$!
 idle='explain_detectors:: tune_try::'
 # shellcheck disable=SC2046,SC2086 # words
 tests cargo test --workspace --no-fail-fast -- $(printf -- '--skip %s ' $idle)
-step scripts/lint.sh
-wait "$lint"
+ended "$lint" "$scratch/lint" scripts/lint.sh
 lint=
-tee -a "$log" <"$scratch/lint"
 # shellcheck disable=SC2086 # words
 tests cargo test --workspace --no-fail-fast --test alone -- $idle
 

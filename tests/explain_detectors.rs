@@ -297,8 +297,8 @@ fn xdp_fallback() {
 
 fn queue_overflow() {
     let path = "--path udp:spin,rcvbuf=256/block --cpu 0,1";
-    silent("receive-queue-overflow", &format!("{SHORT} {path}"));
     let args = format!("--link veth --duration 3s --warmup 20ms {path}");
+    silent("receive-queue-overflow", &args);
     let said = found_in("receive-queue-overflow", &args, || stopped(&args));
     assert!(said.ends_with("at the server"), "{said}");
 }

@@ -143,23 +143,36 @@ fn stored(home: &Home) -> Value {
 
 const PING: &str = "ping --watch --link loopback --path udp:spin --duration 60s --warmup 100ms";
 
+/// A new run, and its picture once that shows two points in time.
+fn two_points(home: &Home) -> (Terminal<'_>, String) {
+    let terminal = Terminal::start(home, &format!("{HAIRPIN} {PING}"));
+    let text = terminal.until("two points", |text| {
+        text.contains("last ") && text.contains("Distribution since") && !text.contains("nothing yet")
+    });
+    (terminal, text)
+}
+
 fn a_run_is_drawn_and_keys_change_the_picture(name: &str) -> bool {
     if !terminals(name) {
         return false;
     }
     let home = Home::new();
-    let terminal = Terminal::start(&home, &format!("{HAIRPIN} {PING}"));
-    let text = terminal.until("two points", |text| {
-        text.contains("last ") && text.contains("Distribution since") && !text.contains("nothing yet")
-    });
+    let lost = |text: &str| figures(text, "since start")[7];
+    let (mut terminal, mut text) = two_points(&home);
+    // A server that a busy host stops for long loses one or another.
+    for _ in 0..2 {
+        if lost(&text) > 0.0 {
+            drop(terminal);
+            (terminal, text) = two_points(&home);
+        }
+    }
     assert!(text.contains("hairpin ping loopback  udp:spin  64 B"), "{text}");
     assert!(text.contains("RTT p99 and p50 (dots) over time, us, log"), "{text}");
     let (now, whole) = (figures(&text, "last"), figures(&text, "since start"));
     // "last 1.0 s" has two words before its figures.
     for all in [&now[2..], &whole[..]] {
         let [least, p50, .., max] = all[..6] else { panic!("{text}") };
-        // A server that a busy host stops for long has lost one or another.
-        assert!(least > 0.1 && least <= p50 && p50 <= max && all[6] > 100.0 && all[7] < 10.0, "{all:?}:\n{text}");
+        assert!(least > 0.1 && least <= p50 && p50 <= max && all[6] > 100.0 && all[7] == 0.0, "{all:?}:\n{text}");
     }
     assert!(text.contains("CPU of a core: client "), "{text}");
     terminal.press(&["s"]);

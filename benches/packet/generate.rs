@@ -1,4 +1,4 @@
-//! The load that a bouncer is held against: a window of frames that go out, come back, and go out again.
+//! The load that a bouncer is measured with: a window of frames that go out, come back, and go out again.
 //!
 //! ```text
 //!   generator, client's CPU and namespace               bouncer, server's CPU and namespace
@@ -171,7 +171,13 @@ impl<P: PacketIo> Window<P> {
             }
         };
         self.drain();
-        let unsent = self.out.len() as u64;
-        Ok(Came { frames, seconds, lost: self.next - numbered - unsent - self.came, mode: String::new() })
+        let sent = self.next - numbered - self.out.len() as u64;
+        let lost = sent.checked_sub(self.came).ok_or_else(|| {
+            let more = self.came - sent;
+            io::Error::other(format!(
+                "{more} frames more came back than were sent: late ones of the attempt before; measure again"
+            ))
+        })?;
+        Ok(Came { frames, seconds, lost, mode: String::new() })
     }
 }

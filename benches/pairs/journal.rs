@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 /// The pairs so far, in memory and as lines of a file.
 pub(crate) struct Journal {
     file: File,
-    /// What is compared; pairs of other programs do not count.
+    /// Builds of the programs compared; pairs of other builds do not count.
     programs: String,
-    kept: Vec<Kept>,
+    entries: Vec<Entry>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Kept {
+struct Entry {
     cell: String,
     programs: String,
     /// RFC 3339, UTC.
@@ -32,27 +32,27 @@ impl Journal {
         let told = |e: std::io::Error| format!("{}: {e}", path.display());
         let old = if resume && path.exists() { fs::read_to_string(path).map_err(told)? } else { String::new() };
         // The last line may have been cut short.
-        let kept = old.lines().filter_map(|line| serde_json::from_str::<Kept>(line).ok());
-        let kept: Vec<Kept> = kept.filter(|kept| kept.programs == programs).collect();
-        let mut journal = Journal { file: File::create(path).map_err(told)?, programs: programs.to_owned(), kept: Vec::new() };
-        kept.into_iter().try_for_each(|kept| journal.write(kept))?;
+        let entries = old.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+        let entries: Vec<Entry> = entries.filter(|entry| entry.programs == programs).collect();
+        let mut journal = Journal { file: File::create(path).map_err(told)?, programs: programs.to_owned(), entries: Vec::new() };
+        entries.into_iter().try_for_each(|entry| journal.write(entry))?;
         Ok(journal)
     }
 
     /// The pairs of a cell, in the order measured.
     pub(crate) fn of(&self, cell: &str) -> Vec<Pair> {
-        self.kept.iter().filter(|kept| kept.cell == cell).map(|kept| kept.pair.clone()).collect()
+        self.entries.iter().filter(|entry| entry.cell == cell).map(|entry| entry.pair.clone()).collect()
     }
 
     pub(crate) fn add(&mut self, cell: &str, pair: &Pair) -> Result<(), String> {
         let at = rfc3339(SystemTime::now());
-        self.write(Kept { cell: cell.to_owned(), programs: self.programs.clone(), at, pair: pair.clone() })
+        self.write(Entry { cell: cell.to_owned(), programs: self.programs.clone(), at, pair: pair.clone() })
     }
 
-    fn write(&mut self, kept: Kept) -> Result<(), String> {
-        let line = serde_json::to_string(&kept).map_err(|e| e.to_string())?;
+    fn write(&mut self, entry: Entry) -> Result<(), String> {
+        let line = serde_json::to_string(&entry).map_err(|e| e.to_string())?;
         writeln!(self.file, "{line}").map_err(|e| format!("cannot write the record: {e}"))?;
-        self.kept.push(kept);
+        self.entries.push(entry);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! qperf and iperf, as information: they have no spinning mode and print means, so no bound is held against them.
+//! qperf and iperf, as information: they have no spinning mode and print means, so they have no bound.
 
 use std::process::Command;
 use std::time::Duration;

@@ -151,15 +151,15 @@ fn enough(until: Until, measured: &[Round]) -> bool {
 
 fn compared(measured: &[Round], elapsed: Duration) -> Comparison {
     let method = Method { figure: Figure::P50, confidence: CONFIDENCE, confidence_each: CONFIDENCE, looks: 1, margin: MARGIN };
-    verdict::compare(&lent(measured), 0, 1, &States::of(measured), &method, elapsed)
+    verdict::compare(&with_distances_of_neighbours(measured), 0, 1, &States::of(measured), &method, elapsed)
 }
 
 /// The same rounds. A block that could not tell how far the cores were from each other has seen what the blocks before and after
 /// it saw.
-fn lent(measured: &[Round]) -> Vec<Round> {
-    let mut lent = measured.to_vec();
+fn with_distances_of_neighbours(measured: &[Round]) -> Vec<Round> {
+    let mut rounds = measured.to_vec();
     let mut blocks: Vec<&mut Taken> = Vec::new();
-    for round in &mut lent {
+    for round in &mut rounds {
         let mut both: Vec<&mut Taken> = round.taken.iter_mut().collect();
         both.sort_by_key(|taken| taken.block.at_ns);
         blocks.extend(both);
@@ -170,7 +170,7 @@ fn lent(measured: &[Round]) -> Vec<Round> {
         let after = known[at + 1..].iter().find_map(|cores| cores.first());
         taken.cores = before.into_iter().chain(after).copied().collect();
     }
-    lent
+    rounds
 }
 
 #[cfg(test)]
@@ -221,7 +221,8 @@ mod tests {
             [block(8, &[]), block(7, &[510])],
         ];
         let rounds = rounds.map(|taken| Round { taken: taken.into() });
-        let cores = lent(&rounds).into_iter().map(|round| round.taken[0].cores.clone()).collect::<Vec<_>>();
+        let cores =
+            with_distances_of_neighbours(&rounds).into_iter().map(|round| round.taken[0].cores.clone()).collect::<Vec<_>>();
         assert_eq!(cores, [vec![120, 120], vec![121, 510], vec![121, 510], vec![510]]);
         let comparison = compared(&rounds, Duration::ZERO);
         assert_eq!((comparison.pairs, comparison.dropped, comparison.matched.by_distance()), (2, 2, true));

@@ -30,7 +30,8 @@ pub fn missing_tracepoints<'a>(names: &[&'a str]) -> Vec<&'a str> {
     let missing = logged("read the kernel's types", || {
         let types = Btf::from_vmlinux()?;
         // The kernel describes a tracepoint's arguments by a type of this name (include/trace/bpf_probe.h).
-        let there = |name: &str| types.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
+        let there =
+            |name: &str| !name.contains('\0') && types.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
         Ok(names.iter().copied().filter(|name| !there(name)).collect())
     });
     missing.unwrap_or_else(|_| names.to_vec())
