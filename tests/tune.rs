@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::alone::{self, Listed, Part, Test};
-use crate::support::{Home, can, home_of_nobody, namespaces, root};
+use crate::support::{HAIRPIN, Home, can, home_of_nobody, namespaces, root};
 use hairpin_sys::host::{Host, RealHost};
 use hairpin_sys::netns;
 use hairpin_tune::journal::{About, Journal};
@@ -372,7 +372,10 @@ fn while_a_command_runs_and_no_longer(_: &str) -> bool {
     home.hairpin(&format!("tune apply {TWO} --yes --while -- /nonexistent")).fails(1, &["cannot run the command"]);
     assert_eq!(bytes(), before);
     for signal in ["TERM", "HUP"] {
-        let mut running = home.start(&format!("tune apply {TWO} --yes --while -- sleep 30"));
+        // Under nohup the tests ignore SIGHUP, and so would what they start.
+        let mut command = home.command("env");
+        command.args(["--default-signal=HUP", HAIRPIN]).args(format!("tune apply {TWO} --yes --while -- sleep 30").split(' '));
+        let mut running = home.spawn(command);
         running.until("applied");
         running.signal(signal);
         let done = running.done();

@@ -219,7 +219,8 @@ pub struct Threshold {
     pub given: String,
     /// The arm.
     pub arm: String,
-    /// True if the interval lies wholly beyond it, and did so again when it was measured once more.
+    /// True if the interval lies wholly beyond it, and did so again when it was measured once more; of a gate also that of both together, with moods
+    /// of the host in it.
     pub crossed: bool,
     /// The reason if nothing can be said.
     pub unknown: Option<String>,

@@ -291,7 +291,10 @@ pub(crate) fn thresholds(record: &Compare) -> Vec<String> {
         let what = match (&threshold.unknown, threshold.crossed, threshold.confirmed) {
             (Some(why), ..) => format!("cannot be judged: {why}"),
             (None, true, _) => "crossed, and again when measured once more".into(),
-            (None, false, Some(_)) => "crossed at first, but not when measured once more".into(),
+            (None, false, Some(true)) => {
+                "crossed twice, but the runs of the baseline differ more from each other than those measured now, so it may be a mood of the host".into()
+            }
+            (None, false, Some(false)) => "crossed at first, but not when measured once more".into(),
             (None, false, None) => "not crossed".into(),
         };
         let reaches = threshold.not_excluded.map_or(String::new(), |ratio| {

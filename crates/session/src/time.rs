@@ -9,23 +9,17 @@ const END_OF_9999: Duration = Duration::from_secs(253_402_300_799);
 /// those years.
 pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().min(END_OF_9999);
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", since.subsec_micros())
+    humantime::format_rfc3339_micros(SystemTime::UNIX_EPOCH + since).to_string()
 }
 
-/// The Gregorian date of a day since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    // Years start in March here, so that the leap day is the last day of a year.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, carried) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (400 * era + year_of_era + carried, month, day)
+/// The time that [`rfc3339`] wrote; `None` for other texts.
+pub fn parsed(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339(text).ok()
+}
+
+/// A duration in words, to the second: `2h 1m 3s`.
+pub fn words(duration: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string()
 }
 
 #[cfg(test)]
@@ -42,5 +36,7 @@ mod tests {
         assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000000Z");
         assert_eq!(at(u64::MAX >> 8), "9999-12-31T23:59:59.000000Z");
         assert_eq!(rfc3339(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), at(0));
+        assert_eq!(parsed(&at(951_782_400)), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(951_782_400)));
+        assert_eq!(parsed("yesterday"), None);
     }
 }

@@ -1,5 +1,7 @@
 //! A gate: measures the rows of a stored run anew, several times, and compares them with all runs of the baseline.
 
+use std::ops::RangeInclusive;
+
 use hairpin_plan::job::Job;
 use hairpin_record::compare::{Compare, CompareBody};
 use hairpin_record::experiment::Figure;
@@ -8,11 +10,15 @@ use hairpin_record::run::{Row, Run};
 use hairpin_units::Nanos;
 
 use super::Limit;
+use super::between::Spread;
 use super::stored::{Named, StoredError, held};
 use crate::ping;
 use hairpin_session::error::RunError;
 use hairpin_session::rows;
 use hairpin_session::watch::Watcher;
+
+/// All measurements of a gate whose threshold was crossed at first, in those before it was.
+const AGAIN: u32 = 3;
 
 /// The rows of a run, to be measured anew against all runs of its baseline.
 #[derive(Debug)]
@@ -31,7 +37,8 @@ pub struct Baseline<'a> {
 }
 
 impl Baseline<'_> {
-    /// Measures and compares, and does all of it once more if a threshold is crossed.
+    /// Measures and compares. If a threshold is crossed, the rows are measured twice as often once more: it stays crossed where the second measurement
+    /// crosses it too, and both together do, with moods of the host in the interval ([`super::between`]).
     ///
     /// # Errors
     /// The errors of a ping; and Ctrl-C, since half a run cannot support a gate.
@@ -53,18 +60,29 @@ impl Baseline<'_> {
 
     /// The same with runs from `measure`.
     pub(super) fn judged(&self, measure: &mut dyn FnMut() -> Result<Run, StoredError>) -> Result<CompareBody, StoredError> {
-        let mut once = || {
-            let anew: Vec<(String, Run)> = (1..=self.anew)
-                .map(|time| Ok((format!("measured anew, {time} of {}", self.anew), measure()?)))
-                .collect::<Result<_, StoredError>>()?;
-            held(&named(self.runs), &named(&anew), self.figure, self.margin)
+        let mut measured = |times: RangeInclusive<u32>| {
+            let one = |time: u32| Ok((format!("measured anew, {time}"), measure()?));
+            times.map(one).collect::<Result<Vec<(String, Run)>, StoredError>>()
         };
-        let mut record = once()?;
-        record.thresholds = self.limits.iter().flat_map(|limit| limit.hold(&record)).collect();
-        if record.thresholds.iter().any(|threshold| threshold.crossed) {
-            let again = once()?;
-            let again: Vec<_> = self.limits.iter().flat_map(|limit| limit.hold(&again)).collect();
-            super::limit::confirm(&mut record.thresholds, &again);
+        let compared = |anew: &[(String, Run)], spread| held(&named(self.runs), &named(anew), self.figure, self.margin, spread);
+        let held_to = |record: &CompareBody| self.limits.iter().flat_map(|limit| limit.hold(record)).collect::<Vec<_>>();
+
+        let mut anew = measured(1..=self.anew)?;
+        let first = held_to(&compared(&anew, Spread::Pooled)?);
+        let again = if first.iter().any(|threshold| threshold.crossed) {
+            let more = measured(self.anew + 1..=AGAIN * self.anew)?;
+            let again = held_to(&compared(&more, Spread::Pooled)?);
+            anew.extend(more);
+            Some(again)
+        } else {
+            None
+        };
+        let mut record = compared(&anew, Spread::WithMoods)?;
+        record.thresholds = held_to(&record);
+        for (at, threshold) in record.thresholds.iter_mut().enumerate() {
+            let again = again.as_ref().is_some_and(|again| again[at].crossed);
+            threshold.confirmed = first[at].crossed.then_some(again);
+            threshold.crossed &= first[at].crossed && again;
         }
         Ok(record)
     }
@@ -120,23 +138,26 @@ mod tests {
     const GATES: usize = 200;
     const RUNS: usize = 10;
 
-    /// A host on which each run has a deviation of its own.
-    struct Host(Random);
+    /// A host on which each run has a deviation of its own, and each time of day another.
+    struct Host {
+        random: Random,
+        mood: f64,
+    }
 
     impl Host {
         fn normal(&mut self) -> f64 {
-            (0..12).map(|_| (self.0.next() >> 11) as f64 / (1u64 << 53) as f64).sum::<f64>() - 6.0
+            (0..12).map(|_| (self.random.next() >> 11) as f64 / (1u64 << 53) as f64).sum::<f64>() - 6.0
         }
 
         fn run(&mut self, p50: f64) -> Run {
-            let mood = RUNS_DIFFER * self.normal();
+            let own = RUNS_DIFFER * self.normal();
             // One run in five is in the other state of the cores, one in five changes state on the way.
-            let (far, changes) = (self.0.next() % 5, self.0.next().is_multiple_of(5));
+            let (far, changes) = (self.random.next() % 5, self.random.next().is_multiple_of(5));
             let mut measured = row("udp:spin/udp:spin", std::iter::empty(), 120);
             measured.blocks = (0..BLOCKS)
                 .map(|at| {
                     let far = (far == 0) != (changes && at > BLOCKS / 2);
-                    let ns = p50 * if far { 1.25 } else { 1.0 } * (mood + BLOCKS_DIFFER * self.normal()).exp();
+                    let ns = p50 * if far { 1.25 } else { 1.0 } * (self.mood + own + BLOCKS_DIFFER * self.normal()).exp();
                     Block {
                         count: 20_000,
                         p50: Some(ns as u64),
@@ -163,14 +184,19 @@ mod tests {
         }
     }
 
-    /// Out of `runs` gates, each with its own baseline: how many close on `limit` if the work is slower by
-    /// `slower`, and how many cannot tell.
-    fn closed(runs: usize, anew: u32, slower: f64, limit: &str) -> [usize; 2] {
+    /// Out of [`GATES`], each with its own baseline: how many close on `limit` if the work is slower by `slower`, and how many cannot tell. The runs of the
+    /// baseline were made at different times, those of the gate at one, and times differ by `moods`.
+    fn closed(runs: usize, anew: u32, moods: f64, slower: f64, limit: &str) -> [usize; 2] {
         let (plan, limits) = (plan(), [limit.parse().unwrap()]);
         let mut count = [0, 0];
         for seed in 0..GATES {
-            let mut host = Host(Random::new(seed as u64));
-            let runs: Vec<(String, Run)> = (0..runs).map(|at| (format!("run {at}"), host.run(5_000.0))).collect();
+            let mut host = Host { random: Random::new(seed as u64), mood: 0.0 };
+            let mut at_another_time = |at| {
+                host.mood = moods * host.normal();
+                (format!("run {at}"), host.run(5_000.0))
+            };
+            let runs: Vec<(String, Run)> = (0..runs).map(&mut at_another_time).collect();
+            host.mood = moods * host.normal();
             let gate = Baseline { runs: &runs, plan: &plan, anew, limits: &limits, figure: Figure::P50, margin: 0.02 };
             let found = gate.judged(&mut || Ok(host.run(5_000.0 * slower))).unwrap();
             count[0] += usize::from(found.thresholds[0].crossed);
@@ -183,7 +209,7 @@ mod tests {
     fn without_a_change_a_gate_hardly_ever_closes() {
         // The strictest possible threshold: anything above zero.
         for (runs, anew) in [(RUNS, super::super::ANEW), (RUNS, 1), (3, super::super::ANEW), (1, super::super::ANEW)] {
-            let [alarms, unknown] = closed(runs, anew, 1.0, "p50 > +0%");
+            let [alarms, unknown] = closed(runs, anew, 0.0, 1.0, "p50 > +0%");
             assert!(alarms <= 4, "{alarms} of {GATES} with {runs} runs of the baseline, {anew} anew");
             // Now and then a run of the baseline is in a state of the cores in which no new run is.
             assert!(runs == 1 || unknown <= GATES / 20, "{unknown} of {GATES} with {runs} runs of the baseline, {anew} anew");
@@ -191,15 +217,23 @@ mod tests {
     }
 
     #[test]
+    fn a_mood_of_the_host_hardly_ever_closes_a_gate() {
+        for moods in [0.0075, 0.015, 0.03, 0.09] {
+            let [alarms, _] = closed(RUNS, super::super::ANEW, moods, 1.0, "p50 > +0%");
+            assert!(alarms <= 8, "{alarms} of {GATES} where times differ by {moods}");
+        }
+    }
+
+    #[test]
     fn a_change_of_five_percent_is_found() {
-        let [found, _] = closed(RUNS, super::super::ANEW, 1.05, "p50 > +0%");
+        let [found, _] = closed(RUNS, super::super::ANEW, 0.0, 1.05, "p50 > +0%");
         assert!(found * 100 >= 95 * GATES, "{found} of {GATES}");
     }
 
     #[test]
     fn blocks_of_one_run_each_would_have_closed_many_gates() {
         let alarms = (0..GATES).filter(|seed| {
-            let mut host = Host(Random::new(*seed as u64));
+            let mut host = Host { random: Random::new(*seed as u64), mood: 0.0 };
             let logs = |run: &Run| run.results[0].blocks.iter().map(|block| (block.p50.unwrap() as f64).ln()).collect::<Vec<_>>();
             let mut near = || {
                 (0..)
@@ -214,7 +248,7 @@ mod tests {
         let alarms = alarms.count();
         assert!(alarms > 40, "{alarms} of {GATES}");
         // A gate with one run on either side reports that it cannot tell.
-        assert_eq!(closed(1, 1, 1.0, "p50 > +0%"), [0, GATES]);
+        assert_eq!(closed(1, 1, 0.0, 1.0, "p50 > +0%"), [0, GATES]);
     }
 
     #[test]

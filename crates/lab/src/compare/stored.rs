@@ -6,6 +6,8 @@
 //! ```
 //! An interval is at least as wide as a step of either clock and a bucket of the histogram.
 
+use std::time::Duration;
+
 use hairpin_record::compare::{Arm, Compare, CompareBody, Comparison, Figures, Matched, Method};
 use hairpin_record::experiment::{ArmBlock, Estimate, Figure, Verdict};
 use hairpin_record::head::Record;
@@ -13,13 +15,14 @@ use hairpin_record::paired::{self, Shift};
 use hairpin_record::run::{Block, Row, Run};
 use hairpin_record::warning::Note;
 
-use super::between::{self, Cell};
+use super::between::{self, Cell, Spread};
 use super::{name, verdict};
 use crate::experiment::figures::as_quantile;
 use crate::experiment::stands::cpus;
 use crate::experiment::states::States;
 use hairpin_session::error::RunError;
 use hairpin_session::rows;
+use hairpin_session::time::{parsed, words};
 
 /// Most blocks of a run that are used: its last ones.
 const MOST: usize = 1000;
@@ -75,7 +78,7 @@ pub fn stored(
     command: &[String],
 ) -> Result<Compare, StoredError> {
     let head = rows::begin::<CompareBody>(command);
-    Ok(Record { head, body: held(first, second, figure, margin)? })
+    Ok(Record { head, body: held(first, second, figure, margin, Spread::WithMoods)? })
 }
 
 /// Compares the rows of the second runs with those of the first; with several runs on a side, each is one more draw of the same
@@ -83,7 +86,13 @@ pub fn stored(
 ///
 /// # Errors
 /// The runs have no row in common.
-pub(super) fn held(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, margin: f64) -> Result<CompareBody, StoredError> {
+pub(super) fn held(
+    first: &[Named<'_>],
+    second: &[Named<'_>],
+    figure: Figure,
+    margin: f64,
+    spread: Spread,
+) -> Result<CompareBody, StoredError> {
     let pairs = pairs(first, second);
     if pairs.is_empty() {
         let words = |runs: &[Named<'_>]| {
@@ -101,7 +110,7 @@ pub(super) fn held(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, ma
         let at = arms.len();
         let known = a.placed_as(b).then_some(&states);
         arms.extend([a.arm(at, known), b.arm(at + 1, known)]);
-        let comparison = compare_sides(at, a, b, known, &method);
+        let comparison = compare_sides(at, a, b, known, &method, spread);
         dropped_all &= comparison.pairs == 0;
         comparisons.push(comparison);
     }
@@ -112,6 +121,7 @@ pub(super) fn held(first: &[Named<'_>], second: &[Named<'_>], figure: Figure, ma
     } else if comparisons.iter().any(|comparison| comparison.runs.is_some_and(|[first, _]| first == 1)) {
         warnings.push(note("single-baseline", ONE_BASELINE));
     }
+    warnings.extend(at_one_time(first, second).map(|message| note("baseline-at-one-time", &message)));
     // Rows of load have no blocks, and so no distances between the cores.
     let mut rows = pairs.iter().flat_map(|(a, b)| a.rows.iter().chain(&b.rows));
     if dropped_all && rows.any(|(_, row)| !row.blocks.is_empty()) {
@@ -131,6 +141,24 @@ const NO_COMMON_STATE: &str =
 pub(super) const ONE_EACH: &str =
     "one run each says nothing of how much runs differ from each other: measure the first several times, and name all of them";
 const ONE_BASELINE: &str = "there is one run of the baseline: how much runs differ is taken from those measured anew, which lie minutes apart; give --baseline several runs that were made at different times";
+
+const A_MINUTE: Duration = Duration::from_secs(60);
+
+/// What is said of several runs that lie closer to each other than to those of the second side.
+fn at_one_time(first: &[Named<'_>], second: &[Named<'_>]) -> Option<String> {
+    let times = |runs: &[Named<'_>]| runs.iter().filter_map(|(_, run)| parsed(&run.head.started)).collect::<Vec<_>>();
+    let (one, other) = (times(first), times(second));
+    let span = one.iter().max()?.duration_since(*one.iter().min()?).ok()?;
+    let apart = other.iter().min()?.duration_since(*one.iter().max()?).ok()?;
+    (first.len() > 1 && apart > span.max(A_MINUTE)).then(|| {
+        format!(
+            "the first {} runs lie within {} and the others {} later: how much this host changes in such a time is not in the interval; give runs that were made at different times",
+            first.len(),
+            words(span),
+            words(apart)
+        )
+    })
+}
 
 /// Pairs rows of the same path and size; if each run has only one row, pairs these.
 fn pairs<'a>(first: &[Named<'a>], second: &[Named<'a>]) -> Vec<(Side<'a>, Side<'a>)> {
@@ -274,13 +302,14 @@ impl Side<'_> {
     }
 }
 
-fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>, method: &Method) -> Comparison {
+fn compare_sides(at: usize, a: &Side<'_>, b: &Side<'_>, states: Option<&States>, method: &Method, spread: Spread) -> Comparison {
     let runs = [a.rows.len(), b.rows.len()];
     let single = runs == [1, 1];
     let mut figures = Vec::new();
     let (mut used, mut kept) = (Vec::new(), 0);
     for figure in Figure::ALL {
-        let (found, from) = if single { of_blocks(a, b, figure, states, method) } else { of_runs(a, b, figure, states, method) };
+        let (found, from) =
+            if single { of_blocks(a, b, figure, states, method) } else { of_runs(a, b, figure, states, method, spread) };
         let found = found.or_else(|| bare(a, b, figure)).map(|found| resolved(found, a.step_ns().max(b.step_ns())));
         if figure == method.figure {
             used = if states.is_some() { from } else { Vec::new() };
@@ -339,7 +368,14 @@ fn of_blocks(
 }
 
 /// Estimates from runs, of which at least one side has several.
-fn of_runs(a: &Side<'_>, b: &Side<'_>, figure: Figure, states: Option<&States>, method: &Method) -> (Option<Estimate>, Vec<u32>) {
+fn of_runs(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    figure: Figure,
+    states: Option<&States>,
+    method: &Method,
+    spread: Spread,
+) -> (Option<Estimate>, Vec<u32>) {
     let mut strata: Vec<(u32, [Vec<Cell>; 2])> = (0..states.map_or(1, States::len))
         .map(|state| (state as u32, [a.cells(figure, states, state), b.cells(figure, states, state)]))
         .filter(|(_, [one, other])| !one.is_empty() && !other.is_empty())
@@ -352,7 +388,7 @@ fn of_runs(a: &Side<'_>, b: &Side<'_>, figure: Figure, states: Option<&States>, 
             strata.push((0, cells));
         }
     }
-    let Some(found) = between::runs(strata.iter().map(|(_, cells)| cells), method.confidence_each) else {
+    let Some(found) = between::runs(strata.iter().map(|(_, cells)| cells), spread, method.confidence_each) else {
         return (None, Vec::new());
     };
     let estimate = Estimate {
@@ -433,6 +469,10 @@ pub(super) mod tests {
     use hairpin_record::head::{Head, Place};
     use hairpin_record::run::{ClockFacts, HostFacts, Hosts, Link, RunBody};
 
+    use std::time::SystemTime;
+
+    use hairpin_session::time::rfc3339;
+
     use super::*;
 
     pub(in super::super) fn row(path: &str, p50s: impl Iterator<Item = u64>, core: u64) -> Row {
@@ -483,7 +523,7 @@ pub(super) mod tests {
     fn runs_are_compared_row_by_row_and_say_that_they_were_not_interleaved() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120), row("tcp/tcp", wobble(7_000), 120)]);
         let second = run(vec![row("tcp/tcp", wobble(7_700), 120), row("pipe/pipe", wobble(3_000), 120)]);
-        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02, Spread::WithMoods).unwrap();
         assert_eq!((found.arms.len(), found.comparisons.len()), (2, 1));
         let comparison = &found.comparisons[0];
         assert_eq!((comparison.arm.as_str(), comparison.against.as_str()), ("B", "A"));
@@ -498,20 +538,37 @@ pub(super) mod tests {
     fn one_run_each_has_no_verdict_and_several_have() {
         let slower = |at: u64| vec![row("tcp/tcp", wobble(7_700 + 20 * at), 120)];
         let (first, second) = (several(|at| vec![row("tcp/tcp", wobble(7_000 + 20 * at), 120)]), several(slower));
-        let single = held(&named(&first[..1]), &named(&second[..1]), Figure::P50, 0.02).unwrap();
+        let single = held(&named(&first[..1]), &named(&second[..1]), Figure::P50, 0.02, Spread::WithMoods).unwrap();
         assert_eq!((single.comparisons[0].verdict, single.comparisons[0].runs), (Verdict::Unclear, Some([1, 1])));
         assert!(single.comparisons[0].figures[0].low.unwrap() > 1.05, "what these two runs were is told all the same");
         assert_eq!(single.warnings[1].code, "single-runs");
         let limit: crate::compare::Limit = "p50 > +5%".parse().unwrap();
         assert!(limit.hold(&single)[0].unknown.as_ref().unwrap().contains("one run each"));
-        let found = held(&named(&first), &named(&second), Figure::P50, 0.02).unwrap();
+        let found = held(&named(&first), &named(&second), Figure::P50, 0.02, Spread::WithMoods).unwrap();
         let p50 = &found.comparisons[0].figures[0];
         assert_eq!((found.comparisons[0].verdict, found.comparisons[0].runs), (Verdict::Slower, Some([4, 4])));
         assert!((p50.ratio.unwrap() - 1.1).abs() < 0.01 && p50.between_runs.unwrap() > 0.002, "{p50:?}");
         assert_eq!((found.arms[0].runs.len(), found.warnings.len()), (4, 1));
         assert!(limit.hold(&found)[0].crossed || p50.low.unwrap() < 1.05);
-        let one = held(&named(&first[..1]), &named(&second), Figure::P50, 0.02).unwrap();
+        let one = held(&named(&first[..1]), &named(&second), Figure::P50, 0.02, Spread::WithMoods).unwrap();
         assert_eq!((one.comparisons[0].verdict, one.warnings[1].code.as_str()), (Verdict::Slower, "single-baseline"));
+    }
+
+    #[test]
+    fn runs_of_one_time_are_no_draws_of_what_the_host_does_later() {
+        let at = |second: u64| {
+            let mut run = run(vec![row("tcp/tcp", wobble(7_000 + 20 * (second % 7)), 120)]);
+            run.head.started = rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(second));
+            run
+        };
+        let warned = |first: [u64; 3], second: u64| {
+            let (first, second) = (first.map(at), [second, second + 1].map(at));
+            let found = held(&named(&first), &named(&second), Figure::P50, 0.02, Spread::WithMoods).unwrap();
+            found.warnings.into_iter().find(|note| note.code == "baseline-at-one-time").map(|note| note.message)
+        };
+        assert!(warned([0, 2, 4], 7_204).unwrap().contains("lie within 4s and the others 2h later"));
+        assert_eq!(warned([0, 2, 4], 6), None);
+        assert_eq!(warned([0, 86_400, 172_800], 259_200), None);
     }
 
     #[test]
@@ -524,7 +581,7 @@ pub(super) mod tests {
         let (first, second) = (steps(200), steps(193));
         for several in [1, 3] {
             let (first, second) = (vec![("one", &first); several], vec![("two", &second); several]);
-            let found = held(&first, &second, Figure::P50, 0.02).unwrap();
+            let found = held(&first, &second, Figure::P50, 0.02, Spread::WithMoods).unwrap();
             let p50 = &found.comparisons[0].figures[0];
             let (ratio, low, high) = (p50.ratio.unwrap(), p50.low.unwrap(), p50.high.unwrap());
             assert!((ratio - 0.965).abs() < 1e-9 && (low - 0.915).abs() < 1e-9 && (high - 1.015).abs() < 1e-9, "{p50:?}");
@@ -539,7 +596,7 @@ pub(super) mod tests {
         let (mut first, mut second) = (row("niq/niq", wobble(240), 120), row("niq/niq", wobble(230), 120));
         (first.rtt_ns.p99, second.rtt_ns.p99) = (Some(240), Some(260));
         let (first, second) = (run(vec![first]), run(vec![second]));
-        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02, Spread::WithMoods).unwrap();
         for estimate in &found.comparisons[0].figures {
             let (ratio, difference) = (estimate.ratio.unwrap(), estimate.difference.unwrap());
             let columns = estimate.value.unwrap() - estimate.base.unwrap();
@@ -557,7 +614,7 @@ pub(super) mod tests {
             run(vec![row])
         };
         let (first, second) = (with(5_000.0), with(5_001.5));
-        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02, Spread::WithMoods).unwrap();
         assert!((found.comparisons[0].figures[0].difference.unwrap() - 1.5).abs() < 1e-6);
         // The row's p99 is not interpolated, and the blocks' is in the form of earlier records.
         assert_eq!(found.comparisons[0].figures[1].ratio, Some(1.0));
@@ -567,7 +624,7 @@ pub(super) mod tests {
     fn blocks_of_different_states_give_no_verdict() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("udp/udp", wobble(6_300), 510)]);
-        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02, Spread::WithMoods).unwrap();
         assert_eq!((found.comparisons[0].verdict, found.comparisons[0].pairs), (Verdict::Unclear, 0));
         assert!(found.warnings.iter().any(|note| note.code == "no-common-state"));
     }
@@ -576,11 +633,11 @@ pub(super) mod tests {
     fn runs_of_one_row_each_are_always_compared() {
         let first = run(vec![row("udp/udp", wobble(5_000), 120)]);
         let second = run(vec![row("tcp/tcp", wobble(5_000), 120)]);
-        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02).unwrap();
+        let found = held(&[("one", &first)], &[("two", &second)], Figure::P50, 0.02, Spread::WithMoods).unwrap();
         let p50 = &found.comparisons[0].figures[0];
         assert!(p50.low.unwrap() < 1.0 && 1.0 < p50.high.unwrap(), "{p50:?}");
         let many = run(vec![row("pipe/pipe", wobble(5_000), 120), row("unix/unix", wobble(5_000), 120)]);
-        let error = held(&[("one", &first)], &[("many", &many)], Figure::P50, 0.02).unwrap_err().to_string();
+        let error = held(&[("one", &first)], &[("many", &many)], Figure::P50, 0.02, Spread::WithMoods).unwrap_err().to_string();
         assert!(error.contains("no row in common") && error.contains("pipe/pipe of 64 bytes"), "{error}");
     }
 }
