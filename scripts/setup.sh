@@ -9,6 +9,13 @@
 PATH="$PATH:/usr/sbin:/sbin"
 export PATH
 
+# What cargo keeps for a build after a small change makes a first build a fifth slower and its folder eight times as large, so it is kept only where somebody
+# already builds that way.
+if [ -z "$(ls -A "${CARGO_TARGET_DIR:-target}/debug/incremental" 2>/dev/null)" ]; then
+    CARGO_INCREMENTAL="${CARGO_INCREMENTAL:-0}"
+    export CARGO_INCREMENTAL
+fi
+
 setup_say() { printf 'set-up: %s\n' "$*" >&2; }
 setup_fail() {
     setup_say "$*"

@@ -201,7 +201,7 @@ fn a_baseline_is_measured_anew(_: &str) -> bool {
     let home = Home::new();
     // A better past: every block was ten times as fast, in a record of a version that had no quantiles between steps.
     let better = || {
-        let mut past = home.json("ping --path memory --duration 1s --warmup 50ms --no-store");
+        let mut past = home.json("ping --path memory --duration 500ms --warmup 50ms --no-store");
         blocks(&mut past, |block| {
             // A block in which the host did something else has too few transactions for one.
             if let Some(p50) = block["p50"].as_u64() {
@@ -281,7 +281,7 @@ fn sweep_finds_each_factors_effect(_: &str) -> bool {
     let p50 =
         |effect: &Value| effect["figures"].as_array().and_then(|all| all.iter().find(|found| found["figure"] == "p50").cloned());
     let mut record = Value::Null;
-    for seconds in [12, 24, 40] {
+    for seconds in [6, 12, 24, 40] {
         record = home.json(&format!("sweep --path memory --path pipe:spin --sizes 64,16384 --duration {seconds}s"));
         let all = ["main_effects", "interactions"].map(|list| record[list].as_array().expect("a list").clone()).concat();
         if all.iter().all(|effect| p50(effect).is_some()) {

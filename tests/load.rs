@@ -206,9 +206,9 @@ fn stands_still() {
         "load --path tcp:spin --rate 200",
         "load --path udp:block --rate 200",
     ] {
-        let running = home.start(&format!("{how} --link loopback --cpu 0,1 --duration 3s --warmup 100ms --json"));
+        let running = home.start(&format!("{how} --link loopback --cpu 0,1 --duration 2s --warmup 100ms --json"));
         let server = worker_on(running.pid(), "1");
-        sleep(Duration::from_millis(1_000));
+        sleep(Duration::from_millis(700));
         signal(server, "STOP");
         sleep(Duration::from_millis(700));
         signal(server, "CONT");

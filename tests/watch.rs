@@ -319,7 +319,7 @@ fn a_stream_is_followed_in_a_file_and_in_a_pipe(name: &str) -> bool {
         return false;
     }
     let home = Home::new();
-    let ping = format!("{HAIRPIN} ping --link loopback --path udp --duration 6s --warmup 50ms --json-stream");
+    let ping = format!("{HAIRPIN} ping --link loopback --path udp --duration 4s --warmup 50ms --json-stream");
     let mut shell = home.command("sh");
     shell.args(["-c", &format!("{ping} > run.jsonl")]);
     let mut writer = home.spawn(shell);
