@@ -62,7 +62,7 @@ fn per_frame(row: &Value, side: &str, count: &str) -> f64 {
 }
 
 fn small_frame_takes_the_declared_time_and_two_transactions() {
-    let row = row(&Home::new(), &format!("--path niq:spin --size 18 {LINK}"));
+    let row = row(&Home::new(), &format!("--path niq:spin --size 18 {LINK} -v"));
     assert_eq!((&row["origin"], &row["niq"]["nic"]), (&"emulated".into(), &"niq".into()));
     assert_eq!((row["niq"]["request_ns"].as_f64(), row["niq"]["reply_ns"].as_f64()), (Some(1989.0), Some(1989.0)));
     assert_eq!(row["floor"]["rtt"]["ns"], 3978.0);
@@ -150,7 +150,7 @@ fn the_published_table_in_real_time() {
 }
 
 fn output_names_the_emulated_parts() {
-    let text = Home::new().hairpin(&format!("ping --link loopback {QUICK} --path niq:spin --size 18 {LINK}"));
+    let text = Home::new().hairpin(&format!("ping --link loopback {QUICK} --path niq:spin --size 18 {LINK} -v"));
     text.fails(0, &[]);
     for part in ["niq:spin [emulated]", "PCI Express transactions of the client", "Emulated: declared one way", "without stalled"]
     {

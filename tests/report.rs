@@ -247,17 +247,22 @@ fn a_full_file_system_keeps_the_earlier_report() {
 }
 
 #[test]
-fn a_page_does_not_go_to_a_terminal() {
-    let name = "a_page_does_not_go_to_a_terminal";
+fn a_terminal_gets_plots_and_no_page() {
+    let name = "a_terminal_gets_plots_and_no_page";
     let there = Command::new("script").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !can(name, there, "needs script(1)") {
         return;
     }
     let home = Home::new();
     home.json(&format!("ping {QUICK} --path udp"));
-    let mut command = home.command("script");
-    command.args(["-qec", &format!("{HAIRPIN} report latest"), "/dev/null"]);
-    let done = home.spawn(command).done();
-    assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.out.contains("name a file with -o report.html") && !done.out.contains("<html"), "{done:?}");
+    let on_terminal = |args: &str| {
+        let mut command = home.command("script");
+        command.args(["-qec", &format!("{HAIRPIN} report latest {args}"), "/dev/null"]);
+        home.spawn(command).done()
+    };
+    let plots = on_terminal("");
+    assert!(plots.code == Some(0) && plots.out.contains("RTT by path"), "{plots:?}");
+    let page = on_terminal("--format html");
+    assert_eq!(page.code, Some(2), "{page:?}");
+    assert!(page.out.contains("name a file with -o") && !page.out.contains("<html"), "{page:?}");
 }

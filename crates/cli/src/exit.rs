@@ -1,10 +1,13 @@
 //! Exit codes: 0 done, 1 failed, 2 usage, 3 a threshold was crossed, 4 a required capability or device is missing.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use hairpin_report::prose::wrap;
 use hairpin_session::error::{Blame, RunError};
+
+use crate::output::width;
 
 /// The verb failed.
 pub const FAILED: u8 = 1;
@@ -53,9 +56,14 @@ impl Failure {
         Failure { message: message.to_string(), code }
     }
 
-    /// Prints the message on stderr and returns the exit code.
+    /// Prints the message on stderr, broken between words on a terminal, and returns the exit code.
     pub fn report(self) -> ExitCode {
-        say(format_args!("hairpin: {}", self.message));
+        let line = format!("hairpin: {}", self.message);
+        if io::stderr().is_terminal() {
+            line.lines().flat_map(|line| wrap("", line, width(&io::stderr()))).for_each(say);
+        } else {
+            say(line);
+        }
         ExitCode::from(self.code)
     }
 }

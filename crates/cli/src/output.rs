@@ -10,7 +10,9 @@ use hairpin_record::any::AnyRecord;
 use hairpin_record::head::{Body, Record};
 use hairpin_record::run::Run;
 use hairpin_report::{Options, PERCENTILES, Show, csv, json, json_line, markdown, pingpong, term};
+use hairpin_session::time;
 use hairpin_units::Quantile;
+use ratatui::crossterm::terminal;
 use serde::Serialize;
 
 use crate::exit::{Failure, say};
@@ -66,6 +68,9 @@ pub struct Output {
     /// The form of the output
     #[arg(long, group = "form", value_parser = formats(&[]))]
     format: Option<Format>,
+    /// All columns, tables and warnings on the terminal; other forms always have them
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 impl Output {
@@ -95,7 +100,12 @@ impl Output {
     }
 
     pub fn text(self, record: &(impl Show + Serialize + ?Sized), options: &Options) -> String {
-        shown(self.form(), record, options)
+        shown(self.form(), record, &self.detailed(options.clone()))
+    }
+
+    /// The options with the detail asked for.
+    fn detailed(self, options: Options) -> Options {
+        Options { brief: !self.verbose, ..options }
     }
 }
 
@@ -147,32 +157,41 @@ impl RunOutput {
     /// The text of a record of any kind; `id` is its id in the store, empty if it has none.
     pub fn text(&self, id: &str, record: &AnyRecord) -> Result<String, Failure> {
         match (record, self.form()) {
-            (AnyRecord::Run(run), _) => Ok(self.text_of_run(id, run)),
+            (AnyRecord::Run(run), _) => Ok(self.text_of_run(id, run, false)),
             (_, Format::Pingpong) => Err(Failure::usage(format_args!(
                 "a record of `hairpin {}` has no lines as snf_pingpong prints them: take --format table, md, csv or json",
                 record.verb()
             ))),
-            (_, form) => Ok(shown(form, record, &self.options(id))),
+            (_, form) => Ok(shown(form, record, &self.options(id, ""))),
         }
     }
 
-    /// The text of a run, for which pingpong exists too.
-    pub fn text_of_run(&self, id: &str, run: &Run) -> String {
+    /// The text of a run, for which pingpong exists too. `kept`: it has no id yet, and is about to be stored.
+    pub fn text_of_run(&self, id: &str, run: &Run, kept: bool) -> String {
         if self.form() == Format::Pingpong {
             say(hairpin_report::PINGPONG_LABEL);
             return pingpong(run);
         }
-        shown(self.form(), run, &self.options(id))
+        shown(self.form(), run, &Options { latest: kept, ..self.options(id, &run.head.started) })
     }
 
-    fn options(&self, id: &str) -> Options {
-        Options { hrt: self.hrt, percentiles: self.shown(), run: id.to_owned(), ..options() }
+    /// Options for a record; its id and time are empty if they need no mention.
+    fn options(&self, id: &str, started: &str) -> Options {
+        let started = if id.is_empty() { String::new() } else { time::local(started) };
+        self.output.detailed(Options { hrt: self.hrt, percentiles: self.shown(), run: id.to_owned(), started, ..options() })
     }
 }
 
 /// The default options of a document.
 pub fn options() -> Options {
-    Options { colour: colour(), ..Options::default() }
+    Options { colour: colour(), width: width(&io::stdout()), ..Options::default() }
+}
+
+/// The columns of a terminal, or as COLUMNS says; 80 for a file or pipe.
+pub fn width(of: &impl IsTerminal) -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
+    let size = || of.is_terminal().then(|| terminal::size().ok()).flatten().map(|(columns, _)| columns.into());
+    asked.or_else(size).unwrap_or(Options::default().width)
 }
 
 /// True if stdout supports colour: a terminal that is not dumb, without NO_COLOR.
@@ -215,6 +234,6 @@ impl Keep {
 /// Saves a record, prints its id and returns it.
 pub fn keep<B: Body + Serialize>(record: &Record<B>) -> Result<RunId, Failure> {
     let id = open_store()?.save(record).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
-    say(format_args!("stored as {id}: hairpin runs show {id}"));
+    say(format_args!("stored as {id}: hairpin runs show latest -v"));
     Ok(id)
 }

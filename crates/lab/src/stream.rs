@@ -208,7 +208,7 @@ impl<'a> StreamTestbed<'a> {
         // The tail of a distribution does not matter to a rate.
         warnings.retain(|warning| matches!(warning, Warning::ForeignTime { .. }));
         let shared = self.cpus.client.iter().find(|cpu| self.cpus.server.contains(cpu));
-        warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu }));
+        warnings.extend(shared.filter(|_| self.rings.server.is_some()).map(|cpu| Warning::SharedCore { cpu: *cpu, spins: true }));
         if found.lossless.is_none() && self.searches(plan, ask) && !self.interrupted {
             let least = found.steps.iter().filter_map(|step| step.asked_per_s).fold(f64::INFINITY, f64::min);
             warnings.push(Warning::AlwaysLoss { least_per_s: least });

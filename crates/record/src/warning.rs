@@ -52,6 +52,8 @@ pub enum Warning {
     SharedCore {
         /// The CPU's number.
         cpu: u32,
+        /// At least one of them spins, and so keeps the other from running.
+        spins: bool,
     },
     /// A side that blocks lets its core fall into an idle state that takes long to leave.
     DeepIdle {
@@ -211,8 +213,11 @@ impl Warning {
             Warning::InvoluntarySwitches { side, count } => format!(
                 "the {side} was pushed off its core {count} times, so the tail holds the scheduler's time; use a quiet core (--cpu) or --sched fifo:1"
             ),
-            Warning::SharedCore { cpu } => format!(
+            Warning::SharedCore { cpu, spins: true } => format!(
                 "both ends ran on CPU {cpu}, so each waits for the other to yield; give each a core of its own with --cpu CLIENT,SERVER"
+            ),
+            Warning::SharedCore { cpu, spins: false } => format!(
+                "both ends ran on CPU {cpu} and block, so no wake-up crosses from core to core: often quicker than two cores, and never what two hosts see; compare both with --cpu CLIENT,SERVER"
             ),
             Warning::DeepIdle { side, state, exit } => {
                 let cost = exit.map_or(String::new(), |exit| format!(", {exit} to leave"));

@@ -10,13 +10,16 @@ use crate::figure::{payload, us};
 use crate::label::{paced, path};
 use crate::prose::clean;
 
-/// A table and the sentence above it that explains it.
-type Account = (&'static str, Table);
+/// A table, the sentence above it that explains it, and true if a terminal's short view has it too.
+type Account = (&'static str, Table, bool);
+
+/// Numbers of segments whose ratio is less are alike.
+const UNLIKE: f64 = 1.1;
 
 /// Every extra table that at least one of these rows has data for.
 pub(crate) fn accounts(rows: &[&Row]) -> impl Iterator<Item = Account> {
     let all = [tcp(rows), parts(rows), from_due(rows), pcie(rows), emulated(rows)];
-    all.into_iter().filter(|(_, table)| !table.rows.is_empty())
+    all.into_iter().filter(|(_, table, _)| !table.rows.is_empty())
 }
 
 fn labels() -> Vec<Column> {
@@ -45,7 +48,15 @@ fn tcp(rows: &[&Row]) -> Account {
         columns.extend(["MSS", "out", "in", "resent"].map(|title| Column::figures(title).under(group)));
     }
     let heading = "TCP segments out and in per transaction, pure ACKs included; MSS in bytes; resent: segments in all (TCP_INFO)";
-    (heading, Table::new(columns, 3, lines))
+    (heading, Table::new(columns, 3, lines), segments_differ(rows))
+}
+
+/// True if the rows cost unlike numbers of segments, or some were sent again.
+fn segments_differ(rows: &[&Row]) -> bool {
+    let all = || rows.iter().filter_map(|row| row.tcp.as_ref()).flat_map(|tcp| std::iter::once(&tcp.client).chain(&tcp.server));
+    let out = || all().filter_map(|side| side.segments_out_per_transaction);
+    let (least, most) = (out().fold(f64::INFINITY, f64::min), out().fold(0.0, f64::max));
+    most > least * UNLIKE || all().any(|side| side.retransmitted > 0)
 }
 
 /// `tcp-crr`: connect, exchange and close, then any other parts a path has.
@@ -59,7 +70,7 @@ fn parts(rows: &[&Row]) -> Account {
         [path(row).into(), payload(row).into()].into_iter().chain(names.iter().map(part)).collect::<Vec<_>>()
     });
     let columns = labels().into_iter().chain(names.iter().map(|name| Column::us(clean(name)))).collect();
-    ("Parts of a transaction, timed apart: p50 in us", Table::new(columns, 3, lines))
+    ("Parts of a transaction, timed apart: p50 in us", Table::new(columns, 3, lines), true)
 }
 
 /// `--pace`: RTT from the due time, so a request's wait for its turn counts as well.
@@ -74,7 +85,7 @@ fn from_due(rows: &[&Row]) -> Account {
     let columns = columns.chain(["due", "never", "left out"].map(Column::figures)).collect();
     let heading = "From the time a paced request was due -> reply in the caller's buffer, in us; never: not answered when the run ended, counted with the time until \
                    then; left out: would have been due while the instrument did work of its own";
-    (heading, Table::new(columns, 3, lines))
+    (heading, Table::new(columns, 3, lines), true)
 }
 
 /// `niq`: the traffic that a NIC of this design would put on the client's PCI Express link.
@@ -90,7 +101,7 @@ fn pcie(rows: &[&Row]) -> Account {
     columns.extend(["write", "credit", "fetch", "DMA"].map(|title| Column::figures(title).under("sent")));
     columns.extend(["read", "credit", "DMA"].map(|title| Column::figures(title).under("received")));
     let heading = "PCI Express transactions of the client per frame, as a NIC of this design makes them (counted, emulated)";
-    (heading, Table::new(columns, 2, lines))
+    (heading, Table::new(columns, 2, lines), false)
 }
 
 /// `niq` with a declared latency: the declared value, and the effect of host stalls on the mean.
@@ -118,7 +129,7 @@ fn emulated(rows: &[&Row]) -> Account {
     columns.extend(["p50", "mean"].map(|title| Column::us(title).under("RTT/2")));
     columns.extend([Column::us("mean"), Column::figures("left out")].map(|column| column.under("without stalled")));
     let heading = "Emulated: declared one way and RTT/2, which is not one-way, in us; stalled: transactions that overlap a stall of over 2 us of either core";
-    (heading, Table::new(columns, 3, lines))
+    (heading, Table::new(columns, 3, lines), true)
 }
 
 fn niq<'r>(rows: &'r [&'r Row]) -> impl Iterator<Item = (&'r Row, &'r Niq)> {

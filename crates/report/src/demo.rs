@@ -3,14 +3,20 @@
 use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Row, Run};
 
-use crate::doc::{Data, Doc, List, Show};
+use crate::brief;
+use crate::doc::{Data, Doc, List, Show, Shown};
 use crate::figure::payload;
+use crate::kinds;
 use crate::label::{self, Name};
 use crate::notes::{APART, ended, hosts};
 use crate::options::Options;
 use crate::prose::clean;
 use crate::run::{head, line, results};
 use crate::sentences::{Entry, sentences};
+use crate::style::Tone;
+
+/// The rows of the short view: the fastest.
+const SHORT: usize = 12;
 
 /// One table over all runs, with the link in each row; three sentences derived from the rows; then each kind of warning once.
 ///
@@ -34,13 +40,21 @@ impl Show for [Run] {
             })
             .collect();
 
-        let mut doc = Doc::default();
-        self.iter().for_each(|run| doc.blocks.extend(head(run).blocks));
+        let mut full = Doc::default();
+        self.iter().for_each(|run| full.blocks.extend(head(run).blocks));
         if !named.is_empty() {
-            doc.gap();
-            doc.text(sizes(&named));
+            full.gap();
+            full.text(sizes(&named));
         }
-        results(&mut doc, &named, Some(&links), &states, options);
+        results(&mut full, &named, Some(&links), &states, options);
+        let mut doc = Doc::default();
+        doc.part(Shown::Screen, brief::heading(&rows, options));
+        doc.part(Shown::Full, full);
+        let mut short = brief::table(&rows[..rows.len().min(SHORT)], &states, options);
+        if rows.len() > SHORT {
+            short.toned("", format!("+{} slower rows: -v", rows.len() - SHORT), Tone::Dim);
+        }
+        doc.part(Shown::Brief, short);
         doc.list(List::numbered("What this shows", sentences(&entries).into()));
         doc.list(warned(&named, &states));
         doc.lists(self.iter().map(|run| ended(&run.head)));
@@ -73,7 +87,9 @@ fn warned(rows: &[(Name, &Row)], states: &CoreStates) -> List {
     }
     let items =
         kinds.into_iter().map(|(code, count, first)| format!("{} in {count} of {} rows; {first}", clean(code), rows.len()));
-    List::warnings("Warnings, each kind once; `hairpin runs show` has them all", items.collect())
+    let (names, rows): (Vec<Name>, Vec<&Row>) = rows.iter().cloned().unzip();
+    let short = kinds::lines(&names, &rows, |row| &row.warnings);
+    List { short, ..List::warnings("Warnings, each kind once; `hairpin runs show` has them all", items.collect()) }
 }
 
 /// Every payload size that occurs, in row order.

@@ -36,12 +36,34 @@ pub(crate) enum Block {
     List(List),
     /// A plot; terminals only, since the tables have its figures.
     Chart(Picture),
-    /// Blocks that only a terminal shows.
-    Screen(Vec<Block>),
+    /// Blocks that not every view shows.
+    Part(Shown, Vec<Block>),
     /// A command that the reader can run again.
     Command(String),
     /// Lines printed unchanged.
     Verbatim(Vec<String>),
+}
+
+/// The views that show a part of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// A terminal, and no page.
+    Screen,
+    /// A terminal's short view alone.
+    Brief,
+    /// All but a terminal's short view: pages, and a terminal with `-v`.
+    Full,
+}
+
+impl Shown {
+    /// True if a terminal shows it.
+    pub(crate) fn on_terminal(self, brief: bool) -> bool {
+        match self {
+            Shown::Screen => true,
+            Shown::Brief => brief,
+            Shown::Full => !brief,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,12 +82,14 @@ pub(crate) struct List {
     pub(crate) tone: Tone,
     pub(crate) numbered: bool,
     pub(crate) items: Vec<String>,
+    /// What a terminal's short view has in place of heading and items, if anything.
+    pub(crate) short: Vec<Text>,
 }
 
 impl List {
     /// Plain items.
     pub(crate) fn plain(heading: impl Into<String>, items: Vec<String>) -> List {
-        List { heading: heading.into(), tone: Tone::Heading, numbered: false, items }
+        List { heading: heading.into(), tone: Tone::Heading, numbered: false, items, short: Vec::new() }
     }
 
     pub(crate) fn numbered(heading: impl Into<String>, items: Vec<String>) -> List {
@@ -95,6 +119,8 @@ pub(crate) struct Table {
     pub(crate) indent: usize,
     /// True to fold lines whose figures alone are wider than the terminal.
     pub(crate) folds: bool,
+    /// The tone of the titles.
+    pub(crate) titles: Tone,
 }
 
 impl Table {
@@ -106,6 +132,7 @@ impl Table {
             empty: "(no results)",
             indent: 0,
             folds: false,
+            titles: Tone::Heading,
         }
     }
 
@@ -323,8 +350,11 @@ impl Doc {
         self.blocks.push(Block::Chart(picture));
     }
 
-    pub(crate) fn screen(&mut self, part: Doc) {
-        self.blocks.push(Block::Screen(part.blocks));
+    /// Adds blocks that only some views show.
+    pub(crate) fn part(&mut self, shown: Shown, part: Doc) {
+        if !part.blocks.is_empty() {
+            self.blocks.push(Block::Part(shown, part.blocks));
+        }
     }
 
     pub(crate) fn command(&mut self, command: String) {

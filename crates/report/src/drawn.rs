@@ -11,4 +11,5 @@ mod svg;
 mod words;
 
 pub use plot::Chart;
+pub(crate) use report::dot;
 pub use svg::report_svg;

@@ -12,6 +12,32 @@ pub(crate) fn us(ns: f64) -> String {
     }
 }
 
+/// A time with its unit: three significant digits, whole below 1 us.
+pub(crate) fn time(ns: f64) -> String {
+    scaled([ns], ns)
+}
+
+/// The ends of a range of times, in the unit of the upper one: `7.91-8.30 us`.
+pub(crate) fn time_range(low: f64, high: f64) -> String {
+    scaled([low, high], high)
+}
+
+/// Times in the unit that suits `largest`.
+fn scaled<const N: usize>(ns: [f64; N], largest: f64) -> String {
+    let (scale, unit) = match largest.abs() {
+        x if x < 999.5 => return format!("{} ns", ns.map(|ns| format!("{ns:.0}")).join("-")),
+        x if x < 999.5e3 => (1e3, "us"),
+        x if x < 999.5e6 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let three = |ns: f64| match ns / scale {
+        x if x.abs() < 9.995 => format!("{x:.2}"),
+        x if x.abs() < 99.95 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    };
+    format!("{} {unit}", ns.map(three).join("-"))
+}
+
 /// A mean from a record in us, formatted as [`us`]. It may have any sign and magnitude, and takes at most 8 columns.
 pub(crate) fn us_signed(ns: f64) -> String {
     let (sign, size) = (if ns < 0.0 { "-" } else { "" }, ns.abs());
@@ -103,6 +129,13 @@ mod tests {
     fn times_keep_four_digits() {
         let shown: Vec<String> = [0.0, 52.0, 4_951.0, 2_475.5, 9_999.6, 14_703.0, 143_312.0, 999_960.0, 5e9].map(us).into();
         assert_eq!(shown, ["0.000", "0.052", "4.951", "2.475", "10.00", "14.70", "143.3", "1000", "5000000"]);
+    }
+
+    #[test]
+    fn times_have_the_unit_of_their_size() {
+        let shown: Vec<String> = [0.0, 52.0, 999.6, 3_351.0, 75_660.0, 999_600.0, 27_571_000.0, 5e9].map(time).into();
+        assert_eq!(shown, ["0 ns", "52 ns", "1.00 us", "3.35 us", "75.7 us", "1.00 ms", "27.6 ms", "5.00 s"]);
+        assert_eq!([time_range(990.0, 1_010.0), time_range(61.0, 64.0)], ["0.99-1.01 us", "61-64 ns"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use crate::chart::strip::scale;
 use crate::doc::{Column, Place, Row, Table};
-use crate::prose::{WIDTH, fold, width, wrap};
+use crate::prose::{fold, width, wrap};
 use crate::style::Tone;
 
 /// A shorter bar is unreadable.
@@ -32,7 +32,7 @@ pub(crate) struct Lines {
 
 /// The lines of a table, none wider than `columns` unless the figures alone exceed it.
 pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
-    let (columns, room) = (columns.saturating_sub(table.indent), WIDTH.saturating_sub(table.indent));
+    let columns = columns.saturating_sub(table.indent);
     let grid = Grid::of(table, columns);
     let Lines { mut heads, mut rows } = grid.fitted(columns, colour);
     for (at, (row, lines)) in table.rows.iter().zip(&mut rows).enumerate() {
@@ -42,18 +42,18 @@ pub(crate) fn lines(table: &Table, columns: usize, colour: bool) -> Lines {
         if let Some(text) = &grid.prose {
             let last = lines.pop().unwrap_or_default();
             let plain = grid.last_line(at, columns);
-            lines.extend(hung(&last, width(&plain), grid.base, &text.cells[at], room));
+            lines.extend(hung(&last, width(&plain), grid.base, &text.cells[at], columns));
         }
         for (column, cell) in table.columns.iter().zip(&row.cells) {
             if let Place::Below(lead) = column.place {
                 let text = cell.shown(0);
-                lines.extend((!text.is_empty()).then(|| wrap(lead, &text, room)).into_iter().flatten());
+                lines.extend((!text.is_empty()).then(|| wrap(lead, &text, columns)).into_iter().flatten());
             }
         }
     }
     if let (Some(prose), Some(last)) = (&grid.prose, heads.last_mut()) {
         let pad = " ".repeat(grid.base.saturating_sub(grid.heading_width(columns)));
-        *last = format!("{last}{pad}{}", Tone::Heading.paint(&prose.title, colour));
+        *last = format!("{last}{pad}{}", grid.tone.paint(&prose.title, colour));
     }
     let indent = " ".repeat(table.indent);
     let indented = |line: String| format!("{indent}{line}");
@@ -87,6 +87,8 @@ struct Grid<'a> {
     columns: Vec<&'a Column>,
     titles: Vec<String>,
     labels: usize,
+    /// The tone of the titles.
+    tone: Tone,
     cells: Vec<Vec<(String, Tone)>>,
     widths: Vec<usize>,
     prose: Option<Prose>,
@@ -124,7 +126,7 @@ impl<'a> Grid<'a> {
             cells: table.rows.iter().map(|row| row.cells[at].shown(0)).collect(),
         });
         let base = widths.iter().map(|width| width + 2).sum();
-        Grid { columns: of, titles, labels: table.labels, cells, widths, prose, base }
+        Grid { columns: of, titles, labels: table.labels, tone: table.titles, cells, widths, prose, base }
     }
 
     fn total(&self, gap: usize) -> usize {
@@ -172,7 +174,7 @@ impl<'a> Grid<'a> {
     fn stacked(&self, columns: usize, colour: bool) -> Lines {
         let labels = |texts: Vec<&str>| texts[..self.labels.min(texts.len())].join("  ");
         let titles = self.titles.iter().map(String::as_str).collect();
-        let mut heads = vec![Tone::Heading.paint(&labels(titles), colour)];
+        let mut heads = vec![self.tone.paint(&labels(titles), colour)];
         heads.extend(self.heading(self.labels, &self.widths, 1, "  ", colour));
         let row = |row: &Vec<(String, Tone)>| {
             let mut lines = fold(&labels(row.iter().map(|(text, _)| text.as_str()).collect()), columns);
@@ -188,7 +190,7 @@ impl<'a> Grid<'a> {
         [self.groups(from, widths, gap), titles]
             .iter()
             .filter(|line| !line.is_empty())
-            .map(|line| Tone::Heading.paint(&format!("{indent}{line}"), colour))
+            .map(|line| self.tone.paint(&format!("{indent}{line}"), colour))
             .collect()
     }
 
@@ -284,7 +286,7 @@ mod tests {
         let columns = vec![Column::words("cause"), Column::below("advice", "    ")];
         for indent in 0..6 {
             let table = Table { indent, ..Table::new(columns.clone(), 1, [row.clone()]) };
-            assert!(all(&table, WIDTH).iter().all(|line| width(line) <= WIDTH), "{:?}", all(&table, WIDTH));
+            assert!(all(&table, 80).iter().all(|line| width(line) <= 80), "{:?}", all(&table, 80));
         }
     }
 

@@ -17,6 +17,7 @@ mod accounts;
 mod any;
 mod attached;
 mod bounce;
+mod brief;
 mod cell;
 mod chart;
 mod check;
@@ -35,10 +36,12 @@ mod gap;
 mod grid;
 mod html;
 mod json;
+mod kinds;
 mod label;
 mod link;
 mod load;
 mod markdown;
+mod median;
 mod notes;
 mod options;
 mod paths;
@@ -73,8 +76,8 @@ pub use rings::words as rings_words;
 pub use runs::{RunList, RunRow};
 pub use stream::stream_trial;
 
-/// The record for a terminal, 80 columns wide or [`Options::width`] if that is more. Only a table whose figures do not fit gets
-/// wider.
+/// The record for a terminal of [`Options::width`] columns, in full or in short ([`Options::brief`]). Only a table whose figures do not
+/// fit gets wider.
 pub fn term(record: &(impl Show + ?Sized), options: &Options) -> String {
     term::term(&record.doc(options), options)
 }

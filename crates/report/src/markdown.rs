@@ -1,16 +1,25 @@
 //! A document as GitHub-flavoured Markdown, with the unit in every heading; width and colour do not apply.
 
-use crate::doc::{Block, Doc, List, Place, Table, Text};
+use crate::doc::{Block, Doc, List, Place, Shown, Table, Text};
 use crate::prose::clean;
 use crate::style::Tone;
 
 /// The document for issues, pull requests and pages.
 pub(crate) fn markdown(doc: &Doc) -> String {
     let mut text = String::new();
-    let mut before = None;
-    for block in &doc.blocks {
+    written(&doc.blocks, &mut None, &mut text);
+    text
+}
+
+/// Appends the blocks; `before` tells whether the last one was an item of a list, if there was one.
+fn written(blocks: &[Block], before: &mut Option<bool>, text: &mut String) {
+    for block in blocks {
         let (lines, item) = match block {
-            Block::Gap | Block::Chart(_) | Block::Screen(_) => continue,
+            Block::Part(Shown::Full, part) => {
+                written(part, before, text);
+                continue;
+            }
+            Block::Gap | Block::Chart(_) | Block::Part(..) => continue,
             Block::Command(command) => (verbatim("sh", std::slice::from_ref(command)), false),
             Block::Text(text) => (vec![paragraph(text)], !text.lead.is_empty() && text.tone == Tone::Plain),
             Block::Table(all) => (table(all), false),
@@ -21,10 +30,9 @@ pub(crate) fn markdown(doc: &Doc) -> String {
         if before.is_some_and(|before| !(before && item)) {
             text.push('\n');
         }
-        before = Some(item);
+        *before = Some(item);
         lines.iter().for_each(|line| text.extend([line, "\n"]));
     }
-    text
 }
 
 /// A paragraph; a list item if it has a lead.

@@ -8,6 +8,7 @@ use hairpin_record::warning::Note;
 
 use crate::doc::List;
 use crate::gap::gap;
+use crate::kinds;
 use crate::label::{Name, join};
 
 /// At most this many warnings with one code and different figures are shown; the others are counted.
@@ -21,17 +22,18 @@ pub(crate) fn hosts(run: &Run) -> (&str, Option<&str>) {
     (&run.place.hosts.client.hostname, run.place.hosts.server.as_ref().map(|host| host.hostname.as_str()))
 }
 
-/// All lists of a run's rows.
-pub(crate) fn lists(rows: &[(Name, &Row)]) -> Vec<List> {
-    let names: Vec<Name> = rows.iter().map(|(name, _)| name.clone()).collect();
-    let rows: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
-    vec![
-        List::plain(MARKED, marked(&names, &rows)),
-        List::plain("Work", merged(&names, &rows, work)),
-        List::plain("Floor", merged(&names, &rows, against_floor)),
-        List::plain("Lost and stray replies", merged(&names, &rows, strays)),
-        not_granted(&names, &rows, |row| &row.granted),
-        warned(&names, &rows, |row| &row.warnings),
+/// What the short view has in its heading and below its table.
+pub(crate) fn of_table(names: &[Name], rows: &[&Row]) -> [List; 2] {
+    [List::plain(MARKED, marked(names, rows)), List::plain("Work", merged(names, rows, work))]
+}
+
+/// All other lists of a run's rows.
+pub(crate) fn lists(names: &[Name], rows: &[&Row]) -> [List; 4] {
+    [
+        List::plain("Floor", merged(names, rows, against_floor)),
+        List::plain("Lost and stray replies", merged(names, rows, strays)),
+        not_granted(names, rows, |row| &row.granted),
+        warned(names, rows, |row| &row.warnings),
     ]
 }
 
@@ -74,7 +76,8 @@ pub(crate) fn not_granted<R>(names: &[Name], rows: &[&R], granted: impl Fn(&R) -
 
 /// The warnings of all rows.
 pub(crate) fn warned<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note]) -> List {
-    List::warnings("Warnings", warnings(names, rows, notes))
+    let short = kinds::lines(names, rows, &notes);
+    List { short, ..List::warnings("Warnings", warnings(names, rows, notes)) }
 }
 
 /// Collects the messages of every row and lists each once, after the names of its rows.
@@ -92,7 +95,8 @@ pub(crate) fn merged<R>(names: &[Name], rows: &[&R], messages: impl Fn(&R) -> Ve
     found.into_iter().map(|(message, at)| format!("{}: {message}", join(names, &at))).collect()
 }
 
-fn work(row: &Row) -> Vec<String> {
+/// The threads, flows and requests in flight of a row, if it has more than one of any.
+pub(crate) fn work(row: &Row) -> Vec<String> {
     let mut parts = Vec::new();
     for (count, one, many) in [
         (u64::from(row.threads), "measuring thread", "measuring threads"),

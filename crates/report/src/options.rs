@@ -5,9 +5,12 @@ use hairpin_units::Quantile;
 /// The percentiles shown by default.
 pub const PERCENTILES: [Quantile; 4] = [Quantile::P50, Quantile::P90, Quantile::P99, Quantile::P999];
 
+/// No terminal is narrower.
+const LEAST: usize = 40;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Columns of the terminal; less than 80 counts as 80.
+    /// Columns of the terminal; less than 40 counts as 40.
     pub width: usize,
     /// True to colour the text with ANSI escapes.
     pub colour: bool,
@@ -17,6 +20,12 @@ pub struct Options {
     pub percentiles: Vec<Quantile>,
     /// The run's id in the store, for the CSV; empty if it has none.
     pub run: String,
+    /// When the stored run began, in local time; empty if that needs no mention.
+    pub started: String,
+    /// True for a run that is about to be stored, and is then called `latest`.
+    pub latest: bool,
+    /// True for a terminal's short view: what is of interest at once, and the rest with `-v`. Pages and scripts always have everything.
+    pub brief: bool,
     /// Amount of extra detail: the number of timelines for `explain`; from 1 on, `floor` adds a sentence per
     /// stage and `tune list` describes each setting in full.
     pub detail: usize,
@@ -24,13 +33,23 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { width: 80, colour: false, hrt: false, percentiles: PERCENTILES.into(), run: String::new(), detail: 0 }
+        Options {
+            width: 80,
+            colour: false,
+            hrt: false,
+            percentiles: PERCENTILES.into(),
+            run: String::new(),
+            started: String::new(),
+            latest: false,
+            brief: false,
+            detail: 0,
+        }
     }
 }
 
 impl Options {
-    /// Columns that a table may take.
+    /// Columns that tables and text may take.
     pub(crate) fn columns(&self) -> usize {
-        self.width.max(80)
+        self.width.max(LEAST)
     }
 }

@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Prose is never wider than this, on any terminal.
+/// The width of lines whose terminal is not asked for its own.
 pub(crate) const WIDTH: usize = 80;
 
 /// Makes text safe to print on a terminal. Line breaks and tabs become spaces. Other control characters become U+FFFD, and so do
@@ -26,7 +26,7 @@ pub(crate) fn width(text: &str) -> usize {
 
 /// Wraps a paragraph to at most `columns`: the first line starts with `first`, the others with as many spaces. A word longer than
 /// a line is broken.
-pub(crate) fn wrap(first: &str, text: &str, columns: usize) -> Vec<String> {
+pub fn wrap(first: &str, text: &str, columns: usize) -> Vec<String> {
     let indent = width(first);
     let room = columns.saturating_sub(indent).max(8);
     let mut lines = vec![String::new()];

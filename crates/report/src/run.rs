@@ -4,34 +4,68 @@ use hairpin_record::core_states::CoreStates;
 use hairpin_record::run::{Origin, Row, Run};
 
 use crate::accounts::accounts;
+use crate::brief::{self, Entry};
 use crate::cell::{Cell, IntoCell};
 use crate::columns::{CpuOf, RTT, cells, times, titles, turnaround};
-use crate::doc::{Column, Data, Doc, Fields, List, Show, Table, fields};
-use crate::figure::payload;
+use crate::doc::{Block, Column, Data, Doc, Fields, List, Show, Shown, Table, fields};
+use crate::figure::{payload, time, time_range};
 use crate::label::{self, Name};
 use crate::link::between;
-use crate::notes::{ended, lists, mark};
+use crate::median::median;
+use crate::notes::{ended, lists, mark, merged, of_table};
 use crate::options::{Options, PERCENTILES};
 
 impl Show for Run {
     fn doc(&self, options: &Options) -> Doc {
-        let rows: Vec<(Name, &Row)> = self.results.iter().map(|row| (label::name(row, None), row)).collect();
-        let mut doc = head(self);
-        doc.gap();
-        let states = CoreStates::of(self.results.iter().map(|row| ((), row)));
-        results(&mut doc, &rows, None, &states, options);
-        let plain: Vec<&Row> = rows.iter().map(|(_, row)| *row).collect();
-        for (heading, table) in accounts(&plain) {
-            doc.gap();
-            doc.heading(heading);
-            doc.table(table);
+        let named: Vec<(Name, &Row)> = self.results.iter().map(|row| (label::name(row, None), row)).collect();
+        let (names, rows): (Vec<Name>, Vec<&Row>) = named.iter().cloned().unzip();
+        let states = CoreStates::of(rows.iter().map(|row| ((), *row)));
+        let entries: Vec<Entry<'_>> = rows.iter().map(|row| (self, *row)).collect();
+        let mut full = head(self);
+        full.gap();
+        results(&mut full, &named, None, &states, options);
+        let mut doc = Doc::default();
+        doc.part(Shown::Screen, brief::heading(&entries, options));
+        doc.part(Shown::Full, full);
+        doc.part(Shown::Brief, brief::table(&entries, &states, options));
+        for (heading, table, short) in accounts(&rows) {
+            let mut account = Doc::default();
+            account.gap();
+            account.heading(heading);
+            account.table(table);
+            if short {
+                doc.blocks.extend(account.blocks);
+            } else {
+                doc.part(Shown::Full, account);
+            }
         }
-        doc.lists(lists(&rows));
-        doc.list(unreadable(&rows, options));
+        let mut full = Doc::default();
+        full.lists(of_table(&names, &rows));
+        full.part(Shown::Screen, intervals(&names, &rows));
+        doc.part(Shown::Full, full);
+        doc.lists(lists(&names, &rows));
+        doc.list(unreadable(&named, options));
         doc.list(ended(&self.head));
+        let mut next = Doc::default();
+        if !matches!(doc.blocks.last(), Some(Block::List(list)) if !list.short.is_empty()) {
+            next.gap();
+        }
+        next.verbatim(brief::next(self, options));
+        doc.part(Shown::Brief, next);
         doc.data = Some(Data::new(line(self, &Row::default(), options), self.results.iter().map(|row| line(self, row, options))));
         doc
     }
+}
+
+/// The medians that their 95 % interval leaves open by more than 2 %, as the short view has them in its table.
+fn intervals(names: &[Name], rows: &[&Row]) -> Doc {
+    let words = |row: &Row| {
+        let found = median(row)?;
+        found.wide().map(|[low, high]| format!("{}, {} with 95 % confidence", time(found.ns), time_range(low, high)))
+    };
+    let mut doc = Doc::default();
+    doc.list(List::plain("RTT p50 and its interval", merged(names, rows, |row| words(row).into_iter().collect())));
+    doc
 }
 
 /// Tool, time, link, hosts and clock.

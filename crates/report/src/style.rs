@@ -16,6 +16,10 @@ pub enum Tone {
     Warning,
     /// A failure.
     Error,
+    /// The figure to read first.
+    Main,
+    /// Of little interest beside the rest.
+    Dim,
     /// A line of a plot, by number.
     Line(usize),
 }
@@ -26,7 +30,8 @@ impl Tone {
         let style = match self {
             _ if text.is_empty() => return String::new(),
             Tone::Plain => return text.into(),
-            Tone::Heading => Style::new().bold(),
+            Tone::Heading | Tone::Main => Style::new().bold(),
+            Tone::Dim => Style::new().dimmed(),
             Tone::Warning => AnsiColor::Yellow.on_default().bold(),
             Tone::Error => AnsiColor::Red.on_default().bold(),
             Tone::Line(line) => Ansi256Color(PALETTE[line % PALETTE.len()]).on_default(),

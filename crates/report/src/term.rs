@@ -4,9 +4,9 @@ use crate::command;
 use crate::doc::{Block, Doc, List, Text};
 use crate::grid::{self, Lines};
 use crate::options::Options;
-use crate::prose::{WIDTH, clean, fold, width, wrap};
+use crate::prose::{clean, fold, width, wrap};
 
-/// The document in 80 columns, or in [`Options::width`] if that is more. Only a table whose figures do not fit gets wider.
+/// The document in [`Options::width`] columns. Only a table whose figures do not fit gets wider.
 pub(crate) fn term(doc: &Doc, options: &Options) -> String {
     doc.blocks.iter().flat_map(|block| lines(block, options)).map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -14,7 +14,7 @@ pub(crate) fn term(doc: &Doc, options: &Options) -> String {
 fn lines(block: &Block, options: &Options) -> Vec<String> {
     match block {
         Block::Gap => vec![String::new()],
-        Block::Text(text) => paragraph(text, options.colour),
+        Block::Text(text) => paragraph(text, options),
         Block::Table(table) if table.rows.is_empty() => vec![table.empty.to_owned()],
         Block::Table(table) => {
             let all = |colour| {
@@ -30,28 +30,36 @@ fn lines(block: &Block, options: &Options) -> Vec<String> {
             plain.iter().flat_map(|line| fold(line, options.columns())).map(|line| line.trim_end().to_owned()).collect()
         }
         Block::Chart(picture) => picture.lines(options.columns(), options.colour),
-        Block::Screen(part) => part.iter().flat_map(|block| lines(block, options)).collect(),
+        Block::Part(shown, part) if shown.on_terminal(options.brief) => {
+            part.iter().flat_map(|block| lines(block, options)).collect()
+        }
+        Block::Part(..) => Vec::new(),
         Block::Command(command) => command::lines("       ", &clean(command), options.columns()),
-        Block::List(items) => list(items, options.colour),
+        Block::List(items) => list(items, options),
         Block::Verbatim(lines) => lines.iter().map(|line| clean(line).trim_end().to_owned()).collect(),
     }
 }
 
-fn paragraph(text: &Text, colour: bool) -> Vec<String> {
-    let mut lines = wrap(&text.lead, &text.text, WIDTH);
+fn paragraph(text: &Text, options: &Options) -> Vec<String> {
+    let colour = options.colour;
+    let mut lines = wrap(&text.lead, &text.text, options.columns());
     if let (Some((word, tone)), Some(first)) = (&text.word, lines.first_mut()) {
         *first = first.replacen(word, &tone.paint(word, colour), 1);
     }
     lines.iter().map(|line| text.tone.paint(line, colour)).collect()
 }
 
-/// A list under its heading, after a blank line.
-fn list(list: &List, colour: bool) -> Vec<String> {
+/// A list under its heading, or its short form, after a blank line.
+fn list(list: &List, options: &Options) -> Vec<String> {
     let mut lines = vec![String::new()];
-    lines.extend(wrap("", &list.heading, WIDTH).iter().map(|line| list.tone.paint(line, colour)));
+    if options.brief && !list.short.is_empty() {
+        lines.extend(list.short.iter().flat_map(|text| paragraph(text, options)));
+        return lines;
+    }
+    lines.extend(wrap("", &list.heading, options.columns()).iter().map(|line| list.tone.paint(line, options.colour)));
     for (i, item) in list.items.iter().enumerate() {
         let mark = if list.numbered { format!("{:>3}. ", i + 1) } else { "  - ".into() };
-        lines.extend(wrap(&mark, item, WIDTH));
+        lines.extend(wrap(&mark, item, options.columns()));
     }
     lines
 }

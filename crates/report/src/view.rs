@@ -13,7 +13,7 @@ mod breakdowns;
 mod checks;
 mod comparisons;
 mod curves;
-mod distribution;
+pub(crate) mod distribution;
 mod facts;
 mod frames;
 mod labels;

@@ -123,8 +123,8 @@ fn table_of_many_sizes() {
     let mut rows: Vec<Row> = [64, 128, 256, 512, 1024].map(sized).into();
     rows[0].warnings.push(Warning::Loss { lost: 3, sent: 467, rcvbuf: true }.note());
     (rows[0].lost, rows[0].late, rows[0].duplicates) = (3, 1, 2);
-    rows[1].warnings.push(Warning::SharedCore { cpu: 1 }.note());
-    rows[3].warnings.push(Warning::SharedCore { cpu: 1 }.note());
+    rows[1].warnings.push(Warning::SharedCore { cpu: 1, spins: true }.note());
+    rows[3].warnings.push(Warning::SharedCore { cpu: 1, spins: true }.note());
     assert_snapshot!(fits(&hairpin_report::term(&run(rows), &Options::default())));
 }
 
@@ -709,7 +709,7 @@ fn stream_of(results: Vec<StreamRow>) -> Stream {
 fn streams() -> Stream {
     let mut none = streamed("packet:spin/packet:block", Direction::Bounce, None, 198_000, 91_000);
     none.offered.duplicates = 4;
-    none.warnings.push(Warning::SharedCore { cpu: 1 }.note());
+    none.warnings.push(Warning::SharedCore { cpu: 1, spins: true }.note());
     stream_of(vec![
         streamed("xdp:spin/xdp:spin", Direction::Inject, Some(1_204_112), 1_204_112, 0),
         streamed("xdp:spin/xdp:spin", Direction::Receive, Some(811_000), 1_180_034, 31_205),

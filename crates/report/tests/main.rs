@@ -1,6 +1,7 @@
 //! Texts, tables, pictures and pages as users read them, and what holds of all of them.
 
 mod attached;
+mod brief;
 mod drawn;
 mod experiments;
 mod explain;

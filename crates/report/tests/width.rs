@@ -47,12 +47,12 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn tables_keep_within_80_columns(rows in prop::collection::vec(row(), 0..6), said in "\\PC{0,120}|.{0,60}", hrt: bool) {
+    fn tables_keep_within_80_columns(rows in prop::collection::vec(row(), 0..6), said in "\\PC{0,120}|.{0,60}", hrt: bool, brief: bool) {
         let mut run: Run = serde_json::from_str(include_str!("../../record/tests/data/run-1.json")).unwrap();
         run.results = rows;
         run.place.hosts.client.hostname = said.clone();
         run.head.error = Some(said);
-        let options = Options { hrt, ..Options::default() };
+        let options = Options { hrt, brief, ..Options::default() };
         for text in [hairpin_report::term(&run, &options), hairpin_report::term(&[run][..], &options)] {
             for line in text.lines() {
                 prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());

@@ -103,7 +103,8 @@ pub fn derive(job: &Job, row: &Row, around: RowContext<'_>) -> Vec<Warning> {
     if let (Some(server), true) = (&row.cpu.server, around.one_host)
         && let Some(cpu) = row.cpu.client.cpus.iter().find(|cpu| server.cpus.contains(cpu))
     {
-        warnings.push(Warning::SharedCore { cpu: *cpu });
+        let spins = sides.iter().any(|(.., policy)| !sleeps(*policy));
+        warnings.push(Warning::SharedCore { cpu: *cpu, spins });
     }
     let near = row.blocks.iter().filter_map(|block| block.core_rtt_ns).min();
     let far = row.blocks.iter().filter_map(|block| block.core_rtt_ns).max();
@@ -138,9 +139,15 @@ pub fn busy_core(side: Side, cpu: &CpuSide, whole: Nanos, warnings: &mut Vec<War
     }
 }
 
+/// True for a policy with which a side gives up its core to wait.
+fn sleeps(policy: Policy) -> bool {
+    !matches!(policy, Policy::Spin | Policy::BusyPoll | Policy::Adaptive)
+}
+
 fn idle_core(side: Side, facts: &HostFacts, policy: Policy, warnings: &mut Vec<Warning>) {
-    let sleeps = !matches!(policy, Policy::Spin | Policy::BusyPoll | Policy::Adaptive);
-    if sleeps && let Some((state, exit)) = deepest_idle(facts) {
+    if sleeps(policy)
+        && let Some((state, exit)) = deepest_idle(facts)
+    {
         warnings.push(Warning::DeepIdle { side, state, exit });
     }
     let governor = facts.facts.get("scaling_governor").and_then(first_text);
@@ -232,6 +239,20 @@ mod tests {
         (row.rtt_ns.count, row.duration_ns) = (0, 1_000);
         let codes: Vec<_> = derive(&job, &row, around).iter().map(Warning::code).collect();
         assert!(!codes.contains(&"involuntary-switches") && !codes.contains(&"foreign-time"), "of no transaction: {codes:?}");
+    }
+
+    #[test]
+    fn a_core_of_its_own_is_advised_only_to_a_side_that_spins() {
+        let hosts = Hosts { client: HostFacts::default(), server: None };
+        let around = RowContext { hosts: &hosts, one_host: true, shown: &[] };
+        let on_one = CpuSide { cpus: vec![1], ..CpuSide::default() };
+        let mut row = Row { duration_ns: 1_000_000_000, ..Row::default() };
+        (row.cpu.client, row.cpu.server) = (on_one.clone(), Some(on_one));
+        for (path, advised) in [("udp", false), ("tcp:epoll", false), ("udp:spin", true), ("udp:block/spin", true)] {
+            let job = hairpin_plan::job::Job::new(path.parse().unwrap());
+            let [warning] = &derive(&job, &row, around)[..] else { panic!("{path}: not one warning") };
+            assert_eq!((warning.code(), warning.message().contains("a core of its own")), ("shared-core", advised), "{path}");
+        }
     }
 
     #[test]

@@ -17,6 +17,12 @@ pub fn parsed(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }
 
+/// The time that [`rfc3339`] wrote, in the time zone of this host and without fractions: `2026-11-20 12:50:07`; other texts unchanged.
+pub fn local(text: &str) -> String {
+    let local = parsed(text).map(chrono::DateTime::<chrono::Local>::from);
+    local.map_or(text.into(), |time| time.format("%Y-%m-%d %H:%M:%S").to_string())
+}
+
 /// A duration in words, to the second: `2h 1m 3s`.
 pub fn words(duration: Duration) -> String {
     humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string()
@@ -38,5 +44,7 @@ mod tests {
         assert_eq!(rfc3339(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), at(0));
         assert_eq!(parsed(&at(951_782_400)), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(951_782_400)));
         assert_eq!(parsed("yesterday"), None);
+        assert_eq!(local("yesterday"), "yesterday");
+        assert_eq!(local(&at(951_782_400)).len(), "2000-02-29 00:00:00".len());
     }
 }

@@ -83,7 +83,7 @@ impl Ping {
         // From here on output goes where the view was.
         watcher.clear();
         let run = measured?;
-        self.keep.after(print(&self.output.text_of_run("", &run)), &run)?;
+        self.keep.after(print(&self.output.text_of_run("", &run, !self.keep.no_store)), &run)?;
         Ok(end(&run))
     }
 }

@@ -12,10 +12,9 @@ use hairpin_model::reference::references;
 use hairpin_report::view::{Input, View, view};
 use hairpin_report::{Chart, Options};
 use hairpin_session::time::rfc3339;
-use ratatui::crossterm::terminal;
 
 use crate::exit::{Failure, say};
-use crate::output::{colour, open_store, print};
+use crate::output::{colour, open_store, print, width};
 
 /// Records as one file to look at
 #[derive(Debug, Args)]
@@ -27,9 +26,9 @@ pub struct Report {
     /// Output file; default stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Html)]
-    format: Format,
+    /// Output format; default html, on a terminal term
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// With --format svg: the chart to draw
     #[arg(long, value_enum, default_value_t = Picture::Sizes)]
     chart: Picture,
@@ -60,7 +59,9 @@ enum Picture {
 impl Report {
     /// Reads the records and writes the report.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        if self.format == Format::Html && self.output.is_none() && io::stdout().is_terminal() {
+        let on_terminal = self.output.is_none() && io::stdout().is_terminal();
+        let format = self.format.unwrap_or(if on_terminal { Format::Term } else { Format::Html });
+        if format == Format::Html && on_terminal {
             return Err(Failure::usage("a page for a browser does not go to a terminal: name a file with -o report.html"));
         }
         let store = open_store()?;
@@ -70,14 +71,15 @@ impl Report {
             given.extend(found.into_iter().map(|named| Input { name: named.name, record: named.record }));
         }
         let view = of(&given);
-        let text = match self.format {
+        let text = match format {
             Format::Html => hairpin_report::html(&view),
             Format::Md => hairpin_report::markdown(&view, &Options::default()),
             Format::Svg => hairpin_report::report_svg(&view, self.chart.into()),
             // Colours are for a reader at the terminal.
             Format::Term => {
                 let shown = self.output.is_none();
-                let options = Options { width: width(shown), colour: shown && colour(), ..Options::default() };
+                let width = if shown { width(&io::stdout()) } else { Options::default().width };
+                let options = Options { width, colour: shown && colour(), ..Options::default() };
                 hairpin_report::term(&view, &options)
             }
         };
@@ -90,12 +92,6 @@ impl Report {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// The width of the terminal in columns if the report is shown there, else a default.
-fn width(shown: bool) -> usize {
-    let size = (shown && io::stdout().is_terminal()).then(|| terminal::size().ok()).flatten();
-    size.map_or(Options::default().width, |(columns, _)| columns.into())
 }
 
 impl From<Picture> for Chart {

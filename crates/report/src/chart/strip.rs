@@ -3,6 +3,8 @@
 use crate::chart::axis::{Axis, Tick};
 use crate::prose::width;
 
+/// The letter of a floor in a plot.
+pub(crate) const FLOOR: char = 'F';
 /// Columns for a tick and the space after it.
 const TICK: usize = 9;
 
@@ -14,6 +16,20 @@ pub struct Strip {
 }
 
 impl Strip {
+    /// A distribution: dots from minimum to median (or to the maximum without one), a heavy line to p99, a light one to p99.9; the
+    /// times are positions.
+    pub(crate) fn spread([min, p50, p99, p999]: [Option<f64>; 4], max: Option<f64>, floor: Option<f64>, median: char) -> Strip {
+        let mut strip = Strip::default();
+        strip.range(min, p50.or(max), '·');
+        strip.range(p50, p99, '━');
+        strip.range(p99, p999, '─');
+        strip.mark(floor, FLOOR);
+        strip.mark(p999, '┤');
+        strip.mark(p99, '┫');
+        strip.mark(p50, median);
+        strip
+    }
+
     /// A range, if both ends are known.
     pub(crate) fn range(&mut self, from: Option<f64>, to: Option<f64>, c: char) {
         self.ranges.extend(from.zip(to).map(|(from, to)| (from, to, c)));

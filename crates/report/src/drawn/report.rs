@@ -7,9 +7,9 @@ use super::words;
 use crate::cell::{Cell, IntoCell};
 use crate::chart::axis::Axis;
 use crate::chart::picture::{Curve, Picture};
-use crate::chart::strip::Strip;
+use crate::chart::strip::{FLOOR, Strip};
 use crate::columns::RTT;
-use crate::doc::{Column, Doc, List, Row as TableRow, Show, Table};
+use crate::doc::{Column, Doc, List, Row as TableRow, Show, Shown, Table};
 use crate::figure::{fine_ratio, us_signed};
 use crate::options::Options;
 use crate::prose::{clean, fold, width};
@@ -20,8 +20,6 @@ use crate::view::{Breakdown, Comparison, Published, Ratio, Row, StageRow, View};
 const LONGEST_LABEL: usize = 30;
 /// The widest name of a compared arm.
 const LONGEST_ARM: usize = 10;
-/// The letter of a floor in a plot.
-const FLOOR: char = 'F';
 /// Quantiles shown in a legend.
 const QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 /// Columns of a ratio's strip.
@@ -85,16 +83,8 @@ fn strips(doc: &mut Doc, view: &View) {
     }
     let axis = Axis::times(all.into_iter());
     let strip = |row: &Row| {
-        let [min, p50, p99, p999] = times(row).map(|ns| ns.map(|ns| axis.at(ns)));
-        let mut strip = Strip::default();
-        strip.range(min, p50.or(row.rtt.max.map(|ns| axis.at(ns as f64))), '·');
-        strip.range(p50, p99, '━');
-        strip.range(p99, p999, '─');
-        strip.mark(floor(row).map(|ns| axis.at(ns)), FLOOR);
-        strip.mark(p999, '┤');
-        strip.mark(p99, '┫');
-        strip.mark(p50, dot(row.origin));
-        strip
+        let at = |ns: Option<f64>| ns.map(|ns| axis.at(ns));
+        Strip::spread(times(row).map(at), at(row.rtt.max.map(|ns| ns as f64)), at(floor(row)), dot(row.origin))
     };
     let cells = |row: &Row| {
         let label = cut(&numbered(view, row), LONGEST_LABEL);
@@ -106,10 +96,11 @@ fn strips(doc: &mut Doc, view: &View) {
     part.gap();
     part.table(folded(columns, 1, view.rows.iter().map(cells)));
     part.gap();
-    doc.screen(part);
+    doc.part(Shown::Screen, part);
 }
 
-fn dot(origin: Origin) -> char {
+/// The mark of a median.
+pub(crate) fn dot(origin: Origin) -> char {
     match origin {
         Origin::Measured => '●',
         Origin::Emulated => '○',
@@ -191,7 +182,7 @@ fn plot(doc: &mut Doc, view: &View, chart: Chart) {
     if plot.lines.iter().any(|line| line.origin != Origin::Measured) {
         let mut part = Doc::default();
         part.lead("  ", "Lines with gaps are not measured on a real device: [emulated], [published].");
-        doc.screen(part);
+        doc.part(Shown::Screen, part);
     }
     plot.left_out.iter().for_each(|note| doc.lead("  ", format!("{note}.")));
 }

@@ -27,7 +27,7 @@ const COARSE: u32 = 4;
 const RARE: u64 = 100;
 
 /// The figures of a record, with intervals if the row has blocks.
-pub(super) fn summary(times: &Quantiles, blocks: &[Block]) -> Summary {
+pub(crate) fn summary(times: &Quantiles, blocks: &[Block]) -> Summary {
     let mut sound: Vec<&Block> = blocks.iter().filter(|block| !block.clock_suspect).collect();
     // The record stores threads one after the other, but it is neighbours in time that are correlated.
     sound.sort_by_key(|block| block.at_ns);

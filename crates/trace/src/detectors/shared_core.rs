@@ -13,7 +13,7 @@ impl Detector for SharedCore {
 
     fn advice(&self) -> Advice {
         Advice {
-            text: "give each side a core of its own with --cpu; see core_relation",
+            text: "a side that spins needs a core of its own (--cpu), and sides that block may be quicker on one: compare both; see core_relation",
             names: &[Name::Flag("--cpu"), Name::Knob("core_relation")],
         }
     }
