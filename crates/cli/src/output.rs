@@ -13,7 +13,7 @@ use hairpin_report::{Options, PERCENTILES, Show, csv, json, json_line, markdown,
 use hairpin_units::Quantile;
 use serde::Serialize;
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, note, say};
 use crate::flags::{Percentiles, percentiles};
 
 /// An output format.
@@ -55,7 +55,7 @@ pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<>
 #[command(next_help_heading = "Output")]
 pub struct Output {
     /// The whole record as JSON; the same as --format json
-    #[arg(long, group = "form")]
+    #[arg(short = 'j', long, group = "form")]
     json: bool,
     /// A line per row, the unit in each column's name; the same as --format csv
     #[arg(long, group = "form")]
@@ -66,6 +66,14 @@ pub struct Output {
     /// The form of the output
     #[arg(long, group = "form", value_parser = formats(&[]))]
     format: Option<Format>,
+    /// The result and errors only: no progress, no notes
+    #[arg(short = 'q', long)]
+    #[allow(dead_code, reason = "read before the verb runs")]
+    quiet: bool,
+    /// All figures, with reasons
+    #[arg(short = 'v', long, conflicts_with = "quiet")]
+    #[allow(dead_code, reason = "the tables read it")]
+    pub verbose: bool,
 }
 
 impl Output {
@@ -215,6 +223,6 @@ impl Keep {
 /// Saves a record, prints its id and returns it.
 pub fn keep<B: Body + Serialize>(record: &Record<B>) -> Result<RunId, Failure> {
     let id = open_store()?.save(record).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
-    say(format_args!("stored as {id}: hairpin runs show {id}"));
+    note(format_args!("stored as {id}: hairpin runs show {id}"));
     Ok(id)
 }
