@@ -214,7 +214,7 @@ fn rejects_probes_of_missing_registers() {
 fn bad_input_is_told() {
     let home = Home::new();
     for (args, parts) in [
-        ("", &["nothing tells the rate", "--rate 10G"][..]),
+        ("", &["nothing tells the rate", "--link-rate 10G"][..]),
         ("--rate 9M", &["10M to 800G"]),
         ("--rate fast", &["is not a bit rate"]),
         ("--rate 10G --cable rope:3m", &["there is no cable \"rope\"", "coax, twisted-pair, optical, twinax"]),
@@ -228,7 +228,7 @@ fn bad_input_is_told() {
         ("--nic niq --frame 60,64 --explain", &["--explain takes one size"]),
         ("--nic niq --hop tunnel:3ns", &["cut-through:LATENCY"]),
         ("--nic niq --fec on --rate 1G", &["no forward error correction"]),
-        ("--nic none --rate 10G --pcie gen3x8", &["leave --pcie out"]),
+        ("--nic none --link-rate 10G --pcie gen3x8", &["leave --pcie out"]),
         ("--nic dma --pcie gen9x8", &["genGxLANES"]),
         ("--fit latest --nic niq", &["cannot be used with"]),
     ] {

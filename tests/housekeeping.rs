@@ -41,7 +41,7 @@ const FLAGS: &[(&str, &[&str])] = &[
             "--flows",
             "--threads",
             "--outstanding",
-            "--pace",
+            "--rate",
             "--forever",
             "--timeout",
             "--cpu",
@@ -58,7 +58,7 @@ const FLAGS: &[(&str, &[&str])] = &[
             "--markdown",
             "--format",
             "--floor",
-            "--rate",
+            "--link-rate",
             "--cable",
             "--nic",
             "-6",
@@ -77,7 +77,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     (
         "floor",
         &[
-            "--rate",
+            "--link-rate",
             "--cable",
             "--nic",
             "--hop",
@@ -151,8 +151,10 @@ const RECORDS: &[(&str, &str, &str)] = &[
 fn every_verb_prints_every_format() {
     let home = Home::new();
     for (verb, flags, first) in RECORDS {
-        let help = home.hairpin(&format!("{verb} -h")).out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(help.contains("[possible values: table, md, csv, json"), "hairpin {verb} -h: {help}");
+        let help = home.hairpin(&format!("{verb} --help")).out;
+        for format in ["- table:", "- md:", "- csv:", "- json:"] {
+            assert!(help.contains(format), "hairpin {verb} --help has no {format}:\n{help}");
+        }
         if first.is_empty() {
             continue;
         }

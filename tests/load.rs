@@ -329,7 +329,7 @@ fn usage() {
         ("load --link loopback --rate 5,x", "not a number"),
         ("load --link loopback --rate 1..9", "not a number"),
         ("load --link loopback --rate 99999999", "not a rate"),
-        ("load --link loopback --pace 5", "--rate"),
+        ("load --link loopback --pace x", "not a number"),
         ("load --link loopback --forever", "--duration"),
         ("load --link loopback --seed 5", "poisson"),
         ("load --link loopback --bulk udp:1", "tcp:N"),

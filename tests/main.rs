@@ -17,6 +17,7 @@ mod session;
 mod stream;
 mod support;
 mod unprivileged;
+mod wrong_lines;
 
 // The benchmarks have a main of their own and so run no test.
 #[path = "../benches/main.rs"]

@@ -24,7 +24,7 @@ const TESTS: &[Plain] = &[
 
 const QUICK: &str = "--count 300 --warmup 5ms";
 /// The link of the published budgets.
-const LINK: &str = "--nic niq --rate 10G --cable twinax:3m";
+const LINK: &str = "--nic niq --link-rate 10G --cable twinax:3m";
 
 /// The published table of sniffer10g: payload in bytes, mean of half a round trip in us.
 const PUBLISHED: [(u64, f64); 12] = [
@@ -101,7 +101,7 @@ fn without_a_latency_it_is_shared_memory_as_it_is() {
     }
     assert_eq!(per_frame(&plain, "client", "posted_writes"), 1.0);
     // The wire alone: 84 bytes at 10 Gbit/s.
-    let wire = row(&home, "--path niq:spin --size 18 --rate 10G");
+    let wire = row(&home, "--path niq:spin --size 18 --link-rate 10G");
     assert_eq!((&wire["origin"], wire["niq"]["request_ns"].as_f64()), (&"emulated".into(), Some(67.2)));
     // Elsewhere a NIC is declared, not emulated.
     let udp = row(&home, &format!("--path udp:spin --size 18 {LINK}"));
@@ -165,7 +165,7 @@ fn rejects_designs_that_cannot_be_emulated() {
     for (args, parts) in [
         ("--path niq:spin --nic dna-82599", &["dna-82599 takes 104 ns to 2536.8 ns one way", "points, not intervals"][..]),
         ("--path niq:spin --nic mine.toml", &["mine.toml:2:1: unknown field `abuot`"]),
-        ("--path niq:spin --cable twinax:3m", &["nothing tells the rate", "--rate 10G"]),
+        ("--path niq:spin --cable twinax:3m", &["nothing tells the rate", "--link-rate 10G"]),
         ("--path niq:spin --nic x710", &["there is no NIC design \"x710\"", "niq, dma, sniffer10g"]),
         ("--path niq:poll", &["\"poll\" is not a wait policy of niq", "spin, block"]),
         ("--path niq/udp", &["niq and udp do not speak the same"]),

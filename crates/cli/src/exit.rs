@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_report::prose::wrap;
 use hairpin_session::error::{Blame, RunError};
@@ -81,6 +82,25 @@ impl From<io::Error> for Failure {
             std::process::exit(0);
         }
         Failure::failed(format_args!("cannot write the output: {error}"))
+    }
+}
+
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From here on [`note`] prints nothing.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// True after [`be_quiet`].
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints one line on stderr that tells nothing about the result, unless the user wants none.
+pub fn note(line: impl Display) {
+    if !is_quiet() {
+        say(line);
     }
 }
 

@@ -5,20 +5,26 @@
 mod exit;
 mod flags;
 mod follow;
+mod front;
+mod habits;
+mod help;
+mod line;
 mod output;
+mod place;
 mod screen;
 mod verbs;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 fn main() -> ExitCode {
     // A worker must start before any thread exists.
     if let Some(code) = verbs::worker::run_if_asked() {
         return code;
     }
-    let cli = verbs::Cli::parse();
+    let cli = match line::read() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     cli.verb.tell_of_orphans();
     cli.verb.run().unwrap_or_else(|failure| failure.report())
 }

@@ -15,7 +15,7 @@ use hairpin_units::Quantile;
 use ratatui::crossterm::terminal;
 use serde::Serialize;
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, note, say};
 use crate::flags::{Percentiles, percentiles};
 
 /// An output format.
@@ -57,7 +57,7 @@ pub fn formats(more: &[Format]) -> impl TypedValueParser<Value = Format> + use<>
 #[command(next_help_heading = "Output")]
 pub struct Output {
     /// The whole record as JSON; the same as --format json
-    #[arg(long, group = "form")]
+    #[arg(short = 'j', long, group = "form")]
     json: bool,
     /// A line per row, the unit in each column's name; the same as --format csv
     #[arg(long, group = "form")]
@@ -68,8 +68,12 @@ pub struct Output {
     /// The form of the output
     #[arg(long, group = "form", value_parser = formats(&[]))]
     format: Option<Format>,
+    /// The result and errors only: no progress, no notes
+    #[arg(short = 'q', long)]
+    #[allow(dead_code, reason = "read before the verb runs")]
+    quiet: bool,
     /// All columns, tables and warnings on the terminal; other forms always have them
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
 }
 
@@ -234,6 +238,6 @@ impl Keep {
 /// Saves a record, prints its id and returns it.
 pub fn keep<B: Body + Serialize>(record: &Record<B>) -> Result<RunId, Failure> {
     let id = open_store()?.save(record).map_err(|error| Failure::failed(format_args!("the run was not stored: {error}")))?;
-    say(format_args!("stored as {id}: hairpin runs show latest -v"));
+    note(format_args!("stored as {id}: hairpin runs show latest -v"));
     Ok(id)
 }

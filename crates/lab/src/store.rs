@@ -133,6 +133,14 @@ pub enum ResolveError {
         /// The store's directory.
         dir: PathBuf,
     },
+    /// A run by its age, and there are fewer.
+    #[error("\"{text}\" is older than all: the store holds {there}; see `hairpin runs list`")]
+    TooOld {
+        /// The text given.
+        text: String,
+        /// The number of runs in the store.
+        there: usize,
+    },
     /// Several ids begin with the text.
     #[error("\"{text}\" could be {}; write more of the id", one_of(candidates))]
     Ambiguous {
@@ -257,15 +265,19 @@ impl Store {
         Ok(ids)
     }
 
-    /// Resolves a RUN: `latest`, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash is
-    /// always a path; any other text is tried as a run first.
+    /// Resolves a RUN: a run by its age, a run's id or a unique prefix of one, a run's directory, or a JSON file. A text with a slash
+    /// is always a path; any other text is tried as a run first.
     pub fn resolve(&self, text: &str) -> Result<RunFile, ResolveError> {
         if text.contains('/') {
             return self.resolve_path(Path::new(text));
         }
-        let mut ids = self.ids()?;
-        if text == "latest" {
-            let id = ids.pop().ok_or_else(|| ResolveError::Empty { dir: self.dir.clone() })?;
+        let ids = self.ids()?;
+        if let Some(before) = before_the_latest(text) {
+            let there = ids.len();
+            let id = ids.into_iter().rev().nth(before).ok_or_else(|| match there {
+                0 => ResolveError::Empty { dir: self.dir.clone() },
+                _ => ResolveError::TooOld { text: text.into(), there },
+            })?;
             return Ok(self.found(id));
         }
         let mut candidates: Vec<RunId> =
@@ -364,6 +376,16 @@ fn read(file: &Path) -> Result<Vec<u8>, LoadError> {
     };
     let record = read().map_err(|source| LoadError::Read { file: file.into(), source })?;
     if record.len() as u64 > MAX_RECORD { Err(LoadError::TooLarge { file: file.into() }) } else { Ok(record) }
+}
+
+/// The number of later runs, of a RUN by its age: `latest` and `last` have none, `latest~1` (or `latest-1`) has one. `-1` is the last run, `-2` the one before.
+pub fn before_the_latest(text: &str) -> Option<usize> {
+    let number = |digits: &str| digits.parse::<usize>().ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    if let Some(from_the_end) = text.strip_prefix('-') {
+        return number(from_the_end)?.checked_sub(1);
+    }
+    let age = text.strip_prefix("latest").or_else(|| text.strip_prefix("last"))?;
+    if age.is_empty() { Some(0) } else { number(age.strip_prefix(['~', '-'])?) }
 }
 
 /// The ids with the longest common prefix with `text`, the latest first among equals.
@@ -513,6 +535,22 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         fs::copy(&copy, elsewhere.join(RECORD)).unwrap();
         assert_eq!(store.resolve(elsewhere.to_str().unwrap()).unwrap().id, None, "an id's form outside the store is no id");
+    }
+
+    #[test]
+    fn a_run_is_found_by_its_age() {
+        let (_dir, store, ids) = store(&[10, 20, 30]);
+        for (text, at) in
+            [("latest", 2), ("last", 2), ("latest~0", 2), ("latest~1", 1), ("latest-2", 0), ("last~1", 1), ("-1", 2), ("-3", 0)]
+        {
+            assert_eq!(store.resolve(text).unwrap().id.as_ref(), Some(&ids[at]), "{text}");
+        }
+        for text in ["latest~3", "-4"] {
+            assert!(store.resolve(text).unwrap_err().to_string().contains("the store holds 3"), "{text}");
+        }
+        for text in ["-0", "latest~", "latest~x", "latest+1", "lastly", "-"] {
+            assert_eq!(before_the_latest(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Path {
     pub waits_on_all: bool,
     /// A request occupies the thread until it is answered, so it cannot follow a schedule.
     pub one_at_a_time: bool,
-    /// `--nic`, `--rate` and `--cable` declare the latency to emulate.
+    /// `--nic`, `--link-rate` and `--cable` declare the latency to emulate.
     pub emulates: bool,
 }
 

@@ -154,7 +154,7 @@ pub static MEMORY: Path = Path {
 
 pub static NIQ: Path = Path {
     name: "niq",
-    summary: "an emulated low-latency NIC of two ports in shared memory; --nic and --rate say whose latency it has",
+    summary: "an emulated low-latency NIC of two ports in shared memory; --nic and --link-rate say whose latency it has",
     speaks: Speaks::Local("niq"),
     route: Route::Memory { ring: true },
     policies: &[Policy::Spin, Policy::Block],

@@ -8,9 +8,11 @@
 
 mod bits;
 pub mod list;
+mod number;
 mod quantile;
 mod time;
 
 pub use bits::{BitRate, Bytes, ParseBitRateError};
+pub use number::{ParseNumberError, parse_decimal, parse_number};
 pub use quantile::{ParseQuantileError, Quantile};
 pub use time::{Nanos, ParseDurationError, Picos, parse_duration};

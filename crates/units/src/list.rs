@@ -4,7 +4,9 @@
 //!     A..BxF    A, A·F, A·F², …   while ≤ B       B is included only if it is hit
 //!     A..B+S    A, A+S, A+2S, …   while ≤ B
 //! ```
-//! One parser for sizes, rates and flows, so that every flag has the same grammar.
+//! One parser for sizes, rates and flows, so that every flag has the same grammar. Each number may have a multiple: `1k..64kx2`.
+
+use crate::number::parse_number;
 
 /// The longest list: a mistake such as `1..1000000000+1` is rejected at once.
 pub const MAX_LEN: usize = 4096;
@@ -64,11 +66,7 @@ fn range(part: &str, first: &str, rest: &str, numbers: &mut Vec<u64>) -> Result<
 }
 
 fn number(text: &str) -> Result<u64, ParseListError> {
-    let bad = || ParseListError::NotANumber(text.into());
-    if text.starts_with('+') {
-        return Err(bad());
-    }
-    text.parse().map_err(|_| bad())
+    parse_number(text).map_err(|_| ParseListError::NotANumber(text.into()))
 }
 
 #[cfg(test)]
@@ -79,6 +77,7 @@ mod tests {
     #[test]
     fn lists_and_ranges() {
         assert_eq!(parse("64").unwrap(), [64]);
+        assert_eq!(parse("1k,1Ki..4Kix2").unwrap(), [1000, 1024, 2048, 4096]);
         assert_eq!(parse("1..2048x2").unwrap().len(), 12);
         assert_eq!(parse("10..50+15").unwrap(), [10, 25, 40]);
         assert_eq!(parse("0..2+1").unwrap(), [0, 1, 2]);

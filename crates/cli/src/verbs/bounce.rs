@@ -12,10 +12,11 @@ use hairpin_record::frames::Rings;
 use hairpin_session::io::{BackEndName, IoSpec};
 use hairpin_session::message::Flush;
 use hairpin_sys::host::RealHost;
-use hairpin_units::{Nanos, parse_duration};
+use hairpin_units::{Nanos, parse_duration, parse_number};
 
-use crate::exit::{Failure, say};
-use crate::flags::interface_exists;
+use crate::exit::{Failure, note, say};
+use crate::flags::{interface_exists, whole};
+use crate::line;
 use crate::output::{Format, Keep, Output, options, print};
 use crate::verbs::ping::signals;
 
@@ -30,6 +31,7 @@ pub struct Bounce {
     out_of: Option<String>,
     /// Path to receive and send on.
     #[arg(
+        short = 'p',
         long = "path",
         visible_alias = "io",
         value_name = "SPEC",
@@ -37,10 +39,10 @@ pub struct Bounce {
     )]
     io: Option<IoSpec>,
     /// The CPU; the second that is allowed if not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>)]
     cpu: Option<u32>,
     /// The queue
-    #[arg(long, value_name = "Q", default_value_t = 0)]
+    #[arg(long, value_name = "Q", value_parser = whole::<u32>, default_value_t = 0)]
     queue: u32,
     /// Frames to bounce; all others go to the host as before
     #[arg(long, value_name = "udp:PORT|udp:A-B|ethertype:X|all", default_value = "ethertype:0x88b5")]
@@ -60,7 +62,7 @@ pub struct Bounce {
     #[arg(long)]
     verify: bool,
     /// End after so long; until Ctrl-C if not given
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
     /// Bounce even the traffic that this host depends on
     #[arg(long)]
@@ -98,7 +100,7 @@ impl Bounce {
             verify: self.verify,
             repeats: self.repeats.0,
             duration: self.duration,
-            command: std::env::args().collect(),
+            command: line::typed(),
         };
         let bounce = bounce::run(&plan, &signals, &mut progress)?;
         let printed = match (json_stream, progress.table) {
@@ -146,7 +148,7 @@ fn repeats(text: &str) -> Result<Repeats, String> {
     if text == "off" {
         return Ok(Repeats(None));
     }
-    let limit = text.parse().ok().filter(|limit| (1..=1_000_000).contains(limit));
+    let limit = parse_number(text).ok().and_then(|limit| limit.try_into().ok()).filter(|limit| (1..=1_000_000).contains(limit));
     limit.map(|limit| Repeats(Some(limit))).ok_or_else(|| format!("\"{text}\" is not a limit: write 1 to 1000000, or off"))
 }
 
@@ -161,7 +163,7 @@ impl BounceWatcher for BounceProgress {
         for why in passed_over {
             say(format_args!("hairpin: not {why}"));
         }
-        say(format_args!("hairpin bounces {io} on {}; Ctrl-C ends it", hairpin_report::rings_words(rings)));
+        note(format_args!("hairpin bounces {io} on {}; Ctrl-C ends it", hairpin_report::rings_words(rings)));
         if self.table {
             // If the reader is gone, the error shows when the totals are printed.
             let _ = print(&hairpin_report::bounce_heading(&options()));

@@ -7,6 +7,7 @@ use hairpin_lab::check::instrument;
 use hairpin_record::check::Verdict;
 
 use crate::exit::{FAILED, Failure};
+use crate::line;
 use crate::output::{Keep, Output};
 
 /// Prove the instrument
@@ -21,7 +22,7 @@ pub struct Check {
 impl Check {
     /// Measures the instrument; fails if it misses an injected delay.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        let check = instrument(&std::env::args().collect::<Vec<_>>()).map_err(Failure::failed)?;
+        let check = instrument(&line::typed()).map_err(Failure::failed)?;
         self.keep.after(self.output.print(&check), &check)?;
         Ok(match check.verdict {
             Verdict::Passed => ExitCode::SUCCESS,

@@ -21,9 +21,11 @@ use hairpin_tune::Setting;
 use hairpin_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::exit::{self, Failure, say};
-use crate::flags::{HostPort, Mirror, Where, WorkFlags, cookie};
+use crate::exit::{self, Failure, is_quiet, say};
+use crate::flags::{WorkFlags, cookie, whole, whole_in};
+use crate::line;
 use crate::output::{Keep, Output, open_store};
+use crate::place::{HostPort, Mirror, Where};
 use crate::verbs::floor::Declared;
 use crate::verbs::knobs;
 use crate::verbs::ping::{PingProgress, signals};
@@ -38,7 +40,7 @@ pub struct Compare {
     how: How,
     #[command(flatten)]
     side: Side,
-    /// The sides to compare, each after its own `--`; the others are compared with the first
+    /// The sides to compare, each after its own `--`; the others are compared with the first. Sides of a path alone need no `--`
     #[arg(last = true, value_name = "SIDE")]
     sides: Vec<String>,
 }
@@ -57,13 +59,13 @@ struct How {
     #[arg(long, value_name = "FIGURE", default_value_t = Figure::P50)]
     figure: Figure,
     /// Seed of the random order; a new one each time if not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     seed: Option<u64>,
     /// Measure the rows of this stored run anew and hold them against it; repeatable: how much runs differ from each other is then in the interval
     #[arg(long, value_name = "RUN")]
     baseline: Vec<String>,
     /// Number of new measurements of the baseline's rows; default 5
-    #[arg(long, value_name = "N", requires = "baseline", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", requires = "baseline", value_parser = whole_in(1..=100u32))]
     anew: Option<u32>,
     /// Exit with 3 if the interval lies wholly beyond this, and does so again when measured once more, such as 'p99 > +5%'; repeatable
     #[arg(long, value_name = "THRESHOLD")]
@@ -80,7 +82,7 @@ struct How {
 /// Flags allowed on a side: peer and work.
 #[derive(Debug, Args)]
 struct Side {
-    /// A host on which `hairpin serve` runs, or two stored runs; of either several, with commas
+    /// A host on which `hairpin serve` runs, or loopback, veth[:…]; paths to compare (udp:spin tcp:spin); or two stored runs (latest -2), of either several, with commas
     #[arg(value_name = "HOST[:PORT]|RUN", num_args = 0..=2)]
     words: Vec<String>,
     /// A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off]
@@ -144,21 +146,35 @@ impl Compare {
     fn of_runs(&self) -> Result<Record, Failure> {
         let [first, second] = &self.side.words[..] else {
             return Err(Failure::usage(
-                "say what to compare: sides, each after a `--` (hairpin compare --link veth -- udp:spin -- udp:block), two stored runs, or --baseline RUN",
+                "say what to compare: paths (hairpin compare udp:spin tcp:spin), sides, each after a `--` (hairpin compare --link veth -- udp:spin -- udp:block), two stored runs (latest -2), or --baseline RUN",
             ));
         };
+        let idle = line::given_but("compare", &["words", "figure", "same_within", "fail_if"]);
+        if !idle.is_empty() {
+            return Err(Failure::usage(format_args!(
+                "{} has no effect on two stored runs: leave it out, or measure anew with sides or --baseline RUN",
+                idle.join(", ")
+            )));
+        }
         if !self.how.fail_if.is_empty() {
             return Err(Failure::usage(
                 "--fail-if takes sides or --baseline RUN: two runs that were stored cannot be measured once more",
             ));
         }
         let (one, other) = (runs(first)?, runs(second)?);
-        let command: Vec<String> = std::env::args().collect();
+        let command: Vec<String> = line::typed();
         compare::stored(&compare::named(&one), &compare::named(&other), self.how.figure, self.margin(), &command)
             .map_err(Failure::usage)
     }
 
     fn against_baseline(self) -> Result<Record, Failure> {
+        for (id, flag) in [("seed", "--seed"), ("until", "--until"), ("knobs", "--knob"), ("yes", "--yes"), ("paths", "--path")] {
+            if line::was_given(id) {
+                return Err(Failure::usage(format_args!(
+                    "{flag} has no effect beside --baseline: the rows of its run are measured anew, as they were, one after the other"
+                )));
+            }
+        }
         let signals = signals()?;
         let margin = self.margin();
         let runs = self.how.baseline.iter().map(|given| runs(given)).collect::<Result<Vec<_>, _>>()?.concat();
@@ -174,15 +190,7 @@ impl Compare {
         let (target, template) = side.job_and_target()?;
         let rows = compare::jobs(baseline, &template).map_err(Failure::usage)?;
         let shown = hairpin_report::PERCENTILES.into();
-        let plan = hairpin_session::plan::Plan {
-            target,
-            ipv6,
-            rows,
-            raw: None,
-            shown,
-            floor: None,
-            command: std::env::args().collect(),
-        };
+        let plan = hairpin_session::plan::Plan { target, ipv6, rows, raw: None, shown, floor: None, command: line::typed() };
         let anew = self.how.anew.unwrap_or(ANEW);
         let held = Baseline { runs: &runs, plan: &plan, anew, limits: &self.how.fail_if, figure: self.how.figure, margin };
         let mut progress = PingProgress::new(false);
@@ -208,7 +216,7 @@ impl Compare {
             Some(knobs) => knobs,
             None => &mut NoSwitch,
         };
-        let given = common.iter().any(|word| word == "--duration" || word.starts_with("--duration="));
+        let given = line::was_given("duration");
         let duration = Duration::from(if given { self.side.work.duration } else { DURATION });
         let margin = self.margin();
         let plan = ComparePlan {
@@ -219,7 +227,7 @@ impl Compare {
             margin,
             figure: self.how.figure,
             limits: self.how.fail_if,
-            command: std::env::args().collect(),
+            command: line::typed(),
         };
         let bar = Bar::new(duration);
         let record = compare::run(plan, &signals, switch, &mut |elapsed| bar.at(elapsed));
@@ -239,7 +247,7 @@ fn split(words: &[String]) -> Vec<Vec<String>> {
 
 /// The words of the command line between the verb and the first `--`.
 fn before_the_sides() -> Vec<String> {
-    std::env::args().skip(2).take_while(|word| word != "--").collect()
+    line::words().into_iter().skip(1).take_while(|word| word != "--").collect()
 }
 
 /// Parses one side: the common flags, followed by its own.
@@ -351,7 +359,7 @@ impl Bar {
     /// A bar for this duration.
     pub fn new(duration: Duration) -> Bar {
         let style = ProgressStyle::with_template("{bar:20} {pos}/{len} s").unwrap_or_else(|_| ProgressStyle::default_bar());
-        Bar(io::stderr().is_terminal().then(|| ProgressBar::new(duration.as_secs()).with_style(style)))
+        Bar((io::stderr().is_terminal() && !is_quiet()).then(|| ProgressBar::new(duration.as_secs()).with_style(style)))
     }
 
     pub fn at(&self, elapsed: Duration) {

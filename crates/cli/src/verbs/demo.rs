@@ -14,6 +14,7 @@ use hairpin_session::plan::{Plan, Target};
 use hairpin_units::{Nanos, Quantile};
 
 use crate::exit::{Failure, say};
+use crate::line;
 use crate::output::{Format, Output, keep, options, print};
 use crate::verbs::ping::{PingProgress, end, signals};
 use crate::verbs::report;
@@ -40,7 +41,7 @@ impl Demo {
         let percentiles = vec![Quantile::P50, Quantile::P90, Quantile::P99];
         let mut runs: Vec<Run> = Vec::new();
         for part in demo.parts {
-            let command = std::env::args().collect();
+            let command = line::typed();
             let shown = percentiles.clone();
             let plan =
                 Plan { target: Target::Link(part.link), ipv6: false, rows: part.rows, raw: None, shown, floor: None, command };

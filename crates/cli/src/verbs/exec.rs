@@ -7,12 +7,13 @@ use hairpin_lab::exec::{self, Ended, LackingSocket, News, Outcome, SIGNALS, Sett
 use hairpin_sys::signal::Signals;
 
 use crate::exit::{Failure, say};
+use crate::flags::{whole, whole_in};
 
 /// Run an unmodified program with the settings that are a process's or a socket's own, and prove that its sockets have them.
 #[derive(Debug, clap::Args)]
 pub struct Exec {
     /// Microseconds for which a receive call polls the device before it sleeps (SO_BUSY_POLL)
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "US", value_parser = whole_in(0..=1_000_000u32))]
     busy_poll: Option<u32>,
     /// Segments leave at once (TCP_NODELAY)
     #[arg(long)]
@@ -21,7 +22,7 @@ pub struct Exec {
     #[arg(long)]
     quickack: bool,
     /// The CPU of all its threads
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>)]
     cpu: Option<u32>,
     /// Hold the host's cores off deep idle states while it runs (/dev/cpu_dma_latency at 0); needs root
     #[arg(long)]

@@ -12,8 +12,10 @@ use hairpin_session::plan::Plan;
 use hairpin_trace::moment::{HOOKS, Hook};
 
 use crate::exit::Failure;
-use crate::flags::{Mirror, Where, WorkFlags};
+use crate::flags::{WorkFlags, whole};
+use crate::line;
 use crate::output::{Keep, Output, options};
+use crate::place::{Mirror, Place, Where};
 use crate::verbs::explain_attached::{self, Attach};
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::{PingProgress, signals};
@@ -37,7 +39,7 @@ pub struct Explain {
     #[arg(long)]
     light: bool,
     /// Print the N slowest transactions event by event
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value_t = 0)]
     timeline: usize,
     /// Leave this hook out, such as sock_recv_length; repeatable. The stages that it parts become one
     #[arg(long, value_name = "HOOK", value_parser = hook)]
@@ -56,8 +58,13 @@ pub struct Explain {
 impl Explain {
     /// Measures with and without hooks in turn, and prints the stages.
     pub fn run(self) -> Result<ExitCode, Failure> {
-        if let Some(target) = self.attach.target() {
+        if let Some(target) = self.attach.target(self.to.host.as_ref())? {
             return explain_attached::run(target, self.work.duration, self.output, self.keep);
+        }
+        if let Some(Place::Frames(_)) = self.to.host {
+            return Err(Failure::usage(
+                "explain needs a peer whose stages can be seen: HOST[:PORT], loopback, veth or echo:HOST:PORT",
+            ));
         }
         let signals = signals()?;
         let mirror = Mirror { interface: None, rewrite: None, dst_mac: None };
@@ -72,7 +79,7 @@ impl Explain {
             raw: None,
             shown: hairpin_report::PERCENTILES.into(),
             floor: floor.transpose()?,
-            command: std::env::args().collect(),
+            command: line::typed(),
         };
         let how =
             How { light: self.light, without: self.without, timelines: self.timeline.max(usize::from(self.perfetto.is_some())) };

@@ -1,5 +1,6 @@
-//! `hairpin explain --port` and `--pid`: watches a running application.
+//! `hairpin explain :PORT`, `PROGRAM` and `PID`: watches a running application.
 
+use std::fs;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -7,27 +8,88 @@ use hairpin_lab::attached::{self, AttachPlan, AttachedError, Target};
 use hairpin_record::attached::Watched;
 use hairpin_units::Nanos;
 
-use crate::exit::{Failure, say};
+use crate::exit::{Failure, note};
+use crate::flags::whole_in;
+use crate::line;
 use crate::output::{Keep, Output};
+use crate::place::{HostPort, Place};
 use crate::verbs::ping::signals;
 
 /// An application that already runs, in place of a path
 #[derive(Clone, Copy, Debug, Args)]
-#[group(multiple = false, conflicts_with_all = ["Where", "key_file", "paths", "light", "timeline", "without", "perfetto"])]
+#[group(multiple = false, conflicts_with = "Where")]
 pub struct Attach {
-    /// Watch the server on this port, TCP or UDP, and its clients on this host, for --duration
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Watch the server on this port, TCP or UDP, and its clients on this host, for --duration; the same as :N
+    #[arg(long, value_name = "N", value_parser = whole_in(1..=u16::MAX))]
     port: Option<u16>,
-    /// Watch this process and those that it started, as server and as client, for --duration
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    /// Watch this process and those that it started, as server and as client, for --duration; the same as PID, or the program's name
+    #[arg(long, value_name = "PID", value_parser = whole_in(1..=i32::MAX))]
     pid: Option<i32>,
 }
 
 impl Attach {
-    /// The application to watch, if one was given.
-    pub fn target(self) -> Option<Target> {
-        self.port.map(Target::Port).or(self.pid.map(Target::Process))
+    /// The application to watch, if one was given, by a flag or as the place.
+    pub fn target(self, place: Option<&Place>) -> Result<Option<Target>, Failure> {
+        let of_a_path = line::given_but("explain", &["host", "port", "pid", "duration"]);
+        let flag = self.port.map(Target::Port).or(self.pid.map(Target::Process));
+        let target = match (flag, place) {
+            (Some(target), _) => Some(target),
+            (None, Some(Place::Port(port))) => Some(Target::Port(*port)),
+            (None, Some(Place::Host(HostPort { host, port: None }))) if is_id(host) => host.parse().ok().map(Target::Process),
+            // With flags of a path the word is a host.
+            (None, Some(Place::Host(HostPort { host, port: None }))) if of_a_path.is_empty() => named(host)?.map(Target::Process),
+            (None, _) => None,
+        };
+        if target.is_some() && !of_a_path.is_empty() {
+            return Err(Failure::usage(format_args!(
+                "{} cannot be used with a program that runs: it does its own work, and --duration is how long it is watched",
+                of_a_path.join(", ")
+            )));
+        }
+        Ok(target)
     }
+}
+
+fn is_id(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit()) && word.parse::<i32>().is_ok_and(|pid| pid > 0)
+}
+
+/// The process whose program has this name, its own children aside.
+fn named(word: &str) -> Result<Option<i32>, Failure> {
+    // The kernel keeps 15 characters of a name (proc(5)).
+    let kept = word.get(..15).unwrap_or(word);
+    let all: Vec<Process> = processes().into_iter().filter(|process| process.name == kept).collect();
+    let eldest = all.iter().filter(|process| !all.iter().any(|other| other.pid == process.parent));
+    match eldest.map(|process| process.pid).collect::<Vec<_>>()[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        ref several => {
+            let pids: Vec<String> = several.iter().map(i32::to_string).collect();
+            Err(Failure::usage(format_args!(
+                "several processes are called {word}: say which, by its id ({}) or its :PORT",
+                pids.join(", ")
+            )))
+        }
+    }
+}
+
+struct Process {
+    pid: i32,
+    parent: i32,
+    name: String,
+}
+
+/// The processes that this user can see, but this one.
+fn processes() -> Vec<Process> {
+    let read = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name is in brackets and may hold some itself (proc(5)).
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        Some(Process { pid, parent: rest.split_whitespace().nth(1)?.parse().ok()?, name: name.into() })
+    };
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| u32::try_from(*pid) != Ok(std::process::id())).filter_map(read).collect()
 }
 
 /// Watches, and prints the record.
@@ -36,8 +98,8 @@ pub fn run(target: Target, duration: Nanos, output: Output, keep: Keep) -> Resul
         return Err(Failure::usage("--duration 0s leaves no time to see anything: write a time above 0, such as 10s"));
     }
     let signals = signals()?;
-    let plan = AttachPlan { target, duration, command: std::env::args().collect() };
-    let record = attached::run(&plan, &signals, &mut |watched| say(begun(watched, duration)))?;
+    let plan = AttachPlan { target, duration, command: line::typed() };
+    let record = attached::run(&plan, &signals, &mut |watched| note(begun(watched, duration)))?;
     keep.after(output.print(&record), &record)?;
     // If something was seen, the end of the watched process is not a failure.
     match record.head.error {
@@ -63,5 +125,18 @@ fn begun(watched: &Watched, duration: Nanos) -> String {
 impl From<AttachedError> for Failure {
     fn from(error: AttachedError) -> Failure {
         Failure::blamed(&error, error.blame())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_by_its_id_and_by_its_name() {
+        let parent = std::os::unix::process::parent_id();
+        assert!(processes().iter().any(|process| u32::try_from(process.pid) == Ok(parent)));
+        assert!(is_id("4711") && !is_id("0") && !is_id("redis-server") && !is_id("99999999999"));
+        assert_eq!(named("no-such-program").unwrap(), None, "then it is a host");
     }
 }

@@ -27,7 +27,7 @@ use crate::verbs::floor_pcie::FloorPcie;
 pub struct Declared {
     /// Rate of the link, 10M to 800G; the published one of the NIC design if not given
     #[arg(long, value_name = "RATE")]
-    pub rate: Option<BitRate>,
+    pub link_rate: Option<BitRate>,
     /// Cable and length: coax, twisted-pair, optical, twinax or vf=FACTOR, such as twinax:3m
     #[arg(long, value_name = "TYPE:LENGTH")]
     pub cable: Option<Cable>,
@@ -80,7 +80,7 @@ impl Declared {
             Some(Switch::Off) => Fec::Off,
         };
         let (cable, hops) = (self.cable.clone(), self.hops.clone());
-        Link { rate: self.rate, cable, fec, hops, pcie: self.pcie, tagged: self.vlan }
+        Link { rate: self.link_rate, cable, fec, hops, pcie: self.pcie, tagged: self.vlan }
     }
 }
 
@@ -88,6 +88,7 @@ impl Declared {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(mut_arg("format", |arg| arg.value_parser(formats(&[Format::Pingpong]))))]
+#[command(mut_arg("link_rate", |arg| arg.alias("rate")))]
 pub struct Floor {
     #[command(subcommand)]
     probe: Option<Probe>,
@@ -95,7 +96,7 @@ pub struct Floor {
     #[arg(long, value_name = "LIST", value_parser = lengths, conflicts_with = "sizes")]
     frame: Option<Lengths>,
     /// Bytes of payload, one or several: as a published table counts them, else in UDP over IPv4
-    #[arg(long, alias = "size", value_name = "LIST", value_parser = lengths)]
+    #[arg(short = 's', long, alias = "size", value_name = "LIST", value_parser = lengths)]
     sizes: Option<Lengths>,
     /// A second NIC design, side by side with the first
     #[arg(long, value_name = "NIC", conflicts_with = "explain")]
@@ -203,6 +204,6 @@ impl Floor {
 
     fn fitted(&self, run: &str) -> Result<(), Failure> {
         let (_, record) = records::run(&open_store()?, run, "fit").map_err(Failure::failed)?;
-        self.output.print(&of_run(&record, run, self.declared.rate))
+        self.output.print(&of_run(&record, run, self.declared.link_rate))
     }
 }

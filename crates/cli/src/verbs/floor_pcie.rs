@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use hairpin_lab::pcie::{Ask, READS, blame, open, primitives, probe, published_table};
 use hairpin_sys::host::RealHost;
 use hairpin_sys::pci::Address;
 
 use crate::exit::{Failure, say};
+use crate::flags::{whole, whole_in};
+use crate::line;
 use crate::output::{Keep, Output};
 
 /// At 1 us per read these take 10 seconds.
@@ -21,14 +22,14 @@ pub struct FloorPcie {
     #[arg(long, value_name = "BDF", requires = "bar", requires = "offset")]
     device: Option<Address>,
     /// Its base address register, 0 to 5, one of memory
-    #[arg(long, value_name = "N", requires = "device")]
+    #[arg(long, value_name = "N", value_parser = whole::<u8>, requires = "device", conflicts_with = "published")]
     bar: Option<u8>,
     /// Offset in the BAR in bytes, a multiple of 4, such as 0x8; reading some registers has an effect on the
     /// device
-    #[arg(long, value_name = "X", requires = "device", value_parser = offset)]
+    #[arg(long, value_name = "X", requires = "device", conflicts_with = "published", value_parser = offset)]
     offset: Option<u64>,
     /// Reads
-    #[arg(long, value_name = "N", requires = "device", default_value_t = READS, value_parser = RangedU64ValueParser::<u64>::new().range(1..=MOST_READS))]
+    #[arg(short = 'c', long, value_name = "N", requires = "device", default_value_t = READS, value_parser = whole_in(1..=MOST_READS), conflicts_with = "published")]
     count: u64,
     /// The published reads of 4 bytes, with mean, deviation, minimum and maximum; nothing is measured
     #[arg(long, conflicts_with = "device")]
@@ -53,7 +54,7 @@ impl FloorPcie {
             self.output.print(&published_table())?;
             return Ok(ExitCode::SUCCESS);
         }
-        let command: Vec<String> = std::env::args().collect();
+        let command: Vec<String> = line::typed();
         match (self.device, self.bar, self.offset) {
             (Some(device), Some(bar), Some(offset)) => {
                 let ask = Ask { device, bar, offset, count: self.count };

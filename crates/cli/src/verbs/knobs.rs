@@ -12,6 +12,7 @@ use hairpin_tune::plan::PlanError;
 use hairpin_tune::{Change, Place, Setting};
 
 use crate::exit::{Failure, say};
+use crate::line;
 
 /// Why this host lacks the setting for traffic to `target`; `None` if it has it.
 pub fn missing(target: &Target, setting: &Setting) -> Option<String> {
@@ -48,7 +49,7 @@ pub fn begin(arms: &[(&Target, Vec<Setting>)], yes: bool) -> Result<Option<Knobs
     if !yes && !all.is_empty() && !agreed("change and put back")? {
         return Err(Failure::failed("nothing was changed"));
     }
-    let about = About { command: std::env::args().collect(), started: rfc3339(SystemTime::now()) };
+    let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
     Knobs::begin(&RealHost, &journal()?, changes, &about).map(Some).map_err(failure)
 }
 

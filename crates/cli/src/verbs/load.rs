@@ -4,8 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::parser::ValueSource;
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use hairpin_lab::bulk::streams;
 use hairpin_lab::load::{self, How, LoadWatcher, Rates, Schedule};
 use hairpin_model::nic::Nic;
@@ -14,18 +13,23 @@ use hairpin_session::floor;
 use hairpin_session::plan::Plan;
 use hairpin_units::list;
 
-use crate::exit::{Failure, say};
-use crate::flags::{Mirror, Where, WorkFlags, cookie};
+use crate::exit::{Failure, is_quiet, say};
+use crate::flags::{self, WorkFlags, cookie, whole};
+use crate::line;
 use crate::output::{Keep, Output};
-use crate::verbs::Cli;
+use crate::place::{Mirror, Where};
 use crate::verbs::floor::Declared;
 use crate::verbs::ping::signals;
+
+/// The help of --rate.
+const RATE: &str = "Requests per second over all flows, a row each: 1000,2000 or 1k..64kx2 or 10k..100k+10k; default: 10 % to 110 % of a closed loop's rate";
 
 /// Measure round trips against the rate at which requests are due
 #[derive(Debug, Args)]
 #[command(mut_arg("duration", |arg| arg.default_value("2s").help("Measured time of each rate")))]
 #[command(mut_arg("outstanding", |arg| arg.default_value("64").help("Room for requests in flight per flow, as far as the path has it; one that finds none waits, and its due time is kept")))]
-#[command(mut_arg("pace", |arg| arg.hide(true)), mut_arg("forever", |arg| arg.hide(true)))]
+#[command(mut_arg("rate", |arg| arg.value_name("LIST").value_parser(rates).help(RATE)))]
+#[command(mut_arg("forever", |arg| arg.hide(true)))]
 pub struct Load {
     #[command(flatten)]
     to: Where,
@@ -37,15 +41,11 @@ pub struct Load {
     /// IPv6 on --link loopback and --link veth
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// Requests per second over all flows, a row each: 1000,2000 or 1000..64000x2 or 10000..100000+10000;
-    /// default: 10 % to 110 % of a closed loop's rate
-    #[arg(long, value_name = "LIST", value_parser = rates)]
-    rate: Option<RateList>,
     /// Schedule of requests: at a fixed interval, or with exponential intervals as from many users
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Arrivals::Fixed)]
     schedule: Arrivals,
     /// With --schedule poisson: the same intervals again for the same number; a random one if not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     seed: Option<u64>,
     /// Replay a recording: a file of lines time,size in seconds and bytes; --size is then that of the replies
     #[arg(long, value_name = "CSV", conflicts_with_all = ["rate", "schedule", "seed", "request", "sizes", "duration", "count"])]
@@ -73,10 +73,6 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// Rates of the rows.
-#[derive(Clone, Debug)]
-pub struct RateList(Vec<f64>);
-
 impl Load {
     /// Measures, and prints the curves.
     pub fn run(self) -> Result<ExitCode, Failure> {
@@ -88,10 +84,7 @@ impl Load {
         Ok(load.head.error.map_or(ExitCode::SUCCESS, |error| Failure::failed(error).report()))
     }
 
-    fn plan(self) -> Result<(Plan, How), Failure> {
-        if self.work.pace.is_some() {
-            return Err(Failure::usage("load offers rates of its own: use --rate LIST"));
-        }
+    fn plan(mut self) -> Result<(Plan, How), Failure> {
         if self.work.forever {
             return Err(Failure::usage("every rate is offered for a while: use --duration"));
         }
@@ -105,11 +98,11 @@ impl Load {
             // Most JSON readers represent integers exactly up to 53 bits only.
             (None, Arrivals::Poisson, None) => Schedule::Poisson(cookie()? >> 11),
         };
-        let rates = self.rate.map_or(Rates::Found, |RateList(rates)| Rates::Listed(rates));
+        let rates = self.work.rate.take().map_or(Rates::Found, |flags::Rates(rates)| Rates::Listed(rates));
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
-        let rows = self.work.jobs(was_given("duration"), target.kind(), false)?;
-        // Other flags of a link would conflict with --rate.
-        let declared = Declared { nic: self.nic, rate: None, cable: None, hops: Vec::new(), fec: None, pcie: None, vlan: false };
+        let rows = self.work.jobs(line::was_given("duration"), target.kind(), false)?;
+        let declared =
+            Declared { nic: self.nic, link_rate: None, cable: None, hops: Vec::new(), fec: None, pcie: None, vlan: false };
         let floor = declared.is_any().then(|| declared.nic().map(|nic| floor::Declared { nic, link: declared.link() }));
         let plan = Plan {
             target,
@@ -118,16 +111,10 @@ impl Load {
             raw: None,
             shown: hairpin_report::PERCENTILES.into(),
             floor: floor.transpose()?,
-            command: std::env::args().collect(),
+            command: line::typed(),
         };
-        Ok((plan, How { rates, schedule, bulk: self.bulk.unwrap_or(0), fits_room: !was_given("outstanding") }))
+        Ok((plan, How { rates, schedule, bulk: self.bulk.unwrap_or(0), fits_room: !line::was_given("outstanding") }))
     }
-}
-
-fn was_given(flag: &str) -> bool {
-    let matches = Cli::command().try_get_matches().ok();
-    let load = matches.as_ref().and_then(|matches| matches.subcommand_matches("load"));
-    load.is_some_and(|load| load.value_source(flag) == Some(ValueSource::CommandLine))
 }
 
 /// Announces the next measurement on a terminal, between rows.
@@ -135,7 +122,7 @@ struct LoadProgress;
 
 impl LoadWatcher for LoadProgress {
     fn begins(&mut self, job: &Job, per_s: Option<f64>) {
-        if !io::stderr().is_terminal() {
+        if is_quiet() || !io::stderr().is_terminal() {
             return;
         }
         let path = hairpin_report::short_path(&job.spec.to_string());
@@ -146,11 +133,11 @@ impl LoadWatcher for LoadProgress {
     }
 }
 
-fn rates(text: &str) -> Result<RateList, String> {
+fn rates(text: &str) -> Result<flags::Rates, String> {
     let numbers = list::parse(text).map_err(|error| error.to_string())?;
     match numbers.iter().find(|rate| !(1..=10_000_000).contains(*rate)) {
         Some(rate) => Err(format!("{rate} is not a rate: 1 to 10000000 requests per second")),
-        None => Ok(RateList(numbers.into_iter().map(|rate| rate as f64).collect())),
+        None => Ok(flags::Rates(numbers.into_iter().map(|rate| rate as f64).collect())),
     }
 }
 
@@ -160,7 +147,7 @@ mod tests {
 
     #[test]
     fn small_grammars() {
-        assert_eq!(rates("1000..8000x2,9000").unwrap().0, [1000.0, 2000.0, 4000.0, 8000.0, 9000.0]);
+        assert_eq!(rates("1k..8000x2,9000").unwrap().0, [1000.0, 2000.0, 4000.0, 8000.0, 9000.0]);
         for text in ["", "0", "-5", "1e6", "10000001", "1000..x2", "fast"] {
             assert!(rates(text).is_err(), "{text}");
         }

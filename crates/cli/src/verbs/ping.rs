@@ -4,8 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::parser::ValueSource;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use hairpin_lab::metrics::{Exporter, Listen};
 use hairpin_lab::ping;
 use hairpin_plan::job::Job;
@@ -18,11 +17,12 @@ use hairpin_session::watch::Watcher;
 use hairpin_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::exit::{Failure, say};
-use crate::flags::{Mirror, Where, WorkFlags};
+use crate::exit::{Failure, is_quiet, say};
+use crate::flags::WorkFlags;
+use crate::line;
 use crate::output::{Format, Keep, RunOutput, print};
+use crate::place::{Mirror, Where};
 use crate::screen::{self, Screen};
-use crate::verbs::Cli;
 use crate::verbs::floor::Declared;
 
 /// Measure round trips
@@ -49,7 +49,7 @@ pub struct Ping {
     #[command(flatten)]
     keep: Keep,
     /// Draw the run on the terminal while it goes on; q ends it, and keeps and prints the results until then
-    #[arg(long)]
+    #[arg(short = 'w', long)]
     watch: bool,
     /// Serve the run's figures to Prometheus: PORT, ADDR or ADDR:PORT, on 127.0.0.1:24445 as far as not given
     #[arg(long, value_name = "ADDR[:PORT]")]
@@ -66,7 +66,8 @@ impl Ping {
         let stream = self.output.form() == Format::JsonStream;
         let signals = if self.watch { watched_signals(stream)? } else { signals()? };
         let target = self.to.target(self.key_file, self.mirror, &self.work.paths)?;
-        let rows = self.work.jobs(duration_was_given(), target.kind(), self.raw.is_some())?;
+        // With --count alone there is no other limit; with both, the first one reached ends a row.
+        let rows = self.work.jobs(line::was_given("duration"), target.kind(), self.raw.is_some())?;
         let shown = self.output.shown();
         let floor = (self.floor || self.declared.is_any())
             .then(|| self.declared.nic().map(|nic| floor::Declared { nic, link: self.declared.link() }))
@@ -78,7 +79,7 @@ impl Ping {
         if self.watch {
             watcher.draw(&target);
         }
-        let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: std::env::args().collect() };
+        let plan = Plan { target, ipv6: self.ipv6, rows, raw: self.raw, shown, floor, command: line::typed() };
         let measured = ping::run(&plan, &signals, &mut watcher);
         // From here on output goes where the view was.
         watcher.clear();
@@ -111,13 +112,6 @@ pub fn end(run: &Run) -> ExitCode {
         Some(error) => Failure::failed(error).report(),
         None => ExitCode::SUCCESS,
     }
-}
-
-/// True if --duration was given. With --count alone there is no other limit; with both, the first one reached ends a row.
-fn duration_was_given() -> bool {
-    let matches = Cli::command().try_get_matches().ok();
-    let ping = matches.as_ref().and_then(|matches| matches.subcommand_matches("ping"));
-    ping.is_some_and(|ping| ping.value_source("duration") == Some(ValueSource::CommandLine))
 }
 
 /// Reports the progress of a run: a bar on a terminal, drawn only between rows; JSON lines, a view, or Prometheus if asked for.
@@ -160,7 +154,7 @@ impl PingProgress {
     }
 
     fn bar(&mut self, index: usize, of: usize, job: &Job) {
-        if of < 2 || self.view.is_some() || !io::stderr().is_terminal() {
+        if of < 2 || self.view.is_some() || is_quiet() || !io::stderr().is_terminal() {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {

@@ -14,13 +14,14 @@ use hairpin_report::{Chart, Options};
 use hairpin_session::time::rfc3339;
 
 use crate::exit::{Failure, say};
+use crate::line;
 use crate::output::{colour, open_store, print, width};
 
 /// Records as one file to look at
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Records to show: a run's id, a unique prefix of one, `latest`, a run's directory, or a JSON file of
-    /// any verb that measures
+    /// Records to show: a run's id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory, or a
+    /// JSON file of any verb that measures
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<String>,
     /// Output file; default stdout
@@ -63,6 +64,9 @@ impl Report {
         let format = self.format.unwrap_or(if on_terminal { Format::Term } else { Format::Html });
         if format == Format::Html && on_terminal {
             return Err(Failure::usage("a page for a browser does not go to a terminal: name a file with -o report.html"));
+        }
+        if format != Format::Svg && line::was_given("chart") {
+            return Err(Failure::usage("--chart is the picture of --format svg; the other forms show all charts"));
         }
         let store = open_store()?;
         let mut given = Vec::new();

@@ -10,7 +10,7 @@ use hairpin_report::{RunList, RunRow};
 use crate::exit::{Failure, say};
 use crate::output::{Format, Output, RunOutput, open_store, print};
 
-/// Stored runs. RUN is an id, a unique prefix of one, `latest`, a run's directory or a JSON file
+/// Stored runs. RUN is an id, a unique prefix of one, `latest`, `latest~1` or -2 (the one before), a run's directory or a JSON file
 #[derive(Debug, Args)]
 pub struct Runs {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ enum Action {
     },
     /// Show one as it was printed
     Show {
-        /// Run: an id, a unique prefix of one, or `latest`
+        /// Run: an id, a unique prefix of one, `latest`, or `latest~1` or -2 for the one before
         #[arg(value_name = "RUN")]
         run: String,
         #[command(flatten)]
@@ -34,7 +34,7 @@ enum Action {
     },
     /// Write runs to stdout for other programs: CSV unless another form is asked for
     Export {
-        /// Runs: ids, unique prefixes of them, or `latest`
+        /// Runs: ids, unique prefixes of them, `latest`, or `latest~1` or -2 for the one before
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
         #[command(flatten)]
@@ -43,7 +43,7 @@ enum Action {
     /// Remove runs from the store
     #[command(visible_alias = "remove")]
     Rm {
-        /// Runs: ids, unique prefixes of them, or `latest`
+        /// Runs: ids, unique prefixes of them, `latest`, or `latest~1` or -2 for the one before
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<String>,
     },

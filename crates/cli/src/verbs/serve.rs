@@ -18,8 +18,9 @@ use hairpin_sys::netlink::Netlink;
 use hairpin_sys::thread::allowed_cpus;
 
 use crate::exit::{Failure, say};
-use crate::flags::{HostPort, PORT, load_key, schedule, scoped};
+use crate::flags::schedule;
 use crate::output::print;
+use crate::place::{HostPort, PORT, load_key, scoped};
 use crate::verbs::ping::signals;
 
 /// Answer the requests of `hairpin ping` on another host

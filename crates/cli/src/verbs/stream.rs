@@ -10,11 +10,13 @@ use hairpin_record::stream::{Direction, Step};
 use hairpin_session::io::{BackEndName, IoPair};
 use hairpin_session::link::LinkSpec;
 use hairpin_session::message::StreamCounts;
-use hairpin_units::{Nanos, parse_duration};
+use hairpin_units::{Nanos, parse_decimal, parse_duration};
 
-use crate::exit::{Failure, say};
-use crate::flags::{Sizes, cookie, cpus, interface_exists, mac, sizes};
+use crate::exit::{Failure, is_quiet, note, say};
+use crate::flags::{Sizes, cookie, cpus, interface_exists, sizes, whole_in};
+use crate::line;
 use crate::output::{Keep, Output};
+use crate::place::mac;
 use crate::verbs::ping::signals;
 
 /// The Ethernet frame of a 1,500-byte packet in bytes, FCS not included.
@@ -27,6 +29,7 @@ pub struct Stream {
     to: Where,
     /// Path of both sides.
     #[arg(
+        short = 'p',
         long = "path",
         visible_alias = "io",
         value_name = "SPEC",
@@ -37,16 +40,16 @@ pub struct Stream {
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     direction: Vec<What>,
     /// Frames in bytes without FCS, a row each; 64 and the longest of a 1500-byte MTU (or of the link's own) if not given
-    #[arg(long, value_name = "LIST", value_parser = sizes)]
+    #[arg(short = 's', long, value_name = "LIST", value_parser = sizes)]
     sizes: Option<Sizes>,
     /// Queues of each side, driven by a thread each as far as there are CPUs
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_in(1..=64u32))]
     queues: u32,
     /// Offer this many frames per second, and search nothing
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pace: Option<f64>,
+    #[arg(short = 'r', long, alias = "pace", value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
     /// Each trial: 500ms if not given; with -i and nothing to search, until Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
     /// The first CPU of each side, such as 2,3; the first that are allowed if not given
     #[arg(long, value_name = "CLIENT,SERVER", value_parser = cpus)]
@@ -169,10 +172,10 @@ impl Stream {
             rows,
             queues: self.queues,
             duration: self.duration,
-            per_s: self.pace,
+            per_s: self.rate,
             cpus: self.cpu.unwrap_or_default(),
             cookie: cookie()?,
-            command: std::env::args().collect(),
+            command: line::typed(),
         })
     }
 }
@@ -195,7 +198,7 @@ struct StreamProgress {
 
 impl StreamWatcher for StreamProgress {
     fn trial(&mut self, ask: &Ask, step: &Step) {
-        if io::stderr().is_terminal() {
+        if io::stderr().is_terminal() && !is_quiet() {
             say(hairpin_report::stream_trial(&ask.io.to_string(), ask.direction, Some(ask.bytes), step));
         }
     }
@@ -205,7 +208,7 @@ impl StreamWatcher for StreamProgress {
         if self.lines {
             let missing = counts.span.saturating_sub(counts.came);
             let lost = if counts.span == 0 { String::new() } else { format!(", {missing} missing so far") };
-            say(format_args!(
+            note(format_args!(
                 "sent {}/s, received {}/s{lost}",
                 counts.sent.saturating_sub(before.sent),
                 counts.came.saturating_sub(before.came)
@@ -219,7 +222,7 @@ impl StreamWatcher for StreamProgress {
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse::<f64>().ok().filter(|rate| (1.0..=1e9).contains(rate));
+    let rate = parse_decimal(text).filter(|rate| (1.0..=1e9).contains(rate));
     rate.ok_or_else(|| format!("\"{text}\" is not a rate: 1 to 1000000000 frames per second"))
 }
 

@@ -16,8 +16,10 @@ use hairpin_session::plan::Target;
 use hairpin_units::{Nanos, parse_duration};
 
 use crate::exit::{Failure, say};
-use crate::flags::{HostPort, PORT, Sizes, WorkFlags, cookie, load_key, sizes};
+use crate::flags::{Sizes, WorkFlags, cookie, sizes, whole};
+use crate::line;
 use crate::output::{Keep, Output, open_store, print};
+use crate::place::{HostPort, PORT, load_key};
 use crate::verbs::compare::Bar;
 use crate::verbs::knobs;
 use crate::verbs::ping::signals;
@@ -32,13 +34,13 @@ pub struct Sweep {
     #[arg(long, conflicts_with_all = ["plan", "paths", "sizes", "vary"])]
     list: bool,
     /// Print the plan instead of measuring: a start for one of your own
-    #[arg(long, requires = "plan")]
+    #[arg(long, requires = "plan", conflicts_with_all = ["link", "host", "key_file", "duration", "seed", "restart", "yes"])]
     show: bool,
     /// Path to measure; repeatable: several make a factor
-    #[arg(long = "path", value_name = "SPEC")]
+    #[arg(short = 'p', long = "path", value_name = "SPEC")]
     paths: Vec<Spec>,
     /// Payloads: a factor if there are several
-    #[arg(long, value_name = "LIST", value_parser = sizes)]
+    #[arg(short = 's', long, value_name = "LIST", value_parser = sizes)]
     sizes: Option<Sizes>,
     /// A factor: flows, outstanding, bulk (none,tcp:1), or an option of the path, with its values, such as quickack=on,off; repeatable
     #[arg(long, value_name = "NAME=A,B,…", value_parser = vary)]
@@ -59,13 +61,13 @@ pub struct Sweep {
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "link")]
     host: Option<HostPort>,
     /// The key that `hairpin serve` printed, in a file
-    #[arg(long, value_name = "FILE", requires = "host")]
+    #[arg(long, value_name = "FILE", requires = "host", conflicts_with = "link")]
     key_file: Option<PathBuf>,
     /// The whole experiment, instead of the plan's; 60 s without a plan
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 't', long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
     /// Seed of the random order; a new one each time if not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     seed: Option<u64>,
     /// Begin anew, though a part was measured before
     #[arg(long)]
@@ -100,7 +102,7 @@ impl Sweep {
             target: Some(target.clone()),
             seed: self.seed.map_or_else(cookie, Ok)?,
             restart: self.restart,
-            command: std::env::args().collect(),
+            command: line::typed(),
             plan,
         };
         let store = open_store()?;

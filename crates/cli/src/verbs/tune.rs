@@ -19,6 +19,7 @@ use hairpin_tune::{Place, Setting, Tuning, check, list, plan, rows};
 use super::knobs::{agreed, journal};
 use super::tune_try::Try;
 use crate::exit::{FAILED, Failure, MISSING, say};
+use crate::line;
 use crate::output::{Output, options};
 
 /// Read, check and change the settings of this host that move round trips, and put them back
@@ -162,7 +163,7 @@ impl Tune {
             Action::Apply(apply) => return apply.run(),
             Action::Try(try_) => return try_.run(),
             Action::Revert { knobs, force, output } => {
-                let report = journal()?.revert(&RealHost, &knobs, force, &command_line().join(" ")).map_err(journal_failure)?;
+                let report = journal()?.revert(&RealHost, &knobs, force, &line::typed().join(" ")).map_err(journal_failure)?;
                 output.print(&rows::reverted(&report))?;
                 let denied = report.is_denied();
                 return Ok(match (report.incomplete, denied) {
@@ -202,7 +203,7 @@ impl Apply {
         // From here on no signal ends the process half way.
         let signals = Signals::block(&[SIGINT, SIGTERM, SIGHUP])
             .map_err(|error| Failure::failed(format_args!("cannot block signals: {error}")))?;
-        let about = About { command: command_line(), started: rfc3339(SystemTime::now()) };
+        let about = About { command: line::typed(), started: rfc3339(SystemTime::now()) };
         let mut tuning = journal()?.begin(&RealHost, changes, &about).map_err(journal_failure)?;
         let applied = tuning.apply();
         if self.attended {
@@ -276,10 +277,6 @@ fn restored(tuning: Tuning<'_>, code: u8) -> Result<ExitCode, Failure> {
             Err(Failure::failed(format_args!("not everything could be put back: {}; try `hairpin tune revert`", left.join("; "))))
         }
     }
-}
-
-fn command_line() -> Vec<String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn plan_failure(error: PlanError) -> Failure {

@@ -19,8 +19,10 @@ use hairpin_tune::{Place, Profile, Setting};
 
 use super::knobs::{agreed, journal};
 use crate::exit::{Failure, say};
-use crate::flags::{HostPort, Mirror, Where, WorkFlags, cookie, interface_exists};
+use crate::flags::{WorkFlags, cookie, interface_exists, whole};
+use crate::line;
 use crate::output::{Keep, Output};
+use crate::place::{self, Mirror, Where};
 use crate::verbs::compare::Bar;
 use crate::verbs::ping::signals;
 
@@ -32,9 +34,9 @@ use crate::verbs::ping::signals;
 /// setting has 6 s a path, and the winners a third of that time more.
 #[derive(Debug, Args)]
 pub struct Try {
-    /// A host on which `hairpin serve` runs
+    /// A host on which `hairpin serve` runs; or loopback, veth[:…]
     #[arg(value_name = "HOST[:PORT]", conflicts_with = "link")]
-    host: Option<HostPort>,
+    host: Option<place::Place>,
     /// A link of this host: loopback, or veth[:…]
     #[arg(long, value_name = "LINK")]
     link: Option<LinkSpec>,
@@ -63,7 +65,7 @@ pub struct Try {
     #[arg(short = 'o', long = "output", value_name = "FILE.toml")]
     file: Option<PathBuf>,
     /// Seed of the random order; a new one each time if not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     seed: Option<u64>,
     #[command(flatten)]
     store: Keep,
@@ -114,12 +116,15 @@ impl Try {
             duration: Duration::ZERO,
             seed: self.seed.map_or_else(cookie, Ok)?,
             keep: self.keep,
-            command: std::env::args().collect(),
+            command: line::typed(),
         };
         let found = tune_try::candidates(&RealHost, &plan).map_err(failure)?;
         let arms = (found.0.len() + 1) as u32;
-        plan.duration =
-            if duration_was_given() { self.work.duration.into() } else { (EACH * arms * plan.paths as u32).mul_f64(WHOLE) };
+        plan.duration = if line::was_given("duration") {
+            self.work.duration.into()
+        } else {
+            (EACH * arms * plan.paths as u32).mul_f64(WHOLE)
+        };
         self.ask(&found.0.iter().map(|(setting, _)| setting.to_string()).collect::<Vec<_>>(), &plan)?;
         // From here on no signal ends the process half way.
         let signals = signals()?;
@@ -168,9 +173,4 @@ fn end(record: &TuneTry) -> ExitCode {
         Some(error) => Failure::failed(error).report(),
         None => ExitCode::SUCCESS,
     }
-}
-
-/// True if the user gave --duration.
-fn duration_was_given() -> bool {
-    std::env::args().any(|word| word == "--duration" || word.starts_with("--duration="))
 }

@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use hairpin_session::worker;
 
+use crate::line;
+
 /// Runs the worker if this process was started as one.
 pub fn run_if_asked() -> Option<ExitCode> {
-    let mut args = std::env::args().skip(1);
-    if args.next()? != hairpin_session::fds::VERB {
+    if std::env::args_os().nth(1)? != hairpin_session::fds::VERB {
         return None;
     }
+    let mut args = line::typed().into_iter().skip(2);
     let parent = args.next().and_then(|pid| pid.parse().ok());
     Some(match parent {
         Some(parent) => {

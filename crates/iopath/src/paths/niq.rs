@@ -109,7 +109,7 @@ fn config(job: &Job, clock: AnyClock, own_ns: Option<f64>) -> Result<Config, Pat
         (None, _) => None,
         (Some(_), AnyClock::Raw(_)) => {
             return Err(PathError::Way(
-                "a latency is emulated by the time-stamp counter, which this host does not let programs trust: leave --nic, --rate and --cable out".into(),
+                "a latency is emulated by the time-stamp counter, which this host does not let programs trust: leave --nic, --link-rate and --cable out".into(),
             ));
         }
         (Some(emulated), AnyClock::Tsc(clock)) => {

@@ -79,10 +79,10 @@ impl Job {
             refuse(!is_zero, || more_than_zero(name))?;
         }
         refuse(self.pace.is_none_or(|per_s| per_s > 0.0 && per_s <= 1e9), || {
-            "--pace takes more than 0 and up to 1,000,000,000 requests per second".into()
+            "--rate takes more than 0 and up to 1,000,000,000 requests per second".into()
         })?;
         refuse(self.pace.is_none() || self.outstanding <= 1, || {
-            format!("--pace keeps one request in flight, so --outstanding {} does not go with it", self.outstanding)
+            format!("--rate keeps one request in flight, so --outstanding {} does not go with it", self.outstanding)
         })?;
         self.check_open()?;
         match self.sched {
@@ -97,7 +97,7 @@ impl Job {
         let Some(open) = &self.open else { return Ok(()) };
         let path = self.spec.client.path;
         let one_size = open.smallest == self.request;
-        refuse(self.pace.is_none(), || "an open loop has a schedule of its own, so --pace does not go with it".into())?;
+        refuse(self.pace.is_none(), || "an open loop has a schedule of its own, so --rate does not go with it".into())?;
         refuse(open.per_s > 0.0 && open.per_s <= 1e7, || {
             "an open loop takes more than 0 and up to 10,000,000 requests per second".into()
         })?;
@@ -255,7 +255,7 @@ mod tests {
             assert!(text.contains(part), "{text}");
         };
         refused(open("udp"), "goes");
-        refused(Job { pace: Some(1.0), outstanding: 1, ..open("udp") }, "a schedule of its own, so --pace does not go");
+        refused(Job { pace: Some(1.0), outstanding: 1, ..open("udp") }, "a schedule of its own, so --rate does not go");
         refused(Job { outstanding: 1, ..open("tcp-crr") }, "tcp-crr opens a connection for each request");
         for per_s in [0.0, -1.0, f64::NAN, 1.1e7, f64::INFINITY] {
             let open_loop = open("udp").open.map(|open| OpenLoop { per_s, ..open });
@@ -330,7 +330,7 @@ mod tests {
     fn pace_and_the_rest() {
         assert!(text("udp", |job| (job.pace, job.outstanding) = (Some(10.0), 4)).contains("--outstanding 4 does not go with it"));
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(text("udp", |job| job.pace = Some(rate)).starts_with("--pace takes"), "{rate}");
+            assert!(text("udp", |job| job.pace = Some(rate)).starts_with("--rate takes"), "{rate}");
         }
         assert_eq!(text("udp", |job| job.count = Some(0)), "--count must be more than 0");
         assert_eq!(text("udp", |job| job.sched = Schedule::Fifo(100)), "--sched fifo:100 does not exist: priorities are 1 to 99");

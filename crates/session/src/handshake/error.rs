@@ -1,6 +1,7 @@
 //! Why a handshake ended without a session, as each side reports it.
 
 use std::io;
+use std::net::SocketAddr;
 
 use super::{TIME_LIMIT, VERSION};
 
@@ -15,7 +16,7 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// Nothing listens at this address.
-    #[error("{peer} refused the connection; start `hairpin serve` there, with --listen if the client is another host")]
+    #[error("{peer} refused the connection; start `hairpin serve` there, {}", to_serve(peer))]
     Refused {
         /// The server, HOST:PORT.
         peer: String,
@@ -169,5 +170,15 @@ impl Broken {
             Broken::Key => ConnectError::WrongKey,
             Broken::Crowded => ConnectError::Crowded { peer },
         }
+    }
+}
+
+/// What else to do where nobody serves: an address of this host alone may have been meant for this host with itself.
+fn to_serve(peer: &str) -> &'static str {
+    let here = peer.strip_prefix("localhost:").is_some() || peer.parse::<SocketAddr>().is_ok_and(|at| at.ip().is_loopback());
+    if here {
+        "or measure this host with itself: hairpin ping --link loopback"
+    } else {
+        "with --listen if the client is another host"
     }
 }

@@ -1,0 +1,132 @@
+//! What bare `hairpin` prints: the verbs in groups, first commands, this host, and the last run.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hairpin_iopath::paths::runner;
+use hairpin_iopath::runner::Support;
+use hairpin_lab::store::Store;
+use hairpin_plan::path::LinkKind;
+use hairpin_plan::paths::PATHS;
+use hairpin_record::any::AnyRecord;
+use hairpin_session::time::rfc3339;
+use hairpin_sys::host::{Host, RealHost};
+use hairpin_sys::thread::allowed_cpus;
+use hairpin_units::Nanos;
+
+use crate::output::open_store;
+
+/// The verbs by what they are for.
+pub const GROUPS: &[(&str, &str)] = &[
+    ("measure", "ping  serve  load  stream  demo"),
+    ("understand", "explain  floor  check  paths"),
+    ("decide", "compare  sweep"),
+    ("improve", "tune  exec"),
+    ("records", "runs  report  watch  completions"),
+    ("packets", "bounce"),
+];
+
+/// The page.
+pub fn page() -> String {
+    let mut text = format!("hairpin {}   where a round trip's time goes, and how to get it back\n\n", env!("CARGO_PKG_VERSION"));
+    for (command, what) in [
+        ("hairpin demo", "every path that this host can take, in 40 s"),
+        ("hairpin ping loopback", "this host with itself"),
+        ("hairpin serve", "on the other host; prints what to type here"),
+        ("hairpin explain :6379", "a server that already runs, unmodified"),
+    ] {
+        text.push_str(&format!("  {command:24}{what}\n"));
+    }
+    text.push('\n');
+    for (group, verbs) in GROUPS {
+        text.push_str(&format!("{group:12}{verbs}\n"));
+    }
+    text.push_str(&format!("\n{:12}{}\n", "this host", this_host()));
+    if let Some(last) = open_store().ok().as_ref().and_then(last_run) {
+        text.push_str(&format!("{:12}{last}\n", "last run"));
+    }
+    text.push_str(&format!("{:12}hairpin VERB -h    hairpin VERB --help    hairpin help units\n", "help"));
+    text
+}
+
+fn this_host() -> String {
+    let read = |file: &str| RealHost.read(file).unwrap_or_default();
+    let cpus = allowed_cpus().map_or(0, |cpus| cpus.len());
+    let s = if cpus == 1 { "" } else { "s" };
+    let flags = read("/proc/cpuinfo");
+    let machine = if flags.lines().any(|line| line.split_whitespace().any(|word| word == "hypervisor")) { " (VM)" } else { "" };
+    let clock = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let link = LinkKind::Veth;
+    let lacking: Vec<&str> = PATHS
+        .iter()
+        .filter(|path| {
+            let no = |link| matches!(runner(path).probe(link), Support::No(_));
+            no(link) && no(LinkKind::Loopback)
+        })
+        .map(|path| path.name)
+        .collect();
+    let paths = if lacking.is_empty() { "all paths".to_owned() } else { format!("all paths but {}", lacking.join(", ")) };
+    let user = if rustix::process::geteuid().is_root() { "root" } else { "no root" };
+    format!("{cpus} CPU{s}{machine}, clock {}, {user}: {paths}", clock.trim())
+}
+
+/// The last run: its age, its first row, and the command that shows it.
+fn last_run(store: &Store) -> Option<String> {
+    let id = store.ids().ok()?.pop()?;
+    let record = hairpin_lab::records::load(store, id.as_str()).ok()?.pop()?.record;
+    let age = age(id.as_str())?;
+    let what = match &record {
+        AnyRecord::Run(run) => {
+            let row = run.results.first();
+            row.and_then(|row| Some(format!("{} {} p50", hairpin_report::short_path(&row.path), Nanos(row.rtt_ns.p50?))))
+        }
+        _ => None,
+    };
+    let what = what.unwrap_or_else(|| format!("hairpin {}", record.verb()));
+    Some(format!("{age}, {what}: hairpin report latest"))
+}
+
+/// The time since the start that an id of the store names.
+fn age(id: &str) -> Option<String> {
+    // Ids and these times sort alike, so the age is found without a calendar.
+    let now = SystemTime::now();
+    let id_of = |time: SystemTime| rfc3339(time).chars().filter(char::is_ascii_digit).take(14).collect::<String>();
+    let digits: String = id.chars().filter(char::is_ascii_digit).take(14).collect();
+    let since = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let (mut low, mut high) = (0, since);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if id_of(now - Duration::from_secs(middle)) <= digits { high = middle } else { low = middle + 1 }
+    }
+    Some(match low {
+        0..60 => format!("{low} s ago"),
+        60..3600 => format!("{} min ago", low / 60),
+        3600..86_400 => format!("{} h ago", low / 3600),
+        _ => format!("{} days ago", low / 86_400),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_is_in_a_group_and_the_page_fits_a_screen() {
+        let command = crate::help::dressed();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.split_whitespace()).collect();
+        let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name);
+        for verb in verbs {
+            assert!(grouped.contains(&verb), "{verb} is in no group");
+        }
+        let page = page();
+        assert!(page.lines().count() <= 20 && page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    }
+
+    #[test]
+    fn ages_are_in_the_largest_unit() {
+        let ago = |seconds| {
+            let text = rfc3339(SystemTime::now() - Duration::from_secs(seconds));
+            age(&text.chars().filter(char::is_ascii_digit).collect::<String>()).unwrap()
+        };
+        assert_eq!((ago(200), ago(7300), ago(200_000)), ("3 min ago".into(), "2 h ago".into(), "2 days ago".into()));
+    }
+}

@@ -1,0 +1,113 @@
+//! Flags and verbs of other tools that the hand types by habit: those of ping, sockperf, netperf, iperf3, wrk2 and qperf.
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::help;
+
+/// A flag of another tool: the flags of ours that may be meant, each with the word that tells them apart.
+const FLAGS: &[(&[&str], &[(&str, &str)])] = &[
+    (&["-l", "--len", "--length"], &[("size", "a length"), ("sizes", "a length"), ("duration", "a time")]),
+    (&["-m", "--msg-size", "--msg_size", "--message-size"], &[("size", ""), ("sizes", "")]),
+    (&["-s", "--packetsize", "--packet-size"], &[("sizes", "")]),
+    (&["-P", "--parallel", "--connections", "--streams"], &[("flows", "")]),
+    (&["-T"], &[("threads", "a number"), ("timeout", "a time")]),
+    (&["-R", "--mps", "--qps", "--rps", "--bandwidth", "--bitrate", "-b"], &[("rate", "")]),
+    (&["-i", "--interval"], &[("rate", "")]),
+    (&["-p", "--port", "--bind", "-B"], &[("listen", "")]),
+    (&["-J", "--json-output"], &[("json", "")]),
+    (&["-d", "-t", "--time", "--test-time", "--runtime"], &[("duration", "")]),
+    (&["-W", "--deadline"], &[("timeout", "")]),
+    (&["-D", "--dirty", "--no-warmup"], &[("warmup", "")]),
+    (&["-c", "-N", "--num", "--requests", "--iterations", "-n"], &[("count", "")]),
+    (&["-A", "--affinity", "--cpu-affinity", "--pin"], &[("cpu", "")]),
+    (&["-q", "--pipeline", "--depth"], &[("outstanding", "")]),
+    (&["-u", "--udp", "--tcp", "--proto", "--protocol"], &[("paths", "")]),
+    (&["-I", "--bind-dev", "--iface", "--dev"], &[("interface", "")]),
+    (&["-o", "--out", "--outfile", "--full-log"], &[("raw", "every sample"), ("file", ""), ("output", "")]),
+    (&["--percentile", "--latency", "-L"], &[("percentiles", "")]),
+];
+
+/// A flag of another tool for which ours has no flag.
+const WORDS: &[(&[&str], &str)] = &[
+    (
+        &["-H", "--host", "--client", "-a", "--ip", "--server-ip", "--dest"],
+        "the host is a word of its own, such as `hairpin ping HOST`",
+    ),
+    (&["--port"], "the port follows the host: HOST:PORT; a server that runs unmodified: hairpin explain :PORT"),
+    (&["-4", "--ipv4"], "IPv4 is the default on a link; a HOST is reached by the address that it has"),
+    (&["-s", "--server"], "the other side is `hairpin serve`"),
+];
+
+const VERBS: &[(&[&str], &str)] = &[
+    (&["server", "sr", "listen", "-s"], "serve"),
+    (&["client", "-c", "ping-pong", "pp", "latency", "lat", "bench", "rtt"], "ping"),
+    (&["under-load", "ul", "playback", "wrk", "throughput", "tp"], "load"),
+    (&["trace", "profile", "analyze", "analyse", "why"], "explain"),
+    (&["diff", "cmp", "vs"], "compare"),
+    (&["doctor", "selftest", "test"], "check"),
+    (&["ls", "history", "list", "results"], "runs"),
+    (&["show", "last", "latest"], "runs show"),
+    (&["plot", "graph", "html"], "report"),
+    (&["sysctl", "apply", "tuned", "set"], "tune"),
+    (&["reflect", "testpmd", "l2fwd"], "bounce"),
+    (&["pktgen", "flood"], "stream"),
+];
+
+/// The line for a flag or a verb of another tool.
+pub fn line(verb: &Command, error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument => flag(verb, text(ContextKind::InvalidArg)?),
+        ErrorKind::InvalidSubcommand => word(text(ContextKind::InvalidSubcommand)?),
+        _ => None,
+    }
+}
+
+fn flag(verb: &Command, given: &str) -> Option<String> {
+    let given = given.split('=').next().unwrap_or(given);
+    if !given.starts_with('-') && verb.get_name() == "hairpin" {
+        return word(given);
+    }
+    let meant = FLAGS.iter().find(|(flags, _)| flags.contains(&given)).map_or(&[][..], |(_, meant)| meant);
+    let ours = |(id, what): &(&str, &'static str)| {
+        let arg = verb.get_arguments().find(|arg| arg.get_id() == *id && !arg.is_hide_set())?;
+        Some((help::name_with_letter(arg), *what))
+    };
+    let ours: Vec<(String, &str)> = meant.iter().filter_map(ours).collect();
+    let named = match &ours[..] {
+        [] => WORDS.iter().find(|(flags, _)| flags.contains(&given)).map(|(_, text)| (*text).to_owned())?,
+        [(one, _)] => one.clone(),
+        several => several.iter().map(|(name, what)| format!("{name} for {what}")).collect::<Vec<_>>().join(", "),
+    };
+    Some(format!("{given} is not used here: {named}"))
+}
+
+fn word(given: &str) -> Option<String> {
+    let (_, ours) = VERBS.iter().find(|(words, _)| words.contains(&given))?;
+    Some(format!("there is no verb \"{given}\": hairpin {ours}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_habit_leads_to_a_flag_and_a_verb_that_exist() {
+        let command = help::dressed();
+        for (flags, meant) in FLAGS {
+            for (id, _) in *meant {
+                let has = |verb: &Command| verb.get_arguments().any(|arg| arg.get_id() == *id);
+                let there = command.get_subcommands().any(|verb| has(verb) || verb.get_subcommands().any(has));
+                assert!(there, "{flags:?} leads to {id}, which no verb has");
+            }
+        }
+        for (_, verb) in VERBS {
+            let words: Vec<_> = std::iter::once("hairpin").chain(verb.split(' ')).map(Into::into).collect();
+            assert_eq!(help::verb(&command, &words).1, words.len(), "{verb}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Where to: a host, a link of this host, an echo service, or whatever returns frames.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
+use std::path::PathBuf;
+
+use clap::Args;
+use hairpin_lab::store::{RunId, before_the_latest};
+use hairpin_plan::job::{Reflector, Rewrite};
+use hairpin_plan::path::Speaks;
+use hairpin_plan::spec::Spec;
+use hairpin_session::key::Key;
+use hairpin_session::link::LinkSpec;
+use hairpin_session::plan::Target;
+
+use crate::exit::{Failure, say};
+use crate::line;
+
+/// The port of control sessions, and of `hairpin serve`.
+pub const PORT: u16 = 24_444;
+
+/// The peer: exactly one; paths that never leave a process's host need none.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct Where {
+    /// A host on which `hairpin serve` runs; or loopback, veth[:…], echo:HOST:PORT, frames:IF, which are --link, --echo and -i IF --reflector
+    #[arg(value_name = "HOST[:PORT]")]
+    pub host: Option<Place>,
+    /// A link of this host.
+    #[arg(
+        long,
+        value_name = "LINK",
+        help = "A link of this host: loopback, or veth[:mtu=,queues=,gro=on|off,tso=on|off,rate=,timestamps=on|off], two network namespaces made for the run"
+    )]
+    pub link: Option<LinkSpec>,
+    /// A plain TCP or UDP echo service; its side stays unknown
+    #[arg(long, value_name = "HOST:PORT")]
+    pub echo: Option<HostPort>,
+    /// Whatever returns Ethernet frames on interface -i: a bouncing host, a looped cable; its side stays unknown
+    #[arg(long, requires = "interface")]
+    pub reflector: bool,
+}
+
+/// The reflector's address and behaviour.
+#[derive(Debug, Args)]
+pub struct Mirror {
+    /// The interface on which --reflector is
+    #[arg(short = 'i', long, value_name = "IF", requires = "reflector")]
+    pub interface: Option<String>,
+    /// The reflector's change to a frame: none, or exchanged Ethernet addresses
+    #[arg(long, value_name = "none|macs", value_parser = rewrite, requires = "reflector")]
+    pub rewrite: Option<Rewrite>,
+    /// The Ethernet address that frames are sent to; the interface's own if not given
+    #[arg(long, value_name = "MAC", value_parser = mac, requires = "reflector")]
+    pub dst_mac: Option<[u8; 6]>,
+}
+
+impl Where {
+    /// The target, with the key of a remote server's session. If all of `paths` are local, only one target is possible.
+    pub fn target(self, key_file: Option<PathBuf>, mirror: Mirror, paths: &[Spec]) -> Result<Target, Failure> {
+        let echo = |HostPort { host, port }| match port {
+            Some(port) => Ok(Target::Echo { host, port }),
+            None => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
+        };
+        let (rewrite, destination, named) = (mirror.rewrite, mirror.dst_mac, mirror.interface.is_some());
+        let reflector = |interface| Reflector { interface, destination, rewrite: rewrite.unwrap_or_default() };
+        let target = match (self.host, self.link, self.echo, mirror.interface) {
+            (None, None, None, Some(interface)) if self.reflector => Ok(Target::Reflector(reflector(interface))),
+            (Some(Place::Frames(interface)), ..) => Ok(Target::Reflector(reflector(interface))),
+            (Some(Place::Echo(at)), ..) | (None, None, Some(at), _) => echo(at),
+            (Some(Place::Link(link)), ..) | (None, Some(link), ..) => Ok(Target::Link(link)),
+            (Some(Place::Host(HostPort { host, port })), ..) => {
+                if port.is_none() && (before_the_latest(&host).is_some() || RunId::parse(&host).is_some()) {
+                    return Err(Failure::usage(format_args!(
+                        "{host} is a stored run, and this measures anew: say where to, such as loopback; `hairpin runs show {host}` shows what it was"
+                    )));
+                }
+                let key = key_file.as_deref().map(load_key).transpose()?;
+                Ok(Target::Host { host, port: port.unwrap_or(PORT), key })
+            }
+            (Some(Place::Port(port)), ..) => Err(Failure::usage(format_args!(
+                "write the host before the port, HOST:{port}; a server of this host, unmodified, is taken apart by `hairpin explain :{port}`"
+            ))),
+            (None, None, None, _) if !paths.is_empty() && paths.iter().all(is_local) => Ok(Target::Link(LinkSpec::Loopback)),
+            (None, None, None, _) => Err(Failure::usage(
+                "say where to: HOST[:PORT], --link loopback, --link veth, --echo HOST:PORT or -i IF --reflector",
+            )),
+        }?;
+        let frames = matches!(target, Target::Reflector(_));
+        if key_file.is_some() && !matches!(target, Target::Host { .. }) {
+            return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
+        }
+        if named && !self.reflector {
+            return Err(Failure::usage(
+                "-i belongs to --reflector: to a HOST the kernel's route chooses the interface (requests per second are --rate, -r)",
+            ));
+        }
+        if !frames && (rewrite.is_some() || destination.is_some()) {
+            return Err(Failure::usage("--rewrite and --dst-mac belong to -i IF --reflector: no other peer is sent bare frames"));
+        }
+        if line::was_given("ipv6") && !matches!(target, Target::Link(_)) {
+            return Err(Failure::usage(
+                "-6 belongs to a link of this host: a HOST is reached by the address that it has, such as [::1]",
+            ));
+        }
+        Ok(target)
+    }
+}
+
+fn is_local(spec: &Spec) -> bool {
+    matches!(spec.client.speaks(), Speaks::Local(_))
+}
+
+/// Reads a key file, and warns if others may read it too.
+pub fn load_key(file: &std::path::Path) -> Result<Key, Failure> {
+    let loaded = Key::load(file).map_err(Failure::usage)?;
+    if loaded.others_may_read() {
+        say(format_args!("hairpin: {} can be read by others on this host: chmod 600 {0}", file.display()));
+    }
+    Ok(loaded.key)
+}
+
+/// A place as one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Host(HostPort),
+    /// `loopback`, `veth`, `veth:mtu=9000`.
+    Link(LinkSpec),
+    /// `echo:HOST:PORT`.
+    Echo(HostPort),
+    /// `frames:IF`.
+    Frames(String),
+    /// `:PORT`, a server of this host that runs unmodified.
+    Port(u16),
+}
+
+impl std::str::FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        if matches!(text, "loopback" | "lo" | "veth") || text.starts_with("veth:") {
+            return text.parse().map(Place::Link).map_err(|error: <LinkSpec as std::str::FromStr>::Err| error.to_string());
+        }
+        if let Some(at) = text.strip_prefix("echo:") {
+            return at.parse().map(Place::Echo);
+        }
+        if let Some(interface) = text.strip_prefix("frames:").filter(|interface| !interface.is_empty()) {
+            return Ok(Place::Frames(interface.into()));
+        }
+        match text.strip_prefix(':').and_then(to_port) {
+            Some(port) => Ok(Place::Port(port)),
+            None => text.parse().map(Place::Host),
+        }
+    }
+}
+
+/// `HOST[:PORT]`; an IPv6 address before a port is in brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    pub host: String,
+    pub port: Option<u16>,
+}
+
+impl std::str::FromStr for HostPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HostPort, String> {
+        let bad = || {
+            format!(
+                "\"{text}\" is not a HOST[:PORT]: write host, host:24444, 192.0.2.1:24444, [2001:db8::1]:24444 or [fe80::1%eth0]:24444"
+            )
+        };
+        if let Ok(address) = text.parse::<SocketAddrV4>() {
+            return Ok(HostPort { host: address.ip().to_string(), port: Some(address.port()) });
+        }
+        // An IPv6 address, in brackets before a port; a link-local one has its interface after a % (RFC 4007, section 11).
+        let (bare, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((bare, "")) => (bare, None),
+            Some((bare, port)) => (bare, Some(port.strip_prefix(':').and_then(|port| port.parse().ok()).ok_or_else(bad)?)),
+            None => (text, None),
+        };
+        if bare.parse::<IpAddr>().is_ok() || scoped(bare).is_some() {
+            return Ok(HostPort { host: bare.into(), port });
+        }
+        let (host, port) = match text.split_once(':') {
+            None => (text, None),
+            Some((host, port)) => (host, Some(to_port(port).ok_or_else(bad)?)),
+        };
+        let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        if host.is_empty() || !host.chars().all(sound) { Err(bad()) } else { Ok(HostPort { host: host.into(), port }) }
+    }
+}
+
+fn to_port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port > 0)
+}
+
+/// Splits `fe80::1%eth0` into the address and the interface's name or index.
+pub fn scoped(text: &str) -> Option<(Ipv6Addr, &str)> {
+    let (address, interface) = text.split_once('%')?;
+    let sound = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '%' | '[' | ']');
+    let named = !interface.is_empty() && interface.len() < 16 && interface.chars().all(sound);
+    address.parse().ok().filter(|_| named).map(|address| (address, interface))
+}
+
+fn rewrite(text: &str) -> Result<Rewrite, String> {
+    match text {
+        "none" => Ok(Rewrite::None),
+        "macs" => Ok(Rewrite::Macs),
+        _ => Err(format!("\"{text}\" is nothing that a reflector does: write none or macs")),
+    }
+}
+
+/// Parses `02:00:00:00:00:02`.
+pub fn mac(text: &str) -> Result<[u8; 6], String> {
+    let digits = |byte: &str| byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let bytes = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| digits(byte)));
+    let bytes = bytes.collect::<Option<Vec<u8>>>().and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| format!("\"{text}\" is not an Ethernet address: write six bytes such as 02:00:00:00:00:01"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_ports() {
+        for (text, host, port) in [
+            ("server", "server", None),
+            ("server:7", "server", Some(7)),
+            ("192.0.2.1:7", "192.0.2.1", Some(7)),
+            ("::1", "::1", None),
+            ("[::1]", "::1", None),
+            ("[::1]:7", "::1", Some(7)),
+            ("fe80::1%eth0", "fe80::1%eth0", None),
+            ("[fe80::1%eth0.7]", "fe80::1%eth0.7", None),
+            ("[fe80::1%eth0]:7", "fe80::1%eth0", Some(7)),
+            ("[::1]:0", "::1", Some(0)),
+            ("[fe80::1%3]:7", "fe80::1%3", Some(7)),
+        ] {
+            assert_eq!(text.parse(), Ok(HostPort { host: host.into(), port }), "{text}");
+        }
+        for text in [
+            "",
+            ":7",
+            "a:b",
+            "a:0",
+            "a:70000",
+            "a b",
+            "http://x",
+            "fe80::1%",
+            "fe80::1%a/b",
+            "host%eth0",
+            "[fe80::1%eth0",
+            "[fe80::1%eth0]7",
+            "192.0.2.1%eth0",
+        ] {
+            assert!(text.parse::<HostPort>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_one_word() {
+        for (text, place) in [
+            ("loopback", Place::Link(LinkSpec::Loopback)),
+            ("veth:mtu=9000", Place::Link("veth:mtu=9000".parse().unwrap())),
+            ("echo:server:7", Place::Echo("server:7".parse().unwrap())),
+            ("frames:eth1", Place::Frames("eth1".into())),
+            (":6379", Place::Port(6379)),
+            ("server", Place::Host("server".parse().unwrap())),
+            ("veth0", Place::Host("veth0".parse().unwrap())),
+        ] {
+            assert_eq!(text.parse(), Ok(place), "{text}");
+        }
+        for text in ["veth:mut=1", ":0", ":x", "frames:", ""] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_and_rewrites() {
+        assert_eq!(mac("02:00:00:00:0a:Ff"), Ok([2, 0, 0, 0, 10, 255]));
+        for text in ["", "02:00", "02:00:00:00:00:001", "+2:00:00:00:00:01", "0g:00:00:00:00:01", "1:2:3:4:5:6"] {
+            assert!(mac(text).is_err(), "{text}");
+        }
+        assert_eq!((rewrite("macs"), rewrite("none")), (Ok(Rewrite::Macs), Ok(Rewrite::None)));
+        assert!(rewrite("all").is_err());
+    }
+}
