@@ -8,6 +8,7 @@ mod compare;
 mod exec;
 mod explain;
 mod explain_detectors;
+mod howto;
 mod load;
 mod metrics;
 mod niq;
@@ -28,6 +29,7 @@ const PARTS: &[Part] = &[
     exec::PART,
     explain::PART,
     explain_detectors::PART,
+    howto::PART,
     load::PART,
     metrics::PART,
     niq::PART,

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Records a demonstration from a terminal: docs/recordings/NAME.cast (asciinema, version 2) and NAME.svg (the same, moving).
+
+    scripts/record.py docs/recordings/NAME.txt
+
+The demonstration is a list of lines:
+
+    size 80 24             columns and rows; first
+    before COMMAND         run out of sight, until the end of the recording
+    type TEXT              typed as a hand does, with Enter
+    key NAME               a key by its name in tmux(1), such as q or C-c
+    wait SECONDS           at most that long, or until the command has ended: `wait 20 done`
+
+It takes tmux, and `hairpin` in PATH. What is recorded is the screen, ten times a second, where it has changed.
+"""
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+TICK_S = 0.1
+TYPED_S = 0.04
+PROMPT = "$ "
+# The palette of the SVG: the eight colours of a terminal, and their bright forms.
+COLOURS = ["#3b4252", "#bf616a", "#a3be8c", "#ebcb8b", "#81a1c1", "#b48ead", "#88c0d0", "#e5e9f0"]
+INK, PAPER = "#e5e9f0", "#242933"
+WIDTH, HEIGHT, MARGIN = 8.4, 18, 14
+
+
+class Terminal:
+    """A shell in a tmux server of its own."""
+
+    def __init__(self, columns, rows, folder):
+        self.tmux = ["tmux", "-S", os.path.join(folder, "socket"), "-f", "/dev/null", "-u"]
+        shell = f"PS1='{PROMPT}' exec bash --norc --noprofile -i"
+        size = ["-x", str(columns), "-y", str(rows)]
+        subprocess.run(self.tmux + ["new-session", "-d", *size, shell], check=True)
+        subprocess.run(self.tmux + ["set", "-g", "status", "off"], check=True)
+
+    def keys(self, *keys):
+        subprocess.run(self.tmux + ["send-keys", *keys], check=True)
+
+    def screen(self):
+        """The screen's text with its colours."""
+        captured = subprocess.run(self.tmux + ["capture-pane", "-e", "-p"], check=True, capture_output=True, text=True)
+        return captured.stdout.rstrip("\n")
+
+    def idle(self):
+        """True if the shell waits for a command."""
+        shown = subprocess.run(self.tmux + ["display", "-p", "#{pane_current_command}"], check=True, capture_output=True, text=True)
+        return shown.stdout.strip() == "bash"
+
+    def end(self):
+        subprocess.run(self.tmux + ["kill-server"], check=False)
+
+
+class Recording:
+    """Screens with the time since the start in s; what is waited for is watched meanwhile."""
+
+    def __init__(self, terminal):
+        self.terminal, self.began, self.frames = terminal, time.monotonic(), []
+
+    def look(self):
+        screen = self.terminal.screen()
+        if not self.frames or self.frames[-1][1] != screen:
+            self.frames.append((time.monotonic() - self.began, screen))
+
+    def wait(self, seconds, until=lambda: False):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not until():
+            time.sleep(TICK_S)
+            self.look()
+
+
+def play(steps):
+    size, behind = (80, 24), []
+    with tempfile.TemporaryDirectory() as folder:
+        for word, rest in steps:
+            if word == "size":
+                size = tuple(int(number) for number in rest.split())
+            elif word == "before":
+                behind.append(subprocess.Popen(rest, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
+        terminal = Terminal(*size, folder)
+        try:
+            time.sleep(1)
+            recording = Recording(terminal)
+            for word, rest in steps:
+                if word == "type":
+                    for letter in rest:
+                        terminal.keys("-l", letter)
+                        time.sleep(TYPED_S)
+                        recording.look()
+                    terminal.keys("Enter")
+                    recording.wait(0.3)
+                elif word == "key":
+                    terminal.keys(rest)
+                    recording.wait(0.3)
+                elif word == "wait":
+                    seconds, *done = rest.split()
+                    recording.wait(float(seconds), terminal.idle if done else lambda: False)
+            return size, recording.frames
+        finally:
+            terminal.end()
+            for process in behind:
+                os.killpg(process.pid, 15)
+
+
+def cast(size, frames):
+    head = {"version": 2, "width": size[0], "height": size[1]}
+    lines = [json.dumps(head)]
+    for at, screen in frames:
+        text = "\x1b[H\x1b[2J" + screen.replace("\n", "\r\n")
+        lines.append(json.dumps([round(at, 3), "o", text], ensure_ascii=False))
+    return "\n".join(lines) + "\n"
+
+
+def spans(line):
+    """Pieces of a line with the attributes of each: (column, text, colour, bold, dim)."""
+    colour, bold, dim, column = None, False, False, 0
+    for piece in re.split(r"(\x1b\[[0-9;]*m)", line):
+        if not piece.startswith("\x1b["):
+            if piece:
+                yield column, piece, colour, bold, dim
+                column += len(piece)
+            continue
+        codes = [int(code or 0) for code in piece[2:-1].split(";")]
+        for code in codes:
+            if code == 0:
+                colour, bold, dim = None, False, False
+            elif code == 1:
+                bold = True
+            elif code == 2:
+                dim = True
+            elif code == 22:
+                bold = dim = False
+            elif code == 39:
+                colour = None
+            elif 30 <= code <= 37:
+                colour = COLOURS[code - 30]
+            elif 90 <= code <= 97:
+                colour = COLOURS[code - 90]
+
+
+def drawn(screen):
+    lines = []
+    for row, line in enumerate(screen.split("\n")):
+        for column, text, colour, bold, dim in spans(line):
+            if not text.strip():
+                continue
+            style = f' fill="{colour}"' if colour else ""
+            style += ' font-weight="bold"' if bold else ""
+            style += ' opacity="0.6"' if dim else ""
+            x, y = MARGIN + column * WIDTH, MARGIN + (row + 0.8) * HEIGHT
+            # Each piece has its width, so that the columns stand under each other in every font.
+            length = len(text) * WIDTH
+            lines.append(f'<text x="{x:.1f}" y="{y:.1f}" textLength="{length:.1f}" xml:space="preserve"{style}>{html.escape(text)}</text>')
+    return "".join(lines)
+
+
+def svg(size, frames, last_s=3.0):
+    width, height = 2 * MARGIN + size[0] * WIDTH, 2 * MARGIN + size[1] * HEIGHT
+    whole = frames[-1][0] + last_s
+    ends = [at for at, _ in frames[1:]] + [whole]
+    style, groups = [], []
+    for number, ((begins, screen), ends_at) in enumerate(zip(frames, ends)):
+        a, b = 100 * begins / whole, 100 * ends_at / whole
+        style.append(f"@keyframes f{number}{{0%,{max(a - 0.001, 0):.3f}%{{visibility:hidden}}{a:.3f}%,{b - 0.001:.3f}%{{visibility:visible}}{b:.3f}%,100%{{visibility:hidden}}}}")
+        groups.append(f'<g style="visibility:hidden;animation:f{number} {whole:.2f}s steps(1,end) infinite">{drawn(screen)}</g>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="14" fill="{INK}">'
+        f'<style>{"".join(style)}</style><rect width="100%" height="100%" rx="8" fill="{PAPER}"/>{"".join(groups)}</svg>\n'
+    )
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    given = sys.argv[1]
+    with open(given, encoding="utf-8") as file:
+        lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    steps = [(line.split(" ", 1) + [""])[:2] for line in lines]
+    if bad := [word for word, _ in steps if word not in ("size", "before", "type", "key", "wait")]:
+        sys.exit(f"{given}: no step is called {bad[0]}")
+    size, frames = play(steps)
+    name = given.removesuffix(".txt")
+    with open(f"{name}.cast", "w", encoding="utf-8") as file:
+        file.write(cast(size, frames))
+    with open(f"{name}.svg", "w", encoding="utf-8") as file:
+        file.write(svg(size, frames))
+    print(f"{name}.cast and .svg: {len(frames)} screens in {frames[-1][0]:.1f} s")
+
+
+main()
