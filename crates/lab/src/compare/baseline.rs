@@ -38,7 +38,7 @@ pub struct Baseline<'a> {
 
 impl Baseline<'_> {
     /// Measures and compares. If a threshold is crossed, the rows are measured twice as often once more: it stays crossed where the second measurement
-    /// crosses it too, and both together do, with moods of the host in the interval ([`super::between`]).
+    /// crosses it too, and both together do, with moods of the host in the interval.
     ///
     /// # Errors
     /// The errors of a ping; and Ctrl-C, since half a run cannot support a gate.
