@@ -101,6 +101,14 @@ pub fn a_stopped_server_is_named(name: &str) -> bool {
     if !hooks(name) {
         return false;
     }
+    // Others of this host may stop the one who stops and continues it.
+    let told: Vec<String> = (0..3).map_while(|_| stops_are_named(name).err()).collect();
+    assert!(told.len() < 3, "{}", told.join("\n"));
+    true
+}
+
+/// Stops a server at random times; the error says which stops were not named.
+fn stops_are_named(name: &str) -> Result<(), String> {
     let home = Home::new();
     let port = free_port();
     let cpus = allowed_cpus().expect("CPUs");
@@ -125,10 +133,12 @@ pub fn a_stopped_server_is_named(name: &str) -> bool {
     let stopped = stopped.count();
     println!("{name}: {stopped} of {STOPS} stops are named");
     // A stop that begins while no request is under way and hits one later is as long for that one, less the client's pause.
-    assert!(stopped >= STOPS - 2, "{stopped} of {STOPS} stops are named: {slowest:#?}");
     let caused = list(&record, "causes").iter().filter(|cause| text(cause, "cause") == "stopped");
-    assert!(caused.map(|cause| number(&cause["count"])).sum::<u64>() >= STOPS as u64 - 2, "{}", record["causes"]);
-    true
+    let caused: u64 = caused.map(|cause| number(&cause["count"])).sum();
+    if stopped >= STOPS - 2 && caused >= STOPS as u64 - 2 {
+        return Ok(());
+    }
+    Err(format!("{stopped} of {STOPS} stops are named, {caused} caused: {}", record["causes"]))
 }
 
 pub fn a_reply_in_two_writes_is_recognised(name: &str) -> bool {
