@@ -5,8 +5,11 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::help;
 
-/// A flag of another tool: the flags of ours that may be meant, each with the word that tells them apart.
-const FLAGS: &[(&[&str], &[(&str, &str)])] = &[
+/// The flags of ours that may be meant, by id, each with the words that tell it from the others.
+type Meant = &'static [(&'static str, &'static str)];
+
+/// The flags of other tools.
+const FLAGS: &[(&[&str], Meant)] = &[
     (&["-l", "--len", "--length"], &[("size", "a length"), ("sizes", "a length"), ("duration", "a time")]),
     (&["-m", "--msg-size", "--msg_size", "--message-size"], &[("size", ""), ("sizes", "")]),
     (&["-s", "--packetsize", "--packet-size"], &[("sizes", "")]),
@@ -81,6 +84,8 @@ fn flag(verb: &Command, given: &str) -> Option<String> {
     // Of flags for the same the first.
     ours.dedup_by_key(|(_, what)| *what);
     let named: Vec<String> = match &ours[..] {
+        // Only where there is a host to go to.
+        [] if !verb.get_arguments().any(|arg| matches!(arg.get_id().as_str(), "host" | "words" | "listen")) => Vec::new(),
         [] => WORDS.iter().filter(|(flags, _)| flags.contains(&given)).map(|(_, text)| (*text).to_owned()).collect(),
         ours => {
             let named = |(name, what): &(String, &str)| if what.is_empty() { name.clone() } else { format!("{name} for {what}") };

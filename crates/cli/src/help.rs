@@ -174,8 +174,10 @@ pub fn short(command: &Command) -> String {
         text.push('\n');
         let width = face.examples.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
         for (line, what) in face.examples {
-            let fits = width + 4 + what.chars().count() <= WIDTH;
-            text.push_str(&if fits { format!("  {line:width$}  {what}\n") } else { format!("  {line}\n") });
+            // A long text begins further to the left.
+            let width = width.min((WIDTH - 4).saturating_sub(what.chars().count()));
+            text.push_str(format!("  {line:width$}  {what}").trim_end());
+            text.push('\n');
         }
     }
     let shown: Vec<(String, String)> = match face {

@@ -65,7 +65,7 @@ pub const FACES: &[Face] = &[
         takes: "[FLAGS]",
         examples: &[
             ("hairpin serve", "for clients on this host"),
-            ("hairpin serve --listen 0.0.0.0", "for all; prints a key and what to type"),
+            ("hairpin serve --listen 0.0.0.0", "for all, with a key that it makes"),
             ("hairpin serve --listen 0.0.0.0 --key-file key", "the key is in a file"),
         ],
         flags: &[
@@ -386,7 +386,7 @@ pub const FACES: &[Face] = &[
         examples: &[
             ("sudo hairpin tune try loopback --all-safe", "all that are safe"),
             ("sudo hairpin tune try server --knob busy_poll_us=50", "one of them"),
-            ("sudo hairpin tune try loopback --all-safe -o best.toml --yes", "write the winners"),
+            ("sudo hairpin tune try loopback --all-safe -o best.toml", "write the winners"),
         ],
         flags: &[
             ("knobs", "a setting to try; repeatable"),
