@@ -137,7 +137,8 @@ fn letters_multiples_and_old_flags_are_taken() {
     assert_eq!((&run["results"][0]["transactions"], &run["results"][0]["request_bytes"]), (&1000.into(), &1024.into()));
     let run = home.json("ping loopback -p udp --pace 2k -c 100 --warmup 1ms");
     assert_eq!(run["results"][0]["pace_per_s"], 2000.0, "{run}");
-    let done = home.hairpin("ping --path niq:spin --link loopback --nic niq --rate 10G --cable twinax:3m --size 18 -c 20 --no-store -j");
+    let done =
+        home.hairpin("ping --path niq:spin --link loopback --nic niq --rate 10G --cable twinax:3m --size 18 -c 20 --no-store -j");
     if done.code == Some(0) {
         assert!(done.err.contains("--rate 10G is taken as --link-rate 10G"), "{done:?}");
     }

@@ -5,15 +5,18 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::help;
 
-/// A flag of another tool: the flags of ours that may be meant, each with the word that tells them apart.
-const FLAGS: &[(&[&str], &[(&str, &str)])] = &[
+/// The flags of ours that may be meant, by id, each with the words that tell it from the others.
+type Meant = &'static [(&'static str, &'static str)];
+
+/// The flags of other tools.
+const FLAGS: &[(&[&str], Meant)] = &[
     (&["-l", "--len", "--length"], &[("size", "a length"), ("sizes", "a length"), ("duration", "a time")]),
     (&["-m", "--msg-size", "--msg_size", "--message-size"], &[("size", ""), ("sizes", "")]),
     (&["-s", "--packetsize", "--packet-size"], &[("sizes", "")]),
     (&["-P", "--parallel", "--connections", "--streams"], &[("flows", "")]),
     (&["-T"], &[("threads", "a number"), ("timeout", "a time")]),
     (&["-R", "--mps", "--qps", "--rps", "--bandwidth", "--bitrate", "-b"], &[("rate", "")]),
-    (&["-i", "--interval"], &[("rate", "")]),
+    (&["-i", "--interval"], &[("rate", "ping's interval")]),
     (&["-p", "--port", "--bind", "-B"], &[("listen", "")]),
     (&["-J", "--json-output"], &[("json", "")]),
     (&["-d", "-t", "--time", "--test-time", "--runtime"], &[("duration", "")]),
@@ -22,7 +25,6 @@ const FLAGS: &[(&[&str], &[(&str, &str)])] = &[
     (&["-c", "-N", "--num", "--requests", "--iterations", "-n"], &[("count", "")]),
     (&["-A", "--affinity", "--cpu-affinity", "--pin"], &[("cpu", "")]),
     (&["-q", "--pipeline", "--depth"], &[("outstanding", "")]),
-    (&["-u", "--udp", "--tcp", "--proto", "--protocol"], &[("paths", "")]),
     (&["-I", "--bind-dev", "--iface", "--dev"], &[("interface", "")]),
     (&["-o", "--out", "--outfile", "--full-log"], &[("raw", "every sample"), ("file", ""), ("output", "")]),
     (&["--percentile", "--latency", "-L"], &[("percentiles", "")]),
@@ -35,6 +37,7 @@ const WORDS: &[(&[&str], &str)] = &[
         "the host is a word of its own, such as `hairpin ping HOST`",
     ),
     (&["--port"], "the port follows the host: HOST:PORT; a server that runs unmodified: hairpin explain :PORT"),
+    (&["-u", "--udp", "--tcp", "--proto", "--protocol"], "the path says it: -p udp, -p tcp"),
     (&["-4", "--ipv4"], "IPv4 is the default on a link; a HOST is reached by the address that it has"),
     (&["-s", "--server"], "the other side is `hairpin serve`"),
 ];
@@ -69,21 +72,36 @@ pub fn line(verb: &Command, error: &clap::Error) -> Option<String> {
 
 fn flag(verb: &Command, given: &str) -> Option<String> {
     let given = given.split('=').next().unwrap_or(given);
-    if !given.starts_with('-') && verb.get_name() == "hairpin" {
-        return word(given);
+    if !given.starts_with('-') {
+        return too_many(verb, given);
     }
     let meant = FLAGS.iter().find(|(flags, _)| flags.contains(&given)).map_or(&[][..], |(_, meant)| meant);
     let ours = |(id, what): &(&str, &'static str)| {
         let arg = verb.get_arguments().find(|arg| arg.get_id() == *id && !arg.is_hide_set())?;
         Some((help::name_with_letter(arg), *what))
     };
-    let ours: Vec<(String, &str)> = meant.iter().filter_map(ours).collect();
-    let named = match &ours[..] {
-        [] => WORDS.iter().find(|(flags, _)| flags.contains(&given)).map(|(_, text)| (*text).to_owned())?,
-        [(one, _)] => one.clone(),
-        several => several.iter().map(|(name, what)| format!("{name} for {what}")).collect::<Vec<_>>().join(", "),
+    let mut ours: Vec<(String, &str)> = meant.iter().filter_map(ours).collect();
+    // Of flags for the same the first.
+    ours.dedup_by_key(|(_, what)| *what);
+    let named: Vec<String> = match &ours[..] {
+        // Only where there is a host to go to.
+        [] if !verb.get_arguments().any(|arg| matches!(arg.get_id().as_str(), "host" | "words" | "listen")) => Vec::new(),
+        [] => WORDS.iter().filter(|(flags, _)| flags.contains(&given)).map(|(_, text)| (*text).to_owned()).collect(),
+        ours => {
+            let named = |(name, what): &(String, &str)| if what.is_empty() { name.clone() } else { format!("{name} for {what}") };
+            ours.iter().map(named).collect()
+        }
     };
-    Some(format!("{given} is not used here: {named}"))
+    (!named.is_empty()).then(|| format!("{given} is not used here: {}", named.join(", ")))
+}
+
+/// A word for which the verb has no place.
+fn too_many(verb: &Command, given: &str) -> Option<String> {
+    match verb.get_name() {
+        "hairpin" => word(given),
+        "exec" => Some(format!("the command stands after --: hairpin exec -- {given}")),
+        _ => Some(format!("one word too many, \"{given}\": {}", help::face_of(verb)?.usage())),
+    }
 }
 
 fn word(given: &str) -> Option<String> {

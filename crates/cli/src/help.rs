@@ -22,13 +22,13 @@ pub const TOPICS: &[(&str, &str)] = &[
   HOST[:PORT]      a host on which `hairpin serve` runs; port 24444
   loopback         --link loopback: this host with itself, over lo
   veth             --link veth: two network namespaces made for the run
-  veth:mtu=9000    with keys: mtu, queues, tx-queues, gro, tso, rate, timestamps
+  veth:mtu=9000    keys: mtu, queues, tx-queues, gro, tso, rate, timestamps
   echo:HOST:PORT   --echo HOST:PORT: any TCP or UDP echo service
   frames:IF        -i IF --reflector: whatever returns Ethernet frames
   :PORT NAME PID   explain only: a server of this host that already runs
 
 The link can be declared, so that its floor stands beside the figures:
-  --link-rate 10G --cable twinax:3m --nic niq (hairpin help units; hairpin floor)
+  --link-rate 10G --cable twinax:3m --nic niq (hairpin help units)
 ",
     ),
     (
@@ -174,8 +174,10 @@ pub fn short(command: &Command) -> String {
         text.push('\n');
         let width = face.examples.iter().map(|(line, _)| line.chars().count()).max().unwrap_or(0);
         for (line, what) in face.examples {
-            let fits = width + 4 + what.chars().count() <= WIDTH;
-            text.push_str(&if fits { format!("  {line:width$}  {what}\n") } else { format!("  {line}\n") });
+            // A long text begins further to the left.
+            let width = width.min((WIDTH - 4).saturating_sub(what.chars().count()));
+            text.push_str(format!("  {line:width$}  {what}").trim_end());
+            text.push('\n');
         }
     }
     let shown: Vec<(String, String)> = match face {
@@ -194,7 +196,7 @@ pub fn short(command: &Command) -> String {
             text.push_str(&format!("  {left:width$}  {}", what.trim_start()));
         }
     }
-    text.push_str(&format!("\nall of it: {name} --help     topics: hairpin help link|paths|units|percentiles\n"));
+    text.push_str(&format!("\nall: {name} --help    hairpin help link|paths|units|percentiles\n"));
     text
 }
 
@@ -290,6 +292,9 @@ mod tests {
             let widest = text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(WIDTH), "{name} -h is {widest:?} columns wide:\n{text}");
             assert!(text.contains(&format!("{name} --help")), "{text}");
+            for (_, what) in face_of(verb).map_or(&[][..], |face| face.examples) {
+                assert!(text.contains(what), "{name} -h has no room for \"{what}\":\n{text}");
+            }
         }
         for face in FACES {
             let words: Vec<OsString> = format!("hairpin {}", face.verb).split(' ').map(OsString::from).collect();

@@ -44,13 +44,13 @@ pub struct Where {
 #[derive(Debug, Args)]
 pub struct Mirror {
     /// The interface on which --reflector is
-    #[arg(short = 'i', long, value_name = "IF", requires = "reflector")]
+    #[arg(short = 'i', long, value_name = "IF")]
     pub interface: Option<String>,
     /// The reflector's change to a frame: none, or exchanged Ethernet addresses
-    #[arg(long, value_name = "none|macs", value_parser = rewrite, requires = "reflector")]
+    #[arg(long, value_name = "none|macs", value_parser = rewrite)]
     pub rewrite: Option<Rewrite>,
     /// The Ethernet address that frames are sent to; the interface's own if not given
-    #[arg(long, value_name = "MAC", value_parser = mac, requires = "reflector")]
+    #[arg(long, value_name = "MAC", value_parser = mac)]
     pub dst_mac: Option<[u8; 6]>,
 }
 
@@ -62,6 +62,11 @@ impl Where {
             None => Err(Failure::usage("--echo takes HOST:PORT; the port of the echo service is usually 7")),
         };
         let (rewrite, destination, named) = (mirror.rewrite, mirror.dst_mac, mirror.interface.is_some());
+        if named && !self.reflector {
+            return Err(Failure::usage(
+                "-i belongs to --reflector: towards a HOST the kernel's route chooses the interface; requests per second are --rate (-r)",
+            ));
+        }
         let reflector = |interface| Reflector { interface, destination, rewrite: rewrite.unwrap_or_default() };
         let target = match (self.host, self.link, self.echo, mirror.interface) {
             (None, None, None, Some(interface)) if self.reflector => Ok(Target::Reflector(reflector(interface))),
@@ -88,11 +93,6 @@ impl Where {
         let frames = matches!(target, Target::Reflector(_));
         if key_file.is_some() && !matches!(target, Target::Host { .. }) {
             return Err(Failure::usage("--key-file belongs to a HOST on which `hairpin serve` runs"));
-        }
-        if named && !self.reflector {
-            return Err(Failure::usage(
-                "-i belongs to --reflector: to a HOST the kernel's route chooses the interface (requests per second are --rate, -r)",
-            ));
         }
         if !frames && (rewrite.is_some() || destination.is_some()) {
             return Err(Failure::usage("--rewrite and --dst-mac belong to -i IF --reflector: no other peer is sent bare frames"));

@@ -65,7 +65,7 @@ pub const FACES: &[Face] = &[
         takes: "[FLAGS]",
         examples: &[
             ("hairpin serve", "for clients on this host"),
-            ("hairpin serve --listen 0.0.0.0", "for all; prints a key and what to type"),
+            ("hairpin serve --listen 0.0.0.0", "for all, with a key that it makes"),
             ("hairpin serve --listen 0.0.0.0 --key-file key", "the key is in a file"),
         ],
         flags: &[
@@ -250,7 +250,7 @@ pub const FACES: &[Face] = &[
         verb: "sweep",
         takes: "PLAN|FILE.toml | -p SPEC… --sizes LIST --vary NAME=A,B [FLAGS]",
         examples: &[
-            ("hairpin sweep --list", "the plans that come with hairpin"),
+            ("hairpin sweep --list", "the plans there are"),
             ("hairpin sweep sun-fire", "one of them"),
             ("hairpin sweep -p udp:spin -p tcp:spin --sizes 64,1k", "flags with several values"),
             ("hairpin sweep -p tcp --vary quickack=on,off", "an option of the path"),
@@ -358,9 +358,9 @@ pub const FACES: &[Face] = &[
     },
     Face {
         verb: "tune apply",
-        takes: "NAME=VALUE…|FILE.toml|--profile PROFILE [FLAGS] [--while -- COMMAND…]",
+        takes: "NAME=VALUE…|FILE.toml|--profile P [FLAGS] [--while -- CMD…]",
         examples: &[
-            ("sudo hairpin tune apply --profile latency", "all that this host has"),
+            ("sudo hairpin tune apply --profile latency", "a profile"),
             ("sudo hairpin tune apply idle_states=0 --yes", "one setting"),
             ("sudo hairpin tune apply cpu_dma_latency_us=0 --while -- ./bench", "meanwhile"),
         ],
@@ -382,11 +382,11 @@ pub const FACES: &[Face] = &[
     },
     Face {
         verb: "tune try",
-        takes: "HOST[:PORT]|loopback|veth --all-safe|--knob NAME=VALUE [FLAGS]",
+        takes: "HOST|loopback|veth --all-safe|--knob NAME=VALUE [FLAGS]",
         examples: &[
             ("sudo hairpin tune try loopback --all-safe", "all that are safe"),
             ("sudo hairpin tune try server --knob busy_poll_us=50", "one of them"),
-            ("sudo hairpin tune try loopback --all-safe -o best.toml --yes", "write the winners"),
+            ("sudo hairpin tune try loopback --all-safe -o best.toml", "write the winners"),
         ],
         flags: &[
             ("knobs", "a setting to try; repeatable"),
@@ -441,8 +441,8 @@ pub const FACES: &[Face] = &[
     Face {
         verb: "completions",
         takes: "bash|zsh|fish|elvish|powershell",
-        examples: &[("hairpin completions bash", "to ~/.local/share/bash-completion/completions/hairpin")],
-        flags: &[],
+        examples: &[("hairpin completions bash", "for ~/.local/share/bash-completion/completions")],
+        flags: &[("shell", "")],
     },
     Face { verb: "man", takes: "DIRECTORY", examples: &[("hairpin man man1", "a page per verb")], flags: &[("directory", "")] },
 ];

@@ -8,7 +8,7 @@ use hairpin_sys::host::RealHost;
 use hairpin_sys::pci::Address;
 
 use crate::exit::{Failure, say};
-use crate::flags::{whole, whole_in};
+use crate::flags::whole_in;
 use crate::line;
 use crate::output::{Keep, Output};
 
@@ -22,7 +22,7 @@ pub struct FloorPcie {
     #[arg(long, value_name = "BDF", requires = "bar", requires = "offset")]
     device: Option<Address>,
     /// Its base address register, 0 to 5, one of memory
-    #[arg(long, value_name = "N", value_parser = whole::<u8>, requires = "device", conflicts_with = "published")]
+    #[arg(long, value_name = "N", value_parser = whole_in(0..=u8::MAX), requires = "device", conflicts_with = "published")]
     bar: Option<u8>,
     /// Offset in the BAR in bytes, a multiple of 4, such as 0x8; reading some registers has an effect on the
     /// device
