@@ -24,7 +24,7 @@ const KINDS: [(&str, &str); 21] = [
     ("busy-poll-not-in-force", "busy polling is not in force{side}: the device polls nothing"),
     ("path-mtu", "the way takes smaller packets{side}: larger ones go in fragments"),
     ("shared-core", "both sides on CPU {0}: quick if they block, milliseconds if they spin"),
-    ("deep-idle", "every RTT holds a wake-up from idle{side}; :spin has none"),
+    ("deep-idle", "every RTT holds a wake-up from idle{side}"),
     ("sleeping-governor", "the CPU governor lowers the clock of an idle core{side}"),
     ("no-tsc", "the clock is not the TSC: each stamp costs a call"),
     ("clock-suspect", "two clocks more than {0} apart over {1} blocks"),
@@ -56,7 +56,7 @@ pub(crate) fn lines<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note
         of.dedup();
         let whose = if of.len() == rows.len() { String::new() } else { format!("{}: ", join(names, &of)) };
         let text = format!("{whose}{}", words(code, &messages));
-        Text { lead: "! ".into(), text, tone: Tone::Plain, word: Some(("!".into(), Tone::Warning)) }
+        Text { lead: "! ".into(), text, tone: Tone::Plain, word: Some(("!".into(), Tone::Mark)) }
     };
     let mut lines: Vec<Text> = found.into_iter().take(SHOWN).map(line).collect();
     if more > 0 {
