@@ -18,7 +18,7 @@ const KINDS: [(&str, &str); 21] = [
     ("ring-loss", "{0} frames lost by a full ring{side}"),
     ("always-loss", "frames were lost at every rate, down to {0}"),
     ("no-answer", "no answer for {0}: the server or the way to it stood still"),
-    ("stopped", "not run for {0}, as when a virtual machine is paused"),
+    ("stopped", "stopped for {0}, as a paused virtual machine"),
     ("realtime-throttling", "the kernel stops a SCHED_FIFO spinner after {0} in every {1}"),
     ("core-states", "the cores moved: a cache line took {0} at best, {1} at worst"),
     ("busy-poll-not-in-force", "busy polling is not in force{side}: the device polls nothing"),
@@ -28,7 +28,7 @@ const KINDS: [(&str, &str); 21] = [
     ("sleeping-governor", "the CPU governor lowers the clock of an idle core{side}"),
     ("no-tsc", "the clock is not the TSC: each stamp costs a call"),
     ("clock-suspect", "two clocks more than {0} apart over {1} blocks"),
-    ("foreign-time", "other processes took {0} of {1} on the core{side}: in the tail"),
+    ("foreign-time", "other processes took {0} on the core{side}: in the tail"),
     ("involuntary-switches", "pushed off the core {0} times a row{side}: in the tail"),
     ("stray-frames", "{0} frames of others came to the ring{side}"),
     ("server-unknown", "the server's side is missing"),
@@ -190,7 +190,7 @@ mod tests {
         let foreign = |took| Warning::BusyCore { took: Nanos(took), of: Nanos(3_500_000_000) }.note().message;
         let all = [foreign(980_000_000), foreign(1_020_000_000)];
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        assert_eq!(words("foreign-time", &all), "other processes took 980.0 ms-1.020 s of 3.500 s on the core: in the tail");
+        assert_eq!(words("foreign-time", &all), "other processes took 980.0 ms-1.020 s on the core: in the tail");
         assert_eq!(words("of-tomorrow", &["it rains; take a coat"]), "it rains");
     }
 }
