@@ -24,13 +24,15 @@ use crate::figure::{payload, time, time_range};
 use crate::label::{self, short};
 use crate::link::link_words;
 use crate::median::{Median, median};
-use crate::notes::{mark, work};
+use crate::notes::mark;
 use crate::options::Options;
 use crate::prose::{clean, width};
 use crate::style::Tone;
 
 /// From this width on, the range of each row is drawn beside its figures.
 const ROOM_TO_DRAW: usize = 110;
+/// On a narrower terminal, CPU time leaves its room to the times.
+const ROOM_FOR_CPU: usize = 72;
 /// CPU times differ if one is this many times the other.
 const UNLIKE: f64 = 1.5;
 /// A server's turn-around is of interest from this share of an RTT on.
@@ -57,7 +59,7 @@ fn facts(rows: &[Entry<'_>]) -> [Fact; 4] {
         fact("link", |(run, _)| link(run)),
         fact("payload", |(_, row)| format!("{} B", payload(row))),
         fact("placement", |(_, row)| placement(row)),
-        fact("work", |(_, row)| work(row).pop().unwrap_or_else(|| "one at a time".into())),
+        fact("work", |(_, row)| work(row)),
     ]
 }
 
@@ -82,6 +84,13 @@ fn placement(row: &Row) -> String {
         Some(server) if !server.is_empty() => format!("CPU {} <-> {}", list(client), list(server)),
         _ => format!("client on CPU {}", list(client)),
     }
+}
+
+/// Threads, flows and requests in flight, those of which there is more than one.
+fn work(row: &Row) -> String {
+    let counts = [(row.threads, "threads"), (row.flows, "flows"), (row.outstanding, "in flight each")];
+    let parts: Vec<String> = counts.iter().filter(|(n, _)| *n > 1).map(|(n, of)| format!("{n} {of}")).collect();
+    if parts.is_empty() { "one at a time".into() } else { parts.join(", ") }
 }
 
 /// The measured time of a row, or its range; nothing if no row has any.
@@ -128,7 +137,7 @@ pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) 
     let intervals = medians.iter().flatten().any(|median| median.wide().is_some());
     let all = || rows.iter().map(|(_, row)| *row);
     let of = CpuOf::rows(all());
-    let cpu = unlike(all().filter_map(|row| of.per_transaction(row)));
+    let cpu = options.columns() >= ROOM_FOR_CPU && unlike(all().filter_map(|row| of.per_transaction(row)));
     let turn = all().any(|row| turnaround(row).zip(row.rtt_ns.p50).is_some_and(|(turn, p50)| turn >= p50 as f64 * LONG_TURN));
     let draws = options.columns() >= ROOM_TO_DRAW && !options.hrt && all().any(|row| row.rtt_ns.p50.is_some());
     let axis = Axis::times(all().flat_map(|row| marks(row).into_iter().flatten()));
@@ -166,7 +175,9 @@ pub(crate) fn table(rows: &[Entry<'_>], states: &CoreStates, options: &Options) 
         cells
     };
     let mut doc = Doc::default();
-    doc.gap();
+    if !rows.is_empty() {
+        doc.gap();
+    }
     doc.table(Table { titles: Tone::Dim, ..Table::new(columns, 1 + differing.len(), rows.iter().enumerate().map(cells)) });
     if draws {
         doc.toned("", "drawn: · from the minimum, ● p50, ┫ p99, ┤ p99.9", Tone::Dim);

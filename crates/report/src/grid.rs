@@ -177,7 +177,7 @@ impl<'a> Grid<'a> {
         let mut heads = vec![self.tone.paint(&labels(titles), colour)];
         heads.extend(self.heading(self.labels, &self.widths, 1, "  ", colour));
         let row = |row: &Vec<(String, Tone)>| {
-            let mut lines = fold(&labels(row.iter().map(|(text, _)| text.as_str()).collect()), columns);
+            let mut lines = wrap("", &labels(row.iter().map(|(text, _)| text.as_str()).collect()), columns);
             lines.push(format!("  {}", self.line(self.labels, row, &self.widths, 1, colour)));
             lines
         };
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(lines[3..], ["udp:busy-poll,usecs=50", "          64 4.700 19.60"].map(String::from));
         let lines = all(&table(["udp:spin", "tcp"], "65536/65536"), 20);
         assert_eq!(lines[0], "path  payload");
-        assert_eq!(lines[3..5], ["udp:spin  65536/6553", "6"].map(String::from));
+        assert_eq!(lines[3..5], ["udp:spin", "65536/65536"].map(String::from));
         assert!(lines.iter().all(|line| width(line) <= 20), "{lines:?}");
     }
 

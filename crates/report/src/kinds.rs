@@ -18,17 +18,17 @@ const KINDS: [(&str, &str); 21] = [
     ("ring-loss", "{0} frames lost by a full ring{side}"),
     ("always-loss", "frames were lost at every rate, down to {0}"),
     ("no-answer", "no answer for {0}: the server or the way to it stood still"),
-    ("stopped", "not run for {0}, as when a virtual machine is paused"),
+    ("stopped", "stopped for {0}, as a paused virtual machine"),
     ("realtime-throttling", "the kernel stops a SCHED_FIFO spinner after {0} in every {1}"),
     ("core-states", "the cores moved: a cache line took {0} at best, {1} at worst"),
     ("busy-poll-not-in-force", "busy polling is not in force{side}: the device polls nothing"),
     ("path-mtu", "the way takes smaller packets{side}: larger ones go in fragments"),
     ("shared-core", "both sides on CPU {0}: quick if they block, milliseconds if they spin"),
-    ("deep-idle", "every RTT holds a wake-up from idle{side}; :spin has none"),
+    ("deep-idle", "every RTT holds a wake-up from idle{side}"),
     ("sleeping-governor", "the CPU governor lowers the clock of an idle core{side}"),
     ("no-tsc", "the clock is not the TSC: each stamp costs a call"),
     ("clock-suspect", "two clocks more than {0} apart over {1} blocks"),
-    ("foreign-time", "other processes took {0} of {1} on the core{side}: in the tail"),
+    ("foreign-time", "other processes took {0} on the core{side}: in the tail"),
     ("involuntary-switches", "pushed off the core {0} times a row{side}: in the tail"),
     ("stray-frames", "{0} frames of others came to the ring{side}"),
     ("server-unknown", "the server's side is missing"),
@@ -56,7 +56,7 @@ pub(crate) fn lines<R>(names: &[Name], rows: &[&R], notes: impl Fn(&R) -> &[Note
         of.dedup();
         let whose = if of.len() == rows.len() { String::new() } else { format!("{}: ", join(names, &of)) };
         let text = format!("{whose}{}", words(code, &messages));
-        Text { lead: "! ".into(), text, tone: Tone::Plain, word: Some(("!".into(), Tone::Warning)) }
+        Text { lead: "! ".into(), text, tone: Tone::Plain, word: Some(("!".into(), Tone::Mark)) }
     };
     let mut lines: Vec<Text> = found.into_iter().take(SHOWN).map(line).collect();
     if more > 0 {
@@ -190,7 +190,7 @@ mod tests {
         let foreign = |took| Warning::BusyCore { took: Nanos(took), of: Nanos(3_500_000_000) }.note().message;
         let all = [foreign(980_000_000), foreign(1_020_000_000)];
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        assert_eq!(words("foreign-time", &all), "other processes took 980.0 ms-1.020 s of 3.500 s on the core: in the tail");
+        assert_eq!(words("foreign-time", &all), "other processes took 980.0 ms-1.020 s on the core: in the tail");
         assert_eq!(words("of-tomorrow", &["it rains; take a coat"]), "it rains");
     }
 }

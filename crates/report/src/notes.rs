@@ -95,8 +95,7 @@ pub(crate) fn merged<R>(names: &[Name], rows: &[&R], messages: impl Fn(&R) -> Ve
     found.into_iter().map(|(message, at)| format!("{}: {message}", join(names, &at))).collect()
 }
 
-/// The threads, flows and requests in flight of a row, if it has more than one of any.
-pub(crate) fn work(row: &Row) -> Vec<String> {
+fn work(row: &Row) -> Vec<String> {
     let mut parts = Vec::new();
     for (count, one, many) in [
         (u64::from(row.threads), "measuring thread", "measuring threads"),

@@ -16,6 +16,8 @@ pub enum Tone {
     Warning,
     /// A failure.
     Error,
+    /// The mark of a warning where only the main figure stands out.
+    Mark,
     /// The figure to read first.
     Main,
     /// Of little interest beside the rest.
@@ -33,6 +35,7 @@ impl Tone {
             Tone::Heading | Tone::Main => Style::new().bold(),
             Tone::Dim => Style::new().dimmed(),
             Tone::Warning => AnsiColor::Yellow.on_default().bold(),
+            Tone::Mark => AnsiColor::Yellow.on_default(),
             Tone::Error => AnsiColor::Red.on_default().bold(),
             Tone::Line(line) => Ansi256Color(PALETTE[line % PALETTE.len()]).on_default(),
         };

@@ -172,5 +172,5 @@ fn next_commands_are_those_of_the_run() {
 fn other_percentiles_and_half_round_trips_keep_their_names() {
     let options = Options { percentiles: vec![Quantile::P90, Quantile::P50], hrt: true, ..at(80, true) };
     let text = term(&usual(), &options);
-    assert!(text.contains("RTT/2, not one-way") && text.contains("RTT/2 p90") && text.contains("37.8 us"), "{text}");
+    assert!(text.contains("RTT/2, not one-way") && text.contains("RTT/2 p90") && text.contains("39.5 us"), "{text}");
 }
