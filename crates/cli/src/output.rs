@@ -66,6 +66,9 @@ pub struct Output {
     /// The form of the output
     #[arg(long, group = "form", value_parser = formats(&[]))]
     format: Option<Format>,
+    /// On a terminal too, show what stands behind the result: all figures, and how they were found
+    #[arg(short = 'v', long)]
+    verbose: bool,
 }
 
 impl Output {
@@ -95,7 +98,7 @@ impl Output {
     }
 
     pub fn text(self, record: &(impl Show + Serialize + ?Sized), options: &Options) -> String {
-        shown(self.form(), record, options)
+        shown(self.form(), record, &Options { verbose: self.verbose || options.verbose, ..options.clone() })
     }
 }
 
@@ -166,7 +169,7 @@ impl RunOutput {
     }
 
     fn options(&self, id: &str) -> Options {
-        Options { hrt: self.hrt, percentiles: self.shown(), run: id.to_owned(), ..options() }
+        Options { hrt: self.hrt, percentiles: self.shown(), run: id.to_owned(), verbose: self.output.verbose, ..options() }
     }
 }
 

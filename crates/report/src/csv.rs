@@ -4,7 +4,7 @@ use crate::doc::{Block, Data, Doc};
 
 /// The record's own fields for scripts, or the document's first table if the record has none.
 pub(crate) fn csv(doc: &Doc) -> String {
-    let table = || doc.blocks.iter().find_map(|block| if let Block::Table(table) = block { Some(table.data()) } else { None });
+    let table = || doc.all_blocks().find_map(|block| if let Block::Table(table) = block { Some(table.data()) } else { None });
     doc.data.clone().or_else(table).map_or(String::new(), |data| text(&data))
 }
 

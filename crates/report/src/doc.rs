@@ -38,6 +38,8 @@ pub(crate) enum Block {
     Chart(Picture),
     /// Blocks that only a terminal shows.
     Screen(Vec<Block>),
+    /// Blocks that a terminal shows only if it is asked for all ([`Options::verbose`]); every other format has them.
+    Detail(Vec<Block>),
     /// A command that the reader can run again.
     Command(String),
     /// Lines printed unchanged.
@@ -325,6 +327,19 @@ impl Doc {
 
     pub(crate) fn screen(&mut self, part: Doc) {
         self.blocks.push(Block::Screen(part.blocks));
+    }
+
+    /// Adds what stands behind the result: method, evidence, all figures.
+    pub(crate) fn detail(&mut self, part: Doc) {
+        self.blocks.push(Block::Detail(part.blocks));
+    }
+
+    /// All blocks, those of details among them.
+    pub(crate) fn all_blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().flat_map(|block| match block {
+            Block::Detail(part) => part.as_slice(),
+            other => std::slice::from_ref(other),
+        })
     }
 
     pub(crate) fn command(&mut self, command: String) {

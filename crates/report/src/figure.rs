@@ -12,6 +12,30 @@ pub(crate) fn us(ns: f64) -> String {
     }
 }
 
+/// A time with three significant digits in the unit of its size.
+pub(crate) fn time(ns: f64) -> String {
+    let (x, unit) = match ns {
+        ns if ns < 999.5 => (ns, "ns"),
+        ns if ns < 999.5e3 => (ns / 1e3, "us"),
+        ns if ns < 999.5e6 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    match x {
+        x if x < 9.995 && unit != "ns" => format!("{x:.2} {unit}"),
+        x if x < 99.95 && unit != "ns" => format!("{x:.1} {unit}"),
+        x => format!("{x:.0} {unit}"),
+    }
+}
+
+/// Events per second with three significant digits.
+pub(crate) fn per_second(per_s: f64) -> String {
+    match per_s {
+        x if x < 999.5 => format!("{}/s", rate(x)),
+        x if x < 999.5e3 => format!("{} k/s", ratio(x / 1e3)),
+        x => format!("{} M/s", ratio(x / 1e6)),
+    }
+}
+
 /// A mean from a record in us, formatted as [`us`]. It may have any sign and magnitude, and takes at most 8 columns.
 pub(crate) fn us_signed(ns: f64) -> String {
     let (sign, size) = (if ns < 0.0 { "-" } else { "" }, ns.abs());
@@ -103,6 +127,13 @@ mod tests {
     fn times_keep_four_digits() {
         let shown: Vec<String> = [0.0, 52.0, 4_951.0, 2_475.5, 9_999.6, 14_703.0, 143_312.0, 999_960.0, 5e9].map(us).into();
         assert_eq!(shown, ["0.000", "0.052", "4.951", "2.475", "10.00", "14.70", "143.3", "1000", "5000000"]);
+    }
+
+    #[test]
+    fn times_and_rates_have_the_unit_of_their_size() {
+        let shown = [52.0, 3_662.0, 9_996.0, 46_120.0, 999_600.0, 27_571_000.0, 2.5e9].map(time);
+        assert_eq!(shown, ["52 ns", "3.66 us", "10.0 us", "46.1 us", "1.00 ms", "27.6 ms", "2.50 s"]);
+        assert_eq!([17.25, 28_540.0, 128_000.0, 2.5e6].map(per_second), ["17.2/s", "28.5 k/s", "128 k/s", "2.50 M/s"]);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::style::Tone;
 pub(crate) fn markdown(doc: &Doc) -> String {
     let mut text = String::new();
     let mut before = None;
-    for block in &doc.blocks {
+    for block in doc.all_blocks() {
         let (lines, item) = match block {
-            Block::Gap | Block::Chart(_) | Block::Screen(_) => continue,
+            Block::Gap | Block::Chart(_) | Block::Screen(_) | Block::Detail(_) => continue,
             Block::Command(command) => (verbatim("sh", std::slice::from_ref(command)), false),
             Block::Text(text) => (vec![paragraph(text)], !text.lead.is_empty() && text.tone == Tone::Plain),
             Block::Table(all) => (table(all), false),

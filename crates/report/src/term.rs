@@ -6,9 +6,14 @@ use crate::grid::{self, Lines};
 use crate::options::Options;
 use crate::prose::{WIDTH, clean, fold, width, wrap};
 
+/// The last line of a document that has more.
+const MORE: &str = "(-v: all figures and how they were found)";
+
 /// The document in 80 columns, or in [`Options::width`] if that is more. Only a table whose figures do not fit gets wider.
 pub(crate) fn term(doc: &Doc, options: &Options) -> String {
-    doc.blocks.iter().flat_map(|block| lines(block, options)).map(|line| format!("{}\n", line.trim_end())).collect()
+    let hides = !options.verbose && doc.blocks.iter().any(|block| matches!(block, Block::Detail(part) if !part.is_empty()));
+    let all = doc.blocks.iter().flat_map(|block| lines(block, options)).chain(hides.then(|| MORE.to_owned()));
+    all.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 fn lines(block: &Block, options: &Options) -> Vec<String> {
@@ -31,6 +36,8 @@ fn lines(block: &Block, options: &Options) -> Vec<String> {
         }
         Block::Chart(picture) => picture.lines(options.columns(), options.colour),
         Block::Screen(part) => part.iter().flat_map(|block| lines(block, options)).collect(),
+        Block::Detail(part) if options.verbose => part.iter().flat_map(|block| lines(block, options)).collect(),
+        Block::Detail(_) => Vec::new(),
         Block::Command(command) => command::lines("       ", &clean(command), options.columns()),
         Block::List(items) => list(items, options.colour),
         Block::Verbatim(lines) => lines.iter().map(|line| clean(line).trim_end().to_owned()).collect(),
