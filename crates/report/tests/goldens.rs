@@ -545,13 +545,17 @@ fn check_of_known_latencies() {
     (passed.latencies, passed.latency_tries, passed.no_latencies) = (latencies([6.2, -3.1]), 2, None);
     let mut failed = passed.clone();
     (failed.latencies, failed.latency_tries, failed.verdict) = (latencies([6.2, 20.1]), 3, Verdict::Failed);
-    let both = [&passed, &failed].map(|check| hairpin_report::term(check, &Options::default()));
+    let both = [&passed, &failed].map(|check| hairpin_report::term(check, &Options { verbose: true, ..Options::default() }));
     assert_snapshot!(both.join("\n"));
 }
 
 #[test]
 fn check_of_a_sound_instrument() {
     assert_snapshot!(hairpin_report::term(&checked([0.6, -1.25, 12.0]), &Options::default()));
+    // Beyond its bound, but with a right clock: noise, and the size of it.
+    let noisy = hairpin_report::term(&checked([0.6, -1.25, 31.2]), &Options::default());
+    assert!(noisy.replace('\n', " ").contains("below 32 ns"), "{noisy}");
+    assert!(noisy.lines().count() <= 14 && noisy.contains("injected ns"), "{noisy}");
 }
 
 #[test]
