@@ -80,10 +80,19 @@ fn verdict(curve: &LoadCurve) -> (String, &'static str, Tone) {
         None => format!("not with {}", per_second(per_s)),
     });
     let hidden = if limit.unclear.is_some() { "; where it stops is unclear: stalls of the client's core hide it" } else { "" };
+    if let (Some(_), None, beyond) = (&limit.unclear, limit.keeps_up_per_s, &beyond) {
+        let beyond = beyond.as_ref().map_or(String::new(), |beyond| format!(" ({beyond})"));
+        return (
+            format!("unclear with which rate it keeps up: stalls of the client's core hide it{beyond}"),
+            "unclear",
+            Tone::Warning,
+        );
+    }
     match (limit.keeps_up_per_s, beyond) {
         (Some(per_s), beyond) => {
             let due = p99(per_s).map(|p99| format!("p99 from due {p99}"));
-            let more = if beyond.is_none() { Some("the highest rate offered".to_owned()) } else { beyond };
+            let highest = beyond.is_none() && limit.unclear.is_none();
+            let more = if highest { Some("the highest rate offered".to_owned()) } else { beyond };
             let both = due.into_iter().chain(more).collect::<Vec<_>>().join("; ");
             (format!("keeps up with {} ({both}){hidden}", per_second(per_s)), "keeps up", Tone::Heading)
         }

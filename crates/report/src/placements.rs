@@ -88,7 +88,7 @@ fn decisions(doc: &mut Doc, record: &Compare) {
             let only = if record.placements.len() == 1 {
                 "there is one placement only"
             } else {
-                "of these one placement can be measured"
+                "one placement can be measured"
             };
             doc.lead(format!("{name}: "), format!("{only}, {}: RTT p50 {p50}", pair(first)));
             continue;
@@ -161,12 +161,11 @@ fn table(record: &Compare) -> Table {
     let stand = record.placements.iter().any(|row| row.stands_for > 1);
     let mut columns = vec![Column::words("placement"), Column::words("cores"), Column::figures("line").in_unit("ns")];
     columns.extend(stand.then(|| Column::figures("pairs")));
-    let paths: Vec<String> =
-        record.placements.first().map_or_else(Vec::new, |row| row.cells.iter().map(|cell| short(&cell.path)).collect());
-    for path in &paths {
+    for cell in record.placements.iter().take(1).flat_map(|row| &row.cells) {
         columns.push(Column::screen(""));
-        columns.push(Column::figures(format!("{path} p50")).in_unit("us"));
-        columns.push(Column::figures("interval").in_unit("us"));
+        let group = if cell.path.contains(":spin") { "spinning" } else { "sleeping" };
+        columns.push(Column::us("p50").under(group));
+        columns.push(Column::us("interval").under(group));
     }
     let row = |row: &Placement| {
         let mut cells = vec![pair(row).into(), relation(row).into(), row.core_rtt_ns.into()];

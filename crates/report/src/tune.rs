@@ -167,12 +167,10 @@ impl Show for TuneCheck {
             rest.toned("", "could not be read", Tone::Warning);
             self.unread.iter().for_each(|(name, why)| rest.lead(format!("  {name}: "), why));
         }
-        doc.text(if latency {
-            "At stake is an order of magnitude from the references; nothing was measured, and nothing was changed. To measure: sudo hairpin tune try"
-        } else {
-            "What to expect is from the references; nothing was measured, and nothing was changed."
-        });
-        self.findings.first().iter().for_each(|first| doc.text(format!("all about one: hairpin tune list {}", first.name)));
+        doc.text("Orders of magnitude from the references. To measure: sudo hairpin tune try");
+        if let Some(first) = self.findings.first() {
+            doc.text(format!("In full: hairpin tune list {}. To set it: sudo hairpin tune apply", first.name));
+        }
         doc.detail(rest);
         let names = "setting stake_ns now better effect cost at_boot fix";
         let line = |found: &Finding| {
@@ -187,18 +185,17 @@ impl Show for TuneCheck {
 }
 
 /// Lines of the table of findings.
-const LINES: usize = 9;
+const LINES: usize = 7;
 /// The widest value in that table.
-const VALUE: usize = 16;
+const VALUE: usize = 14;
 
 fn found(check: &TuneCheck) -> String {
     let interface = check.interface.as_ref();
-    let interface =
-        interface.map_or_else(|| "no interface: -i IF looks at one".to_owned(), |name| format!("interface {}", clean(name)));
-    let place = format!("{} (profile {}, {interface})", clean(&check.hostname), check.profile);
+    let interface = interface.map_or_else(|| "-i IF looks at a NIC too".to_owned(), |name| format!("interface {}", clean(name)));
+    let place = format!("{} (profile {}; {interface})", clean(&check.hostname), check.profile);
     match check.findings.len() {
         0 => format!("nothing stands in the way that hairpin knows of, on {place}"),
-        1 => format!("1 setting stands in the way on {place}"),
+        1 => format!("1 setting of {place} stands in the way"),
         count => format!("{count} settings stand in the way on {place}"),
     }
 }
@@ -210,8 +207,8 @@ fn findings(check: &TuneCheck, latency: bool) -> Table {
     let row = |(at, found): (usize, &Finding)| {
         let change = match found.at_boot {
             true => "at boot",
-            false if found.fix.contains("--while") => "tune apply --while",
-            false => "tune apply",
+            false if found.fix.contains("--while") => "--while",
+            false => "apply",
         };
         let mut cells = vec![
             format!("{:2} {}", at + 1, clean(&found.name)).into(),
